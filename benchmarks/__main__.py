@@ -1,4 +1,6 @@
-"""`python -m benchmarks [name ...]`: run benchmark scripts, print a table, write JSON and (with matplotlib) a picture."""
+"""`python -m benchmarks [name ...]`: run benchmark scripts, print a table, write JSON and (with
+matplotlib) a picture.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def scripts() -> dict[str, list[Workload]]:
     found = {}
     for module in pkgutil.iter_modules(benchmarks.scripts.__path__):
         workloads = importlib.import_module(f"benchmarks.scripts.{module.name}").workloads()
-        found[module.name] = [w for w in workloads if installed("tensorflow") or not w.needs_tensorflow]
+        found[module.name] = [
+            w for w in workloads if installed("tensorflow") or not w.needs_tensorflow
+        ]
     return found
 
 
@@ -38,17 +42,37 @@ def _parser() -> argparse.ArgumentParser:
     cores = len(os.sched_getaffinity(0))
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="scripts, or workloads by the start of their names; all when none is given"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="scripts, or workloads by the start of their names; all when none is given",
     )
     parser.add_argument("--list", action="store_true", help="print the names and stop")
     parser.add_argument("--rounds", type=int, default=7, help="alternating rounds (default 7)")
-    parser.add_argument("--threads", type=int, default=cores, help="threads of every candidate (default: all cores)")
-    parser.add_argument("--feeds", choices=("round", "run"), default="round", help="when the values fed change (default: each round)")
-    parser.add_argument("--peers", default=",".join(PEERS), help=f"which of {','.join(PEERS)} take part, where installed (default: all)")
+    parser.add_argument(
+        "--threads", type=int, default=cores, help="threads of every candidate (default: all cores)"
+    )
+    parser.add_argument(
+        "--feeds",
+        choices=("round", "run"),
+        default="round",
+        help="when the values fed change (default: each round)",
+    )
+    parser.add_argument(
+        "--peers",
+        default=",".join(PEERS),
+        help=f"which of {','.join(PEERS)} take part, where installed (default: all)",
+    )
     parser.add_argument("--no-peers", action="store_true", help="tfjit and NumPy only")
-    parser.add_argument("--only-targets", action="store_true", help="the rows that a ratio is wanted of, in a compact table")
+    parser.add_argument(
+        "--only-targets",
+        action="store_true",
+        help="the rows that a ratio is wanted of, in a compact table",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the ratios (needs matplotlib)")
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE", help="draw the ratios (needs matplotlib)"
+    )
     return parser
 
 
@@ -60,18 +84,31 @@ def main(argv: list[str] | None = None) -> int:
     if args.list:
         for script, workloads in known.items():
             print(
-                f"{script}:", *(f"  {w.name}" + (f" (wanted: {w.wanted} of TensorFlow)" if w.wanted else "") for w in workloads), sep="\n"
+                f"{script}:",
+                *(
+                    f"  {w.name}" + (f" (wanted: {w.wanted} of TensorFlow)" if w.wanted else "")
+                    for w in workloads
+                ),
+                sep="\n",
             )
         return 0
     everything = [(script, w) for script, workloads in known.items() for w in workloads]
-    unknown = [n for n in args.names if not any(n == script or w.name.startswith(n) for script, w in everything)]
+    unknown = [
+        n
+        for n in args.names
+        if not any(n == script or w.name.startswith(n) for script, w in everything)
+    ]
     if unknown:
         print(f"unknown benchmark {', '.join(unknown)}; --list shows all", file=sys.stderr)
         return 2
     peers = () if args.no_peers else tuple(args.peers.split(","))
     if set(peers) - set(PEERS):
         parser.error(f"--peers takes {', '.join(PEERS)}")
-    chosen = [w for script, w in everything if not args.names or any(n == script or w.name.startswith(n) for n in args.names)]
+    chosen = [
+        w
+        for script, w in everything
+        if not args.names or any(n == script or w.name.startswith(n) for n in args.names)
+    ]
     if args.only_targets:
         chosen = [w for w in chosen if w.wanted is not None]
     if args.threads < len(os.sched_getaffinity(0)):  # JAX and XLA take their threads from it
@@ -79,13 +116,20 @@ def main(argv: list[str] | None = None) -> int:
     options = Options(args.rounds, args.threads, args.feeds, peers)
     limits = measure_limits(args.threads)
     print(limits)
-    print(f"{args.threads} threads, {args.rounds} alternating rounds, feeds changed each {args.feeds}, outputs checked before and after")
+    print(
+        f"{args.threads} threads, {args.rounds} alternating rounds, feeds changed each "
+        f"{args.feeds}, outputs checked before and after"
+    )
     if installed("tensorflow") and not args.no_peers:
         from benchmarks.peers.other_mode import mode_name, uses_onednn
 
-        print(f"TensorFlow: tf is {mode_name(uses_onednn())}, tf other is {mode_name(not uses_onednn())}")
+        print(
+            f"TensorFlow: tf is {mode_name(uses_onednn())}, tf other is "
+            f"{mode_name(not uses_onednn())}"
+        )
     first = next(w for w in known["dispatch"] if w.callables)
-    measure(first, replace(options, rounds=1))  # imports, pools and compiler processes are not the first row's
+    # imports, pools and compiler processes are not the first row's
+    measure(first, replace(options, rounds=1))
     table = TargetTable() if args.only_targets else WideTable()
     print(*table.heading(), sep="\n", flush=True)
     results, failed = [], 0
@@ -100,7 +144,11 @@ def main(argv: list[str] | None = None) -> int:
         failed += result.failed
         print(*table.row(result), sep="\n", flush=True)
     if args.json:
-        figures = {"machine": asdict(limits), "options": asdict(options), "results": [r.as_json() for r in results]}
+        figures = {
+            "machine": asdict(limits),
+            "options": asdict(options),
+            "results": [r.as_json() for r in results],
+        }
         args.json.write_text(json.dumps(figures, indent=1))
     if args.plot:
         from benchmarks.plot import draw

@@ -1,8 +1,9 @@
 """What compiling behind a program takes from it: `python -m benchmarks.background [--nodes N]`.
 
-A small graph that keeps the interpreter busy, and a product that keeps one or two kernel threads busy, run in a loop: alone, then while
-the compiler process compiles kernels that the cache lacks, then while a big graph of another session is optimised in this process.
-Throughput beside each, as a share of that before and after.
+A small graph that keeps the interpreter busy, and a product that keeps one or two kernel threads
+busy, run in a loop: alone, then while the compiler process compiles kernels that the cache lacks,
+then while a big graph of another session is optimised in this process. Throughput beside each, as a
+share of that before and after.
 """
 
 from __future__ import annotations
@@ -51,7 +52,10 @@ def _programs(threads: int) -> dict[str, tuple[Any, Callable[[], Any]]]:
 
     found: dict[str, tuple[Any, Callable[[], Any]]] = {}
     config = tfjit.ConfigProto(intra_op_parallelism_threads=threads)
-    for name, size in (("small chain", 0), (f"product, {threads} thread{'s' * (threads > 1)}", 512)):
+    for name, size in (
+        ("small chain", 0),
+        (f"product, {threads} thread{'s' * (threads > 1)}", 512),
+    ):
         graph = tfjit.Graph()
         with graph.as_default():
             x = tfjit.placeholder(tfjit.float32, [size, size] if size else [4], name="x")
@@ -65,7 +69,9 @@ def _programs(threads: int) -> dict[str, tuple[Any, Callable[[], Any]]]:
     return found
 
 
-def _beside(run: Callable[[], Any], start: Callable[[], Callable[[], bool]], limit_s: float) -> tuple[float, float, float]:
+def _beside(
+    run: Callable[[], Any], start: Callable[[], Callable[[], bool]], limit_s: float
+) -> tuple[float, float, float]:
     """(rate alone, rate beside, seconds beside)."""
     before = _rate(run, 4 * _SLICE_S)
     done = start()
@@ -76,9 +82,16 @@ def _beside(run: Callable[[], Any], start: Callable[[], Callable[[], bool]], lim
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.background", description=__doc__)
-    parser.add_argument("--nodes", type=int, default=10_000, help="size of the graph that is optimised (default 10000)")
+    parser.add_argument(
+        "--nodes",
+        type=int,
+        default=10_000,
+        help="size of the graph that is optimised (default 10000)",
+    )
     parser.add_argument("--limit", type=float, default=20.0, help="seconds for each (default 20)")
-    parser.add_argument("--what", nargs="*", default=["compiler", "passes"], help="compiler, passes")
+    parser.add_argument(
+        "--what", nargs="*", default=["compiler", "passes"], help="compiler, passes"
+    )
     args = parser.parse_args()
     os.environ["TFJIT_CACHE_DIR"] = tempfile.mkdtemp()
     import tfjit
@@ -94,24 +107,36 @@ def main() -> int:
     fresh = iter(range(1_000_000))
     kept: list[Any] = []  # a session that nobody has closes itself
 
-    store.compile([KernelSource("def kernel(args, chunk, nchunks):\n    return\n")])  # the compiler is up
+    # the compiler is up
+    store.compile([KernelSource("def kernel(args, chunk, nchunks):\n    return\n")])
 
     def compile_kernels() -> Callable[[], bool]:
         lines = "\n".join(f"        y = y * x + {k}.5" for k in range(40))
-        text = "def kernel(args, chunk, nchunks):\n    y = 1.0\n    for x in range(args):\n{}\n    return\n"
+        text = (
+            "def kernel(args, chunk, nchunks):\n    y = 1.0\n    for x in range(args):\n{}\n   "
+            " "
+            "return\n"
+        )
         sources = [KernelSource(f"# {next(fresh)}\n" + text.format(lines)) for _ in range(12)]
         store.request(sources)
         return lambda: store.settled(sources)
 
     def optimise() -> Callable[[], bool]:
         session = tfjit.Session(graph=big)
-        feeds = {op.outputs[0]: np.zeros(16, np.float32) for op in big.get_operations() if op.type == "Placeholder"}
+        feeds = {
+            op.outputs[0]: np.zeros(16, np.float32)
+            for op in big.get_operations()
+            if op.type == "Placeholder"
+        }
         session.run("y:0", feeds)
         kept.append(session)
         variant = _ready(session)
         return lambda: variant.step is not None
 
-    print(f"{'program':<22} {'beside':<12} {'alone, us':>10} {'beside, us':>11} {'share':>6} {'seconds':>8}")
+    print(
+        f"{'program':<22} {'beside':<12} {'alone, us':>10} {'beside, us':>11} {'share':>6} "
+        f"{'seconds':>8}"
+    )
     for threads in (1, 2):
         for name, (_, run) in _programs(threads).items():
             if threads > 1 and name == "small chain":
@@ -120,7 +145,11 @@ def main() -> int:
                 if what not in args.what:
                     continue
                 alone, beside, seconds = _beside(run, start, args.limit)
-                print(f"{name:<22} {what:<12} {1e6 / alone:10.1f} {1e6 / beside:11.1f} {beside / alone:6.2f} {seconds:8.2f}", flush=True)
+                print(
+                    f"{name:<22} {what:<12} {1e6 / alone:10.1f} {1e6 / beside:11.1f} "
+                    f"{beside / alone:6.2f} {seconds:8.2f}",
+                    flush=True,
+                )
     return 0
 
 

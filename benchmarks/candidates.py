@@ -1,4 +1,6 @@
-"""Who is measured: each candidate takes a workload's GraphDef and runs it with one set of feeds after another."""
+"""Who is measured: each candidate takes a workload's GraphDef and runs it with one set of feeds
+after another.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +29,24 @@ class Absent(Exception):
 
 
 class Candidate(ABC):
-    """One column. `first_s`: seconds from the graph to the first result; `ready_s`: until it runs at full speed.
+    """One column. `first_s`: seconds from the graph to the first result; `ready_s`: until it runs
+    at full speed.
 
-    others: the candidates made before, by name; those that are another way to call the same session take it from there.
+    others: the candidates made before, by name; those that are another way to call the same session
+    take it from there.
     """
 
     name = ""
     note = ""  # something to say below the row
 
-    def __init__(self, workload: Workload, graph_def: bytes, feeds: Feeds, threads: int, others: Mapping[str, Candidate]) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        graph_def: bytes,
+        feeds: Feeds,
+        threads: int,
+        others: Mapping[str, Candidate],
+    ) -> None:
         self.workload = workload
         self.others = others
         start = time.perf_counter()
@@ -119,7 +130,9 @@ class Candidate(ABC):
 
 
 class SessionCandidate(Candidate):
-    """A TF1 session: `session`, its graph, and `run` with a single fetch as it is or several in a list."""
+    """A TF1 session: `session`, its graph, and `run` with a single fetch as it is or several in a
+    list.
+    """
 
     session: Any
     graph: Any
@@ -147,7 +160,11 @@ class SessionCandidate(Candidate):
         return self.session.run(self.fetches, bound)
 
     def outputs(self, result: Any) -> list[Any]:
-        return list(result)[: len(self.workload.fetches)] if isinstance(self.fetches, list) else [result]
+        return (
+            list(result)[: len(self.workload.fetches)]
+            if isinstance(self.fetches, list)
+            else [result]
+        )
 
     def close(self) -> None:
         self.session.close()
@@ -162,9 +179,12 @@ class Tfjit(SessionCandidate):
     def prepare(self, graph_def: bytes, threads: int) -> None:
         import tfjit
 
-        config = tfjit.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
+        config = tfjit.ConfigProto(
+            intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads
+        )
         if not self.fuse:
-            config.graph_options.rewrite_options.remapping = 2  # OFF: every node its own compiled kernel
+            # OFF: every node its own compiled kernel
+            config.graph_options.rewrite_options.remapping = 2
         graph: Any = graph_def
         if self.workload.keys == "tensorflow":
             from benchmarks.peers.tensorflow import imported
@@ -174,7 +194,9 @@ class Tfjit(SessionCandidate):
         self.take_keys(self.session.graph)
 
     def warm(self, bound: Any, feeds: Feeds) -> None:
-        explanation = self.session.explain(self.fetches, {name: np.shape(value) for name, value in feeds.items()})
+        explanation = self.session.explain(
+            self.fetches, {name: np.shape(value) for name, value in feeds.items()}
+        )
         slow = explanation.reference_nodes
         if slow:
             names = ", ".join(f"{node.name} ({node.op}: {node.reason})" for node in slow[:3])
@@ -200,7 +222,9 @@ class TfjitCallable(Candidate):
         self.outputs = base.outputs  # type: ignore[method-assign]
         self.reset = base.reset  # type: ignore[method-assign]
         self.names = list(self.workload.feeds(np.random.default_rng(0)))
-        self.call = base.session.make_callable(base.fetches, [base.graph.get_tensor_by_name(name) for name in self.names])
+        self.call = base.session.make_callable(
+            base.fetches, [base.graph.get_tensor_by_name(name) for name in self.names]
+        )
 
     def bind(self, feeds: Feeds) -> Any:
         return [feeds[name] for name in self.names]
@@ -226,7 +250,9 @@ PEERS = ("tf", "tf other", "xla", "jax", "ort")
 
 
 def candidates_for(workload: Workload, peers: Sequence[str] = PEERS) -> list[type[Candidate]]:
-    """Who takes part in a workload, the sessions before those that share them. peers: which of PEERS may."""
+    """Who takes part in a workload, the sessions before those that share them. peers: which of
+    PEERS may.
+    """
     chosen: list[type[Candidate]] = [Tfjit, TfjitUnfused]
     if installed("tensorflow") and {"tf", "tf other", "xla"} & set(peers):
         from benchmarks.peers import tensorflow

@@ -1,4 +1,6 @@
-"""Runs one workload: outputs checked against each other, then all candidates timed in turn, then checked again."""
+"""Runs one workload: outputs checked against each other, then all candidates timed in turn, then
+checked again.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ LEFT_OUT = "left out"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to measure. rounds: alternating ones, the order reversed in every second. feeds: changed each round or each run."""
+    """How to measure. rounds: alternating ones, the order reversed in every second. feeds: changed
+    each round or each run.
+    """
 
     rounds: int = 7
     threads: int = 1
@@ -34,7 +38,9 @@ class Options:
 
 @dataclass(slots=True)
 class Timing:
-    """One candidate's figures. us: median of the rounds' times a run; spread: (third - first quartile) / median."""
+    """One candidate's figures. us: median of the rounds' times a run; spread: (third - first
+    quartile) / median.
+    """
 
     us: float
     spread: float
@@ -45,10 +51,12 @@ class Timing:
 
 @dataclass(slots=True)
 class Result:
-    """One workload's figures by candidate. ratios: tfjit's time over a candidate's, medians over the rounds.
+    """One workload's figures by candidate. ratios: tfjit's time over a candidate's, medians over
+    the rounds.
 
-    first_s: seconds to the first result in fresh sessions, where the workload asks for them; limit_us: what the machine's measured
-    limits leave at least; notes: why candidates are absent and what is wrong with them.
+    first_s: seconds to the first result in fresh sessions, where the workload asks for them;
+    limit_us: what the machine's measured limits leave at least; notes: why candidates are absent
+    and what is wrong with them.
     """
 
     name: str
@@ -65,7 +73,9 @@ class Result:
     @property
     def failed(self) -> bool:
         """Whether tfjit is missing, wrong, or not wholly compiled."""
-        return any(name in OURS and not note.startswith(LEFT_OUT) for name, note in self.notes.items())
+        return any(
+            name in OURS and not note.startswith(LEFT_OUT) for name, note in self.notes.items()
+        )
 
     @property
     def first_ratio(self) -> float | None:
@@ -75,7 +85,9 @@ class Result:
         return statistics.median(self.first_s["tfjit"]) / statistics.median(self.first_s["tf"])
 
     def tensorflow(self) -> str | None:
-        """Return the faster of TensorFlow's two modes, through its default session: what a wanted ratio is to."""
+        """Return the faster of TensorFlow's two modes, through its default session: what a wanted
+        ratio is to.
+        """
         modes = [name for name in TENSORFLOW if name in self.timings]
         return min(modes, key=lambda name: self.timings[name].us, default=None)
 
@@ -111,18 +123,25 @@ def outputs_of(candidate: Candidate, feeds: Sequence[Feeds]) -> list[list[Any]]:
     """The outputs of the runs to be compared, from the state that the set-up operations leave."""
     candidate.reset()
     steps = candidate.workload.steps
-    return [candidate.outputs(candidate.run(candidate.bind(feeds[i % len(feeds)]))) for i in range(steps)]
+    return [
+        candidate.outputs(candidate.run(candidate.bind(feeds[i % len(feeds)])))
+        for i in range(steps)
+    ]
 
 
 def check(workload: Workload, outputs: dict[str, list[list[Any]]], when: str) -> dict[str, str]:
-    """What is wrong with each candidate whose outputs differ from TensorFlow's (or NumPy's, or the first one's)."""
+    """What is wrong with each candidate whose outputs differ from TensorFlow's (or NumPy's, or the
+    first one's).
+    """
     judge = next((name for name in ("tf", "numpy") if name in outputs), next(iter(outputs)))
     wrong = {}
     for name, runs in outputs.items():
         try:
             for step, (values, expected) in enumerate(zip(runs, outputs[judge], strict=True)):
                 for fetch, got, want in zip(workload.fetches, values, expected, strict=True):
-                    np.testing.assert_allclose(got, want, workload.rtol, workload.atol, err_msg=f"{fetch}, run {step}")
+                    np.testing.assert_allclose(
+                        got, want, workload.rtol, workload.atol, err_msg=f"{fetch}, run {step}"
+                    )
         except AssertionError as error:
             wrong[name] = f"WRONG against {judge} {when}: {' '.join(str(error).split())[:300]}"
     return wrong
@@ -140,7 +159,8 @@ def measure(workload: Workload, options: Options, limits: Limits | None = None) 
             if kind.name in workload.leave_out:
                 raise Absent(workload.leave_out[kind.name])
             candidates[kind.name] = kind(workload, data, feeds[0], options.threads, candidates)
-        except Exception as error:  # a peer's failure must not lose the others' figures; it is reported with the row
+        # a peer's failure must not lose the others' figures; it is reported with the row
+        except Exception as error:
             notes[kind.name] = _reason(error)
             continue
         if candidates[kind.name].note:
@@ -151,7 +171,9 @@ def measure(workload: Workload, options: Options, limits: Limits | None = None) 
         outputs = {name: outputs_of(c, feeds) for name, c in candidates.items()}
         notes |= check(workload, outputs, "before timing")
         if outputs:
-            result.bytes_moved, result.flops = work(workload, data, feeds[0], next(iter(outputs.values()))[0])
+            result.bytes_moved, result.flops = work(
+                workload, data, feeds[0], next(iter(outputs.values()))[0]
+            )
         bound = {name: [c.bind(f) for f in feeds] for name, c in candidates.items()}
         order = [(c, _runs_in_a_round(c, bound[name])) for name, c in candidates.items()]
         for n in range(options.rounds):
@@ -160,31 +182,47 @@ def measure(workload: Workload, options: Options, limits: Limits | None = None) 
                 used = sets if options.feeds == "run" else [sets[n % len(sets)]]
                 times[candidate.name].append(candidate.seconds(used, count))
             order.reverse()
-        for name, wrong in check(workload, {n: outputs_of(c, feeds) for n, c in candidates.items()}, "after timing").items():
+        for name, wrong in check(
+            workload, {n: outputs_of(c, feeds) for n, c in candidates.items()}, "after timing"
+        ).items():
             notes.setdefault(name, wrong)
     finally:
         for candidate in candidates.values():
             candidate.close()
     result.timings = {name: _timing(c, times[name]) for name, c in candidates.items()}
     if "tfjit" in times:
-        result.ratios = {name: statistics.median(a / b for a, b in zip(times["tfjit"], other)) for name, other in times.items()}
+        result.ratios = {
+            name: statistics.median(a / b for a, b in zip(times["tfjit"], other))
+            for name, other in times.items()
+        }
     if limits is not None:
         result.limit_us = limits.least_us(result.bytes_moved, result.flops, options.threads)
     if workload.wanted_first is not None:
-        result.first_s = {name: [result.timings[name].first_s] for name in ("tfjit", "tf") if name in result.timings}
+        result.first_s = {
+            name: [result.timings[name].first_s]
+            for name in ("tfjit", "tf")
+            if name in result.timings
+        }
         for name, seconds in _first_results(workload, data, feeds[0], options).items():
             result.first_s[name] = seconds or result.first_s[name]
     return result
 
 
-def _first_results(workload: Workload, data: bytes, feeds: Feeds, options: Options) -> dict[str, list[float]]:
-    """Seconds from the GraphDef to the first result in fresh sessions, tfjit and TensorFlow in turn."""
-    kinds = [kind for kind in candidates_for(workload, options.peers) if kind.name in ("tfjit", "tf")]
+def _first_results(
+    workload: Workload, data: bytes, feeds: Feeds, options: Options
+) -> dict[str, list[float]]:
+    """Seconds from the GraphDef to the first result in fresh sessions, tfjit and TensorFlow in
+    turn.
+    """
+    kinds = [
+        kind for kind in candidates_for(workload, options.peers) if kind.name in ("tfjit", "tf")
+    ]
     found: dict[str, list[float]] = {kind.name: [] for kind in kinds}
     for _ in range(workload.fresh_sessions):
         for kind in kinds:
             gc.collect()
-            candidate = kind(workload, data, feeds, options.threads, {})  # its warming lets what is behind the first result finish
+            # its warming lets what is behind the first result finish
+            candidate = kind(workload, data, feeds, options.threads, {})
             found[kind.name].append(candidate.first_s)
             candidate.close()
             del candidate
@@ -194,15 +232,22 @@ def _first_results(workload: Workload, data: bytes, feeds: Feeds, options: Optio
 
 def _reason(error: Exception) -> str:
     text = " ".join(str(error).split())
-    text = text if len(text) < 300 else f"{text[:50]} ... {text[-240:]}"  # TensorFlow's end with what matters
-    return f"{LEFT_OUT}: {text}" if isinstance(error, Absent) else f"failed: {type(error).__name__}: {text}"
+    # TensorFlow's end with what matters
+    text = text if len(text) < 300 else f"{text[:50]} ... {text[-240:]}"
+    return (
+        f"{LEFT_OUT}: {text}"
+        if isinstance(error, Absent)
+        else f"failed: {type(error).__name__}: {text}"
+    )
 
 
 def _timing(candidate: Candidate, seconds: list[float]) -> Timing:
     us = [s * 1e6 for s in seconds]
     middle = statistics.median(us)
     quartiles = statistics.quantiles(us, n=4) if len(us) > 1 else [middle] * 3
-    return Timing(middle, (quartiles[2] - quartiles[0]) / middle, candidate.first_s, candidate.ready_s, us)
+    return Timing(
+        middle, (quartiles[2] - quartiles[0]) / middle, candidate.first_s, candidate.ready_s, us
+    )
 
 
 def _runs_in_a_round(candidate: Candidate, bound: list[Any]) -> int:

@@ -1,4 +1,6 @@
-"""The machine's own limits, measured in the same run by kernels of a few lines of LLVM text: memory bandwidth and multiply-adds."""
+"""The machine's own limits, measured in the same run by kernels of a few lines of LLVM text: memory
+bandwidth and multiply-adds.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _ACCUMULATORS = 10
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """GB/s as STREAM counts (what is written is not counted as read), by where the data lies and by threads; GF/s by threads."""
+    """GB/s as STREAM counts (what is written is not counted as read), by where the data lies and by
+    threads; GF/s by threads.
+    """
 
     copy_gbs: dict[str, dict[int, float]]
     triad_gbs: dict[str, dict[int, float]]
@@ -31,12 +35,20 @@ class Limits:
             return " / ".join(f"{rate:.0f}" for rate in by_threads.values())
 
         threads = " / ".join(str(n) for n in self.fma_gfs)
-        places = "; ".join(f"{place} copy {rates(self.copy_gbs[place])}, triad {rates(self.triad_gbs[place])} GB/s" for place in SIZES)
-        arithmetic = f"multiply-adds {rates(self.fma_gfs)} GF/s, NumPy's sgemm 1024 {self.sgemm_gfs:.0f} GF/s"
+        places = "; ".join(
+            f"{place} copy {rates(self.copy_gbs[place])}, triad {rates(self.triad_gbs[place])} GB/s"
+            for place in SIZES
+        )
+        arithmetic = (
+            f"multiply-adds {rates(self.fma_gfs)} GF/s, NumPy's sgemm 1024 "
+            f"{self.sgemm_gfs:.0f} GF/s"
+        )
         return f"this machine, {threads} threads: {places}; {arithmetic}"
 
     def least_us(self, size: int, flops: int, threads: int) -> float:
-        """What moving `size` bytes once and computing `flops` takes at least, whichever is longer."""
+        """What moving `size` bytes once and computing `flops` takes at least,
+        whichever is longer.
+        """
         place = next((p for p in SIZES if size <= 2 * SIZES[p]), "memory")
         threads = threads if threads in self.fma_gfs else max(self.fma_gfs)
         return max(size / self.copy_gbs[place][threads], flops / self.fma_gfs[threads]) / 1e3
@@ -47,7 +59,9 @@ def _stream(name: str, inputs: int, expression: str, width: int = 8) -> str:
     vector = f"<{width} x float>"
     pointers = [f"%p{k}" for k in range(inputs)]
     loads = "\n".join(
-        f"  %a{k} = getelementptr {vector}, {vector}* {p}, i64 %i\n  %v{k} = load {vector}, {vector}* %a{k}" for k, p in enumerate(pointers)
+        f"  %a{k} = getelementptr {vector}, {vector}* {p}, i64 %i\n  %v{k} = load {vector}, "
+        f"{vector}* %a{k}"
+        for k, p in enumerate(pointers)
     )
     return f"""
 define void @{name}(i64 %repeats, i64 %n, {vector}* noalias %out, {", ".join(f"{vector}* noalias {p}" for p in pointers)}) {{
@@ -79,8 +93,13 @@ def _multiply_adds(name: str, width: int) -> str:
     """A loop of independent multiply-adds, their sum stored so that none is dropped."""
     vector, lines = f"<{width} x float>", []
     count = range(_ACCUMULATORS)
-    phis = "\n".join(f"  %c{k} = phi {vector} [ zeroinitializer, %start ], [ %d{k}, %loop ]" for k in count)
-    fmas = "\n".join(f"  %d{k} = call {vector} @llvm.fma.v{width}f32({vector} %x, {vector} %c{k}, {vector} %x)" for k in count)
+    phis = "\n".join(
+        f"  %c{k} = phi {vector} [ zeroinitializer, %start ], [ %d{k}, %loop ]" for k in count
+    )
+    fmas = "\n".join(
+        f"  %d{k} = call {vector} @llvm.fma.v{width}f32({vector} %x, {vector} %c{k}, {vector} %x)"
+        for k in count
+    )
     total = "%d0"
     for k in range(1, _ACCUMULATORS):
         lines.append(f"  %s{k} = fadd {vector} {total}, %d{k}")
@@ -115,9 +134,12 @@ class _Kernels:
         from tfjit.kernels.jit.loader import target_machine
 
         triad = (
-            "%m = fmul {vector} %v1, %v1\n  %r = fadd {vector} %v0, %m"  # as many reads and writes as STREAM's, which scales by a number
+            # as many reads and writes as STREAM's, which scales by a number
+            "%m = fmul {vector} %v1, %v1\n  %r = fadd {vector} %v0, %m"
         )
-        text = _stream("copy", 1, "%r = fadd {vector} %v0, zeroinitializer") + _stream("triad", 2, triad)
+        text = _stream("copy", 1, "%r = fadd {vector} %v0, zeroinitializer") + _stream(
+            "triad", 2, triad
+        )
         text += _multiply_adds("fma8", 8) + _multiply_adds("fma16", 16)
         self._engine: Any = llvm.create_mcjit_compiler(llvm.parse_assembly(text), target_machine())
         self._engine.finalize_object()
@@ -137,16 +159,20 @@ def _aligned(size: int) -> np.ndarray:
 
 
 def _best_s(calls: list[Callable[[], object]]) -> float:
-    """Shortest wall time of all calls at once, each on a thread of its own. A call is one stay outside the interpreter: threads that
-    come back to it often wait for each other."""
+    """Shortest wall time of all calls at once, each on a thread of its own. A call is one stay
+    outside the interpreter: threads that come back to it often wait for each other.
+    """
     best = float("inf")
     cpus = sorted(os.sched_getaffinity(0))
     for _ in range(5):
         barrier = threading.Barrier(len(calls) + 1)
         times: list[tuple[float, float]] = []
 
-        def work(n: int, barrier: threading.Barrier = barrier, times: list[tuple[float, float]] = times) -> None:
-            os.sched_setaffinity(0, {cpus[n % len(cpus)]})  # this thread's; two may else stay on one core for the whole of it
+        def work(
+            n: int, barrier: threading.Barrier = barrier, times: list[tuple[float, float]] = times
+        ) -> None:
+            # this thread's; two may else stay on one core for the whole of it
+            os.sched_setaffinity(0, {cpus[n % len(cpus)]})
             barrier.wait()
             start = time.perf_counter()
             calls[n]()
@@ -170,12 +196,17 @@ def measure_limits(threads: int) -> Limits:
     def rate(name: str, arrays: int, size: int, n: int) -> float:
         kernel = kernels.get(name, arrays)
         part = size // n // 64 * 64
-        repeats = max(2, (1 << 30) // size)  # twenty milliseconds, beside which the start of a thread is little
+        # twenty milliseconds, beside which the start of a thread is little
+        repeats = max(2, (1 << 30) // size)
         calls, held = [], []
         for _ in range(n):
             buffers = [_aligned(part) for _ in range(arrays)]
             held.append(buffers)
-            calls.append(lambda kernel=kernel, at=[b.ctypes.data for b in buffers]: kernel(repeats, part // 32, *at))
+            calls.append(
+                lambda kernel=kernel, at=[b.ctypes.data for b in buffers]: kernel(
+                    repeats, part // 32, *at
+                )
+            )
         return arrays * part * n * repeats / _best_s(calls) / 1e9
 
     def peak(n: int) -> float:
@@ -183,15 +214,24 @@ def measure_limits(threads: int) -> Limits:
         for width in (8, 16):
             kernel, loops = kernels.get(f"fma{width}", 1), 1_000_000
             buffers = [_aligned(4 * width) for _ in range(n)]
-            calls = [lambda kernel=kernel, at=b.ctypes.data, loops=loops: kernel(loops, at) for b in buffers]
+            calls = [
+                lambda kernel=kernel, at=b.ctypes.data, loops=loops: kernel(loops, at)
+                for b in buffers
+            ]
             found = max(found, 2 * width * _ACCUMULATORS * loops * n / _best_s(calls) / 1e9)
         return found
 
     matrix = np.ones((1024, 1024), np.float32)
     gemm_s = _best_s([lambda: np.matmul(matrix, matrix, out=np.empty_like(matrix))])
     return Limits(
-        {place: {n: rate("copy", 2, size * n if place == "L2" else size, n) for n in counts} for place, size in SIZES.items()},
-        {place: {n: rate("triad", 3, size * n if place == "L2" else size, n) for n in counts} for place, size in SIZES.items()},
+        {
+            place: {n: rate("copy", 2, size * n if place == "L2" else size, n) for n in counts}
+            for place, size in SIZES.items()
+        },
+        {
+            place: {n: rate("triad", 3, size * n if place == "L2" else size, n) for n in counts}
+            for place, size in SIZES.items()
+        },
         {n: peak(n) for n in counts},
         2 * 1024**3 / gemm_s / 1e9,
     )

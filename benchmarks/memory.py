@@ -1,9 +1,10 @@
 """What runs take of memory: `python -m benchmarks.memory [NAME ...]`.
 
-Each candidate runs each workload in a fresh process. Faults: minor page faults of a warmed-up run, the result before still held, as a
-loop holds it. Running: peak resident memory during warmed-up runs, over what the process held before the session was made, with a tiny
-graph run by then, so that imports and pools do not count. Loading: the same up to the first compiled run, constants and compilation
-included. Linux only.
+Each candidate runs each workload in a fresh process. Faults: minor page faults of a warmed-up run,
+the result before still held, as a loop holds it. Running: peak resident memory during warmed-up
+runs, over what the process held before the session was made, with a tiny graph run by then, so that
+imports and pools do not count. Loading: the same up to the first compiled run, constants and
+compilation included. Linux only.
 """
 
 from __future__ import annotations
@@ -28,8 +29,20 @@ from benchmarks.workload import Workload
 
 CANDIDATES = ("tfjit", "unfused", "tf")
 DEFAULT = (
-    *("10-op mul/add/relu chain, 1e7, outputs kept", "[4096,1]", "chain with a transposed", "15-op tanh/sigmoid chain, 1e6"),
-    *("softmax 4096", "layer norm", "variance along axis 0", "MLP 784-512-512-10, batch 256", "transformer", "CNN 28x28"),
+    *(
+        "10-op mul/add/relu chain, 1e7, outputs kept",
+        "[4096,1]",
+        "chain with a transposed",
+        "15-op tanh/sigmoid chain, 1e6",
+    ),
+    *(
+        "softmax 4096",
+        "layer norm",
+        "variance along axis 0",
+        "MLP 784-512-512-10, batch 256",
+        "transformer",
+        "CNN 28x28",
+    ),
     *("MobileNetV2, batch 1", "training"),
 )
 RUNS = 20
@@ -37,7 +50,9 @@ RUNS = 20
 
 def _chosen(names: list[str] | tuple[str, ...]) -> list[Workload]:
     everything = [(script, w) for script, workloads in scripts().items() for w in workloads]
-    return [w for script, w in everything if any(n == script or w.name.startswith(n) for n in names)]
+    return [
+        w for script, w in everything if any(n == script or w.name.startswith(n) for n in names)
+    ]
 
 
 def _status_mb(key: str) -> float:
@@ -53,7 +68,9 @@ def _restart_peak() -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A warmed-up candidate, its feeds, what the process held before it, and the peak since over that."""
+    """A warmed-up candidate, its feeds, what the process held before it, and the peak since over
+    that.
+    """
 
     candidate: Candidate
     bound: list[Any]
@@ -70,7 +87,9 @@ def _made(workload: Workload, name: str, threads: int) -> _Made:
     before = _status_mb("VmRSS")
     _restart_peak()
     candidate = kind(workload, data, feeds[0], threads, {})
-    return _Made(candidate, [candidate.bind(f) for f in feeds], before, _status_mb("VmHWM") - before)
+    return _Made(
+        candidate, [candidate.bind(f) for f in feeds], before, _status_mb("VmHWM") - before
+    )
 
 
 def measure_one(workload: Workload, name: str, threads: int) -> dict[str, float]:
@@ -80,7 +99,8 @@ def measure_one(workload: Workload, name: str, threads: int) -> dict[str, float]
     made = _made(workload, name, threads)
     run, bound = made.candidate.run, made.bound
     held = [run(bound[0])]
-    for n in range(4):  # holding one result needs a buffer more than dropping it, as the warm-up did
+    # holding one result needs a buffer more than dropping it, as the warm-up did
+    for n in range(4):
         held[0] = run(bound[n % 2])
     _restart_peak()
     faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -95,10 +115,17 @@ def measure_one(workload: Workload, name: str, threads: int) -> dict[str, float]
 def main(argv: list[str] | None = None) -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.memory", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="scripts, or workloads by the start of their names (default: a dozen)")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="scripts, or workloads by the start of their names (default: a dozen)",
+    )
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
-    parser.add_argument("--one", choices=CANDIDATES, help="measure this candidate in this process and print JSON")
+    parser.add_argument(
+        "--one", choices=CANDIDATES, help="measure this candidate in this process and print JSON"
+    )
     args = parser.parse_args(argv)
     chosen = _chosen(args.names or DEFAULT)
     if not chosen:
@@ -107,13 +134,25 @@ def main(argv: list[str] | None = None) -> int:
     if args.one:
         print(json.dumps(measure_one(chosen[0], args.one, args.threads)))
         return 0
-    print(f"{'page faults a run; MB while running; MB while loading':<50}" + "".join(f"{name:>24}" for name in CANDIDATES))
+    print(
+        f"{'page faults a run; MB while running; MB while loading':<50}"
+        + "".join(f"{name:>24}" for name in CANDIDATES)
+    )
     results: dict[str, dict[str, dict[str, float]]] = {}
     failed = 0
     for workload in chosen:
         cells, row = "", results.setdefault(workload.name, {})
         for name in CANDIDATES:
-            command = [sys.executable, "-m", "benchmarks.memory", "--one", name, "--threads", str(args.threads), workload.name]
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.memory",
+                "--one",
+                name,
+                "--threads",
+                str(args.threads),
+                workload.name,
+            ]
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
                 failed += 1
@@ -123,7 +162,9 @@ def main(argv: list[str] | None = None) -> int:
             row[name] = json.loads(done.stdout.splitlines()[-1])
             cells += f"{row[name]['faults']:>10.1f}{row[name]['running_mb']:>7.0f}{row[name]['loading_mb']:>7.0f}"
         least = min((row[n]["running_mb"] for n in row if n != "tfjit"), default=0.0)
-        over = " MORE than a peer" if "tfjit" in row and row["tfjit"]["running_mb"] > least + 1 else ""
+        over = (
+            " MORE than a peer" if "tfjit" in row and row["tfjit"]["running_mb"] > least + 1 else ""
+        )
         print(f"{workload.name:<50}{cells}{over}", flush=True)
     if args.json:
         args.json.write_text(json.dumps(results, indent=1))

@@ -1,4 +1,6 @@
-"""A picture of the results: how many times faster than TensorFlow's default session each workload runs."""
+"""A picture of the results: how many times faster than TensorFlow's default session each workload
+runs.
+"""
 
 from __future__ import annotations
 

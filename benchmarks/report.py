@@ -1,4 +1,6 @@
-"""Results as lines of text: the wide table of all candidates, and the compact one of what was asked for."""
+"""Results as lines of text: the wide table of all candidates, and the compact one of what was asked
+for.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,19 @@ from collections.abc import Iterator
 
 from benchmarks.harness import Result
 
-COLUMNS = ("tfjit", "unfused", "tf", "tf other", "tf inline", "tfjit call", "tf call", "xla", "jax", "ort", "numpy")
+COLUMNS = (
+    "tfjit",
+    "unfused",
+    "tf",
+    "tf other",
+    "tf inline",
+    "tfjit call",
+    "tf call",
+    "xla",
+    "jax",
+    "ort",
+    "numpy",
+)
 _NAME = 50
 
 
@@ -27,7 +41,9 @@ def _ratio(value: float | None) -> str:
 
 
 class WideTable:
-    """A column a candidate, in µs; then tfjit's ratios to TensorFlow's default and to the fastest peer."""
+    """A column a candidate, in µs; then tfjit's ratios to TensorFlow's default and to the fastest
+    peer.
+    """
 
     def heading(self) -> Iterator[str]:
         """Lines above the rows."""
@@ -39,7 +55,9 @@ class WideTable:
 
     def row(self, result: Result) -> Iterator[str]:
         """One workload: its line, its line of first results if any, its notes."""
-        cells = "".join(f"{_us(result.timings[n].us) if n in result.timings else '-':>11}" for n in COLUMNS)
+        cells = "".join(
+            f"{_us(result.timings[n].us) if n in result.timings else '-':>11}" for n in COLUMNS
+        )
         mine = result.timings.get("tfjit")
         line = f"{result.name:<{_NAME}}{cells}"
         if mine is not None:
@@ -52,7 +70,9 @@ class WideTable:
             line += f" {mine.first_s:>7.2f} {mine.ready_s:>7.2f}"
         yield line
         if result.first_s:
-            seconds = ", ".join(f"{name} {statistics.median(s):.3f} s" for name, s in result.first_s.items())
+            seconds = ", ".join(
+                f"{name} {statistics.median(s):.3f} s" for name, s in result.first_s.items()
+            )
             ratio = result.first_ratio
             verdict = _verdict(ratio, result.wanted_first).strip()
             yield f"{'  first result in fresh sessions':<{_NAME}} {seconds}; ÷tf {_ratio(ratio)}, wanted {verdict}"
@@ -73,10 +93,17 @@ class TargetTable:
         if mine is None or name is None:
             yield f"{result.name:<{_NAME}} FAILED"
         else:
-            tf_best = max((result.ratios[n], n) for n in ("tf", "tf other", "tf inline") if n in result.ratios)
-            peer = f"{best} {_us(result.timings[best].us)} ({_ratio(result.ratios[best])})" if best else ""
+            tf_best = max(
+                (result.ratios[n], n) for n in ("tf", "tf other", "tf inline") if n in result.ratios
+            )
+            peer = (
+                f"{best} {_us(result.timings[best].us)} ({_ratio(result.ratios[best])})"
+                if best
+                else ""
+            )
             yield (
-                f"{result.name:<{_NAME}} {_us(mine.us):>10} {_us(result.timings[name].us):>10} {_ratio(result.ratios[name]):>8} "
+                f"{result.name:<{_NAME}} {_us(mine.us):>10} {_us(result.timings[name].us):>10} "
+                f"{_ratio(result.ratios[name]):>8} "
                 f"{_verdict(result.ratios[name], result.wanted)} {_ratio(tf_best[0]):>7}  {peer}"
             )
         if result.first_ratio is not None:

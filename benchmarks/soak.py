@@ -1,9 +1,10 @@
 """How sessions hold out: `python -m benchmarks.soak [--sessions N] [--threads N] [--runs N]`.
 
-Races: threads run one session, of compiled steps, updates of a variable, waiting queue operations, callables and runs with options, and
-it is closed under them; each call must end with the right value, as cancelled, or as used after the closing. Sessions: many are made, run
-and closed, or merely dropped, one after the other with the garbage collector off, and memory, threads and file handles must not grow.
-The suite runs both in small (`tests/client/test_soak.py`).
+Races: threads run one session, of compiled steps, updates of a variable, waiting queue operations,
+callables and runs with options, and it is closed under them; each call must end with the right
+value, as cancelled, or as used after the closing. Sessions: many are made, run and closed, or
+merely dropped, one after the other with the garbage collector off, and memory, threads and file
+handles must not grow. The suite runs both in small (`tests/client/test_soak.py`).
 """
 
 from __future__ import annotations
@@ -52,8 +53,9 @@ class Race:
 
 
 def race(threads: int, runs: int, close_after: float | None) -> Race:
-    """`threads` threads make `runs` calls each on one session. close_after: the share of the calls after which it is closed; None: at
-    the end."""
+    """`threads` threads make `runs` calls each on one session. close_after: the share of the calls
+    after which it is closed; None: at the end.
+    """
     shop = Shop()
     session = tfjit.Session(graph=shop.graph)
     session.run(shop.init)
@@ -70,7 +72,10 @@ def race(threads: int, runs: int, close_after: float | None) -> Race:
         (lambda: function(values), lambda v: np.allclose(v, expected)),
         (lambda: session.run(shop.put), lambda v: v is None),
         (lambda: session.run(shop.take), lambda v: v == 3),
-        (lambda: session.run([shop.y, shop.count], {shop.x: values}, tfjit.RunOptions()), lambda v: np.allclose(v[0], expected)),
+        (
+            lambda: session.run([shop.y, shop.count], {shop.x: values}, tfjit.RunOptions()),
+            lambda v: np.allclose(v[0], expected),
+        ),
     ]
 
     def work(index: int) -> None:
@@ -132,9 +137,14 @@ class Footprint:
         return cls(memory, len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd")))
 
 
-def sessions(count: int, report: Callable[[int, Footprint], None] = lambda i, footprint: None, every: int = 1000) -> list[Footprint]:
-    """Make, run and end `count` sessions over one graph with the garbage collector off; what the process held before the first of them,
-    after each `every`, and at the end."""
+def sessions(
+    count: int,
+    report: Callable[[int, Footprint], None] = lambda i, footprint: None,
+    every: int = 1000,
+) -> list[Footprint]:
+    """Make, run and end `count` sessions over one graph with the garbage collector off; what the
+    process held before the first of them, after each `every`, and at the end.
+    """
     shop = Shop()
     config = tfjit.ConfigProto(use_per_session_threads=True, inter_op_parallelism_threads=2)
     values = np.linspace(-1, 1, 7, dtype=np.float32)
@@ -181,7 +191,8 @@ def main(argv: list[str] | None = None) -> int:
         outcomes = ", ".join(f"{count} {name}" for name, count in sorted(result.outcomes.items()))
         when = "at the end" if close_after is None else f"after {close_after:.0%} of the calls"
         print(
-            f"{args.threads} threads x {args.runs} runs, closed {when}: {outcomes}, {len(result.wrong)} wrong, {result.stuck} threads stuck"
+            f"{args.threads} threads x {args.runs} runs, closed {when}: {outcomes}, "
+            f"{len(result.wrong)} wrong, {result.stuck} threads stuck"
         )
         print(f"  in {result.elapsed_s:.1f} s", *result.wrong[:5], sep="\n  ", flush=True)
         failed |= bool(result.wrong or result.stuck)
@@ -189,13 +200,20 @@ def main(argv: list[str] | None = None) -> int:
         print("sessions    memory kB  threads  handles")
 
         def report(i: int, footprint: Footprint) -> None:
-            print(f"{i:8}  {footprint.memory_kb:11}  {footprint.threads:7}  {footprint.handles:7}", flush=True)
+            print(
+                f"{i:8}  {footprint.memory_kb:11}  {footprint.threads:7}  {footprint.handles:7}",
+                flush=True,
+            )
 
         found = sessions(args.sessions, report, max(args.sessions // 10, 1))
         first, last = found[0], found[-1]
         grown = last.memory_kb - first.memory_kb
         print(f"from {first} to {last}: {grown / args.sessions:.3f} kB a session")
-        failed |= last.threads > first.threads or last.handles > first.handles or grown > 0.2 * args.sessions
+        failed |= (
+            last.threads > first.threads
+            or last.handles > first.handles
+            or grown > 0.2 * args.sessions
+        )
     return int(failed)
 
 

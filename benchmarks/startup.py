@@ -1,7 +1,9 @@
-"""From process start to first result and to compiled speed: `python -m benchmarks.startup [--runs N]`.
+"""From process start to first result and to compiled speed: `python -m benchmarks.startup [--runs
+N]`.
 
-MobileNetV2 in fresh processes, with an empty kernel cache and with a full one. Times count from the start of the process, imports
-included. The first process only writes Python's bytecode, as an installation does, and is not counted.
+MobileNetV2 in fresh processes, with an empty kernel cache and with a full one. Times count from the
+start of the process, imports included. The first process only writes Python's bytecode, as an
+installation does, and is not counted.
 """
 
 from __future__ import annotations
@@ -49,9 +51,15 @@ print(json.dumps({"numpy": numpy_s, "tfjit": import_s, "first": first_s, "compil
 
 
 def _run(cache: Path, limit_s: float) -> dict[str, float]:
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | {"TFJIT_CACHE_DIR": str(cache)}
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | {
+        "TFJIT_CACHE_DIR": str(cache)
+    }
     done = subprocess.run(
-        [sys.executable, "-c", _PROCESS, str(DATA), str(limit_s)], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", _PROCESS, str(DATA), str(limit_s)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return result
@@ -69,9 +77,17 @@ def main() -> int:
         for n in range(args.runs):
             rows["cold"].append(_run(Path(folder) / f"cold{n}", 60))
             rows["warm"].append(_run(warm, 60))
-    print("seconds, medians; first and compiled (a run under 2 ms) count from the start of the process")
+    print(
+        "seconds, medians; first and compiled (a run under 2 ms) count from the start of the "
+        "process"
+    )
     for kind, results in rows.items():
-        figures = {name: statistics.median(r[name] if r[name] is not None else float("inf") for r in results) for name in results[0]}
+        figures = {
+            name: statistics.median(
+                r[name] if r[name] is not None else float("inf") for r in results
+            )
+            for name in results[0]
+        }
         print(f"{kind:5}" + "".join(f"  {name} {value:.3f}" for name, value in figures.items()))
     return 0
 

@@ -1,4 +1,5 @@
-"""`python -m benchmarks.tf1_programs [NAME ...]`: run TensorFlow 1 programs many times and count failures.
+"""`python -m benchmarks.tf1_programs [NAME ...]`: run TensorFlow 1 programs many times and count
+failures.
 
 A run fails if it ends with an error or too late, or prints something else than under TensorFlow.
 Each is a process of its own; with --cold, it has an empty cache of compiled kernels too.
@@ -47,11 +48,19 @@ def programs() -> list[str]:
 
 
 def arguments(name: str, library: str, folder: Path) -> list[str]:
-    """Return the arguments of Python that run a program on the sessions of a library; it writes into `folder`."""
-    return [*([] if library == "tensorflow" else ["-m", "tfjit"]), str(FOLDER / f"{name}.py"), str(folder)]
+    """Return the arguments of Python that run a program on the sessions of a library; it writes
+    into `folder`.
+    """
+    return [
+        *([] if library == "tensorflow" else ["-m", "tfjit"]),
+        str(FOLDER / f"{name}.py"),
+        str(folder),
+    ]
 
 
-def run(name: str, library: str, folder: Path, cache: Path | None = None, limit_s: float = 240.0) -> Run:
+def run(
+    name: str, library: str, folder: Path, cache: Path | None = None, limit_s: float = 240.0
+) -> Run:
     """Run a program on the sessions of a library; it writes into `folder`."""
     environment = dict(os.environ)
     if cache is not None:
@@ -60,10 +69,19 @@ def run(name: str, library: str, folder: Path, cache: Path | None = None, limit_
     command = [sys.executable, *arguments(name, library, folder)]
     try:
         done = subprocess.run(
-            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit_s, check=False
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=limit_s,
+            check=False,
         )
     except subprocess.TimeoutExpired as error:
-        texts = [text.decode(errors="replace") if isinstance(text, bytes) else text or "" for text in (error.stdout, error.stderr)]
+        texts = [
+            text.decode(errors="replace") if isinstance(text, bytes) else text or ""
+            for text in (error.stdout, error.stderr)
+        ]
         return Run(texts[0], texts[1], None, limit_s)
     return Run(done.stdout, done.stderr, done.returncode, time.monotonic() - begin)
 
@@ -97,27 +115,52 @@ def _repeated(name: str, times: int, cold: bool, keep: Path) -> int:
                 failed += 1
                 keep.mkdir(parents=True, exist_ok=True)
                 record = keep / f"{name}-{i}.txt"
-                record.write_text(f"{reason}\n\nexpected:\n{expected.printed}\nprinted:\n{made.printed}\n{made.errors}")
+                record.write_text(
+                    f"{reason}\n\nexpected:\n{expected.printed}\nprinted:\n{made.printed}\n"
+                    f"{made.errors}"
+                )
                 print(f"{name}, run {i}: {reason} ({record})", flush=True)
-    print(f"{name}: {failed} of {times} failed, {sorted(seconds)[len(seconds) // 2]:.1f} s", flush=True)
+    print(
+        f"{name}: {failed} of {times} failed, {sorted(seconds)[len(seconds) // 2]:.1f} s",
+        flush=True,
+    )
     return failed
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command. Returns 1 if a run failed, 2 for unknown names."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tf1_programs", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(programs())}; all when none is given")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"of {', '.join(programs())}; all when none is given",
+    )
     parser.add_argument("--times", type=int, default=10, help="runs of each program (default 10)")
-    parser.add_argument("--load", type=int, default=0, help="processes that keep cores busy meanwhile (default 0)")
-    parser.add_argument("--cold", action="store_true", help="an empty cache of compiled kernels for each run")
-    parser.add_argument("--keep", type=Path, default=Path("build/tf1_programs"), help="folder for what failing runs printed")
+    parser.add_argument(
+        "--load", type=int, default=0, help="processes that keep cores busy meanwhile (default 0)"
+    )
+    parser.add_argument(
+        "--cold", action="store_true", help="an empty cache of compiled kernels for each run"
+    )
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        default=Path("build/tf1_programs"),
+        help="folder for what failing runs printed",
+    )
     args = parser.parse_args(argv)
     unknown = set(args.names) - set(programs())
     if unknown:
-        print(f"unknown program {', '.join(sorted(unknown))}; there are {', '.join(programs())}", file=sys.stderr)
+        print(
+            f"unknown program {', '.join(sorted(unknown))}; there are {', '.join(programs())}",
+            file=sys.stderr,
+        )
         return 2
     with busy(args.load):
-        failed = sum(_repeated(name, args.times, args.cold, args.keep) for name in args.names or programs())
+        failed = sum(
+            _repeated(name, args.times, args.cold, args.keep) for name in args.names or programs()
+        )
     return 1 if failed else 0
 
 

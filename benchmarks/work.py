@@ -40,8 +40,10 @@ def _updates(node: PeerNode) -> bool:
 
 
 def flops(graph: ShapedGraph) -> int:
-    """Those of matrix products and convolutions, a multiply-add counted as two; elementwise work is not counted. A gradient that a step
-    only waits for, with no use for its value, is not counted either."""
+    """Those of matrix products and convolutions, a multiply-add counted as two; elementwise work is
+    not counted. A gradient that a step only waits for, with no use for its value, is not counted
+    either.
+    """
     used = {endpoint(name)[0] for name in graph.fetches}
     total = 0
     for node in reversed(graph.order):
@@ -52,8 +54,9 @@ def flops(graph: ShapedGraph) -> int:
 
 
 def bytes_moved(graph: ShapedGraph, outputs: Sequence[Any]) -> int:
-    """Feeds and constants read once, outputs written once, variables read, and written where the run updates them. Of a table that is
-    gathered from, nothing counts."""
+    """Feeds and constants read once, outputs written once, variables read, and written where the
+    run updates them. Of a table that is gathered from, nothing counts.
+    """
     total = sum(np.asarray(v).nbytes for v in [*graph.fed.values(), *outputs])
     tables = {node.inputs[0][0] for node in graph.order if node.op == "GatherV2"}
     updated = {name for node in graph.order if _updates(node) for name, _ in node.inputs}
@@ -61,11 +64,17 @@ def bytes_moved(graph: ShapedGraph, outputs: Sequence[Any]) -> int:
         if node.op == "Const" and node.name not in tables:
             total += node.attrs["value"].nbytes
         elif node.op == "VarHandleOp":
-            total += _size(node.attrs["shape"]) * np.dtype(node.attrs["dtype"]).itemsize * (2 if node.name in updated else 1)
+            total += (
+                _size(node.attrs["shape"])
+                * np.dtype(node.attrs["dtype"]).itemsize
+                * (2 if node.name in updated else 1)
+            )
     return total
 
 
-def work(workload: Workload, graph_def: bytes, feeds: Feeds, outputs: Sequence[Any]) -> tuple[int, int]:
+def work(
+    workload: Workload, graph_def: bytes, feeds: Feeds, outputs: Sequence[Any]
+) -> tuple[int, int]:
     """(bytes moved, flops) of one run."""
     graph = ShapedGraph(graph_def, workload.fetches, workload.targets, feeds)
     return bytes_moved(graph, outputs), flops(graph)

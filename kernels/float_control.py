@@ -1,4 +1,6 @@
-"""Flush-to-zero and denormals-are-zero for NumPy code, as compiled kernels have them while they run."""
+"""Flush-to-zero and denormals-are-zero for NumPy code, as compiled kernels have them while they
+run.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,19 @@ from typing import Any
 _PLACES = {"x86_64": (28, 0x8040), "aarch64": (0, 1 << 24)}
 
 
-def _flushing() -> tuple[Callable[[], Any], Callable[[Any], None], Callable[[Any], None], Callable[[Any], Any]] | None:
-    """(make room for an environment, read it, set it, a copy with the bits), or None where C's has no such bits that we know."""
+def _flushing() -> (
+    tuple[Callable[[], Any], Callable[[Any], None], Callable[[Any], None], Callable[[Any], Any]]
+    | None
+):
+    """(make room for an environment, read it, set it, a copy with the bits), or None where C's has
+    no such bits that we know.
+    """
     place = _PLACES.get(os.uname().machine) if hasattr(os, "uname") else None
-    if place is None or "CS_GNU_LIBC_VERSION" not in os.confstr_names or not (os.confstr("CS_GNU_LIBC_VERSION") or "").startswith("glibc"):
+    if (
+        place is None
+        or "CS_GNU_LIBC_VERSION" not in os.confstr_names
+        or not (os.confstr("CS_GNU_LIBC_VERSION") or "").startswith("glibc")
+    ):
         return None
     offset, bits = place
     library = ctypes.CDLL("libm.so.6")
@@ -37,7 +48,9 @@ _FUNCTIONS = _flushing()
 
 
 def flushed(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` with denormals flushed to zero on the calling thread while it runs; itself where that cannot be done."""
+    """`function` with denormals flushed to zero on the calling thread while it runs; itself where
+    that cannot be done.
+    """
     if _FUNCTIONS is None:
         return function
     environment, get, put, flushing = _FUNCTIONS

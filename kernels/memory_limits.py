@@ -1,4 +1,6 @@
-"""Whether there is memory for a tensor, asked before a large one is made: Linux grants more than it has, and ends who uses it."""
+"""Whether there is memory for a tensor, asked before a large one is made: Linux grants more than it
+has, and ends who uses it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _LIMITS: Final = (
 
 
 def available_bytes() -> int | None:
-    """Bytes that this process may still use: what the machine has free, or its control group leaves. None where that is not known."""
+    """Bytes that this process may still use: what the machine has free, or its control group
+    leaves. None where that is not known.
+    """
     found = []
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
@@ -38,7 +42,8 @@ def available_bytes() -> int | None:
 
 
 def check_room(shape: Sequence[int], dtype: Any, copies: int = 1) -> None:
-    """Raise ResourceExhaustedError when a tensor does not fit into memory, InvalidArgumentError when no shape is so large.
+    """Raise ResourceExhaustedError when a tensor does not fit into memory, InvalidArgumentError
+    when no shape is so large.
 
     shape, dtype: of the tensor. copies: how many arrays of its size are made on the way to it.
     """
@@ -49,12 +54,17 @@ def check_room(shape: Sequence[int], dtype: Any, copies: int = 1) -> None:
     if nbytes < _SMALL:
         return
     if nbytes > _MOST * kind.itemsize:
-        raise InvalidArgumentError(None, None, f"Shape {format_shape(tuple(map(int, shape)))} would have more than 2**63 - 1 elements")
+        raise InvalidArgumentError(
+            None,
+            None,
+            f"Shape {format_shape(tuple(map(int, shape)))} would have more than 2**63 - 1 elements",
+        )
     available = available_bytes()
     if available is not None and nbytes * copies > available:
         raise ResourceExhaustedError(
             None,
             None,
-            f"OOM when allocating tensor with shape{format_shape(tuple(int(size) for size in shape))} and type {kind.name}: "
+            "OOM when allocating tensor with "
+            f"shape{format_shape(tuple(int(size) for size in shape))} and type {kind.name}: "
             f"it takes {nbytes} bytes, and {available} are available",
         )

@@ -1,7 +1,8 @@
 """(op type) -> how it is computed: compiled launches or the NumPy reference.
 
-A native builder and a reference kernel are registered under the op type. Both see a `NodeSpec`; a builder is called once a
-node and shape, while a plan is built, so it may be slow (milliseconds), pack constants and choose between templates.
+A native builder and a reference kernel are registered under the op type. Both see a `NodeSpec`; a
+builder is called once a node and shape, while a plan is built, so it may be slow (milliseconds),
+pack constants and choose between templates.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ class Unsupported(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """dtype (never a ref dtype) and static shape of one tensor. Buffers are C-contiguous unless a builder is told otherwise."""
+    """dtype (never a ref dtype) and static shape of one tensor. Buffers are C-contiguous unless a
+    builder is told otherwise.
+    """
 
     dtype: DType
     shape: tuple[int, ...]
@@ -69,9 +72,10 @@ class NodeSpec:
 class Pointer:
     """A word of an argument block that is an address, known when the step is laid out.
 
-    kind: "in"/"out" (index: input/output of the node), "temp" (index into NativeCall.temp_bytes), "const" (index into
-    NativeCall.constants), "code" (source + entry: address of another compiled function), "state" (the node's persistent
-    bytes in the session, made by its `initial_state`), "cancel" (an int64 that is not 0 once the run is to stop).
+    kind: "in"/"out" (index: input/output of the node), "temp" (index into NativeCall.temp_bytes),
+    "const" (index into NativeCall.constants), "code" (source + entry: address of another compiled
+    function), "state" (the node's persistent bytes in the session, made by its `initial_state`),
+    "cancel" (an int64 that is not 0 once the run is to stop).
     """
 
     kind: Literal["in", "out", "temp", "const", "code", "state", "cancel"]
@@ -88,10 +92,10 @@ Word = int | Pointer
 class Launch:
     """One call of compiled code: `entry(args, chunk, nchunks)` for each chunk.
 
-    words: argument block from word 2 on (0 and 1 are status and detail).
-    chunks: into how many parts the work may usefully be cut; 1 = never share.
-    cost_ns: predicted time on one thread.
-    errors: status code -> (exception class name in framework.errors, message with {detail}); empty = cannot fail.
+    words: argument block from word 2 on (0 and 1 are status and detail). chunks: into how many
+    parts the work may usefully be cut; 1 = never share. cost_ns: predicted time on one thread.
+    errors: status code -> (exception class name in framework.errors, message with {detail}); empty
+    = cannot fail.
     """
 
     source: KernelSource
@@ -135,7 +139,8 @@ Builder = Callable[[NodeSpec], NativeCall]
 # inputs and outputs in the op's order; ndarray (or other edge values for non-numeric types)
 Reference = Callable[[NodeSpec, Sequence[np.ndarray]], Sequence[np.ndarray]]
 
-# the node's persistent bytes, as a session first makes them (a random stream's key and counter, say)
+# the node's persistent bytes, as a session first makes them (a random stream's key and counter,
+# say)
 InitialState = Callable[[NodeSpec], np.ndarray]
 
 _BUILDERS: dict[str, Builder] = {}
@@ -157,9 +162,11 @@ def native(*op_types: str) -> Callable[[Builder], Builder]:
 
 
 def reference(*op_types: str) -> Callable[[Reference], Reference]:
-    """Register the NumPy kernel for op types. It may be given NodeSpecs whose output shapes are not known (empty `outputs`).
+    """Register the NumPy kernel for op types. It may be given NodeSpecs whose output shapes are not
+    known (empty `outputs`).
 
-    Denormals are flushed while it runs, as they are in compiled code: a value does not depend on which of them computed it.
+    Denormals are flushed while it runs, as they are in compiled code: a value does not depend on
+    which of them computed it.
     """
 
     def register(kernel: Reference) -> Reference:
@@ -173,9 +180,11 @@ def reference(*op_types: str) -> Callable[[Reference], Reference]:
 
 
 def initial_state(*op_types: str) -> Callable[[InitialState], InitialState]:
-    """Register how the persistent state of a stateful but resource-free op (random streams) is made, once a session and node.
+    """Register how the persistent state of a stateful but resource-free op (random streams) is
+    made, once a session and node.
 
-    The native call sees it as Pointer("state"), the reference kernel as NodeSpec.state; both advance the same bytes.
+    The native call sees it as Pointer("state"), the reference kernel as NodeSpec.state; both
+    advance the same bytes.
     """
 
     def register(make: InitialState) -> InitialState:
@@ -200,7 +209,9 @@ def find_initial_state(op_type: str) -> InitialState | None:
 
 
 def find_native(op_type: str) -> Builder | None:
-    """The builder of an op type, or None. The first call imports the builders, which a first result does not need."""
+    """The builder of an op type, or None. The first call imports the builders, which a first result
+    does not need.
+    """
     found = _BUILDERS.get(op_type)
     if found is None:
         importlib.import_module("tfjit.kernels.cpu.builders")

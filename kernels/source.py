@@ -1,4 +1,6 @@
-"""Generated kernels as text: `Source` builds it line by line, `KernelSource` is the finished, canonical unit of compilation."""
+"""Generated kernels as text: `Source` builds it line by line, `KernelSource` is the finished,
+canonical unit of compilation.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,15 @@ from tfjit.passes.analysis.shape_inference import Given
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.ir.function_library import Function, indexed
 from tfjit.passes.ir.pass_context import DeviceInfo, Pass, PassContext, PassOptions
-from tfjit.passes.ir.pass_manager import Fixpoint, PassManager, PassReport, Pipeline, PipelineItem, PipelineReport, Step
+from tfjit.passes.ir.pass_manager import (
+    Fixpoint,
+    PassManager,
+    PassReport,
+    Pipeline,
+    PipelineItem,
+    PipelineReport,
+    Step,
+)
 from tfjit.passes.ir.pass_registry import PASSES, SHAPES
 from tfjit.passes.ir.run_spec import RunSpec
 from tfjit.passes.ir.subgraph import extract
@@ -27,13 +35,27 @@ GRAPH_PASSES: Final[Pipeline] = (
     Step("lower_feeds", "first: later passes see feeds and fetches as _Arg and _Retval nodes"),
     Step("prune", "before anything costs: what nobody fetches is never looked at"),
     Step("inline_functions", "before all that looks at nodes: it shall see those of functions too"),
-    Step("place", "for what the session has not placed; before rewriting, so that new nodes take over devices"),
-    Step("custom_kernels", "before any optional pass, which then takes the node for what it is: unknown"),
+    Step(
+        "place",
+        "for what the session has not placed; before rewriting, so that new nodes take over devices",
+    ),
+    Step(
+        "custom_kernels",
+        "before any optional pass, which then takes the node for what it is: unknown",
+    ),
     Step("strip_debug", "before loops take nodes into bodies"),
-    Step("functionalize", "while every node is the user's own: later passes may rewrite what its patterns look for"),
+    Step(
+        "functionalize",
+        "while every node is the user's own: later passes may rewrite what its patterns look for",
+    ),
     Step("trim_bodies", "constants that go into bodies are folded there"),
-    Step("replicate_constants", "before folding: a constant folded on two devices stays one on each"),
-    Step("infer_shapes", "before folding: Shape of a known shape is a constant, and the passes below ask for shapes"),
+    Step(
+        "replicate_constants", "before folding: a constant folded on two devices stays one on each"
+    ),
+    Step(
+        "infer_shapes",
+        "before folding: Shape of a known shape is a constant, and the passes below ask for shapes",
+    ),
     Step("simplify", "before folding: no reads of frozen variables are evaluated that simply go"),
     Step("fold_constants"),
     Step("simplify", "after folding: its patterns ask for constants"),
@@ -41,14 +63,24 @@ GRAPH_PASSES: Final[Pipeline] = (
     Step("place", "what that has brought"),
     Step("custom_kernels", "for that too"),
     Step("infer_shapes", "simplify and folding make new nodes, and more values are known now"),
-    Step("size_slices", "once limits of loops and array shapes are known; before lists: shapes of their elements may follow"),
-    Step("accumulators", "once the lengths of loops are known; before what looks for lists of known length"),
+    Step(
+        "size_slices",
+        "once limits of loops and array shapes are known; before lists: shapes of their elements "
+        "may follow",
+    ),
+    Step(
+        "accumulators",
+        "once the lengths of loops are known; before what looks for lists of known length",
+    ),
     Step("dense_lists", "once lengths and element shapes are known; behind it more shapes are"),
     Step("loop_sums", "once lists are arrays; before folding: what leaves a loop may be constant"),
     Step("infer_shapes", "of what has left loops"),
     Step("fold_constants", "simplify makes constants of constants"),
     Step("trim_bodies", "again, for what has become constant"),
-    Step("drop_control_edges", "before CSE: equal expressions may wait for different nodes without need"),
+    Step(
+        "drop_control_edges",
+        "before CSE: equal expressions may wait for different nodes without need",
+    ),
     Step("prune", "CSE need not look at the constants that folding has used up"),
     Step("eliminate_common_subexpressions", "after simplifying: equal expressions look equal"),
     Step("prune", "what CSE replaced may leave inputs that nobody takes"),
@@ -65,7 +97,11 @@ QUICK_PASSES: Final[Pipeline] = (
 """Passes that make a graph runnable as it is."""
 
 PARTITION_PASSES: Final[Pipeline] = (
-    Step("compile_loops", "after partition: a kernel never spans devices; first: what leaves a loop joins the graph around it"),
+    Step(
+        "compile_loops",
+        "after partition: a kernel never spans devices; first: what leaves a loop joins the graph "
+        "around it",
+    ),
     Step("specialize_bodies", "after partition: a loop whose bodies are lowered is on one device"),
     Step("fuse", "after partition: a fused kernel never spans devices"),
 )
@@ -103,7 +139,9 @@ PIPELINES: Final[Mapping[str, Pipeline]] = {
     ),
     # over a graph with loops whose bodies have changed
     "trim_loops": (
-        Fixpoint((Step("prune"), Step("trim_bodies", "a later loop has less use for an earlier one")), 2),
+        Fixpoint(
+            (Step("prune"), Step("trim_bodies", "a later loop has less use for an earlier one")), 2
+        ),
         Step("prune"),
     ),
 }
@@ -142,21 +180,29 @@ def _described(items: Sequence[PipelineItem], indent: int) -> list[str]:
 
 
 def build(
-    graph: DataflowGraph, spec: RunSpec, options: PassOptions | None = None, lock: AbstractContextManager[Any] | None = None
+    graph: DataflowGraph,
+    spec: RunSpec,
+    options: PassOptions | None = None,
+    lock: AbstractContextManager[Any] | None = None,
 ) -> tuple[list[Partition], PipelineReport]:
     """The partitions that one run of a session's graph executes, and what the passes did.
 
-    graph: the whole graph; it is not changed, what the run needs is copied. Nodes without an assigned device are placed here.
-    lock: held while the copy is made; who extends the graph waits no longer than that.
-    Raises TensorFlow's errors for a spec that does not fit the graph and for nodes that cannot be placed or whose shapes
-    contradict each other; a pass that breaks the graph or fails raises InternalError naming it.
+    graph: the whole graph; it is not changed, what the run needs is copied. Nodes without an
+    assigned device are placed here. lock: held while the copy is made; who extends the graph waits
+    no longer than that.
+    Raises TensorFlow's errors for a spec that does not fit the graph and for nodes that cannot be
+    placed or whose shapes contradict each other; a pass that breaks the graph or fails raises
+    InternalError naming it.
     """
     with collection_paused():
         return _build(graph, PassContext(spec, options or PassOptions()), lock or nullcontext())
 
 
-def build_body(function: Function, given: Sequence[Given], options: PassOptions | None = None) -> tuple[list[Partition], PipelineReport]:
-    """The partitions of a body that is called with arguments of these shapes, by index; the body itself is not changed.
+def build_body(
+    function: Function, given: Sequence[Given], options: PassOptions | None = None
+) -> tuple[list[Partition], PipelineReport]:
+    """The partitions of a body that is called with arguments of these shapes, by index; the body
+    itself is not changed.
 
     Raises what `build` raises.
     """
@@ -164,12 +210,25 @@ def build_body(function: Function, given: Sequence[Given], options: PassOptions 
         ctx = PassContext(options=options or PassOptions())
         graph = function.graph.copy()
         graph.functions = function.graph.functions.child()
-        graph.graph["given"] = {node.name: given[index] for index, node in indexed(graph, "_Arg").items()}
+        graph.graph["given"] = {
+            node.name: given[index] for index, node in indexed(graph, "_Arg").items()
+        }
         passes = _items(ctx.options.passes, GRAPH_PASSES)
-        return _finish(graph, ctx, [item for item in passes if not (isinstance(item, Step) and item.name == "lower_feeds")], ctx.manager)
+        return _finish(
+            graph,
+            ctx,
+            [
+                item
+                for item in passes
+                if not (isinstance(item, Step) and item.name == "lower_feeds")
+            ],
+            ctx.manager,
+        )
 
 
-def _build(graph: DataflowGraph, ctx: PassContext, lock: AbstractContextManager[Any]) -> tuple[list[Partition], PipelineReport]:
+def _build(
+    graph: DataflowGraph, ctx: PassContext, lock: AbstractContextManager[Any]
+) -> tuple[list[Partition], PipelineReport]:
     spec, options = ctx.spec, ctx.options
     runner = ctx.manager
     began = time.perf_counter()
@@ -200,11 +259,15 @@ def _finish(
     for part in partitions:
         runner.check("partition", part.graph)
         runner.dump("partition", part.graph, part.device)
-        runner.run_pipeline(_items(options.partition_passes, PARTITION_PASSES), part.graph, ctx, part.device)
+        runner.run_pipeline(
+            _items(options.partition_passes, PARTITION_PASSES), part.graph, ctx, part.device
+        )
     return partitions, runner.report
 
 
-def run_passes(graph: DataflowGraph, passes: Sequence[PipelineItem | Pass | str], ctx: PassContext) -> PipelineReport:
+def run_passes(
+    graph: DataflowGraph, passes: Sequence[PipelineItem | Pass | str], ctx: PassContext
+) -> PipelineReport:
     """Run passes over one graph, in place, with all that the manager does. For tests and tools.
 
     passes: items of a pipeline, names of registered passes, or functions.
@@ -213,9 +276,15 @@ def run_passes(graph: DataflowGraph, passes: Sequence[PipelineItem | Pass | str]
     return ctx.manager.report
 
 
-def _items(passes: Sequence[PipelineItem | Pass | str] | None, standard: Pipeline) -> Sequence[PipelineItem | Pass]:
+def _items(
+    passes: Sequence[PipelineItem | Pass | str] | None, standard: Pipeline
+) -> Sequence[PipelineItem | Pass]:
     """Return the items that a session asks for in place of the standard ones."""
-    return standard if passes is None else [Step(item) if isinstance(item, str) else item for item in passes]
+    return (
+        standard
+        if passes is None
+        else [Step(item) if isinstance(item, str) else item for item in passes]
+    )
 
 
 def _run_custom(name: str, pass_: Pass, graph: DataflowGraph, ctx: PassContext) -> DataflowGraph:

@@ -1,7 +1,8 @@
 """The wire format: message classes of package `tfjit`, with the field numbers of TensorFlow's.
 
-A class is imported with its module on first use: `from tfjit.protos import GraphDef` loads what GraphDef needs and no more.
-The `*_pb2` modules are generated from the `.proto` files by `make protos`.
+A class is imported with its module on first use: `from tfjit.protos import GraphDef` loads what
+GraphDef needs and no more. The `*_pb2` modules are generated from the `.proto` files by `make
+protos`.
 """
 
 from __future__ import annotations
@@ -27,13 +28,34 @@ if TYPE_CHECKING:
         TensorConnection,
         ThreadPoolOptionProto,
     )
-    from tfjit.protos.control_flow_pb2 import CondContextDef, ControlFlowContextDef, ValuesDef, WhileContextDef
+    from tfjit.protos.control_flow_pb2 import (
+        CondContextDef,
+        ControlFlowContextDef,
+        ValuesDef,
+        WhileContextDef,
+    )
     from tfjit.protos.coordination_config_pb2 import CoordinatedJob, CoordinationServiceConfig
     from tfjit.protos.cost_graph_pb2 import CostGraphDef
-    from tfjit.protos.debug_pb2 import DebuggedSourceFile, DebuggedSourceFiles, DebugOptions, DebugTensorWatch
-    from tfjit.protos.device_attributes_pb2 import DeviceAttributes, DeviceLocality, InterconnectLink, LocalLinks
+    from tfjit.protos.debug_pb2 import (
+        DebuggedSourceFile,
+        DebuggedSourceFiles,
+        DebugOptions,
+        DebugTensorWatch,
+    )
+    from tfjit.protos.device_attributes_pb2 import (
+        DeviceAttributes,
+        DeviceLocality,
+        InterconnectLink,
+        LocalLinks,
+    )
     from tfjit.protos.error_codes_pb2 import Code
-    from tfjit.protos.event_pb2 import Event, LogMessage, SessionLog, SourceMetadata, TaggedRunMetadata
+    from tfjit.protos.event_pb2 import (
+        Event,
+        LogMessage,
+        SessionLog,
+        SourceMetadata,
+        TaggedRunMetadata,
+    )
     from tfjit.protos.example_pb2 import (
         BytesList,
         Example,
@@ -46,14 +68,30 @@ if TYPE_CHECKING:
         SequenceExample,
     )
     from tfjit.protos.full_type_pb2 import FullTypeDef, FullTypeId
-    from tfjit.protos.function_pb2 import FunctionDef, FunctionDefLibrary, GradientDef, RegisteredGradient
+    from tfjit.protos.function_pb2 import (
+        FunctionDef,
+        FunctionDefLibrary,
+        GradientDef,
+        RegisteredGradient,
+    )
     from tfjit.protos.graph_debug_info_pb2 import GraphDebugInfo
     from tfjit.protos.graph_pb2 import GraphDef
-    from tfjit.protos.meta_graph_pb2 import AssetFileDef, CollectionDef, MetaGraphDef, SignatureDef, TensorInfo
+    from tfjit.protos.meta_graph_pb2 import (
+        AssetFileDef,
+        CollectionDef,
+        MetaGraphDef,
+        SignatureDef,
+        TensorInfo,
+    )
     from tfjit.protos.node_def_pb2 import NodeDef
     from tfjit.protos.op_def_pb2 import OpDef, OpDeprecation, OpList
     from tfjit.protos.queue_runner_pb2 import QueueRunnerDef
-    from tfjit.protos.rewriter_config_pb2 import AutoParallelOptions, RewriterConfig, ScopedAllocatorOptions, VerifierConfig
+    from tfjit.protos.rewriter_config_pb2 import (
+        AutoParallelOptions,
+        RewriterConfig,
+        ScopedAllocatorOptions,
+        VerifierConfig,
+    )
     from tfjit.protos.rpc_options_pb2 import RPCOptions
     from tfjit.protos.saved_model_pb2 import SavedModel
     from tfjit.protos.saved_object_graph_pb2 import (
@@ -74,7 +112,12 @@ if TYPE_CHECKING:
         TrackableObjectGraph,
     )
     from tfjit.protos.saver_pb2 import SaverDef
-    from tfjit.protos.server_pb2 import ClusterDeviceFilters, JobDeviceFilters, ServerDef, TaskDeviceFilters
+    from tfjit.protos.server_pb2 import (
+        ClusterDeviceFilters,
+        JobDeviceFilters,
+        ServerDef,
+        TaskDeviceFilters,
+    )
     from tfjit.protos.step_stats_pb2 import (
         AllocationDescription,
         AllocationRecord,
@@ -98,16 +141,28 @@ if TYPE_CHECKING:
         TupleValue,
         TypeSpecProto,
     )
-    from tfjit.protos.summary_pb2 import DataClass, HistogramProto, Summary, SummaryDescription, SummaryMetadata
+    from tfjit.protos.summary_pb2 import (
+        DataClass,
+        HistogramProto,
+        Summary,
+        SummaryDescription,
+        SummaryMetadata,
+    )
     from tfjit.protos.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
     from tfjit.protos.tensor_pb2 import ResourceHandleProto, TensorProto, VariantTensorDataProto
     from tfjit.protos.tensor_shape_pb2 import TensorShapeProto
     from tfjit.protos.tensor_slice_pb2 import TensorSliceProto
     from tfjit.protos.types_pb2 import DataType, SerializedDType
-    from tfjit.protos.variable_pb2 import SaveSliceInfoDef, VariableAggregation, VariableDef, VariableSynchronization
+    from tfjit.protos.variable_pb2 import (
+        SaveSliceInfoDef,
+        VariableAggregation,
+        VariableDef,
+        VariableSynchronization,
+    )
     from tfjit.protos.versions_pb2 import VersionDef
 
-# The generated code is 5.28's because protobuf 5, 6 and 7 all load it; some releases of 6 warn of that, once for each module.
+# The generated code is 5.28's because protobuf 5, 6 and 7 all load it; some releases of 6 warn of
+# that, once for each module.
 warnings.filterwarnings("ignore", message=r"Protobuf gencode version 5\.28\.1 .* at tfjit/protos/")
 
 _MODULES = {

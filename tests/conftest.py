@@ -1,4 +1,6 @@
-"""What all tests share: the folders of real graphs, and an environment that does not depend on the user's."""
+"""What all tests share: the folders of real graphs, and an environment that does not depend on the
+user's.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,16 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Before anything imports TensorFlow or tfjit: both read these once, and so do the processes that tests start. The compiled
-# kernels of the tests stay in the tree, so that a test run neither depends on what the user has compiled nor fills the user's
-# cache.
+# Before anything imports TensorFlow or tfjit: both read these once, and so do the processes that
+# tests start. The compiled
+# kernels of the tests stay in the tree, so that a test run neither depends on what the user has
+# compiled nor fills the user's cache.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # else TensorFlow's mode depends on the CPU (tests/oracle.py)
+# else TensorFlow's mode depends on the CPU (tests/oracle.py)
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 os.environ.setdefault("TFJIT_CACHE_DIR", str(ROOT / "build" / "test-cache"))
-if os.environ.get("TFJIT_CPU"):  # tests that compile with Numba in this process do so for the level, too
+# tests that compile with Numba in this process do so for the level, too
+if os.environ.get("TFJIT_CPU"):
     from tfjit.kernels.jit.compiler import numba_target
 
     os.environ.update(numba_target())
@@ -27,17 +32,33 @@ if os.environ.get("TFJIT_CPU"):  # tests that compile with Numba in this process
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--update-golden` rewrites the kernels that golden tests compare with."""
-    parser.addoption("--update-golden", action="store_true", help="rewrite the golden files instead of comparing with them")
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="rewrite the golden files instead of comparing with them",
+    )
 
 
 @functools.cache
 def needs_tensorflow(path: Path) -> bool:
-    """Whether a test module imports TensorFlow, or another module of the tests that does, anywhere in its text."""
+    """Whether a test module imports TensorFlow, or another module of the tests that does, anywhere
+    in its text.
+    """
     text = path.read_text(encoding="utf-8")
-    if re.search(r"\b(import|from) tensorflow\b|importorskip\(.tensorflow.\)|\bmake_models\b|tf1_program|\bbenchmarks\.", text):
+    if re.search(
+        r"\b(import|from) "
+        r"tensorflow\b|importorskip\(.tensorflow.\)|\bmake_models\b|tf1_program|\bbenchmarks\.",
+        text,
+    ):
         return True
-    imported = re.findall(r"^ *(?:from|import) (tests(?:\.\w+)*)(?: import \(?([\w, ]+))?", text, re.MULTILINE)
-    names = {name for package, members in imported for name in (package, *(f"{package}.{m.strip()}" for m in members.split(",")))}
+    imported = re.findall(
+        r"^ *(?:from|import) (tests(?:\.\w+)*)(?: import \(?([\w, ]+))?", text, re.MULTILINE
+    )
+    names = {
+        name
+        for package, members in imported
+        for name in (package, *(f"{package}.{m.strip()}" for m in members.split(",")))
+    }
     files = [ROOT.joinpath(*name.split(".")).with_suffix(".py") for name in names]
     files += [ROOT.joinpath(*name.split("."), "__init__.py") for name in names]
     return any(needs_tensorflow(file) for file in files if file.is_file() and file != path)
@@ -45,7 +66,11 @@ def needs_tensorflow(path: Path) -> bool:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """With `-m "not oracle"` leave modules out before they import TensorFlow."""
-    if config.option.markexpr == "not oracle" and collection_path.suffix == ".py" and needs_tensorflow(collection_path):
+    if (
+        config.option.markexpr == "not oracle"
+        and collection_path.suffix == ".py"
+        and needs_tensorflow(collection_path)
+    ):
         return True
     return None
 
@@ -82,14 +107,17 @@ def demo_dir() -> Path:
 
 
 def _refusals() -> dict[object, str]:
-    """Kernels that this process failed to compile, with the reasons. A process that has not used the store has none."""
+    """Kernels that this process failed to compile, with the reasons. A process that has not used
+    the store has none.
+    """
     module = sys.modules.get("tfjit.kernels.jit.store")
     return dict(module.store.refusals()) if module is not None else {}
 
 
 @pytest.fixture(autouse=True)
 def no_refused_kernel(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A kernel that does not compile fails the test that asked for it: the reference would hide it with the right numbers.
+    """A kernel that does not compile fails the test that asked for it: the reference would hide it
+    with the right numbers.
 
     A test that provokes a refusal is marked `refuses_kernel`.
     """
@@ -97,7 +125,9 @@ def no_refused_kernel(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     refused = {kernel: reason for kernel, reason in _refusals().items() if kernel not in before}
     if refused and request.node.get_closest_marker("refuses_kernel") is None:
-        reasons = "\n\n".join(f"{getattr(kernel, 'title', kernel)}: {reason}" for kernel, reason in refused.items())
+        reasons = "\n\n".join(
+            f"{getattr(kernel, 'title', kernel)}: {reason}" for kernel, reason in refused.items()
+        )
         pytest.fail(f"{len(refused)} kernels were refused:\n{reasons}", pytrace=False)
 
 

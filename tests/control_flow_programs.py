@@ -1,4 +1,5 @@
-"""Random programs of nested loops and conditionals, as hypothesis draws them and TensorFlow or tfjit builds them in both forms.
+"""Random programs of nested loops and conditionals, as hypothesis draws them and TensorFlow or
+tfjit builds them in both forms.
 
 `m` is the module that builds: `tf.compat.v1` or `tfjit`.
 """
@@ -36,8 +37,14 @@ ASSIGNMENTS: dict[str, tuple[str, Callable[[Any, Environment], Any]]] = {
     "v = tanh(v * x)": ("v", lambda m, e: m.tanh(e["v"] * e["x"])),
     "v = v / 2 + x": ("v", lambda m, e: e["v"] * 0.5 + e["x"]),
     "v = reverse(v)": ("v", lambda m, e: m.reverse(e["v"], [0])),
-    "v = M v": ("v", lambda m, e: m.reshape(m.matmul(m.constant(_MATRIX), m.reshape(e["v"], [3, 1])), [3])),
-    "v[a % 3] = x": ("v", lambda m, e: m.tensor_scatter_nd_update(e["v"], [[e["a"] % 3]], [e["x"]])),
+    "v = M v": (
+        "v",
+        lambda m, e: m.reshape(m.matmul(m.constant(_MATRIX), m.reshape(e["v"], [3, 1])), [3]),
+    ),
+    "v[a % 3] = x": (
+        "v",
+        lambda m, e: m.tensor_scatter_nd_update(e["v"], [[e["a"] % 3]], [e["x"]]),
+    ),
 }
 PREDICATES: dict[str, Callable[[Any, Environment], Any]] = {
     "a < b": lambda m, e: m.less(e["a"], e["b"]),
@@ -79,7 +86,13 @@ def blocks(depth: int) -> st.SearchStrategy[Program]:
     if depth:
         inner = blocks(depth - 1)
         conditional = st.builds(If, st.sampled_from(sorted(PREDICATES)), inner, inner)
-        loop = st.builds(While, st.sampled_from(sorted(COUNTS)), st.sampled_from(sorted(PREDICATES)), inner, st.sampled_from([1, 10]))
+        loop = st.builds(
+            While,
+            st.sampled_from(sorted(COUNTS)),
+            st.sampled_from(sorted(PREDICATES)),
+            inner,
+            st.sampled_from([1, 10]),
+        )
         statement = st.one_of(assignments, assignments, conditional, loop)
     return st.lists(statement, min_size=1, max_size=4 if depth else 3).map(tuple)
 
@@ -108,11 +121,17 @@ def build(m: Any, program: Program, start: Environment) -> Environment:
         if isinstance(statement, If):
             names = sorted(assigned(statement.then) | assigned(statement.otherwise))
             sides = [
-                lambda block=block, e=dict(e), names=names: [m.identity(build(m, block, e)[name]) for name in names]
+                lambda block=block, e=dict(e), names=names: [
+                    m.identity(build(m, block, e)[name]) for name in names
+                ]
                 for block in (statement.then, statement.otherwise)
             ]
             results = m.cond(PREDICATES[statement.predicate](m, e), *sides)
-            e.update(zip(names, results if isinstance(results, (list, tuple)) else [results], strict=True))
+            e.update(
+                zip(
+                    names, results if isinstance(results, (list, tuple)) else [results], strict=True
+                )
+            )
             continue
         names = sorted(assigned(statement.body))
         e.update(zip(names, build_loop(m, statement, names, e), strict=True))
@@ -125,14 +144,20 @@ def build_loop(m: Any, loop: While, names: list[str], outside: Environment) -> l
 
     def more(i: Any, *values: Any) -> Any:
         e = {**outside, **dict(zip(names, values, strict=True))}
-        # not logical_not: TensorFlow's optimizer makes x <= y of not(x > y), which is another thing for NaN
+        # not logical_not: TensorFlow's optimizer makes x <= y of not(x > y), which is another thing
+        # for NaN
         return m.logical_and(i < count, m.equal(PREDICATES[loop.until](m, e), False))
 
     def step(i: Any, *values: Any) -> Any:
         after = build(m, loop.body, {**outside, **dict(zip(names, values, strict=True))})
         return [i + 1, *(after[name] for name in names)]
 
-    found = m.while_loop(more, step, [m.constant(0), *(outside[name] for name in names)], parallel_iterations=loop.parallel)
+    found = m.while_loop(
+        more,
+        step,
+        [m.constant(0), *(outside[name] for name in names)],
+        parallel_iterations=loop.parallel,
+    )
     return list(found[1:])
 
 

@@ -14,11 +14,13 @@ from tfjit.framework.types.dtypes import DType
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-# A multiple of TensorFlow's packets: the elements left over go through scalar code of its own, which for some ops rounds otherwise.
+# A multiple of TensorFlow's packets: the elements left over go through scalar code of its own,
+# which for some ops rounds otherwise.
 SIZE = 384
 
-# Largest difference from TensorFlow in units in the last place (TensorFlow's own error included), and an absolute part in units of
-# the dtype's epsilon where TensorFlow's formula cancels. Rows that are not named must agree bit for bit.
+# Largest difference from TensorFlow in units in the last place (TensorFlow's own error included),
+# and an absolute part in units of the dtype's epsilon where TensorFlow's formula cancels. Rows that
+# are not named must agree bit for bit.
 ULPS: dict[str, tuple[float, float]] = {
     "Exp": (3, 0), "Expm1": (4, 0), "Log": (4, 0), "Log1p": (4, 0), "Rsqrt": (2, 0), "Pow": (16, 0), "Xlogy": (5, 0),
     "Xlog1py": (5, 0),
@@ -34,7 +36,8 @@ ULPS: dict[str, tuple[float, float]] = {
     "BesselY0": (16, 16), "BesselY1": (16, 16), "Igamma": (600, 4), "Igammac": (600, 16), "IgammaGradA": (600, 16),
     "RandomGammaGrad": (600, 16), "Betainc": (4000, 16), "Zeta": (64, 0), "Polygamma": (128, 8),
 }  # fmt: skip
-# For complex results the difference is measured against the size of the number, since either part may cancel.
+# For complex results the difference is measured against the size of the number, since either part
+# may cancel.
 COMPLEX_EXACT = frozenset({
     "Add", "AddV2", "AddN", "Sub", "Mul", "RealDiv", "Div", "DivNoNan", "MulNoNan", "SquaredDifference", "Neg", "Square", "Reciprocal",
     "Inv", "Xdivy", "SigmoidGrad", "TanhGrad", "SqrtGrad", "RsqrtGrad", "ReciprocalGrad", "InvGrad", "Select", "SelectV2", "Complex",
@@ -52,13 +55,28 @@ def cases() -> Iterator[tuple[Elementwise, DType]]:
 
 def dtypes_of(row: Elementwise) -> list[DType]:
     """The dtypes in which TensorFlow's answer is one to agree with."""
-    return [t for t in sorted(row.dtypes, key=lambda t: t.as_datatype_enum) if (row.op, t.name) not in TENSORFLOW_ERRS]
+    return [
+        t
+        for t in sorted(row.dtypes, key=lambda t: t.as_datatype_enum)
+        if (row.op, t.name) not in TENSORFLOW_ERRS
+    ]
 
 
 def attrs_for(row: Elementwise, dtype: DType) -> dict[str, Any]:
     """Values for the attrs a row takes."""
-    pair = {d.float32: d.complex64, d.float64: d.complex128, d.complex64: d.float32, d.complex128: d.float64}
-    values: dict[str, Any] = {"alpha": 0.2, "tolerance": 0.05, "DstT": d.int32, "Truncate": False, "Tout": pair.get(dtype)}
+    pair = {
+        d.float32: d.complex64,
+        d.float64: d.complex128,
+        d.complex64: d.float32,
+        d.complex128: d.float64,
+    }
+    values: dict[str, Any] = {
+        "alpha": 0.2,
+        "tolerance": 0.05,
+        "DstT": d.int32,
+        "Truncate": False,
+        "Tout": pair.get(dtype),
+    }
     return {name: values[name] for name in (*row.attrs, row.result) if name in values}
 
 
@@ -77,18 +95,38 @@ def random_values(dtype: DType, rng: np.random.Generator, size: int = SIZE) -> A
         return (rng.standard_normal(size) * 2 + 2j * rng.standard_normal(size)).astype(numpy_dtype)
     values = rng.standard_normal(size) * 10.0 ** rng.integers(-3, 3, size)
     values[::2] = rng.uniform(-1.5, 1.5, values[::2].size)
-    special = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5, -0.5, 2.5, 1e-3, -1e-3, 6.0, 100.0, -100.0]
+    special = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        np.inf,
+        -np.inf,
+        np.nan,
+        0.5,
+        -0.5,
+        2.5,
+        1e-3,
+        -1e-3,
+        6.0,
+        100.0,
+        -100.0,
+    ]
     values[: len(special)] = special
     return values.astype(numpy_dtype)
 
 
-# Functions whose float32 kernels in TensorFlow are much coarser than ours: its float64 answer, rounded, is the one to agree with.
-SERIES = frozenset({"Igamma", "Igammac", "IgammaGradA", "RandomGammaGrad", "Betainc", "Zeta", "Polygamma"})
+# Functions whose float32 kernels in TensorFlow are much coarser than ours: its float64 answer,
+# rounded, is the one to agree with.
+SERIES = frozenset(
+    {"Igamma", "Igammac", "IgammaGradA", "RandomGammaGrad", "Betainc", "Zeta", "Polygamma"}
+)
 SPECIAL = SERIES | {
     "Erfinv", "Ndtri", "Lgamma", "Digamma", "Dawsn", "Expint", "FresnelCos", "FresnelSin", "Spence", "BesselI0", "BesselI0e", "BesselI1",
     "BesselI1e", "BesselJ0", "BesselJ1", "BesselK0", "BesselK0e", "BesselK1", "BesselK1e", "BesselY0", "BesselY1", "Erfc",
 }  # fmt: skip
-# TensorFlow's Round of integers returns zeros, and its float64 Erf of an infinity NaN: both contradict its own documentation.
+# TensorFlow's Round of integers returns zeros, and its float64 Erf of an infinity NaN: both
+# contradict its own documentation.
 TENSORFLOW_ERRS = {("Round", "int32"), ("Round", "int64")}
 
 
@@ -104,7 +142,9 @@ def inputs_for(row: Elementwise, dtype: DType) -> tuple[Any, ...]:
         arrays.append(values)
     if len(signature) == 2 and dtype.is_floating:
         # the last part of both is every pair of these
-        grid = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 3.0, 40.0, np.inf, -np.inf, np.nan]).astype(arrays[0].dtype)
+        grid = np.array(
+            [0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 3.0, 40.0, np.inf, -np.inf, np.nan]
+        ).astype(arrays[0].dtype)
         first, second = np.meshgrid(grid, grid)
         arrays[0][-(grid.size**2) :], arrays[1][-(grid.size**2) :] = first.ravel(), second.ravel()
     if row.op == "Erf" and dtype is d.float64:
@@ -114,10 +154,14 @@ def inputs_for(row: Elementwise, dtype: DType) -> tuple[Any, ...]:
     elif row.error is not None and dtype.is_integer:
         arrays[1][arrays[1] == 0] = 3
     if row.op in SERIES:
-        arrays = [np.where(np.abs(x) > 40.0, x.dtype.type(7.0), x) for x in arrays]  # not where TensorFlow itself loses digits
-        arrays = [np.where(np.arange(SIZE) % 16 == 0, x, np.abs(x)) for x in arrays]  # a few outside the domain
+        # not where TensorFlow itself loses digits
+        arrays = [np.where(np.abs(x) > 40.0, x.dtype.type(7.0), x) for x in arrays]
+        # a few outside the domain
+        arrays = [np.where(np.arange(SIZE) % 16 == 0, x, np.abs(x)) for x in arrays]
     if row.op == "Polygamma":
-        arrays[0] = np.where(np.isfinite(arrays[0]), np.minimum(np.rint(np.abs(arrays[0])), 8), 2).astype(arrays[0].dtype)
+        arrays[0] = np.where(
+            np.isfinite(arrays[0]), np.minimum(np.rint(np.abs(arrays[0])), 8), 2
+        ).astype(arrays[0].dtype)
         arrays[1] = np.where(np.isinf(arrays[1]), 1.5, np.abs(arrays[1])).astype(arrays[1].dtype)
     if row.op == "Zeta":
         arrays[0] = np.where(np.arange(SIZE) % 4 == 0, arrays[0], 1 + np.abs(arrays[0]))
@@ -136,12 +180,17 @@ def tensorflow_answer(row: Elementwise, inputs: tuple[Any, ...], attrs: dict[str
     dtype = inputs[0].dtype
     if row.op in SPECIAL and dtype != np.float64:
         with np.errstate(over="ignore"):
-            return tensorflow_answer(row, tuple(x.astype(np.float64) for x in inputs), attrs).astype(dtype)
+            return tensorflow_answer(
+                row, tuple(x.astype(np.float64) for x in inputs), attrs
+            ).astype(dtype)
     tensors = [tf.constant(x) for x in inputs]
     if row.arity < 0:
         arguments: dict[str, Any] = {op_def.input_arg[0].name: tensors}
     else:
-        names = ["condition", "x", "y"] if row.op == "Select" else [a.name for a in op_def.input_arg]  # its Python names differ
+        # its Python names differ
+        names = (
+            ["condition", "x", "y"] if row.op == "Select" else [a.name for a in op_def.input_arg]
+        )
         arguments = dict(zip(names, tensors))
     for name, value in attrs.items():
         arguments[name] = tf.dtypes.as_dtype(value.name) if isinstance(value, DType) else value
@@ -162,7 +211,9 @@ def _spacing(size: Any, dtype: np.dtype) -> Any:
 
 
 def mismatches(row: Elementwise, found: Any, expected: Any) -> Any:
-    """Indices where `found` is not `expected` within the row's tolerance. Zeros of either sign and subnormals are equal."""
+    """Indices where `found` is not `expected` within the row's tolerance. Zeros of either sign and
+    subnormals are equal.
+    """
     assert found.dtype == expected.dtype, (row.op, found.dtype, expected.dtype)
     assert found.shape == expected.shape, (row.op, found.shape, expected.shape)
     if expected.dtype.kind in "iub":
@@ -179,8 +230,13 @@ def mismatches(row: Elementwise, found: Any, expected: Any) -> Any:
     return np.nonzero(~(same | near | (size < tiny)))[0]
 
 
-def describe(row: Elementwise, dtype: DType, inputs: tuple[Any, ...], found: Any, expected: Any, bad: Any) -> str:
+def describe(
+    row: Elementwise, dtype: DType, inputs: tuple[Any, ...], found: Any, expected: Any, bad: Any
+) -> str:
     """The first wrong elements, for an assertion."""
     lines = [f"{row.op} {dtype.name}: {len(bad)} of {len(found)} differ"]
-    lines += [f"  {tuple(x[i] for x in inputs)} -> {found[i]!r}, TensorFlow {expected[i]!r}" for i in bad[:6]]
+    lines += [
+        f"  {tuple(x[i] for x in inputs)} -> {found[i]!r}, TensorFlow {expected[i]!r}"
+        for i in bad[:6]
+    ]
     return "\n".join(lines)

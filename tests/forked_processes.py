@@ -1,4 +1,5 @@
-"""Processes of their own that start with their imports done: each is forked from one that has imported and done nothing else.
+"""Processes of their own that start with their imports done: each is forked from one that has
+imported and done nothing else.
 
 `import tfjit` and the graph's modules cost a second of processor time, `import tensorflow` four.
 A test of imports, or of what a process finds at its very start, starts Python itself.
@@ -18,9 +19,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-LIBRARY = ("tfjit.client.session.session", "tfjit.runtime.session.direct_session", "tfjit.passes.pipeline")  # what graphs and runs import
+# what graphs and runs import
+LIBRARY = (
+    "tfjit.client.session.session",
+    "tfjit.runtime.session.direct_session",
+    "tfjit.passes.pipeline",
+)
 
-# The child leaves the loop, and its program runs at this module's level: it ends as a program of its own does.
+# The child leaves the loop, and its program runs at this module's level: it ends as a program of
+# its own does.
 _SERVER = """
 import importlib, json, os, sys, warnings
 for name in sys.argv[1:]:
@@ -64,25 +71,41 @@ class ForkedProcesses:
 
     def __init__(self, *modules: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _SERVER, *modules], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+            [sys.executable, "-c", _SERVER, *modules],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
         )
         self._answers = self._process.stdout
         self._pending = b""
         self._answer(120)
 
     def run(
-        self, *argv: str | Path, env: Mapping[str, str] | None = None, cwd: Path | None = None, timeout: float = 120
+        self,
+        *argv: str | Path,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        timeout: float = 120,
     ) -> subprocess.CompletedProcess[str]:
-        """Run what `python ARGV` does: "-c" and a text, "-m" and a module, or a script, and its arguments.
+        """Run what `python ARGV` does: "-c" and a text, "-m" and a module, or a script, and its
+        arguments.
 
-        env: of the process, or more of it than this one's, which it starts from. Raises TimeoutExpired, as subprocess does.
+        env: of the process, or more of it than this one's, which it starts from. Raises
+        TimeoutExpired, as subprocess does.
         """
         with tempfile.TemporaryDirectory() as folder:
             out, err = Path(folder, "out"), Path(folder, "err")
             out.touch()
             err.touch()
             words = [str(word) for word in argv]
-            request = {"argv": words, "env": {**os.environ, **(env or {})}, "cwd": str(cwd or Path.cwd()), "out": str(out), "err": str(err)}
+            request = {
+                "argv": words,
+                "env": {**os.environ, **(env or {})},
+                "cwd": str(cwd or Path.cwd()),
+                "out": str(out),
+                "err": str(err),
+            }
             assert self._process.stdin is not None
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             child = self._answer(60)["pid"]
@@ -91,7 +114,9 @@ class ForkedProcesses:
             except TimeoutError:
                 os.kill(child, signal.SIGKILL)
                 self._answer(60)
-                raise subprocess.TimeoutExpired(words, timeout, out.read_bytes(), err.read_bytes()) from None
+                raise subprocess.TimeoutExpired(
+                    words, timeout, out.read_bytes(), err.read_bytes()
+                ) from None
             return subprocess.CompletedProcess(words, status, out.read_text(), err.read_text())
 
     def close(self) -> None:
@@ -115,7 +140,11 @@ class StartedProcesses:
     """The same where a platform has no fork: each process does its imports."""
 
     def run(
-        self, *argv: str | Path, env: Mapping[str, str] | None = None, cwd: Path | None = None, timeout: float = 120
+        self,
+        *argv: str | Path,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        timeout: float = 120,
     ) -> subprocess.CompletedProcess[str]:
         """As that of `ForkedProcesses`."""
         command: Sequence[str | Path] = [sys.executable, *argv]

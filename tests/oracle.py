@@ -1,8 +1,10 @@
 """TensorFlow's two modes, with oneDNN and without, and what they answer differently.
 
-TensorFlow chooses by the CPU unless TF_ENABLE_ONEDNN_OPTS says. tests/conftest.py sets that to 1 where it is not set, so the suite
-compares with one TensorFlow on every x86-64 CPU. tfjit follows the mode with oneDNN wherever that computes what the other refuses;
-`DIFFERENCES` has each difference with both answers, and tests whose cases are among them ask for the mode they compare with.
+TensorFlow chooses by the CPU unless TF_ENABLE_ONEDNN_OPTS says. tests/conftest.py sets that to 1
+where it is not set, so the suite compares with one TensorFlow on every x86-64 CPU. tfjit follows
+the mode with oneDNN wherever that computes what the other refuses; `DIFFERENCES` has each
+difference with both answers, and tests whose cases are among them ask for the mode they compare
+with.
 
 `python -m tests.oracle` serves the other mode to `ask`: a process has one.
 """
@@ -46,10 +48,12 @@ Answer = list[np.ndarray] | Failure
 
 @dataclass(frozen=True)
 class Difference:
-    """One node that the two modes answer differently. inputs, attrs: of the node. onednn, plain: their answers.
+    """One node that the two modes answer differently. inputs, attrs: of the node. onednn, plain:
+    their answers.
 
-    ours: the mode whose answer tfjit gives, for the reason given. None among an answer's arrays: memory that nothing wrote.
-    forward: op type of a node on the first input, with the same attrs, whose output is a second input.
+    ours: the mode whose answer tfjit gives, for the reason given. None among an answer's arrays:
+    memory that nothing wrote. forward: op type of a node on the first input, with the same attrs,
+    whose output is a second input.
     """
 
     op: str
@@ -91,20 +95,31 @@ DIFFERENCES: Final = (
         onednn=[_window(0, 0, 5)],
         plain=[_window(5, 0, 0)],
         ours="oneDNN",
-        reason="the gradient belongs to the element that the forward pass chose; that passes over NaN in both modes",
+        reason="the gradient belongs to the element that the forward pass chose; that passes over "
+        "NaN in both modes",
     ),
     Difference(
         "Conv2DBackpropInput",
-        (np.array([1, 1, 1, 2], np.int32), _f(2, 3).reshape(1, 1, 1, 2), _f(1, 10).reshape(1, 1, 1, 2)),
+        (
+            np.array([1, 1, 1, 2], np.int32),
+            _f(2, 3).reshape(1, 1, 1, 2),
+            _f(1, 10).reshape(1, 1, 1, 2),
+        ),
         _UNIT,
         onednn=[_f(2, 30).reshape(1, 1, 1, 2)],
-        plain=Failure("InvalidArgumentError", "Gradients for grouped convolutions are not supported on CPU"),
+        plain=Failure(
+            "InvalidArgumentError", "Gradients for grouped convolutions are not supported on CPU"
+        ),
         ours="oneDNN",
         reason=_COMPUTES,
     ),
     Difference(
         "Conv2DBackpropFilter",
-        (_f(2, 3).reshape(1, 1, 1, 2), np.array([1, 1, 1, 2], np.int32), _f(1, 10).reshape(1, 1, 1, 2)),
+        (
+            _f(2, 3).reshape(1, 1, 1, 2),
+            np.array([1, 1, 1, 2], np.int32),
+            _f(1, 10).reshape(1, 1, 1, 2),
+        ),
         _UNIT,
         onednn=[_f(2, 30).reshape(1, 1, 1, 2)],
         plain=Failure("InvalidArgumentError", "filter_size does not have enough elements"),
@@ -116,7 +131,9 @@ DIFFERENCES: Final = (
         (_f(1, 2, 3).reshape(1, 1, 3, 1), _f(10, 1).reshape(1, 2, 1, 1)),
         {**_UNIT, "dilations": [1, 2, 2, 1]},
         onednn=[_f(13).reshape(1, 1, 1, 1)],
-        plain=Failure("UnimplementedError", "Current kernel implementation does not support dilations"),
+        plain=Failure(
+            "UnimplementedError", "Current kernel implementation does not support dilations"
+        ),
         ours="oneDNN",
         reason=_COMPUTES,
     ),
@@ -136,7 +153,8 @@ DIFFERENCES: Final = (
         onednn=[_TWO - 1, _f(1), _f(1), _f(1), _f(1), np.zeros(0, np.float32)],
         plain=[_TWO - 1, _f(1), _f(1), None, None, np.zeros((), np.float32)],
         ours="oneDNN",
-        reason="the statistics kept for the gradient are those that were used; the other leaves the memory as it was",
+        reason="the statistics kept for the gradient are those that were used; the other leaves "
+        "the memory as it was",
     ),
     Difference(
         "FusedBatchNormGradV3",
@@ -149,10 +167,26 @@ DIFFERENCES: Final = (
     ),
     Difference(
         "FusedBatchNormGradV3",
-        (_TWO.reshape(1, 1, 1, 2), _TWO.reshape(1, 1, 1, 2), _f(1), _f(1), _f(1), np.zeros(0, np.float32)),
+        (
+            _TWO.reshape(1, 1, 1, 2),
+            _TWO.reshape(1, 1, 1, 2),
+            _f(1),
+            _f(1),
+            _f(1),
+            np.zeros(0, np.float32),
+        ),
         {**_NORM, "data_format": "NCHW"},
-        onednn=[_TWO.reshape(1, 1, 1, 2), _f(14), _f(6), np.zeros((), np.float32), np.zeros((), np.float32)],
-        plain=Failure("InvalidArgumentError", "The implementation of FusedBatchNormGrad with is_training=False only support NHWC"),
+        onednn=[
+            _TWO.reshape(1, 1, 1, 2),
+            _f(14),
+            _f(6),
+            np.zeros((), np.float32),
+            np.zeros((), np.float32),
+        ],
+        plain=Failure(
+            "InvalidArgumentError",
+            "The implementation of FusedBatchNormGrad with is_training=False only support NHWC",
+        ),
         ours="oneDNN",
         reason=_COMPUTES,
     ),
@@ -169,8 +203,12 @@ DIFFERENCES: Final = (
         "BatchMatMulV2",
         (np.ones((2, 3), np.float32), np.ones((2, 4), np.float32)),
         {},
-        onednn=Failure("InvalidArgumentError", "Matrix size-incompatible: In[0]: [2,3], In[1]: [2,4] 0 0"),
-        plain=Failure("InvalidArgumentError", "Matrix size-incompatible: In[0]: [2,3], In[1]: [2,4]"),
+        onednn=Failure(
+            "InvalidArgumentError", "Matrix size-incompatible: In[0]: [2,3], In[1]: [2,4] 0 0"
+        ),
+        plain=Failure(
+            "InvalidArgumentError", "Matrix size-incompatible: In[0]: [2,3], In[1]: [2,4]"
+        ),
         ours="oneDNN",
         reason="its words tell which matrix is transposed",
     ),
@@ -187,11 +225,15 @@ def words(text: str) -> str:
 
 
 def refused(text: str) -> bool:
-    """Whether a session's error text is that of something that this process's mode alone refuses."""
+    """Whether a session's error text is that of something that this process's mode
+    alone refuses.
+    """
     if mode() == "oneDNN":
         return False
     return any(
-        isinstance(difference.plain, Failure) and not isinstance(difference.onednn, Failure) and difference.plain.words in text
+        isinstance(difference.plain, Failure)
+        and not isinstance(difference.onednn, Failure)
+        and difference.plain.words in text
         for difference in DIFFERENCES
     )
 
@@ -202,7 +244,9 @@ class _Sessions:
 
     graphs: dict[str, Any] = field(default_factory=dict)
 
-    def run(self, graph_def: bytes, fetches: Sequence[str], feeds: Mapping[str, np.ndarray]) -> Answer:
+    def run(
+        self, graph_def: bytes, fetches: Sequence[str], feeds: Mapping[str, np.ndarray]
+    ) -> Answer:
         """Run a graph."""
         import tensorflow as tf
 
@@ -221,7 +265,9 @@ class _Sessions:
 
 
 def cause(text: str) -> str:
-    """Return the kernel's own words of a session's error text: what follows the line that names the node."""
+    """Return the kernel's own words of a session's error text: what follows the line that names the
+    node.
+    """
     lines = text.split("\n")
     for i, line in enumerate(lines):
         if line.startswith("Node: '"):
@@ -248,8 +294,12 @@ def _server(which: Mode) -> subprocess.Popen[bytes]:
     return process
 
 
-def ask(which: Mode, graph_def: bytes, fetches: Sequence[str], feeds: Mapping[str, np.ndarray]) -> Answer:
-    """Return TensorFlow's answer in a mode: by this process if it has that mode, else by one that has."""
+def ask(
+    which: Mode, graph_def: bytes, fetches: Sequence[str], feeds: Mapping[str, np.ndarray]
+) -> Answer:
+    """Return TensorFlow's answer in a mode: by this process if it has that mode, else by one that
+    has.
+    """
     if which == mode():
         return _own().run(graph_def, fetches, feeds)
     process = _server(which)

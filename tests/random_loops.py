@@ -1,4 +1,6 @@
-"""Random structured loops, built with TensorFlow: scalars and vectors of several dtypes, branches and loops inside."""
+"""Random structured loops, built with TensorFlow: scalars and vectors of several dtypes, branches
+and loops inside.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ class LoopMaker:
 
     def pick(self, values: list[Any], dtype: Any, vector: bool | None = None) -> Any:
         """One of the values of a dtype."""
-        fits = [v for v in values if v.dtype == dtype and (vector is None or (v.shape.rank == 1) == vector)]
+        fits = [
+            v
+            for v in values
+            if v.dtype == dtype and (vector is None or (v.shape.rank == 1) == vector)
+        ]
         return self.data.draw(st.sampled_from(fits)) if fits else None
 
     def chance(self, one_in: int) -> bool:
@@ -47,12 +53,23 @@ class LoopMaker:
         if how == 6:
             if dtype.is_floating:
                 return x / (tf.abs(y) + 0.5)
-            return x // (y if self.failing and self.chance(3) and dtype == tf.int32 else tf.clip_by_value(y, 1, 9))
+            return x // (
+                y
+                if self.failing and self.chance(3) and dtype == tf.int32
+                else tf.clip_by_value(y, 1, 9)
+            )
         if how == 7:
             if self.reductions and dtype.is_integer:
                 v = self.pick(values, dtype, vector=True)
-                return draw(st.sampled_from([tf.reduce_sum, tf.reduce_max]))(v) if v is not None and v.shape[0] != 0 else -x
-            return tf.cast(tf.clip_by_value(x, -1000, 1000), draw(st.sampled_from([tf.float32, tf.int32, tf.int64])))
+                return (
+                    draw(st.sampled_from([tf.reduce_sum, tf.reduce_max]))(v)
+                    if v is not None and v.shape[0] != 0
+                    else -x
+                )
+            return tf.cast(
+                tf.clip_by_value(x, -1000, 1000),
+                draw(st.sampled_from([tf.float32, tf.int32, tf.int64])),
+            )
         return -x
 
     def steps(self, values: list[Any], count: int) -> list[Any]:
@@ -63,11 +80,19 @@ class LoopMaker:
         return found
 
     def like(self, values: list[Any], want: Any) -> Any:
-        """Some value with dtype and shape of another: a vector is made of a scalar where none is there."""
+        """Some value with dtype and shape of another: a vector is made of a scalar where none is
+        there.
+        """
         fits = [v for v in values if v.dtype == want.dtype and v.shape == want.shape]
         scalars = [v for v in values if v.dtype == want.dtype and v.shape.rank == 0]
         chosen = self.data.draw(st.sampled_from([*fits[-4:], *scalars[-2:]]))
-        return chosen if chosen.shape == want.shape else tf.fill(tf.shape(want), chosen) if want.shape.rank else want
+        return (
+            chosen
+            if chosen.shape == want.shape
+            else tf.fill(tf.shape(want), chosen)
+            if want.shape.rank
+            else want
+        )
 
     def branch(self, values: list[Any], wants: list[Any]) -> list[Any]:
         """Values like `wants` by one of two ways."""
@@ -86,7 +111,10 @@ class LoopMaker:
             wants = [self.data.draw(st.sampled_from(values)) for _ in range(2)]
             found += self.branch(found, wants)
         if inner and self.chance(3):
-            start = [self.pick(values, tf.int32, vector=False), self.data.draw(st.sampled_from(values))]
+            start = [
+                self.pick(values, tf.int32, vector=False),
+                self.data.draw(st.sampled_from(values)),
+            ]
 
             def step(k: Any, v: Any, *_: Any) -> list[Any]:
                 made = self.steps([*values, k, v], 2)
@@ -97,7 +125,9 @@ class LoopMaker:
         return [self.like(found, value) for value in values]
 
 
-def random_loop(data: st.DataObject, size: int, *, reductions: bool = True, failing: bool = False) -> tuple[Any, list[str], dict[str, Any]]:
+def random_loop(
+    data: st.DataObject, size: int, *, reductions: bool = True, failing: bool = False
+) -> tuple[Any, list[str], dict[str, Any]]:
     """(graph, fetches, feeds) of a loop over scalars and vectors of `size` elements."""
     maker = LoopMaker(data, reductions=reductions, failing=failing)
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
@@ -110,7 +140,10 @@ def random_loop(data: st.DataObject, size: int, *, reductions: bool = True, fail
         "w": rng.integers(-(2**31), 2**31, size, dtype=np.int32),
     }
     with tf1.Graph().as_default() as graph:
-        given = {name: tf1.placeholder(value.dtype, np.shape(value), name=name) for name, value in feeds.items()}
+        given = {
+            name: tf1.placeholder(value.dtype, np.shape(value), name=name)
+            for name, value in feeds.items()
+        }
         first = [given[name] for name in "fklvw"] + [tf.constant(data.draw(st.booleans()))]
         if data.draw(st.booleans()):
             first[1] = tf.constant(3)

@@ -1,4 +1,6 @@
-"""The translators of GraphDefs for other runtimes, against tfjit's own answers (which other tests compare with TensorFlow's)."""
+"""The translators of GraphDefs for other runtimes, against tfjit's own answers (which other tests
+compare with TensorFlow's).
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,33 @@ from benchmarks.workload import Workload
 
 # Small enough to compile in seconds, and together they have every op type that is translated.
 NAMES = (
-    *("digits CNN, batch 1", "add of two scalars", "15-op chain, 1 element", "50 feeds, 50 fetches", "[4096,1]", "cast and select"),
-    *("chain with a strided", "gelu(tanh)", "exp/log", "Black-Scholes", "MobileNetV2, batch 1", "softmax", "logsumexp", "l2 normalise"),
-    *("variance along axis 0", "sum along axis 1", "transformer", "DLRM", "CNN 28x28", "depthwise 3x3 1x14", "dense 1x1024"),
+    *(
+        "digits CNN, batch 1",
+        "add of two scalars",
+        "15-op chain, 1 element",
+        "50 feeds, 50 fetches",
+        "[4096,1]",
+        "cast and select",
+    ),
+    *(
+        "chain with a strided",
+        "gelu(tanh)",
+        "exp/log",
+        "Black-Scholes",
+        "MobileNetV2, batch 1",
+        "softmax",
+        "logsumexp",
+        "l2 normalise",
+    ),
+    *(
+        "variance along axis 0",
+        "sum along axis 1",
+        "transformer",
+        "DLRM",
+        "CNN 28x28",
+        "depthwise 3x3 1x14",
+        "dense 1x1024",
+    ),
     *("Mandelbrot 512x512x100, v2", "branch in a loop, 1000 iterations, v2"),
 )
 
@@ -44,7 +70,9 @@ def test_numpy_rules_say_what_tfjit_says() -> None:
         with tfjit.Session(graph=data) as session:
             expected = session.run(list(workload.fetches), feeds)
         for name, want in zip(workload.fetches, expected, strict=True):
-            np.testing.assert_allclose(values[endpoint(name)], want, workload.rtol, workload.atol, err_msg=workload.name)
+            np.testing.assert_allclose(
+                values[endpoint(name)], want, workload.rtol, workload.atol, err_msg=workload.name
+            )
 
 
 def test_shapes_follow_from_the_values_fed() -> None:

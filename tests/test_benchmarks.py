@@ -1,4 +1,6 @@
-"""The benchmark harness: outputs are checked, every candidate is timed, figures are written. No time is judged here."""
+"""The benchmark harness: outputs are checked, every candidate is timed, figures are written. No
+time is judged here.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,14 @@ def _double(tf: Any) -> None:
     tf.multiply(tf.placeholder(tf.float32, [None], name="x"), 2.0, name="y")
 
 
-WORKLOAD = Workload("double", ["y:0"], feeds_of(x=uniform([5])), _double, reference=lambda feeds: [feeds["x:0"] * 2], wanted=1.0)
+WORKLOAD = Workload(
+    "double",
+    ["y:0"],
+    feeds_of(x=uniform([5])),
+    _double,
+    reference=lambda feeds: [feeds["x:0"] * 2],
+    wanted=1.0,
+)
 OPTIONS = Options(rounds=2, threads=1, peers=("tf", "xla"))
 
 
@@ -36,9 +45,21 @@ def short_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_candidate_is_measured() -> None:
-    result = measure(replace(WORKLOAD, callables=True), replace(OPTIONS, peers=("tf", "tf other", "xla")))
+    result = measure(
+        replace(WORKLOAD, callables=True), replace(OPTIONS, peers=("tf", "tf other", "xla"))
+    )
     assert result.tensorflow() == min(("tf", "tf other"), key=lambda name: result.timings[name].us)
-    assert set(result.timings) == {"tfjit", "unfused", "tf", "tf other", "tf inline", "tfjit call", "tf call", "xla", "numpy"}
+    assert set(result.timings) == {
+        "tfjit",
+        "unfused",
+        "tf",
+        "tf other",
+        "tf inline",
+        "tfjit call",
+        "tf call",
+        "xla",
+        "numpy",
+    }
     assert result.ratios["tfjit"] == 1
     assert all(timing.us > 0 and len(timing.rounds_us) == 2 for timing in result.timings.values())
     assert result.bytes_moved == 2 * 5 * 4 + 4 and result.notes == {} and not result.failed
@@ -46,7 +67,9 @@ def test_every_candidate_is_measured() -> None:
 
 def test_outputs_that_differ_are_told() -> None:
     wrong = check(WORKLOAD, {"tfjit": [[np.zeros(5)]], "numpy": [[np.ones(5)]]}, "before timing")
-    assert list(wrong) == ["tfjit"] and wrong["tfjit"].startswith("WRONG against numpy before timing:")
+    assert list(wrong) == ["tfjit"] and wrong["tfjit"].startswith(
+        "WRONG against numpy before timing:"
+    )
 
 
 def test_a_candidate_that_fails_loses_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +101,15 @@ def _count(tf: Any) -> None:
 
 
 def test_a_training_step_starts_from_the_same_state() -> None:
-    training = Workload("train", ["loss:0"], feeds_of(x=uniform([2, 3])), _count, targets=["train"], setup=["init"], steps=3)
+    training = Workload(
+        "train",
+        ["loss:0"],
+        feeds_of(x=uniform([2, 3])),
+        _count,
+        targets=["train"],
+        setup=["init"],
+        steps=3,
+    )
     result = measure(training, OPTIONS)
     assert result.notes == {}
     assert set(result.timings) >= {"tfjit", "tf", "xla"}
@@ -104,25 +135,37 @@ def test_random_dag_has_the_nodes_it_says_and_stays_tame() -> None:
     assert random_dag(100) == random_dag(100)
 
 
-def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     figures, limits = tmp_path / "figures.json", measure_limits(1)
     monkeypatch.setattr(command, "measure_limits", lambda threads: limits)  # takes seconds
-    assert command.main(["add of two scalars,", "--rounds", "1", "--no-peers", "--json", str(figures)]) == 0
+    assert (
+        command.main(["add of two scalars,", "--rounds", "1", "--no-peers", "--json", str(figures)])
+        == 0
+    )
     assert "add of two scalars, strings as keys" in capsys.readouterr().out
     results = json.loads(figures.read_text())["results"]
     assert [r["timings"].keys() for r in results] == [{"tfjit", "unfused", "numpy"}] * 2
     assert command.main(["no such benchmark"]) == 2
     assert command.main(["--list"]) == 0
     assert "dispatch:" in capsys.readouterr().out
-    quick = [replace(WORKLOAD, name="with a target", callables=True), replace(WORKLOAD, name="without", wanted=None)]
+    quick = [
+        replace(WORKLOAD, name="with a target", callables=True),
+        replace(WORKLOAD, name="without", wanted=None),
+    ]
     monkeypatch.setattr(command, "scripts", lambda: {"dispatch": quick, "others": quick})
     assert command.main(["dispatch", "--rounds", "1", "--peers", "tf", "--only-targets"]) == 0
     shown = capsys.readouterr().out
     assert shown.count("with a target") == 1 and "without" not in shown and "others" not in shown
 
 
-def test_memory_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """One candidate in a process of its own; the others' figures are taken here, as their processes take them."""
+def test_memory_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One candidate in a process of its own; the others' figures are taken here, as their processes
+    take them.
+    """
     tiny = "add of two scalars, strings"
     (workload,) = memory._chosen([tiny])
     for name in memory.CANDIDATES:
@@ -138,5 +181,8 @@ def test_memory_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
 
 def test_what_is_left_out_is_no_failure() -> None:
     result = measure(replace(WORKLOAD, leave_out={"unfused": "no need", "xla": "slow"}), OPTIONS)
-    assert result.notes == {"unfused": "left out: no need", "xla": "left out: slow"} and not result.failed
+    assert (
+        result.notes == {"unfused": "left out: no need", "xla": "left out: slow"}
+        and not result.failed
+    )
     assert set(result.timings) == {"tfjit", "tf", "tf inline", "numpy"}

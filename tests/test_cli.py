@@ -42,19 +42,28 @@ def test_inspect_digits(digits: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "     2  Conv2D\n" in out
 
 
-def test_inspect_counts_what_is_in_the_graph(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_counts_what_is_in_the_graph(
+    data_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert call("inspect", data_dir / "mobilenet_v2.pb") == 0
     out = capsys.readouterr().out
     graph = GraphDef.FromString((data_dir / "mobilenet_v2.pb").read_bytes())
     rows = [line.split() for line in out.split("Ops:\n")[1].splitlines()]
     counts = {op: int(count.replace(",", "")) for count, op in rows}
-    assert counts == {op: sum(node.op == op for node in graph.node) for op in {node.op for node in graph.node}}
+    assert counts == {
+        op: sum(node.op == op for node in graph.node) for op in {node.op for node in graph.node}
+    }
 
 
 def test_inspect_training_graph(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("inspect", data_dir / "digits_train.meta") == 0
     out = capsys.readouterr().out
-    assert "MetaGraphDef" in out and "  train  AssignAdd" in out and "  init  NoOp" in out and "  loss:0  Mean" in out
+    assert (
+        "MetaGraphDef" in out
+        and "  train  AssignAdd" in out
+        and "  init  NoOp" in out
+        and "  loss:0  Mean" in out
+    )
     assert "conv1/w  float32 [3, 3, 1, 16]  (VariableV2)" in out and "... and 15 more" in out
 
 
@@ -68,14 +77,37 @@ def test_inspect_saved_model(data_dir: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_inspect_loads_no_kernels_and_no_session(digits: Path) -> None:
-    code = f"import sys; from tfjit.cli import main; main(['inspect', {str(digits)!r}]); print(sorted(sys.modules), file=sys.stderr)"
+    code = (
+        f"import sys; from tfjit.cli import main; main(['inspect', {str(digits)!r}]); "
+        "print(sorted(sys.modules), file=sys.stderr)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    for name in ("numba", "networkx", "tfjit.kernels.jit.store", "tfjit.runtime.session.direct_session"):
+    for name in (
+        "numba",
+        "networkx",
+        "tfjit.kernels.jit.store",
+        "tfjit.runtime.session.direct_session",
+    ):
         assert f"'{name}'" not in done.stderr
 
 
-def test_run_prints_and_writes(digits: Path, images: str, demo_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("run", digits, "--feed", images, "--fetch", "logits:0", "probs:0", "--out", tmp_path / "out") == 0
+def test_run_prints_and_writes(
+    digits: Path, images: str, demo_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        call(
+            "run",
+            digits,
+            "--feed",
+            images,
+            "--fetch",
+            "logits:0",
+            "probs:0",
+            "--out",
+            tmp_path / "out",
+        )
+        == 0
+    )
     assert "probs:0 float32 [297, 10]" in capsys.readouterr().out
     data = np.load(demo_dir / "digits.npz")
     logits = np.load(tmp_path / "out" / "logits_0.npy")
@@ -88,18 +120,27 @@ def test_run_prints_and_writes(digits: Path, images: str, demo_dir: Path, tmp_pa
     assert out.startswith("probs:0: float32 [297, 10], min ") and "\n[[" in out
 
 
-def test_run_feeds_an_npy_file(digits: Path, demo_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_feeds_an_npy_file(
+    digits: Path, demo_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     np.save(tmp_path / "images.npy", np.load(demo_dir / "digits.npz")["test_images"][:3])
-    assert call("run", digits, "--feed", f"images:0={tmp_path / 'images.npy'}", "--fetch", "probs:0") == 0
+    assert (
+        call("run", digits, "--feed", f"images:0={tmp_path / 'images.npy'}", "--fetch", "probs:0")
+        == 0
+    )
     assert "[3, 10]" in capsys.readouterr().out
 
 
-def test_run_writes_a_timeline(digits: Path, images: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_writes_a_timeline(
+    digits: Path, images: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     trace = tmp_path / "trace.json"
     assert call("run", digits, "--feed", images, "--fetch", "probs:0", "--trace", trace) == 0
     events = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
     assert any(event["ph"] == "X" and event["dur"] > 0 for event in events)
-    assert any(event["name"] == "process_name" and "CPU:0" in event["args"]["name"] for event in events)
+    assert any(
+        event["name"] == "process_name" and "CPU:0" in event["args"]["name"] for event in events
+    )
     assert "node runs" in capsys.readouterr().err
 
 
@@ -113,14 +154,27 @@ def test_run_writes_a_timeline(digits: Path, images: str, tmp_path: Path, capsys
         (["--fetch", "probs:0", "--feed", "images={here}"], "is not an array that NumPy wrote"),
         (["--fetch", "probs:0", "--feed", "images={npz}"], "holds several arrays"),
         (["--fetch", "probs:0", "--feed", "images={npz}:absent"], "name one of them"),
-        (["--fetch", "probs:0", "--feed", "images={npz}:test_images", "images:0={npz}:test_images"], "images:0 is fed twice"),
+        (
+            [
+                "--fetch",
+                "probs:0",
+                "--feed",
+                "images={npz}:test_images",
+                "images:0={npz}:test_images",
+            ],
+            "images:0 is fed twice",
+        ),
         (["--fetch", "probs:0", "--trace", "absent/trace.json"], "there is no folder absent"),
         (["--fetch", "probs:0", "--out", "{here}"], "--out"),
         (["--unknown"], "unrecognized arguments"),
     ],
 )
 def test_run_refuses_a_wrong_command_line(
-    options: list[str], message: str, digits: Path, demo_dir: Path, capsys: pytest.CaptureFixture[str]
+    options: list[str],
+    message: str,
+    digits: Path,
+    demo_dir: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     filled = [option.format(here=__file__, npz=demo_dir / "digits.npz") for option in options]
     assert call("run", digits, *filled) == 2
@@ -128,7 +182,9 @@ def test_run_refuses_a_wrong_command_line(
     assert message in captured.err and captured.out == ""
 
 
-def test_run_refuses_pickled_arrays(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_refuses_pickled_arrays(
+    digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     np.save(tmp_path / "x.npy", np.array([{}], dtype=object), allow_pickle=True)
     assert call("run", digits, "--fetch", "probs:0", "--feed", f"images={tmp_path / 'x.npy'}") == 2
     assert "allow_pickle" in capsys.readouterr().err
@@ -141,7 +197,9 @@ def test_no_such_model(command: str, capsys: pytest.CaptureFixture[str]) -> None
     assert "there is no file or folder absent.pb" in capsys.readouterr().err
 
 
-def test_a_broken_model_is_a_failure_not_a_usage_error(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_model_is_a_failure_not_a_usage_error(
+    digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     cut = tmp_path / "cut.pb"
     cut.write_bytes(digits.read_bytes()[:-10])
     for command in (["inspect"], ["run", "--fetch", "probs:0"], ["explain", "--fetch", "probs:0"]):
@@ -159,20 +217,41 @@ def test_a_broken_model_is_a_failure_not_a_usage_error(digits: Path, tmp_path: P
     ],
 )
 def test_a_run_that_cannot_be_names_the_cause(
-    options: list[str], message: str, digits: Path, demo_dir: Path, capsys: pytest.CaptureFixture[str]
+    options: list[str],
+    message: str,
+    digits: Path,
+    demo_dir: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert call("run", digits, *[option.format(npz=demo_dir / "digits.npz") for option in options]) == 1
+    assert (
+        call("run", digits, *[option.format(npz=demo_dir / "digits.npz") for option in options])
+        == 1
+    )
     captured = capsys.readouterr()
     assert message in captured.err and "Traceback" not in captured.err and captured.out == ""
 
 
-def test_a_saved_model_runs_by_the_names_of_its_signature(data_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_saved_model_runs_by_the_names_of_its_signature(
+    data_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from tfjit.client.session.model_file import read_model
 
     signature = read_model(data_dir / "lstm_saved_model").signatures["serving_default"]
     (given,), (wanted,) = signature.inputs, signature.outputs
     feed = f"{given}={data_dir / 'lstm_saved_model.npz'}:inputs"
-    assert call("run", data_dir / "lstm_saved_model", "--feed", feed, "--fetch", wanted, "--out", tmp_path) == 0, capsys.readouterr().err
+    assert (
+        call(
+            "run",
+            data_dir / "lstm_saved_model",
+            "--feed",
+            feed,
+            "--fetch",
+            wanted,
+            "--out",
+            tmp_path,
+        )
+        == 0
+    ), capsys.readouterr().err
     expected = np.load(data_dir / "lstm_saved_model.npz")["outputs"]
     np.testing.assert_allclose(np.load(tmp_path / f"{wanted}.npy"), expected, 1e-4, 1e-5)
 
@@ -184,24 +263,44 @@ def test_explain_names_passes_and_kernels(digits: Path, capsys: pytest.CaptureFi
 
 
 def test_explain_measures(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("explain", digits, "--fetch", "probs:0", "--shape", "images=4,8,8,1", "--measure") == 0
+    assert (
+        call("explain", digits, "--fetch", "probs:0", "--shape", "images=4,8,8,1", "--measure") == 0
+    )
     assert "measured over" in capsys.readouterr().out
-    assert call("explain", digits, "--fetch", "probs:0", "--shape", "images=4,8,8,1", "--measure", "--json") == 0
+    assert (
+        call(
+            "explain",
+            digits,
+            "--fetch",
+            "probs:0",
+            "--shape",
+            "images=4,8,8,1",
+            "--measure",
+            "--json",
+        )
+        == 0
+    )
     found = json.loads(capsys.readouterr().out)
     assert found["measured"]["runs"] > 0
     assert any(node["measured_us"] for node in found["nodes"])
 
 
 @pytest.mark.parametrize("shape", ["images", "images=a,b", "images=-1,8", "=3"])
-def test_explain_refuses_a_wrong_shape(shape: str, digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_refuses_a_wrong_shape(
+    shape: str, digits: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert call("explain", digits, "--fetch", "probs:0", "--shape", shape) == 2
     assert "--shape" in capsys.readouterr().err
 
 
 def test_module_and_version() -> None:
-    done = subprocess.run([sys.executable, "-m", "tfjit", "--version"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "tfjit", "--version"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0 and done.stdout.startswith("tfjit 0.")
-    done = subprocess.run([sys.executable, "-m", "tfjit"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "tfjit"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 2 and "COMMAND" in done.stderr
 
 

@@ -1,4 +1,6 @@
-"""Random programs of nested loops and conditionals, in both of TensorFlow's forms: values and errors against TensorFlow's."""
+"""Random programs of nested loops and conditionals, in both of TensorFlow's forms: values and
+errors against TensorFlow's.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,16 @@ import tensorflow as tf
 from hypothesis import HealthCheck, Phase, example, given, settings
 
 import tfjit
-from tests.control_flow_programs import FEEDS, If, Program, While, blocks, fetches_of, form, placeholders
+from tests.control_flow_programs import (
+    FEEDS,
+    If,
+    Program,
+    While,
+    blocks,
+    fetches_of,
+    form,
+    placeholders,
+)
 
 tf1 = tf.compat.v1
 
@@ -69,7 +80,9 @@ def compare(program: Program, v2: bool, gradients: bool) -> None:
                     got = ours.run(fetches, feed)
                     for one, other in zip(got, wanted, strict=True):
                         assert np.asarray(one).dtype == np.asarray(other).dtype
-                        np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-6, err_msg=f"{mode}: {program}")
+                        np.testing.assert_allclose(
+                            one, other, rtol=2e-5, atol=1e-6, err_msg=f"{mode}: {program}"
+                        )
 
 
 # each example compiles a dozen kernels: shrinking would take many minutes
@@ -80,7 +93,16 @@ SETTINGS = settings(
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.generate],
 )
-_NESTED = (While("3", "false", ("a = a * 3 - b", If("a % 2 == 0", ("x = tanh(x)",), (While("b % 4", "false", ("v = v / 2 + x",)),)))),)
+_NESTED = (
+    While(
+        "3",
+        "false",
+        (
+            "a = a * 3 - b",
+            If("a % 2 == 0", ("x = tanh(x)",), (While("b % 4", "false", ("v = v / 2 + x",)),)),
+        ),
+    ),
+)
 
 
 @pytest.mark.parametrize("v2", [False, True], ids=["v1", "v2"])
@@ -131,7 +153,9 @@ def results(session: Any, fetches: Any) -> list[Any]:
     found: list[Any] = []
     for values in FEEDS:
         try:
-            found.append(session.run(fetches, {f"{name}:0": value for name, value in values.items()}))
+            found.append(
+                session.run(fetches, {f"{name}:0": value for name, value in values.items()})
+            )
         except (tf.errors.OpError, tfjit.errors.OpError) as error:
             found.append(error)
     return found

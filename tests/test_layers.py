@@ -16,7 +16,10 @@ ROOT = Path(__file__).resolve().parent.parent
 # From the user down to the wire. A layer imports itself and those after it.
 LAYERS = ("client", "runtime", "passes", "kernels", "framework", "protos")
 # Where the source of `tfjit.<layer>` stands in the tree.
-FOLDERS = {layer: ROOT / layer if layer in ("passes", "kernels", "protos") else ROOT / "tfjit" / layer for layer in (*LAYERS, "ops")}
+FOLDERS = {
+    layer: ROOT / layer if layer in ("passes", "kernels", "protos") else ROOT / "tfjit" / layer
+    for layer in (*LAYERS, "ops")
+}
 # A library and the only layer that may import it.
 HOMES = {
     "networkx": "passes",
@@ -57,7 +60,10 @@ def sources() -> Iterator[tuple[str, Path]]:
         for path in sorted(folder.rglob("*.py")):
             if not path.name.endswith("_pb2.py"):
                 yield layer, path
-    for path in [*sorted((ROOT / "tfjit").glob("*.py")), *sorted((ROOT / "tfjit" / "demo").glob("*.py"))]:
+    for path in [
+        *sorted((ROOT / "tfjit").glob("*.py")),
+        *sorted((ROOT / "tfjit" / "demo").glob("*.py")),
+    ]:
         yield "top", path
 
 
@@ -97,8 +103,16 @@ def room_of(layer: str, dotted: str) -> str:
 
 
 def test_the_rule_itself() -> None:
-    assert may_import("client", "ops") and may_import("runtime", "kernels") and may_import("kernels", "framework")
-    assert not may_import("kernels", "ops") and not may_import("framework", "passes") and not may_import("ops", "protos")
+    assert (
+        may_import("client", "ops")
+        and may_import("runtime", "kernels")
+        and may_import("kernels", "framework")
+    )
+    assert (
+        not may_import("kernels", "ops")
+        and not may_import("framework", "passes")
+        and not may_import("ops", "protos")
+    )
     assert room_of("kernels", "cpu.gemm.packing.write_words") == "cpu.gemm"
     assert room_of("kernels", "registry.NodeSpec") == ""
 
@@ -113,14 +127,30 @@ def test_imports_run_one_way(layer: str) -> None:
             place = f"{path.relative_to(ROOT)}:{line}"
             parts = name.split(".")
             if parts[0] in ("kernels", "passes", "protos"):
-                wrong.append(f"{place}: {name} makes a second copy of the registry; write tfjit.{name}")
-            if parts[0] == "tfjit" and len(parts) > 1 and parts[1] in FOLDERS and not may_import(layer, parts[1]):
+                wrong.append(
+                    f"{place}: {name} makes a second copy of the registry; write tfjit.{name}"
+                )
+            if (
+                parts[0] == "tfjit"
+                and len(parts) > 1
+                and parts[1] in FOLDERS
+                and not may_import(layer, parts[1])
+            ):
                 wrong.append(f"{place}: {layer} imports tfjit.{parts[1]}")
-            # The package root re-exports the client: a name from it would be a way around the order.
-            if parts[0] == "tfjit" and layer != "top" and len(parts) == 2 and parts[1] not in FOLDERS:
+            # The package root re-exports the client: a name from it would be a way around the
+            # order.
+            if (
+                parts[0] == "tfjit"
+                and layer != "top"
+                and len(parts) == 2
+                and parts[1] not in FOLDERS
+            ):
                 wrong.append(f"{place}: {layer} imports {name} from the package root")
             if parts[0] in HOMES and layer not in (HOMES[parts[0]], "top"):
-                wrong.append(f"{place}: {layer} imports {parts[0]}, which belongs to {HOMES[parts[0]] or 'no layer'}")
+                wrong.append(
+                    f"{place}: {layer} imports {parts[0]}, which belongs to "
+                    f"{HOMES[parts[0]] or 'no layer'}"
+                )
     assert not wrong, "\n".join(wrong)
 
 
@@ -155,7 +185,9 @@ def test_every_room_is_listed_and_says_its_purpose(layer: str) -> None:
 
 
 def test_top_level_modules_import_no_heavy_library() -> None:
-    """The command line and the demo reach numba and networkx through the layers. The demo may time TensorFlow beside us."""
+    """The command line and the demo reach numba and networkx through the layers. The demo may time
+    TensorFlow beside us.
+    """
     for layer, path in sources():
         if layer == "top":
             heavy = {name.split(".")[0] for _, name in imports(path)} & set(HOMES)
@@ -172,16 +204,32 @@ def test_every_layer_has_code() -> None:
 def test_import_loads_nothing_heavy() -> None:
     """In a fresh interpreter, from outside the tree."""
     code = "import sys, tfjit; print(sorted({name.split('.')[0] for name in sys.modules}))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT.parent)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT.parent
+    )
     loaded = set(ast.literal_eval(done.stdout))
     assert "tfjit" in loaded
-    assert not loaded & {"numba", "llvmlite", "networkx", "grpc", "tensorflow", "matplotlib", "scipy", "pandas"}
+    assert not loaded & {
+        "numba",
+        "llvmlite",
+        "networkx",
+        "grpc",
+        "tensorflow",
+        "matplotlib",
+        "scipy",
+        "pandas",
+    }
 
 
 def test_source_folders_are_not_importable_by_their_own_names() -> None:
     """Installed, `kernels` is `tfjit.kernels` only."""
-    code = "import importlib.util; print([importlib.util.find_spec(n) for n in ('kernels', 'passes', 'protos')])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT.parent)
+    code = (
+        "import importlib.util; print([importlib.util.find_spec(n) for n in ('kernels', "
+        "'passes', 'protos')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT.parent
+    )
     assert done.stdout.strip() == "[None, None, None]"
 
 

@@ -1,4 +1,6 @@
-"""Every loop of the collection gives TensorFlow's values, by NumPy and compiled, and is compiled as far as it is said to be."""
+"""Every loop of the collection gives TensorFlow's values, by NumPy and compiled, and is compiled as
+far as it is said to be.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ LOOPS = ("While", "StatelessWhile", "_Loop")
 
 def way_of(session: Any, program: Built) -> Way:
     """How the loops of a compiled plan run: the slowest way of any."""
-    plan = session.explain(program.fetches, {feed: array.shape for feed, array in program.feeds.items()})
+    plan = session.explain(
+        program.fetches, {feed: array.shape for feed, array in program.feeds.items()}
+    )
     loops = [node for node in plan.nodes if node.op in LOOPS]
     if not loops or any(node.serving != "native" for node in loops):
         return "python"
@@ -45,7 +49,11 @@ def test_loops(name: str) -> None:
     with tf1.Session(graph=made.graph) as theirs, tfjit.Session(graph=made.graph) as ours:
         for session in (theirs, ours):
             session.run(made.setup)
-        assert_alike(program, ours.run(made.fetches, made.feeds), theirs.run(made.fetches, made.feeds))
+        assert_alike(
+            program, ours.run(made.fetches, made.feeds), theirs.run(made.fetches, made.feeds)
+        )
         way = way_of(ours, made)
-        assert_alike(program, ours.run(made.fetches, made.feeds), theirs.run(made.fetches, made.feeds))
+        assert_alike(
+            program, ours.run(made.fetches, made.feeds), theirs.run(made.fetches, made.feeds)
+        )
     assert RANKS[way] >= RANKS[program.way[form]], f"{form}: {way}"

@@ -28,14 +28,18 @@ def agree(found: Answer, known: Sequence[np.ndarray | None] | Failure) -> None:
 
 
 def build(graph: tf.Graph, difference: Difference) -> tuple[list[Any], Any]:
-    """Add the node, behind its forward node if it has one. Returns its placeholders and the operation."""
+    """Add the node, behind its forward node if it has one. Returns its placeholders and the
+    operation.
+    """
     inputs, attrs = list(difference.inputs), dict(difference.attrs)
     if not difference.forward:
         return build_node(graph, Case(difference.op, inputs, attrs))
     with graph.as_default():
         feeds = [tf.compat.v1.placeholder(value.dtype, value.shape) for value in inputs]
         forward = getattr(tf.raw_ops, difference.forward)(input=feeds[0], **attrs)
-        gradient = getattr(tf.raw_ops, difference.op)(orig_input=feeds[0], orig_output=forward, grad=feeds[1], **attrs)
+        gradient = getattr(tf.raw_ops, difference.op)(
+            orig_input=feeds[0], orig_output=forward, grad=feeds[1], **attrs
+        )
     return feeds, gradient.op
 
 
@@ -44,7 +48,10 @@ def test_both_modes_and_ours(difference: Difference) -> None:
     graph = tf.Graph()
     feeds, node = build(graph, difference)
     given = dict(zip([feed.name for feed in feeds], difference.inputs, strict=True))
-    fetches, graph_def = [output.name for output in node.outputs], graph.as_graph_def().SerializeToString()
+    fetches, graph_def = (
+        [output.name for output in node.outputs],
+        graph.as_graph_def().SerializeToString(),
+    )
     answers = {which: oracle.ask(which, graph_def, fetches, given) for which in ("oneDNN", "plain")}
     agree(answers["oneDNN"], difference.onednn)
     agree(answers["plain"], difference.plain)

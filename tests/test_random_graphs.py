@@ -1,4 +1,6 @@
-"""Random small graphs, drawn by hypothesis and built with TensorFlow: compiled, unfused and reference results against TensorFlow's."""
+"""Random small graphs, drawn by hypothesis and built with TensorFlow: compiled, unfused and
+reference results against TensorFlow's.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,14 @@ MODES = {
     "fused": {"TFJIT_JIT": "eager", "TFJIT_VERIFY": "1"},
     "unfused": {"TFJIT_JIT": "eager", "TFJIT_DISABLE": "fuse"},
     "reference": {"TFJIT_JIT": "off"},
-    "plain dataflow": {"TFJIT_JIT": "off", "TFJIT_DISABLE": "straight_line,fuse,simplify,fold_constants,eliminate_common_subexpressions"},
+    "plain dataflow": {
+        "TFJIT_JIT": "off",
+        "TFJIT_DISABLE": "straight_line,fuse,simplify,fold_constants,eliminate_common_subexpressions",
+    },
 }
 
-# bounded functions with bounded slopes: what is compared is the machinery, and errors must not grow along a chain
+# bounded functions with bounded slopes: what is compared is the machinery, and errors must not grow
+# along a chain
 UNARY: dict[str, Callable[[Any], Any]] = {
     "tanh": tf.tanh,
     "sigmoid": tf.sigmoid,
@@ -56,13 +62,17 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "div": lambda x, y: x / (2.0 + tf.abs(y)),
     "square difference": lambda x, y: tf.math.squared_difference(tf.tanh(x), tf.tanh(y)),
     "select": lambda x, y: tf.where(tf.greater(x, y), x * 0.5, y),
-    "less": lambda x, y: tf.cast(tf.logical_or(tf.less(x, y), tf.greater_equal(x, 0.5)), tf.float32),
+    "less": lambda x, y: tf.cast(
+        tf.logical_or(tf.less(x, y), tf.greater_equal(x, 0.5)), tf.float32
+    ),
 }
 
 
 @dataclass
 class Drawn:
-    """A graph being built: values with known shapes, feeds with their arrays, and one line of text a node."""
+    """A graph being built: values with known shapes, feeds with their arrays, and one line of text
+    a node.
+    """
 
     graph: Any
     values: list[Any] = field(default_factory=list)
@@ -78,7 +88,9 @@ def shape_of(value: Any) -> tuple[int, ...]:
     return tuple(value.shape.as_list())
 
 
-def draw_value(draw: Any, drawn: Drawn, accept: Callable[[tuple[int, ...]], bool] = lambda shape: True) -> tuple[int, Any] | None:
+def draw_value(
+    draw: Any, drawn: Drawn, accept: Callable[[tuple[int, ...]], bool] = lambda shape: True
+) -> tuple[int, Any] | None:
     possible = [(i, v) for i, v in enumerate(drawn.values) if accept(shape_of(v))]
     return draw(st.sampled_from(possible)) if possible else None
 
@@ -90,15 +102,28 @@ def add_source(draw: Any, drawn: Drawn, shape: tuple[int, ...], kind: str) -> No
         drawn.add(tf.constant(array), f"constant {shape}")
         return
     unknown = draw(st.sampled_from(["known", "rows", "none"]))
-    static: Any = list(shape) if unknown == "known" or not shape else [None, *shape[1:]] if unknown == "rows" else None
+    static: Any = (
+        list(shape)
+        if unknown == "known" or not shape
+        else [None, *shape[1:]]
+        if unknown == "rows"
+        else None
+    )
     x = tf1.placeholder(tf.float32, static)
     drawn.feeds[x] = array
-    # later choices need the sizes, so the value is told its shape when the placeholder does not know it
-    drawn.add(x if unknown == "known" else tf.ensure_shape(x, shape), f"placeholder {static} fed {shape}")
+    # later choices need the sizes, so the value is told its shape when the placeholder does not
+    # know it
+    drawn.add(
+        x if unknown == "known" else tf.ensure_shape(x, shape), f"placeholder {static} fed {shape}"
+    )
 
 
 def add_node(draw: Any, drawn: Drawn) -> None:
-    kind = draw(st.sampled_from(["unary"] * 3 + ["binary"] * 4 + ["reduce", "matmul", "array", "array", "rows"]))
+    kind = draw(
+        st.sampled_from(
+            ["unary"] * 3 + ["binary"] * 4 + ["reduce", "matmul", "array", "array", "rows"]
+        )
+    )
     i, x = draw_value(draw, drawn)  # type: ignore[misc]
     shape = shape_of(x)
     if kind == "unary":
@@ -117,14 +142,22 @@ def add_node(draw: Any, drawn: Drawn) -> None:
         if name != "sum" and 0 in shape:
             return  # the mean of nothing is nan and its maximum infinite: both end every comparison
         axis = None if name == "all" else sorted(axes)
-        function = {"sum": tf.reduce_sum, "mean": tf.reduce_mean, "max": tf.reduce_max, "min": tf.reduce_min, "all": tf.reduce_sum}[name]
+        function = {
+            "sum": tf.reduce_sum,
+            "mean": tf.reduce_mean,
+            "max": tf.reduce_max,
+            "min": tf.reduce_min,
+            "all": tf.reduce_sum,
+        }[name]
         drawn.add(tf.tanh(function(x, axis=axis, keepdims=keep)), f"{name}({i}, {axis}, {keep})")
     elif kind == "matmul":
         if len(shape) != 2:
             return
         ta, tb = draw(st.booleans()), draw(st.booleans())
         inner = shape[0] if ta else shape[1]
-        found = draw_value(draw, drawn, lambda other: len(other) == 2 and (other[1] if tb else other[0]) == inner)
+        found = draw_value(
+            draw, drawn, lambda other: len(other) == 2 and (other[1] if tb else other[0]) == inner
+        )
         if found is None:
             return
         j, y = found
@@ -134,7 +167,10 @@ def add_node(draw: Any, drawn: Drawn) -> None:
     elif shape and shape[-1] > 0:
         name = draw(st.sampled_from(["softmax", "log softmax", "bias"]))
         if name == "bias" and len(shape) >= 2:
-            drawn.add(tf.nn.bias_add(x, tf.constant(np.linspace(-1, 1, shape[-1], dtype="f4"))), f"bias({i})")
+            drawn.add(
+                tf.nn.bias_add(x, tf.constant(np.linspace(-1, 1, shape[-1], dtype="f4"))),
+                f"bias({i})",
+            )
         elif name == "softmax":
             drawn.add(tf.nn.softmax(x), f"softmax({i})")
         else:
@@ -143,7 +179,21 @@ def add_node(draw: Any, drawn: Drawn) -> None:
 
 def add_array_op(draw: Any, drawn: Drawn, i: int, x: Any, shape: tuple[int, ...]) -> None:
     name = draw(
-        st.sampled_from(["transpose", "reshape", "expand", "slice", "concat", "pad", "tile", "stack", "reverse", "gather", "split"])
+        st.sampled_from(
+            [
+                "transpose",
+                "reshape",
+                "expand",
+                "slice",
+                "concat",
+                "pad",
+                "tile",
+                "stack",
+                "reverse",
+                "gather",
+                "split",
+            ]
+        )
     )
     axis = draw(st.integers(0, len(shape) - 1)) if shape else 0
     size = int(np.prod(shape, dtype=int))
@@ -151,7 +201,11 @@ def add_array_op(draw: Any, drawn: Drawn, i: int, x: Any, shape: tuple[int, ...]
         order = draw(st.permutations(range(len(shape))))
         drawn.add(tf.transpose(x, order), f"transpose({i}, {order})")
     elif name == "reshape":
-        new = draw(st.sampled_from([[size], [-1] if size else [0], [*shape, 1], [1, *shape], list(reversed(shape))]))
+        new = draw(
+            st.sampled_from(
+                [[size], [-1] if size else [0], [*shape, 1], [1, *shape], list(reversed(shape))]
+            )
+        )
         drawn.add(tf.reshape(x, new), f"reshape({i}, {new})")
     elif name == "expand":
         at = draw(st.integers(0, len(shape)))
@@ -171,7 +225,12 @@ def add_array_op(draw: Any, drawn: Drawn, i: int, x: Any, shape: tuple[int, ...]
         found = draw_value(
             draw,
             drawn,
-            lambda other: len(other) == len(shape) and all(a == b for k, (a, b) in enumerate(zip(shape, other, strict=True)) if k != axis),
+            lambda other: (
+                len(other) == len(shape)
+                and all(
+                    a == b for k, (a, b) in enumerate(zip(shape, other, strict=True)) if k != axis
+                )
+            ),
         )
         assert found is not None
         drawn.add(tf.concat([x, found[1], x], axis), f"concat({i}, {found[0]}, {axis})")
@@ -203,13 +262,19 @@ def _broadcasts(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
 @st.composite
 def graphs(draw: Any) -> tuple[Drawn, list[Any]]:
     """A graph and what to fetch of it."""
-    base = draw(st.lists(st.sampled_from([0, 1, 2, 3, 5, 8, 17]), max_size=3).filter(lambda s: np.prod(s, dtype=int) <= 400))
+    base = draw(
+        st.lists(st.sampled_from([0, 1, 2, 3, 5, 8, 17]), max_size=3).filter(
+            lambda s: np.prod(s, dtype=int) <= 400
+        )
+    )
     drawn = Drawn(tf1.Graph())
     with drawn.graph.as_default():
         add_source(draw, drawn, tuple(base), "placeholder")
         for _ in range(draw(st.integers(1, 3))):
             # shapes that broadcast against the first, or multiply with it
-            shape = tuple(draw(st.sampled_from([d, 1])) for d in base[draw(st.integers(0, len(base))) :])
+            shape = tuple(
+                draw(st.sampled_from([d, 1])) for d in base[draw(st.integers(0, len(base))) :]
+            )
             shape = draw(st.sampled_from([shape, tuple(base), tuple(reversed(base))]))
             add_source(draw, drawn, shape, draw(st.sampled_from(["placeholder", "constant"])))
         for _ in range(draw(st.integers(1, 14))):
@@ -252,7 +317,11 @@ def check(drawn: Drawn, fetches: list[Any], modes: dict[str, dict[str, str]]) ->
 OPTIONS: dict[str, Any] = {
     "deadline": None,
     "derandomize": True,
-    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+    "suppress_health_check": [
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.filter_too_much,
+    ],
 }
 
 
@@ -270,8 +339,18 @@ def test_compiled(case: tuple[Drawn, list[Any]]) -> None:
 
 @pytest.mark.parametrize("jit", ["off", "eager"])
 def test_every_operation_alone(jit: str) -> None:
-    """Each function of the tables above over the shapes that matter: scalar, empty, one row, odd sizes, broadcast."""
-    shapes = [((), ()), ((0,), (1,)), ((1,), (7,)), ((3, 5), (5,)), ((2, 1, 4), (3, 1)), ((0, 3), (1, 3)), ((17, 3), (17, 1))]
+    """Each function of the tables above over the shapes that matter: scalar, empty, one row, odd
+    sizes, broadcast.
+    """
+    shapes = [
+        ((), ()),
+        ((0,), (1,)),
+        ((1,), (7,)),
+        ((3, 5), (5,)),
+        ((2, 1, 4), (3, 1)),
+        ((0, 3), (1, 3)),
+        ((17, 3), (17, 1)),
+    ]
     for first, second in shapes:
         graph = tf1.Graph()
         with graph.as_default():
@@ -280,8 +359,14 @@ def test_every_operation_alone(jit: str) -> None:
             fetches |= {name: function(x, y) for name, function in BINARY.items()}
         rng = np.random.default_rng(3)
         feeds = {x: rng.uniform(-1, 1, first), y: rng.uniform(-1, 1, second)}
-        with environment({"TFJIT_JIT": jit}), tf1.Session(graph=graph) as theirs, tfjit.Session(graph=graph) as ours:
+        with (
+            environment({"TFJIT_JIT": jit}),
+            tf1.Session(graph=graph) as theirs,
+            tfjit.Session(graph=graph) as ours,
+        ):
             expected, got = theirs.run(fetches, feeds), ours.run(fetches, feeds)
         for name, value in expected.items():
             assert np.shape(got[name]) == np.shape(value), name
-            np.testing.assert_allclose(got[name], value, rtol=4e-6, atol=1e-6, err_msg=f"{name} of {first} and {second}")
+            np.testing.assert_allclose(
+                got[name], value, rtol=4e-6, atol=1e-6, err_msg=f"{name} of {first} and {second}"
+            )

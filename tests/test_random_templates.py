@@ -1,7 +1,9 @@
-"""What has a kernel of its own, drawn with producers and consumers around it: fused and unfused, on one, two and eight threads.
+"""What has a kernel of its own, drawn with producers and consumers around it: fused and unfused, on
+one, two and eight threads.
 
-The graphs of test_random_graphs.py are many small operations; here one large thing stands in the middle (a softmax along any axis,
-attention, a product, a convolution, a training step), its operands transposed, strided, sliced or computed, as is what becomes of it.
+The graphs of test_random_graphs.py are many small operations; here one large thing stands in the
+middle (a softmax along any axis, attention, a product, a convolution, a training step), its
+operands transposed, strided, sliced or computed, as is what becomes of it.
 """
 
 from __future__ import annotations
@@ -22,16 +24,22 @@ from tests.test_random_graphs import environment
 tf1 = tf.compat.v1
 
 SIZES = (0, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 70)
-# NaN and infinities only where TensorFlow's answer is the same with oneDNN and without: oneDNN's softmax of a row with a NaN is 0 in
-# places, its convolutions have NaN in other places, and TopK sorts NaN anywhere.
+# NaN and infinities only where TensorFlow's answer is the same with oneDNN and without: oneDNN's
+# softmax of a row with a NaN is 0 in places, its convolutions have NaN in other places, and TopK
+# sorts NaN anywhere.
 TINY = np.array([-0.0, 0.0, 1e-40, -1e-45], np.float32)
 SPECIAL = np.array([*TINY, np.nan, np.inf, -np.inf], np.float32)
-MODES = {"fused": {"TFJIT_JIT": "eager", "TFJIT_VERIFY": "1"}, "unfused": {"TFJIT_JIT": "eager", "TFJIT_DISABLE": "fuse"}}
+MODES = {
+    "fused": {"TFJIT_JIT": "eager", "TFJIT_VERIFY": "1"},
+    "unfused": {"TFJIT_JIT": "eager", "TFJIT_DISABLE": "fuse"},
+}
 
 
 @dataclass
 class Case:
-    """A graph being drawn: `draw` is hypothesis', `special` what feeds are sprinkled with, `text` says what was drawn."""
+    """A graph being drawn: `draw` is hypothesis', `special` what feeds are sprinkled with, `text`
+    says what was drawn.
+    """
 
     draw: Any
     special: np.ndarray | None = None
@@ -67,7 +75,17 @@ class Case:
         """A value of this shape: fed, or made of what is fed by movement or arithmetic."""
         shape = list(shape)
         how = self.pick(
-            "fed", "fed", "transposed", "strided", "sliced", "computed", "broadcast", "reshaped", "reduced", "reversed", "joined"
+            "fed",
+            "fed",
+            "transposed",
+            "strided",
+            "sliced",
+            "computed",
+            "broadcast",
+            "reshaped",
+            "reduced",
+            "reversed",
+            "joined",
         )
         self.text.append(f"{how} {shape}")
         rank = len(shape)
@@ -98,12 +116,29 @@ class Case:
             return tf.reduce_mean(self.fed([*shape[:axis], 3, *shape[axis:]]), axis=axis)
         if how == "joined" and rank and shape[-1] > 1:
             first = shape[-1] // 2
-            return tf.concat([self.fed([*shape[:-1], first]), tf.nn.relu(self.fed([*shape[:-1], shape[-1] - first]))], -1)
+            return tf.concat(
+                [
+                    self.fed([*shape[:-1], first]),
+                    tf.nn.relu(self.fed([*shape[:-1], shape[-1] - first])),
+                ],
+                -1,
+            )
         return self.fed(shape)
 
     def chain(self, x: Any, shape: Sequence[int]) -> Any:
         for _ in range(self.draw(st.integers(1, 3))):
-            how = self.pick("relu", "tanh", "scale", "add", "bias", "select", "square", "relu6", "sigmoid", "neg")
+            how = self.pick(
+                "relu",
+                "tanh",
+                "scale",
+                "add",
+                "bias",
+                "select",
+                "square",
+                "relu6",
+                "sigmoid",
+                "neg",
+            )
             self.text.append(f"  {how}")
             if how == "add":
                 x = x + self.fed(shape)
@@ -119,7 +154,17 @@ class Case:
         """Fetch a value, or what is made of it."""
         for _ in range(self.draw(st.integers(1, 2))):
             shape = x.shape.as_list() if x.shape.is_fully_defined() else None
-            how = self.pick("plain", "chain", "transposed", "sliced", "strided", "reduced", "twice", "joined", "normalised")
+            how = self.pick(
+                "plain",
+                "chain",
+                "transposed",
+                "sliced",
+                "strided",
+                "reduced",
+                "twice",
+                "joined",
+                "normalised",
+            )
             self.text.append(f"-> {how} {shape}")
             rank = x.shape.rank
             if shape is None or how == "plain" or not rank:
@@ -131,7 +176,9 @@ class Case:
             elif how in ("sliced", "strided"):
                 axis = self.draw(st.integers(0, rank - 1))
                 index = [slice(None)] * rank
-                index[axis] = slice(1, None) if how == "sliced" else slice(None, None, self.pick(2, -1))
+                index[axis] = (
+                    slice(1, None) if how == "sliced" else slice(None, None, self.pick(2, -1))
+                )
                 self.fetches.append(x[tuple(index)])
             elif how == "reduced":
                 axes = sorted(self.draw(st.sets(st.integers(0, rank - 1), min_size=1)))
@@ -162,7 +209,19 @@ def row_wise(case: Case) -> None:
     shape = case.shape(rank)
     x = case.operand(shape)
     axis = case.draw(st.integers(0, rank - 1))
-    how = case.pick("softmax", "log_softmax", "logsumexp", "variance", "layer norm", "moments", "cumsum", "max", "argmax", "l2", "cross")
+    how = case.pick(
+        "softmax",
+        "log_softmax",
+        "logsumexp",
+        "variance",
+        "layer norm",
+        "moments",
+        "cumsum",
+        "max",
+        "argmax",
+        "l2",
+        "cross",
+    )
     case.text.append(f"{how} along {axis}")
     if how == "softmax":
         case.consume(tf.nn.softmax(x, axis))
@@ -181,7 +240,9 @@ def row_wise(case: Case) -> None:
         mean, variance = tf.nn.moments(x, sorted({axis, rank - 1}))
         case.fetches += [mean, variance]
     elif how == "cumsum":
-        case.consume(tf.cumsum(x, axis, exclusive=case.pick(True, False), reverse=case.pick(True, False)))
+        case.consume(
+            tf.cumsum(x, axis, exclusive=case.pick(True, False), reverse=case.pick(True, False))
+        )
     elif how == "argmax" and shape[axis]:
         case.fetches.append(tf.argmax(tf.round(x * 8.0), axis, output_type=tf.int32))
     elif how == "l2":
@@ -201,9 +262,14 @@ def product(case: Case) -> None:
     batch = case.shape(case.draw(st.integers(0, 2)), (1, 2, 3, 5))
     ta, tb = case.pick(True, False), case.pick(True, False)
     a = case.operand([*batch, *((k, m) if ta else (m, k))])
-    # Equal batches: TensorFlow 2.21 with oneDNN gives wrong values for BatchMatMulV2 and Add, and crashes, where batches broadcast.
+    # Equal batches: TensorFlow 2.21 with oneDNN gives wrong values for BatchMatMulV2 and Add, and
+    # crashes, where batches broadcast.
     shape = [*batch, *((n, k) if tb else (k, n))]
-    b = tf.constant(np.random.default_rng(5).uniform(-1, 1, shape).astype("f4")) if case.pick(True, False) else case.operand(shape)
+    b = (
+        tf.constant(np.random.default_rng(5).uniform(-1, 1, shape).astype("f4"))
+        if case.pick(True, False)
+        else case.operand(shape)
+    )
     case.text.append(f"matmul {batch} {m}x{k}x{n} {ta} {tb}")
     y = tf.matmul(a, b, transpose_a=ta, transpose_b=tb)
     if case.pick(True, False):
@@ -224,15 +290,29 @@ def attention(case: Case) -> None:
         x = case.operand([batch, rows, heads * columns])
         return tf.transpose(tf.reshape(x, [batch, rows, heads, columns]), [0, 2, 1, 3])
 
-    scores = tf.matmul(matrix(queries, depth), matrix(keys, depth) if adjoint else matrix(depth, keys), transpose_b=adjoint)
-    scale, mask = case.pick("none", "mul", "div"), case.pick("none", "key", "full", "shared", "causal")
-    case.text.append(f"attention {batch} {heads} {queries}x{keys} {depth} {width} {turned} {adjoint} {scale} {mask}")
+    scores = tf.matmul(
+        matrix(queries, depth),
+        matrix(keys, depth) if adjoint else matrix(depth, keys),
+        transpose_b=adjoint,
+    )
+    scale, mask = (
+        case.pick("none", "mul", "div"),
+        case.pick("none", "key", "full", "shared", "causal"),
+    )
+    case.text.append(
+        f"attention {batch} {heads} {queries}x{keys} {depth} {width} {turned} {adjoint} {scale} "
+        f"{mask}"
+    )
     scores = {"none": scores, "mul": scores * 0.25, "div": scores / 4.0}[scale]
     if mask == "causal":
         ones = tf.linalg.band_part(tf.ones([queries, keys]), -1, 0)
         scores = scores * ones + (1.0 - ones) * -1e9
     elif mask != "none":
-        shape = {"key": [batch, 1, 1, keys], "full": [batch, heads, queries, keys], "shared": [queries, keys]}[mask]
+        shape = {
+            "key": [batch, 1, 1, keys],
+            "full": [batch, heads, queries, keys],
+            "shared": [queries, keys],
+        }[mask]
         scores = scores + case.fed(shape)
     y = tf.matmul(tf.nn.softmax(scores), matrix(keys, width))
     if case.pick(True, False):
@@ -242,7 +322,11 @@ def attention(case: Case) -> None:
 
 def convolution(case: Case) -> None:
     """Convolutions (3x3 among them more often), with and without constant filters, and poolings."""
-    batch, h, w = case.pick(1, 2, 3), case.pick(1, 4, 5, 7, 8, 13, 16), case.pick(1, 3, 6, 7, 9, 14, 17)
+    batch, h, w = (
+        case.pick(1, 2, 3),
+        case.pick(1, 4, 5, 7, 8, 13, 16),
+        case.pick(1, 3, 6, 7, 9, 14, 17),
+    )
     ci, co = case.pick(1, 3, 4, 8, 16, 17, 33), case.pick(1, 3, 8, 16, 19, 40)
     k, stride, dilation = case.pick(1, 3, 3, 3, 5, 2), case.pick(1, 1, 1, 2), case.pick(1, 1, 1, 2)
     padding = case.pick("SAME", "VALID", "EXPLICIT")
@@ -259,7 +343,9 @@ def convolution(case: Case) -> None:
     kind = case.pick("conv", "conv", "conv", "depthwise", "max pool", "avg pool", "gradient")
     if kind == "gradient" and padding == "EXPLICIT":
         dilation = 1  # TensorFlow's own gradient refuses both together
-    case.text.append(f"{kind} {[batch, h, w, ci]} -> {co}, {k}/{stride} dilation {dilation} {around}")
+    case.text.append(
+        f"{kind} {[batch, h, w, ci]} -> {co}, {k}/{stride} dilation {dilation} {around}"
+    )
     rng = np.random.default_rng(9)
     if kind.endswith("pool"):
         function = tf.nn.max_pool2d if kind == "max pool" else tf.nn.avg_pool2d
@@ -267,11 +353,19 @@ def convolution(case: Case) -> None:
     elif kind == "depthwise":
         weights = tf.constant(rng.uniform(-1, 1, (k, k, ci, 1)).astype("f4"))
         stride_all = [1, stride, stride, 1]
-        y = tf.nn.depthwise_conv2d(x, weights, stride_all, "SAME" if padding == "EXPLICIT" else padding)
+        y = tf.nn.depthwise_conv2d(
+            x, weights, stride_all, "SAME" if padding == "EXPLICIT" else padding
+        )
     else:
         weights = (rng.uniform(-1, 1, (k, k, ci, co)) / np.sqrt(k * k * ci)).astype("f4")
-        filters = tf.constant(weights) if case.pick(True, False) and kind == "conv" else case.fed(weights.shape) * 0.2
-        y = tf.nn.conv2d(x, filters, [1, stride, stride, 1], around, dilations=[1, dilation, dilation, 1])
+        filters = (
+            tf.constant(weights)
+            if case.pick(True, False) and kind == "conv"
+            else case.fed(weights.shape) * 0.2
+        )
+        y = tf.nn.conv2d(
+            x, filters, [1, stride, stride, 1], around, dilations=[1, dilation, dilation, 1]
+        )
         if kind == "gradient":
             case.fetches += tf.gradients(tf.reduce_sum(tf.tanh(y)), [x, filters])
     if y.shape.is_fully_defined() and case.pick(True, False):
@@ -289,7 +383,9 @@ def rows_by_index(case: Case) -> None:
     rng = np.random.default_rng(count)
     index = tf1.placeholder(tf.int32, [count])
     case.feeds[index] = rng.integers(0, shape[axis], count).astype("i4")
-    how = case.pick("gather", "gather", "gather_nd", "scatter_nd", "segments", "one hot", "top", "gradient")
+    how = case.pick(
+        "gather", "gather", "gather_nd", "scatter_nd", "segments", "one hot", "top", "gradient"
+    )
     if case.special is SPECIAL and how in ("segments", "top"):
         how = "gather"  # which of a NaN and a number is larger is left open
     case.text.append(f"{how} {shape} axis {axis} {count}")
@@ -300,7 +396,11 @@ def rows_by_index(case: Case) -> None:
     elif how == "scatter_nd" and axis == 0:
         case.consume(tf.scatter_nd(index[:, None], tf.gather(x, index), shape))
     elif how == "segments" and axis == 0:
-        reduce = case.pick(tf.math.unsorted_segment_sum, tf.math.unsorted_segment_max, tf.math.unsorted_segment_mean)
+        reduce = case.pick(
+            tf.math.unsorted_segment_sum,
+            tf.math.unsorted_segment_max,
+            tf.math.unsorted_segment_mean,
+        )
         case.fetches.append(reduce(tf.gather(x, index), index, shape[0]))
     elif how == "one hot":
         case.consume(tf.one_hot(index, shape[axis], axis=case.pick(0, -1)))
@@ -352,7 +452,9 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
 
 @dataclass
 class Training:
-    """A training step being drawn: feeds of one step, what sets up, what a step runs, and the variables."""
+    """A training step being drawn: feeds of one step, what sets up, what a step runs, and the
+    variables.
+    """
 
     graph: Any
     feeds: dict[Any, np.ndarray]
@@ -364,14 +466,20 @@ class Training:
 
 @st.composite
 def trainings(draw: Any) -> Training:
-    """Two layers over features or rows of a table, with any optimizer; a counter assigned beside, and read after."""
+    """Two layers over features or rows of a table, with any optimizer; a counter assigned beside,
+    and read after.
+    """
     optimizer, resource = draw(st.sampled_from(sorted(OPTIMIZERS))), draw(st.booleans())
-    batch, k, n = (draw(st.sampled_from(sizes)) for sizes in ((1, 3, 8, 33), (1, 5, 16, 31), (1, 4, 7, 17)))
+    batch, k, n = (
+        draw(st.sampled_from(sizes)) for sizes in ((1, 3, 8, 33), (1, 5, 16, 31), (1, 4, 7, 17))
+    )
     table = draw(st.booleans())
     rng, graph = np.random.default_rng(1), tf1.Graph()
 
     def variable(*shape: int) -> Any:
-        return tf1.Variable(tf.constant((rng.standard_normal(shape) / 2).astype("f4")), use_resource=resource)
+        return tf1.Variable(
+            tf.constant((rng.standard_normal(shape) / 2).astype("f4")), use_resource=resource
+        )
 
     with graph.as_default():
         feeds: dict[Any, np.ndarray] = {}
@@ -386,14 +494,23 @@ def trainings(draw: Any) -> Training:
         logits = tf.nn.bias_add(tf.matmul(h, variable(n, 5)), variable(5))
         labels = tf1.placeholder(tf.int32, [None])
         feeds[labels] = (np.arange(batch) % 5).astype("i4")
-        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
+        loss = tf.reduce_mean(
+            tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+        )
         variables = tf1.trainable_variables()
         train = OPTIMIZERS[optimizer]().minimize(loss)
         total = tf1.Variable(tf.zeros([5]), use_resource=resource)
         added = tf1.assign_add(total, tf.reduce_sum(logits, 0))
         values = [v.read_value() for v in [*variables, total]]
         init = tf1.global_variables_initializer()
-    return Training(graph, feeds, init, [loss, train, added], values, f"{optimizer} resource={resource} {batch} {k} {n} table={table}")
+    return Training(
+        graph,
+        feeds,
+        init,
+        [loss, train, added],
+        values,
+        f"{optimizer} resource={resource} {batch} {k} {n} table={table}",
+    )
 
 
 def trained(session: Any, training: Training) -> list[Any]:
@@ -404,7 +521,8 @@ def trained(session: Any, training: Training) -> list[Any]:
 
 
 OPTIONS: dict[str, Any] = {"deadline": None, "suppress_health_check": list(HealthCheck)}
-MORE = int(os.environ.get("HYPOTHESIS_EXAMPLES", "0"))  # to look for faults rather than to guard against them
+# to look for faults rather than to guard against them
+MORE = int(os.environ.get("HYPOTHESIS_EXAMPLES", "0"))
 
 
 @settings(max_examples=MORE or 25, derandomize=not MORE, **OPTIONS)
@@ -427,4 +545,6 @@ def test_training_steps(training: Training, threads: int, mode: str) -> None:
     config = tfjit.ConfigProto(intra_op_parallelism_threads=threads)
     with environment(MODES[mode]), tfjit.Session(graph=training.graph, config=config) as session:
         for a, b in zip(trained(session, training), expected, strict=True):
-            np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5, err_msg=f"{mode}, {threads} threads, {training.text}")
+            np.testing.assert_allclose(
+                a, b, rtol=2e-4, atol=2e-5, err_msg=f"{mode}, {threads} threads, {training.text}"
+            )

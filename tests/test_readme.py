@@ -11,13 +11,21 @@ import pytest
 from tests.forked_processes import LIBRARY, Processes, processes
 
 ROOT = Path(__file__).parent.parent
-EXAMPLES = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+EXAMPLES = re.findall(
+    r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL
+)
 PRINTED = (
     ["[[0.013839", "0.0563865"],
     ["[1.", "2.523188", "2.928055"],
     ["1.880797", "array([[1, 2, 1, 2]]"],
     ["[1., 2., 3.]", "0.16666667", "-0.00925926"],
-    ["[1.", "1.76159", "square_by_product: Square: is a product", "3 elementwise nodes in one loop", "a run of the step"],
+    [
+        "[1.",
+        "1.76159",
+        "square_by_product: Square: is a product",
+        "3 elementwise nodes in one loop",
+        "a run of the step",
+    ],
 )
 
 

@@ -24,7 +24,9 @@ def test_a_program_prints_the_same(name: str, tmp_path: Path, tensorflow: Proces
     """Each library's run is a process of its own."""
     runs = []
     for library in tf1_programs.LIBRARIES:
-        done = tensorflow.run(*tf1_programs.arguments(name, library, tmp_path / library), timeout=240)
+        done = tensorflow.run(
+            *tf1_programs.arguments(name, library, tmp_path / library), timeout=240
+        )
         runs.append(tf1_programs.Run(done.stdout, done.stderr, done.returncode, 0.0))
     theirs, ours = runs
     for library, made in zip(tf1_programs.LIBRARIES, runs, strict=True):
@@ -35,14 +37,19 @@ def test_a_program_prints_the_same(name: str, tmp_path: Path, tensorflow: Proces
     assert not ours.failure(theirs.printed)
 
 
-def test_failures_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failures_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A program that another library prints otherwise, and one that fails, each time."""
     monkeypatch.setattr(tf1_programs, "FOLDER", tmp_path)
     (tmp_path / "same.py").write_text("print('same')\n")
     (tmp_path / "other.py").write_text("import sys\nprint('tfjit' in sys.modules)\n")
     (tmp_path / "fails.py").write_text("import sys\nsys.exit(3 if 'tfjit' in sys.modules else 0)\n")
     keep = tmp_path / "kept"
-    assert tf1_programs.main(["same", "--times", "1", "--load", "1", "--cold", "--keep", str(keep)]) == 0
+    assert (
+        tf1_programs.main(["same", "--times", "1", "--load", "1", "--cold", "--keep", str(keep)])
+        == 0
+    )
     assert tf1_programs.main(["other", "fails", "--times", "2", "--keep", str(keep)]) == 1
     printed = capsys.readouterr().out
     assert re.search(r"same: 0 of 1 failed", printed)

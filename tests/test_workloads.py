@@ -1,6 +1,8 @@
-"""The benchmarks' graphs beside TensorFlow: fused and unfused, on one, two and eight threads, compiled before the first run; by references.
+"""The benchmarks' graphs beside TensorFlow: fused and unfused, on one, two and eight threads,
+compiled before the first run; by references.
 
-What a graph leaves open is fed smaller than a benchmark feeds it, but large enough for several chunks. No time is judged here.
+What a graph leaves open is fed smaller than a benchmark feeds it, but large enough for several
+chunks. No time is judged here.
 """
 
 from __future__ import annotations
@@ -26,12 +28,19 @@ LEFT_OUT = {
     "ResNet50 224, batch 1": "Keras takes a minute to build it; its kinds of layers are here",
     "random elementwise DAG of 100k nodes": "the graph of 10k nodes is here",
 }
-ONE_MODE = ("random elementwise DAG of 10k nodes",)  # each mode takes seconds, and the graph of 1k nodes is run in all
+# each mode takes seconds, and the graph of 1k nodes is run in all
+ONE_MODE = ("random elementwise DAG of 10k nodes",)
 KINDS = {"fused": Tfjit, "unfused": TfjitUnfused, "references": Tfjit}
 THREADS = {"fused": (1, 2, 8), "unfused": (1, 2, 8), "references": (1,)}
-BIG, SMALL = 100_003, 509  # what an open dimension is cut to, where it is that long: of a vector, and of rows and columns
+# what an open dimension is cut to, where it is that long: of a vector, and of rows and columns
+BIG, SMALL = 100_003, 509
 
-WORKLOADS = {f"{script}: {w.name}": w for script, workloads in command.scripts().items() for w in workloads if w.name not in LEFT_OUT}
+WORKLOADS = {
+    f"{script}: {w.name}": w
+    for script, workloads in command.scripts().items()
+    for w in workloads
+    if w.name not in LEFT_OUT
+}
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,10 @@ def _cut(graph: Any, feeds: Feeds) -> Feeds:
     found = {}
     for name, value in feeds.items():
         dims = graph.get_tensor_by_name(name).shape.as_list()
-        found[name] = np.array(value[tuple(slice(size(k, n)) for k, n in zip(dims, np.shape(value), strict=True))], order="C")
+        found[name] = np.array(
+            value[tuple(slice(size(k, n)) for k, n in zip(dims, np.shape(value), strict=True))],
+            order="C",
+        )
     return found
 
 
@@ -90,15 +102,19 @@ def _modes() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("name", "kind", "threads"), list(_modes()))
-def test_equal_tensorflow(name: str, kind: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of it is compiled, which a candidate notes where it is not; or the NumPy answers give the same.
+def test_equal_tensorflow(
+    name: str, kind: str, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it is compiled, which a candidate notes where it is not; or the NumPy answers give the
+    same.
 
     The modes of a workload follow one another, so that TensorFlow builds and runs it once.
     """
     references = kind == "references"
     monkeypatch.setenv("TFJIT_JIT", "off" if references else "eager")
     case = case_of(name)
-    if case.workload.name in ONE_MODE:  # its many groups of small tensors are beyond a plan's limit either way
+    # its many groups of small tensors are beyond a plan's limit either way
+    if case.workload.name in ONE_MODE:
         monkeypatch.setattr(kernel_selection, "MAX_SMALL_KERNELS", 8)
     candidate = KINDS[kind](case.workload, case.graph_def, case.sets[0], threads, {})
     try:
@@ -106,7 +122,9 @@ def test_equal_tensorflow(name: str, kind: str, threads: int, monkeypatch: pytes
         case.assert_equal(outputs_of(candidate, case.sets), kind)
         if case.workload.callers > 1:
             with ThreadPoolExecutor(case.workload.callers) as pool:
-                for outputs in pool.map(lambda _: outputs_of(candidate, case.sets), range(2 * case.workload.callers)):
+                for outputs in pool.map(
+                    lambda _: outputs_of(candidate, case.sets), range(2 * case.workload.callers)
+                ):
                     case.assert_equal(outputs, f"{kind}, one of {case.workload.callers} callers")
     finally:
         candidate.close()

@@ -1,6 +1,8 @@
-"""tfjit runs TensorFlow 1 graphs, compiled with Numba. `import tfjit as tf` gives the TF1-style names.
+"""tfjit runs TensorFlow 1 graphs, compiled with Numba. `import tfjit as tf` gives the TF1-style
+names.
 
-The names are fetched from the layers below when they are first used: `import tfjit` loads neither Numba nor networkx.
+The names are fetched from the layers below when they are first used: `import tfjit` loads neither
+Numba nor networkx.
 """
 
 import importlib
@@ -16,60 +18,80 @@ _HOMES = {
     "tfjit.client.session.patch_tensorflow": "patch_tensorflow",
     "tfjit.client.session.fetches": "register_session_run_conversion_functions",
     "tfjit.client.variables.variables": (
-        "Variable VariableAggregation VariableSynchronization disable_resource_variables enable_resource_variables "
+        "Variable VariableAggregation VariableSynchronization disable_resource_variables "
+        "enable_resource_variables "
         "resource_variables_enabled"
     ),
     "tfjit.client.variables.assignments": (
-        "assign assign_add assign_sub count_up_to scatter_add scatter_div scatter_max scatter_min scatter_mul scatter_nd_add "
+        "assign assign_add assign_sub count_up_to scatter_add scatter_div scatter_max scatter_min "
+        "scatter_mul scatter_nd_add "
         "scatter_nd_sub scatter_nd_update scatter_sub scatter_update"
     ),
     "tfjit.client.variables.variable_scope": (
-        "AUTO_REUSE VariableScope get_local_variable get_variable get_variable_scope no_regularizer variable_scope"
+        "AUTO_REUSE VariableScope get_local_variable get_variable get_variable_scope "
+        "no_regularizer variable_scope"
     ),
     "tfjit.client.variables.variable_collections": (
-        "all_variables assert_variables_initialized global_variables global_variables_initializer initialize_all_tables "
-        "initialize_all_variables initialize_local_variables initialize_variables is_variable_initialized local_variables "
-        "local_variables_initializer model_variables moving_average_variables report_uninitialized_variables tables_initializer "
+        "all_variables assert_variables_initialized global_variables global_variables_initializer "
+        "initialize_all_tables "
+        "initialize_all_variables initialize_local_variables initialize_variables "
+        "is_variable_initialized local_variables "
+        "local_variables_initializer model_variables moving_average_variables "
+        "report_uninitialized_variables tables_initializer "
         "trainable_variables variables_initializer"
     ),
     "tfjit.client.variables.initializers": (
-        "constant_initializer glorot_normal_initializer glorot_uniform_initializer ones_initializer orthogonal_initializer "
-        "random_normal_initializer random_uniform_initializer truncated_normal_initializer uniform_unit_scaling_initializer "
+        "constant_initializer glorot_normal_initializer glorot_uniform_initializer "
+        "ones_initializer orthogonal_initializer "
+        "random_normal_initializer random_uniform_initializer truncated_normal_initializer "
+        "uniform_unit_scaling_initializer "
         "variance_scaling_initializer zeros_initializer"
     ),
     "tfjit.client.modes": (
-        "disable_eager_execution disable_tensor_equality disable_v2_behavior disable_v2_tensorshape "
+        "disable_eager_execution disable_tensor_equality disable_v2_behavior "
+        "disable_v2_tensorshape "
         "enable_v2_tensorshape executing_eagerly is_tensor"
     ),
-    "tfjit.client.data.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase RandomShuffleQueue",
+    "tfjit.client.data.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase "
+    "RandomShuffleQueue",
     "tfjit.client.data.parsing": (
-        "FixedLenFeature FixedLenSequenceFeature VarLenFeature decode_csv decode_raw parse_example parse_single_example "
-        "string_to_hash_bucket string_to_hash_bucket_fast string_to_hash_bucket_strong string_to_number"
+        "FixedLenFeature FixedLenSequenceFeature VarLenFeature decode_csv decode_raw parse_example "
+        "parse_single_example "
+        "string_to_hash_bucket string_to_hash_bucket_fast string_to_hash_bucket_strong "
+        "string_to_number"
     ),
     "tfjit.client.data.sparse_tensors": "SparseTensor SparseTensorValue sparse_placeholder",
     "tfjit.client.sparse": (
-        "sparse_add sparse_concat sparse_fill_empty_rows sparse_mask sparse_maximum sparse_merge sparse_minimum sparse_reduce_max "
-        "sparse_reduce_sum sparse_reorder sparse_reset_shape sparse_reshape sparse_retain sparse_slice sparse_softmax sparse_split "
-        "sparse_tensor_dense_matmul sparse_tensor_to_dense sparse_to_dense sparse_to_indicator sparse_transpose"
+        "sparse_add sparse_concat sparse_fill_empty_rows sparse_mask sparse_maximum sparse_merge "
+        "sparse_minimum sparse_reduce_max "
+        "sparse_reduce_sum sparse_reorder sparse_reset_shape sparse_reshape sparse_retain "
+        "sparse_slice sparse_softmax sparse_split "
+        "sparse_tensor_dense_matmul sparse_tensor_to_dense sparse_to_dense sparse_to_indicator "
+        "sparse_transpose"
     ),
     "tfjit.client.strings": (
-        "as_string decode_base64 encode_base64 parse_tensor regex_replace serialize_tensor string_join=join string_split "
+        "as_string decode_base64 encode_base64 parse_tensor regex_replace serialize_tensor "
+        "string_join=join string_split "
         "string_strip=strip substr unicode_transcode"
     ),
-    "tfjit.client.data.readers": "FixedLengthRecordReader IdentityReader ReaderBase TFRecordReader TextLineReader WholeFileReader",
+    "tfjit.client.data.readers": "FixedLengthRecordReader IdentityReader ReaderBase TFRecordReader "
+    "TextLineReader WholeFileReader",
     "tfjit.client.user_ops": "register_op unregister_op",
-    "tfjit.client.session.tensor_handles": "delete_session_tensor get_session_handle get_session_tensor",
+    "tfjit.client.session.tensor_handles": "delete_session_tensor get_session_handle "
+    "get_session_tensor",
     "tfjit.framework.env": "Clock Env FileSystem",
     "tfjit.runtime.factory": "SessionFactory SessionOptions new_session try_new_session",
     "tfjit.runtime.session.rewriter_config": "register_graph_optimizer",
     "tfjit.runtime.resources.variables_and_resources": "SessionResource",
     "tfjit.framework.graphs.default_graph": (
-        "add_to_collection add_to_collections colocate_with container control_dependencies device get_all_collection_keys get_collection "
+        "add_to_collection add_to_collections colocate_with container control_dependencies device "
+        "get_all_collection_keys get_collection "
         "get_collection_ref get_default_graph get_name_scope name_scope reset_default_graph"
     ),
     "tfjit.framework.types.device_spec": "DeviceSpec",
     "tfjit.framework.types.dtypes": (
-        "DType as_dtype bfloat16 bool complex128 complex64 double float16 float32 float64 half int16 int32 int64 int8 qint16 qint32 qint8 "
+        "DType as_dtype bfloat16 bool complex128 complex64 double float16 float32 float64 half "
+        "int16 int32 int64 int8 qint16 qint32 qint8 "
         "quint16 quint8 resource string uint16 uint32 uint64 uint8 variant"
     ),
     "tfjit.framework.errors": "OpError",
@@ -86,11 +108,16 @@ _HOMES = {
     "tfjit.framework.graphs.tensor_spec": "TensorSpec",
     "tfjit.framework.types.tensors": "make_ndarray make_tensor_proto",
     "tfjit.protos": (
-        "AttrValue ConfigProto Event GPUOptions GraphDef GraphOptions MetaGraphDef NameAttrList NodeDef OptimizerOptions RunMetadata "
+        "AttrValue ConfigProto Event GPUOptions GraphDef GraphOptions MetaGraphDef NameAttrList "
+        "NodeDef OptimizerOptions RunMetadata "
         "RunOptions SavedModel Summary TensorInfo TensorProto"
     ),
 }
-_NAMES = {name.partition("=")[0]: (module, name.rpartition("=")[2]) for module, names in _HOMES.items() for name in names.split()}
+_NAMES = {
+    name.partition("=")[0]: (module, name.rpartition("=")[2])
+    for module, names in _HOMES.items()
+    for name in names.split()
+}
 # Names that are modules elsewhere.
 _MODULES = {
     "app": "tfjit.client.app",
@@ -119,10 +146,12 @@ _SUBMODULES = (
 _MISSING = {
     "eager gradients": "GradientTape",
     "eager execution": "enable_eager_execution enable_v2_behavior py_function wrap_function",
-    "layers, losses and metrics": "distributions estimator feature_column keras layers losses metrics",
+    "layers, losses and metrics": "distributions estimator feature_column keras layers losses "
+    "metrics",
     "input pipelines": "data",
     "partitioned variables": (
-        "create_partitioned_variables fixed_size_partitioner min_max_variable_partitioner variable_axis_size_partitioner"
+        "create_partitioned_variables fixed_size_partitioner min_max_variable_partitioner "
+        "variable_axis_size_partitioner"
     ),
     "ragged tensors": "RaggedTensor ragged",
     "distributed sessions": "distribute",
@@ -160,7 +189,8 @@ def _map_source_tree() -> None:
         return
     root = os.path.dirname(folder)
     beside = (os.path.join(root, name.rpartition(".")[2], "__init__.py") for name in _BESIDE)
-    known = any(getattr(finder, "root", None) == root for finder in sys.meta_path)  # it is imported anew
+    # it is imported anew
+    known = any(getattr(finder, "root", None) == root for finder in sys.meta_path)
     if not known and all(map(os.path.isfile, beside)):
         sys.meta_path.append(_SourceTree(root))
 
@@ -188,7 +218,9 @@ def __getattr__(name: str) -> Any:
 
 
 def _operation(name: str) -> Any:
-    """A function or namespace of tfjit.ops. Raises AttributeError, saying what is missing for a name that TensorFlow has."""
+    """A function or namespace of tfjit.ops. Raises AttributeError, saying what is missing for a
+    name that TensorFlow has.
+    """
     ops = importlib.import_module("tfjit.ops")
     # Not getattr: the op families are submodules, and attributes once imported.
     if name in ops._NAMES or name in ops._NAMESPACES:
@@ -200,5 +232,10 @@ def _operation(name: str) -> Any:
 
 def __dir__() -> list[str]:
     ops = importlib.import_module("tfjit.ops")
-    found = {*globals(), *_NAMES, *_MODULES, *_SUBMODULES, *ops._NAMES, *ops._NAMESPACES} - {"importlib", "os", "sys", "Any"}
+    found = {*globals(), *_NAMES, *_MODULES, *_SUBMODULES, *ops._NAMES, *ops._NAMESPACES} - {
+        "importlib",
+        "os",
+        "sys",
+        "Any",
+    }
     return sorted(name for name in found if not name.startswith("_") or name.startswith("__"))

@@ -1,7 +1,7 @@
 """The command line: `tfjit run | explain | inspect | passes | config | demo`, and `tfjit script.py args...`.
 
-Exit codes: 0 done, 1 the model or its run failed, 2 the command line is wrong, 130 interrupted; of a script, its own. Results go to stdout,
-everything else to stderr.
+Exit codes: 0 done, 1 the model or its run failed, 2 the command line is wrong, 130 interrupted; of
+a script, its own. Results go to stdout, everything else to stderr.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"tfjit {args.name}: {type(error).__name__}: {error}", file=sys.stderr)
         return _failed(error)
     except BrokenPipeError:
-        # The reader of stdout has seen enough. Closing stdout again at exit would complain, so it goes nowhere.
+        # The reader of stdout has seen enough. Closing stdout again at exit would complain, so it
+        # goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
@@ -72,7 +73,9 @@ def _failed(error: BaseException) -> int:
 
 
 def _run_program(argv: list[str]) -> int:
-    """Run `script.py args...` or `-m module args...` as `python` would, with tfjit's sessions in TensorFlow's place."""
+    """Run `script.py args...` or `-m module args...` as `python` would, with tfjit's sessions in
+    TensorFlow's place.
+    """
     import runpy
 
     from tfjit.client.session.patch_tensorflow import patch_tensorflow
@@ -99,12 +102,17 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tfjit",
         description="Run TensorFlow 1 graphs, compiled with Numba.",
-        epilog="tfjit script.py [args...] and tfjit -m module [args...] run an unmodified TensorFlow 1 program on tfjit's sessions.",
+        epilog="tfjit script.py [args...] and tfjit -m module [args...] run an unmodified "
+        "TensorFlow 1 program on tfjit's sessions.",
     )
     parser.add_argument("--version", action="version", version=f"tfjit {__version__}")
-    commands = parser.add_subparsers(title="commands", dest="name", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(
+        title="commands", dest="name", required=True, metavar="COMMAND"
+    )
 
-    def command(name: str, function: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+    def command(
+        name: str, function: Callable[[argparse.Namespace], int], text: str
+    ) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=text, description=text)
         sub.set_defaults(command=function)
         return sub
@@ -121,31 +129,76 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("model", metavar="MODEL", help=model)
     several(run, "--feed", "NAME=FILE", feed)
     several(run, "--fetch", "NAME", "tensor to compute, or operation to run; at least one")
-    run.add_argument("--out", metavar="DIR", type=Path, help="write each fetched value to DIR/NAME.npy instead of printing it")
     run.add_argument(
-        "--trace", metavar="FILE", type=Path, help="compile first, then write a timeline of the step, for chrome://tracing or Perfetto"
+        "--out",
+        metavar="DIR",
+        type=Path,
+        help="write each fetched value to DIR/NAME.npy instead of printing it",
+    )
+    run.add_argument(
+        "--trace",
+        metavar="FILE",
+        type=Path,
+        help="compile first, then write a timeline of the step, for chrome://tracing or Perfetto",
     )
 
-    explain = command("explain", _explain, "Show what each pass did, the fused groups, and which kernel serves each node.")
+    explain = command(
+        "explain",
+        _explain,
+        "Show what each pass did, the fused groups, and which kernel serves each node.",
+    )
     explain.add_argument("model", metavar="MODEL", help=model)
     several(explain, "--fetch", "NAME", "tensor to compute; at least one")
     several(explain, "--feed", "NAME=FILE", feed)
-    several(explain, "--shape", "NAME=SIZES", "shape of a feed instead of a value, as in images:0=1,8,8,1")
+    several(
+        explain,
+        "--shape",
+        "NAME=SIZES",
+        "shape of a feed instead of a value, as in images:0=1,8,8,1",
+    )
 
-    explain.add_argument("--measure", action="store_true", help="time each kernel in place, beside its prediction and the machine's limits")
+    explain.add_argument(
+        "--measure",
+        action="store_true",
+        help="time each kernel in place, beside its prediction and the machine's limits",
+    )
     explain.add_argument("--json", action="store_true", help="print JSON instead of text")
 
-    inspect = command("inspect", _inspect, "Show inputs, outputs, variables, ops and size of a model.")
+    inspect = command(
+        "inspect", _inspect, "Show inputs, outputs, variables, ops and size of a model."
+    )
     inspect.add_argument("model", metavar="MODEL", help=model)
 
     config = command("config", _config, "Say what each field of ConfigProto and RunOptions does.")
-    config.add_argument("name", metavar="NAME", nargs="?", default="", help="only fields whose message or name has this in it")
+    config.add_argument(
+        "name",
+        metavar="NAME",
+        nargs="?",
+        default="",
+        help="only fields whose message or name has this in it",
+    )
 
-    command("passes", _passes, "Print the pipelines: each pass with its group and the reason for its place.")
+    command(
+        "passes",
+        _passes,
+        "Print the pipelines: each pass with its group and the reason for its place.",
+    )
 
-    demo = command("demo", _demo, "Classify the digits that come with tfjit and show how fast that is.")
-    demo.add_argument("--seconds", metavar="S", type=float, default=2.0, help="time to spend on each measurement (default 2)")
-    demo.add_argument("--no-tensorflow", action="store_true", help="do not time TensorFlow even if it is installed")
+    demo = command(
+        "demo", _demo, "Classify the digits that come with tfjit and show how fast that is."
+    )
+    demo.add_argument(
+        "--seconds",
+        metavar="S",
+        type=float,
+        default=2.0,
+        help="time to spend on each measurement (default 2)",
+    )
+    demo.add_argument(
+        "--no-tensorflow",
+        action="store_true",
+        help="do not time TensorFlow even if it is installed",
+    )
     return parser
 
 
@@ -183,13 +236,19 @@ def _run(args: argparse.Namespace) -> int:
     model = _read_model(args.model)
     config = options = metadata = None
     if args.trace is not None:
-        # A timeline of the reference kernels, which serve while others compile, would show what never runs again.
+        # A timeline of the reference kernels, which serve while others compile, would show what
+        # never runs again.
         config = ConfigProto()
         config.graph_options.optimizer_options.global_jit_level = OptimizerOptions.ON_1
         options, metadata = RunOptions(trace_level=RunOptions.FULL_TRACE), RunMetadata()
     with Progress(f"running {model.path.name}"), _opened(model, config) as session:
         named = {_tensor_name(model, name): value for name, value in feeds.items()}
-        values = session.run([_tensor_name(model, name) for name in fetches], named, options=options, run_metadata=metadata)
+        values = session.run(
+            [_tensor_name(model, name) for name in fetches],
+            named,
+            options=options,
+            run_metadata=metadata,
+        )
     for name, value in zip(fetches, values, strict=True):
         if value is None:
             print(f"{name}: done", file=sys.stderr)
@@ -214,7 +273,10 @@ def _explain(args: argparse.Namespace) -> int:
     model = _read_model(args.model)
     with Progress(f"explaining {model.path.name}"), _opened(model) as session:
         wanted = [_tensor_name(model, name) for name in fetches]
-        sizes, values = ({_tensor_name(model, name): value for name, value in given.items()} for given in (shapes, feeds))
+        sizes, values = (
+            {_tensor_name(model, name): value for name, value in given.items()}
+            for given in (shapes, feeds)
+        )
         explanation = session.explain(wanted, sizes or None, args.measure, values or None)
     if args.json:
         import json
@@ -261,10 +323,14 @@ def _opened(model: ModelFile, config: Any = None) -> Iterator[Any]:
 
 
 def _tensor_name(model: ModelFile, name: str) -> str:
-    """The name of a tensor or operation; `name` may also be a name of the model's only signature, or of "serving_default"."""
+    """The name of a tensor or operation; `name` may also be a name of the model's only signature,
+    or of "serving_default".
+    """
     key = name.removesuffix(":0")
     signatures = model.signatures
-    signature = signatures.get("serving_default") or (next(iter(signatures.values())) if len(signatures) == 1 else None)
+    signature = signatures.get("serving_default") or (
+        next(iter(signatures.values())) if len(signatures) == 1 else None
+    )
     if signature is None or any(node.name == key for node in model.graph_def.node):
         return name
     for side in (signature.inputs, signature.outputs):
@@ -277,7 +343,10 @@ def _tensor_name(model: ModelFile, name: str) -> str:
 def _fetches(names: Sequence[str]) -> list[str]:
     """The fetches without repetitions, in order."""
     if not names:
-        raise UsageError("nothing to fetch: name at least one tensor, as in --fetch probs:0 (`tfjit inspect MODEL` lists them)")
+        raise UsageError(
+            "nothing to fetch: name at least one tensor, as in --fetch probs:0 (`tfjit inspect "
+            "MODEL` lists them)"
+        )
     return list(dict.fromkeys(names))
 
 
@@ -319,7 +388,10 @@ def _load(file: str, option: str) -> np.ndarray[Any, Any]:
             array = archive.files[0]
         if array not in archive.files:
             found = ", ".join(archive.files)
-            raise UsageError(f"{option}: {path} holds several arrays ({found}); name one of them, as in {path}:{archive.files[0]}")
+            raise UsageError(
+                f"{option}: {path} holds several arrays ({found}); name one of them, as in "
+                f"{path}:{archive.files[0]}"
+            )
         value: np.ndarray[Any, Any] = archive[array]
         return value
 
@@ -332,7 +404,10 @@ def _shapes(arguments: Sequence[str]) -> dict[str, tuple[int, ...]]:
         try:
             sizes = () if text == "scalar" else tuple(int(size) for size in text.split(","))
         except ValueError:
-            raise UsageError(f"--shape {argument}: sizes are whole numbers with commas between, or the word scalar") from None
+            raise UsageError(
+                f"--shape {argument}: sizes are whole numbers with commas between, or the word "
+                "scalar"
+            ) from None
         if any(size < 0 for size in sizes):
             raise UsageError(f"--shape {argument}: sizes are not negative")
         shapes[name] = sizes

@@ -1,4 +1,6 @@
-"""`tfjit.compat.v1` is tfjit itself, for programs that say `import tensorflow.compat.v1 as tf`; and conversions of strings and sizes."""
+"""`tfjit.compat.v1` is tfjit itself, for programs that say `import tensorflow.compat.v1 as tf`; and
+conversions of strings and sizes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a model holds, read from its graph alone: `tfjit inspect`. Needs neither kernels nor a session."""
+"""What a model holds, read from its graph alone: `tfjit inspect`. Needs neither kernels nor a
+session.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +16,48 @@ if TYPE_CHECKING:
 
 _INPUT_OPS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"})
 _VARIABLE_OPS = frozenset({"Variable", "VariableV2", "VarHandleOp", "TemporaryVariable"})
-# Nodes at the end of a graph that are run for their effect, not fetched; so is what begins with one of the prefixes.
-_EFFECT_OPS = frozenset({"NoOp", "Assert", "Print", "PrintV2", "Save", "SaveSlices", "SaveV2", "MergeV2Checkpoints", "CountUpTo"})
-_EFFECT_PREFIXES = ("Assign", "Apply", "ResourceApply", "SparseApply", "ResourceSparseApply", "Scatter", "ResourceScatter", "QueueEnqueue")
+# Nodes at the end of a graph that are run for their effect, not fetched; so is what begins with one
+# of the prefixes.
+_EFFECT_OPS = frozenset(
+    {
+        "NoOp",
+        "Assert",
+        "Print",
+        "PrintV2",
+        "Save",
+        "SaveSlices",
+        "SaveV2",
+        "MergeV2Checkpoints",
+        "CountUpTo",
+    }
+)
+_EFFECT_PREFIXES = (
+    "Assign",
+    "Apply",
+    "ResourceApply",
+    "SparseApply",
+    "ResourceSparseApply",
+    "Scatter",
+    "ResourceScatter",
+    "QueueEnqueue",
+)
 
 
 def inspect_model(model: ModelFile) -> str:
-    """A report of several lines: size, inputs, outputs, signatures, variables, constants, and how often each op occurs."""
+    """A report of several lines: size, inputs, outputs, signatures, variables, constants, and how
+    often each op occurs.
+    """
     graph = model.graph_def
     functions = graph.library.function
     producer = graph.versions.producer or graph.version
     lines = [
         f"{model.path}: {model.kind}, {_bytes(model.size_bytes)}",
-        f"{len(graph.node):,} nodes, {_edge_count(graph.node):,} edges, {len(functions):,} functions, producer {producer}",
+        f"{len(graph.node):,} nodes, {_edge_count(graph.node):,} edges, {len(functions):,} "
+        f"functions, producer {producer}",
     ]
-    lines += _section("Inputs", [_describe_input(node) for node in graph.node if node.op in _INPUT_OPS])
+    lines += _section(
+        "Inputs", [_describe_input(node) for node in graph.node if node.op in _INPUT_OPS]
+    )
     outputs, targets = _ends(graph.node)
     lines += _section("Outputs", [f"{node.name}:0  {node.op}" for node in outputs], limit=20)
     lines += _section("Targets", [f"{node.name}  {node.op}" for node in targets], limit=20)
@@ -38,21 +67,33 @@ def inspect_model(model: ModelFile) -> str:
     lines += _section("Variables", [_describe_variable(node) for node in variables], limit=12)
     constants = [node for node in graph.node if node.op == "Const"]
     if constants:
-        sizes = sorted(((_content_bytes(node.attr["value"].tensor), node.name) for node in constants), reverse=True)
+        sizes = sorted(
+            ((_content_bytes(node.attr["value"].tensor), node.name) for node in constants),
+            reverse=True,
+        )
         lines += [
             "",
-            f"Constants: {len(constants):,}, {_bytes(sum(size for size, _ in sizes))}; largest {sizes[0][1]}, {_bytes(sizes[0][0])}",
+            f"Constants: {len(constants):,}, {_bytes(sum(size for size, _ in sizes))}; largest "
+            f"{sizes[0][1]}, {_bytes(sizes[0][0])}",
         ]
     histogram = Counter(node.op for node in graph.node)
     for function in functions:
         histogram.update(node.op for node in function.node_def)
     where = " (functions included)" if functions else ""
-    lines += _section(f"Ops{where}", [f"{count:6,}  {op}" for op, count in sorted(histogram.items(), key=lambda item: (-item[1], item[0]))])
+    lines += _section(
+        f"Ops{where}",
+        [
+            f"{count:6,}  {op}"
+            for op, count in sorted(histogram.items(), key=lambda item: (-item[1], item[0]))
+        ],
+    )
     return "\n".join(lines)
 
 
 def _section(title: str, rows: Sequence[str], limit: int | None = None) -> list[str]:
-    """A blank line, a heading and the rows, or nothing when there are none; of more than `limit` rows only the first."""
+    """A blank line, a heading and the rows, or nothing when there are none; of more than `limit`
+    rows only the first.
+    """
     if not rows:
         return []
     shown = list(rows if limit is None else rows[:limit])
@@ -86,44 +127,63 @@ def _dtype(enum: int) -> str:
 
 def _describe_input(node: Any) -> str:
     shape = f" {_shape(node.attr['shape'].shape)}" if "shape" in node.attr else ""
-    default = f", default {node.input[0]}" if node.op == "PlaceholderWithDefault" and node.input else ""
+    default = (
+        f", default {node.input[0]}" if node.op == "PlaceholderWithDefault" and node.input else ""
+    )
     return f"{node.name}:0  {_dtype(node.attr['dtype'].type)}{shape}{default}"
 
 
 def _describe_variable(node: Any) -> str:
-    return f"{node.name}  {_dtype(node.attr['dtype'].type)} {_shape(node.attr['shape'].shape)}  ({node.op})"
+    return (
+        f"{node.name}  {_dtype(node.attr['dtype'].type)} {_shape(node.attr['shape'].shape)}  "
+        f"({node.op})"
+    )
 
 
 def _describe_signature(signature: Any) -> Iterator[str]:
     for word, infos in (("in ", signature.inputs), ("out", signature.outputs)):
         for key, info in sorted(infos.items()):
             name = info.name or f"({info.WhichOneof('encoding')})"
-            kind = f"{_dtype(info.dtype)} {_shape(info.tensor_shape)}" if info.dtype else "operation"
+            kind = (
+                f"{_dtype(info.dtype)} {_shape(info.tensor_shape)}" if info.dtype else "operation"
+            )
             yield f"{word} {key} = {name}  {kind}"
     if signature.method_name:
         yield f"method {signature.method_name}"
 
 
 def _ends(nodes: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Nodes that no other node depends on: those that give a value, and those that are run for their effect.
+    """Nodes that no other node depends on: those that give a value, and those that are run for
+    their effect.
 
-    A variable's plain read (an Identity or ReadVariableOp that nobody uses) says nothing about what the graph is for.
+    A variable's plain read (an Identity or ReadVariableOp that nobody uses) says nothing about what
+    the graph is for.
     """
     used = {name.lstrip("^").split(":")[0] for node in nodes for name in node.input}
     variables = {node.name for node in nodes if node.op in _VARIABLE_OPS}
     outputs, targets = [], []
     for node in nodes:
-        if node.name in used or node.op in _VARIABLE_OPS or node.op in _INPUT_OPS or node.op == "Const":
+        if (
+            node.name in used
+            or node.op in _VARIABLE_OPS
+            or node.op in _INPUT_OPS
+            or node.op == "Const"
+        ):
             continue
         if node.op in _EFFECT_OPS or node.op.startswith(_EFFECT_PREFIXES):
             targets.append(node)
-        elif not (node.op in ("Identity", "ReadVariableOp", "VarIsInitializedOp") and node.input[0].split(":")[0] in variables):
+        elif not (
+            node.op in ("Identity", "ReadVariableOp", "VarIsInitializedOp")
+            and node.input[0].split(":")[0] in variables
+        ):
             outputs.append(node)
     return outputs, targets
 
 
 def _content_bytes(tensor: Any) -> int:
-    """Bytes that the elements of a TensorProto take in memory; for strings, those of their content."""
+    """Bytes that the elements of a TensorProto take in memory; for strings, those of
+    their content.
+    """
     if tensor.string_val:
         return sum(len(value) for value in tensor.string_val)
     count = 1

@@ -1,1 +1,3 @@
-"""Other runtimes that take a workload's GraphDef: TensorFlow's own ways, and translators of GraphDefs for JAX and ONNX Runtime."""
+"""Other runtimes that take a workload's GraphDef: TensorFlow's own ways, and translators of
+GraphDefs for JAX and ONNX Runtime.
+"""

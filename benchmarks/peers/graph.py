@@ -1,4 +1,6 @@
-"""A GraphDef as the translators read it: the nodes that some fetches need, in order, with attributes as Python values."""
+"""A GraphDef as the translators read it: the nodes that some fetches need, in order, with
+attributes as Python values.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ Endpoint = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class PeerNode:
-    """A node. inputs: data inputs as (node, output index); control: names of nodes that run before."""
+    """A node. inputs: data inputs as (node, output index); control: names of nodes
+    that run before.
+    """
 
     name: str
     op: str
@@ -36,22 +40,39 @@ def endpoint(name: str) -> Endpoint:
 def _value(attr: AttrValue) -> Any:
     kind = attr.WhichOneof("value")
     if kind == "type":
-        return as_dtype(attr.type).as_numpy_dtype if attr.type < 20 else None  # a variable's handle has no NumPy form
+        # a variable's handle has no NumPy form
+        return as_dtype(attr.type).as_numpy_dtype if attr.type < 20 else None
     if kind == "tensor":
         return from_proto(attr.tensor)
     if kind == "shape":
-        return None if attr.shape.unknown_rank else [d.size if d.size >= 0 else None for d in attr.shape.dim]
+        return (
+            None
+            if attr.shape.unknown_rank
+            else [d.size if d.size >= 0 else None for d in attr.shape.dim]
+        )
     if kind == "s":
         return attr.s.decode()
     if kind == "list":
-        return [v.decode() if isinstance(v, bytes) else v for field in (attr.list.i, attr.list.f, attr.list.s, attr.list.b) for v in field]
+        return [
+            v.decode() if isinstance(v, bytes) else v
+            for field in (attr.list.i, attr.list.f, attr.list.s, attr.list.b)
+            for v in field
+        ]
     return getattr(attr, kind) if kind else None
 
 
 class PeerGraph:
-    """The part of a GraphDef that `fetches` and `targets` need when `feeds` (tensor names) are fed."""
+    """The part of a GraphDef that `fetches` and `targets` need when `feeds` (tensor
+    names) are fed.
+    """
 
-    def __init__(self, graph_def: bytes, fetches: Sequence[str], targets: Sequence[str], feeds: Collection[str]) -> None:
+    def __init__(
+        self,
+        graph_def: bytes,
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        feeds: Collection[str],
+    ) -> None:
         self.message = GraphDef.FromString(graph_def)
         self.fetches, self.targets, self.feeds = tuple(fetches), tuple(targets), tuple(feeds)
         self._protos = {node.name: node for node in self.message.node}
@@ -60,14 +81,19 @@ class PeerGraph:
         self._sort({endpoint(name)[0] for name in feeds})
 
     def function(self, name: str) -> PeerGraph:
-        """The body of a function of the library: its parameters are the feeds, its results the fetches."""
+        """The body of a function of the library: its parameters are the feeds, its results the
+        fetches.
+        """
         if name not in self._functions:
             from tfjit.passes.ir.dataflow_graph import DataflowGraph
 
             body = DataflowGraph.from_graph_def(self.message).functions.body(name)
             found = body.graph.to_graph_def()
             found.library.CopyFrom(self.message.library)
-            feeds = [f"{body.args[k].name}:0" if k in body.args else f"unused/{k}:0" for k in range(len(body.inputs))]
+            feeds = [
+                f"{body.args[k].name}:0" if k in body.args else f"unused/{k}:0"
+                for k in range(len(body.inputs))
+            ]
             fetches = [f"{src}:{slot}" for src, slot in body.returned]
             self._functions[name] = PeerGraph(found.SerializeToString(), fetches, (), feeds)
         return self._functions[name]
@@ -84,16 +110,26 @@ class PeerGraph:
                 if name in fed:
                     continue
                 stack.append((name, True))
-                stack += [(endpoint(i.removeprefix("^"))[0], False) for i in self._protos[name].input]
+                stack += [
+                    (endpoint(i.removeprefix("^"))[0], False) for i in self._protos[name].input
+                ]
 
     def _node(self, name: str) -> PeerNode:
         proto = self._protos[name]
         data = tuple(endpoint(i) for i in proto.input if not i.startswith("^"))
         control = tuple(i[1:] for i in proto.input if i.startswith("^"))
-        return PeerNode(name, proto.op, data, control, {key: _value(attr) for key, attr in proto.attr.items() if not key.startswith("_")})
+        return PeerNode(
+            name,
+            proto.op,
+            data,
+            control,
+            {key: _value(attr) for key, attr in proto.attr.items() if not key.startswith("_")},
+        )
 
     def subgraph(self, without: Collection[str]) -> bytes:
-        """A GraphDef of these nodes alone, less those named, whose places nodes may name for their own: placement goes too."""
+        """A GraphDef of these nodes alone, less those named, whose places nodes may name for their
+        own: placement goes too.
+        """
         part = GraphDef(library=self.message.library, versions=self.message.versions)
         part.node.extend(self._protos[node.name] for node in self.order if node.name not in without)
         for node in part.node:
@@ -105,7 +141,13 @@ class PeerGraph:
 class ShapedGraph(PeerGraph):
     """The same with shapes known: each placeholder takes the shape of its value."""
 
-    def __init__(self, graph_def: bytes, fetches: Sequence[str], targets: Sequence[str], feeds: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        graph_def: bytes,
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        feeds: Mapping[str, Any],
+    ) -> None:
         super().__init__(graph_def, fetches, targets, feeds)
         self.fed = feeds
 
@@ -117,7 +159,8 @@ class ShapedGraph(PeerGraph):
         shapes = {endpoint(name)[0]: np.shape(value) for name, value in self.fed.items()}
         sizes = {node.name: node.attr["shape"] for node in message.node if node.op == "VarHandleOp"}
         for node in message.node:
-            if node.op == "ReadVariableOp" and node.input[0] in sizes:  # a handle's shape is not followed
+            # a handle's shape is not followed
+            if node.op == "ReadVariableOp" and node.input[0] in sizes:
                 node.op = "Placeholder"
                 node.attr["shape"].CopyFrom(sizes[node.input[0]])
                 del node.input[:]

@@ -1,4 +1,6 @@
-"""JAX on a workload's GraphDef: the nodes evaluated with jax.numpy under `jax.jit`, variables passed through it as state."""
+"""JAX on a workload's GraphDef: the nodes evaluated with jax.numpy under `jax.jit`, variables
+passed through it as state.
+"""
 
 from __future__ import annotations
 
@@ -44,17 +46,28 @@ def _cross_entropy(xp: Any, node: PeerNode, logits: Any, labels: Any) -> Any:
 
     log_probabilities = jax.nn.log_softmax(logits, axis=-1)
     taken = jnp.take_along_axis(log_probabilities, labels[:, None], axis=-1)[:, 0]
-    return -taken, jnp.exp(log_probabilities) - jax.nn.one_hot(labels, logits.shape[-1], dtype=logits.dtype)
+    return -taken, jnp.exp(log_probabilities) - jax.nn.one_hot(
+        labels, logits.shape[-1], dtype=logits.dtype
+    )
 
 
 def _convolve(node: PeerNode, x: Any, weights: Any, groups: int = 1) -> Any:
     from jax import lax
 
-    if node.attrs.get("data_format", "NHWC") != "NHWC" or node.attrs["padding"] not in ("SAME", "VALID"):
+    if node.attrs.get("data_format", "NHWC") != "NHWC" or node.attrs["padding"] not in (
+        "SAME",
+        "VALID",
+    ):
         raise Absent(f"{node.op} with this layout or padding is not translated")
     strides, dilations = node.attrs["strides"][1:3], node.attrs["dilations"][1:3]
     return lax.conv_general_dilated(
-        x, weights, strides, node.attrs["padding"], rhs_dilation=dilations, dimension_numbers=_LAYOUT, feature_group_count=groups
+        x,
+        weights,
+        strides,
+        node.attrs["padding"],
+        rhs_dilation=dilations,
+        dimension_numbers=_LAYOUT,
+        feature_group_count=groups,
     )
 
 
@@ -66,7 +79,9 @@ def _conv(xp: Any, node: PeerNode, x: Any, weights: Any) -> Any:
 @rule("DepthwiseConv2dNative")
 def _depthwise(xp: Any, node: PeerNode, x: Any, weights: Any) -> Any:
     height, width, channels, multiplier = weights.shape
-    return _convolve(node, x, weights.reshape(height, width, 1, channels * multiplier), groups=channels)
+    return _convolve(
+        node, x, weights.reshape(height, width, 1, channels * multiplier), groups=channels
+    )
 
 
 @rule("Conv2DBackpropInput")
@@ -90,9 +105,14 @@ def _conv_filter_gradient(xp: Any, node: PeerNode, x: Any, sizes: Any, dy: Any) 
 def _windows(node: PeerNode, x: Any, start: Any, combine: Any) -> Any:
     from jax import lax
 
-    if node.attrs.get("data_format", "NHWC") != "NHWC" or node.attrs["padding"] not in ("SAME", "VALID"):
+    if node.attrs.get("data_format", "NHWC") != "NHWC" or node.attrs["padding"] not in (
+        "SAME",
+        "VALID",
+    ):
         raise Absent(f"{node.op} with this layout or padding is not translated")
-    return lax.reduce_window(x, start, combine, node.attrs["ksize"], node.attrs["strides"], node.attrs["padding"])
+    return lax.reduce_window(
+        x, start, combine, node.attrs["ksize"], node.attrs["strides"], node.attrs["padding"]
+    )
 
 
 @rule("MaxPool")
@@ -118,7 +138,9 @@ def _max_pool_gradient(xp: Any, node: PeerNode, x: Any, y: Any, dy: Any) -> Any:
 
 
 def evaluate(graph: PeerGraph, feeds: dict[str, Any], state: dict[str, Any]) -> list[Any]:
-    """The graph's fetches, node by node; `state` holds variables by name and is updated. Raises Absent for an op without a rule."""
+    """The graph's fetches, node by node; `state` holds variables by name and is updated. Raises
+    Absent for an op without a rule.
+    """
     import jax.numpy as jnp
 
     values: dict[tuple[str, int], Any] = {endpoint(name): value for name, value in feeds.items()}
@@ -160,8 +182,13 @@ def _while(graph: PeerGraph, node: PeerNode, *inputs: Any) -> Any:
 def _if(graph: PeerGraph, node: PeerNode, predicate: Any, *inputs: Any) -> Any:
     from jax import lax
 
-    sides = [functools.partial(_call, graph, node.attrs[branch]) for branch in ("then_branch", "else_branch")]
-    return lax.cond(predicate, *(lambda *values, side=side: tuple(side(values)) for side in sides), *inputs)
+    sides = [
+        functools.partial(_call, graph, node.attrs[branch])
+        for branch in ("then_branch", "else_branch")
+    ]
+    return lax.cond(
+        predicate, *(lambda *values, side=side: tuple(side(values)) for side in sides), *inputs
+    )
 
 
 _CONTROL_OPS = {"While": _while, "StatelessWhile": _while, "If": _if, "StatelessIf": _if}
@@ -208,7 +235,8 @@ class Jax(Candidate):
     def prepare(self, graph_def: bytes, threads: int) -> None:
         import jax
 
-        jax.config.update("jax_enable_x64", True)  # TensorFlow's float64 and int64 are what they say
+        # TensorFlow's float64 and int64 are what they say
+        jax.config.update("jax_enable_x64", True)
         workload = self.workload
         self.names = list(workload.feeds(np.random.default_rng(0)))
         graph = PeerGraph(graph_def, workload.fetches, workload.targets, self.names)

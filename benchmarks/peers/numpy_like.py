@@ -1,7 +1,9 @@
-"""What an op means in terms of NumPy's interface, for NumPy itself (constants and shapes) and for jax.numpy (values of a trace).
+"""What an op means in terms of NumPy's interface, for NumPy itself (constants and shapes) and for
+jax.numpy (values of a trace).
 
-A rule takes (xp, node, *inputs) and returns the output, or a tuple where an op has several. xp is NumPy when all inputs are NumPy
-values, so what a graph computes of shapes stays known while JAX traces it. Sources: TensorFlow's op documentation, by op type.
+A rule takes (xp, node, *inputs) and returns the output, or a tuple where an op has several. xp is
+NumPy when all inputs are NumPy values, so what a graph computes of shapes stays known while JAX
+traces it. Sources: TensorFlow's op documentation, by op type.
 """
 
 from __future__ import annotations
@@ -28,7 +30,10 @@ def rule(*ops: str) -> Callable[[Rule], Rule]:
 
 
 # Op types that one NumPy function serves.
-_SAME = "Tanh Exp Log Sqrt Abs Sign Floor Ceil Square Sin Cos Log1p Expm1 Maximum Minimum Greater Less Equal"
+_SAME = (
+    "Tanh Exp Log Sqrt Abs Sign Floor Ceil Square Sin Cos Log1p Expm1 Maximum Minimum Greater "
+    "Less Equal"
+)
 _OTHER = """
     AddV2=add Add=add BiasAdd=add Sub=subtract Mul=multiply RealDiv=divide Neg=negative Pow=power Reciprocal=reciprocal
     FloorDiv=floor_divide FloorMod=mod LogicalAnd=logical_and LogicalOr=logical_or LogicalNot=logical_not Select=where SelectV2=where
@@ -40,7 +45,9 @@ for _op, _name in _NAMED.items():
 
 _REDUCTIONS = {"Sum": "sum", "Mean": "mean", "Max": "max", "Min": "min", "Prod": "prod"}
 for _op, _name in _REDUCTIONS.items():
-    RULES[_op] = lambda xp, node, x, axes, _name=_name: getattr(xp, _name)(x, axis=_ints(axes), keepdims=node.attrs["keep_dims"])
+    RULES[_op] = lambda xp, node, x, axes, _name=_name: getattr(xp, _name)(
+        x, axis=_ints(axes), keepdims=node.attrs["keep_dims"]
+    )
 
 
 def _ints(values: Any) -> tuple[int, ...]:
@@ -175,7 +182,9 @@ def _strided_slice(xp: Any, node: PeerNode, x: Any, begin: Any, end: Any, stride
 def slices(node: PeerNode, begin: Any, end: Any, strides: Any) -> tuple[Any, ...]:
     """The index that a StridedSlice stands for."""
     index: list[Any] = []
-    for i, (first, last, step) in enumerate(zip(_ints(begin), _ints(end), _ints(strides), strict=True)):
+    for i, (first, last, step) in enumerate(
+        zip(_ints(begin), _ints(end), _ints(strides), strict=True)
+    ):
         if node.attrs["ellipsis_mask"] >> i & 1:
             index.append(Ellipsis)
         elif node.attrs["new_axis_mask"] >> i & 1:
@@ -207,5 +216,6 @@ def _bias_add_grad(xp: Any, node: PeerNode, dy: Any) -> Any:
     return xp.sum(dy, axis=tuple(range(dy.ndim - 1)))
 
 
-# What a translator may compute before the run: ops on shapes and constants. Rules of the JAX translator for the rest need JAX.
+# What a translator may compute before the run: ops on shapes and constants. Rules of the JAX
+# translator for the rest need JAX.
 FOLDED = frozenset(RULES)

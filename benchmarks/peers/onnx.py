@@ -17,14 +17,17 @@ _MAX_PROTO_BYTES = 2**31 - 1
 
 
 class Translation:
-    """An ONNX model in the making. What the graph computes of constants and shapes alone is computed here, by NumPy."""
+    """An ONNX model in the making. What the graph computes of constants and shapes alone is
+    computed here, by NumPy.
+    """
 
     def __init__(self, graph: ShapedGraph) -> None:
         self.graph = graph
         self.nodes: list[Any] = []
         self.constants: dict[str, np.ndarray] = {}
         self._count = 0
-        self._known: dict[int, tuple[str, Any]] = {}  # id of a value -> its name, and the value, which keeps the id its own
+        # id of a value -> its name, and the value, which keeps the id its own
+        self._known: dict[int, tuple[str, Any]] = {}
 
     def add(self, op: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
         """Add an ONNX node; its output's name, or a tuple of names."""
@@ -32,11 +35,15 @@ class Translation:
 
         self._count += 1
         names = [f"v{self._count}_{i}" for i in range(outputs)]
-        self.nodes.append(onnx.helper.make_node(op, [self._name(value) for value in inputs], names, **attributes))
+        self.nodes.append(
+            onnx.helper.make_node(op, [self._name(value) for value in inputs], names, **attributes)
+        )
         return names[0] if outputs == 1 else tuple(names)
 
     def shape(self, at: Endpoint) -> tuple[int, ...]:
-        """The static shape of an output of the TensorFlow graph. Raises Absent where it is not known."""
+        """The static shape of an output of the TensorFlow graph. Raises Absent where it is not
+        known.
+        """
         shape = self.graph.shape(at)
         if shape is None:
             raise Absent(f"the shape of {at[0]} is not known before the run")
@@ -52,7 +59,9 @@ class Translation:
         return found[0]
 
     def _known_value(self, node: Any, inputs: list[Any]) -> Any:
-        """What NumPy makes of a node whose inputs, or whose inputs' shapes, are known; None where it is for the run."""
+        """What NumPy makes of a node whose inputs, or whose inputs' shapes, are known; None where
+        it is for the run.
+        """
         if node.op == "Shape":
             return np.array(self.shape(node.inputs[0]), node.attrs.get("out_type", np.int32))
         if any(isinstance(value, str) for value in inputs) or node.op not in numpy_like.FOLDED:
@@ -64,7 +73,9 @@ class Translation:
         import onnx
         from onnx import helper, numpy_helper
 
-        values: dict[Endpoint, Any] = {endpoint(name): f"feed{i}" for i, name in enumerate(self.graph.feeds)}
+        values: dict[Endpoint, Any] = {
+            endpoint(name): f"feed{i}" for i, name in enumerate(self.graph.feeds)
+        }
         for node in self.graph.order:
             if node.op == "NoOp":
                 continue
@@ -80,13 +91,19 @@ class Translation:
         fetched = [self.add("Identity", values[endpoint(name)]) for name in self.graph.fetches]
 
         def info(name: str, value: Any) -> Any:
-            return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.asarray(value).dtype), np.shape(value))
+            return helper.make_tensor_value_info(
+                name, helper.np_dtype_to_tensor_dtype(np.asarray(value).dtype), np.shape(value)
+            )
 
         feeds = [info(f"feed{i}", value) for i, value in enumerate(self.graph.fed.values())]
         outputs = [onnx.ValueInfoProto(name=name) for name in fetched]
-        initializers = [numpy_helper.from_array(value, name) for name, value in self.constants.items()]
+        initializers = [
+            numpy_helper.from_array(value, name) for name, value in self.constants.items()
+        ]
         graph = helper.make_graph(self.nodes, "workload", feeds, outputs, initializers)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
+        model = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10
+        )
         if model.ByteSize() > _MAX_PROTO_BYTES:
             raise Absent("the model is too large for one message")
         data: bytes = model.SerializeToString()
@@ -94,7 +111,9 @@ class Translation:
 
 
 def translate(graph_def: bytes, fetches: Any, targets: Any, feeds: Mapping[str, Any]) -> bytes:
-    """An ONNX model whose inputs feed0, feed1 ... are `feeds` in order, and whose outputs are the fetches."""
+    """An ONNX model whose inputs feed0, feed1 ... are `feeds` in order, and whose outputs are the
+    fetches.
+    """
     if PeerGraph(graph_def, fetches, targets, feeds).targets:
         raise Absent("ONNX Runtime runs no updates of variables")
     return Translation(ShapedGraph(graph_def, fetches, targets, feeds)).model()
@@ -115,7 +134,9 @@ class OnnxRuntime(Candidate):
         options.log_severity_level = 3
         self.keys = {name: f"feed{i}" for i, name in enumerate(feeds)}
         model = translate(graph_def, workload.fetches, workload.targets, feeds)
-        self.session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        self.session = onnxruntime.InferenceSession(
+            model, options, providers=["CPUExecutionProvider"]
+        )
         self.names = [output.name for output in self.session.get_outputs()]
 
     def bind(self, feeds: Feeds) -> Any:

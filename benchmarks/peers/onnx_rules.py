@@ -1,7 +1,9 @@
-"""What an op means in ONNX (opset 20). A rule takes (builder, node, *operands) and returns the output's name, or a tuple of them.
+"""What an op means in ONNX (opset 20). A rule takes (builder, node, *operands) and returns the
+output's name, or a tuple of them.
 
-An operand is a NumPy value where it is known, else the name of an ONNX value. Images go through transposes to NCHW and back, as
-ONNX's convolutions and poolings want; ONNX Runtime removes those that cancel. Sources: the op documentations of TensorFlow and ONNX.
+An operand is a NumPy value where it is known, else the name of an ONNX value. Images go through
+transposes to NCHW and back, as ONNX's convolutions and poolings want; ONNX Runtime removes those
+that cancel. Sources: the op documentations of TensorFlow and ONNX.
 """
 
 from __future__ import annotations
@@ -39,7 +41,11 @@ def rule(*ops: str) -> Callable[[Rule], Rule]:
     return add
 
 
-_SAME = "Relu Tanh Sigmoid Exp Log Erf Sqrt Abs Neg Floor Ceil Reciprocal Sign Sin Cos Sub Mul Pow Greater Less Equal Identity"
+_SAME = (
+    "Relu Tanh Sigmoid Exp Log Erf Sqrt Abs Neg Floor Ceil Reciprocal Sign Sin Cos Sub Mul "
+    "Pow "
+    "Greater Less Equal Identity"
+)
 _OTHER = """
     AddV2=Add Add=Add BiasAdd=Add RealDiv=Div Maximum=Max Minimum=Min GreaterEqual=GreaterOrEqual LessEqual=LessOrEqual
     LogicalAnd=And LogicalOr=Or LogicalNot=Not Select=Where SelectV2=Where StopGradient=Identity IsNan=IsNaN IsInf=IsInf
@@ -48,9 +54,17 @@ _NAMED = {op: op for op in _SAME.split()} | dict(pair.split("=") for pair in _OT
 for _op, _name in _NAMED.items():
     RULES[_op] = lambda b, node, *inputs, _name=_name: b.add(_name, *inputs)
 
-_REDUCTIONS = {"Sum": "ReduceSum", "Mean": "ReduceMean", "Max": "ReduceMax", "Min": "ReduceMin", "Prod": "ReduceProd"}
+_REDUCTIONS = {
+    "Sum": "ReduceSum",
+    "Mean": "ReduceMean",
+    "Max": "ReduceMax",
+    "Min": "ReduceMin",
+    "Prod": "ReduceProd",
+}
 for _op, _name in _REDUCTIONS.items():
-    RULES[_op] = lambda b, node, x, axes, _name=_name: b.add(_name, x, _longs(axes), keepdims=int(node.attrs["keep_dims"]))
+    RULES[_op] = lambda b, node, x, axes, _name=_name: b.add(
+        _name, x, _longs(axes), keepdims=int(node.attrs["keep_dims"])
+    )
 
 
 def _longs(values: Any) -> np.ndarray:
@@ -144,7 +158,9 @@ def _pack(b: Builder, node: PeerNode, *inputs: Operand) -> Any:
 def _unpack(b: Builder, node: PeerNode, x: Operand) -> Any:
     axis, count = node.attrs["axis"], node.attrs["num"]
     parts = b.add("Split", x, outputs=count, axis=axis, num_outputs=count)
-    return tuple(b.add("Squeeze", part, _longs(axis)) for part in (parts if count > 1 else (parts,)))
+    return tuple(
+        b.add("Squeeze", part, _longs(axis)) for part in (parts if count > 1 else (parts,))
+    )
 
 
 @rule("GatherV2")
@@ -153,9 +169,16 @@ def _gather(b: Builder, node: PeerNode, table: Operand, indices: Operand, axis: 
 
 
 @rule("StridedSlice")
-def _strided_slice(b: Builder, node: PeerNode, x: Operand, begin: Operand, end: Operand, strides: Operand) -> Any:
+def _strided_slice(
+    b: Builder, node: PeerNode, x: Operand, begin: Operand, end: Operand, strides: Operand
+) -> Any:
     masks = node.attrs
-    if masks["ellipsis_mask"] or masks["new_axis_mask"] or masks["shrink_axis_mask"] or min(_longs(strides)) < 1:
+    if (
+        masks["ellipsis_mask"]
+        or masks["new_axis_mask"]
+        or masks["shrink_axis_mask"]
+        or min(_longs(strides)) < 1
+    ):
         raise Absent("a StridedSlice of this kind is not translated")
     axes = np.arange(len(_longs(begin)))
     first = np.where(masks["begin_mask"] >> axes & 1, 0, _longs(begin))
@@ -177,13 +200,20 @@ def _matmul(b: Builder, node: PeerNode, x: Operand, y: Operand) -> Any:
     return b.add("MatMul", x, y)
 
 
-def _windowed(b: Builder, node: PeerNode, op: str, x: Operand, *others: Operand, **attributes: Any) -> Any:
+def _windowed(
+    b: Builder, node: PeerNode, op: str, x: Operand, *others: Operand, **attributes: Any
+) -> Any:
     """An ONNX op on NCHW images for an NHWC one."""
-    if node.attrs.get("data_format", "NHWC") != "NHWC" or node.attrs["padding"] not in ("SAME", "VALID"):
+    if node.attrs.get("data_format", "NHWC") != "NHWC" or node.attrs["padding"] not in (
+        "SAME",
+        "VALID",
+    ):
         raise Absent(f"{node.op} with this layout or padding is not translated")
     padding = "SAME_UPPER" if node.attrs["padding"] == "SAME" else "VALID"
     turned = b.add("Transpose", x, perm=[0, 3, 1, 2])
-    y = b.add(op, turned, *others, strides=node.attrs["strides"][1:3], auto_pad=padding, **attributes)
+    y = b.add(
+        op, turned, *others, strides=node.attrs["strides"][1:3], auto_pad=padding, **attributes
+    )
     return b.add("Transpose", y, perm=[0, 2, 3, 1])
 
 
@@ -192,7 +222,15 @@ def _conv(b: Builder, node: PeerNode, x: Operand, weights: Operand) -> Any:
     if isinstance(weights, str):
         raise Absent("a convolution with computed weights is not translated")
     turned = np.ascontiguousarray(np.transpose(weights, (3, 2, 0, 1)))
-    return _windowed(b, node, "Conv", x, turned, dilations=node.attrs["dilations"][1:3], kernel_shape=list(weights.shape[:2]))
+    return _windowed(
+        b,
+        node,
+        "Conv",
+        x,
+        turned,
+        dilations=node.attrs["dilations"][1:3],
+        kernel_shape=list(weights.shape[:2]),
+    )
 
 
 @rule("DepthwiseConv2dNative")
@@ -200,9 +238,20 @@ def _depthwise(b: Builder, node: PeerNode, x: Operand, weights: Operand) -> Any:
     if isinstance(weights, str):
         raise Absent("a convolution with computed weights is not translated")
     height, width, channels, multiplier = weights.shape
-    turned = np.ascontiguousarray(np.transpose(weights, (2, 3, 0, 1)).reshape(channels * multiplier, 1, height, width))
+    turned = np.ascontiguousarray(
+        np.transpose(weights, (2, 3, 0, 1)).reshape(channels * multiplier, 1, height, width)
+    )
     dilations = node.attrs["dilations"][1:3]
-    return _windowed(b, node, "Conv", x, turned, group=channels, dilations=dilations, kernel_shape=[height, width])
+    return _windowed(
+        b,
+        node,
+        "Conv",
+        x,
+        turned,
+        group=channels,
+        dilations=dilations,
+        kernel_shape=[height, width],
+    )
 
 
 @rule("MaxPool")
@@ -212,4 +261,6 @@ def _max_pool(b: Builder, node: PeerNode, x: Operand) -> Any:
 
 @rule("AvgPool")
 def _avg_pool(b: Builder, node: PeerNode, x: Operand) -> Any:
-    return _windowed(b, node, "AveragePool", x, kernel_shape=node.attrs["ksize"][1:3], count_include_pad=0)
+    return _windowed(
+        b, node, "AveragePool", x, kernel_shape=node.attrs["ksize"][1:3], count_include_pad=0
+    )

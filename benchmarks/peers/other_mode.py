@@ -1,6 +1,8 @@
-"""TensorFlow in its other mode, with oneDNN or without, in a process of its own: a process has one mode.
+"""TensorFlow in its other mode, with oneDNN or without, in a process of its own: a process has one
+mode.
 
-`python -m benchmarks.peers.other_mode` is that process. It times runs itself, so that the way between processes does not count.
+`python -m benchmarks.peers.other_mode` is that process. It times runs itself, so that the way
+between processes does not count.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from benchmarks.workload import Feeds, Workload
 
 
 def uses_onednn() -> bool:
-    """Return whether TensorFlow in this process uses oneDNN, by the CPU or by TF_ENABLE_ONEDNN_OPTS."""
+    """Return whether TensorFlow in this process uses oneDNN, by the CPU or by
+    TF_ENABLE_ONEDNN_OPTS.
+    """
     from tensorflow.python.framework import test_util
 
     return bool(test_util.IsMklEnabled())
@@ -57,13 +61,20 @@ def _ask(*request: Any) -> Any:
 
 
 class OtherMode(Candidate):
-    """tf.compat.v1.Session.run with its default options, in the mode that this process does not have."""
+    """tf.compat.v1.Session.run with its default options, in the mode that this process does not
+    have.
+    """
 
     name = "tf other"
 
     def prepare(self, graph_def: bytes, threads: int) -> None:
         # what makes graphs and values is here; functions do not travel
-        _ask("prepare", replace(self.workload, feeds=dict, build=None, graph_def=None, reference=None), graph_def, threads)
+        _ask(
+            "prepare",
+            replace(self.workload, feeds=dict, build=None, graph_def=None, reference=None),
+            graph_def,
+            threads,
+        )
 
     def reset(self) -> None:
         _ask("reset")

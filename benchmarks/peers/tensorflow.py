@@ -1,4 +1,6 @@
-"""TensorFlow's ways to run a graph: the default session, without hand-over between threads, the options callable, and XLA."""
+"""TensorFlow's ways to run a graph: the default session, without hand-over between threads, the
+options callable, and XLA.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class Default(SessionCandidate):
         import tensorflow as tf
 
         graph = imported(graph_def)
-        config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
+        config = tf.compat.v1.ConfigProto(
+            intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads
+        )
         self.session = tf.compat.v1.Session(graph=graph, config=config)
         self.take_keys(graph)
 
@@ -71,7 +75,9 @@ class OptionsCallable(Candidate):
         self.reset = base.reset  # type: ignore[method-assign]
         workload = self.workload
         self.names = list(workload.feeds(np.random.default_rng(0)))
-        options = config_pb2.CallableOptions(feed=self.names, fetch=workload.fetches, target=workload.targets)
+        options = config_pb2.CallableOptions(
+            feed=self.names, fetch=workload.fetches, target=workload.targets
+        )
         options.run_options.inter_op_thread_pool = -1
         self.call = base.session._make_callable_from_options(options)
 
@@ -105,11 +111,16 @@ class Xla(Candidate):
 
         variables = [node for node in part.order if node.op == "VarHandleOp"]
         for node in variables:
-            if node.name not in self.handles:  # uninitialised, as the graph's are: the set-up operations assign them
+            # uninitialised, as the graph's are: the set-up operations assign them
+            if node.name not in self.handles:
                 self.handles[node.name] = tf.raw_ops.VarHandleOp(
-                    dtype=node.attrs["dtype"], shape=node.attrs["shape"], shared_name=f"{id(self)}/{node.name}"
+                    dtype=node.attrs["dtype"],
+                    shape=node.attrs["shape"],
+                    shared_name=f"{id(self)}/{node.name}",
                 )
-        replaced = {node.name for node in variables} | {name.partition(":")[0] for name in part.feeds}
+        replaced = {node.name for node in variables} | {
+            name.partition(":")[0] for name in part.feeds
+        }
         message = tf.compat.v1.GraphDef.FromString(part.subgraph(replaced))
 
         def call(*values: Any) -> list[Any]:
@@ -117,7 +128,9 @@ class Xla(Candidate):
             capture = tf.compat.v1.get_default_graph().capture
             inputs |= {f"{node.name}:0": capture(self.handles[node.name]) for node in variables}
             elements = [*part.fetches, *part.targets]
-            found: list[Any] = tf.graph_util.import_graph_def(message, input_map=inputs, return_elements=elements, name="")
+            found: list[Any] = tf.graph_util.import_graph_def(
+                message, input_map=inputs, return_elements=elements, name=""
+            )
             with tf.control_dependencies([op for op in found if isinstance(op, tf.Operation)]):
                 return [tf.identity(t) for t in found if not isinstance(t, tf.Operation)]
 

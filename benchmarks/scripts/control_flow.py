@@ -1,4 +1,6 @@
-"""Loops and branches, in both of TensorFlow's forms: Switch and Merge (v1), and While and If with functions (v2)."""
+"""Loops and branches, in both of TensorFlow's forms: Switch and Merge (v1), and While and If with
+functions (v2).
+"""
 
 from __future__ import annotations
 
@@ -22,20 +24,34 @@ def _scalar_loop(tf: Any) -> Any:
 def _newton(tf: Any) -> Any:
     """Square roots of a vector by 1000 steps of Newton's method."""
     a = tf.placeholder(tf.float32, [None], name="a")
-    return tf.while_loop(lambda i, x: i < 1000, lambda i, x: [i + 1, 0.5 * (x + a / x)], [0, tf.ones_like(a)])[1]
+    return tf.while_loop(
+        lambda i, x: i < 1000, lambda i, x: [i + 1, 0.5 * (x + a / x)], [0, tf.ones_like(a)]
+    )[1]
 
 
 def _mandelbrot(tf: Any) -> Any:
     """How many of up to n steps of z^2 + c stay within the circle of radius 2."""
-    re, im = tf.placeholder(tf.float32, [None, None], name="re"), tf.placeholder(tf.float32, [None, None], name="im")
+    re, im = (
+        tf.placeholder(tf.float32, [None, None], name="re"),
+        tf.placeholder(tf.float32, [None, None], name="im"),
+    )
     n = tf.placeholder(tf.int32, [], name="n")
 
     def step(i: Any, x: Any, y: Any, count: Any) -> list[Any]:
         xx, yy = x * x, y * y
         inside = xx + yy < 4.0
-        return [i + 1, tf.where(inside, xx - yy + re, x), tf.where(inside, 2.0 * x * y + im, y), count + tf.cast(inside, tf.int32)]
+        return [
+            i + 1,
+            tf.where(inside, xx - yy + re, x),
+            tf.where(inside, 2.0 * x * y + im, y),
+            count + tf.cast(inside, tf.int32),
+        ]
 
-    return tf.while_loop(lambda i, *_: i < n, step, [0, tf.zeros_like(re), tf.zeros_like(im), tf.zeros_like(re, tf.int32)])[3]
+    return tf.while_loop(
+        lambda i, *_: i < n,
+        step,
+        [0, tf.zeros_like(re), tf.zeros_like(im), tf.zeros_like(re, tf.int32)],
+    )[3]
 
 
 def _branch(tf: Any) -> Any:
@@ -66,7 +82,11 @@ def _converging(tf: Any) -> Any:
         y = 0.5 * (x + a / x)
         return [i + 1, y, tf.reduce_max(tf.abs(y - x))]
 
-    return tf.while_loop(lambda i, x, moved: tf.logical_and(i < 1000, moved > 1e-5), step, [0, 1e6 * tf.ones_like(a), 1.0])[1]
+    return tf.while_loop(
+        lambda i, x, moved: tf.logical_and(i < 1000, moved > 1e-5),
+        step,
+        [0, 1e6 * tf.ones_like(a), 1.0],
+    )[1]
 
 
 def graph(build: Build, v2: bool) -> bytes:
@@ -90,12 +110,18 @@ def _number(value: int) -> Callable[[np.random.Generator], Any]:
 
 
 def _plane(axis: int, side: int) -> Callable[[np.random.Generator], np.ndarray]:
-    line = np.linspace(-2.0, 0.6, side, dtype=np.float32) if axis else np.linspace(-1.2, 1.2, side, dtype=np.float32)[:, None]
+    line = (
+        np.linspace(-2.0, 0.6, side, dtype=np.float32)
+        if axis
+        else np.linspace(-1.2, 1.2, side, dtype=np.float32)[:, None]
+    )
     return lambda rng: np.ascontiguousarray(np.broadcast_to(line, (side, side)))
 
 
 def workloads() -> list[Workload]:
-    """Each loop in both forms. `wanted` is against TensorFlow's own time for the form of the row."""
+    """Each loop in both forms. `wanted` is against TensorFlow's own time for the form
+    of the row.
+    """
     plane = {"re": _plane(1, 512), "im": _plane(0, 512), "n": _number(100)}
     rows: list[tuple[str, Build, dict[str, Any], float | None]] = [
         ("scalar loop, 10,000 iterations", _scalar_loop, {"n": _number(10_000)}, 1 / 500),
@@ -103,7 +129,12 @@ def workloads() -> list[Workload]:
         ("Mandelbrot 512x512x100", _mandelbrot, plane, 1 / 15),
         ("branch in a loop, 1000 iterations", _branch, {"n": _number(1000)}, 1 / 60),
         ("Collatz from 77031", _collatz, {"n": _number(77_031)}, None),
-        ("Newton's method until it converges, 1e4", _converging, {"a": uniform([10_000], 0.5, 10)}, None),
+        (
+            "Newton's method until it converges, 1e4",
+            _converging,
+            {"a": uniform([10_000], 0.5, 10)},
+            None,
+        ),
     ]
     return [
         Workload(

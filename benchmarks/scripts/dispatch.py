@@ -10,7 +10,9 @@ from benchmarks.workload import Workload, feeds_of, uniform
 
 
 def _add(tf: Any) -> None:
-    tf.add(tf.placeholder(tf.float32, [], name="a"), tf.placeholder(tf.float32, [], name="b"), name="y")
+    tf.add(
+        tf.placeholder(tf.float32, [], name="a"), tf.placeholder(tf.float32, [], name="b"), name="y"
+    )
 
 
 def chain(tf: Any) -> None:
@@ -41,7 +43,9 @@ def _wide(tf: Any) -> None:
 
 
 def workloads() -> list[Workload]:
-    """Scalar add under three kinds of keys, a 15-op chain on one element, 280 small ops that hardly fuse, 50 feeds and fetches."""
+    """Scalar add under three kinds of keys, a 15-op chain on one element, 280 small ops that hardly
+    fuse, 50 feeds and fetches.
+    """
     scalars = feeds_of(a=uniform([]), b=uniform([]))
 
     def add(label: str, keys: Literal["strings", "tensors", "tensorflow"]) -> Workload:
@@ -56,15 +60,39 @@ def workloads() -> list[Workload]:
             callables=not label,
         )
 
-    doubled = dict.fromkeys(("xla", "jax"), "its compiler copies each reduced value into both uses, and does not come back")
+    doubled = dict.fromkeys(
+        ("xla", "jax"),
+        "its compiler copies each reduced value into both uses, and does not come back",
+    )
     wide = feeds_of(**{f"x{i}": uniform([3]) for i in range(50)})
     return [
         add("", "tensors"),
         add(", TensorFlow's tensors as keys", "tensorflow"),
         add(", strings as keys", "strings"),
-        Workload("15-op chain, 1 element", ["y:0"], feeds_of(x=uniform([1])), chain, wanted=0.035, callables=True),
         Workload(
-            "280 small ops", ["y:0"], feeds_of(x=uniform([4, 6])), _small_ops, atol=1e-3, wanted=0.05, callables=True, leave_out=doubled
+            "15-op chain, 1 element",
+            ["y:0"],
+            feeds_of(x=uniform([1])),
+            chain,
+            wanted=0.035,
+            callables=True,
         ),
-        Workload("50 feeds, 50 fetches", [f"y{i}:0" for i in range(50)], wide, _wide, wanted=0.035, callables=True),
+        Workload(
+            "280 small ops",
+            ["y:0"],
+            feeds_of(x=uniform([4, 6])),
+            _small_ops,
+            atol=1e-3,
+            wanted=0.05,
+            callables=True,
+            leave_out=doubled,
+        ),
+        Workload(
+            "50 feeds, 50 fetches",
+            [f"y{i}:0" for i in range(50)],
+            wide,
+            _wide,
+            wanted=0.035,
+            callables=True,
+        ),
     ]

@@ -85,18 +85,52 @@ def _black_scholes(tf: Any) -> None:
 def workloads() -> list[Workload]:
     """The chains at several sizes."""
     found = []
-    for size, label, wanted in ((1000, "1e3", None), (100_000, "1e5", 0.03), (1_000_000, "1e6", 0.09)):
-        found.append(Workload(f"10-op mul/add/relu chain, {label}", ["y:0"], feeds_of(x=uniform([size])), _light, wanted=wanted))
+    for size, label, wanted in (
+        (1000, "1e3", None),
+        (100_000, "1e5", 0.03),
+        (1_000_000, "1e6", 0.09),
+    ):
+        found.append(
+            Workload(
+                f"10-op mul/add/relu chain, {label}",
+                ["y:0"],
+                feeds_of(x=uniform([size])),
+                _light,
+                wanted=wanted,
+            )
+        )
     big = feeds_of(x=uniform([10_000_000]))
-    found.append(Workload("10-op mul/add/relu chain, 1e7, outputs kept", ["y:0"], big, _light, wanted=0.33, kept=4))
+    found.append(
+        Workload(
+            "10-op mul/add/relu chain, 1e7, outputs kept", ["y:0"], big, _light, wanted=0.33, kept=4
+        )
+    )
     found.append(Workload("10-op mul/add/relu chain, 1e7, outputs dropped", ["y:0"], big, _light))
     double = feeds_of(x=uniform([10_000_000], dtype="float64"))
-    found.append(Workload("10-op mul/add/relu chain, 1e7, float64", ["y:0"], double, functools.partial(_light, dtype="float64"), kept=4))
+    found.append(
+        Workload(
+            "10-op mul/add/relu chain, 1e7, float64",
+            ["y:0"],
+            double,
+            functools.partial(_light, dtype="float64"),
+            kept=4,
+        )
+    )
     edges = feeds_of(c=uniform([4096, 1]), r=uniform([1, 4096]))
-    found.append(Workload("[4096,1]*[1,4096] broadcast chain", ["y:0"], edges, _broadcast, wanted=0.5))
+    found.append(
+        Workload("[4096,1]*[1,4096] broadcast chain", ["y:0"], edges, _broadcast, wanted=0.5)
+    )
     square = feeds_of(x=uniform([3000, 3000]), z=uniform([3000, 3000]))
-    found.append(Workload("chain with a transposed operand, 3000x3000", ["y:0"], square, _transposed, wanted=0.6))
-    found.append(Workload("chain with a strided operand, 4e6", ["y:0"], feeds_of(x=uniform([8_000_000])), _strided))
+    found.append(
+        Workload(
+            "chain with a transposed operand, 3000x3000", ["y:0"], square, _transposed, wanted=0.6
+        )
+    )
+    found.append(
+        Workload(
+            "chain with a strided operand, 4e6", ["y:0"], feeds_of(x=uniform([8_000_000])), _strided
+        )
+    )
     mixed = feeds_of(x=uniform([10_000_000]), i=integers([10_000_000], 100))
     found.append(Workload("cast and select, 1e7", ["y:0"], mixed, _cast_select))
     size = 1_000_000
@@ -106,7 +140,20 @@ def workloads() -> list[Workload]:
         ("gelu(tanh)", _gelu_tanh, None),
         ("exp/log chain", _explog, 0.57),
     ):
-        found.append(Workload(f"{name}, 1e6", ["y:0"], feeds_of(x=uniform([size])), build, wanted=wanted))
-    makers = feeds_of(s=uniform([size], 50, 150), k=uniform([size], 50, 150), t=uniform([size], 0.1, 2))
-    found.append(Workload("Black-Scholes, 1e6", ["call:0", "put:0"], makers, _black_scholes, wanted=0.19, atol=1e-3))
+        found.append(
+            Workload(f"{name}, 1e6", ["y:0"], feeds_of(x=uniform([size])), build, wanted=wanted)
+        )
+    makers = feeds_of(
+        s=uniform([size], 50, 150), k=uniform([size], 50, 150), t=uniform([size], 0.1, 2)
+    )
+    found.append(
+        Workload(
+            "Black-Scholes, 1e6",
+            ["call:0", "put:0"],
+            makers,
+            _black_scholes,
+            wanted=0.19,
+            atol=1e-3,
+        )
+    )
     return found

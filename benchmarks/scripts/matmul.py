@@ -26,5 +26,12 @@ def _dense(k: int, n: int) -> Callable[[Any], None]:
 def workloads() -> list[Workload]:
     """m x k x n, bias, relu."""
     return [
-        Workload(f"dense {m}x{k}x{n} + bias + relu", ["y:0"], feeds_of(x=uniform([m, k])), _dense(k, n), atol=1e-4) for m, k, n in SHAPES
+        Workload(
+            f"dense {m}x{k}x{n} + bias + relu",
+            ["y:0"],
+            feeds_of(x=uniform([m, k])),
+            _dense(k, n),
+            atol=1e-4,
+        )
+        for m, k, n in SHAPES
     ]

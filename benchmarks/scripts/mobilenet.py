@@ -20,6 +20,12 @@ def workloads() -> list[Workload]:
         def feeds(rng: np.random.Generator) -> Feeds:
             return {feed: rng.random((n, 96, 96, 3), np.float32)}
 
-        return Workload(f"MobileNetV2, batch {n}", [fetch], feeds, graph_def=(DATA / "mobilenet_v2.pb").read_bytes, atol=1e-6)
+        return Workload(
+            f"MobileNetV2, batch {n}",
+            [fetch],
+            feeds,
+            graph_def=(DATA / "mobilenet_v2.pb").read_bytes,
+            atol=1e-6,
+        )
 
     return [workload(1), workload(4)]

@@ -1,4 +1,6 @@
-"""Recurrent networks as loops over time, in both forms of control flow: an LSTM with tensor arrays, and its training step."""
+"""Recurrent networks as loops over time, in both forms of control flow: an LSTM with tensor arrays,
+and its training step.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ def _lstm(tf: Any, variables: bool) -> Any:
     rng = np.random.default_rng(1)
     kernel, bias = weights(rng, INPUTS + UNITS, 4 * UNITS), weights(rng, 4 * UNITS)
     if variables:
-        kernel, bias = (tf.Variable(tf.constant(value), use_resource=True) for value in (kernel, bias))
+        kernel, bias = (
+            tf.Variable(tf.constant(value), use_resource=True) for value in (kernel, bias)
+        )
     x = tf.transpose(tf.placeholder(tf.float32, [None, None, INPUTS], name="x"), [1, 0, 2])
     count, batch = tf.shape(x)[0], tf.shape(x)[1]
     rows, states = tf.TensorArray(tf.float32, count).unstack(x), tf.TensorArray(tf.float32, count)
@@ -68,7 +72,16 @@ def workloads() -> list[Workload]:
     found = []
     for version in (1, 2):
         name = f"LSTM 128 units, 50 steps, batch 32, v{version}"
-        found.append(Workload(name, ["y:0"], feeds, _in_form(version, _inference), wanted=1 / 3.4, needs_tensorflow=True))
+        found.append(
+            Workload(
+                name,
+                ["y:0"],
+                feeds,
+                _in_form(version, _inference),
+                wanted=1 / 3.4,
+                needs_tensorflow=True,
+            )
+        )
         found.append(
             Workload(
                 f"training step, {name}",

@@ -23,7 +23,9 @@ def _layer_norm(tf: Any) -> None:
 
 
 def _logsumexp(tf: Any) -> None:
-    tf.identity(tf.reduce_logsumexp(tf.placeholder(tf.float32, [None, COLUMNS], name="x"), axis=1), name="y")
+    tf.identity(
+        tf.reduce_logsumexp(tf.placeholder(tf.float32, [None, COLUMNS], name="x"), axis=1), name="y"
+    )
 
 
 def _cross_entropy(tf: Any) -> None:
@@ -46,7 +48,9 @@ def _mean(tf: Any) -> None:
 
 
 def _l2_normalise(tf: Any) -> None:
-    tf.identity(tf.nn.l2_normalize(tf.placeholder(tf.float32, [None, COLUMNS], name="x"), axis=1), name="y")
+    tf.identity(
+        tf.nn.l2_normalize(tf.placeholder(tf.float32, [None, COLUMNS], name="x"), axis=1), name="y"
+    )
 
 
 def _sum(axis: int) -> Callable[[Any], None]:
@@ -73,7 +77,18 @@ def workloads() -> list[Workload]:
             ("variance along axis 1,", _variance(1), None),
         )
     ]
-    found.insert(3, Workload(f"softmax cross-entropy {size}", ["y/y:0"], labelled, _cross_entropy, wanted=0.12))
+    found.insert(
+        3,
+        Workload(f"softmax cross-entropy {size}", ["y/y:0"], labelled, _cross_entropy, wanted=0.12),
+    )
     for axis in range(3):
-        found.append(Workload(f"sum along axis {axis}, 64x256x256", ["y:0"], feeds_of(x=uniform([64, 256, 256])), _sum(axis), atol=1e-4))
+        found.append(
+            Workload(
+                f"sum along axis {axis}, 64x256x256",
+                ["y:0"],
+                feeds_of(x=uniform([64, 256, 256])),
+                _sum(axis),
+                atol=1e-4,
+            )
+        )
     return found

@@ -1,4 +1,6 @@
-"""Big graphs: random elementwise DAGs on vectors of 16, their steady time and the time to their first result."""
+"""Big graphs: random elementwise DAGs on vectors of 16, their steady time and the time to their
+first result.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,15 @@ from benchmarks.workload import Workload, feeds_of, uniform
 
 _UNARY = ("Tanh", "Sigmoid", "Neg", "Abs", "Relu")
 _BINARY = ("AddV2", "Sub", "Mul", "Maximum", "Minimum")
-_BOUND = 4.0  # a node whose values could leave [-4, 4] is a tanh instead, so that nothing grows with depth
+# a node whose values could leave [-4, 4] is a tanh instead, so that nothing grows with depth
+_BOUND = 4.0
 _INPUTS = 4
 
 
 def random_dag(size: int) -> bytes:
-    """A GraphDef of `size` elementwise nodes over four placeholders of [16], all of which the output "y" depends on."""
+    """A GraphDef of `size` elementwise nodes over four placeholders of [16], all of which the
+    output "y" depends on.
+    """
     from tfjit.protos import GraphDef
 
     rng = np.random.default_rng(size)
@@ -40,9 +45,14 @@ def random_dag(size: int) -> bytes:
         narrow = len(unused) >= width
         if narrow or rng.random() < 0.7:
             op = _BINARY[rng.integers(len(_BINARY))]
-            # one input of the oldest that nobody took, one of them at random, or while the graph widens any of the newest
+            # one input of the oldest that nobody took, one of them at random, or while the graph
+            # widens any of the newest
             first = unused.pop(0)
-            second = unused.pop(rng.integers(len(unused))) if narrow else int(rng.integers(max(0, len(names) - 4 * width), len(names)))
+            second = (
+                unused.pop(rng.integers(len(unused)))
+                if narrow
+                else int(rng.integers(max(0, len(names) - 4 * width), len(names)))
+            )
             if second in unused:
                 unused.remove(second)
             a, b = bounds[first], bounds[second]
@@ -73,7 +83,11 @@ def workloads() -> list[Workload]:
         (10_000, "10k", 0.08, 0.25, 3),
         (100_000, "100k", 0.15, 0.2, 0),
     ):
-        slow = dict.fromkeys(("jax", "xla"), "compiles for half a minute and more") if size > 1000 else {}
+        slow = (
+            dict.fromkeys(("jax", "xla"), "compiles for half a minute and more")
+            if size > 1000
+            else {}
+        )
         if size > 10_000:
             slow |= {
                 "unfused": "would double the minutes of this row",

@@ -35,15 +35,40 @@ def workloads() -> list[Workload]:
     small = {1: None, 2: None, 4: None, 8: 0.08}
     dense = {1: None, 2: None, 4: 0.56, 8: None}
     found = [
-        Workload(f"15-op chain, 1 element, from {n} threads", ["y:0"], feeds_of(x=uniform([1])), chain, wanted=wanted, callers=n)
+        Workload(
+            f"15-op chain, 1 element, from {n} threads",
+            ["y:0"],
+            feeds_of(x=uniform([1])),
+            chain,
+            wanted=wanted,
+            callers=n,
+        )
         for n, wanted in small.items()
     ]
     found += [
-        Workload(f"MLP, batch 32, from {n} threads", ["y:0"], feeds_of(x=uniform([32, 784], 0, 1)), mlp, wanted=wanted, callers=n)
+        Workload(
+            f"MLP, batch 32, from {n} threads",
+            ["y:0"],
+            feeds_of(x=uniform([32, 784], 0, 1)),
+            mlp,
+            wanted=wanted,
+            callers=n,
+        )
         for n, wanted in dense.items()
     ]
     return [
         *found,
-        Workload("two elementwise branches of 20 ops on 8192", ["y:0", "z:0"], feeds_of(x=uniform([8192])), _elementwise_branches),
-        Workload("two branches of 4 products 256x256x256", ["y:0", "z:0"], feeds_of(x=uniform([256, 256])), _matmul_branches, atol=1e-4),
+        Workload(
+            "two elementwise branches of 20 ops on 8192",
+            ["y:0", "z:0"],
+            feeds_of(x=uniform([8192])),
+            _elementwise_branches,
+        ),
+        Workload(
+            "two branches of 4 products 256x256x256",
+            ["y:0", "z:0"],
+            feeds_of(x=uniform([256, 256])),
+            _matmul_branches,
+            atol=1e-4,
+        ),
     ]

@@ -1,4 +1,6 @@
-"""Training steps: the gradients and updates that TensorFlow 1's optimizers build, the loss fetched."""
+"""Training steps: the gradients and updates that TensorFlow 1's optimizers build, the
+loss fetched.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from benchmarks.workload import Workload, feeds_of, integers, uniform
 
 
 class _Network:
-    """Layers over variables whose initial values are constants of the graph, so that every candidate starts from the same."""
+    """Layers over variables whose initial values are constants of the graph, so that every
+    candidate starts from the same.
+    """
 
     def __init__(self, tf: Any) -> None:
         self.tf = tf
@@ -26,7 +30,9 @@ class _Network:
     def conv(self, x: Any, ci: int, co: int) -> Any:
         tf = self.tf
         y = tf.nn.conv2d(x, self.variable(3, 3, ci, co), strides=[1, 1, 1, 1], padding="SAME")
-        return tf.nn.max_pool2d(tf.nn.relu(tf.nn.bias_add(y, self.variable(co))), ksize=2, strides=2, padding="VALID")
+        return tf.nn.max_pool2d(
+            tf.nn.relu(tf.nn.bias_add(y, self.variable(co))), ksize=2, strides=2, padding="VALID"
+        )
 
     def minimise(self, logits: Any, optimizer: Any, labels: Any = None) -> None:
         tf = self.tf
@@ -55,10 +61,15 @@ def _cnn_adam(tf: Any) -> None:
 
 
 def _mlp_from_a_queue(tf: Any) -> None:
-    """The queue gives the same batch again and again, so that it does not matter how often a candidate has run."""
+    """The queue gives the same batch again and again, so that it does not matter how often a
+    candidate has run.
+    """
     net = _Network(tf)
     queue = tf.FIFOQueue(1000, [tf.float32, tf.int32], shapes=[[64], []])
-    batch = tf.constant(weights(net.rng, 32, 64)), tf.constant(net.rng.integers(0, 10, 32).astype(np.int32))
+    batch = (
+        tf.constant(weights(net.rng, 32, 64)),
+        tf.constant(net.rng.integers(0, 10, 32).astype(np.int32)),
+    )
     queue.enqueue_many(batch, name="fill")
     x, labels = queue.dequeue_many(32)
     queue.enqueue_many([x, labels], name="refill")
@@ -68,8 +79,9 @@ def _mlp_from_a_queue(tf: Any) -> None:
 
 
 def workloads() -> list[Workload]:
-    """An MLP with SGD, batch 256; a CNN with Adam, batch 64; a small MLP whose batches come out of a queue. The losses of four steps
-    are compared."""
+    """An MLP with SGD, batch 256; a CNN with Adam, batch 64; a small MLP whose batches come out of
+    a queue. The losses of four steps are compared.
+    """
     from_a_queue = Workload(
         "training step, MLP 64-128-64-10, Adam, batches of 32 from a queue",
         ["loss:0"],
@@ -84,11 +96,30 @@ def workloads() -> list[Workload]:
     digits, images = uniform([256, 784], 0, 1), uniform([64, 28, 28, 1], 0, 1)
     fed = [
         Workload(
-            name, ["loss:0"], feeds, build, wanted=wanted, targets=["train"], setup=["init"], steps=4, needs_tensorflow=True, rtol=1e-3
+            name,
+            ["loss:0"],
+            feeds,
+            build,
+            wanted=wanted,
+            targets=["train"],
+            setup=["init"],
+            steps=4,
+            needs_tensorflow=True,
+            rtol=1e-3,
         )
         for name, feeds, build, wanted in (
-            ("training step, MLP 784-512-512-10, SGD, batch 256", feeds_of(x=digits, labels=integers([256], 10)), _mlp_sgd, 0.9),
-            ("training step, CNN 28x28, Adam, batch 64", feeds_of(x=images, labels=integers([64], 10)), _cnn_adam, 0.8),
+            (
+                "training step, MLP 784-512-512-10, SGD, batch 256",
+                feeds_of(x=digits, labels=integers([256], 10)),
+                _mlp_sgd,
+                0.9,
+            ),
+            (
+                "training step, CNN 28x28, Adam, batch 64",
+                feeds_of(x=images, labels=integers([64], 10)),
+                _cnn_adam,
+                0.8,
+            ),
         )
     ]
     return [*fed, from_a_queue]

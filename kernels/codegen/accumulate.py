@@ -1,7 +1,8 @@
 """Steps of reductions for generated text; only the compiler process imports this module.
 
-A float sum vectorises only if its additions may be reordered, and a maximum is fast only if the sign of a zero is left open. These
-licences stand on the steps alone: everything else in the loop keeps the graph's order.
+A float sum vectorises only if its additions may be reordered, and a maximum is fast only if the
+sign of a zero is left open. These licences stand on the steps alone: everything else in the loop
+keeps the graph's order.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from numba.extending import intrinsic
 
 @intrinsic
 def add_any_order(tyctx: Any, total: Any, value: Any) -> Any:
-    """total + value (floats of one type), where the order of the additions of a loop does not matter."""
+    """total + value (floats of one type), where the order of the additions of a loop does not
+    matter.
+    """
     if not isinstance(total, types.Float) or total != value:
         return None
 
@@ -27,7 +30,9 @@ def add_any_order(tyctx: Any, total: Any, value: Any) -> Any:
 
 @intrinsic
 def multiply_any_order(tyctx: Any, product: Any, value: Any) -> Any:
-    """product * value (floats of one type), where the order of the multiplications of a loop does not matter."""
+    """product * value (floats of one type), where the order of the multiplications of a loop does
+    not matter.
+    """
     if not isinstance(product, types.Float) or product != value:
         return None
 
@@ -43,7 +48,9 @@ def _extreme(name: str, a: Any, b: Any) -> Any:
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, v: Any) -> ir.Value:
         llty = ctx.get_value_type(a)
-        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(llty, [llty] * 2), f"llvm.{name}.f{a.bitwidth}")
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(llty, [llty] * 2), f"llvm.{name}.f{a.bitwidth}"
+        )
         return builder.call(function, v, fastmath=("nsz",))
 
     return a(a, a), emit
@@ -51,7 +58,9 @@ def _extreme(name: str, a: Any, b: Any) -> Any:
 
 @intrinsic
 def maximum_any_zero(tyctx: Any, top: Any, value: Any) -> Any:
-    """The larger of two floats, NaN if either is NaN; of +0 and -0 either one, which halves the time of a loop."""
+    """The larger of two floats, NaN if either is NaN; of +0 and -0 either one, which halves the
+    time of a loop.
+    """
     return _extreme("maximum", top, value)
 
 

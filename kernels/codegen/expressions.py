@@ -1,8 +1,9 @@
-"""Scalar programs as text: what every template (loop, reduction, rows, epilogue) puts into its loop body.
+"""Scalar programs as text: what every template (loop, reduction, rows, epilogue) puts into its loop
+body.
 
-Values live in registers under these types: float16 and bfloat16 as float32 holding only values of the narrow type, bool as Numba's
-boolean, every other dtype as itself. In memory float16 and bfloat16 are uint16 bits and bool is a byte; `loaded` and `stored`
-convert.
+Values live in registers under these types: float16 and bfloat16 as float32 holding only values of
+the narrow type, bool as Numba's boolean, every other dtype as itself. In memory float16 and
+bfloat16 are uint16 bits and bool is a byte; `loaded` and `stored` convert.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from tfjit.kernels.registry import Unsupported
 from tfjit.kernels.source import Source
 
 IMPORTS: Final = (
-    "from numba import boolean, complex64, complex128, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64",
+    "from numba import boolean, complex64, complex128, float32, float64, int8, int16, int32, "
+    "int64, uint8, uint16, uint32, uint64",
     "from tfjit.kernels import vmath as vm",
 )
 """Lines that generated text needs before anything `emit_program` wrote."""
@@ -50,7 +52,9 @@ def _register(dtype: DType) -> tuple[str, str]:
 
 
 def register_type(dtype: DType) -> str:
-    """Name of the Numba type a value of `dtype` has in registers. Raises Unsupported for dtypes without one."""
+    """Name of the Numba type a value of `dtype` has in registers. Raises Unsupported for dtypes
+    without one.
+    """
     return _register(dtype)[0]
 
 
@@ -122,11 +126,21 @@ def _template(row: Elementwise, dtype: DType) -> str:
 
 
 def _filled(
-    template: str, args: Sequence[str], dtype: DType, attrs: Mapping[str, Any], constants: Mapping[str, float] = MappingProxyType({})
+    template: str,
+    args: Sequence[str],
+    dtype: DType,
+    attrs: Mapping[str, Any],
+    constants: Mapping[str, float] = MappingProxyType({}),
 ) -> str:
-    """`template` with names, literals and the kind suffix of vm functions filled in. Attrs of type float are float32 on the wire."""
+    """`template` with names, literals and the kind suffix of vm functions filled in. Attrs of type
+    float are float32 on the wire.
+    """
     name, kind = _register(dtype)
-    values = {key: literal(np.float32(value), dtype) for key, value in attrs.items() if isinstance(value, (int, float))}
+    values = {
+        key: literal(np.float32(value), dtype)
+        for key, value in attrs.items()
+        if isinstance(value, (int, float))
+    }
     values |= {key: literal(value, dtype) for key, value in constants.items()}
     # the suffix first: {R} expands to vm functions that have theirs
     text = _CALL.sub(rf"vm.\1_{kind}(", template)
@@ -152,11 +166,17 @@ def _row(op: str) -> Elementwise:
     return row
 
 
-def emit_op(op: str, args: Sequence[str], in_dtypes: Sequence[DType], out_dtype: DType, attrs: Mapping[str, Hashable] | None = None) -> str:
+def emit_op(
+    op: str,
+    args: Sequence[str],
+    in_dtypes: Sequence[DType],
+    out_dtype: DType,
+    attrs: Mapping[str, Hashable] | None = None,
+) -> str:
     """One expression of the register type of `out_dtype`.
 
-    args: names (not expressions: a row may use one twice) of register values of `in_dtypes`. Raises Unsupported for an op without
-    a row and for dtypes without registers.
+    args: names (not expressions: a row may use one twice) of register values of `in_dtypes`. Raises
+    Unsupported for an op without a row and for dtypes without registers.
     """
     row = _row(op)
     attrs = attrs or {}
@@ -180,12 +200,21 @@ def emit_op(op: str, args: Sequence[str], in_dtypes: Sequence[DType], out_dtype:
     return _finished(text, row, dtype, name)
 
 
-def _nested(row: Elementwise, args: Sequence[str], in_dtypes: Sequence[DType], attrs: Mapping[str, Hashable]) -> str:
+def _nested(
+    row: Elementwise, args: Sequence[str], in_dtypes: Sequence[DType], attrs: Mapping[str, Hashable]
+) -> str:
     """An op that is written in steps of others, as one expression: LLVM finds what is in it twice.
 
-    Raises Unsupported for one that may fail (it would not be seen which step did) and for one that grows too long.
+    Raises Unsupported for one that may fail (it would not be seen which step did) and for one that
+    grows too long.
     """
-    program = expanded(Program(tuple(in_dtypes), (ScalarOp(row.op, tuple(range(len(args))), d.bool, tuple(attrs.items())),), (len(args),)))
+    program = expanded(
+        Program(
+            tuple(in_dtypes),
+            (ScalarOp(row.op, tuple(range(len(args))), d.bool, tuple(attrs.items())),),
+            (len(args),),
+        )
+    )
     texts, dtypes = list(args), _value_dtypes(program)
     for op in program.ops:
         if op.op == LITERAL:
@@ -201,7 +230,9 @@ def _nested(row: Elementwise, args: Sequence[str], in_dtypes: Sequence[DType], a
 
 
 def _finished(text: str, row: Elementwise, dtype: DType, name: str) -> str:
-    """The result brought back to its register type: Numba widens small integers, and narrow floats need rounding."""
+    """The result brought back to its register type: Numba widens small integers, and narrow floats
+    need rounding.
+    """
     if row.result != "T":
         return text
     if dtype.is_integer and not _WHOLE_CALL.fullmatch(text) and not text.isidentifier():
@@ -229,7 +260,9 @@ def _value_dtypes(program: Program) -> list[DType]:
 
 
 def expanded(program: Program) -> Program:
-    """The program with ops that are written in steps of others (`Elementwise.steps`) replaced by these."""
+    """The program with ops that are written in steps of others (`Elementwise.steps`) replaced by
+    these.
+    """
     rows = [lookup(op.op) for op in program.ops]
     if not any(row is not None and row.steps for row in rows):
         return program
@@ -248,7 +281,8 @@ def expanded(program: Program) -> Program:
                 value: Any = step.value
                 if isinstance(value, str):
                     value = attrs[value]
-                    value = np.float32(value) if isinstance(value, float) else value  # as it is on the wire
+                    # as it is on the wire
+                    value = np.float32(value) if isinstance(value, float) else value
                 made = ScalarOp(LITERAL, (), typed, (("value", value),))
             else:
                 inner = _row(step.op)
@@ -266,7 +300,9 @@ def _append(program: Program, ops: list[ScalarOp], op: ScalarOp) -> int:
 
 
 def program_errors(program: Program) -> dict[int, tuple[str, str]]:
-    """Status code -> (exception class, message) of what the program may report, as `Launch.errors` wants it."""
+    """Status code -> (exception class, message) of what the program may report, as `Launch.errors`
+    wants it.
+    """
     program = expanded(program)
     values = _value_dtypes(program)
     found = (failure(op.op, [values[a] for a in op.args]) for op in program.ops if op.op != LITERAL)
@@ -275,7 +311,9 @@ def program_errors(program: Program) -> dict[int, tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Gate:
-    """A product of sigmoid(x) and y, or of sigmoid(x) and tanh(y). absorbed: values that are no longer computed."""
+    """A product of sigmoid(x) and y, or of sigmoid(x) and tanh(y). absorbed: values that are no
+    longer computed.
+    """
 
     function: str
     x: int
@@ -284,7 +322,9 @@ class _Gate:
 
 
 def _gates(program: Program) -> dict[int, _Gate]:
-    """By op number, products that need one division in the place of two, or of one and the steps that make a sigmoid exact by itself."""
+    """By op number, products that need one division in the place of two, or of one and the steps
+    that make a sigmoid exact by itself.
+    """
     first = len(program.inputs)
     uses = Counter(a for op in program.ops for a in op.args) + Counter(program.outputs)
 
@@ -299,20 +339,30 @@ def _gates(program: Program) -> dict[int, _Gate]:
             if made_by(gate, "Sigmoid") and gate != other:
                 (x,) = program.ops[gate - first].args
                 if made_by(other, "Tanh"):
-                    found[i] = _Gate("gated_tanh_f32", x, program.ops[other - first].args[0], (gate, other))
+                    found[i] = _Gate(
+                        "gated_tanh_f32", x, program.ops[other - first].args[0], (gate, other)
+                    )
                 else:
                     found[i] = _Gate("gated_f32", x, other, (gate,))
                 break
     return found
 
 
-def emit_program(source: Source, program: Program, input_names: Sequence[str], failed: str | None = None, prefix: str = "v") -> list[str]:
+def emit_program(
+    source: Source,
+    program: Program,
+    input_names: Sequence[str],
+    failed: str | None = None,
+    prefix: str = "v",
+) -> list[str]:
     """Append a line for every op; returns the names of the program's outputs.
 
-    input_names: names of register values, in the program's order. A line assigns `<prefix><op number>`.
-    failed: name of an int64 variable, set to 0 before the loop, that collects status codes of failing elements; the kernel stores it
-    in its status word afterwards. Needed when `program_errors(program)` is not empty (integer division, integer powers).
-    Raises Unsupported for what has no generated form, ValueError when `failed` is needed and absent.
+    input_names: names of register values, in the program's order. A line assigns `<prefix><op
+    number>`. failed: name of an int64 variable, set to 0 before the loop, that collects status
+    codes of failing elements; the kernel stores it in its status word afterwards. Needed when
+    `program_errors(program)` is not empty (integer division, integer powers).
+    Raises Unsupported for what has no generated form, ValueError when `failed` is needed and
+    absent.
     """
     if len(input_names) != len(program.inputs):
         raise ValueError(f"program has {len(program.inputs)} inputs, got {len(input_names)} names")
@@ -329,7 +379,9 @@ def emit_program(source: Source, program: Program, input_names: Sequence[str], f
             continue
         if i in gates:
             names.append(f"{prefix}{i}")
-            source.line(f"{names[-1]} = vm.{gates[i].function}({names[gates[i].x]}, {names[gates[i].y]})")
+            source.line(
+                f"{names[-1]} = vm.{gates[i].function}({names[gates[i].x]}, {names[gates[i].y]})"
+            )
             continue
         args, in_dtypes = [names[a] for a in op.args], [dtypes[a] for a in op.args]
         error = failure(op.op, in_dtypes)

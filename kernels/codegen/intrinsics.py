@@ -1,7 +1,8 @@
-"""What generated kernel text is made of below Numba's own language: typed addresses, memory access, bits, atomics.
+"""What generated kernel text is made of below Numba's own language: typed addresses, memory access,
+bits, atomics.
 
-Import by name in generated text, as module globals (`from tfjit.kernels.codegen.intrinsics import ld, ptr_f32, st, word`). Only the
-compiler process imports this module: it needs Numba.
+Import by name in generated text, as module globals (`from tfjit.kernels.codegen.intrinsics import
+ld, ptr_f32, st, word`). Only the compiler process imports this module: it needs Numba.
 
 A loop over two inputs and one output:
 
@@ -15,16 +16,17 @@ A loop over two inputs and one output:
         for i in range(m):                         # range(m), never range(lo, hi): that keeps wrap-around checks
             st(o, i, ld(x, i) * ld(y, i))
 
-Aliasing. `ld` promises that no store through `st`/`st_out` in this kernel changes what it reads, at any other index or
-before it in program order; so loops vectorise without overlap checks. It holds for buffers the kernel only reads, and for
-an output written over an input when the value stored at element i is computed from the input's element i (then the
-load cannot move behind the store). It does NOT hold for a buffer the kernel writes in one place and reads in another: read
-those with `ld_out(p, i, k)` (same k as the stores: aliases these only) or `ld_any`, write them with `st_out` or `st_any`
-(no promise). An output that does not depend on an input must not be declared in-place over it.
-Outputs k = 0..15 of `st_out(p, i, v, k)` promise to be distinct buffers; `st` is k = 0.
+Aliasing. `ld` promises that no store through `st`/`st_out` in this kernel changes what it reads, at
+any other index or before it in program order; so loops vectorise without overlap checks. It holds
+for buffers the kernel only reads, and for an output written over an input when the value stored at
+element i is computed from the input's element i (then the load cannot move behind the store). It
+does NOT hold for a buffer the kernel writes in one place and reads in another: read those with
+`ld_out(p, i, k)` (same k as the stores: aliases these only) or `ld_any`, write them with `st_out`
+or `st_any` (no promise). An output that does not depend on an input must not be declared in-place
+over it. Outputs k = 0..15 of `st_out(p, i, v, k)` promise to be distinct buffers; `st` is k = 0.
 
-`st*` casts the value to the element type (int64 to int32 wraps; float to int only when in range). Boolean elements are one
-byte. Index arguments are int64.
+`st*` casts the value to the element type (int64 to int32 wraps; float to int only when in range).
+Boolean elements are one byte. Index arguments are int64.
 """
 
 from __future__ import annotations
@@ -43,10 +45,13 @@ MAX_SCOPES = 16
 
 def _scopes(module: ir.Module, numbers: list[int]) -> ir.Value:
     domain = module.add_metadata([ir.MetaDataString(module, "tfjit")])
-    return module.add_metadata([module.add_metadata([ir.MetaDataString(module, f"out{n}"), domain]) for n in numbers])
+    return module.add_metadata(
+        [module.add_metadata([ir.MetaDataString(module, f"out{n}"), domain]) for n in numbers]
+    )
 
 
-# which memory an access touches: None = anything; -1 = never what a scope stores; k >= 0 = scope k only
+# which memory an access touches: None = anything; -1 = never what a scope stores; k >= 0 = scope k
+# only
 def _tag(builder: ir.IRBuilder, access: Any, scope: int | None) -> Any:
     if scope is None:
         return access
@@ -57,13 +62,17 @@ def _tag(builder: ir.IRBuilder, access: Any, scope: int | None) -> Any:
     return access
 
 
-def _load(ctx: Any, builder: ir.IRBuilder, ty: Any, pointer: ir.Value, scope: int | None) -> ir.Value:
+def _load(
+    ctx: Any, builder: ir.IRBuilder, ty: Any, pointer: ir.Value, scope: int | None
+) -> ir.Value:
     if isinstance(ty, types.Complex):
         part = ctx.get_value_type(ty.underlying_float)
         halves = builder.bitcast(pointer, part.as_pointer())
         value = ctx.make_complex(builder, ty)
         value.real = _tag(builder, builder.load(halves), scope)
-        value.imag = _tag(builder, builder.load(builder.gep(halves, [ir.Constant(_I64, 1)], inbounds=True)), scope)
+        value.imag = _tag(
+            builder, builder.load(builder.gep(halves, [ir.Constant(_I64, 1)], inbounds=True)), scope
+        )
         return value._getvalue()
     value = _tag(builder, builder.load(pointer), scope)
     if isinstance(ty, types.Boolean):
@@ -71,13 +80,19 @@ def _load(ctx: Any, builder: ir.IRBuilder, ty: Any, pointer: ir.Value, scope: in
     return value
 
 
-def _store(ctx: Any, builder: ir.IRBuilder, ty: Any, value: ir.Value, pointer: ir.Value, scope: int | None) -> None:
+def _store(
+    ctx: Any, builder: ir.IRBuilder, ty: Any, value: ir.Value, pointer: ir.Value, scope: int | None
+) -> None:
     if isinstance(ty, types.Complex):
         part = ctx.get_value_type(ty.underlying_float)
         halves = builder.bitcast(pointer, part.as_pointer())
         pair = ctx.make_complex(builder, ty, value)
         _tag(builder, builder.store(pair.real, halves), scope)
-        _tag(builder, builder.store(pair.imag, builder.gep(halves, [ir.Constant(_I64, 1)], inbounds=True)), scope)
+        _tag(
+            builder,
+            builder.store(pair.imag, builder.gep(halves, [ir.Constant(_I64, 1)], inbounds=True)),
+            scope,
+        )
         return
     if isinstance(ty, types.Boolean):
         value = builder.zext(value, _I8)
@@ -89,7 +104,10 @@ def _element(builder: ir.IRBuilder, pointer: ir.Value, index: ir.Value) -> ir.Va
 
 
 def _at_byte(builder: ir.IRBuilder, pointer: ir.Value, offset: ir.Value) -> ir.Value:
-    return builder.bitcast(builder.gep(builder.bitcast(pointer, _I8.as_pointer()), [offset], inbounds=True), pointer.type)
+    return builder.bitcast(
+        builder.gep(builder.bitcast(pointer, _I8.as_pointer()), [offset], inbounds=True),
+        pointer.type,
+    )
 
 
 Locate = Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]
@@ -124,7 +142,9 @@ def _scope_number(k: Any) -> int | None:
 
 @intrinsic
 def ld(tyctx: Any, p: Any, i: Any) -> Any:
-    """Element i of p, from a buffer that this kernel's `st`s do not change under it (see the module's text)."""
+    """Element i of p, from a buffer that this kernel's `st`s do not change under it (see the
+    module's text).
+    """
     return _loader(p, -1, _element)
 
 
@@ -286,14 +306,18 @@ def ptr_c128(tyctx: Any, address: Any) -> Any:
     return _pointer(types.complex128)
 
 
-def _word_pointer(builder: ir.IRBuilder, address: ir.Value, index: ir.Value | None = None) -> ir.Value:
+def _word_pointer(
+    builder: ir.IRBuilder, address: ir.Value, index: ir.Value | None = None
+) -> ir.Value:
     pointer = builder.inttoptr(address, _I64.as_pointer())
     return pointer if index is None else builder.gep(pointer, [index], inbounds=True)
 
 
 @intrinsic
 def word(tyctx: Any, args: Any, i: Any) -> Any:
-    """int64 word i of an argument block or another table that nothing changes while the kernel runs."""
+    """int64 word i of an argument block or another table that nothing changes while the kernel
+    runs.
+    """
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
         value = builder.load(_word_pointer(builder, a[0], a[1]))
@@ -306,7 +330,9 @@ def word(tyctx: Any, args: Any, i: Any) -> Any:
 @intrinsic
 def load_word(tyctx: Any, address: Any) -> Any:
     """The int64 at an address, which may change (state)."""
-    return types.intp(types.intp), lambda ctx, builder, sig, a: builder.load(_word_pointer(builder, a[0]))
+    return types.intp(types.intp), lambda ctx, builder, sig, a: builder.load(
+        _word_pointer(builder, a[0])
+    )
 
 
 @intrinsic
@@ -322,7 +348,9 @@ def store_word(tyctx: Any, address: Any, value: Any) -> Any:
 
 @intrinsic
 def fail(tyctx: Any, args: Any, code: Any, detail: Any) -> Any:
-    """Set status and detail of the argument block. Keep it out of hot loops: remember the index, fail once at the end."""
+    """Set status and detail of the argument block. Keep it out of hot loops: remember the index,
+    fail once at the end.
+    """
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
         builder.store(a[2], _word_pointer(builder, a[0], ir.Constant(_I64, 1)))
@@ -333,7 +361,9 @@ def fail(tyctx: Any, args: Any, code: Any, detail: Any) -> Any:
 
 
 def _bits(source: Any, target: Any) -> Any:
-    return target(source), lambda ctx, builder, sig, a: builder.bitcast(a[0], ctx.get_value_type(target))
+    return target(source), lambda ctx, builder, sig, a: builder.bitcast(
+        a[0], ctx.get_value_type(target)
+    )
 
 
 @intrinsic
@@ -391,7 +421,9 @@ def _float_call(name: str, arity: int, *args: Any) -> Any:
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
         llty = ctx.get_value_type(ty)
-        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(llty, [llty] * arity), f"llvm.{name}.f{ty.bitwidth}")
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(llty, [llty] * arity), f"llvm.{name}.f{ty.bitwidth}"
+        )
         return builder.call(function, a)
 
     return ty(*[ty] * arity), emit
@@ -470,8 +502,11 @@ def select(tyctx: Any, condition: Any, a: Any, b: Any) -> Any:
 def _integer(op: str, signed_op: str | None, a: Any, b: Any) -> Any:
     if not (isinstance(a, types.Integer) and isinstance(b, types.Integer)):
         return None
-    # of a literal and a typed operand the typed one decides; Numba's own rules would widen both to int64
-    ty: Any = b if isinstance(a, types.IntegerLiteral) and not isinstance(b, types.IntegerLiteral) else a
+    # of a literal and a typed operand the typed one decides; Numba's own rules would widen both to
+    # int64
+    ty: Any = (
+        b if isinstance(a, types.IntegerLiteral) and not isinstance(b, types.IntegerLiteral) else a
+    )
     ty = getattr(ty, "literal_type", ty)  # a typed integer now
     name = signed_op if signed_op is not None and ty.signed else op
 
@@ -531,7 +566,9 @@ def ishr(tyctx: Any, a: Any, b: Any) -> Any:
 
 @intrinsic
 def idiv(tyctx: Any, a: Any, b: Any) -> Any:
-    """a / b rounded towards zero, in a's own integer type. b must be neither 0 nor -1 with the least a."""
+    """a / b rounded towards zero, in a's own integer type. b must be neither 0 nor -1 with the
+    least a.
+    """
     return _integer("udiv", "sdiv", a, b)
 
 
@@ -568,7 +605,15 @@ def copy_bytes(tyctx: Any, dst: Any, src: Any, n: Any) -> Any:
         pointer = _I8.as_pointer()
         kind = ir.FunctionType(ir.VoidType(), [pointer, pointer, _I64, _I1])
         function = cgutils.get_or_insert_function(builder.module, kind, "llvm.memcpy.p0.p0.i64")
-        builder.call(function, [builder.inttoptr(a[0], pointer), builder.inttoptr(a[1], pointer), a[2], ir.Constant(_I1, 0)])
+        builder.call(
+            function,
+            [
+                builder.inttoptr(a[0], pointer),
+                builder.inttoptr(a[1], pointer),
+                a[2],
+                ir.Constant(_I1, 0),
+            ],
+        )
         return ctx.get_dummy_value()
 
     return types.void(types.intp, types.intp, types.intp), emit
@@ -582,7 +627,15 @@ def move_bytes(tyctx: Any, dst: Any, src: Any, n: Any) -> Any:
         pointer = _I8.as_pointer()
         kind = ir.FunctionType(ir.VoidType(), [pointer, pointer, _I64, _I1])
         function = cgutils.get_or_insert_function(builder.module, kind, "llvm.memmove.p0.p0.i64")
-        builder.call(function, [builder.inttoptr(a[0], pointer), builder.inttoptr(a[1], pointer), a[2], ir.Constant(_I1, 0)])
+        builder.call(
+            function,
+            [
+                builder.inttoptr(a[0], pointer),
+                builder.inttoptr(a[1], pointer),
+                a[2],
+                ir.Constant(_I1, 0),
+            ],
+        )
         return ctx.get_dummy_value()
 
     return types.void(types.intp, types.intp, types.intp), emit
@@ -596,7 +649,10 @@ def fill_bytes(tyctx: Any, dst: Any, byte: Any, n: Any) -> Any:
         pointer = _I8.as_pointer()
         kind = ir.FunctionType(ir.VoidType(), [pointer, _I8, _I64, _I1])
         function = cgutils.get_or_insert_function(builder.module, kind, "llvm.memset.p0.i64")
-        builder.call(function, [builder.inttoptr(a[0], pointer), builder.trunc(a[1], _I8), a[2], ir.Constant(_I1, 0)])
+        builder.call(
+            function,
+            [builder.inttoptr(a[0], pointer), builder.trunc(a[1], _I8), a[2], ir.Constant(_I1, 0)],
+        )
         return ctx.get_dummy_value()
 
     return types.void(types.intp, types.intp, types.intp), emit
@@ -605,7 +661,9 @@ def fill_bytes(tyctx: Any, dst: Any, byte: Any, n: Any) -> Any:
 @intrinsic
 def atomic_load(tyctx: Any, address: Any) -> Any:
     """int64 at an address, sequentially consistent."""
-    return types.intp(types.intp), lambda ctx, builder, sig, a: builder.load_atomic(_word_pointer(builder, a[0]), "seq_cst", 8)
+    return types.intp(types.intp), lambda ctx, builder, sig, a: builder.load_atomic(
+        _word_pointer(builder, a[0]), "seq_cst", 8
+    )
 
 
 @intrinsic
@@ -641,8 +699,9 @@ def atomic_xchg(tyctx: Any, address: Any, value: Any) -> Any:
 
 @intrinsic
 def stack_like(tyctx: Any, p: Any, n: Any) -> Any:
-    """Memory for n elements (n a literal) of p's type on the stack, 64-byte aligned. What is only ever accessed in loops that LLVM
-    unrolls whole becomes registers."""
+    """Memory for n elements (n a literal) of p's type on the stack, 64-byte aligned. What is only
+    ever accessed in loops that LLVM unrolls whole becomes registers.
+    """
     if not (isinstance(p, types.CPointer) and isinstance(n, types.IntegerLiteral)):
         return None
 
@@ -658,13 +717,20 @@ def stack_like(tyctx: Any, p: Any, n: Any) -> Any:
 
 @intrinsic
 def call(tyctx: Any, address: Any, *arguments: Any) -> Any:
-    """Call the C function void(intp, ...) at an address with any number of integers (micro-kernels)."""
+    """Call the C function void(intp, ...) at an address with any number of integers
+    (micro-kernels).
+    """
     count = len(arguments)
-    together = types.StarArgTuple.from_types([types.intp] * count) if count else types.StarArgTuple(())
+    together = (
+        types.StarArgTuple.from_types([types.intp] * count) if count else types.StarArgTuple(())
+    )
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
         kind = ir.FunctionType(ir.VoidType(), [_I64] * count)
-        builder.call(builder.inttoptr(a[0], kind.as_pointer()), [builder.extract_value(a[1], n) for n in range(count)])
+        builder.call(
+            builder.inttoptr(a[0], kind.as_pointer()),
+            [builder.extract_value(a[1], n) for n in range(count)],
+        )
         return ctx.get_dummy_value()
 
     return types.void(types.intp, together), emit

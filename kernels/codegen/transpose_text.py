@@ -11,16 +11,23 @@ IMPORT: Final = "from tfjit.kernels.codegen.transpose_intrinsics import turn"
 
 
 SPAN: Final = 256
-"""Bytes of an area's side: runs that long come from memory at full speed, and areas of several operands stay in the first-level cache."""
+"""Bytes of an area's side: runs that long come from memory at full speed, and areas of several
+operands stay in the first-level cache.
+"""
 
 
 def block_side(size: int) -> int:
-    """Rows and columns of the blocks of elements of `size` bytes that are transposed in registers: rows of a cache line, at most 16."""
+    """Rows and columns of the blocks of elements of `size` bytes that are transposed in registers:
+    rows of a cache line, at most 16.
+    """
     return min(16, 64 // size)
 
 
-def write_turned(s: Source, size: int, dst: str, dst_step: str, src: str, src_step: str, rows: str, columns: str) -> None:
-    """Append loops that put the element at src + c * src_step + r * size to dst + r * dst_step + c * size, for r < rows, c < columns.
+def write_turned(
+    s: Source, size: int, dst: str, dst_step: str, src: str, src_step: str, rows: str, columns: str
+) -> None:
+    """Append loops that put the element at src + c * src_step + r * size to dst + r * dst_step + c
+    * size, for r < rows, c < columns.
 
     dst and the rest: texts of integers, used several times.
     """
@@ -29,4 +36,7 @@ def write_turned(s: Source, size: int, dst: str, dst_step: str, src: str, src_st
     with s.block(f"for bc in range({across}):"), s.block(f"for br in range({down}):"):
         to = f"{dst} + br * {side} * {dst_step} + bc * {side * size}"
         of = f"{src} + bc * {side} * {src_step} + br * {side * size}"
-        s.line(f"turn({to}, {dst_step}, {of}, {src_step}, {rows} - br * {side}, {columns} - bc * {side}, {size})")
+        s.line(
+            f"turn({to}, {dst_step}, {of}, {src_step}, {rows} - br * {side}, {columns} - bc * "
+            f"{side}, {size})"
+        )

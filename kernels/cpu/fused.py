@@ -40,8 +40,8 @@ ANCHORS: Final[Mapping[str, str]] = {
 def epilogue_of(group: FusedGroup) -> tuple[Epilogue, tuple[Ref, ...]]:
     """The epilogue of a group around its anchor, and the operands it reads.
 
-    Raises Unsupported when a member is no scalar function of the product and operands that are a scalar, a vector along the last
-    axis, a vector along the rows or of the product's shape.
+    Raises Unsupported when a member is no scalar function of the product and operands that are a
+    scalar, a vector along the last axis, a vector along the rows or of the product's shape.
     """
     from tfjit.kernels.cpu.elementwise.loop import MAX_OUTPUTS
     from tfjit.kernels.cpu.template.epilogue import Epilogue
@@ -56,7 +56,10 @@ def epilogue_of(group: FusedGroup) -> tuple[Epilogue, tuple[Ref, ...]]:
     outputs = []
     for ref in group.outputs:
         if group.tensor(ref).shape != shape:
-            raise Unsupported(f"{group.members[ref.member].spec.name} has another shape than the product {list(shape)}")
+            raise Unsupported(
+                f"{group.members[ref.member].spec.name} has another shape than the product "
+                f"{list(shape)}"
+            )
         outputs.append(builder.value(ref, index))
     if len(outputs) > MAX_OUTPUTS:
         raise Unsupported(f"{len(outputs)} results")
@@ -74,7 +77,10 @@ def epilogue_of(group: FusedGroup) -> tuple[Epilogue, tuple[Ref, ...]]:
 def _pattern(operand: Operand, shape: Sequence[int], tensor: TensorSpec) -> Pattern:
     size = operand.dtype.size
     full = tuple(0 if n == 1 else s for n, s in zip(shape, c_strides(shape, size)))
-    row = tuple(0 if n == 1 or d == len(shape) - 1 else s for d, (n, s) in enumerate(zip(shape, c_strides([*shape[:-1], 1], size))))
+    row = tuple(
+        0 if n == 1 or d == len(shape) - 1 else s
+        for d, (n, s) in enumerate(zip(shape, c_strides([*shape[:-1], 1], size)))
+    )
     channel = tuple(s if d == len(shape) - 1 else 0 for d, s in enumerate(full))
     if operand.offset == 0:
         if tensor.size == 1 and not any(operand.strides):
@@ -85,18 +91,26 @@ def _pattern(operand: Operand, shape: Sequence[int], tensor: TensorSpec) -> Patt
             return "channel"
         if operand.strides == row and tensor.size == prod(shape[:-1]):
             return "row"
-    raise Unsupported(f"an operand of shape {list(tensor.shape)} beside products of shape {list(shape)}")
+    raise Unsupported(
+        f"an operand of shape {list(tensor.shape)} beside products of shape {list(shape)}"
+    )
 
 
 def remap_inputs(call: NativeCall, order: Sequence[int]) -> NativeCall:
     """A call whose input k is input order[k] of another node."""
 
     def moved(word: Word) -> Word:
-        return replace(word, index=order[word.index]) if isinstance(word, Pointer) and word.kind == "in" else word
+        return (
+            replace(word, index=order[word.index])
+            if isinstance(word, Pointer) and word.kind == "in"
+            else word
+        )
 
     return replace(
         call,
-        launches=tuple(replace(launch, words=tuple(moved(w) for w in launch.words)) for launch in call.launches),
+        launches=tuple(
+            replace(launch, words=tuple(moved(w) for w in launch.words)) for launch in call.launches
+        ),
         in_place=tuple((out, order[k]) for out, k in call.in_place),
     )
 
@@ -122,7 +136,9 @@ def _anchored(group: FusedGroup, known: Mapping[int, np.ndarray]) -> NativeCall:
             if anchor.spec.outputs[0].dtype is not anchor.spec.inputs[0].dtype:
                 raise Unsupported(f"product as {anchor.spec.outputs[0].dtype.name}")
             adjoints = {f"adj_{k}": bool(attrs.get(f"adj_{k}", False)) for k in "xy"}
-            call = module.batch_matmul_call(inputs, **adjoints, epilogue=epilogue, constants=constants)
+            call = module.batch_matmul_call(
+                inputs, **adjoints, epilogue=epilogue, constants=constants
+            )
     else:
         layout = module.native_layout(anchor.spec)
         call = (module.conv2d_call if group.kind == "conv2d" else module.depthwise_call)(
@@ -138,7 +154,9 @@ def _anchored(group: FusedGroup, known: Mapping[int, np.ndarray]) -> NativeCall:
 
 
 def group_call(group: FusedGroup, known: Mapping[int, np.ndarray]) -> NativeCall:
-    """Launches of a group through the template of its kind. known: values of external inputs. Raises Unsupported."""
+    """Launches of a group through the template of its kind. known: values of external inputs.
+    Raises Unsupported.
+    """
     # one template each, imported when a group of its kind comes up
     if group.kind == "loop":
         from tfjit.kernels.cpu.elementwise.loop import loop_call

@@ -1,7 +1,9 @@
-"""Kernels of ops that users register: a NumPy reference, and a scalar expression or a Python function for Numba to compile.
+"""Kernels of ops that users register: a NumPy reference, and a scalar expression or a Python
+function for Numba to compile.
 
-The function becomes text that the compiler process can stand on its own feet with: its source without decorators and annotations, the
-functions and numbers it uses from its module, and imports of what it uses of others.
+The function becomes text that the compiler process can stand on its own feet with: its source
+without decorators and annotations, the functions and numbers it uses from its module, and imports
+of what it uses of others.
 """
 
 from __future__ import annotations
@@ -23,40 +25,73 @@ from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.scalar.elementwise import Elementwise
 from tfjit.kernels import registry
 from tfjit.kernels.cpu.template import cost_model, typed_pointers
-from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported, Word
+from tfjit.kernels.registry import (
+    Launch,
+    NativeCall,
+    NodeSpec,
+    Pointer,
+    TensorSpec,
+    Unsupported,
+    Word,
+)
 from tfjit.kernels.source import KernelSource, Source
 
 _CHUNK: Final = ("chunk", "chunks")
 """Parameters of a function that does a part of the work at a time."""
 _ENTRY: Final = "tfjit_kernel"
-_WORDS: Final = {"int": "tfjit_ir.word(args, {0})", "bool": "tfjit_ir.word(args, {0}) != 0", "float": "tfjit_ir.f64_word(args, {0})"}
-_PARAMETERS: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_WORDS: Final = {
+    "int": "tfjit_ir.word(args, {0})",
+    "bool": "tfjit_ir.word(args, {0}) != 0",
+    "float": "tfjit_ir.f64_word(args, {0})",
+}
+_PARAMETERS: Final = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    inspect.Parameter.KEYWORD_ONLY,
+)
 
 
 def accepts(function: Callable[..., Any], name: str) -> bool:
     """Whether a function can be given an argument by that name."""
     parameters = inspect.signature(function).parameters
     found = parameters.get(name)
-    return found.kind in _PARAMETERS if found is not None else any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    return (
+        found.kind in _PARAMETERS
+        if found is not None
+        else any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    )
 
 
-def reference_kernel(op_type: str, function: Callable[..., Any], attrs: Sequence[str]) -> registry.Reference:
-    """A user's NumPy function as a kernel. It is given the inputs, and by name those of the attrs that it takes; it returns an array, or
-    a tuple or list of them. Raises InvalidArgumentError when these are not what the op declares."""
+def reference_kernel(
+    op_type: str, function: Callable[..., Any], attrs: Sequence[str]
+) -> registry.Reference:
+    """A user's NumPy function as a kernel. It is given the inputs, and by name those of the attrs
+    that it takes; it returns an array, or a tuple or list of them. Raises InvalidArgumentError when
+    these are not what the op declares.
+    """
     taken = [name for name in attrs if accepts(function, name)]
 
     def kernel(spec: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         with np.errstate(all="ignore"):
-            returned = function(*inputs, **{name: spec.attrs[name] for name in taken if name in spec.attrs})
+            returned = function(
+                *inputs, **{name: spec.attrs[name] for name in taken if name in spec.attrs}
+            )
         results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
         if spec.outputs and len(results) != len(spec.outputs):
-            raise InvalidArgumentError(None, None, f"the reference of {op_type} gave {len(results)} outputs, expected {len(spec.outputs)}")
+            raise InvalidArgumentError(
+                None,
+                None,
+                f"the reference of {op_type} gave {len(results)} outputs, expected "
+                f"{len(spec.outputs)}",
+            )
         return [_checked(op_type, k, r, spec, inputs) for k, r in enumerate(results)]
 
     return kernel
 
 
-def _checked(op_type: str, k: int, result: Any, spec: NodeSpec, inputs: Sequence[np.ndarray]) -> np.ndarray:
+def _checked(
+    op_type: str, k: int, result: Any, spec: NodeSpec, inputs: Sequence[np.ndarray]
+) -> np.ndarray:
     array = np.asarray(result)
     if spec.outputs:
         wanted: TensorSpec = spec.outputs[k]
@@ -64,17 +99,25 @@ def _checked(op_type: str, k: int, result: Any, spec: NodeSpec, inputs: Sequence
             raise InvalidArgumentError(
                 None,
                 None,
-                f"the reference of {op_type} gave shape {list(array.shape)} for output {k}, its shape rule says {list(wanted.shape)}",
+                f"the reference of {op_type} gave shape {list(array.shape)} for output {k}, its "
+                f"shape rule says {list(wanted.shape)}",
             )
         dtype = np.dtype(wanted.dtype.as_numpy_dtype)
         if array.dtype != dtype:
             if not np.can_cast(array.dtype, dtype, "same_kind"):
                 raise InvalidArgumentError(
-                    None, None, f"the reference of {op_type} gave {array.dtype} for output {k}, expected {wanted.dtype.name}"
+                    None,
+                    None,
+                    f"the reference of {op_type} gave {array.dtype} for output {k}, expected "
+                    f"{wanted.dtype.name}",
                 )
             array = array.astype(dtype)
     # what it returns must not change with an input, nor the input with it
-    return array.copy() if any(np.may_share_memory(array, x) for x in inputs if isinstance(x, np.ndarray)) else array
+    return (
+        array.copy()
+        if any(np.may_share_memory(array, x) for x in inputs if isinstance(x, np.ndarray))
+        else array
+    )
 
 
 def register_expression(row: Elementwise) -> None:
@@ -82,7 +125,9 @@ def register_expression(row: Elementwise) -> None:
 
     def build(spec: NodeSpec) -> NativeCall:
         loop = importlib.import_module("tfjit.kernels.cpu.elementwise.loop")
-        call: NativeCall = loop.loop_call(importlib.import_module("tfjit.kernels.cpu.template.region").single(spec))
+        call: NativeCall = loop.loop_call(
+            importlib.import_module("tfjit.kernels.cpu.template.region").single(spec)
+        )
         return call
 
     registry.native(row.op)(build)
@@ -93,9 +138,9 @@ def register_expression(row: Elementwise) -> None:
 class UserKernel:
     """A Python function over the inputs, the outputs and number attrs of an op.
 
-    name: of the function in `text`, its module's text. inputs, outputs: names. attrs: name -> "int", "float" or "bool", as far as it
-    takes them. is_chunked: it takes `chunk` and `chunks`: which part of the work to do, of how many. cost_ns: predicted, an element of
-    the largest array.
+    name: of the function in `text`, its module's text. inputs, outputs: names. attrs: name ->
+    "int", "float" or "bool", as far as it takes them. is_chunked: it takes `chunk` and `chunks`:
+    which part of the work to do, of how many. cost_ns: predicted, an element of the largest array.
     """
 
     op_type: str
@@ -111,10 +156,14 @@ class UserKernel:
         """One launch. Raises Unsupported for dtypes that compiled code does not hold."""
         words: list[Word] = []
         s = Source()
-        tensors = [*zip(self.inputs, spec.inputs, strict=True), *zip(self.outputs, spec.outputs, strict=True)]
+        tensors = [
+            *zip(self.inputs, spec.inputs, strict=True),
+            *zip(self.outputs, spec.outputs, strict=True),
+        ]
         described = ", ".join(f"{name} {t.dtype.name}[{len(t.shape)}-d]" for name, t in tensors)
         s.line(f"# {self.op_type}, a user's op: {described}")
-        s.line("from numba import carray as tfjit_array")  # names that a user's function will hardly have
+        # names that a user's function will hardly have
+        s.line("from numba import carray as tfjit_array")
         s.line("from numba import njit as tfjit_njit")
         s.line("from tfjit.kernels.codegen import intrinsics as tfjit_ir")
         s.line()
@@ -125,16 +174,27 @@ class UserKernel:
             for k, (_, tensor) in enumerate(tensors):
                 if tensor.dtype.name in ("float16", "bfloat16"):
                     raise Unsupported(f"a user's kernel cannot hold {tensor.dtype.name}")
-                pointer = typed_pointers.register_pointer(_register_type(tensor), f"tfjit_ir.word(args, {2 + len(words)})")
-                words.append(Pointer("in", k) if k < len(self.inputs) else Pointer("out", k - len(self.inputs)))
-                sizes = "".join(f"tfjit_ir.word(args, {2 + len(words) + axis}), " for axis in range(len(tensor.shape)))
+                pointer = typed_pointers.register_pointer(
+                    _register_type(tensor), f"tfjit_ir.word(args, {2 + len(words)})"
+                )
+                words.append(
+                    Pointer("in", k)
+                    if k < len(self.inputs)
+                    else Pointer("out", k - len(self.inputs))
+                )
+                sizes = "".join(
+                    f"tfjit_ir.word(args, {2 + len(words) + axis}), "
+                    for axis in range(len(tensor.shape))
+                )
                 words.extend(tensor.shape)
                 s.line(f"a{k} = tfjit_array(tfjit_ir.{pointer}, ({sizes}))")
             arguments = [f"a{k}" for k in range(len(tensors))]
             for name, kind in self.attrs.items():
                 arguments.append(f"{name}={_WORDS[kind].format(2 + len(words))}")
                 value = spec.attrs[name]
-                words.append(int(np.float64(value).view(np.int64)) if kind == "float" else int(value))
+                words.append(
+                    int(np.float64(value).view(np.int64)) if kind == "float" else int(value)
+                )
             if self.is_chunked:
                 arguments += ["chunk=chunk", "chunks=nchunks"]
             s.line(f"{self.name}({', '.join(arguments)})")
@@ -142,25 +202,39 @@ class UserKernel:
         moved = sum(t.nbytes for t in (*spec.inputs, *spec.outputs))
         cost = cost_model.FIXED_NS + elements * self.cost_ns + cost_model.traffic_ns(moved)
         chunks = cost_model.chunks_for(cost, max(elements, 1)) if self.is_chunked else 1
-        source = KernelSource(s.text(), (_ENTRY,), title=f"{self.name} {'/'.join(dict.fromkeys(t.dtype.name for t in spec.outputs))}")
+        source = KernelSource(
+            s.text(),
+            (_ENTRY,),
+            title=f"{self.name} {'/'.join(dict.fromkeys(t.dtype.name for t in spec.outputs))}",
+        )
         return NativeCall((Launch(source, tuple(words), _ENTRY, chunks, cost),), bytes_moved=moved)
 
 
 def _register_type(tensor: TensorSpec) -> str:
-    """Name of the Numba type of a tensor's elements. Raises Unsupported for one that compiled code does not hold."""
+    """Name of the Numba type of a tensor's elements. Raises Unsupported for one that compiled code
+    does not hold.
+    """
     from tfjit.kernels.codegen import expressions
 
     return expressions.register_type(tensor.dtype)
 
 
 def user_kernel(
-    op_type: str, function: Any, inputs: Sequence[str], outputs: Sequence[str], attrs: Mapping[str, str], cost_ns: float
+    op_type: str,
+    function: Any,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    attrs: Mapping[str, str],
+    cost_ns: float,
 ) -> UserKernel:
-    """A function of the inputs and outputs by position, and of attrs (name -> type) by name. Raises ValueError for one that does not fit,
-    or whose text cannot stand alone."""
+    """A function of the inputs and outputs by position, and of attrs (name -> type) by name. Raises
+    ValueError for one that does not fit, or whose text cannot stand alone.
+    """
     plain = getattr(function, "py_func", function)  # Numba's dispatcher
     if not isinstance(plain, types.FunctionType):
-        raise ValueError(f"the kernel of {op_type} must be a Python function, got {type(function).__name__}")
+        raise ValueError(
+            f"the kernel of {op_type} must be a Python function, got {type(function).__name__}"
+        )
     parameters = list(inspect.signature(plain).parameters)
     positions = [*inputs, *outputs]
     given = parameters[: len(positions)]
@@ -170,7 +244,8 @@ def user_kernel(
     chunked = [name for name in _CHUNK if name in rest]
     if len(given) != len(positions) or unknown or len(chunked) == 1:
         raise ValueError(
-            f"the kernel of {op_type} takes ({', '.join(parameters)}); expected the inputs and outputs ({', '.join(positions)}), then any "
+            f"the kernel of {op_type} takes ({', '.join(parameters)}); expected the inputs and "
+            f"outputs ({', '.join(positions)}), then any "
             f"of its number attrs ({', '.join(numbers) or 'it has none'}) and chunk, chunks"
         )
     text = _Module(op_type).text(plain)
@@ -196,7 +271,9 @@ class _Module:
         self._functions: list[str] = []
 
     def text(self, function: types.FunctionType) -> str:
-        """Imports and numbers, then functions, those that are called before those that call them."""
+        """Imports and numbers, then functions, those that are called before those
+        that call them.
+        """
         self._function(function.__name__, function)
         return "\n".join([*sorted(self._head), "", *self._functions])
 
@@ -209,11 +286,16 @@ class _Module:
             source = textwrap.dedent(inspect.getsource(function))
             (tree,) = (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
         except (OSError, TypeError, SyntaxError, ValueError):
-            raise self._fail(f"uses {function.__qualname__}, whose source text cannot be read; write it as a `def` in a file") from None
+            raise self._fail(
+                f"uses {function.__qualname__}, whose source text cannot be read; write it as a "
+                "`def` in a file"
+            ) from None
         tree.decorator_list = []
         tree.returns = None
         tree.name = name
-        if len(self._names) == 1:  # the kernel itself, which is given all it takes: Numba 0.68 fails over keyword-only parameters
+        # the kernel itself, which is given all it takes: Numba 0.68 fails over keyword-only
+        # parameters
+        if len(self._names) == 1:
             tree.args.args += tree.args.kwonlyargs
             tree.args.kwonlyargs, tree.args.kw_defaults, tree.args.defaults = [], [], []
         for argument in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs):
@@ -240,7 +322,9 @@ class _Module:
             self._head.append(f"import {value.__name__} as {name}")
         elif type(value) in (int, float, bool, complex):
             finite = not isinstance(value, float) or math.isfinite(value)
-            self._head.append(f"{name} = {value!r}" if finite else f"{name} = float({str(value)!r})")
+            self._head.append(
+                f"{name} = {value!r}" if finite else f"{name} = float({str(value)!r})"
+            )
         elif isinstance(value, np.generic) and value.dtype.kind in "biufc":
             self._head += ["import numpy", f"{name} = numpy.{value.dtype.name}({value.item()!r})"]
         elif isinstance(value, tuple) and all(type(item) in (int, float, bool) for item in value):
@@ -252,10 +336,15 @@ class _Module:
         """ "module import name" of something that another module holds."""
         own = getattr(value, "__name__", name)
         for module in dict.fromkeys([getattr(value, "__module__", None), "numpy", "math", "numba"]):
-            if module and module != "__main__" and getattr(sys.modules.get(module), own, None) is value:
+            if (
+                module
+                and module != "__main__"
+                and getattr(sys.modules.get(module), own, None) is value
+            ):
                 return f"{module} import {own}"
         raise self._fail(
-            f"uses {name!r}, a {type(value).__name__}, which cannot be given to the compiler; numbers, functions and modules can"
+            f"uses {name!r}, a {type(value).__name__}, which cannot be given to the compiler; "
+            "numbers, functions and modules can"
         )
 
 

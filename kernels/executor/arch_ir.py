@@ -1,10 +1,13 @@
-"""LLVM assembly of the few instructions that each architecture has its own of: floating-point control, a pause, the cycle counter."""
+"""LLVM assembly of the few instructions that each architecture has its own of: floating-point
+control, a pause, the cycle counter.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
-# (instructions of one architecture) flush_denormals returns the old floating-point control word, restore_control writes it back
+# (instructions of one architecture) flush_denormals returns the old floating-point control word,
+# restore_control writes it back
 CONTROL: Final = {
     "x86": """
 declare void @llvm.x86.sse.stmxcsr(ptr)

@@ -1,4 +1,6 @@
-"""What compiled code needs to know of CPython and NumPy objects, found by looking, and a builtin function made of an address."""
+"""What compiled code needs to know of CPython and NumPy objects, found by looking, and a builtin
+function made of an address.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,11 @@ _SEARCHED_BYTES = 64  # an ndarray object is at least that large
 
 
 def array_offsets() -> tuple[int, int] | None:
-    """Byte offsets, in an ndarray object, of its type and of its data pointer; None when no place holds for all trials.
+    """Byte offsets, in an ndarray object, of its type and of its data pointer; None when no place
+    holds for all trials.
 
-    16 bytes of header and then the data pointer, in the usual build; a free-threaded or debug build has a longer header.
+    16 bytes of header and then the data pointer, in the usual build; a free-threaded or debug build
+    has a longer header.
     """
     trials: list[np.ndarray] = [
         np.zeros(3, np.int64),
@@ -26,8 +30,15 @@ def array_offsets() -> tuple[int, int] | None:
     ]
     words = [(ctypes.c_size_t * (_SEARCHED_BYTES // 8)).from_address(id(trial)) for trial in trials]
     found = []
-    for expected in ([id(type(trial)) for trial in trials], [trial.ctypes.data for trial in trials]):
-        places = [n for n in range(_SEARCHED_BYTES // 8) if all(w[n] == e for w, e in zip(words, expected, strict=True))]
+    for expected in (
+        [id(type(trial)) for trial in trials],
+        [trial.ctypes.data for trial in trials],
+    ):
+        places = [
+            n
+            for n in range(_SEARCHED_BYTES // 8)
+            if all(w[n] == e for w, e in zip(words, expected, strict=True))
+        ]
         if not places:
             return None
         found.append(8 * places[0])
@@ -35,14 +46,21 @@ def array_offsets() -> tuple[int, int] | None:
 
 
 class _MethodDef(ctypes.Structure):
-    _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
 
 
 _kept: list[_MethodDef] = []  # a builtin points at its definition for ever
 
 
 def builtin(address: int, name: str, doc: str) -> Callable[..., Any]:
-    """The C function at `address`, PyObject *(PyObject *self, PyObject *const *args, Py_ssize_t nargs), as a Python builtin."""
+    """The C function at `address`, PyObject *(PyObject *self, PyObject *const *args, Py_ssize_t
+    nargs), as a Python builtin.
+    """
     definition = _MethodDef(name.encode(), address, _METH_FASTCALL, doc.encode())
     _kept.append(definition)
     make = ctypes.pythonapi.PyCFunction_NewEx

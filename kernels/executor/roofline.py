@@ -1,4 +1,6 @@
-"""What this machine can do at most, measured on the spot: copying bytes by where they lie, and multiplying and adding in registers."""
+"""What this machine can do at most, measured on the spot: copying bytes by where they lie, and
+multiplying and adding in registers.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +14,27 @@ import numpy as np
 
 from tfjit.kernels.jit.target import cache_sizes, host
 
-_CHAINS = 10  # independent sums: more than the latency of a multiply-add times its units, fewer than the registers
+# independent sums: more than the latency of a multiply-add times its units, fewer than the
+# registers
+_CHAINS = 10
 _ROUNDS = 20_000
 _DRAM_BYTES = 96 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class MachineLimits:
-    """One thread's limits. copy_gbs: (bytes touched at most, GB/s, read and written bytes both counted), from the second-level cache to
-    memory. fma_gfs: float32 multiply-adds in registers, two operations each, in GF/s."""
+    """One thread's limits. copy_gbs: (bytes touched at most, GB/s, read and written bytes both
+    counted), from the second-level cache to memory. fma_gfs: float32 multiply-adds in registers,
+    two operations each, in GF/s.
+    """
 
     copy_gbs: tuple[tuple[int, float], ...]
     fma_gfs: float
 
     def bytes_us(self, nbytes: int, threads: int = 1) -> float:
-        """The least time to move bytes that were used a moment ago. Threads have caches of their own, and share the memory."""
+        """The least time to move bytes that were used a moment ago. Threads have caches of their
+        own, and share the memory.
+        """
         for limit, rate in self.copy_gbs[:-1]:
             if nbytes <= limit * threads:
                 return nbytes / (rate * threads) / 1e3
@@ -37,8 +45,13 @@ class MachineLimits:
         return flops / (self.fma_gfs * threads) / 1e3
 
     def __str__(self) -> str:
-        rates = ", ".join(f"{rate:.0f} GB/s up to {_size(limit)}" for limit, rate in self.copy_gbs[:-1])
-        return f"one thread copies {rates}, {self.copy_gbs[-1][1]:.0f} GB/s beyond; multiply-adds {self.fma_gfs:.0f} GF/s"
+        rates = ", ".join(
+            f"{rate:.0f} GB/s up to {_size(limit)}" for limit, rate in self.copy_gbs[:-1]
+        )
+        return (
+            f"one thread copies {rates}, {self.copy_gbs[-1][1]:.0f} GB/s beyond; multiply-adds "
+            f"{self.fma_gfs:.0f} GF/s"
+        )
 
 
 @functools.cache
@@ -74,19 +87,25 @@ def _fma_gfs() -> float:
     from tfjit.kernels.jit.store import store
 
     lanes = host().vector_bytes // 4
-    address = store.load_ir(_fma_text(lanes, host().isa != "generic"), ("tfjit_fma_rate",))["tfjit_fma_rate"]
+    address = store.load_ir(_fma_text(lanes, host().isa != "generic"), ("tfjit_fma_rate",))[
+        "tfjit_fma_rate"
+    ]
     run = ctypes.CFUNCTYPE(None, ctypes.c_int64)(address)
     return 2.0 * lanes * _CHAINS * _ROUNDS / _best(lambda: run(_ROUNDS)) / 1e9
 
 
 def _fma_text(lanes: int, fused: bool) -> str:
-    """Write a loop of independent multiply-adds. Without `fused` it is a product and a sum: there the intrinsic is a library call."""
+    """Write a loop of independent multiply-adds. Without `fused` it is a product and a sum: there
+    the intrinsic is a library call.
+    """
     kind = f"<{lanes} x float>"
     chains = range(_CHAINS)
 
     def multiply_add(c: int) -> list[str]:
         if fused:
-            return [f"  %t{c} = call {kind} @llvm.fma.v{lanes}f32({kind} %s{c}, {kind} %x, {kind} %x)"]
+            return [
+                f"  %t{c} = call {kind} @llvm.fma.v{lanes}f32({kind} %s{c}, {kind} %x, {kind} %x)"
+            ]
         return [f"  %p{c} = fmul {kind} %s{c}, %x", f"  %t{c} = fadd {kind} %p{c}, %x"]
 
     lines = [

@@ -1,14 +1,17 @@
-"""The step walker: a whole step as one table of integers, walked by compiled code in one call from Python.
+"""The step walker: a whole step as one table of integers, walked by compiled code in one call from
+Python.
 
-`walk(table, *arrays)` writes the arrays' addresses where the table says, runs the instructions in order and returns an int:
+`walk(table, *arrays)` writes the arrays' addresses where the table says, runs the instructions in
+order and returns an int:
 
     0          every instruction ran
     k > 0      instruction k - 1 left a status other than 0 in word 0 of its argument block; later ones did not run
     k < 0      the cancel flag was set; instruction -k - 1 did not run, or not all of it, and later ones did not
 
-It resets nothing: who sees a status reads status and detail from the block and zeroes them. Denormals are flushed while it
-runs, and the caller's floating-point control word is restored. A table, and the argument blocks it points at, serve one call at
-a time; different tables may be walked at the same time on different threads.
+It resets nothing: who sees a status reads status and detail from the block and zeroes them.
+Denormals are flushed while it runs, and the caller's floating-point control word is restored. A
+table, and the argument blocks it points at, serve one call at a time; different tables may be
+walked at the same time on different threads.
 
 A table is a C-contiguous int64 array. Words:
 
@@ -26,9 +29,10 @@ A table is a C-contiguous int64 array. Words:
     7  address of a cancel flag, an int64 that is not 0 once the step is to stop, or 0
     8  address of the state of an IntraOpPool that shares launches of several chunks, or 0 (all chunks run here)
 
-Jumps make loops and branches: JUMP always; TEST_BYTE, TEST_INT32 and TEST_INT64 when a scalar in memory passes a test. The block of a
-test: status and detail (never set), address of the scalar, mask, value, invert; it jumps when ((scalar & mask) == value) != (invert != 0).
-An endless loop ends when the cancel flag is set.
+Jumps make loops and branches: JUMP always; TEST_BYTE, TEST_INT32 and TEST_INT64 when a scalar in
+memory passes a test. The block of a test: status and detail (never set), address of the scalar,
+mask, value, invert; it jumps when ((scalar & mask) == value) != (invert != 0). An endless loop ends
+when the cancel flag is set.
 """
 
 from __future__ import annotations
@@ -54,12 +58,14 @@ Walk = Callable[..., int]
 class StepTable:
     """Builds a table and changes its header later. `words` is what `walk` takes first.
 
-    arrays: how many ndarrays follow it. instructions: (code address, argument block address, nchunks), or for a jump (number of the
-    instruction to go on with, which may be the one behind the last; block address, kind). costs: of each in predicted
-    ticks on one thread, by which the pool decides on waking helpers; without them it wakes them always. cuttable: which of them may end
-    between two chunks once the cancel flag is set, since nobody sees what they leave undone. patches: (array number,
-    address of the word to write, byte offset). cancel: address of the cancel flag; or cancel_array: which array it is. The table
-    keeps nothing alive that its addresses point at.
+    arrays: how many ndarrays follow it. instructions: (code address, argument block address,
+    nchunks), or for a jump (number of the instruction to go on with, which may be the one behind
+    the last; block address, kind). costs: of each in predicted ticks on one thread, by which the
+    pool decides on waking helpers; without them it wakes them always. cuttable: which of them may
+    end between two chunks once the cancel flag is set, since nobody sees what they leave undone.
+    patches: (array number, address of the word to write, byte offset). cancel: address of the
+    cancel flag; or cancel_array: which array it is. The table keeps nothing alive that its
+    addresses point at.
     """
 
     def __init__(
@@ -81,11 +87,16 @@ class StepTable:
         for code, block, nchunks in instructions:
             if nchunks >= 0 and not (code and block):
                 raise ValueError("an instruction has no code or no argument block")
-            if nchunks < 0 and not (TEST_INT64 <= nchunks <= JUMP and 0 <= code <= len(instructions) and (block or nchunks == JUMP)):
+            if nchunks < 0 and not (
+                TEST_INT64 <= nchunks <= JUMP
+                and 0 <= code <= len(instructions)
+                and (block or nchunks == JUMP)
+            ):
                 raise ValueError("a jump is of no known kind, goes nowhere or has no block")
         patch_offset = _HEADER_WORDS
         patch_count = len(patches) + (cancel_array >= 0)
-        instruction_offset = patch_offset + -(-3 * patch_count // 8) * 8  # instructions start a cache line, as the array does
+        # instructions start a cache line, as the array does
+        instruction_offset = patch_offset + -(-3 * patch_count // 8) * 8
         self.words = np.zeros(instruction_offset + 4 * len(instructions), np.int64)
         self.words[:9] = (
             arrays,
@@ -101,7 +112,9 @@ class StepTable:
         if cancel_array >= 0:
             patches = [*patches, (cancel_array, self.cancel_address, 0)]
         if patches:
-            self.words[patch_offset : patch_offset + 3 * len(patches)] = np.asarray(patches, np.int64).ravel()
+            self.words[patch_offset : patch_offset + 3 * len(patches)] = np.asarray(
+                patches, np.int64
+            ).ravel()
         if instructions:
             rows = np.zeros((len(instructions), 4), np.int64)
             rows[:, :3] = np.asarray(instructions, np.int64)
@@ -116,7 +129,9 @@ class StepTable:
         return int(self.words[3])
 
     def set_release_gil(self, release: bool) -> None:
-        """Whether other Python threads may run meanwhile (costs tens of ns; pays from about 10 us on)."""
+        """Whether other Python threads may run meanwhile (costs tens of ns; pays from about 10 us
+        on).
+        """
         self.words[_FLAGS] = RELEASE_GIL if release else 0
 
     def set_trace(self, address: int) -> None:
@@ -134,7 +149,9 @@ class StepTable:
 
 
 def set_trace(words: np.ndarray, address: int) -> None:
-    """Where the walker adds a table's ticks: 1 + 2 * instructions words, or 0 for nowhere. words: of a StepTable."""
+    """Where the walker adds a table's ticks: 1 + 2 * instructions words, or 0 for nowhere. words:
+    of a StepTable.
+    """
     words[_TRACE] = address
 
 
@@ -164,7 +181,9 @@ _loading: threading.Thread | None = None
 
 
 def get() -> Walk:
-    """`walk(table, *arrays) -> int`. The first call takes some ms to load it, tens of ms when the disk cache is cold."""
+    """`walk(table, *arrays) -> int`. The first call takes some ms to load it, tens of ms when the
+    disk cache is cold.
+    """
     global _walk
     if _walk is None:
         with _lock:
@@ -189,24 +208,36 @@ def _make() -> Walk:
     walk: Walk | None = None
     if "tfjit_walk" in addresses:
         ctypes.PYFUNCTYPE(None, ctypes.c_size_t)(addresses["tfjit_set_array_type"])(_array_type())
-        walk = builtin(addresses["tfjit_walk"], "walk", "walk(table, *arrays) -> 0, or which instruction stopped the step")
+        walk = builtin(
+            addresses["tfjit_walk"],
+            "walk",
+            "walk(table, *arrays) -> 0, or which instruction stopped the step",
+        )
         if not _works(walk):
             walk = None
     if walk is None:
         table = addresses["tfjit_walk_table"]
         walk = _fallback(
-            ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_size_t)(table), ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_size_t)(table)
+            ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_size_t)(table),
+            ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_size_t)(table),
         )
     return walk
 
 
 def _works(walk: Walk) -> bool:
     """Does it find the data of arrays where `ctypes.data` says it is?"""
-    trials: list[np.ndarray] = [np.zeros(3, np.float32), np.zeros((4, 4))[1:, 1:], np.zeros(0, np.int8), np.array(2.5)]
+    trials: list[np.ndarray] = [
+        np.zeros(3, np.float32),
+        np.zeros((4, 4))[1:, 1:],
+        np.zeros(0, np.int8),
+        np.array(2.5),
+    ]
     found = np.zeros(len(trials), np.int64)
     patches = [(n, found.ctypes.data + 8 * n, n) for n in range(len(trials))]
     result = walk(StepTable(len(trials), [], patches).words, *trials)
-    return result == 0 and found.tolist() == [trial.ctypes.data + n for n, trial in enumerate(trials)]
+    return result == 0 and found.tolist() == [
+        trial.ctypes.data + n for n, trial in enumerate(trials)
+    ]
 
 
 def _reset_after_fork() -> None:
@@ -223,7 +254,9 @@ _ticks_per_second: float = 0.0
 
 
 def ticks_per_second() -> float:
-    """Rate of the counter that traces are written in; the first call takes about 2 ms to measure it."""
+    """Rate of the counter that traces are written in; the first call takes about 2 ms to measure
+    it.
+    """
     global _ticks_per_second
     if not _ticks_per_second:
         ticks = ctypes.PYFUNCTYPE(ctypes.c_int64)(table_executor_ir.load()["tfjit_ticks"])

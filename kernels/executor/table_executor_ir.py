@@ -1,7 +1,9 @@
-"""LLVM assembly of the step walker and of the Python entry to it; the module they make with the intra-op pool (`thread_pool_ir.py`).
+"""LLVM assembly of the step walker and of the Python entry to it; the module they make with the
+intra-op pool (`thread_pool_ir.py`).
 
-`load()` gives the addresses of its functions. The text is written by hand, so that it needs LLVM alone: no Numba, no compiler process,
-ready some milliseconds after the first import whatever the cache holds. table_executor.py describes the layout of tables.
+`load()` gives the addresses of its functions. The text is written by hand, so that it needs LLVM
+alone: no Numba, no compiler process, ready some milliseconds after the first import whatever the
+cache holds. table_executor.py describes the layout of tables.
 """
 
 from __future__ import annotations
@@ -294,8 +296,22 @@ type_error:
 }
 """
 
-PYTHON_SYMBOLS = ("PyLong_FromLongLong", "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_SetString", "PyExc_TypeError")
-NATIVE_FUNCTIONS = ("tfjit_ticks", "tfjit_control_word", "tfjit_helper", "tfjit_run", "tfjit_bundle", "tfjit_walk_table", "tfjit_parts")
+PYTHON_SYMBOLS = (
+    "PyLong_FromLongLong",
+    "PyEval_SaveThread",
+    "PyEval_RestoreThread",
+    "PyErr_SetString",
+    "PyExc_TypeError",
+)
+NATIVE_FUNCTIONS = (
+    "tfjit_ticks",
+    "tfjit_control_word",
+    "tfjit_helper",
+    "tfjit_run",
+    "tfjit_bundle",
+    "tfjit_walk_table",
+    "tfjit_parts",
+)
 PYTHON_FUNCTIONS = ("tfjit_set_array_type", "tfjit_walk")
 
 
@@ -306,15 +322,21 @@ def _c_string(name: str, text: str) -> str:
 def module_text(machine: str, offsets: tuple[int, int] | None) -> str:
     """The module's LLVM assembly.
 
-    offsets: of the type and of the data pointer in an ndarray object; None leaves out the entry that reads them.
+    offsets: of the type and of the data pointer in an ndarray object; None leaves out the entry
+    that reads them.
     """
     text = CONTROL[architecture(machine)] + POOL + _WALK + _PARTS
     if offsets is not None:
         text += Template(_PYTHON).substitute(
             type_offset=offsets[0],
             data_offset=offsets[1],
-            wrong_count=_c_string("wrong_count", "walk(table, *arrays): not the number of arrays that the table is for"),
-            wrong_type=_c_string("wrong_type", "walk(table, *arrays): an argument is not a numpy.ndarray"),
+            wrong_count=_c_string(
+                "wrong_count",
+                "walk(table, *arrays): not the number of arrays that the table is for",
+            ),
+            wrong_type=_c_string(
+                "wrong_type", "walk(table, *arrays): an argument is not a numpy.ndarray"
+            ),
         )
     return text
 
@@ -324,7 +346,8 @@ _addresses: dict[str, int] | None = None
 
 
 def load() -> dict[str, int]:
-    """Function -> address; "tfjit_walk" is absent where ndarrays do not hold their data pointer at a known place.
+    """Function -> address; "tfjit_walk" is absent where ndarrays do not hold their data pointer at
+    a known place.
 
     The first call compiles (tens of ms) or loads what the disk cache has.
     """
@@ -339,12 +362,17 @@ def load() -> dict[str, int]:
             functions: tuple[str, ...] = NATIVE_FUNCTIONS
             if offsets is not None:
                 functions += PYTHON_FUNCTIONS
-                for name in PYTHON_SYMBOLS:  # an embedding program may hide them from the dynamic linker
+                # an embedding program may hide them from the dynamic linker
+                for name in PYTHON_SYMBOLS:
                     if name.startswith("PyExc_"):
                         symbol: ctypes._CData = ctypes.c_void_p.in_dll(ctypes.pythonapi, name)
                         loader.add_symbol(name, ctypes.addressof(symbol))
                     else:
-                        loader.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0)
+                        loader.add_symbol(
+                            name,
+                            ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+                            or 0,
+                        )
             _addresses = store.load_ir(module_text(platform.machine(), offsets), functions)
         return _addresses
 

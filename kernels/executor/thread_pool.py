@@ -1,16 +1,19 @@
-"""Sharing one launch between threads: helpers that spin for a bounded time, then sleep, and claim chunks of a posted job.
+"""Sharing one launch between threads: helpers that spin for a bounded time, then sleep, and claim
+chunks of a posted job.
 
-A job is (code address, argument block address, nchunks). The caller posts it in the pool's one slot, wakes helpers that sleep,
-works too, and waits only for chunks that a helper has claimed, so a helper that never gets a core costs nothing. A caller that
-finds the slot taken by another thread does all its chunks itself. Callers have cores too: with k of them walking at once, k - 1
-helpers fewer are asked, so threads of callers and helpers together are never more than the pool's. Helpers run compiled code
-without the GIL all the time.
+A job is (code address, argument block address, nchunks). The caller posts it in the pool's one
+slot, wakes helpers that sleep, works too, and waits only for chunks that a helper has claimed, so a
+helper that never gets a core costs nothing. A caller that finds the slot taken by another thread
+does all its chunks itself. Callers have cores too: with k of them walking at once, k - 1 helpers
+fewer are asked, so threads of callers and helpers together are never more than the pool's. Helpers
+run compiled code without the GIL all the time.
 
-Linux may wake a helper on its caller's own processor, behind the caller, and leave it there for milliseconds while another idles
-(where processors share no cache that it knows of, it looks no further). So a helper says where it runs, and a caller that finds
-it on its own processor bars it from there. And where another process took a helper's processor in the middle of a chunk, so
-that the caller had to wait, it works alone for as long as it waited, twice as long the next time, up to 16 times: an accident
-costs little, and a machine that stays busy a sixteenth, not every run.
+Linux may wake a helper on its caller's own processor, behind the caller, and leave it there for
+milliseconds while another idles (where processors share no cache that it knows of, it looks no
+further). So a helper says where it runs, and a caller that finds it on its own processor bars it
+from there. And where another process took a helper's processor in the middle of a chunk, so that
+the caller had to wait, it works alone for as long as it waited, twice as long the next time, up to
+16 times: an accident costs little, and a machine that stays busy a sixteenth, not every run.
 
 State, int64 words, a cache line (8 words) each where threads meet:
 
@@ -43,7 +46,8 @@ from tfjit.kernels.jit.target import available_cpus
 
 DEFAULT_SPIN_US = 50.0
 PATIENCE_US = 50.0
-WAKE_US = 30.0  # work from which a wake-up pays: it takes the caller 7 us, and the helper some 10 more to arrive
+# work from which a wake-up pays: it takes the caller 7 us, and the helper some 10 more to arrive
+WAKE_US = 30.0
 _SEMAPHORE_BYTES = 64  # of a sem_t: 32 on Linux
 
 
@@ -58,14 +62,21 @@ def _address(library: ctypes.CDLL, name: str) -> int:
 
 
 class _Semaphores:
-    """Counting semaphores of the operating system, usable from compiled code: signal(handle, 1, 0), wait(handle, -1), yield_()."""
+    """Counting semaphores of the operating system, usable from compiled code: signal(handle, 1, 0),
+    wait(handle, -1), yield_().
+    """
 
     def __init__(self, count: int) -> None:
         self.handles: list[int] = []
         if sys.platform == "win32":
             kernel32: Any = ctypes.WinDLL("kernel32")
             kernel32.CreateSemaphoreW.restype = ctypes.c_void_p
-            kernel32.CreateSemaphoreW.argtypes = [ctypes.c_void_p, ctypes.c_long, ctypes.c_long, ctypes.c_void_p]
+            kernel32.CreateSemaphoreW.argtypes = [
+                ctypes.c_void_p,
+                ctypes.c_long,
+                ctypes.c_long,
+                ctypes.c_void_p,
+            ]
             self.handles = [kernel32.CreateSemaphoreW(None, 0, 1 << 30, None) for _ in range(count)]
             names, library = ("ReleaseSemaphore", "WaitForSingleObject", "SwitchToThread"), kernel32
         elif sys.platform == "darwin":  # it has no unnamed POSIX semaphores
@@ -87,7 +98,9 @@ class _Semaphores:
 
 
 class _Processors:
-    """What compiled code needs to keep helpers off their callers' processors; nothing where the system has no such calls."""
+    """What compiled code needs to keep helpers off their callers' processors; nothing where the
+    system has no such calls.
+    """
 
     def __init__(self) -> None:
         self.current = self.set_affinity = 0
@@ -98,7 +111,10 @@ class _Processors:
         allowed = [cpu for cpu in os.sched_getaffinity(0) if cpu < 8 * thread_pool_ir.MASK_BYTES]
         if len(allowed) < 2 or not hasattr(library, "sched_getcpu"):
             return
-        self.current, self.set_affinity = _address(library, "sched_getcpu"), _address(library, "sched_setaffinity")
+        self.current, self.set_affinity = (
+            _address(library, "sched_getcpu"),
+            _address(library, "sched_setaffinity"),
+        )
         self.masks = np.zeros((max(allowed) + 1, thread_pool_ir.MASK_BYTES), np.uint8)
         for row in range(len(self.masks)):
             for cpu in allowed:
@@ -107,11 +123,17 @@ class _Processors:
 
 
 class IntraOpPool:
-    """num_threads - 1 helpers beside the calling thread. Use `get_pool` unless a test needs its own."""
+    """num_threads - 1 helpers beside the calling thread. Use `get_pool` unless a test needs its
+    own.
+    """
 
-    def __init__(self, num_threads: int, spin_us: float = DEFAULT_SPIN_US, patience_us: float = PATIENCE_US) -> None:
-        """spin_us: how long an idle helper looks for work before it sleeps. patience_us: how much longer than two chunks take a caller
-        waits for a helper before it takes it for displaced by another process."""
+    def __init__(
+        self, num_threads: int, spin_us: float = DEFAULT_SPIN_US, patience_us: float = PATIENCE_US
+    ) -> None:
+        """spin_us: how long an idle helper looks for work before it sleeps. patience_us: how much
+        longer than two chunks take a caller waits for a helper before it takes it for displaced by
+        another process.
+        """
         if num_threads < 1:
             raise ValueError(f"a pool needs at least one thread, not {num_threads}")
         self.num_threads = num_threads
@@ -121,7 +143,9 @@ class IntraOpPool:
         self._threads: list[threading.Thread] = []
         addresses = table_executor_ir.load()
         self._run = ctypes.CFUNCTYPE(None, *[ctypes.c_size_t] * 4)(addresses["tfjit_run"])
-        self._helper = ctypes.CFUNCTYPE(None, ctypes.c_size_t, ctypes.c_size_t)(addresses["tfjit_helper"])
+        self._helper = ctypes.CFUNCTYPE(None, ctypes.c_size_t, ctypes.c_size_t)(
+            addresses["tfjit_helper"]
+        )
         self._start()
 
     @property
@@ -130,7 +154,9 @@ class IntraOpPool:
         return int(self._state.ctypes.data)
 
     def run(self, code: int, args: int, nchunks: int) -> None:
-        """Do one job, without the GIL; returns when every chunk is done. Denormals are flushed meanwhile."""
+        """Do one job, without the GIL; returns when every chunk is done. Denormals are flushed
+        meanwhile.
+        """
         self._run(self.state_address, code, args, nchunks)
 
     def _start(self) -> None:
@@ -152,7 +178,9 @@ class IntraOpPool:
         for n in range(self._helpers):
             # the thread keeps state and semaphores alive: it may outlive a pool that is dropped
             kept = (self._helper, state, (self._semaphores, self._processors), n)
-            thread = threading.Thread(target=_live, args=kept, name=f"tfjit-intraop-{n}", daemon=True)
+            thread = threading.Thread(
+                target=_live, args=kept, name=f"tfjit-intraop-{n}", daemon=True
+            )
             thread.start()
             self._threads.append(thread)
         state[33] = self._helpers
@@ -162,7 +190,9 @@ class IntraOpPool:
         self._state[33] = 0
         self._state[32] = 1
         if self._threads:
-            signal = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t)(self._semaphores.signal)
+            signal = ctypes.CFUNCTYPE(
+                ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t
+            )(self._semaphores.signal)
             for handle in self._semaphores.handles:
                 signal(handle, 1, 0)
             deadline = time.monotonic() + timeout
@@ -175,7 +205,9 @@ class IntraOpPool:
         return int(self._state[40 : 40 + 8 * self._helpers : 8].sum())
 
     def restart(self) -> None:
-        """In a forked child, where the helpers do not exist: start new ones. State address and users' tables stay valid."""
+        """In a forked child, where the helpers do not exist: start new ones. State address and
+        users' tables stay valid.
+        """
         self._threads = []
         self._start()
 
@@ -196,7 +228,8 @@ _forked: set[tuple[int, bool]] = set()
 
 
 def get_pool(num_threads: int = 0, spinning: bool = True) -> IntraOpPool:
-    """The process's pool of that many threads; 0 or more than there are cores: as many as this process may use.
+    """The process's pool of that many threads; 0 or more than there are cores: as many as this
+    process may use.
 
     spinning: whether an idle helper looks for work for a while before it sleeps.
     """
@@ -219,7 +252,9 @@ def _stop_all() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """The helpers were the parent's: until `get_pool` starts new ones, callers do their chunks alone."""
+    """The helpers were the parent's: until `get_pool` starts new ones, callers do their chunks
+    alone.
+    """
     global _lock
     _lock = threading.Lock()
     for size, pool in _pools.items():

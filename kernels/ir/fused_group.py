@@ -1,4 +1,6 @@
-"""A fused group: several nodes of a graph that one kernel computes, as the fuse pass hands them to the builders."""
+"""A fused group: several nodes of a graph that one kernel computes, as the fuse pass hands them to
+the builders.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from tfjit.kernels.registry import NodeSpec, TensorSpec, find_reference
 INPUT: Final = -1
 """`Ref.member` of an external input of the group."""
 CONSTANT: Final = -2
-"""`Ref.member` of a value that was known when the group was made (the axes of a reduction) and that is no input of the group."""
+"""`Ref.member` of a value that was known when the group was made (the axes of a reduction) and that
+is no input of the group.
+"""
 _BLOCK: Final = 1 << 16  # elements that a reference run of a big elementwise group takes at a time
 
 
@@ -26,7 +30,9 @@ def node_suffix(name: str) -> str:
 
 
 class Ref(NamedTuple):
-    """A value inside a group: output `index` of member `member`, or external input (INPUT) or constant (CONSTANT) number `index`."""
+    """A value inside a group: output `index` of member `member`, or external input (INPUT) or
+    constant (CONSTANT) number `index`.
+    """
 
     member: int
     index: int = 0  # type: ignore[assignment]  # hides tuple.index
@@ -34,7 +40,9 @@ class Ref(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One of the graph's nodes in a group. inputs: where each of its inputs comes from, in the op's order."""
+    """One of the graph's nodes in a group. inputs: where each of its inputs comes from, in the op's
+    order.
+    """
 
     spec: NodeSpec
     inputs: tuple[Ref, ...]
@@ -44,12 +52,11 @@ class Member:
 class FusedGroup:
     """Nodes that run as one.
 
-    kind: the template that serves it: "loop", "reduce", "rows", "matmul", "attention", "conv2d", "depthwise",
-    "pool_gradient".
-    members: the original nodes in an order of execution.
-    inputs: the external inputs; outputs: what the group gives, by value.
-    constants: values of CONSTANT refs.
-    reason: why the nodes were fused. bytes_moved, flops: predicted, for the group; bytes_unfused: the sum over its members alone.
+    kind: the template that serves it: "loop", "reduce", "rows", "matmul", "attention", "conv2d",
+    "depthwise", "pool_gradient". members: the original nodes in an order of execution. inputs: the
+    external inputs; outputs: what the group gives, by value. constants: values of CONSTANT refs.
+    reason: why the nodes were fused. bytes_moved, flops: predicted, for the group; bytes_unfused:
+    the sum over its members alone.
     """
 
     kind: str
@@ -90,23 +97,40 @@ class FusedGroup:
         return self.members[ref.member].spec.outputs[ref.index]
 
     def node_spec(self, name: str, constants: Mapping[int, np.ndarray] | None = None) -> NodeSpec:
-        """The NodeSpec of a `_Fused` node that holds this group. constants: known values of external inputs."""
-        return NodeSpec(name, "_Fused", {"group": self}, self.inputs, tuple(self.tensor(r) for r in self.outputs), constants or {})
+        """The NodeSpec of a `_Fused` node that holds this group. constants: known values of
+        external inputs.
+        """
+        return NodeSpec(
+            name,
+            "_Fused",
+            {"group": self},
+            self.inputs,
+            tuple(self.tensor(r) for r in self.outputs),
+            constants or {},
+        )
 
     def explain(self) -> str:
-        """One paragraph: the kernel's kind, its members, why they are together and what it should cost."""
-        shapes = ", ".join(f"{self.tensor(r).dtype.name}{list(self.tensor(r).shape)}" for r in self.outputs)
+        """One paragraph: the kernel's kind, its members, why they are together and what it should
+        cost.
+        """
+        shapes = ", ".join(
+            f"{self.tensor(r).dtype.name}{list(self.tensor(r).shape)}" for r in self.outputs
+        )
         saved = self.bytes_unfused - self.bytes_moved
         lines = [f"{self.kind} group of {len(self.members)} nodes -> {shapes}: {self.reason}"]
-        lines.append(f"  {self.bytes_moved} bytes moved ({saved} fewer than unfused), {self.flops} flops")
+        lines.append(
+            f"  {self.bytes_moved} bytes moved ({saved} fewer than unfused), {self.flops} flops"
+        )
         lines += [f"  {m.spec.op:<12} {m.spec.name}" for m in self.members]
         return "\n".join(lines)
 
     def run_reference(self, inputs: Sequence[Any]) -> list[Any]:
-        """Every output by the members' own reference kernels, one after the other: the plain answer a fused kernel is checked against.
+        """Every output by the members' own reference kernels, one after the other: the plain answer
+        a fused kernel is checked against.
 
-        Big elementwise groups go block by block of the first axis, so that what passes between members stays in the cache instead of
-        taking an array each. Raises LookupError when a member has no reference kernel. Errors of members name the member, not the group.
+        Big elementwise groups go block by block of the first axis, so that what passes between
+        members stays in the cache instead of taking an array each. Raises LookupError when a member
+        has no reference kernel. Errors of members name the member, not the group.
         """
         rows = self._rows_in_a_block(inputs)
         if not rows:
@@ -116,19 +140,32 @@ class FusedGroup:
         results = [np.empty(shape, self.tensor(ref).dtype.as_numpy_dtype) for ref in self.outputs]
         for first in range(0, shape[0], rows):
             block = slice(first, first + rows)
-            for result, part in zip(results, self._run_members([x if keep else x[block] for x, keep in zip(inputs, whole)])):
+            for result, part in zip(
+                results,
+                self._run_members([x if keep else x[block] for x, keep in zip(inputs, whole)]),
+            ):
                 result[block] = part
         return results
 
     def _rows_in_a_block(self, inputs: Sequence[Any]) -> int:
-        """How much of the first axis `run_reference` takes at a time; 0 where the group must run whole."""
+        """How much of the first axis `run_reference` takes at a time; 0 where the group must run
+        whole.
+        """
         shape = self.tensor(self.outputs[0]).shape
         count = prod(shape)
-        if self.kind != "loop" or count < 4 * _BLOCK or any(self.tensor(ref).shape != shape for ref in self.outputs):
+        if (
+            self.kind != "loop"
+            or count < 4 * _BLOCK
+            or any(self.tensor(ref).shape != shape for ref in self.outputs)
+        ):
             return 0
         for member in self.members:
-            by_place = elementwise.lookup(member.spec.op) is not None and member.spec.op != "Select"  # whose condition may choose rows
-            if not by_place or any(ref.member == CONSTANT and self.constants[ref.index].size > 1 for ref in member.inputs):
+            # whose condition may choose rows
+            by_place = elementwise.lookup(member.spec.op) is not None and member.spec.op != "Select"
+            if not by_place or any(
+                ref.member == CONSTANT and self.constants[ref.index].size > 1
+                for ref in member.inputs
+            ):
                 return 0
         if any(x.shape != t.shape for x, t in zip(inputs, self.inputs)):
             return 0
@@ -136,7 +173,11 @@ class FusedGroup:
 
     def _run_members(self, inputs: Sequence[Any]) -> list[Any]:
         values: dict[int, Sequence[Any]] = {}
-        last_use = {ref.member: number for number, member in enumerate(self.members) for ref in member.inputs}
+        last_use = {
+            ref.member: number
+            for number, member in enumerate(self.members)
+            for ref in member.inputs
+        }
         last_use |= {ref.member: len(self.members) for ref in self.outputs}
         for number, member in enumerate(self.members):
             kernel = find_reference(member.spec.op)
@@ -149,7 +190,9 @@ class FusedGroup:
                 raise error.restated(error.message + node_suffix(member.spec.name)) from error
             except ValueError as error:
                 shapes = " vs. ".join(f"[{','.join(map(str, np.shape(a)))}]" for a in arguments)
-                raise InvalidArgumentError(None, None, f"Incompatible shapes: {shapes}{node_suffix(member.spec.name)}") from error
+                raise InvalidArgumentError(
+                    None, None, f"Incompatible shapes: {shapes}{node_suffix(member.spec.name)}"
+                ) from error
             for used in {ref.member for ref in member.inputs}:
                 if used >= 0 and last_use[used] == number:
                     del values[used]  # a first run takes no more memory than what is alive
@@ -165,7 +208,8 @@ class FusedGroup:
         return values[ref.member][ref.index]
 
     def with_input_shapes(self, shapes: Sequence[tuple[int, ...]]) -> FusedGroup:
-        """The same loop group for other input shapes; only elementwise members, whose results have their inputs' broadcast shape.
+        """The same loop group for other input shapes; only elementwise members, whose results have
+        their inputs' broadcast shape.
 
         Raises ValueError for other kinds and where shapes do not broadcast.
         """
@@ -184,5 +228,7 @@ class FusedGroup:
             )
             shape = tuple(np.broadcast_shapes(*(t.shape for t in operands)))
             outputs = tuple(TensorSpec(t.dtype, shape) for t in member.spec.outputs)
-            members.append(Member(replace(member.spec, inputs=operands, outputs=outputs), member.inputs))
+            members.append(
+                Member(replace(member.spec, inputs=operands, outputs=outputs), member.inputs)
+            )
         return replace(self, inputs=inputs, members=tuple(members))

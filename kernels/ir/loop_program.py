@@ -1,8 +1,11 @@
-"""A loop program: loops and branches over scalars and elementwise arrays, as one generated kernel computes them.
+"""A loop program: loops and branches over scalars and elementwise arrays, as one generated kernel
+computes them.
 
-A program is a block of steps in static single assignment form. Values have numbers, valid in the block that defines them and in the
-blocks inside it. Steps are elementwise ops, reductions of a whole array to a scalar, and control: `If`, `Case` and `While` with blocks of
-their own. Operands of an elementwise step have one element or as many as its result; other broadcasts are made before the loop.
+A program is a block of steps in static single assignment form. Values have numbers, valid in the
+block that defines them and in the blocks inside it. Steps are elementwise ops, reductions of a
+whole array to a scalar, and control: `If`, `Case` and `While` with blocks of their own. Operands of
+an elementwise step have one element or as many as its result; other broadcasts are made before the
+loop.
 """
 
 from __future__ import annotations
@@ -72,8 +75,9 @@ class Block:
 
 @dataclass(frozen=True)
 class LoopProgram:
-    """values: dtype and shape by number. constants: (number, value) of scalars known now. inputs: numbers of what the node is given;
-    outputs: numbers of what it gives. block: what to do. title: what it is, for people.
+    """values: dtype and shape by number. constants: (number, value) of scalars known now. inputs:
+    numbers of what the node is given; outputs: numbers of what it gives. block: what to do. title:
+    what it is, for people.
     """
 
     values: tuple[TensorSpec, ...]
@@ -112,20 +116,26 @@ class LoopProgram:
         return "\n".join(_Printer(self).lines()) + "\n"
 
     def run(self, inputs: Sequence[np.ndarray], poll: Poll | None = None) -> list[np.ndarray]:
-        """The outputs by the members' reference kernels, iteration by iteration: what the kernel is checked against.
+        """The outputs by the members' reference kernels, iteration by iteration: what the kernel is
+        checked against.
 
-        poll: called before each iteration of an outermost loop with the loop and the values it carries; it may raise to stop.
+        poll: called before each iteration of an outermost loop with the loop and the values it
+        carries; it may raise to stop.
         Raises InvalidArgumentError naming the node where one fails.
         """
         return _Interpreter(self, poll).run(inputs)
 
     def resumed(self, step: Step) -> LoopProgram:
-        """A program that goes on with a loop of the outermost block: its inputs are the loop's values, then this program's inputs."""
+        """A program that goes on with a loop of the outermost block: its inputs are the loop's
+        values, then this program's inputs.
+        """
         (at,) = (k for k, other in enumerate(self.block.steps) if other is step)
         first = len(self.values)
         values = (*self.values, *(self.values[p] for p in step.blocks[1].params))
         again = replace(step, args=tuple(range(first, len(values))))
-        block = replace(self.block, steps=(*self.block.steps[:at], again, *self.block.steps[at + 1 :]))
+        block = replace(
+            self.block, steps=(*self.block.steps[:at], again, *self.block.steps[at + 1 :])
+        )
         return replace(self, values=values, inputs=(*again.args, *self.inputs), block=block)
 
     def explain(self) -> str:
@@ -136,25 +146,49 @@ class LoopProgram:
         parts = [f"{plain} operations", f"{loops} loop{'s' * (loops != 1)}"]
         if branches:
             parts.append(f"{branches} branch{'es' * (branches != 1)}")
-        head = f"fused loop of {', '.join(parts)}: about {self.iteration_ns:.3g} ns an iteration on one thread"
+        head = (
+            f"fused loop of {', '.join(parts)}: about {self.iteration_ns:.3g} ns an iteration "
+            "on one thread"
+        )
         return "\n".join([head, *("  " + line for line in _Printer(self).lines())])
 
     @property
     def iteration_ns(self) -> float:
-        """Predicted time of one iteration of the outermost loop, inner loops counted once and each branch taken."""
+        """Predicted time of one iteration of the outermost loop, inner loops counted once and each
+        branch taken.
+        """
 
         def cost(block: Block) -> float:
             total = 0.0
             for step in block.steps:
                 row = elementwise.lookup(step.op)
                 each = row.cost_ns if row is not None else 0.05
-                touched = step.results if step.op == ELEMENT else step.args[2:] if step.op == SET_ELEMENT else (*step.args, *step.results)
+                touched = (
+                    step.results
+                    if step.op == ELEMENT
+                    else step.args[2:]
+                    if step.op == SET_ELEMENT
+                    else (*step.args, *step.results)
+                )
                 size = max((self.values[v].size for v in touched), default=1)
                 # a scalar operation waits for the one before it
-                total += sum(map(cost, step.blocks)) if step.blocks else each * size if size > 1 else max(1.0, 5 * each)
+                total += (
+                    sum(map(cost, step.blocks))
+                    if step.blocks
+                    else each * size
+                    if size > 1
+                    else max(1.0, 5 * each)
+                )
             return total
 
-        return max((cost(step.blocks[0]) + cost(step.blocks[1]) for step in self.block.steps if step.op == WHILE), default=0.0)
+        return max(
+            (
+                cost(step.blocks[0]) + cost(step.blocks[1])
+                for step in self.block.steps
+                if step.op == WHILE
+            ),
+            default=0.0,
+        )
 
 
 Poll = Callable[[Step, list[np.ndarray]], None]
@@ -196,7 +230,9 @@ class _Printer:
         return f"%{value}: {spec.dtype.name}{list(spec.shape) if spec.shape else ''}"
 
     def _names(self, values: Sequence[int]) -> str:
-        return ", ".join(repr(self.constants[v].item()) if v in self.constants else f"%{v}" for v in values)
+        return ", ".join(
+            repr(self.constants[v].item()) if v in self.constants else f"%{v}" for v in values
+        )
 
     def _block(self, block: Block, indent: str) -> list[str]:
         found: list[str] = []
@@ -204,9 +240,13 @@ class _Printer:
             results = ", ".join(self._typed(r) for r in step.results)
             attrs = "".join(f", {key}={getattr(value, 'name', value)}" for key, value in step.attrs)
             found.append(f"{indent}{results} = {step.op}({self._names(step.args)}{attrs})")
-            labels = {IF: ("then", "else"), WHILE: ("while", "do")}.get(step.op, [str(k) for k in range(len(step.blocks))])
+            labels = {IF: ("then", "else"), WHILE: ("while", "do")}.get(
+                step.op, [str(k) for k in range(len(step.blocks))]
+            )
             for label, inner in zip(labels, step.blocks):
-                params = f"({', '.join(self._typed(p) for p in inner.params)})" if inner.params else ""
+                params = (
+                    f"({', '.join(self._typed(p) for p in inner.params)})" if inner.params else ""
+                )
                 found.append(f"{indent}  {label}{params}:")
                 found += self._block(inner, indent + "    ")
                 found.append(f"{indent}    give {self._names(inner.results)}")
@@ -224,7 +264,12 @@ class _Interpreter:
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         program = self.program
-        values = {v: np.asarray(c, program.values[v].dtype.as_numpy_dtype).reshape(program.values[v].shape) for v, c in program.constants}
+        values = {
+            v: np.asarray(c, program.values[v].dtype.as_numpy_dtype).reshape(
+                program.values[v].shape
+            )
+            for v, c in program.constants
+        }
         values |= {v: np.asarray(x) for v, x in zip(program.inputs, inputs, strict=True)}
         with np.errstate(all="ignore"):
             self._block(program.block, values)
@@ -248,10 +293,15 @@ class _Interpreter:
             return self._block(step.blocks[0 if args[0].reshape(-1)[0] else 1], values)
         if step.op == CASE:
             number = int(args[0].reshape(-1)[0])
-            return self._block(step.blocks[number if 0 <= number < len(step.blocks) else -1], values)
+            return self._block(
+                step.blocks[number if 0 <= number < len(step.blocks) else -1], values
+            )
         condition, body = step.blocks
         shapes = [self.program.values[p].shape for p in body.params]
-        args = [np.broadcast_to(x.reshape(()), shape) if x.size == 1 else x.reshape(shape) for x, shape in zip(args, shapes)]
+        args = [
+            np.broadcast_to(x.reshape(()), shape) if x.size == 1 else x.reshape(shape)
+            for x, shape in zip(args, shapes)
+        ]
         self.depth += 1
         while True:
             if self.poll is not None and self.depth == 1:
@@ -273,7 +323,11 @@ class _Interpreter:
             return self._indexed(step)
         specs = tuple(program.values[a] for a in step.args)
         row = elementwise.lookup(step.op)
-        if row is not None and row.error is None and all(s.shape == result.shape or s.shape == () for s in specs):
+        if (
+            row is not None
+            and row.error is None
+            and all(s.shape == result.shape or s.shape == () for s in specs)
+        ):
             function = row.reference
             attrs = {name: value for name, value in step.attrs if name in row.attrs}
             return lambda args: function(*args, **attrs)
@@ -295,7 +349,10 @@ class _Interpreter:
         return run
 
     def _indexed(self, step: Step) -> Callable[[list[np.ndarray]], np.ndarray]:
-        shape, result = self.program.values[step.args[0]].shape, self.program.values[step.results[0]]
+        shape, result = (
+            self.program.values[step.args[0]].shape,
+            self.program.values[step.results[0]],
+        )
 
         def run(args: list[np.ndarray]) -> np.ndarray:
             array, index = args[0].reshape(shape), int(args[1].reshape(-1)[0])
@@ -305,7 +362,11 @@ class _Interpreter:
             if step.op == ELEMENT:
                 return array[index].reshape(result.shape)
             changed = array.copy()
-            changed[index] = args[2].reshape(shape[1:]) if args[2].size == changed[index].size else args[2].reshape(())
+            changed[index] = (
+                args[2].reshape(shape[1:])
+                if args[2].size == changed[index].size
+                else args[2].reshape(())
+            )
             return changed.reshape(result.shape)
 
         return run

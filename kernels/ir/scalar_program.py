@@ -1,4 +1,6 @@
-"""A scalar program: the elementwise part of a fused kernel, shared by every template (loop, reduction, rows, epilogue)."""
+"""A scalar program: the elementwise part of a fused kernel, shared by every template (loop,
+reduction, rows, epilogue).
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ if TYPE_CHECKING:
 class ScalarOp:
     """One elementwise op on scalars.
 
-    op: op type with a row in framework.elementwise.TABLE ("AddV2", "Cast", "SelectV2" ...).
-    args: value indices: 0..len(inputs)-1 are the program's inputs, then one value an op, in order.
-    dtype: dtype of the result. attrs: (name, value) pairs the row's expression needs (alpha of LeakyRelu).
+    op: op type with a row in framework.elementwise.TABLE ("AddV2", "Cast", "SelectV2" ...). args:
+    value indices: 0..len(inputs)-1 are the program's inputs, then one value an op, in order. dtype:
+    dtype of the result. attrs: (name, value) pairs the row's expression needs (alpha of LeakyRelu).
     """
 
     op: str

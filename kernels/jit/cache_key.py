@@ -1,7 +1,9 @@
-"""The name of a kernel in the disk cache: a hash of its text and of all that decides what becomes of it.
+"""The name of a kernel in the disk cache: a hash of its text and of all that decides what becomes
+of it.
 
-That is: entries and flags, the versions of numba, llvmlite and LLVM, the sources of the compiler and of what the text imports
-from tfjit.kernels, with the formulas of tfjit.framework (so tfjit's version needs no mention), CPU name and features.
+That is: entries and flags, the versions of numba, llvmlite and LLVM, the sources of the compiler
+and of what the text imports from tfjit.kernels, with the formulas of tfjit.framework (so tfjit's
+version needs no mention), CPU name and features.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ def _module_file(name: str) -> Path | None:
 
 
 def imported(text: str, package: str = "") -> set[str]:
-    """Full names of the modules of tfjit.kernels that a text imports. package: what its relative imports start from."""
+    """Full names of the modules of tfjit.kernels that a text imports. package: what its relative
+    imports start from.
+    """
     names: set[str] = set(_IMPORT.findall(text))
     for module, members in _FROM.findall(text):
         if module.startswith("."):
@@ -48,13 +52,21 @@ def imported(text: str, package: str = "") -> set[str]:
         if module != _PACKAGE and not module.startswith((_PACKAGE + ".", _FORMULAS)):
             continue
         names.add(module)
-        names.update(f"{module}.{member}" for member in re.findall(r"(\w+)(?:\s+as\s+\w+)?", members))
-    return {name for name in names if name.startswith((_PACKAGE + ".", _FORMULAS + ".")) and _module_file(name) is not None}
+        names.update(
+            f"{module}.{member}" for member in re.findall(r"(\w+)(?:\s+as\s+\w+)?", members)
+        )
+    return {
+        name
+        for name in names
+        if name.startswith((_PACKAGE + ".", _FORMULAS + ".")) and _module_file(name) is not None
+    }
 
 
 @functools.cache
 def module_hash(name: str) -> str:
-    """Hash of a module and, through its imports, of all it uses of tfjit.kernels and the formulas."""
+    """Hash of a module and, through its imports, of all it uses of tfjit.kernels and
+    the formulas.
+    """
     seen: set[str] = set()
     digest = hashlib.sha256()
     waiting = [name]
@@ -72,7 +84,9 @@ def module_hash(name: str) -> str:
 
 
 def _version(package: str) -> str:
-    """Installed version, from the folder's name: importlib.metadata takes longer to import than loading ten kernels does."""
+    """Installed version, from the folder's name: importlib.metadata takes longer to import than
+    loading ten kernels does.
+    """
     spec = importlib.util.find_spec(package)
     for place in (spec.submodule_search_locations or ()) if spec else ():
         for found in Path(place).parent.glob(f"{package}-*.dist-info"):
@@ -84,14 +98,30 @@ def _version(package: str) -> str:
 
 @functools.cache
 def environment() -> str:
-    """What besides a text and its imports decides the object code. (tfjit's version: as the hash of the compiler's source.)"""
+    """What besides a text and its imports decides the object code. (tfjit's version: as the hash of
+    the compiler's source.)
+    """
     import llvmlite.binding as llvm
 
     from tfjit.kernels.jit import target
 
     host = target.host()
-    versions = (_version("numba"), _version("llvmlite"), llvm.llvm_version_info, sys.version_info[:2], _FORMAT)
-    return repr((versions, llvm.get_process_triple(), host.name, host.flags, module_hash("tfjit.kernels.jit.compiler")))
+    versions = (
+        _version("numba"),
+        _version("llvmlite"),
+        llvm.llvm_version_info,
+        sys.version_info[:2],
+        _FORMAT,
+    )
+    return repr(
+        (
+            versions,
+            llvm.get_process_triple(),
+            host.name,
+            host.flags,
+            module_hash("tfjit.kernels.jit.compiler"),
+        )
+    )
 
 
 def cache_key(source: KernelSource) -> str:

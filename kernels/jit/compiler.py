@@ -1,9 +1,12 @@
-"""Generated text -> Numba -> object code. `python -m tfjit.kernels.jit.compiler` is the worker process that does it for others.
+"""Generated text -> Numba -> object code. `python -m tfjit.kernels.jit.compiler` is the worker
+process that does it for others.
 
-The worker reads one JSON object a line from stdin: {"key", "text", "entries", "arity", "interleave", "title", "directory"} and
-answers each with one line on stdout: {"key", "path", "ms", "object": base64 of an encoded ObjectFile} or, in place of the
-object, "error". Before the first it says {"ready": true}, or {"fatal": why it cannot compile anything}. It also writes KEY.py and
-KEY.o into `directory` where it may. It ends when stdin closes, after the kernel in hand, or when it has been idle for two minutes.
+The worker reads one JSON object a line from stdin: {"key", "text", "entries", "arity",
+"interleave", "title", "directory"} and answers each with one line on stdout: {"key", "path", "ms",
+"object": base64 of an encoded ObjectFile} or, in place of the object, "error". Before the first it
+says {"ready": true}, or {"fatal": why it cannot compile anything}. It also writes KEY.py and KEY.o
+into `directory` where it may. It ends when stdin closes, after the kernel in hand, or when it has
+been idle for two minutes.
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ from tfjit.kernels.jit.object_file import ObjectFile, write_atomically
 _NICE = 10
 _CACHE_BYTES = 512 << 20  # some 100,000 kernels
 _IDLE_SECONDS = 120.0  # a warm worker holds 150 MB
-_RAISED = "tfjit_kernel_raised"  # called by an entry whose function can return an exception; no process has it
+# called by an entry whose function can return an exception; no process has it
+_RAISED = "tfjit_kernel_raised"
 
 
 class Refused(Exception):
@@ -37,16 +41,20 @@ class Refused(Exception):
 
 
 def numba_target() -> dict[str, str]:
-    """Return the variables that make Numba, not imported yet, compile for the CPU of cpu_features."""
+    """Return the variables that make Numba, not imported yet, compile for the CPU of
+    cpu_features.
+    """
     cpu = target.host()
     return {"NUMBA_CPU_NAME": cpu.name, "NUMBA_CPU_FEATURES": cpu.flags}
 
 
-def compile_text(text: str, entries: Sequence[str], arity: int, interleave: int, filename: str, unique: str) -> ObjectFile:
+def compile_text(
+    text: str, entries: Sequence[str], arity: int, interleave: int, filename: str, unique: str
+) -> ObjectFile:
     """Compile the functions `entries` of a module's text to C functions void(intp * arity).
 
-    interleave: as in KernelSource. filename: where tracebacks find the text. unique: prefix of symbols; objects loaded into one process
-    must differ in it.
+    interleave: as in KernelSource. filename: where tracebacks find the text. unique: prefix of
+    symbols; objects loaded into one process must differ in it.
     Raises Refused; also whatever Numba raises.
     """
     import llvmlite.binding as llvm
@@ -71,26 +79,39 @@ def compile_text(text: str, entries: Sequence[str], arity: int, interleave: int,
                 function = getattr(function, "py_func", function)  # the text may have decorated it
                 if not callable(function):
                     raise Refused(f"the text defines no function {entry!r}")
-                job: Any = ccallback.CFunc(function, ((types.intp,) * arity, types.void), {}, options)
+                job: Any = ccallback.CFunc(
+                    function, ((types.intp,) * arity, types.void), {}, options
+                )
                 result = job._compile_uncached()
                 if interleave:
                     library = result.library
-                    library._final_module = llvm.parse_assembly(interleave_loops(str(library._final_module), interleave))
-                result.library._ensure_finalized()  # links what it calls, then inlines and vectorises
+                    library._final_module = llvm.parse_assembly(
+                        interleave_loops(str(library._final_module), interleave)
+                    )
+                # links what it calls, then inlines and vectorises
+                result.library._ensure_finalized()
                 part = result.library._final_module.clone()
-                part.link_in(llvm.parse_assembly(_entry_ir(symbols[entry], result.fndesc.mangled_name, arity)))
+                part.link_in(
+                    llvm.parse_assembly(
+                        _entry_ir(symbols[entry], result.fndesc.mangled_name, arity)
+                    )
+                )
                 part.get_function(result.fndesc.mangled_name).add_function_attribute("alwaysinline")
                 if linked is None:
                     linked = part
                 else:
                     linked.link_in(part)
-            # everything but the entries becomes private: another kernel's copy of a shared function may differ
+            # everything but the entries becomes private: another kernel's copy of a shared function
+            # may differ
             for value in (*linked.functions, *linked.global_variables):
                 if not value.is_declaration and value.name not in symbols.values():
                     value.linkage = "internal"
-            builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0))
+            builder = llvm.create_pass_builder(
+                machine, llvm.create_pipeline_tuning_options(speed_level=0)
+            )
             passes = llvm.create_new_module_pass_manager()
-            passes.add_global_dead_code_eliminate_pass()  # Numba's own wrapper, which would keep the exception path alive
+            # Numba's own wrapper, which would keep the exception path alive
+            passes.add_global_dead_code_eliminate_pass()
             passes.add_always_inliner_pass()
             passes.add_ipsccp_pass()  # the status of a function that cannot raise is the constant 0
             passes.add_simplify_cfg_pass()
@@ -105,16 +126,23 @@ def compile_text(text: str, entries: Sequence[str], arity: int, interleave: int,
         sys.modules.pop(unique, None)
         linecache.cache.pop(filename, None)
     if _RAISED in obj.needs:
-        raise Refused("it can raise an exception or allocate memory at run time, which kernels may not")
+        raise Refused(
+            "it can raise an exception or allocate memory at run time, which kernels may not"
+        )
     absent = [name for name in obj.needs if not llvm.address_of_symbol(name)]
     foreign = [name for name in obj.needs if name.startswith(("numba_", "_numba_", "_ZN5numba"))]
     if absent or foreign:
-        raise Refused(f"it calls functions that a process without Numba lacks: {', '.join(dict.fromkeys(absent + foreign))}")
+        raise Refused(
+            "it calls functions that a process without Numba lacks: "
+            f"{', '.join(dict.fromkeys(absent + foreign))}"
+        )
     return obj
 
 
 def _entry_ir(symbol: str, function: str, arity: int) -> str:
-    """LLVM text of the C function over a Numba function, whose status must be 0 (done) or -2 (returned None)."""
+    """LLVM text of the C function over a Numba function, whose status must be 0 (done) or -2
+    (returned None).
+    """
     kinds = ", ".join(["i64"] * arity)
     values = ", ".join(f"i64 %a{n}" for n in range(arity))
     return f"""
@@ -136,7 +164,9 @@ done:
 
 
 def _serve(request: dict[str, Any]) -> dict[str, Any]:
-    """Answer one request: compile it, and leave text and object in its directory when that can be written."""
+    """Answer one request: compile it, and leave text and object in its directory when that can be
+    written.
+    """
     start = time.perf_counter()
     key, text = request["key"], request["text"]
     directory = Path(request["directory"]) if request["directory"] else None
@@ -151,7 +181,14 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
             directory = None
     answer: dict[str, Any] = {"key": key, "path": filename}
     try:
-        obj = compile_text(text, request["entries"], request["arity"], request["interleave"], filename, f"tfjit_{key[:24]}")
+        obj = compile_text(
+            text,
+            request["entries"],
+            request["arity"],
+            request["interleave"],
+            filename,
+            f"tfjit_{key[:24]}",
+        )
         data = obj.encode()
         if directory is not None:
             with contextlib.suppress(OSError):  # memory only: the answer carries the code
@@ -161,7 +198,8 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
         answer["error"] = str(error)
     except Exception as error:  # whatever Numba, or the text itself, throws: the worker must go on
         lines = traceback.format_exception_only(type(error), error)
-        if not type(error).__module__.startswith("numba."):  # its own errors name the line of the text
+        # its own errors name the line of the text
+        if not type(error).__module__.startswith("numba."):
             lines.extend(traceback.format_tb(error.__traceback__, limit=-3))
         answer["error"] = "".join(lines).strip()
     answer["ms"] = (time.perf_counter() - start) * 1e3
@@ -169,7 +207,9 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lines(descriptor: int, idle_seconds: float) -> Iterator[bytes]:
-    """Lines read from a file descriptor; ends with the file, or when nothing comes for that long."""
+    """Lines read from a file descriptor; ends with the file, or when nothing comes
+    for that long.
+    """
     pending = b""
     while True:
         if os.name != "nt" and not select.select([descriptor], [], [], idle_seconds)[0]:
@@ -182,17 +222,24 @@ def _lines(descriptor: int, idle_seconds: float) -> Iterator[bytes]:
 
 
 def prune(directory: Path, limit_bytes: int) -> int:
-    """Keep a cache directory under a size: drop the kernels used longest ago until half of it is left. Returns how many.
+    """Keep a cache directory under a size: drop the kernels used longest ago until half of it is
+    left. Returns how many.
 
-    Files of an hour stay whatever the size: another process may be about to load them. So does nothing that is not ours.
+    Files of an hour stay whatever the size: another process may be about to load them. So does
+    nothing that is not ours.
     """
     try:
-        found = [(entry.stat().st_mtime, entry.stat().st_size, entry.path) for entry in os.scandir(directory) if entry.is_file()]
+        found = [
+            (entry.stat().st_mtime, entry.stat().st_size, entry.path)
+            for entry in os.scandir(directory)
+            if entry.is_file()
+        ]
     except OSError:
         return 0
     old = time.time() - 3600
     total, dropped = sum(size for _, size, _ in found), 0
-    leftovers = [path for mtime, _, path in found if path.endswith(".tmp") and mtime < old]  # of processes that were killed
+    # of processes that were killed
+    leftovers = [path for mtime, _, path in found if path.endswith(".tmp") and mtime < old]
     if total > limit_bytes:
         for mtime, size, path in sorted(found):
             if total <= limit_bytes // 2 or mtime >= old:
@@ -222,7 +269,12 @@ def main() -> None:
     try:
         import tfjit.kernels.codegen.intrinsics  # noqa: F401  (and Numba, which takes its time)
     except Exception as error:  # a Numba that does not support this NumPy or Python, say
-        answers.write(json.dumps({"fatal": f"Numba cannot be imported: {type(error).__name__}: {error}"}).encode() + b"\n")
+        answers.write(
+            json.dumps(
+                {"fatal": f"Numba cannot be imported: {type(error).__name__}: {error}"}
+            ).encode()
+            + b"\n"
+        )
         os._exit(1)
     answers.write(b'{"ready": true}\n')
     pruned = False

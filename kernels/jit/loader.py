@@ -1,4 +1,6 @@
-"""Object code -> addresses in this process, and LLVM IR text -> object code. Needs llvmlite, imported on first use, never Numba."""
+"""Object code -> addresses in this process, and LLVM IR text -> object code. Needs llvmlite,
+imported on first use, never Numba.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,13 @@ if TYPE_CHECKING:
 
 
 class MissingSymbol(Exception):
-    """Object code needs a function that this process does not have; LLVM would end the process over it."""
+    """Object code needs a function that this process does not have; LLVM would end the process over
+    it.
+    """
 
 
-_lock = threading.RLock()  # one engine: loading is serial, and nothing may fork while a thread is inside LLVM
+# one engine: loading is serial, and nothing may fork while a thread is inside LLVM
+_lock = threading.RLock()
 _engine: Any = None
 
 
@@ -59,7 +64,8 @@ def _get_engine() -> Any:
 
 
 def load(obj: ObjectFile) -> dict[str, int]:
-    """Entry -> address. The code stays for the life of the process. Symbols of different objects must differ.
+    """Entry -> address. The code stays for the life of the process. Symbols of different objects
+    must differ.
 
     Raises MissingSymbol when the process lacks a function the object calls.
     """
@@ -72,7 +78,9 @@ def load(obj: ObjectFile) -> dict[str, int]:
             raise MissingSymbol(", ".join(missing))
         engine.add_object_file(llvm.ObjectFileRef.from_data(obj.code))
         engine.finalize_object()
-        addresses = {entry: int(engine.get_function_address(symbol)) for entry, symbol in obj.symbols.items()}
+        addresses = {
+            entry: int(engine.get_function_address(symbol)) for entry, symbol in obj.symbols.items()
+        }
     lost = [entry for entry, address in addresses.items() if not address]
     if lost:
         raise MissingSymbol(f"object code lacks its own entries {', '.join(lost)}")
@@ -87,20 +95,27 @@ def add_symbol(name: str, address: int) -> None:
         llvm.add_symbol(name, address)
 
 
-def emit(module: llvm.ModuleRef, machine: llvm.TargetMachine, symbols: dict[str, str]) -> ObjectFile:
+def emit(
+    module: llvm.ModuleRef, machine: llvm.TargetMachine, symbols: dict[str, str]
+) -> ObjectFile:
     """Object code of an optimised module. symbols: entry -> function of the module."""
     code = machine.emit_object(module)
     needs = undefined_symbols(code)
-    if needs is None:  # not ELF: what the module declares, without the calls that code generation adds
-        declared = [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
+    # not ELF: what the module declares, without the calls that code generation adds
+    if needs is None:
+        declared = [
+            f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")
+        ]
         needs = tuple(sorted(declared))
     return ObjectFile(symbols, needs, code)
 
 
 def compile_ir(text: str, functions: Sequence[str]) -> ObjectFile:
-    """Compile LLVM assembly without a target triple. functions: names of its C functions, unique in the process.
+    """Compile LLVM assembly without a target triple. functions: names of its C functions, unique in
+    the process.
 
-    A few cheap passes only: for hand-written text the whole pipeline costs ten times as much and gains nothing.
+    A few cheap passes only: for hand-written text the whole pipeline costs ten times as much and
+    gains nothing.
     """
     import llvmlite.binding as llvm
 
@@ -110,7 +125,9 @@ def compile_ir(text: str, functions: Sequence[str]) -> ObjectFile:
         module.triple = llvm.get_process_triple()
         module.data_layout = str(machine.target_data)
         module.verify()
-        builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
+        builder = llvm.create_pass_builder(
+            machine, llvm.create_pipeline_tuning_options(speed_level=2)
+        )
         passes = llvm.create_new_module_pass_manager()
         passes.add_always_inliner_pass()
         passes.add_sroa_pass()
@@ -128,6 +145,8 @@ def fork_lock() -> threading.RLock:
 
 
 def reset_after_fork() -> None:
-    """In a child: locks held by threads that no longer exist are replaced. Loaded code stays valid."""
+    """In a child: locks held by threads that no longer exist are replaced. Loaded
+    code stays valid.
+    """
     global _lock
     _lock = threading.RLock()

@@ -1,4 +1,6 @@
-"""The file that holds one compiled kernel: our own header with a digest, then relocatable object code."""
+"""The file that holds one compiled kernel: our own header with a digest, then relocatable object
+code.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ class DamagedObject(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ObjectFile:
-    """symbols: entry -> symbol in `code`. needs: symbols that the process must offer (memcpy, ...). code: ELF or Mach-O."""
+    """symbols: entry -> symbol in `code`. needs: symbols that the process must offer (memcpy, ...).
+    code: ELF or Mach-O.
+    """
 
     symbols: Mapping[str, str]
     needs: tuple[str, ...]
@@ -29,7 +33,9 @@ class ObjectFile:
 
     def encode(self) -> bytes:
         """The bytes to keep on disk."""
-        meta = json.dumps({"symbols": dict(self.symbols), "needs": list(self.needs)}, sort_keys=True).encode()
+        meta = json.dumps(
+            {"symbols": dict(self.symbols), "needs": list(self.needs)}, sort_keys=True
+        ).encode()
         payload = _LENGTH.pack(len(meta)) + meta + self.code
         return _MAGIC + hashlib.sha256(payload).digest() + payload
 
@@ -46,7 +52,9 @@ class ObjectFile:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Make `path` hold `data`; other processes see the old file or the whole new one. Raises OSError."""
+    """Make `path` hold `data`; other processes see the old file or the whole new one. Raises
+    OSError.
+    """
     handle, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -58,13 +66,17 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def undefined_symbols(code: bytes) -> tuple[str, ...] | None:
-    """Names that a 64-bit little-endian ELF object expects from outside, sorted; None when it is another format."""
+    """Names that a 64-bit little-endian ELF object expects from outside, sorted; None when it is
+    another format.
+    """
     if code[:6] != b"\x7fELF\x02\x01":
         return None
     (table_offset,) = struct.unpack_from("<Q", code, 0x28)
     entry_size, count = struct.unpack_from("<HH", code, 0x3A)
     # section header: name u32, type u32, flags u64, address u64, offset u64, size u64, link u32
-    sections = [struct.unpack_from("<IIQQQQI", code, table_offset + i * entry_size) for i in range(count)]
+    sections = [
+        struct.unpack_from("<IIQQQQI", code, table_offset + i * entry_size) for i in range(count)
+    ]
     names: set[str] = set()
     for _, kind, _, _, offset, size, link in sections:
         if kind != 2:  # SHT_SYMTAB

@@ -1,11 +1,13 @@
-"""Compiled kernels of this process: `KernelSource` -> addresses, from memory, the disk cache or the compiler process.
+"""Compiled kernels of this process: `KernelSource` -> addresses, from memory, the disk cache or the
+compiler process.
 
-`store.lookup(source)` is a dictionary look-up. `store.request(sources)` returns at once: what the disk holds is loaded by a
-background thread, what it lacks is compiled by worker processes (`kernels/jit/compiler.py`) behind the caller's back.
-`store.compile(sources)` waits. This process never imports Numba.
+`store.lookup(source)` is a dictionary look-up. `store.request(sources)` returns at once: what the
+disk holds is loaded by a background thread, what it lacks is compiled by worker processes
+(`kernels/jit/compiler.py`) behind the caller's back. `store.compile(sources)` waits. This process
+never imports Numba.
 
-On disk a kernel is two files named by a key (cache_key.py): KEY.py, the text, for people and tracebacks, and KEY.o, the object
-code (object_file.py).
+On disk a kernel is two files named by a key (cache_key.py): KEY.py, the text, for people and
+tracebacks, and KEY.o, the object code (object_file.py).
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ from tfjit.kernels.source import KernelSource
 log = logging.getLogger("tfjit.cache")
 
 _LONG_QUEUE = 6  # kernels, per worker
-_IN_FLIGHT = 2  # requests given to one worker: it never waits for the next, and little is lost when it dies
+# requests given to one worker: it never waits for the next, and little is lost when it dies
+_IN_FLIGHT = 2
 _TOUCH_SECONDS = 86400.0
 
 
@@ -46,7 +49,9 @@ class CompileError(Exception):
 
 @dataclass(slots=True)
 class Counters:
-    """What the store did. hits: loaded from disk; misses: not on disk; compiled, refused: answers of workers; times in ms."""
+    """What the store did. hits: loaded from disk; misses: not on disk; compiled, refused: answers
+    of workers; times in ms.
+    """
 
     hits: int = 0
     misses: int = 0
@@ -58,7 +63,9 @@ class Counters:
 
 
 def _private_directory(parent: Path) -> tuple[Path | None, str]:
-    """(directory for object code, "") or (None, why there is none). Code in it is run: only we, or root, may write there."""
+    """(directory for object code, "") or (None, why there is none). Code in it is run: only we, or
+    root, may write there.
+    """
     directory = parent / "kernels"
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -96,7 +103,8 @@ class KernelStore:
     def _reset(self) -> None:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self._pending: dict[KernelSource, str] = {}  # asked for and not settled -> key ("" until it is known)
+        # asked for and not settled -> key ("" until it is known)
+        self._pending: dict[KernelSource, str] = {}
         self._by_key: dict[str, KernelSource] = {}
         self._waiting: list[tuple[list[KernelSource], Callable[[], None]]] = []
         self._to_load: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -133,11 +141,17 @@ class KernelStore:
         return dict(self._refused)
 
     def settled(self, sources: Iterable[KernelSource]) -> bool:
-        """True when nothing more will come: each is loaded, refused, or not compiled because TFJIT_JIT=off."""
-        return all(source in self._loaded or source in self._refused or source in self._withheld for source in sources)
+        """True when nothing more will come: each is loaded, refused, or not compiled because
+        TFJIT_JIT=off.
+        """
+        return all(
+            source in self._loaded or source in self._refused or source in self._withheld
+            for source in sources
+        )
 
     def request(self, sources: Iterable[KernelSource]) -> None:
-        """Start loading or compiling what is neither loaded, refused nor under way. Returns at once.
+        """Start loading or compiling what is neither loaded, refused nor under way. Returns at
+        once.
 
         With TFJIT_JIT=off only what the disk holds is loaded.
         """
@@ -147,7 +161,9 @@ class KernelStore:
                 self._run_in_background(functools.partial(self._load_or_queue, new))
 
     def load(self, sources: Iterable[KernelSource]) -> bool:
-        """Like `request`, but what the disk holds is loaded before it returns (0.1 ms each). True when all are loaded."""
+        """Like `request`, but what the disk holds is loaded before it returns (0.1 ms each). True
+        when all are loaded.
+        """
         wanted = list(dict.fromkeys(sources))
         with self._lock:
             new = self._claim(wanted)
@@ -156,7 +172,9 @@ class KernelStore:
         return all(source in self._loaded for source in wanted)
 
     def load_present(self, sources: Iterable[KernelSource]) -> bool:
-        """Load what the disk holds before it returns, and ask nobody for the rest. True when all are loaded."""
+        """Load what the disk holds before it returns, and ask nobody for the rest. True when all
+        are loaded.
+        """
         wanted = list(dict.fromkeys(sources))
         directory = self.directory
         for source in wanted:
@@ -178,14 +196,20 @@ class KernelStore:
             return []
         if self._again:
             sources, self._again = [*sources, *self._again], []
-        new = [s for s in dict.fromkeys(sources) if s not in self._loaded and s not in self._refused and s not in self._pending]
+        new = [
+            s
+            for s in dict.fromkeys(sources)
+            if s not in self._loaded and s not in self._refused and s not in self._pending
+        ]
         self._pending.update(dict.fromkeys(new, ""))
         if new and self._withheld:
             self._withheld.difference_update(new)
         return new
 
     def when_ready(self, sources: Iterable[KernelSource], callback: Callable[[], None]) -> None:
-        """Request them; call back once when all are settled: at once if they are, else on a thread of the store."""
+        """Request them; call back once when all are settled: at once if they are, else on a thread
+        of the store.
+        """
         wanted = list(dict.fromkeys(sources))
         self.request(wanted)
         with self._lock:
@@ -215,11 +239,18 @@ class KernelStore:
                 write_atomically(path, obj.encode())
         return loader.load(obj)
 
-    def compile(self, sources: Sequence[KernelSource], workers: int = 1, timeout: float | None = None, refusals: bool = False) -> None:
+    def compile(
+        self,
+        sources: Sequence[KernelSource],
+        workers: int = 1,
+        timeout: float | None = None,
+        refusals: bool = False,
+    ) -> None:
         """Return when all are loaded. workers: compiler processes it may use at a time.
 
         refusals: refused kernels, which the log names, are left to their references.
-        Raises CompileError when one is refused (without `refusals`), TimeoutError after `timeout` seconds.
+        Raises CompileError when one is refused (without `refusals`), TimeoutError after `timeout`
+        seconds.
         """
         with self._lock:
             self._wanted_workers = max(self._wanted_workers, workers)
@@ -234,12 +265,16 @@ class KernelStore:
         for source in sources:
             if source not in self._loaded and source not in self._refused:
                 reason = "TFJIT_JIT=off" if source in self._withheld else "the process is ending"
-                raise CompileError(f"kernel {source.title or source.digest[:12]!r} is not compiled: {reason}")
+                raise CompileError(
+                    f"kernel {source.title or source.digest[:12]!r} is not compiled: {reason}"
+                )
 
     def _run_in_background(self, job: Callable[[], None]) -> None:
         self._to_load.put(job)
         if self._thread is None:
-            self._thread = threading.Thread(target=self._serve, args=(self._to_load,), name="tfjit-store", daemon=True)
+            self._thread = threading.Thread(
+                target=self._serve, args=(self._to_load,), name="tfjit-store", daemon=True
+            )
             self._thread.start()
 
     def _serve(self, jobs: queue.SimpleQueue[Callable[[], None] | None]) -> None:
@@ -255,7 +290,8 @@ class KernelStore:
                     self._by_key[key] = source
                 if not self._load_from_disk(source, key):
                     self._enqueue(key)
-            except Exception as error:  # an unexpected failure settles the kernel, or its users would wait for ever
+            # an unexpected failure settles the kernel, or its users would wait for ever
+            except Exception as error:
                 self._refuse(source, f"{type(error).__name__}: {error}")
 
     def _load_from_disk(self, source: KernelSource, key: str) -> bool:
@@ -275,7 +311,8 @@ class KernelStore:
             if time.time() - path.stat().st_mtime > _TOUCH_SECONDS:
                 os.utime(path)  # the worker drops what has not been used for longest
         except OSError:
-            pass  # another process dropped it, or the directory is read-only: it is loaded all the same
+            # another process dropped it, or the directory is read-only: it is loaded all the same
+            pass
         except (DamagedObject, loader.MissingSymbol) as error:
             self.counters.damaged += 1
             self.counters.misses += 1
@@ -290,7 +327,9 @@ class KernelStore:
         self.counters.load_ms += (time.perf_counter() - start) * 1e3
         self._settle(source, addresses)
 
-    def _settle(self, source: KernelSource, addresses: dict[str, int] | None = None, reason: str = "") -> None:
+    def _settle(
+        self, source: KernelSource, addresses: dict[str, int] | None = None, reason: str = ""
+    ) -> None:
         with self._lock:
             if addresses is not None:
                 self._loaded[source] = addresses
@@ -309,10 +348,19 @@ class KernelStore:
             except Exception:
                 log.exception("tfjit: a callback of the kernel store failed")
 
-    def _refuse(self, source: KernelSource, reason: str, path: str = "", quiet: bool = False) -> None:
+    def _refuse(
+        self, source: KernelSource, reason: str, path: str = "", quiet: bool = False
+    ) -> None:
         self.counters.refused += 1
-        message = f"kernel {source.title or source.digest[:12]!r}{f' ({path})' if path else ''} cannot be compiled: {reason}"
-        log.log(logging.DEBUG if quiet else logging.WARNING, "tfjit: %s\nThe reference kernel serves it.", message)
+        message = (
+            f"kernel {source.title or source.digest[:12]!r}{f' ({path})' if path else ''} "
+            f"cannot be compiled: {reason}"
+        )
+        log.log(
+            logging.DEBUG if quiet else logging.WARNING,
+            "tfjit: %s\nThe reference kernel serves it.",
+            message,
+        )
         self._settle(source, reason=message)
 
     def _enqueue(self, key: str) -> None:
@@ -327,8 +375,13 @@ class KernelStore:
     def _dispatch(self) -> None:
         while self._queue and not self._closed:
             worker = min(self._workers, key=lambda w: len(w.in_flight), default=None)
-            # another worker costs half a second of Numba's import and 150 MB: only for a long queue, or for a caller who waits
-            room = self._max_workers if len(self._queue) > _LONG_QUEUE * len(self._workers) else self._wanted_workers
+            # another worker costs half a second of Numba's import and 150 MB: only for a long
+            # queue, or for a caller who waits
+            room = (
+                self._max_workers
+                if len(self._queue) > _LONG_QUEUE * len(self._workers)
+                else self._wanted_workers
+            )
             if worker is None or (worker.in_flight and len(self._workers) < room):
                 worker = Worker(self._on_answer, self._on_end)
                 self._workers.append(worker)
@@ -380,7 +433,10 @@ class KernelStore:
             if self._closed:
                 return
             if not worker.ready and returncode != 0:  # so would the next
-                reason = worker.fatal or f"the compiler process does not start (exit status {returncode})"
+                reason = (
+                    worker.fatal
+                    or f"the compiler process does not start (exit status {returncode})"
+                )
                 keys.extend(self._queue)
                 self._queue.clear()
                 lost = [self._by_key[key] for key in keys if key in self._by_key]
@@ -398,7 +454,9 @@ class KernelStore:
             self._refuse(source, reason, quiet=n > 0)
 
     def close(self) -> None:
-        """End the workers and the background thread; what is loaded stays usable. Called at exit."""
+        """End the workers and the background thread; what is loaded stays usable.
+        Called at exit.
+        """
         with self._lock:
             self._closed = True
             workers, self._workers = self._workers, []
@@ -409,14 +467,19 @@ class KernelStore:
             worker.close()
 
     def _after_fork(self) -> None:
-        """In a child: loaded kernels stay, workers and threads were the parent's; what was under way is asked for again."""
+        """In a child: loaded kernels stay, workers and threads were the parent's; what was under
+        way is asked for again.
+        """
         pending, waiting = list(self._pending), self._waiting
         self._reset()
         self._waiting = waiting
         self._again = pending  # no threads are started here: the child may be about to exec
 
     def __repr__(self) -> str:
-        return f"<KernelStore {len(self._loaded)} loaded, {len(self._pending)} pending, {len(self._refused)} refused>"
+        return (
+            f"<KernelStore {len(self._loaded)} loaded, {len(self._pending)} pending, "
+            f"{len(self._refused)} refused>"
+        )
 
     def snapshot(self) -> Counters:
         """A copy of the counters."""
@@ -443,4 +506,8 @@ def _after_fork_in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )

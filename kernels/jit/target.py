@@ -1,6 +1,7 @@
 """The CPU that kernels are compiled for: name, instruction sets, vector width, registers, caches.
 
-That is the host, or a level of x86-64 below it which TFJIT_CPU names. It decides tiles and is part of cache keys.
+That is the host, or a level of x86-64 below it which TFJIT_CPU names. It decides tiles and is part
+of cache keys.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ _SYS_CACHE = Path("/sys/devices/system/cpu/cpu0/cache")
 
 @dataclass(frozen=True, slots=True)
 class CpuFeatures:
-    """name: LLVM's name of the CPU or level. flags: LLVM's feature string. isa: "avx512", "avx2", "neon" or "generic".
+    """name: LLVM's name of the CPU or level. flags: LLVM's feature string. isa: "avx512", "avx2",
+    "neon" or "generic".
 
-    vector_bytes: of one register. vector_registers: architectural count. l1_bytes, l2_bytes: data caches of one core;
-    l3_bytes: of the whole chip, shared (0 when there is none).
+    vector_bytes: of one register. vector_registers: architectural count. l1_bytes, l2_bytes: data
+    caches of one core; l3_bytes: of the whole chip, shared (0 when there is none).
     """
 
     name: str
@@ -41,7 +43,9 @@ class CpuFeatures:
 
 
 def classify(machine: str, enabled: frozenset[str]) -> tuple[str, int, int]:
-    """(isa, vector bytes, vector registers) from the architecture's name and LLVM's enabled features."""
+    """(isa, vector bytes, vector registers) from the architecture's name and LLVM's enabled
+    features.
+    """
     if machine in ("x86_64", "amd64"):
         if {"avx512f", "avx512vl"} <= enabled:
             return "avx512", 64, 32
@@ -60,7 +64,9 @@ def _size(text: str) -> int:
 
 
 def cache_sizes(root: Path = _SYS_CACHE) -> tuple[int, int, int]:
-    """(L1 data, L2, L3) bytes; common sizes where the system does not tell (L3 0 when others are told and it is not)."""
+    """(L1 data, L2, L3) bytes; common sizes where the system does not tell (L3 0 when others are
+    told and it is not).
+    """
     sizes = {1: 0, 2: 0, 3: 0}
     try:
         for entry in sorted(root.glob("index*")):
@@ -80,13 +86,16 @@ _ADDED: Final = {
     "x86-64-v3": ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"),
     "x86-64-v4": ("avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"),
 }
-# LLVM tunes x86-64-v4 for CPUs whose clock falls with 512-bit vectors; our tiles of that level are 512 bits wide.
+# LLVM tunes x86-64-v4 for CPUs whose clock falls with 512-bit vectors; our tiles of that level are
+# 512 bits wide.
 _TUNING: Final = {"x86-64-v4": ",-prefer-256-bit"}
 
 
 @functools.cache
 def level() -> str:
-    """Return the level that TFJIT_CPU names, "" for the host. A process keeps the one it began with."""
+    """Return the level that TFJIT_CPU names, "" for the host. A process keeps the one it began
+    with.
+    """
     with settings.using(os.environ):
         return settings.text("TFJIT_CPU")
 
@@ -103,7 +112,10 @@ def features_of_level(name: str, host_features: Mapping[str, bool]) -> frozenset
             break
     missing = sorted(feature for feature in enabled if not host_features.get(feature, False))
     if missing:
-        raise ValueError(f"TFJIT_CPU={name!r}: this CPU lacks {', '.join(missing)}. Unset it, or name a lower level.")
+        raise ValueError(
+            f"TFJIT_CPU={name!r}: this CPU lacks {', '.join(missing)}. Unset it, or name a lower "
+            "level."
+        )
     return frozenset(enabled)
 
 
@@ -119,18 +131,26 @@ def host() -> CpuFeatures:
 
     with fork_lock():
         features, name = llvm.get_host_cpu_features(), llvm.get_host_cpu_name()
-    enabled, flags = frozenset(feature for feature, on in features.items() if on), features.flatten()
+    enabled, flags = (
+        frozenset(feature for feature, on in features.items() if on),
+        features.flatten(),
+    )
     held = level()
     if held:
         enabled = features_of_level(held, features)
-        name, flags = held, ",".join(f"+{feature}" for feature in sorted(enabled)) + _TUNING.get(held, "")
+        name, flags = (
+            held,
+            ",".join(f"+{feature}" for feature in sorted(enabled)) + _TUNING.get(held, ""),
+        )
     isa, width, registers = classify(platform.machine().lower(), enabled)
     l1, l2, l3 = cache_sizes()
     return CpuFeatures(name, flags, isa, width, registers, l1, l2, l3)
 
 
 def check_level() -> None:
-    """Raise ValueError when TFJIT_CPU names no level, or one above this CPU. Imports llvmlite only when it is set."""
+    """Raise ValueError when TFJIT_CPU names no level, or one above this CPU. Imports llvmlite only
+    when it is set.
+    """
     if level():
         host()
 

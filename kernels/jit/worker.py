@@ -19,34 +19,48 @@ from tfjit.kernels.jit import target
 
 
 def _worker_path() -> str:
-    """Return the PYTHONPATH of a worker: the inherited one, and other places that held tfjit and Numba.
+    """Return the PYTHONPATH of a worker: the inherited one, and other places that held tfjit and
+    Numba.
 
-    tfjit's own place goes first: a source tree that this process was started in hides an installed tfjit.
+    tfjit's own place goes first: a source tree that this process was started in hides an installed
+    tfjit.
     """
-    inherited = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    inherited = [
+        os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path
+    ]
     usual = {*inherited, *site.getsitepackages(), site.getusersitepackages()}
     for name in ("tfjit", "numba", "llvmlite", "numpy"):
         spec = importlib.util.find_spec(name)
         for place in (spec.submodule_search_locations or ()) if spec else ():
             folder = os.path.dirname(place)
-            if (folder in sys.path or "" in sys.path) and folder not in usual:  # "": where it was started
+            # "": where it was started
+            if (folder in sys.path or "" in sys.path) and folder not in usual:
                 usual.add(folder)
                 inherited.insert(0 if name == "tfjit" else len(inherited), folder)
     return os.pathsep.join(inherited)
 
 
 class Worker:
-    """One compiler process, the thread that writes requests to it and the thread that reads its answers."""
+    """One compiler process, the thread that writes requests to it and the thread that reads its
+    answers.
+    """
 
-    def __init__(self, answered: Callable[[Worker, dict[str, object]], None], ended: Callable[[Worker, int], None]) -> None:
+    def __init__(
+        self,
+        answered: Callable[[Worker, dict[str, object]], None],
+        ended: Callable[[Worker, int], None],
+    ) -> None:
         """answered, ended: called on the reading thread; ended gets the exit status."""
         self.in_flight: deque[str] = deque()
         self.ready = False  # it has imported Numba
         self.fatal = ""  # why it cannot work at all
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")
+        }
         environment["TFJIT_CPU"] = target.level()  # the variable may have changed since
         environment["PYTHONPATH"] = _worker_path()
-        environment["PYTHONSAFEPATH"] = "1"  # nothing from the current directory; Python 3.10 does not know it, so that is the root
+        # nothing from the current directory; Python 3.10 does not know it, so that is the root
+        environment["PYTHONSAFEPATH"] = "1"
         verbose = settings.logs("cache")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tfjit.kernels.jit.compiler"],
@@ -61,8 +75,11 @@ class Worker:
         )
         self._answered, self._ended = answered, ended
         self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        # a pipe holds 64 KB and the process reads nothing while it imports Numba: writing must not hold anybody up
-        self._writer = threading.Thread(target=self._write, name="tfjit-compiler-requests", daemon=True)
+        # a pipe holds 64 KB and the process reads nothing while it imports Numba: writing must not
+        # hold anybody up
+        self._writer = threading.Thread(
+            target=self._write, name="tfjit-compiler-requests", daemon=True
+        )
         self._writer.start()
         threading.Thread(target=self._read, name="tfjit-compiler-answers", daemon=True).start()
 
@@ -113,4 +130,5 @@ class Worker:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(0.2)
         if self.process.returncode is None:
-            self.process.returncode = 0  # it outlives us on purpose; its result serves the next process
+            # it outlives us on purpose; its result serves the next process
+            self.process.returncode = 0

@@ -1,12 +1,14 @@
 """Compute scalar functions that LLVM turns into vector code inside a loop.
 
-Generated kernels do `from tfjit.kernels import vmath as vm` and call `vm.<function>_<kind>`, kind being f32, f64, c64, c128, i8..u64
-or b: `vm.exp_f32(x)`. The functions are Numba intrinsics made on first use, or jitted functions where a loop is needed
-(`special_loops`). Numba types such as `vm.float32` stand here as well, for casts and literals.
+Generated kernels do `from tfjit.kernels import vmath as vm` and call `vm.<function>_<kind>`, kind
+being f32, f64, c64, c128, i8..u64 or b: `vm.exp_f32(x)`. The functions are Numba intrinsics made on
+first use, or jitted functions where a loop is needed (`special_loops`). Numba types such as
+`vm.float32` stand here as well, for casts and literals.
 
-All functions take NaN, Inf and -0 as TensorFlow's kernels do. Subnormals are whatever the thread's FTZ/DAZ setting makes of them.
-The bounds in docstrings hold where the CPU has a fused multiply-add; without one the functions are slower and an ulp or so worse, and
-sin and cos of float32 lose accuracy from about 1e6 on.
+All functions take NaN, Inf and -0 as TensorFlow's kernels do. Subnormals are whatever the thread's
+FTZ/DAZ setting makes of them. The bounds in docstrings hold where the CPU has a fused multiply-add;
+without one the functions are slower and an ulp or so worse, and sin and cos of float32 lose
+accuracy from about 1e6 on.
 """
 
 # ruff: noqa: F401  (imported modules register their functions)
@@ -16,10 +18,35 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from numba import boolean, complex64, complex128, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
+from numba import (
+    boolean,
+    complex64,
+    complex128,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
 from numba.core.registry import cpu_target
 
-from tfjit.kernels.vmath import arithmetic, bits, casts, complexes, elementary, error, hyperbolic, special, trigonometric, ulp_functions
+from tfjit.kernels.vmath import (
+    arithmetic,
+    bits,
+    casts,
+    complexes,
+    elementary,
+    error,
+    hyperbolic,
+    special,
+    trigonometric,
+    ulp_functions,
+)
 from tfjit.kernels.vmath.emit import find, intrinsic_for
 
 __all__ = [
@@ -28,13 +55,18 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Numba resolves module attributes with getattr, so an intrinsic need not exist before a kernel names it
+    # Numba resolves module attributes with getattr, so an intrinsic need not exist before a kernel
+    # names it
     if find(name) is not None:
         value = intrinsic_for(name)
         # the name usually comes up inside a compilation, which has read Numba's registries already
         cpu_target.typing_context.refresh()
     else:
-        value = None if name.startswith("_") else importlib.import_module("tfjit.kernels.vmath.special_loops").find(name)
+        value = (
+            None
+            if name.startswith("_")
+            else importlib.import_module("tfjit.kernels.vmath.special_loops").find(name)
+        )
         if value is None:
             raise AttributeError(f"vmath has no function {name}")
         # these bring registrations of their own

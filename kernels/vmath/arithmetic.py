@@ -112,7 +112,8 @@ def floormod_float(x: Value, y: Value) -> Value:
 def _truncating(x: Value, y: Value) -> Value:
     """x / y towards zero; 0 for y = 0, and the smallest value over -1 wraps to itself."""
     if x.bits < 64:
-        # the quotient of 32-bit integers is exact in float64, and unlike integer division it vectorises
+        # the quotient of 32-bit integers is exact in float64, and unlike integer division it
+        # vectorises
         wide = "f64" if x.bits == 32 else "f32"
         q = rounded(x.to(wide) / where(y.eq(0), y.const(1), y).to(wide), "trunc")
         if x.signed:
@@ -172,7 +173,9 @@ def square(x: Value) -> Value:
 
 @scalar(*SIGNED_KINDS, args="T T", name="pow")
 def integer_power(x: Value, y: Value) -> Value:
-    """x^y modulo 2^width by repeated squaring, unrolled so that it vectorises; 1 for negative y (the caller reports those)."""
+    """x^y modulo 2^width by repeated squaring, unrolled so that it vectorises; 1 for negative y
+    (the caller reports those).
+    """
     result, base = x.const(1), x
     exponent = where(y < 0, y.const(0), y)
     for bit in range(x.bits - 1):

@@ -1,4 +1,6 @@
-"""Bit operations: shifts, population count, and the 16-bit float formats held as bits in memory and as float32 in registers."""
+"""Bit operations: shifts, population count, and the 16-bit float formats held as bits in memory and
+as float32 in registers.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def load_bf16(x: Value) -> Value:
 
 
 def _bf16_bits(x: Value) -> Value:
-    """float32 -> its bfloat16 rounding in the upper half of 32 bits; NaN becomes the quiet NaN of its sign."""
+    """float32 -> its bfloat16 rounding in the upper half of 32 bits; NaN becomes the quiet NaN of
+    its sign.
+    """
     b = x.as_int().as_kind("u32")
     rounded = (b + ((b >> 16) & 1) + 0x7FFF) & 0xFFFF0000
     return where(x.isnan(), (b & 0x80000000) | 0x7FC00000, rounded)
@@ -56,7 +60,9 @@ def round_bf16(x: Value) -> Value:
 
 
 def _converts_half() -> bool:
-    """Whether the CPU has half <-> float instructions; without them LLVM would call a function that Numba cannot link."""
+    """Whether the CPU has half <-> float instructions; without them LLVM would call a function that
+    Numba cannot link.
+    """
     return target_has("f16c", "avx512f", "fullfp16", "fp-armv8")
 
 

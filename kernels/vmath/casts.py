@@ -1,14 +1,26 @@
-"""Casts between dtypes, with the results x86's conversion instructions give where C leaves them open.
+"""Casts between dtypes, with the results x86's conversion instructions give where C leaves them
+open.
 
-A float outside the range of int32 (int64, uint64) becomes the integer with only its top bit set. Narrower integers are the low bits
-of the int32, uint32 of the int64. (That is TensorFlow's scalar code; its packets saturate narrow integers instead.)
+A float outside the range of int32 (int64, uint64) becomes the integer with only its top bit set.
+Narrower integers are the low bits of the int32, uint32 of the int64. (That is TensorFlow's scalar
+code; its packets saturate narrow integers instead.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from tfjit.kernels.vmath.emit import COMPLEX_KINDS, FLOAT_KINDS, INT_KINDS, NUMBA, REAL_OF, Complex, Value, scalar, where
+from tfjit.kernels.vmath.emit import (
+    COMPLEX_KINDS,
+    FLOAT_KINDS,
+    INT_KINDS,
+    NUMBA,
+    REAL_OF,
+    Complex,
+    Value,
+    scalar,
+    where,
+)
 
 _KINDS = (*FLOAT_KINDS, *INT_KINDS, *COMPLEX_KINDS, "b")
 
@@ -71,6 +83,7 @@ def _register_clearing(kind: str, bits: int) -> None:
         return where(x.isnan(), x, cleared)
 
 
-# the low mantissa bits that casts with Truncate=true drop: float32 -> float16, bfloat16; float64 -> float32, float16
+# the low mantissa bits that casts with Truncate=true drop: float32 -> float16, bfloat16; float64 ->
+# float32, float16
 for _kind, _bits in (("f32", 13), ("f32", 16), ("f64", 29), ("f64", 42)):
     _register_clearing(_kind, _bits)

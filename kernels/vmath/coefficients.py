@@ -49,7 +49,8 @@ LOG64: Final[Polynomial] = (
     0.15313806931031962,
     0.1479850682225203,
 )
-# tanh(h) = h P(h^2)/Q(h^2), |h| <= 4.4, rounded to float32 for the smallest error of the formula in `elementary.tanh`
+# tanh(h) = h P(h^2)/Q(h^2), |h| <= 4.4, rounded to float32 for the smallest error of the formula in
+# `elementary.tanh`
 TANH32_P: Final[Polynomial] = (
     1.0,
     0.11331528425216675,

@@ -1,8 +1,8 @@
 """Complex arithmetic and functions, on pairs of real values.
 
-Multiplication and division are TensorFlow's formulas, bit for bit. The functions of complex64 are computed in float64 and rounded
-at the end, which takes care of overflow and cancellation on the way; those of complex128 are accurate for values whose squares
-neither overflow nor vanish.
+Multiplication and division are TensorFlow's formulas, bit for bit. The functions of complex64 are
+computed in float64 and rounded at the end, which takes care of overflow and cancellation on the
+way; those of complex128 are accurate for values whose squares neither overflow nor vanish.
 """
 
 from __future__ import annotations
@@ -11,7 +11,16 @@ import math
 from collections.abc import Callable
 
 from tfjit.kernels.vmath import elementary, hyperbolic, trigonometric
-from tfjit.kernels.vmath.emit import COMPLEX_KINDS, Complex, Value, copysign, fabs, scalar, sqrt, where
+from tfjit.kernels.vmath.emit import (
+    COMPLEX_KINDS,
+    Complex,
+    Value,
+    copysign,
+    fabs,
+    scalar,
+    sqrt,
+    where,
+)
 
 INF = math.inf
 
@@ -215,7 +224,9 @@ def _sinh(z: Complex) -> Complex:
 @_function
 def _cosh(z: Complex) -> Complex:
     im = hyperbolic.sinh(z.re) * trigonometric.sin64(z.im)
-    return Complex(hyperbolic.cosh(z.re) * trigonometric.cos64(z.im), where(z.im.eq(0.0), z.re.const(0.0), im))
+    return Complex(
+        hyperbolic.cosh(z.re) * trigonometric.cos64(z.im), where(z.im.eq(0.0), z.re.const(0.0), im)
+    )
 
 
 @_function
@@ -258,14 +269,18 @@ def _asin(z: Complex) -> Complex:
 def _acos(z: Complex) -> Complex:
     one = _real(z.re.const(1.0))
     p, q = _sqrt(one - z), _sqrt(one + z)
-    return Complex(2.0 * trigonometric.atan2(p.re, q.re), hyperbolic.asinh(q.re * p.im - q.im * p.re))
+    return Complex(
+        2.0 * trigonometric.atan2(p.re, q.re), hyperbolic.asinh(q.re * p.im - q.im * p.re)
+    )
 
 
 @_function
 def _acosh(z: Complex) -> Complex:
     one = _real(z.re.const(1.0))
     p, q = _sqrt(z - one), _sqrt(z + one)
-    return Complex(hyperbolic.asinh(p.re * q.re + p.im * q.im), 2.0 * trigonometric.atan2(p.im, q.re))
+    return Complex(
+        hyperbolic.asinh(p.re * q.re + p.im * q.im), 2.0 * trigonometric.atan2(p.im, q.re)
+    )
 
 
 @_function

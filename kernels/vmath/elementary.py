@@ -1,7 +1,7 @@
 """exp, log, hyperbolic, error and power functions as branch-free polynomial code.
 
-Bounds in the docstrings are the largest error in units in the last place over all normal results; `python -m tfjit.kernels.vmath.tools.ulp`
-measures them.
+Bounds in the docstrings are the largest error in units in the last place over all normal results;
+`python -m tfjit.kernels.vmath.tools.ulp` measures them.
 """
 
 from __future__ import annotations
@@ -50,8 +50,12 @@ def clamp(x: Value, low: float, high: float) -> Value:
 
 
 def reduce_exp(x: Value) -> tuple[Value, Value, Value]:
-    """x = n ln2 + r with |r| <= ln2/2: (n as a float, n as an integer, r). |x| must be below about 2^21."""
-    magic, magic_bits, (high, low) = (_MAGIC32, _MAGIC32_BITS, _LN2_32) if x.bits == 32 else (MAGIC64, _MAGIC64_BITS, _LN2_64)
+    """x = n ln2 + r with |r| <= ln2/2: (n as a float, n as an integer, r). |x| must
+    be below about 2^21.
+    """
+    magic, magic_bits, (high, low) = (
+        (_MAGIC32, _MAGIC32_BITS, _LN2_32) if x.bits == 32 else (MAGIC64, _MAGIC64_BITS, _LN2_64)
+    )
     t = x.mad(LOG2E, magic)
     n = t - magic
     r = n.mad(-low, n.mad(-high, x))
@@ -70,7 +74,9 @@ def _exp_core(r: Value) -> Value:
 
 
 def exp_normal(x: Value) -> Value:
-    """exp held between the smallest and about the largest normal number: one scaling instead of two."""
+    """exp held between the smallest and about the largest normal number: one scaling instead of
+    two.
+    """
     low, high = (-87.3, 88.3) if x.bits == 32 else (-708.3, 709.4)
     _, n, r = reduce_exp(clamp(x, low, high))
     return _exp_core(r) * power_of_two(n)
@@ -80,7 +86,8 @@ def exp_normal(x: Value) -> Value:
 def exp(x: Value) -> Value:
     """e^x; 0.95 ULP. What would be subnormal is 0, as the running kernels have it.
 
-    n goes straight into the exponent of e^r: the magic number's own bits are shifted out of its sum with n.
+    n goes straight into the exponent of e^r: the magic number's own bits are shifted out of its sum
+    with n.
     """
     if x.bits == 64:
         return scaled_exp(x, 0)
@@ -110,14 +117,17 @@ def scaled_exp(x: Value, shift: int) -> Value:
 
 @scalar("f32", "f64")
 def exp_shifted(x: Value) -> Value:
-    """e^x for an x that a maximum was taken from: good to 2 ULP down to -20 and 4.5 to the smallest normal number, 0 below.
+    """e^x for an x that a maximum was taken from: good to 2 ULP down to -20 and 4.5 to the smallest
+    normal number, 0 below.
 
-    Two thirds of the time of `exp`: one scaling, and for float32 one product for ln 2, whose error grows with the argument as the
-    result's weight in a sum shrinks. Arguments up to 88.3 (709) come out as well, larger ones as infinity.
+    Two thirds of the time of `exp`: one scaling, and for float32 one product for ln 2, whose error
+    grows with the argument as the result's weight in a sum shrinks. Arguments up to 88.3 (709) come
+    out as well, larger ones as infinity.
     """
     mantissa_bits, bias, magic = (23, 127, _MAGIC32) if x.bits == 32 else (52, 1023, MAGIC64)
     x = clamp(x, -bias * math.log(2.0), (bias + 1.1) * math.log(2.0))
-    # the exponent's bias stands in the low bits with n, and the magic number's own bits are shifted out; n = -bias makes a factor of 0
+    # the exponent's bias stands in the low bits with n, and the magic number's own bits are shifted
+    # out; n = -bias makes a factor of 0
     t = x.mad(LOG2E, magic + bias)
     n = t - (magic + bias)
     single = x.bits == 32 and fuses()  # else n ln2 would be rounded before it is taken off
@@ -141,11 +151,19 @@ def expm1(x: Value) -> Value:
 
 
 def log_parts(x: Value) -> tuple[Value, Value]:
-    """x = 2^e m, m in [0.69, 1.38) (f64: [sqrt(.5), sqrt(2))): (e as a float, m). x positive and finite, subnormals included."""
+    """x = 2^e m, m in [0.69, 1.38) (f64: [sqrt(.5), sqrt(2))): (e as a float, m). x positive and
+    finite, subnormals included.
+    """
     if x.bits == 32:
         tiny, scale, shift, anchor, mantissa_bits = 1.17549435e-38, 8388608.0, 23.0, 0x3F30A3D7, 23
     else:
-        tiny, scale, shift, anchor, mantissa_bits = 2.2250738585072014e-308, 18014398509481984.0, 54.0, 0x3FE6A09E667F3BCD, 52
+        tiny, scale, shift, anchor, mantissa_bits = (
+            2.2250738585072014e-308,
+            18014398509481984.0,
+            54.0,
+            0x3FE6A09E667F3BCD,
+            52,
+        )
     small = x < tiny
     b = where(small, x * scale, x).as_int()
     e = (b - anchor) >> mantissa_bits
@@ -214,8 +232,9 @@ def log1p(x: Value) -> Value:
 def tanh(x: Value) -> Value:
     """Hyperbolic tangent; 4.5 ULP.
 
-    From t = tanh(x/2) = n/d as 2 n d / (n^2 + d^2): near 1 the errors of n and d hardly matter. The variable is x itself, since
-    half of the smallest numbers would be flushed to 0; the fits for x/2 are rescaled by powers of two, which changes no rounding.
+    From t = tanh(x/2) = n/d as 2 n d / (n^2 + d^2): near 1 the errors of n and d hardly matter. The
+    variable is x itself, since half of the smallest numbers would be flushed to 0; the fits for x/2
+    are rescaled by powers of two, which changes no rounding.
     """
     numerator, denominator = _tanh_parts(x)
     return numerator / denominator
@@ -223,7 +242,8 @@ def tanh(x: Value) -> Value:
 
 def _tanh_parts(x: Value) -> tuple[Value, Value]:
     """tanh(x) as a quotient; its denominator is from 4 to 130,000."""
-    clamped = clamp(x, -9.2, 9.2)  # where the formula, too, is exactly 1: gradients take 1 - tanh(x)^2 times what may be infinite
+    # where the formula, too, is exactly 1: gradients take 1 - tanh(x)^2 times what may be infinite
+    clamped = clamp(x, -9.2, 9.2)
     z = clamped * clamped
     p, q = ([value * 0.25**k for k, value in enumerate(fit)] for fit in (c.TANH32_P, c.TANH32_Q))
     n = (clamped * z).mad(polynomial(z, p[1:]), clamped)
@@ -242,7 +262,9 @@ def tanh64(x: Value) -> Value:
 
 @scalar("f32", "f64")
 def sigmoid(x: Value) -> Value:
-    """1 / (1 + e^-x); 2 ULP. Below -88 (-709) it is a subnormal number, which the running kernel flushes to 0."""
+    """1 / (1 + e^-x); 2 ULP. Below -88 (-709) it is a subnormal number, which the running kernel
+    flushes to 0.
+    """
     e = exp_normal(-x)
     y = 1.0 / (e + 1.0)
     # one Newton step on the exact 1 + e takes back the rounding of the sum and of the quotient
@@ -251,7 +273,9 @@ def sigmoid(x: Value) -> Value:
 
 
 def _exp_of_gate(x: Value) -> Value:
-    """e^-x, infinite where 1 / (1 + e^-x) is no normal number, so that what is divided by it becomes 0 (or NaN, when it is infinite)."""
+    """e^-x, infinite where 1 / (1 + e^-x) is no normal number, so that what is divided by it
+    becomes 0 (or NaN, when it is infinite).
+    """
     _, n, r = reduce_exp(clamp(-x, -87.3, 88.8))
     return _exp_core(r) * power_of_two(n)
 
@@ -312,7 +336,9 @@ def is_odd(y: Value) -> tuple[Value, Value]:
 
 
 def pow_domain(x: Value, y: Value, magnitude: Value) -> Value:
-    """magnitude = |x|^y for finite nonzero x, completed by IEEE 754's rules for zeros, infinities, signs and NaN."""
+    """magnitude = |x|^y for finite nonzero x, completed by IEEE 754's rules for zeros, infinities,
+    signs and NaN.
+    """
     a = fabs(x)
     result = where(a.eq(0.0), where(y < 0.0, INF, y.const(0.0)), magnitude)
     result = where(a.eq(INF), where(y < 0.0, y.const(0.0), y.const(INF)), result)
@@ -346,7 +372,9 @@ _LOG2E_PARTS: Final = (1.4426950408889634, 2.0355273740931033e-17)
 
 
 def _log2_extended(x: Value) -> tuple[Value, Value]:
-    """log2(x) of a positive finite double as a sum of two doubles, right to about 2^-65 relatively."""
+    """log2(x) of a positive finite double as a sum of two doubles, right to about
+    2^-65 relatively.
+    """
     e, m = log_parts(x)
     f = m - 1.0
     d, d_low = two_sum(m, m.const(1.0))
@@ -372,7 +400,8 @@ def _log2_extended(x: Value) -> tuple[Value, Value]:
 def pow64(x: Value, y: Value) -> Value:
     """x^y; the logarithm carries 65 bits: 1.25 ULP at most over 1e8 samples."""
     log2, low = _log2_extended(fabs(x))
-    # a huge y would make the products infinite and their difference NaN; past 2^70 every power is 0, 1 or inf anyway
+    # a huge y would make the products infinite and their difference NaN; past 2^70 every power is
+    # 0, 1 or inf anyway
     y_safe = clamp(y, -(2.0**70), 2.0**70)
     w, w_low = two_product(y_safe, log2)
     w_low = w_low + y_safe * low

@@ -1,8 +1,9 @@
 """Scalar functions written as Python over LLVM values, exposed to Numba as intrinsics.
 
-An emitter is a Python function of `Value`s (or `Complex` pairs) that builds instructions. `scalar` registers it for dtype kinds;
-`intrinsic_for("exp_f32")` makes the Numba intrinsic of one kind on first use. An intrinsic costs Numba about a millisecond where a
-jitted helper function costs twenty, and its instructions carry no flags, so LLVM contracts nothing across graph ops: the fused
+An emitter is a Python function of `Value`s (or `Complex` pairs) that builds instructions. `scalar`
+registers it for dtype kinds; `intrinsic_for("exp_f32")` makes the Numba intrinsic of one kind on
+first use. An intrinsic costs Numba about a millisecond where a jitted helper function costs twenty,
+and its instructions carry no flags, so LLVM contracts nothing across graph ops: the fused
 multiply-adds are the ones spelled `mad`.
 """
 
@@ -44,7 +45,9 @@ COMPLEX_KINDS: Final = ("c64", "c128")
 
 
 class Value:
-    """One LLVM scalar with its kind ("f32", "i64", "b"); operators emit instructions. Python numbers become constants of its kind."""
+    """One LLVM scalar with its kind ("f32", "i64", "b"); operators emit instructions. Python
+    numbers become constants of its kind.
+    """
 
     __slots__ = ("builder", "kind", "llvm")
 
@@ -87,26 +90,42 @@ class Value:
         return Value(self.builder, llvm, kind or self.kind)
 
     def call(self, name: str, *others: Value) -> Value:
-        """The LLVM intrinsic `name` overloaded on this kind, over this value and `others`, all of one kind."""
+        """The LLVM intrinsic `name` overloaded on this kind, over this value and `others`, all of
+        one kind.
+        """
         llvm_type = self.llvm.type
         suffix = _SHORT.get(llvm_type) or f"i{llvm_type.width}"
         function_type = ir.FunctionType(llvm_type, [llvm_type] * (1 + len(others)))
-        function = cgutils.get_or_insert_function(self.builder.module, function_type, f"{name}.{suffix}")
+        function = cgutils.get_or_insert_function(
+            self.builder.module, function_type, f"{name}.{suffix}"
+        )
         return self._make(self.builder.call(function, [self.llvm, *(o.llvm for o in others)]))
 
     # Arithmetic
 
     def __add__(self, other: Any) -> Value:
         o = self.of(other)
-        return self._make(self.builder.fadd(self.llvm, o.llvm) if self.is_float else self.builder.add(self.llvm, o.llvm))
+        return self._make(
+            self.builder.fadd(self.llvm, o.llvm)
+            if self.is_float
+            else self.builder.add(self.llvm, o.llvm)
+        )
 
     def __sub__(self, other: Any) -> Value:
         o = self.of(other)
-        return self._make(self.builder.fsub(self.llvm, o.llvm) if self.is_float else self.builder.sub(self.llvm, o.llvm))
+        return self._make(
+            self.builder.fsub(self.llvm, o.llvm)
+            if self.is_float
+            else self.builder.sub(self.llvm, o.llvm)
+        )
 
     def __mul__(self, other: Any) -> Value:
         o = self.of(other)
-        return self._make(self.builder.fmul(self.llvm, o.llvm) if self.is_float else self.builder.mul(self.llvm, o.llvm))
+        return self._make(
+            self.builder.fmul(self.llvm, o.llvm)
+            if self.is_float
+            else self.builder.mul(self.llvm, o.llvm)
+        )
 
     def __truediv__(self, other: Any) -> Value:
         return self._make(self.builder.fdiv(self.llvm, self.of(other).llvm))
@@ -131,7 +150,9 @@ class Value:
         return self.call("llvm.fmuladd", self.of(factor), self.of(addend))
 
     def quotient(self, other: Any) -> Value:
-        """Truncating integer division; the divisor must be neither 0 nor, for the smallest value, -1."""
+        """Truncating integer division; the divisor must be neither 0 nor, for the smallest value,
+        -1.
+        """
         divide = self.builder.sdiv if self.signed else self.builder.udiv
         return self._make(divide(self.llvm, self.of(other).llvm))
 
@@ -212,16 +233,27 @@ class Value:
     # Conversions
 
     def to(self, kind: str) -> Value:
-        """Converted by value; float -> int is defined only for values in range (see `casts` for the others)."""
+        """Converted by value; float -> int is defined only for values in range (see `casts` for the
+        others).
+        """
         b, target = self.builder, _LLVM[kind]
         if kind == self.kind:
             return self
         if self.is_float and kind[0] == "f":
-            return self._make(b.fpext(self.llvm, target) if int(kind[1:]) > self.bits else b.fptrunc(self.llvm, target), kind)
+            return self._make(
+                b.fpext(self.llvm, target)
+                if int(kind[1:]) > self.bits
+                else b.fptrunc(self.llvm, target),
+                kind,
+            )
         if self.is_float:
-            return self._make(b.fptosi(self.llvm, target) if kind[0] == "i" else b.fptoui(self.llvm, target), kind)
+            return self._make(
+                b.fptosi(self.llvm, target) if kind[0] == "i" else b.fptoui(self.llvm, target), kind
+            )
         if kind[0] == "f":
-            return self._make(b.sitofp(self.llvm, target) if self.signed else b.uitofp(self.llvm, target), kind)
+            return self._make(
+                b.sitofp(self.llvm, target) if self.signed else b.uitofp(self.llvm, target), kind
+            )
         if kind == "b":
             return self.ne(0)
         width = int(kind[1:])
@@ -229,7 +261,9 @@ class Value:
             return self.as_kind(kind)
         if width < self.bits:
             return self._make(b.trunc(self.llvm, target), kind)
-        return self._make(b.sext(self.llvm, target) if self.signed else b.zext(self.llvm, target), kind)
+        return self._make(
+            b.sext(self.llvm, target) if self.signed else b.zext(self.llvm, target), kind
+        )
 
 
 class Complex:
@@ -282,7 +316,11 @@ def where(condition: Value, x: Any, y: Any) -> Any:
         return Complex(where(condition, first.re, second.re), where(condition, first.im, second.im))
     first = x if isinstance(x, Value) else y.of(x)
     second = first.of(y)
-    return Value(condition.builder, condition.builder.select(condition.llvm, first.llvm, second.llvm), first.kind)
+    return Value(
+        condition.builder,
+        condition.builder.select(condition.llvm, first.llvm, second.llvm),
+        first.kind,
+    )
 
 
 def polynomial(x: Value, coefficients: Sequence[float]) -> Value:
@@ -294,8 +332,12 @@ def polynomial(x: Value, coefficients: Sequence[float]) -> Value:
 
 
 def paired_polynomial(x: Value, coefficients: Sequence[float]) -> Value:
-    """Estrin's scheme over x^2: one product more than Horner's, but fewer roundings on the way of each term."""
-    pairs = [x.mad(high, low) for low, high in zip(coefficients[::2], coefficients[1::2], strict=False)]
+    """Estrin's scheme over x^2: one product more than Horner's, but fewer roundings on the way of
+    each term.
+    """
+    pairs = [
+        x.mad(high, low) for low, high in zip(coefficients[::2], coefficients[1::2], strict=False)
+    ]
     if len(coefficients) % 2:
         pairs.append(x.const(coefficients[-1]))
     square = x * x
@@ -327,7 +369,9 @@ def rounded(x: Value, how: str) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A registered emitter. args, result: one entry each: "T" the kind itself, "R" the real kind of a complex one, or a fixed kind."""
+    """A registered emitter. args, result: one entry each: "T" the kind itself, "R" the real kind of
+    a complex one, or a fixed kind.
+    """
 
     emitter: Callable[..., Any]
     kinds: tuple[str, ...]
@@ -338,11 +382,17 @@ class Function:
 FUNCTIONS: Final[dict[str, list[Function]]] = {}
 
 
-def scalar(*kinds: str, args: str = "T", result: str = "T", name: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register an emitter as vm.<name>_<kind> for `kinds`. args: space-separated entries, see `Function`."""
+def scalar(
+    *kinds: str, args: str = "T", result: str = "T", name: str = ""
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register an emitter as vm.<name>_<kind> for `kinds`. args: space-separated entries, see
+    `Function`.
+    """
 
     def register(emitter: Callable[..., Any]) -> Callable[..., Any]:
-        FUNCTIONS.setdefault(name or emitter.__name__, []).append(Function(emitter, kinds, tuple(args.split()), result))
+        FUNCTIONS.setdefault(name or emitter.__name__, []).append(
+            Function(emitter, kinds, tuple(args.split()), result)
+        )
         return emitter
 
     return register
@@ -365,7 +415,9 @@ def _unpack(context: Any, builder: ir.IRBuilder, value: ir.Value, kind: str) -> 
     if kind not in REAL_OF:
         return Value(builder, value, kind)
     pair = context.make_complex(builder, NUMBA[kind], value)
-    return Complex(Value(builder, pair.real, REAL_OF[kind]), Value(builder, pair.imag, REAL_OF[kind]))
+    return Complex(
+        Value(builder, pair.real, REAL_OF[kind]), Value(builder, pair.imag, REAL_OF[kind])
+    )
 
 
 def _pack(context: Any, builder: ir.IRBuilder, value: Value | Complex, kind: str) -> ir.Value:
@@ -379,7 +431,9 @@ def _pack(context: Any, builder: ir.IRBuilder, value: Value | Complex, kind: str
 
 
 def intrinsic_for(name: str) -> Any:
-    """The Numba intrinsic of a function name with its kind suffix. Raises AttributeError when there is none."""
+    """The Numba intrinsic of a function name with its kind suffix. Raises AttributeError when there
+    is none.
+    """
     found = find(name)
     if found is None:
         raise AttributeError(f"vmath has no function {name}")
@@ -388,11 +442,14 @@ def intrinsic_for(name: str) -> Any:
     result_kind = _kind(function.result, kind)
     signature = NUMBA[result_kind](*(NUMBA[k] for k in arg_kinds))
 
-    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
+    def codegen(
+        context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]
+    ) -> ir.Value:
         values = [_unpack(context, builder, a, k) for a, k in zip(args, arg_kinds, strict=True)]
         return _pack(context, builder, function.emitter(*values), result_kind)
 
-    # Numba matches call arguments to parameter names, so each arity needs a typing function of its own
+    # Numba matches call arguments to parameter names, so each arity needs a typing function of its
+    # own
     typings: dict[int, Callable[..., Any]] = {
         1: lambda typingctx, x: (signature, codegen),
         2: lambda typingctx, x, y: (signature, codegen),
@@ -412,12 +469,16 @@ def target_has(*features: str) -> bool:
 
 
 def fuses() -> bool:
-    """Whether products and sums round once there (`mad`), as every CPU but x86-64 before AVX2 does."""
+    """Whether products and sums round once there (`mad`), as every CPU but x86-64
+    before AVX2 does.
+    """
     return target_has("fma", "avx512f", "neon", "fp-armv8")
 
 
 def fma(x: Value, y: Value, z: Value) -> Value:
-    """x * y + z in one rounding on every CPU (a library call where there is no such instruction): for error-free products."""
+    """x * y + z in one rounding on every CPU (a library call where there is no such instruction):
+    for error-free products.
+    """
     return x.call("llvm.fma", y, z)
 
 

@@ -1,4 +1,6 @@
-"""erfc in float32, and the last step of sigmoid in narrow types. (`elementary` has erf, `special` the float64 functions.)"""
+"""erfc in float32, and the last step of sigmoid in narrow types. (`elementary` has erf, `special`
+the float64 functions.)
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from tfjit.kernels.vmath.emit import Value, fabs, fma, polynomial, scalar, where
 
 @scalar("f32")
 def erfc(x: Value) -> Value:
-    """Complementary error function; 7 ULP. One polynomial over the whole half line, times e^(-x^2)."""
+    """Complementary error function; 7 ULP. One polynomial over the whole half line,
+    times e^(-x^2).
+    """
     a = fabs(x)
     a = where(a > 10.2, 10.2, a)
     square = a * a

@@ -1,4 +1,6 @@
-"""Hyperbolic functions other than tanh, and their inverses. Mostly float32 is computed in float64: nothing overflows or cancels there."""
+"""Hyperbolic functions other than tanh, and their inverses. Mostly float32 is computed in float64:
+nothing overflows or cancels there.
+"""
 
 from __future__ import annotations
 

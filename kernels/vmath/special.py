@@ -1,4 +1,6 @@
-"""The special functions of `framework.special` as compiled scalars; float32 is computed in float64."""
+"""The special functions of `framework.special` as compiled scalars; float32 is
+computed in float64.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,16 @@ from typing import Any, Final
 
 from tfjit.framework.scalar import special
 from tfjit.kernels.vmath import elementary, trigonometric
-from tfjit.kernels.vmath.emit import Value, fabs, polynomial, rounded, scalar, sqrt, two_product, where
+from tfjit.kernels.vmath.emit import (
+    Value,
+    fabs,
+    polynomial,
+    rounded,
+    scalar,
+    sqrt,
+    two_product,
+    where,
+)
 
 MATH: Final = SimpleNamespace(
     exp=elementary.exp, log=elementary.log, log1p=elementary.log1p, sqrt=sqrt, sin=trigonometric.sin64, cos=trigonometric.cos64,

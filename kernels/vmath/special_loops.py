@@ -1,4 +1,5 @@
-"""The functions of `framework.special_series` as jitted scalars; compiled when a kernel first names one.
+"""The functions of `framework.special_series` as jitted scalars; compiled when a kernel first names
+one.
 
 Their loops do not vectorise: tens of nanoseconds to microseconds an element.
 """
@@ -14,7 +15,15 @@ from numba import float32, float64, njit
 from tfjit.framework.scalar import special_series
 from tfjit.kernels.vmath.emit import intrinsic_for
 
-_ARITIES: Final = {"igamma": 2, "igammac": 2, "igamma_grad_a": 2, "random_gamma_grad": 2, "betainc": 3, "zeta": 2, "polygamma": 2}
+_ARITIES: Final = {
+    "igamma": 2,
+    "igammac": 2,
+    "igamma_grad_a": 2,
+    "random_gamma_grad": 2,
+    "betainc": 3,
+    "zeta": 2,
+    "polygamma": 2,
+}
 
 
 def _compiled(function: Callable[..., Any]) -> Any:

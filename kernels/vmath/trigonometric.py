@@ -1,7 +1,8 @@
 """Circular functions and their inverses. float32 arguments are reduced in float64.
 
-The reduction is right up to |x| = 1e14. Beyond, where neighbouring float32 numbers are further apart than a million periods, the
-result is only some number between -1 and 1: a full reduction needs tables, and would double the time of every other argument.
+The reduction is right up to |x| = 1e14. Beyond, where neighbouring float32 numbers are further
+apart than a million periods, the result is only some number between -1 and 1: a full reduction
+needs tables, and would double the time of every other argument.
 """
 
 from __future__ import annotations
@@ -10,7 +11,17 @@ from typing import Final
 
 from tfjit.kernels.vmath import coefficients as c
 from tfjit.kernels.vmath.elementary import MAGIC64, clamp
-from tfjit.kernels.vmath.emit import Value, copysign, fabs, fma, polynomial, scalar, sqrt, two_product, where
+from tfjit.kernels.vmath.emit import (
+    Value,
+    copysign,
+    fabs,
+    fma,
+    polynomial,
+    scalar,
+    sqrt,
+    two_product,
+    where,
+)
 
 _TWO_OVER_PI: Final = 0.6366197723675814
 # pi/2 as a sum of three doubles, and of two floats
@@ -23,7 +34,8 @@ def _reduce32(x: Value) -> tuple[Value, Value]:
     wide = x.to("f64")
     t = wide * _TWO_OVER_PI + MAGIC64
     n = t - MAGIC64
-    r = n.mad(-_HALF_PI[1], fma(n, n.const(-_HALF_PI[0]), wide))  # one rounding: the product has more bits than a double
+    # one rounding: the product has more bits than a double
+    r = n.mad(-_HALF_PI[1], fma(n, n.const(-_HALF_PI[0]), wide))
     return clamp(r.to("f32"), -1.0, 1.0), t.as_int().to("i32")
 
 
@@ -125,7 +137,9 @@ def _arctangent(ratio: Value) -> Value:
     """atan(ratio) for ratio >= 0: beyond tan(pi/8) by the addition theorem with pi/4 or pi/2."""
     high, low = _half_pi(ratio)
     mid, big = ratio > 0.4142135623730951, ratio > 2.414213562373095
-    t = where(big, -1.0, where(mid, ratio - 1.0, ratio)) / where(big, ratio, where(mid, ratio + 1.0, 1.0))
+    t = where(big, -1.0, where(mid, ratio - 1.0, ratio)) / where(
+        big, ratio, where(mid, ratio + 1.0, 1.0)
+    )
     z = t * t
     base = where(big, high, where(mid, t.const(high / 2), 0.0))
     rest = where(big, low, where(mid, t.const(low / 2), 0.0))
@@ -140,7 +154,9 @@ def atan(x: Value) -> Value:
 
 @scalar("f32", "f64", args="T T")
 def atan2(y: Value, x: Value) -> Value:
-    """Angle of the point (x, y); 3 ULP. From the quotient, since sums of large coordinates would overflow."""
+    """Angle of the point (x, y); 3 ULP. From the quotient, since sums of large coordinates would
+    overflow.
+    """
     a, b = fabs(y), fabs(x)
     ratio = where(a.eq(b), 1.0, a / b)
     # equal are also 0/0, which must give 0, and inf/inf

@@ -19,7 +19,9 @@ class NotEvaluated(Exception):
 
 
 def can_evaluate(node: Node) -> bool:
-    """Whether the op is one that may be computed once instead of at every run: no state, no control flow, a reference kernel."""
+    """Whether the op is one that may be computed once instead of at every run: no state, no control
+    flow, a reference kernel.
+    """
     return (
         not node.is_stateful
         and node.op not in NEVER_EVALUATED
@@ -33,7 +35,8 @@ def can_evaluate(node: Node) -> bool:
 def evaluate(node: Node, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Every output of a node, read-only arrays of the dtypes the node promises.
 
-    Raises NotEvaluated when it has no reference kernel, or the kernel fails: then the run itself shall fail, in its own words.
+    Raises NotEvaluated when it has no reference kernel, or the kernel fails: then the run itself
+    shall fail, in its own words.
     """
     kernel = find_reference(node.op)
     if kernel is None:
@@ -44,7 +47,11 @@ def evaluate(node: Node, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     specs = tuple(TensorSpec(as_dtype(value.dtype), value.shape) for value in inputs)
     shapes = node.output_shapes
     known = all(shape is not None and None not in shape for shape in shapes)
-    outputs = tuple(TensorSpec(dtype, tuple(shape)) for dtype, shape in zip(node.output_dtypes, shapes)) if known else ()
+    outputs = (
+        tuple(TensorSpec(dtype, tuple(shape)) for dtype, shape in zip(node.output_dtypes, shapes))
+        if known
+        else ()
+    )
     spec = NodeSpec(node.name, node.op, node.attrs, specs, outputs, dict(enumerate(inputs)))
     try:
         with np.errstate(all="ignore"):
@@ -52,14 +59,19 @@ def evaluate(node: Node, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     except Exception as error:
         raise NotEvaluated(f"{type(error).__name__}: {error}") from error
     if len(results) != len(node.output_dtypes):
-        raise NotEvaluated(f"the reference kernel of {node.op} gave {len(results)} outputs for {len(node.output_dtypes)}")
+        raise NotEvaluated(
+            f"the reference kernel of {node.op} gave {len(results)} outputs for "
+            f"{len(node.output_dtypes)}"
+        )
     frozen = []
     for result, dtype in zip(results, node.output_dtypes):
         if not dtype.is_numpy_compatible:
             raise NotEvaluated(f"an output is {dtype.name}, which no array holds")
         array = np.asarray(result)
         if array.dtype != np.dtype(dtype.as_numpy_dtype):
-            raise NotEvaluated(f"the reference kernel of {node.op} gave {array.dtype}, expected {dtype.name}")
+            raise NotEvaluated(
+                f"the reference kernel of {node.op} gave {array.dtype}, expected {dtype.name}"
+            )
         if is_arithmetic:
             array = _flushed(array)
         if not array.flags.c_contiguous or array.flags.writeable:
@@ -71,7 +83,9 @@ def evaluate(node: Node, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def _flushed(array: np.ndarray) -> np.ndarray:
-    """The array with subnormal floats made zero of their sign, as TensorFlow's threads and compiled kernels have them."""
+    """The array with subnormal floats made zero of their sign, as TensorFlow's threads and compiled
+    kernels have them.
+    """
     if array.dtype not in (np.float32, np.float64) or array.size == 0:
         return array
     small = (np.abs(array) < np.finfo(array.dtype).tiny) & (array != 0)

@@ -1,4 +1,6 @@
-"""Whether the frames of a graph make sense: what a loop of TensorFlow 1 must look like for anything to be said of it."""
+"""Whether the frames of a graph make sense: what a loop of TensorFlow 1 must look like for anything
+to be said of it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph
 
 _ENTERS: Final = frozenset({"Enter", "RefEnter"})
 _EXITS: Final = frozenset({"Exit", "RefExit"})
-_ADVICE: Final = "This is an internal bug, please file a bug report with instructions on how to reproduce the error."
+_ADVICE: Final = (
+    "This is an internal bug, please file a bug report with instructions on how to "
+    "reproduce the error."
+)
 
 
 @dataclass(eq=False, slots=True)
@@ -27,12 +32,15 @@ class _Frame:
 
 
 def check_frames(graph: DataflowGraph) -> None:
-    """Raises InvalidArgumentError when a node has inputs from different frames, when an Enter names no frame, an Exit leaves none or a
-    loop has two LoopCond nodes, InternalError when one name stands for frames in different frames. Reads the graph only.
+    """Raises InvalidArgumentError when a node has inputs from different frames, when an Enter names
+    no frame, an Exit leaves none or a loop has two LoopCond nodes, InternalError when one name
+    stands for frames in different frames. Reads the graph only.
 
-    A plan is checked before loops are rewritten, since a rewritten loop would hide what is wrong with it. Feeding a tensor inside of a
-    loop is how most such graphs come about: what is fed is outside of all frames.
-    Source: TensorFlow 2.5, graph/control_flow.cc; the order of the walk decides which of several faults is told.
+    A plan is checked before loops are rewritten, since a rewritten loop would hide what is wrong
+    with it. Feeding a tensor inside of a loop is how most such graphs come about: what is fed is
+    outside of all frames.
+    Source: TensorFlow 2.5, graph/control_flow.cc; the order of the walk decides which of several
+    faults is told.
     """
     frames: dict[str, _Frame] = {SOURCE: _Frame("")}
     reached_from: dict[str, str] = {}
@@ -42,7 +50,9 @@ def check_frames(graph: DataflowGraph) -> None:
         frame = frames[name]
         if name != SOURCE and graph.node(name).op in _EXITS:
             if frame.parent is None:
-                raise InvalidArgumentError(None, None, "Invalid Exit op: Cannot find a corresponding Enter op.")
+                raise InvalidArgumentError(
+                    None, None, "Invalid Exit op: Cannot find a corresponding Enter op."
+                )
             frame = frame.parent
         for target in graph._succ[name]:
             if target == SINK:
@@ -56,7 +66,8 @@ def check_frames(graph: DataflowGraph) -> None:
                     raise InvalidArgumentError(
                         None,
                         None,
-                        f"{_text(target)} has inputs from different frames. The input {_text(name)} is in frame '{frame.name}'. "
+                        f"{_text(target)} has inputs from different frames. The input "
+                        f"{_text(name)} is in frame '{frame.name}'. "
                         f"The input {_text(reached_from[target])} is in frame '{there.name}'.",
                     )
                 continue
@@ -65,7 +76,9 @@ def check_frames(graph: DataflowGraph) -> None:
             if enters:
                 opened = node.attrs["frame_name"].decode()
                 if not opened:
-                    raise InvalidArgumentError(None, None, f"The Enter {_text(target)} must have a frame name.")
+                    raise InvalidArgumentError(
+                        None, None, f"The Enter {_text(target)} must have a frame name."
+                    )
                 frames[target] = _Frame(opened, frame)
             ready.append(target)
     _check_names(graph, frames)
@@ -83,7 +96,8 @@ def _check_names(graph: DataflowGraph, frames: dict[str, _Frame]) -> None:
             raise InternalError(
                 None,
                 None,
-                f'Invalid loop structure: Mismatched parent frames for "{frame.name}": "{parent}" vs "{parents[frame.name]}". '
+                f'Invalid loop structure: Mismatched parent frames for "{frame.name}": "{parent}" '
+                f'vs "{parents[frame.name]}". '
                 f"The node giving this error: {_text(node.name)}. {_ADVICE}",
             )
         if node.op != "LoopCond":
@@ -93,7 +107,8 @@ def _check_names(graph: DataflowGraph, frames: dict[str, _Frame]) -> None:
             raise InvalidArgumentError(
                 None,
                 None,
-                f'Invalid loop structure: Loop "{frame.name}" has more than one LoopCond node: {_text(node.name)} and {_text(other)}. '
+                f'Invalid loop structure: Loop "{frame.name}" has more than one LoopCond node: '
+                f"{_text(node.name)} and {_text(other)}. "
                 f"{_ADVICE}",
             )
 

@@ -20,7 +20,8 @@ SWITCHES: Final = frozenset({"Switch", "RefSwitch"})
 class Frames:
     """Which loop each node is in.
 
-    of: node -> frame name, "" outside of loops; enter, condition: frame -> one of its Enter nodes, its LoopCond; outer: frame -> frame.
+    of: node -> frame name, "" outside of loops; enter, condition: frame -> one of its Enter nodes,
+    its LoopCond; outer: frame -> frame.
     """
 
     of: dict[str, str] = field(default_factory=dict)
@@ -39,7 +40,9 @@ def find_frames(graph: DataflowGraph) -> Frames:
             if src == SOURCE or graph.is_back_edge(src, name):
                 continue
             frame = frames.of[src]
-            inside = inside or (frames.outer.get(frame, "") if graph.node(src).op in EXITS else frame)
+            inside = inside or (
+                frames.outer.get(frame, "") if graph.node(src).op in EXITS else frame
+            )
         if node.op in ENTERS:
             frame = node.attrs["frame_name"].decode()
             frames.outer.setdefault(frame, inside)

@@ -1,4 +1,6 @@
-"""Which inputs and outputs of CPU kernels TensorFlow keeps in host memory: it decides between `_Send` and `_HostSend`."""
+"""Which inputs and outputs of CPU kernels TensorFlow keeps in host memory: it decides between
+`_Send` and `_HostSend`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ from typing import Final
 from tfjit.framework.op_defs.op_def import arg_ranges
 from tfjit.passes.ir.dataflow_graph import Node
 
-# op type -> args. Source: the kernels that TensorFlow 2.21 registers for its CPU, where they differ from device memory.
+# op type -> args. Source: the kernels that TensorFlow 2.21 registers for its CPU, where they differ
+# from device memory.
 _ARGS: Final[dict[str, str]] = {
     "All": "reduction_indices",
     "Any": "reduction_indices",
@@ -122,12 +125,16 @@ _ALWAYS_ON_HOST: Final = frozenset({"string", "resource"})
 
 def input_on_host(node: Node, slot: int) -> bool:
     """Whether TensorFlow's CPU kernel of the node takes this input in host memory."""
-    return node.input_dtypes[slot].base_dtype.name in _ALWAYS_ON_HOST or _listed(node, slot, inputs=True)
+    return node.input_dtypes[slot].base_dtype.name in _ALWAYS_ON_HOST or _listed(
+        node, slot, inputs=True
+    )
 
 
 def output_on_host(node: Node, slot: int) -> bool:
     """Whether TensorFlow's CPU kernel of the node gives this output in host memory."""
-    return node.output_dtypes[slot].base_dtype.name in _ALWAYS_ON_HOST or _listed(node, slot, inputs=False)
+    return node.output_dtypes[slot].base_dtype.name in _ALWAYS_ON_HOST or _listed(
+        node, slot, inputs=False
+    )
 
 
 def _listed(node: Node, slot: int, inputs: bool) -> bool:

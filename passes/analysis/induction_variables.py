@@ -1,4 +1,6 @@
-"""How often a loop runs, and which of its variables count: what follows from constant starts, constant steps and constant limits."""
+"""How often a loop runs, and which of its variables count: what follows from constant starts,
+constant steps and constant limits.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,17 @@ from tfjit.passes.ir.op_traits import constant_value
 
 Tensor = tuple[str, int]
 
-# what the condition `a op b` says of the counter, with the counter on the left; with it on the right the sides are changed
+# what the condition `a op b` says of the counter, with the counter on the left; with it on the
+# right the sides are changed
 _COMPARISONS: Final = {"Less": "<", "LessEqual": "<=", "Greater": ">", "GreaterEqual": ">="}
 _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """A variable of a loop, an int32 or int64 scalar: `start` at first, and `step` more in each iteration."""
+    """A variable of a loop, an int32 or int64 scalar: `start` at first, and `step` more in each
+    iteration.
+    """
 
     number: int
     start: int
@@ -36,10 +41,11 @@ class Counter:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A While of a scope's graph. cond, body: scopes of their own. unchanged: numbers of variables that the body returns as they came.
+    """A While of a scope's graph. cond, body: scopes of their own. unchanged: numbers of variables
+    that the body returns as they came.
 
-    counters: by number. steps: what is added to a variable in each iteration, by number, whatever it starts with. trips: how often the
-    body runs, where that is known; at_most: how often at most.
+    counters: by number. steps: what is added to a variable in each iteration, by number, whatever
+    it starts with. trips: how often the body runs, where that is known; at_most: how often at most.
     """
 
     scope: Scope
@@ -79,7 +85,9 @@ def argument(scope: Scope, tensor: Tensor) -> int | None:
 
 
 def counted_from(scope: Scope, tensor: Tensor) -> tuple[int, int]:
-    """(offset, number): a tensor of a body as an argument and a constant added to it; number -1 where it is not that."""
+    """(offset, number): a tensor of a body as an argument and a constant added to it; number -1
+    where it is not that.
+    """
     offset = 0
     while True:
         tensor = behind_identities(scope, tensor)
@@ -125,11 +133,17 @@ def read_loop(scope: Scope, name: str) -> Loop:
 
 
 def _integer(value: np.ndarray | None) -> int | None:
-    return int(value) if value is not None and value.ndim == 0 and value.dtype in (np.int32, np.int64) else None
+    return (
+        int(value)
+        if value is not None and value.ndim == 0 and value.dtype in (np.int32, np.int64)
+        else None
+    )
 
 
 def _trips(loop: Loop, tensor: Tensor) -> tuple[int | None, int | None]:
-    """How often a condition is true, from the first time on, and how often at most; None where that does not follow from counters."""
+    """How often a condition is true, from the first time on, and how often at most; None where that
+    does not follow from counters.
+    """
     cond = loop.cond
     tensor = behind_identities(cond, tensor)
     node = cond.graph.node(tensor[0])
@@ -139,9 +153,16 @@ def _trips(loop: Loop, tensor: Tensor) -> tuple[int | None, int | None]:
     if node.op == "LoopCond":
         return _trips(loop, cond.graph.inputs(node.name)[0])
     if node.op == "LogicalAnd":
-        bounds = [_trips(loop, side) for side in cond.graph.inputs(node.name) if not _is_true(cond, side)]
-        exact, most = [bound[0] for bound in bounds], [bound[1] for bound in bounds if bound[1] is not None]
-        return None if None in exact else min((count for count in exact if count is not None), default=None), min(most, default=None)
+        bounds = [
+            _trips(loop, side) for side in cond.graph.inputs(node.name) if not _is_true(cond, side)
+        ]
+        exact, most = (
+            [bound[0] for bound in bounds],
+            [bound[1] for bound in bounds if bound[1] is not None],
+        )
+        return None if None in exact else min(
+            (count for count in exact if count is not None), default=None
+        ), min(most, default=None)
     if node.op not in _COMPARISONS:
         return None, None
     left, right = cond.graph.inputs(node.name)
@@ -158,7 +179,8 @@ def _trips(loop: Loop, tensor: Tensor) -> tuple[int | None, int | None]:
     if distance <= 0 and relation in (("<", "<=") if counter.step > 0 else (">", ">=")):
         return 0, 0
     if relation not in (("<", "<=") if counter.step > 0 else (">", ">=")):
-        return None, None  # it moves away from the limit: it stops at once or runs on until it overflows
+        # it moves away from the limit: it stops at once or runs on until it overflows
+        return None, None
     trips = -(-distance // abs(counter.step))
     return (trips, trips) if counter.after(trips) is not None else (None, None)
 
@@ -177,4 +199,12 @@ def _outer_value(loop: Loop, tensor: Tensor) -> np.ndarray | None:
     return value
 
 
-__all__ = ["Counter", "Loop", "argument", "behind_identities", "counted_from", "read_loop", "value_of"]
+__all__ = [
+    "Counter",
+    "Loop",
+    "argument",
+    "behind_identities",
+    "counted_from",
+    "read_loop",
+    "value_of",
+]

@@ -1,4 +1,6 @@
-"""What shape inference knows of tensor lists: the shape that a list accepts, that of the elements put into it, and its length."""
+"""What shape inference knows of tensor lists: the shape that a list accepts, that of the elements
+put into it, and its length.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,10 @@ _JOINED: Final = frozenset({"AddN", "AddV2", "Add"})
 
 @dataclass(frozen=True, slots=True)
 class ListShape:
-    """accepts: of every element, as the list was made. holds: of the elements put into it; EMPTY before the first. length: None is
-    unknown. has_gaps: there may be elements that were never set; they read as zeros."""
+    """accepts: of every element, as the list was made. holds: of the elements put into it; EMPTY
+    before the first. length: None is unknown. has_gaps: there may be elements that were never set;
+    they read as zeros.
+    """
 
     accepts: Shape = None
     holds: Shape | str = EMPTY
@@ -32,11 +36,18 @@ class ListShape:
         """What an element has that was put into it."""
         if isinstance(self.holds, str):
             return self.accepts
-        return shape_rules.merge(self.accepts, self.holds) if shape_rules.is_compatible(self.accepts, self.holds) else None
+        return (
+            shape_rules.merge(self.accepts, self.holds)
+            if shape_rules.is_compatible(self.accepts, self.holds)
+            else None
+        )
 
     def with_element(self, shape: Shape) -> ListShape:
         """After an element of that shape was put into it."""
-        return replace(self, holds=shape if isinstance(self.holds, str) else shape_rules.relax(self.holds, shape))
+        return replace(
+            self,
+            holds=shape if isinstance(self.holds, str) else shape_rules.relax(self.holds, shape),
+        )
 
     def relax(self, other: ListShape | None) -> ListShape | None:
         """What holds of both."""
@@ -45,14 +56,25 @@ class ListShape:
         if isinstance(self.holds, str):
             holds = other.holds
         else:
-            holds = self.holds if isinstance(other.holds, str) else shape_rules.relax(self.holds, other.holds)
+            holds = (
+                self.holds
+                if isinstance(other.holds, str)
+                else shape_rules.relax(self.holds, other.holds)
+            )
         length = self.length if self.length == other.length else None
-        return ListShape(shape_rules.relax(self.accepts, other.accepts), holds, length, self.has_gaps or other.has_gaps)
+        return ListShape(
+            shape_rules.relax(self.accepts, other.accepts),
+            holds,
+            length,
+            self.has_gaps or other.has_gaps,
+        )
 
     def read_as(self, asked: Shape, is_all_asked: bool) -> Shape:
-        """The shape of an element that is read. asked: what the reader says of it; is_all_asked: that is all it will say at run time.
+        """The shape of an element that is read. asked: what the reader says of it; is_all_asked:
+        that is all it will say at run time.
 
-        A gap has the shape that list and reader say, and that of the others where these leave something open.
+        A gap has the shape that list and reader say, and that of the others where these leave
+        something open.
         """
         if not self.has_gaps:
             return self.element
@@ -84,15 +106,23 @@ def list_made(
         rows = shapes[0]
         if rows == ():
             return None  # an error of the run
-        return ListShape(as_shape(1), None if rows is None else rows[1:], None if rows is None else rows[0])
+        return ListShape(
+            as_shape(1), None if rows is None else rows[1:], None if rows is None else rows[0]
+        )
     first = lists[0] if lists else None
     if first is None:
         return None
     if op == "TensorListSetItem":
         grows = node.attrs.get("resize_if_index_out_of_bounds")
-        return replace(first.with_element(shapes[2]), length=None if grows else first.length, has_gaps=first.has_gaps or bool(grows))
+        return replace(
+            first.with_element(shapes[2]),
+            length=None if grows else first.length,
+            has_gaps=first.has_gaps or bool(grows),
+        )
     if op == "TensorListPushBack":
-        return replace(first.with_element(shapes[1]), length=None if first.length is None else first.length + 1)
+        return replace(
+            first.with_element(shapes[1]), length=None if first.length is None else first.length + 1
+        )
     if op == "TensorListPopBack":
         return replace(first, length=None if first.length is None else max(first.length - 1, 0))
     if op == "TensorListResize":
@@ -111,8 +141,15 @@ def _length(number: int | None) -> int | None:
     return number if number is not None and number >= 0 else None
 
 
-def element_read(node: Node, found: ListShape, as_shape: Callable[[int], Shape], is_constant: Callable[[int], bool]) -> dict[int, Shape]:
-    """Shapes of the outputs of a node that follow from the list that is its first input, by slot."""
+def element_read(
+    node: Node,
+    found: ListShape,
+    as_shape: Callable[[int], Shape],
+    is_constant: Callable[[int], bool],
+) -> dict[int, Shape]:
+    """Shapes of the outputs of a node that follow from the list that is its first
+    input, by slot.
+    """
     if node.op == "TensorListGetItem":
         return {0: found.read_as(as_shape(2), is_constant(2))}
     if node.op == "TensorListPopBack":

@@ -1,4 +1,6 @@
-"""A graph and the bodies of its loops and branches, copied to be rewritten together: tensors that flow in and out of bodies are one web."""
+"""A graph and the bodies of its loops and branches, copied to be rewritten together: tensors that
+flow in and out of bodies are one web.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from tfjit.passes.ir.rewriter import tensor_shape
 
 @dataclass(eq=False, slots=True)
 class Scope:
-    """One graph. function: whose body it is a copy of; None for the plan's own graph. node, key, number: what names it in the parent.
+    """One graph. function: whose body it is a copy of; None for the plan's own graph. node, key,
+    number: what names it in the parent.
 
     ctx: of the shape inference over it.
     """
@@ -49,7 +52,9 @@ def is_structured(op: str) -> bool:
 
 
 def open_scopes(graph: DataflowGraph, ctx: PassContext) -> Scope:
-    """The scopes of a graph, whose shapes are known; the bodies are copies, whose shapes are inferred here."""
+    """The scopes of a graph, whose shapes are known; the bodies are copies, whose shapes are
+    inferred here.
+    """
     scope = Scope(graph, ctx)
     _open_children(scope)
     return scope
@@ -69,7 +74,9 @@ def _open_children(scope: Scope) -> None:
             given: dict[str, Given] = {}
             for k, arg in indexed(body, "_Arg").items():
                 src, slot = inputs[k]
-                shape = node.output_shapes[k] if node.op in WHILES else tensor_shape(graph, src, slot)
+                shape = (
+                    node.output_shapes[k] if node.op in WHILES else tensor_shape(graph, src, slot)
+                )
                 items = scope.ctx.lists.get((node.name, k) if node.op in WHILES else (src, slot))
                 given[arg.name] = Given(shape, scope.ctx.handles.get((src, slot)), items=items)
             body.graph["given"] = given
@@ -97,7 +104,9 @@ def _refs(node: Node) -> list[tuple[str, int, FuncRef]]:
 
 
 def close_scopes(scope: Scope) -> None:
-    """Put the changed bodies into the library of the plan, and name them in the nodes that run them."""
+    """Put the changed bodies into the library of the plan, and name them in the nodes that run
+    them.
+    """
     for name, children in scope.children.items():
         node = scope.graph.node(name)
         for child in children:
@@ -107,22 +116,33 @@ def close_scopes(scope: Scope) -> None:
             scope.changed = True
             assert child.function is not None
             library = scope.graph.functions
-            must_run = [run for run in child.function.must_run if run in child.graph and child.graph.node(run).op not in _PURE]
+            must_run = [
+                run
+                for run in child.function.must_run
+                if run in child.graph and child.graph.node(run).op not in _PURE
+            ]
             child.graph.graph.pop("given", None)
             types = list(child.function.inputs)
             for k, arg in indexed(child.graph, "_Arg").items():
                 types[k] = arg.output_dtypes[0]
             old = child.function
-            made = Function.from_graph(library.new_name(old.name), child.graph, types, must_run, old.attrs, old.unique)
+            made = Function.from_graph(
+                library.new_name(old.name), child.graph, types, must_run, old.attrs, old.unique
+            )
             ref = library.add(made)
             value: Any = ref
             if child.key == "branches":
-                value = tuple(ref if k == child.number else old for k, old in enumerate(node.attrs["branches"]))
+                value = tuple(
+                    ref if k == child.number else old
+                    for k, old in enumerate(node.attrs["branches"])
+                )
             node.attrs[child.key] = value
 
 
 class Webs:
-    """Tensors that stand for the same object, by union of edges (R. Tarjan, "Efficiency of a good but not linear set union algorithm")."""
+    """Tensors that stand for the same object, by union of edges (R. Tarjan, "Efficiency of a good
+    but not linear set union algorithm").
+    """
 
     def __init__(self, top: Scope) -> None:
         self.scopes = {id(scope): scope for scope in top.all()}

@@ -1,4 +1,6 @@
-"""Static shapes and small known values, as far as they follow from the feeds, constants and variables of a run."""
+"""Static shapes and small known values, as far as they follow from the feeds, constants and
+variables of a run.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +26,30 @@ from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.pass_registry import SHAPES
 
 MAX_VALUE_ELEMENTS: Final = 1024  # what sets shapes is small; larger constants are for folding
-TABLE_OPS: Final = frozenset({"HashTable", "MutableHashTable", "MutableHashTableOfTensors", "MutableDenseHashTable"})
+TABLE_OPS: Final = frozenset(
+    {"HashTable", "MutableHashTable", "MutableHashTableOfTensors", "MutableDenseHashTable"}
+)
 _MAX_ROUNDS: Final = 4  # loops whose shapes have not settled by then get unknown ones
 
 Tensor = tuple[str, int]
 
-_PASS_THROUGH: Final = frozenset({"Identity", "StopGradient", "PreventGradient", "Snapshot", "EnsureShape", "PlaceholderWithDefault"})
+_PASS_THROUGH: Final = frozenset(
+    {
+        "Identity",
+        "StopGradient",
+        "PreventGradient",
+        "Snapshot",
+        "EnsureShape",
+        "PlaceholderWithDefault",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What is known of an argument or a result of a body. variable: the shape of the variable behind a resource; None is an unknown one.
-    items: of a tensor list."""
+    """What is known of an argument or a result of a body. variable: the shape of the variable
+    behind a resource; None is an unknown one. items: of a tensor list.
+    """
 
     shape: Shape
     variable: Shape = None
@@ -46,21 +60,39 @@ class Given:
         """What is known of an argument that may be either; its value stays."""
         items = self.items.relax(other.items) if self.items is not None else None
         variable = shape_rules.relax(self.variable, other.variable)
-        return replace(self, shape=shape_rules.relax(self.shape, other.shape), variable=variable, items=items)
+        return replace(
+            self, shape=shape_rules.relax(self.shape, other.shape), variable=variable, items=items
+        )
 
 
 def infer_body(function: Function, given: Sequence[Given], ctx: PassContext) -> list[Given]:
-    """Shapes of a function's results, and what lists they are, for what is known of its arguments."""
+    """Shapes of a function's results, and what lists they are, for what is known of
+    its arguments.
+    """
     scratch = ctx.inferred_bodies
     key = (
         id(function.graph),
-        tuple((g.shape, g.variable, None if g.value is None else (g.value.dtype, g.value.tobytes()), g.items) for g in given),
+        tuple(
+            (
+                g.shape,
+                g.variable,
+                None if g.value is None else (g.value.dtype, g.value.tobytes()),
+                g.items,
+            )
+            for g in given
+        ),
     )
     if key not in scratch:
-        inference = _Inference(function.graph, ctx, {node.name: given[index] for index, node in function.args.items()})
+        inference = _Inference(
+            function.graph, ctx, {node.name: given[index] for index, node in function.args.items()}
+        )
         inference.settle()
         found = [
-            Given(inference.shapes[src][slot], inference.handles.get((src, slot)), items=inference.lists.get((src, slot)))
+            Given(
+                inference.shapes[src][slot],
+                inference.handles.get((src, slot)),
+                items=inference.lists.get((src, slot)),
+            )
             for src, slot in function.returned
         ]
         scratch[key] = function, found  # the function: its id stays its own
@@ -69,8 +101,10 @@ def infer_body(function: Function, given: Sequence[Given], ctx: PassContext) -> 
 
 
 def infer_loop(body: Function, given: Sequence[Given], ctx: PassContext) -> list[Given]:
-    """What the variables of a loop are in every iteration, its first included: the entering ones, widened by what the body makes of
-    them until that changes nothing more. given: the entering variables, whose values do not count."""
+    """What the variables of a loop are in every iteration, its first included: the entering ones,
+    widened by what the body makes of them until that changes nothing more. given: the entering
+    variables, whose values do not count.
+    """
     wide = [replace(g, value=None) for g in given]
     for _ in range(_MAX_ROUNDS):
         wider = [old.relax(new) for old, new in zip(wide, infer_body(body, wide, ctx), strict=True)]
@@ -82,15 +116,20 @@ def infer_loop(body: Function, given: Sequence[Given], ctx: PassContext) -> list
         wider = [old.relax(new) for old, new in zip(wide, infer_body(body, wide, ctx), strict=True)]
         if wider == wide:
             return wide
-        wide = [replace(old, shape=None, variable=None, items=None) if old != new else old for old, new in zip(wide, wider, strict=True)]
+        wide = [
+            replace(old, shape=None, variable=None, items=None) if old != new else old
+            for old, new in zip(wide, wider, strict=True)
+        ]
 
 
 def infer_shapes(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Fill in `output_shapes` of every node, and `ctx.values` with small integer tensors that are known while planning.
+    """Fill in `output_shapes` of every node, and `ctx.values` with small integer tensors that are
+    known while planning.
 
     Before:  x<5,3> -> Shape -> Reshape     After:  the same nodes; Shape's value [5, 3] is known, and Reshape's output shape
-    Keeps: the graph; a shape that was known stays at least as well known. Feeds with known shapes make everything static known.
-    A node whose inputs contradict each other is left unknown: the run itself reports it, in its kernel's words.
+    Keeps: the graph; a shape that was known stays at least as well known. Feeds with known shapes
+    make everything static known. A node whose inputs contradict each other is left unknown: the run
+    itself reports it, in its kernel's words.
     """
     if ctx.is_valid(SHAPES, graph):
         return
@@ -98,9 +137,13 @@ def infer_shapes(graph: DataflowGraph, ctx: PassContext) -> None:
     inference.settle()
     for name, shapes in inference.shapes.items():
         graph.node(name).output_shapes = shapes
-    # Only a complete inference stands: what a pass makes known later (a default taken for an unfed placeholder) may contradict
-    # a shape that was inferred from what was known before.
-    complete = all(shape is not None and None not in shape for shapes in inference.shapes.values() for shape in shapes)
+    # Only a complete inference stands: what a pass makes known later (a default taken for an unfed
+    # placeholder) may contradict a shape that was inferred from what was known before.
+    complete = all(
+        shape is not None and None not in shape
+        for shapes in inference.shapes.values()
+        for shape in shapes
+    )
     ctx.validate(SHAPES, graph, complete=complete)
     ctx.values.clear()
     ctx.values.update(inference.values)
@@ -113,14 +156,20 @@ def infer_shapes(graph: DataflowGraph, ctx: PassContext) -> None:
 class _Inference:
     """One inference over a graph, repeated while the shapes that loops carry round still change."""
 
-    def __init__(self, graph: DataflowGraph, ctx: PassContext, given: Mapping[str, Given] | None = None) -> None:
+    def __init__(
+        self, graph: DataflowGraph, ctx: PassContext, given: Mapping[str, Given] | None = None
+    ) -> None:
         self.graph, self.ctx = graph, ctx
         self.given = given or {}  # what is known of arguments, by `_Arg`
         self.order = graph.topological_order()
         self.loop_merges: dict[str, list[Tensor]] = {}  # Merge -> its inputs that are back edges
         for name in self.order:
             if graph.node(name).op in MERGES:
-                back = [tensor for tensor in graph.inputs(name) if graph.node(tensor[0]).op in NEXT_ITERATIONS]
+                back = [
+                    tensor
+                    for tensor in graph.inputs(name)
+                    if graph.node(tensor[0]).op in NEXT_ITERATIONS
+                ]
                 if back:
                     self.loop_merges[name] = back
         self.assumed: dict[str, Shape] = {}
@@ -131,10 +180,12 @@ class _Inference:
     def run_state(self) -> None:
         self.shapes: dict[str, tuple[Shape, ...]] = {}
         self.values: dict[Tensor, np.ndarray] = {}
-        self.partial: dict[Tensor, tuple[int | None, ...]] = {}  # elements of an integer vector or scalar, None where unknown
+        # elements of an integer vector or scalar, None where unknown
+        self.partial: dict[Tensor, tuple[int | None, ...]] = {}
         self.handles: dict[Tensor, Shape] = {}  # shape of the variable behind a resource
         self.lists: dict[Tensor, ListShape] = {}
-        self.tables: dict[Tensor, tuple[int, Shape]] = {}  # rank of a key and shape of a value of the lookup table behind a handle
+        # rank of a key and shape of a value of the lookup table behind a handle
+        self.tables: dict[Tensor, tuple[int, Shape]] = {}
 
     def settle(self) -> None:
         """Infer until no loop carries another shape round than was assumed."""
@@ -150,7 +201,9 @@ class _Inference:
             self.visit(self.graph.node(name), self.graph.inputs(name))
 
     def loops_settled(self) -> bool:
-        """Whether each loop's Merge was assumed as its inputs then turned out; if not, the assumptions are widened."""
+        """Whether each loop's Merge was assumed as its inputs then turned out; if not, the
+        assumptions are widened.
+        """
         settled = True
         for name in self.loop_merges:
             wide = self.assumed[name]
@@ -169,7 +222,9 @@ class _Inference:
     def visit(self, node: Node, inputs: list[Tensor]) -> None:
         if node.op == "Const":
             value = node.attrs.get("value")
-            self.shapes[node.name] = (value.shape if isinstance(value, np.ndarray) else node.output_shapes[0],)
+            self.shapes[node.name] = (
+                value.shape if isinstance(value, np.ndarray) else node.output_shapes[0],
+            )
             return
         if node.name in self.loop_merges:
             self.visit_loop_merge(node, inputs)
@@ -197,16 +252,24 @@ class _Inference:
         self.shapes[node.name] = (self.assumed[node.name], ())
 
     def is_numbers_of_one_shape(self, node: Node, inputs: list[Tensor]) -> bool:
-        """Whether a node is an elementwise one of floating-point tensors of one known shape; its output's is settled then, and there is
-        neither a handle nor a value to follow."""
-        if node.op_def is None or len(node.output_dtypes) != 1 or not node.output_dtypes[0].is_floating or node.name in self.given:
+        """Whether a node is an elementwise one of floating-point tensors of one known shape; its
+        output's is settled then, and there is neither a handle nor a value to follow.
+        """
+        if (
+            node.op_def is None
+            or len(node.output_dtypes) != 1
+            or not node.output_dtypes[0].is_floating
+            or node.name in self.given
+        ):
             return False
         shapes = self.shapes
         equal = registry.equal_shape(node.op_def.name, [shapes[src][slot] for src, slot in inputs])
         if equal is None:
             return False
         known = node.output_shapes[0]
-        shapes[node.name] = node.output_shapes if known == equal else (self.merged(node, known, equal),)
+        shapes[node.name] = (
+            node.output_shapes if known == equal else (self.merged(node, known, equal),)
+        )
         return True
 
     def by_op(self, node: Node, inputs: list[Tensor]) -> tuple[Shape, ...]:
@@ -218,11 +281,14 @@ class _Inference:
             return (self.merged(node, known[0], self.given[node.name].shape),)
         bodies = self.by_bodies(node, inputs)
         if bodies is not None:
-            return tuple(self.merged(node, old, new) for old, new in zip(known, bodies, strict=True))
+            return tuple(
+                self.merged(node, old, new) for old, new in zip(known, bodies, strict=True)
+            )
         if node.op_def is None or node.op in ("_Arg", "_Recv", "_HostRecv"):
             return known
         if node.op == "Enter":
-            # its shape function must forget the shape, since the loop may change it; here loops are followed round
+            # its shape function must forget the shape, since the loop may change it; here loops are
+            # followed round
             return (self.merged(node, known[0], self.shapes[inputs[0][0]][inputs[0][1]]),)
         if node.op == "ReadVariableOp" and inputs[0] in self.handles:
             return (self.merged(node, known[0], self.handles[inputs[0]]),)
@@ -231,7 +297,11 @@ class _Inference:
         if node.op in ("LookupTableFind", "LookupTableFindV2") and inputs[0] in self.tables:
             rank, value_shape = self.tables[inputs[0]]
             keys = self.shapes[inputs[1][0]][inputs[1][1]]
-            values = None if keys is None or value_shape is None else (*keys[: len(keys) - rank], *value_shape)
+            values = (
+                None
+                if keys is None or value_shape is None
+                else (*keys[: len(keys) - rank], *value_shape)
+            )
             return (self.merged(node, known[0], values),)
         op = node.op_def.name  # of a custom kernel, the op that it computes
         if registry.shape_fn(op) is None:
@@ -257,7 +327,9 @@ class _Inference:
         return tuple(self.merged(node, old, new) for old, new in zip(known, found))
 
     def by_bodies(self, node: Node, inputs: list[Tensor]) -> list[Shape] | None:
-        """Output shapes of a node that runs functions, by inference through them; None for other nodes."""
+        """Output shapes of a node that runs functions, by inference through them; None for other
+        nodes.
+        """
         attrs = node.attrs
         refs: Sequence[FuncRef]
         if node.op in WHILES:
@@ -273,7 +345,12 @@ class _Inference:
         library = self.graph.functions
         running = self.ctx.bodies_in_progress
         given = [
-            Given(self.shapes[src][slot], self.handles.get((src, slot)), self.small(src, slot), self.lists.get((src, slot)))
+            Given(
+                self.shapes[src][slot],
+                self.handles.get((src, slot)),
+                self.small(src, slot),
+                self.lists.get((src, slot)),
+            )
             for src, slot in inputs
         ]
         found: list[Given] | None = None
@@ -281,12 +358,24 @@ class _Inference:
             if ref.name not in library:
                 return None  # an error of the run
             body = library.body(ref)
-            if len(body.inputs) != len(given) or len(body.outputs) != len(node.output_dtypes) or ref.name in running:
+            if (
+                len(body.inputs) != len(given)
+                or len(body.outputs) != len(node.output_dtypes)
+                or ref.name in running
+            ):
                 return [None] * len(node.output_dtypes)
             running.add(ref.name)
-            results = infer_loop(body, given, self.ctx) if node.op in WHILES else infer_body(body, given, self.ctx)
+            results = (
+                infer_loop(body, given, self.ctx)
+                if node.op in WHILES
+                else infer_body(body, given, self.ctx)
+            )
             running.discard(ref.name)
-            found = results if found is None else [a.relax(b) for a, b in zip(found, results, strict=True)]
+            found = (
+                results
+                if found is None
+                else [a.relax(b) for a, b in zip(found, results, strict=True)]
+            )
         for slot, result in enumerate(found or ()):
             if result.items is not None:
                 self.lists[node.name, slot] = result.items
@@ -294,8 +383,12 @@ class _Inference:
                 self.handles[node.name, slot] = result.variable
         return None if found is None else [result.shape for result in found]
 
-    def follow_lists(self, node: Node, inputs: list[Tensor], shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
-        """Carry what is known of tensor lists along; the output shapes with what follows from the list that is read."""
+    def follow_lists(
+        self, node: Node, inputs: list[Tensor], shapes: tuple[Shape, ...]
+    ) -> tuple[Shape, ...]:
+        """Carry what is known of tensor lists along; the output shapes with what follows from the
+        list that is read.
+        """
         if node.name in self.given:
             items = self.given[node.name].items
             if items is not None:
@@ -305,7 +398,11 @@ class _Inference:
 
         def as_shape(index: int) -> Shape:
             src, slot = inputs[index]
-            return self.partial_vector(inputs[index]) if len(self.shapes[src][slot] or ()) == 1 else None
+            return (
+                self.partial_vector(inputs[index])
+                if len(self.shapes[src][slot] or ()) == 1
+                else None
+            )
 
         made = list_made(
             node,
@@ -321,13 +418,19 @@ class _Inference:
         if node.op == "TensorListLength" and lists[0].length is not None:
             self.know(node, 0, (lists[0].length,), ())
         # what the op's own rule says is what the reader asks for, which nothing makes true
-        known = element_read(node, lists[0], as_shape, lambda index: self.value(inputs[index]) is not None)
+        known = element_read(
+            node, lists[0], as_shape, lambda index: self.value(inputs[index]) is not None
+        )
         return tuple(known.get(slot, shape) for slot, shape in enumerate(shapes))
 
     def small(self, name: str, slot: int) -> np.ndarray | None:
         """The value of a tensor that may set shapes."""
         value = self.value((name, slot))
-        return value if value is not None and value.dtype.kind in "biu" and value.size <= MAX_VALUE_ELEMENTS else None
+        return (
+            value
+            if value is not None and value.dtype.kind in "biu" and value.size <= MAX_VALUE_ELEMENTS
+            else None
+        )
 
     def merged(self, node: Node, known: Shape, found: Shape) -> Shape:
         if not shape_rules.is_compatible(known, found):
@@ -341,7 +444,9 @@ class _Inference:
             self.ctx.log(name, reason)
 
     def follow_handles(self, node: Node, inputs: list[Tensor]) -> None:
-        """Carry the shapes of resource variables, and of what lookup tables hold, along the edges of their handles."""
+        """Carry the shapes of resource variables, and of what lookup tables hold, along the edges
+        of their handles.
+        """
         if node.op == "VarHandleOp":
             shape = node.attrs.get("shape")
             if isinstance(shape, TensorShape):
@@ -353,7 +458,10 @@ class _Inference:
             marks = self.shapes[inputs[0][0]][inputs[0][1]] if inputs else ()
             value = node.attrs.get("value_shape")
             if marks is not None:
-                self.tables[node.name, 0] = (len(marks), value.dims_tuple if isinstance(value, TensorShape) else ())
+                self.tables[node.name, 0] = (
+                    len(marks),
+                    value.dims_tuple if isinstance(value, TensorShape) else (),
+                )
         elif node.op in ("Identity", "RefIdentity", "Enter", "Switch", "Exit", "NextIteration"):
             for slot in range(len(node.output_dtypes)):
                 if inputs[0] in self.handles:
@@ -381,17 +489,31 @@ class _Inference:
             return
         if node.op in ("Size", "Rank"):
             shape = self.shapes[inputs[0][0]][inputs[0][1]]
-            number = shape_rules.num_elements(shape) if node.op == "Size" else None if shape is None else len(shape)
+            number = (
+                shape_rules.num_elements(shape)
+                if node.op == "Size"
+                else None
+                if shape is None
+                else len(shape)
+            )
             if number is not None:
                 self.know(node, 0, (number,), ())
             return
-        if len(node.output_dtypes) != 1 or not (node.output_dtypes[0].is_integer or node.output_dtypes[0].is_bool) or not inputs:
+        if (
+            len(node.output_dtypes) != 1
+            or not (node.output_dtypes[0].is_integer or node.output_dtypes[0].is_bool)
+            or not inputs
+        ):
             return
         operands = [self.value(tensor) for tensor in inputs]
         values = [value for value in operands if value is not None]
         if len(values) == len(operands):
             total = shape_rules.num_elements(shapes[0])
-            small = total is not None and total <= MAX_VALUE_ELEMENTS and sum(value.size for value in values) <= 4 * MAX_VALUE_ELEMENTS
+            small = (
+                total is not None
+                and total <= MAX_VALUE_ELEMENTS
+                and sum(value.size for value in values) <= 4 * MAX_VALUE_ELEMENTS
+            )
             if small and can_evaluate(node):
                 try:
                     self.values[node.name, 0] = evaluate(node, values)[0]
@@ -402,8 +524,12 @@ class _Inference:
         if elements is not None:
             self.partial[node.name, 0] = elements
 
-    def know(self, node: Node, slot: int, elements: tuple[int | None, ...], shape: tuple[int, ...]) -> None:
-        """Record an integer output by its elements; a full one is a value, unless it does not fit its dtype (the run reports that)."""
+    def know(
+        self, node: Node, slot: int, elements: tuple[int | None, ...], shape: tuple[int, ...]
+    ) -> None:
+        """Record an integer output by its elements; a full one is a value, unless it does not fit
+        its dtype (the run reports that).
+        """
         self.partial[node.name, slot] = elements
         if None in elements:
             return
@@ -415,12 +541,19 @@ class _Inference:
             self.values[node.name, slot] = value
 
     def elements(self, tensor: Tensor) -> tuple[int | None, ...] | None:
-        """Elements of an integer scalar or vector, None where unknown; None when nothing is known of it."""
+        """Elements of an integer scalar or vector, None where unknown; None when nothing is known
+        of it.
+        """
         found = self.partial.get(tensor)
         if found is not None:
             return found
         value = self.value(tensor)
-        if value is not None and value.ndim <= 1 and value.dtype.kind in "iu" and value.size <= MAX_VALUE_ELEMENTS:
+        if (
+            value is not None
+            and value.ndim <= 1
+            and value.dtype.kind in "iu"
+            and value.size <= MAX_VALUE_ELEMENTS
+        ):
             return tuple(value.reshape(-1).tolist())
         shape = self.shapes[tensor[0]][tensor[1]]
         if shape is not None and len(shape) <= 1 and None not in shape:
@@ -432,10 +565,18 @@ class _Inference:
     def partial_vector(self, tensor: Tensor) -> Shape:
         """An integer vector read as a shape: negative and unknown elements are None."""
         found = self.elements(tensor)
-        return None if found is None else tuple(None if size is None or size < 0 else size for size in found)
+        return (
+            None
+            if found is None
+            else tuple(None if size is None or size < 0 else size for size in found)
+        )
 
-    def partial_elements(self, node: Node, inputs: list[Tensor], operands: list[np.ndarray | None]) -> tuple[int | None, ...] | None:
-        """Elements of the vector or scalar output of an op that moves integers about, where some of them are known."""
+    def partial_elements(
+        self, node: Node, inputs: list[Tensor], operands: list[np.ndarray | None]
+    ) -> tuple[int | None, ...] | None:
+        """Elements of the vector or scalar output of an op that moves integers about, where some of
+        them are known.
+        """
         op = node.op
         if op in _PASS_THROUGH or op == "Cast":
             return self.elements(inputs[0]) if node.input_dtypes[0].is_integer else None
@@ -445,7 +586,9 @@ class _Inference:
             return found if found is not None and rank is not None and len(rank) <= 1 else None
         if op == "Pack" and node.attrs["axis"] in (0, -1):
             parts = [self.elements(tensor) for tensor in inputs]
-            if any(part is None or len(part) != 1 for part in parts) or any(self.shapes[src][slot] != () for src, slot in inputs):
+            if any(part is None or len(part) != 1 for part in parts) or any(
+                self.shapes[src][slot] != () for src, slot in inputs
+            ):
                 return None
             return tuple(part[0] for part in parts if part)
         if op in ("ConcatV2", "Concat"):
@@ -461,39 +604,68 @@ class _Inference:
         if op == "Slice":
             found = self.elements(inputs[0])
             begin, size = operands[1], operands[2]
-            if found is None or begin is None or size is None or begin.size != 1 or len(self.shapes[inputs[0][0]][inputs[0][1]] or ()) != 1:
+            if (
+                found is None
+                or begin is None
+                or size is None
+                or begin.size != 1
+                or len(self.shapes[inputs[0][0]][inputs[0][1]] or ()) != 1
+            ):
                 return None
             first, count = int(begin.reshape(-1)[0]), int(size.reshape(-1)[0])
             return found[first:] if count == -1 else found[first : first + count]
         if op in ("Gather", "GatherV2"):
             found, index = self.elements(inputs[0]), operands[1]
-            if found is None or index is None or index.ndim > 1 or len(self.shapes[inputs[0][0]][inputs[0][1]] or ()) != 1:
+            if (
+                found is None
+                or index is None
+                or index.ndim > 1
+                or len(self.shapes[inputs[0][0]][inputs[0][1]] or ()) != 1
+            ):
                 return None
             picked = [int(i) for i in index.reshape(-1)]
-            return tuple(found[i] for i in picked) if all(0 <= i < len(found) for i in picked) else None
+            return (
+                tuple(found[i] for i in picked)
+                if all(0 <= i < len(found) for i in picked)
+                else None
+            )
         if op in _INTEGER_MATH:
             return self.combined(node, inputs)
         return None
 
-    def sliced(self, node: Node, inputs: list[Tensor], operands: list[np.ndarray | None]) -> tuple[int | None, ...] | None:
+    def sliced(
+        self, node: Node, inputs: list[Tensor], operands: list[np.ndarray | None]
+    ) -> tuple[int | None, ...] | None:
         """Elements of vector[begin:end:stride] or vector[i]."""
         found = self.elements(inputs[0])
         begin, end, strides = operands[1:4]
         if found is None or begin is None or end is None or strides is None or begin.size != 1:
             return None
-        if len(self.shapes[inputs[0][0]][inputs[0][1]] or ()) != 1 or node.attrs["ellipsis_mask"] or node.attrs["new_axis_mask"]:
+        if (
+            len(self.shapes[inputs[0][0]][inputs[0][1]] or ()) != 1
+            or node.attrs["ellipsis_mask"]
+            or node.attrs["new_axis_mask"]
+        ):
             return None
         first, last, step = (int(bound.reshape(-1)[0]) for bound in (begin, end, strides))
         if node.attrs["shrink_axis_mask"]:
             return (found[first],) if -len(found) <= first < len(found) else None
         if step == 0:
             return None
-        return found[None if node.attrs["begin_mask"] else first : None if node.attrs["end_mask"] else last : step]
+        return found[
+            None if node.attrs["begin_mask"] else first : None
+            if node.attrs["end_mask"]
+            else last : step
+        ]
 
     def combined(self, node: Node, inputs: list[Tensor]) -> tuple[int | None, ...] | None:
         """Elementwise integer arithmetic of scalars and vectors."""
         left, right = self.elements(inputs[0]), self.elements(inputs[1])
-        if left is None or right is None or (len(left) != len(right) and 1 not in (len(left), len(right))):
+        if (
+            left is None
+            or right is None
+            or (len(left) != len(right) and 1 not in (len(left), len(right)))
+        ):
             return None
         shape = self.shapes[node.name][0]
         if shape is None or len(shape) > 1:

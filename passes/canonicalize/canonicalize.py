@@ -1,4 +1,6 @@
-"""Local rewrites that keep every value, bit by bit: identities, no-op movement, arithmetic that changes nothing."""
+"""Local rewrites that keep every value, bit by bit: identities, no-op movement, arithmetic that
+changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,25 @@ import numpy as np
 
 from tfjit.framework.types import dtypes
 from tfjit.passes.canonicalize.decompose_batch_norm import decompose_batch_norm
-from tfjit.passes.canonicalize.decompose_batch_norm_training import decompose_batch_norm_grad, decompose_batch_norm_training
+from tfjit.passes.canonicalize.decompose_batch_norm_training import (
+    decompose_batch_norm_grad,
+    decompose_batch_norm_training,
+)
 from tfjit.passes.canonicalize.fold_transposes import PRODUCTS, absorb_transposes
 from tfjit.passes.canonicalize.lower_einsum import lower_einsum
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.op_traits import CONTROL_FLOW
 from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import constant, drop, insert_constant, is_static, same_shape, tensor_dtype, tensor_shape
+from tfjit.passes.ir.rewriter import (
+    constant,
+    drop,
+    insert_constant,
+    is_static,
+    same_shape,
+    tensor_dtype,
+    tensor_shape,
+)
 
 Rule = Callable[[DataflowGraph, PassContext, Node], "str | None"]
 
@@ -25,9 +38,10 @@ def simplify(graph: DataflowGraph, ctx: PassContext) -> None:
     """Apply the local rules once to every node, inputs first, so that chains collapse in one walk.
 
     Before:  x -> Identity -> Reshape to x's own shape -> Mul by 1 -> y      After:  x -> y
-    Keeps: every value bit by bit (batch norm excepted, which becomes reductions and elementwise operations; and products that
-    read a transposed operand in its place, and those of Einsum: their sums may be rounded elsewhere), names of
-    fetched nodes, control edges (what a dropped node waited for, its consumers wait for), and the reads of reference variables.
+    Keeps: every value bit by bit (batch norm excepted, which becomes reductions and elementwise
+    operations; and products that read a transposed operand in its place, and those of Einsum: their
+    sums may be rounded elsewhere), names of fetched nodes, control edges (what a dropped node
+    waited for, its consumers wait for), and the reads of reference variables.
     Needs: `infer_shapes` for the rules on shapes.
     """
     for name in graph.topological_order():
@@ -50,7 +64,9 @@ def simplify(graph: DataflowGraph, ctx: PassContext) -> None:
 
 
 def _identity(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """x -> Identity -> y  becomes  x -> y, unless it reads a reference variable: when it reads matters."""
+    """x -> Identity -> y  becomes  x -> y, unless it reads a reference variable: when
+    it reads matters.
+    """
     src, slot = graph.inputs(node.name)[0]
     if graph.node(src).output_dtypes[slot].is_ref:
         raise Declined(f"it reads the variable '{src}'")
@@ -76,7 +92,9 @@ def _identity_n(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | Non
 
 
 def _same_shape_movement(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """Reshape, Squeeze, ExpandDims, Tile, Slice, BroadcastTo... whose output has the static shape of its input moves nothing."""
+    """Reshape, Squeeze, ExpandDims, Tile, Slice, BroadcastTo... whose output has the static shape
+    of its input moves nothing.
+    """
     (src, slot), *operands = graph.inputs(node.name)
     shape = tensor_shape(graph, src, slot)
     if not is_static(shape) or shape != node.output_shapes[0]:
@@ -87,7 +105,9 @@ def _same_shape_movement(graph: DataflowGraph, ctx: PassContext, node: Node) -> 
 
 
 def _reshape_chain(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """Reshape(Reshape(x)) becomes one Reshape, when the result's shape is static (so that no -1 asks for the middle one)."""
+    """Reshape(Reshape(x)) becomes one Reshape, when the result's shape is static (so that no -1
+    asks for the middle one).
+    """
     src, _ = graph.inputs(node.name)[0]
     first = graph.node(src)
     if first.op not in ("Reshape", "Squeeze", "ExpandDims"):
@@ -121,7 +141,11 @@ def _transpose(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None
     first = graph.node(src)
     if first.op != "Transpose" or graph.control_inputs(src):
         shape = tensor_shape(graph, src, slot)
-        if is_static(shape) and shape is not None and [a for a in axes if shape[a] != 1] == [a for a in range(len(axes)) if shape[a] != 1]:
+        if (
+            is_static(shape)
+            and shape is not None
+            and [a for a in axes if shape[a] != 1] == [a for a in range(len(axes)) if shape[a] != 1]
+        ):
             return _become_reshape(graph, ctx, node, src, slot)
         return None
     inner, (inner_perm_src, inner_perm_slot) = graph.inputs(src)
@@ -141,8 +165,12 @@ def _transpose(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None
     return f"joined with '{src}'"
 
 
-def _become_reshape(graph: DataflowGraph, ctx: PassContext, node: Node, src: str, slot: int) -> str | None:
-    """Put a Reshape in the place of a node that moves no element: only axes of size 1 come, go or move."""
+def _become_reshape(
+    graph: DataflowGraph, ctx: PassContext, node: Node, src: str, slot: int
+) -> str | None:
+    """Put a Reshape in the place of a node that moves no element: only axes of size 1 come, go or
+    move.
+    """
     shape = node.output_shapes[0]
     if not is_static(shape) or shape is None:
         return None
@@ -161,7 +189,12 @@ def _cast(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
     if source is target:
         return drop(graph, node, src, slot)
     first = graph.node(src)
-    if first.op == "Cast" and first.attrs["SrcT"] is target and _lossless(target, source) and not graph.control_inputs(src):
+    if (
+        first.op == "Cast"
+        and first.attrs["SrcT"] is target
+        and _lossless(target, source)
+        and not graph.control_inputs(src)
+    ):
         inner = graph.inputs(src)[0]
         if graph.node(inner[0]).output_dtypes[inner[1]].is_ref:
             return None
@@ -204,7 +237,9 @@ def _multiply_by_one(graph: DataflowGraph, ctx: PassContext, node: Node) -> str 
 
 
 def _add_zero(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """x + (-0.0) and x - 0.0 are x; x + 0.0 is not: it turns -0.0 into 0.0. In integers every zero will do."""
+    """x + (-0.0) and x - 0.0 are x; x + 0.0 is not: it turns -0.0 into 0.0. In integers every zero
+    will do.
+    """
     inputs = graph.inputs(node.name)
     subtracts = node.op == "Sub"
     for side in (1,) if subtracts else (1, 0):
@@ -225,7 +260,11 @@ def _add_zero(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
 
 
 def _is_all(value: np.ndarray | None, number: int) -> bool:
-    if value is None or value.size == 0 or (value.dtype.kind not in "fiuV" and value.dtype.kind != "c"):
+    if (
+        value is None
+        or value.size == 0
+        or (value.dtype.kind not in "fiuV" and value.dtype.kind != "c")
+    ):
         return False
     if value.dtype.names is not None:
         return False
@@ -256,7 +295,11 @@ def _pad_nothing(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | No
     """Padding by zero rows and columns moves nothing."""
     inputs = graph.inputs(node.name)
     paddings = constant(graph, ctx, *inputs[1])
-    return drop(graph, node, *inputs[0]) if paddings is not None and paddings.size and not paddings.any() else None
+    return (
+        drop(graph, node, *inputs[0])
+        if paddings is not None and paddings.size and not paddings.any()
+        else None
+    )
 
 
 def _concat_one(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
@@ -273,11 +316,17 @@ def _sum_of_one(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | Non
 
 
 def _reduce_nothing(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """A reduction over no axis, or over axes of size 1, moves its input (TensorFlow copies there too: -0.0 stays -0.0)."""
+    """A reduction over no axis, or over axes of size 1, moves its input (TensorFlow copies there
+    too: -0.0 stays -0.0).
+    """
     inputs = graph.inputs(node.name)
     axes = constant(graph, ctx, *inputs[1])
     shape = tensor_shape(graph, *inputs[0])
-    if axes is None or shape is None or any(not -len(shape) <= int(axis) < len(shape) for axis in axes.reshape(-1)):
+    if (
+        axes is None
+        or shape is None
+        or any(not -len(shape) <= int(axis) < len(shape) for axis in axes.reshape(-1))
+    ):
         return None
     if any(shape[int(axis)] != 1 for axis in axes.reshape(-1)):
         return None
@@ -304,9 +353,26 @@ def _table() -> dict[str, tuple[Rule, ...]]:
         for op in ops:
             rules[op] = (*rules.get(op, ()), rule)
 
-    add(_identity, "Identity", "StopGradient", "PreventGradient", "Snapshot", "PlaceholderWithDefault")
+    add(
+        _identity,
+        "Identity",
+        "StopGradient",
+        "PreventGradient",
+        "Snapshot",
+        "PlaceholderWithDefault",
+    )
     add(_identity_n, "IdentityN")
-    add(_same_shape_movement, "Reshape", "Squeeze", "ExpandDims", "BroadcastTo", "Tile", "Slice", "EnsureShape", "_HostCast")
+    add(
+        _same_shape_movement,
+        "Reshape",
+        "Squeeze",
+        "ExpandDims",
+        "BroadcastTo",
+        "Tile",
+        "Slice",
+        "EnsureShape",
+        "_HostCast",
+    )
     add(_reshape_chain, "Reshape")
     add(_strided_slice_all, "StridedSlice")
     add(_transpose, "Transpose", "ConjugateTranspose")
@@ -323,7 +389,12 @@ def _table() -> dict[str, tuple[Rule, ...]]:
     add(absorb_transposes, *PRODUCTS)
     for rule in (decompose_batch_norm, decompose_batch_norm_training):
         add(rule, "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
-    add(decompose_batch_norm_grad, "FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3")
+    add(
+        decompose_batch_norm_grad,
+        "FusedBatchNormGrad",
+        "FusedBatchNormGradV2",
+        "FusedBatchNormGradV3",
+    )
     return rules
 
 

@@ -1,4 +1,6 @@
-"""Control edges that order nothing: both ends are kept in order by other edges, or nothing before the edge has an effect."""
+"""Control edges that order nothing: both ends are kept in order by other edges, or nothing before
+the edge has an effect.
+"""
 
 from __future__ import annotations
 
@@ -12,28 +14,38 @@ from tfjit.passes.ir.pass_context import PassContext
 MAX_EFFECTS: Final = 4096  # sets of effects are bit masks: this bounds memory to 512 bytes a node
 
 # stateful by their OpDef only so that they are neither folded nor merged
-_PURE: Final = frozenset({"_Arg", "_DeviceArg", "Placeholder", "PlaceholderV2", "VarHandleOp", "Variable", "VariableV2"})
+_PURE: Final = frozenset(
+    {"_Arg", "_DeviceArg", "Placeholder", "PlaceholderV2", "VarHandleOp", "Variable", "VariableV2"}
+)
 # stateless by their OpDef, but run for the error they may raise
 _CHECKS: Final = frozenset({"CheckNumerics", "CheckNumericsV2", "EnsureShape"})
 
 
 def drop_control_edges(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Remove a control edge when every effect that it puts before its end stands before it by other edges too.
+    """Remove a control edge when every effect that it puts before its end stands before it by other
+    edges too.
 
     Before:  read -> a -> b -> y    a -> NoOp -> ^y        After:  read -> a -> b -> y
-    An effect is a stateful op, the read of a reference, or a check. Gradients are full of such edges (tf.tuple ties the gradients
-    of one op together), and they keep nodes from fusing and buffers from dying.
-    Keeps: the order of any two effects, and which effects happen before each node. Graphs with control flow are left alone:
-    there a control edge also says whether a node runs.
+    An effect is a stateful op, the read of a reference, or a check. Gradients are full of such
+    edges (tf.tuple ties the gradients of one op together), and they keep nodes from fusing and
+    buffers from dying.
+    Keeps: the order of any two effects, and which effects happen before each node. Graphs with
+    control flow are left alone: there a control edge also says whether a node runs.
     """
     if not graph.op_types.isdisjoint(CONTROL_FLOW):
         return
     order = graph.topological_order()
-    if not any(_is_taken_over(graph, ctx, src) for src in graph._pred[SINK]) and not any(map(graph.control_inputs, order)):
+    if not any(_is_taken_over(graph, ctx, src) for src in graph._pred[SINK]) and not any(
+        map(graph.control_inputs, order)
+    ):
         return  # nothing to drop, as in most graphs without gradients
     effects = {name: index for index, name in enumerate(_effects(graph, order))}
     if len(effects) > MAX_EFFECTS:
-        ctx.log("", f"control edges stay: {len(effects)} nodes with effects, above the limit of {MAX_EFFECTS}")
+        ctx.log(
+            "",
+            f"control edges stay: {len(effects)} nodes with effects, above the limit of "
+            f"{MAX_EFFECTS}",
+        )
         return
     done: dict[str, int] = {}  # node -> mask of the effects that have happened when it has run
     dropped = 0
@@ -56,7 +68,8 @@ def drop_control_edges(graph: DataflowGraph, ctx: PassContext) -> None:
         if name in effects:
             before |= 1 << effects[name]
         done[name] = before
-    # of what is tied to the sink, fetches and targets stay; a node that took over a tie from one it replaced may go
+    # of what is tied to the sink, fetches and targets stay; a node that took over a tie from one it
+    # replaced may go
     asked: list[str] = []
     taken_over: list[str] = []
     for edge in graph.edges_into(SINK):
@@ -81,8 +94,12 @@ def _is_taken_over(graph: DataflowGraph, ctx: PassContext, src: str) -> bool:
     return bool(node.output_dtypes) or node.op == "NoOp"
 
 
-def _cover(graph: DataflowGraph, waits: list[str], before: int, done: dict[str, int]) -> tuple[int, list[str]]:
-    """(effects before a node with its control inputs `waits`, those of them that add none). The widest are taken first; ids break ties."""
+def _cover(
+    graph: DataflowGraph, waits: list[str], before: int, done: dict[str, int]
+) -> tuple[int, list[str]]:
+    """(effects before a node with its control inputs `waits`, those of them that add none). The
+    widest are taken first; ids break ties.
+    """
     loose = []
     for src in sorted(waits, key=lambda src: (-done[src].bit_count(), graph.node(src).id)):
         if done[src] & ~before:
@@ -109,7 +126,9 @@ def _effects(graph: DataflowGraph, order: list[str]) -> list[str]:
 def _has_effect(graph: DataflowGraph, node: Node) -> bool:
     if node.op in _PURE:
         return False
-    return _is_effect(node) or any(graph.node(src).output_dtypes[slot].is_ref for src, slot in graph.inputs(node.name))
+    return _is_effect(node) or any(
+        graph.node(src).output_dtypes[slot].is_ref for src, slot in graph.inputs(node.name)
+    )
 
 
 def _is_effect(node: Node) -> bool:
@@ -118,7 +137,9 @@ def _is_effect(node: Node) -> bool:
 
 
 def _tie_loose_ends(graph: DataflowGraph) -> None:
-    """Give nodes that have lost their only input a tie to the source. Ties to the sink mean "asked for": none are made."""
+    """Give nodes that have lost their only input a tie to the source. Ties to the sink mean "asked
+    for": none are made.
+    """
     for node in graph.op_nodes():
         if not graph._pred[node.name]:
             graph.add_control_edge(SOURCE, node.name)

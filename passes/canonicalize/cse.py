@@ -14,26 +14,37 @@ from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.op_traits import NEVER_EVALUATED
 from tfjit.passes.ir.pass_context import PassContext
 
-_IGNORED: Final = frozenset({"_output_shapes", "_class", "_has_manual_control_dependencies", "_XlaHasReferenceVars"})
+_IGNORED: Final = frozenset(
+    {"_output_shapes", "_class", "_has_manual_control_dependencies", "_XlaHasReferenceVars"}
+)
 
 
 def eliminate_common_subexpressions(graph: DataflowGraph, ctx: PassContext) -> None:
     """Let consumers of equal nodes take the first of them.
 
     Before:  a=Square(x)  b=Square(x)  c=Add(a, b)      After:  a=Square(x)  c=Add(a, a)
-    Equal: same op, attrs, device, inputs (in any order where the op is commutative) and control inputs. The survivor is the
-    first in topological order and keeps its name; origins are joined.
-    Keeps: stateful nodes, control flow, sends and receives, and whatever reads a reference, since a write may come between.
+    Equal: same op, attrs, device, inputs (in any order where the op is commutative) and control
+    inputs. The survivor is the first in topological order and keeps its name; origins are joined.
+    Keeps: stateful nodes, control flow, sends and receives, and whatever reads a reference, since a
+    write may come between.
     """
     first: dict[Hashable, Node] = {}
     for name in graph.topological_order():
         node = graph.node(name)
-        if node.is_stateful or node.op_def is None or node.op in NEVER_EVALUATED or not node.output_dtypes:
+        if (
+            node.is_stateful
+            or node.op_def is None
+            or node.op in NEVER_EVALUATED
+            or not node.output_dtypes
+        ):
             continue
         inputs = graph.inputs(name)
         if any(graph.node(src).output_dtypes[slot].is_ref for src, slot in inputs):
             continue
-        if any(dtype.is_ref or not dtype.is_numpy_compatible for dtype in node.output_dtypes + node.input_dtypes):
+        if any(
+            dtype.is_ref or not dtype.is_numpy_compatible
+            for dtype in node.output_dtypes + node.input_dtypes
+        ):
             continue
         if node.op_def.is_commutative:
             inputs.sort()
@@ -42,7 +53,13 @@ def eliminate_common_subexpressions(graph: DataflowGraph, ctx: PassContext) -> N
             node.assigned_device or node.device,
             tuple(inputs),
             frozenset(graph.control_inputs(name)),
-            tuple(sorted((key, hashable(value)) for key, value in node.attrs.items() if key not in _IGNORED)),
+            tuple(
+                sorted(
+                    (key, hashable(value))
+                    for key, value in node.attrs.items()
+                    if key not in _IGNORED
+                )
+            ),
         )
         known = first.setdefault(key, node)
         if known is node:
@@ -57,7 +74,9 @@ def eliminate_common_subexpressions(graph: DataflowGraph, ctx: PassContext) -> N
 
 
 class _ArrayKey:
-    """Equal where dtype, shape and bytes are. Only the ends are hashed: weights are many and seldom equal."""
+    """Equal where dtype, shape and bytes are. Only the ends are hashed: weights are many and seldom
+    equal.
+    """
 
     __slots__ = ("_hash", "array")
 
@@ -87,7 +106,11 @@ def hashable(value: Any) -> Hashable:
     if isinstance(value, (tuple, list)):
         return ("list", tuple(hashable(item) for item in value))
     if isinstance(value, FuncRef):
-        return ("func", value.name, tuple(sorted((key, hashable(item)) for key, item in value.attrs.items())))
+        return (
+            "func",
+            value.name,
+            tuple(sorted((key, hashable(item)) for key, item in value.attrs.items())),
+        )
     if isinstance(value, OpaqueTensor):
         return ("opaque", value.serialized)
     if isinstance(value, float):

@@ -1,4 +1,6 @@
-"""Batch norm at inference is a few elementwise operations by vectors, most of which are known while planning."""
+"""Batch norm at inference is a few elementwise operations by vectors, most of which are known while
+planning.
+"""
 
 from __future__ import annotations
 
@@ -48,19 +50,32 @@ def decompose_batch_norm(graph: DataflowGraph, ctx: PassContext, node: Node) -> 
     a = insert_constant(graph, node, factor.astype(np.float32).reshape(shape), "scale")
     b = insert_constant(graph, node, addend.astype(np.float32).reshape(shape), "offset")
     output = node.output_shapes[0]
-    scaled = graph.add_node_op(graph.new_name(f"{node.name}/mul"), "Mul", [x, a], {"T": dtypes.float32}, like=node, output_shapes=(output,))
+    scaled = graph.add_node_op(
+        graph.new_name(f"{node.name}/mul"),
+        "Mul",
+        [x, a],
+        {"T": dtypes.float32},
+        like=node,
+        output_shapes=(output,),
+    )
     graph.change_op(node.name, "AddV2", [(scaled.name, 0), b], {"T": dtypes.float32})
     node.output_shapes = (output,)
     return "multiply and add by constant vectors"
 
 
-def _channels(graph: DataflowGraph, layout: bytes, x: tuple[str, int], statistics: Sequence[tuple[str, int]]) -> int:
-    """The number of channels, which x and all statistics are known to have; Declined where they are not."""
+def _channels(
+    graph: DataflowGraph, layout: bytes, x: tuple[str, int], statistics: Sequence[tuple[str, int]]
+) -> int:
+    """The number of channels, which x and all statistics are known to have; Declined where they are
+    not.
+    """
     image = tensor_shape(graph, *x)
     if image is None or len(image) != len(layout):
         raise Declined("the rank of x is not known or wrong")
     channels = image[layout.index(b"C")]
-    if channels is None or any(tensor_shape(graph, *tensor) != (channels,) for tensor in statistics):
+    if channels is None or any(
+        tensor_shape(graph, *tensor) != (channels,) for tensor in statistics
+    ):
         raise Declined("the number of channels is not known everywhere, or not the same")
     return channels
 
@@ -74,7 +89,9 @@ def _from_run_time_statistics(
     x: tuple[str, int],
     statistics: Sequence[tuple[str, int]],
 ) -> str:
-    """(x - mean) * (scale * rsqrt(variance + epsilon)) + offset, of vectors that are known at run time only."""
+    """(x - mean) * (scale * rsqrt(variance + epsilon)) + offset, of vectors that are known at run
+    time only.
+    """
     if graph.control_inputs(node.name):
         raise Declined("it waits for other nodes, as would all it became")
     for what, (source, slot) in zip(("scale", "offset", "mean", "variance"), statistics):
@@ -84,7 +101,9 @@ def _from_run_time_statistics(
 
     def made(what: str, op: str, inputs: list[tuple[str, int]], output: Shape) -> tuple[str, int]:
         name = graph.new_name(f"{node.name}/{what}")
-        return graph.add_node_op(name, op, inputs, {"T": dtypes.float32}, like=node, output_shapes=(output,)).name, 0
+        return graph.add_node_op(
+            name, op, inputs, {"T": dtypes.float32}, like=node, output_shapes=(output,)
+        ).name, 0
 
     epsilon = insert_constant(graph, node, np.array(node.attrs["epsilon"], np.float32), "epsilon")
     scale, offset, mean, variance = statistics
@@ -98,7 +117,9 @@ def _from_run_time_statistics(
             attrs = {"T": dtypes.float32, "Tshape": dtypes.int32}
             name = graph.new_name(f"{node.name}/reshape")
             inputs = [tensor, target]
-            return graph.add_node_op(name, "Reshape", inputs, attrs, like=node, output_shapes=(aligned,)).name, 0
+            return graph.add_node_op(
+                name, "Reshape", inputs, attrs, like=node, output_shapes=(aligned,)
+            ).name, 0
 
         factor, offset, mean = moved(factor), moved(offset), moved(mean)
     output = node.output_shapes[0]

@@ -1,4 +1,6 @@
-"""Batch norm of a batch's own statistics, and its gradient, as reductions and elementwise operations, which fuse like others."""
+"""Batch norm of a batch's own statistics, and its gradient, as reductions and elementwise
+operations, which fuse like others.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _CHANNELS_FIRST = (b"NCHW", b"NCDHW")
 
 
 class _Maker:
-    """Adds float32 nodes beside a batch norm. shape: of x; vector: [channels]; kept: how a value for each channel lies beside x."""
+    """Adds float32 nodes beside a batch norm. shape: of x; vector: [channels]; kept: how a value
+    for each channel lies beside x.
+    """
 
     def __init__(self, graph: DataflowGraph, ctx: PassContext, node: Node, x: _Tensor) -> None:
         shape = tensor_shape(graph, *x)
@@ -35,7 +39,9 @@ class _Maker:
         self.axes = tuple(k for k in range(len(shape)) if k != channel)
         self.count = prod(self.shape[k] for k in self.axes)
         self.vector: tuple[int, ...] = (self.shape[channel],)
-        self.kept = self.vector if layout in _CHANNELS_LAST else (*self.vector, *(1,) * (len(shape) - 2))
+        self.kept = (
+            self.vector if layout in _CHANNELS_LAST else (*self.vector, *(1,) * (len(shape) - 2))
+        )
         if not self.count or not self.vector[0]:
             raise Declined("x is empty")
         self._axes = insert_constant(graph, node, np.array(self.axes, np.int32), "axes")
@@ -44,7 +50,9 @@ class _Maker:
         """A new node of that shape."""
         name = self.graph.new_name(f"{self.node.name}/{op.lower()}")
         attrs = {"T": dtypes.float32, **attrs}
-        return self.graph.add_node_op(name, op, inputs, attrs, like=self.node, output_shapes=(shape,)).name, 0
+        return self.graph.add_node_op(
+            name, op, inputs, attrs, like=self.node, output_shapes=(shape,)
+        ).name, 0
 
     def number(self, value: float) -> _Tensor:
         """A scalar constant."""
@@ -63,7 +71,9 @@ class _Maker:
 
     def inverse_deviation(self, variance: _Tensor) -> _Tensor:
         """[channels]: 1 / sqrt(variance + epsilon)."""
-        shifted = self.op("AddV2", [variance, self.number(self.node.attrs.get("epsilon", 1e-4))], self.vector)
+        shifted = self.op(
+            "AddV2", [variance, self.number(self.node.attrs.get("epsilon", 1e-4))], self.vector
+        )
         return self.op("Rsqrt", [shifted], self.vector)
 
 
@@ -80,10 +90,11 @@ def _require_plain(graph: DataflowGraph, node: Node) -> None:
 def decompose_batch_norm_training(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
     """FusedBatchNorm*(x, scale, offset, mean, variance; is_training=True)  becomes  (x - m) * (scale / sqrt(v + epsilon)) + offset.
 
-    m and v are the Mean of x and of its squared distances from m over all axes but the channels', which one pass over x gives. The
-    running statistics (outputs 1 and 2, the variance times n / (n - 1)) are m and v mixed with the inputs mean and variance by
-    exponential_avg_factor; outputs 3 and 4 are m and v. The AddV2 keeps the node's name.
-    Fires when all inputs are float32 and the shape of x is known and not empty. Raises Declined, with the reason, elsewhere.
+    m and v are the Mean of x and of its squared distances from m over all axes but the channels',
+    which one pass over x gives. The running statistics (outputs 1 and 2, the variance times n / (n
+    - 1)) are m and v mixed with the inputs mean and variance by exponential_avg_factor; outputs 3
+    and 4 are m and v. The AddV2 keeps the node's name. Fires when all inputs are float32 and the
+    shape of x is known and not empty. Raises Declined, with the reason, elsewhere.
     """
     if not node.attrs.get("is_training", True):
         return None
@@ -91,7 +102,9 @@ def decompose_batch_norm_training(graph: DataflowGraph, ctx: PassContext, node: 
     x, scale, offset, old_mean, old_variance = graph.inputs(node.name)
     make = _Maker(graph, ctx, node, x)
     mean = make.reduced("Mean", x)
-    variance = make.reduced("Mean", make.op("SquaredDifference", [x, make.beside(mean)], make.shape))
+    variance = make.reduced(
+        "Mean", make.op("SquaredDifference", [x, make.beside(mean)], make.shape)
+    )
     factor = make.op("Mul", [make.inverse_deviation(variance), scale], make.vector)
     centered = make.op("Sub", [x, make.beside(mean)], make.shape)
     scaled = make.op("Mul", [centered, make.beside(factor)], make.shape)
@@ -100,31 +113,41 @@ def decompose_batch_norm_training(graph: DataflowGraph, ctx: PassContext, node: 
         share = float(node.attrs.get("exponential_avg_factor", 1.0))
         if share == 1.0:
             return new
-        kept = make.op("Mul", [old, make.number(float(np.float32(1) - np.float32(share)))], make.vector)
-        return make.op("AddV2", [kept, make.op("Mul", [new, make.number(share)], make.vector)], make.vector)
+        kept = make.op(
+            "Mul", [old, make.number(float(np.float32(1) - np.float32(share)))], make.vector
+        )
+        return make.op(
+            "AddV2", [kept, make.op("Mul", [new, make.number(share)], make.vector)], make.vector
+        )
 
     used = {edge.src_output for edge in node.out_edges if not edge.is_control}
     if 1 in used:
         graph.redirect_output(node.name, 1, *mixed(mean, old_mean))
     if 2 in used:
-        unbiased = make.op("Mul", [variance, make.number(make.count / max(make.count - 1, 1))], make.vector)
+        unbiased = make.op(
+            "Mul", [variance, make.number(make.count / max(make.count - 1, 1))], make.vector
+        )
         graph.redirect_output(node.name, 2, *mixed(unbiased, old_variance))
     graph.redirect_output(node.name, 3, *mean)
     graph.redirect_output(node.name, 4, *variance)
     if 5 in used:  # what kernels of other devices hand to the gradient
-        graph.redirect_output(node.name, 5, *insert_constant(graph, node, np.zeros(0, np.float32), "reserve"))
+        graph.redirect_output(
+            node.name, 5, *insert_constant(graph, node, np.zeros(0, np.float32), "reserve")
+        )
     graph.change_op(node.name, "AddV2", [scaled, make.beside(offset)], {"T": dtypes.float32})
     node.output_shapes = (make.shape,)
     return "mean and variance of the batch, and what they are used for"
 
 
 def decompose_batch_norm_grad(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """FusedBatchNormGrad*(dy, x, scale, m, v, ...) becomes two sums over the batch and one elementwise expression.
+    """FusedBatchNormGrad*(dy, x, scale, m, v, ...) becomes two sums over the batch and one
+    elementwise expression.
 
     With r = 1 / sqrt(v + epsilon), n elements a channel, sums over all axes but the channels':
-    offset's gradient b = sum(dy), scale's s = p * r with p = sum(dy * (x - m)), and x's
-    scale * r * ((dy - b / n) - (x - m) * (p * r * r / n)), or dy * (scale * r) where is_training is False. The Mul keeps the node's name.
-    Fires when all inputs are float32, the shape of x is known and not empty, and the reserved outputs are unused.
+    offset's gradient b = sum(dy), scale's s = p * r with p = sum(dy * (x - m)), and x's scale * r *
+    ((dy - b / n) - (x - m) * (p * r * r / n)), or dy * (scale * r) where is_training is False. The
+    Mul keeps the node's name. Fires when all inputs are float32, the shape of x is known and not
+    empty, and the reserved outputs are unused.
     Raises Declined, with the reason, elsewhere.
     """
     _require_plain(graph, node)
@@ -146,7 +169,9 @@ def decompose_batch_norm_grad(graph: DataflowGraph, ctx: PassContext, node: Node
     rest = dy
     if node.attrs.get("is_training", True):
         share = make.number(1 / make.count)
-        squared = make.op("Mul", [make.op("Mul", [projection, inverse], make.vector), inverse], make.vector)
+        squared = make.op(
+            "Mul", [make.op("Mul", [projection, inverse], make.vector), inverse], make.vector
+        )
         slope = make.beside(make.op("Mul", [squared, share], make.vector))
         level = make.beside(make.op("Mul", [total, share], make.vector))
         away = make.op("Mul", [centered, slope], make.shape)

@@ -1,4 +1,6 @@
-"""Constant folding: what does not depend on a feed, a variable or chance is computed once, while planning."""
+"""Constant folding: what does not depend on a feed, a variable or chance is computed once, while
+planning.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +14,22 @@ from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.op_traits import CONTROL_FLOW, constant_value
 from tfjit.passes.ir.pass_context import PassContext
 
-OF_SHAPES = frozenset({"Shape", "ShapeN", "Size", "Rank"})  # their inputs' values do not matter, only their shapes
+# their inputs' values do not matter, only their shapes
+OF_SHAPES = frozenset({"Shape", "ShapeN", "Size", "Rank"})
 
 
 def fold_constants(graph: DataflowGraph, ctx: PassContext) -> None:
     """Replace nodes whose inputs are all constants, and shapes that are known, by Const nodes.
 
     Before:  a=Const -> b=Square -> y     Shape(x<5,3>) -> y      After:  b=Const -> y     Const [5, 3] -> y
-    Keeps: names (the Const takes the place of the node; a node with several outputs gets one Const an output, named after it),
-    control inputs of what is folded, and errors: what fails to evaluate stays for the run to report. Stateful ops, control flow
-    and tensors above `max_folded_bytes` stay.
+    Keeps: names (the Const takes the place of the node; a node with several outputs gets one Const
+    an output, named after it), control inputs of what is folded, and errors: what fails to evaluate
+    stays for the run to report. Stateful ops, control flow and tensors above `max_folded_bytes`
+    stay.
     Needs: `infer_shapes` for shapes; without it only values of Const nodes count.
     """
-    # Where a branch may be dead, a constant in it must wait for what it was made of, or it would be alive in the dead branch.
+    # Where a branch may be dead, a constant in it must wait for what it was made of, or it would be
+    # alive in the dead branch.
     may_be_dead = not graph.op_types.isdisjoint(CONTROL_FLOW)
     known = {name for name, _ in ctx.values}
     for name in graph.topological_order():
@@ -35,7 +40,11 @@ def fold_constants(graph: DataflowGraph, ctx: PassContext) -> None:
         # the cheapest question first: it is no for nearly every node
         if name not in known and (not inputs or graph.node(inputs[0][0]).op != "Const"):
             continue
-        if not inputs or not (node.op in OF_SHAPES or can_evaluate(node)) or (len(node.output_dtypes) > 1 and not graph.consumers(name)):
+        if (
+            not inputs
+            or not (node.op in OF_SHAPES or can_evaluate(node))
+            or (len(node.output_dtypes) > 1 and not graph.consumers(name))
+        ):
             continue
         values = _values(graph, ctx, node, inputs)
         if values is None:
@@ -43,12 +52,23 @@ def fold_constants(graph: DataflowGraph, ctx: PassContext) -> None:
         waits = graph.control_inputs(name)
         if may_be_dead:
             waits += [src for src, _ in inputs if graph.node(src).op != "Const"]
-        waits += [wait for src, _ in inputs if graph.node(src).op == "Const" for wait in graph.control_inputs(src)]
+        waits += [
+            wait
+            for src, _ in inputs
+            if graph.node(src).op == "Const"
+            for wait in graph.control_inputs(src)
+        ]
         replace_by_constants(graph, node, values, waits)
-        ctx.log(name, f"{node.op if len(values) > 1 else 'folded'} to {values[0].dtype}{list(values[0].shape)}")
+        ctx.log(
+            name,
+            f"{node.op if len(values) > 1 else 'folded'} to "
+            f"{values[0].dtype}{list(values[0].shape)}",
+        )
 
 
-def _values(graph: DataflowGraph, ctx: PassContext, node: Node, inputs: list[tuple[str, int]]) -> list[np.ndarray] | None:
+def _values(
+    graph: DataflowGraph, ctx: PassContext, node: Node, inputs: list[tuple[str, int]]
+) -> list[np.ndarray] | None:
     """The values of all outputs, or None when the node stays; near misses are logged."""
     found = [ctx.values.get((node.name, slot)) for slot in range(len(node.output_dtypes))]
     if all(value is not None for value in found):
@@ -62,7 +82,10 @@ def _values(graph: DataflowGraph, ctx: PassContext, node: Node, inputs: list[tup
     for dtype, shape in zip(node.output_dtypes, node.output_shapes):
         size = num_elements(shape)
         if size is not None and size * dtype.size > limit:
-            ctx.log(node.name, f"stays: its value of {size * dtype.size} bytes is above the limit of {limit}")
+            ctx.log(
+                node.name,
+                f"stays: its value of {size * dtype.size} bytes is above the limit of {limit}",
+            )
             return None
     try:
         values = evaluate(node, [value for value in operands if value is not None])
@@ -76,8 +99,12 @@ def _values(graph: DataflowGraph, ctx: PassContext, node: Node, inputs: list[tup
     return values
 
 
-def replace_by_constants(graph: DataflowGraph, node: Node, values: list[np.ndarray], waits: list[str]) -> None:
-    """Put Const nodes in the place of a node. waits: nodes the constants wait for by control edges."""
+def replace_by_constants(
+    graph: DataflowGraph, node: Node, values: list[np.ndarray], waits: list[str]
+) -> None:
+    """Put Const nodes in the place of a node. waits: nodes the constants wait for by
+    control edges.
+    """
     name = node.name
     if len(values) == 1:
         graph.change_op(name, "Const", (), const_attrs(node, values[0]), control_inputs=waits)
@@ -87,7 +114,14 @@ def replace_by_constants(graph: DataflowGraph, node: Node, values: list[np.ndarr
         return
     used = {slot for _, slot in _outgoing(graph, name)}
     for slot in sorted(used):
-        made = graph.add_node_op(graph.new_name(name), "Const", (), const_attrs(node, values[slot], slot), control_inputs=waits, like=node)
+        made = graph.add_node_op(
+            graph.new_name(name),
+            "Const",
+            (),
+            const_attrs(node, values[slot], slot),
+            control_inputs=waits,
+            like=node,
+        )
         made.output_shapes = (values[slot].shape,)
         if not waits:
             graph.add_control_edge(SOURCE, made.name)
@@ -98,7 +132,11 @@ def replace_by_constants(graph: DataflowGraph, node: Node, values: list[np.ndarr
 
 def const_attrs(node: Node, value: np.ndarray, slot: int = 0) -> dict[str, Any]:
     """Attrs of a Const that stands for an output of a node; `_class` and the like stay with it."""
-    kept = {key: attr for key, attr in node.attrs.items() if key.startswith("_") and key != "_output_shapes"}
+    kept = {
+        key: attr
+        for key, attr in node.attrs.items()
+        if key.startswith("_") and key != "_output_shapes"
+    }
     return {"dtype": node.output_dtypes[slot], "value": value, **kept}
 
 

@@ -13,9 +13,11 @@ PRODUCTS: Final = ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 
 
 def absorb_transposes(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """MatMul(Transpose(x), y) becomes MatMul(x, y, transpose_a=True), for both sides, and for batches whose last two axes change places.
+    """MatMul(Transpose(x), y) becomes MatMul(x, y, transpose_a=True), for both sides, and for
+    batches whose last two axes change places.
 
-    The sums are the same; where one is rounded may differ, as it does between TensorFlow's kernels for the two forms.
+    The sums are the same; where one is rounded may differ, as it does between TensorFlow's kernels
+    for the two forms.
     """
     names = ("transpose_a", "transpose_b") if node.op == "MatMul" else ("adj_x", "adj_y")
     taken = []
@@ -26,7 +28,11 @@ def absorb_transposes(graph: DataflowGraph, ctx: PassContext, node: Node) -> str
             continue
         (inner, inner_slot), perm = graph.inputs(src)
         order = constant(graph, ctx, *perm)
-        if order is None or graph.control_inputs(src) or graph.node(inner).output_dtypes[inner_slot].is_ref:
+        if (
+            order is None
+            or graph.control_inputs(src)
+            or graph.node(inner).output_dtypes[inner_slot].is_ref
+        ):
             raise Declined(f"the permutation of '{src}' is not constant, or it waits for something")
         rank = order.size
         axes = [int(axis) % rank for axis in order.reshape(-1)] if rank else []

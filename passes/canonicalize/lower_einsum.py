@@ -14,7 +14,13 @@ from tfjit.framework.types import dtypes
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import constant, insert_constant, is_static, tensor_dtype, tensor_shape
+from tfjit.passes.ir.rewriter import (
+    constant,
+    insert_constant,
+    is_static,
+    tensor_dtype,
+    tensor_shape,
+)
 
 _DTYPES: Final = frozenset(
     {
@@ -26,7 +32,8 @@ _DTYPES: Final = frozenset(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Term:
-    """A tensor of the lowered expression, one label an axis. op: "" for input `number` of the Einsum.
+    """A tensor of the lowered expression, one label an axis. op: "" for input `number` of the
+    Einsum.
 
     inputs: what the op reads; arrays become constants.
     """
@@ -42,8 +49,9 @@ class Term:
 def lower_einsum(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
     """Einsum("bij,bjk->bik", x, y)  becomes  BatchMatMulV2(x, y), and so on for every equation whose labels differ within a term.
 
-    Fires when the inputs' shapes are known. Sums are the same; where they are rounded may differ. Raises Declined, with the
-    reason, where something is in the way, among it everything that the run reports as an error.
+    Fires when the inputs' shapes are known. Sums are the same; where they are rounded may differ.
+    Raises Declined, with the reason, where something is in the way, among it everything that the
+    run reports as an error.
     """
     inputs = graph.inputs(node.name)
     dtype = node.attrs["T"]
@@ -64,12 +72,22 @@ def lower_einsum(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | No
         if not term.op:
             return inputs[term.number]
         made = graph.add_node_op(
-            graph.new_name(f"{node.name}/{term.op.lower()}"), term.op, read(term), dict(term.attrs), like=node, output_shapes=(term.shape,)
+            graph.new_name(f"{node.name}/{term.op.lower()}"),
+            term.op,
+            read(term),
+            dict(term.attrs),
+            like=node,
+            output_shapes=(term.shape,),
         )
         return made.name, 0
 
     def read(term: Term) -> list[tuple[str, int]]:
-        return [insert_constant(graph, node, value, "sizes") if isinstance(value, np.ndarray) else name_of(value) for value in term.inputs]
+        return [
+            insert_constant(graph, node, value, "sizes")
+            if isinstance(value, np.ndarray)
+            else name_of(value)
+            for value in term.inputs
+        ]
 
     if root.op:
         graph.change_op(node.name, root.op, read(root), dict(root.attrs))
@@ -83,10 +101,17 @@ def _ops(term: Term) -> set[str]:
     return {term.op}.union(*(_ops(t) for t in term.inputs if isinstance(t, Term))) - {""}
 
 
-def plan_einsum(equation: str, shapes: Sequence[tuple[int, ...]], known: Sequence[bool], is_complex: bool = False) -> Term:
-    """The expression of an equation with one or two inputs of these shapes. known: which are constants, whose transposes cost nothing.
+def plan_einsum(
+    equation: str,
+    shapes: Sequence[tuple[int, ...]],
+    known: Sequence[bool],
+    is_complex: bool = False,
+) -> Term:
+    """The expression of an equation with one or two inputs of these shapes. known: which are
+    constants, whose transposes cost nothing.
 
-    Raises Declined for labels that come twice in a term, and for shapes that do not fit the equation.
+    Raises Declined for labels that come twice in a term, and for shapes that do not fit the
+    equation.
     """
     left, arrow, right = equation.replace(" ", "").partition("->")
     texts = left.split(",")
@@ -98,7 +123,10 @@ def plan_einsum(equation: str, shapes: Sequence[tuple[int, ...]], known: Sequenc
     labels, out = _without_dots(texts, right, shapes)
     if any(len(set(term)) != len(term) for term in (*labels, out)):
         raise Declined(f"a label comes twice in a term of '{equation}'")
-    terms = [Term("", term, shape, number=k) for k, (term, shape) in enumerate(zip(labels, shapes, strict=True))]
+    terms = [
+        Term("", term, shape, number=k)
+        for k, (term, shape) in enumerate(zip(labels, shapes, strict=True))
+    ]
     if len(terms) == 2:
         terms = [_without_broadcast(term, other) for term, other in (terms, terms[::-1])]
     sizes: dict[str, int] = {}
@@ -108,7 +136,10 @@ def plan_einsum(equation: str, shapes: Sequence[tuple[int, ...]], known: Sequenc
                 raise Declined(f"sizes of '{label}' differ in '{equation}'")
     if not sizes.keys() >= set(out):
         raise Declined(f"a label of the result is in no input of '{equation}'")
-    terms = [_summed(term, {label for label in term.labels if not _used(label, k, terms, out)}) for k, term in enumerate(terms)]
+    terms = [
+        _summed(term, {label for label in term.labels if not _used(label, k, terms, out)})
+        for k, term in enumerate(terms)
+    ]
     if len(terms) == 1:
         return _transposed(terms[0], out)
     a, b = terms
@@ -122,27 +153,38 @@ def _used(label: str, number: int, terms: Sequence[Term], out: str) -> bool:
     return label in out or any(label in term.labels for k, term in enumerate(terms) if k != number)
 
 
-def _without_dots(texts: Sequence[str], right: str, shapes: Sequence[tuple[int, ...]]) -> tuple[list[str], str]:
+def _without_dots(
+    texts: Sequence[str], right: str, shapes: Sequence[tuple[int, ...]]
+) -> tuple[list[str], str]:
     """The terms and the result with a digit for each axis of an ellipsis, counted from the last."""
-    hidden = [len(shape) - len(text) + 3 if "..." in text else 0 for text, shape in zip(texts, shapes, strict=True)]
+    hidden = [
+        len(shape) - len(text) + 3 if "..." in text else 0
+        for text, shape in zip(texts, shapes, strict=True)
+    ]
     if min(hidden) < 0 or max(hidden) > 10 or ("..." not in right and max(hidden) > 0):
         raise Declined("its ellipsis does not fit the shapes")
     digits = [("9876543210"[10 - n :] if n else "") for n in (*hidden, max(hidden))]
-    *labels, out = (text.replace("...", axes) for text, axes in zip((*texts, right), digits, strict=True))
+    *labels, out = (
+        text.replace("...", axes) for text, axes in zip((*texts, right), digits, strict=True)
+    )
     if any(len(term) != len(shape) for term, shape in zip(labels, shapes, strict=True)):
         raise Declined("a term's labels do not fit the rank")
     return labels, out
 
 
 def _without_broadcast(term: Term, other: Term) -> Term:
-    """A term without the axes of its ellipsis that have one element where the other term has another number of them."""
+    """A term without the axes of its ellipsis that have one element where the other term has
+    another number of them.
+    """
     sizes = dict(zip(other.labels, other.shape, strict=True))
     kept = [
         k
         for k, (label, n) in enumerate(zip(term.labels, term.shape, strict=True))
         if not (label.isdigit() and n == 1 and sizes.get(label, 1) != 1)
     ]
-    return _reshaped(term, "".join(term.labels[k] for k in kept), tuple(term.shape[k] for k in kept))
+    return _reshaped(
+        term, "".join(term.labels[k] for k in kept), tuple(term.shape[k] for k in kept)
+    )
 
 
 def _reshaped(term: Term, labels: str, shape: tuple[int, ...]) -> Term:
@@ -155,7 +197,9 @@ def _transposed(term: Term, labels: str) -> Term:
     if labels == term.labels:
         return term
     axes = [term.labels.index(label) for label in labels]
-    return Term("Transpose", labels, tuple(term.shape[k] for k in axes), (term, np.array(axes, np.int32)))
+    return Term(
+        "Transpose", labels, tuple(term.shape[k] for k in axes), (term, np.array(axes, np.int32))
+    )
 
 
 def _summed(term: Term, over: set[str]) -> Term:
@@ -174,7 +218,9 @@ def _elementwise(a: Term, b: Term, out: str, sizes: Mapping[str, int]) -> Term:
 
     def aligned(term: Term) -> Term:
         moved = _transposed(term, "".join(label for label in order if label in term.labels))
-        return _reshaped(moved, order, tuple(sizes[label] if label in term.labels else 1 for label in order))
+        return _reshaped(
+            moved, order, tuple(sizes[label] if label in term.labels else 1 for label in order)
+        )
 
     product = Term("Mul", order, tuple(sizes[label] for label in order), (aligned(a), aligned(b)))
     return _summed(product, set(order) - set(out))
@@ -199,7 +245,10 @@ class _Arrangement:
     def layouts(self) -> tuple[tuple[str, str], tuple[str, str]]:
         """For each input the order of its labels, and the one with both matrix axes swapped."""
         rows, summed, columns = self.rows, self.summed, self.columns
-        return (self.batch + rows + summed, self.batch + summed + rows), (self.batch + summed + columns, self.batch + columns + summed)
+        return (self.batch + rows + summed, self.batch + summed + rows), (
+            self.batch + summed + columns,
+            self.batch + columns + summed,
+        )
 
 
 def _arrangements(a: Term, b: Term, out: str) -> Iterator[_Arrangement]:
@@ -216,15 +265,23 @@ def _arrangements(a: Term, b: Term, out: str) -> Iterator[_Arrangement]:
             yield _Arrangement(first, second, batch, row, term, column)
 
 
-def _product(a: Term, b: Term, out: str, sizes: Mapping[str, int], known: Sequence[bool], is_complex: bool) -> Term:
+def _product(
+    a: Term, b: Term, out: str, sizes: Mapping[str, int], known: Sequence[bool], is_complex: bool
+) -> Term:
     """The matrix product, or the batch of them, that moves the fewest elements before and after."""
 
     def swaps(choice: _Arrangement) -> bool:
         return not (is_complex and choice.batch)  # an adjoint is conjugated
 
     def moved(choice: _Arrangement) -> int:
-        total = prod(sizes[label] for label in out) if choice.batch + choice.rows + choice.columns != out else 0
-        for term, (plain, swapped) in zip((choice.first, choice.second), choice.layouts(), strict=True):
+        total = (
+            prod(sizes[label] for label in out)
+            if choice.batch + choice.rows + choice.columns != out
+            else 0
+        )
+        for term, (plain, swapped) in zip(
+            (choice.first, choice.second), choice.layouts(), strict=True
+        ):
             in_place = term.labels == plain or (term.labels == swapped and swaps(choice))
             total += 0 if in_place or (not term.op and known[term.number]) else prod(term.shape)
         return total
@@ -241,8 +298,16 @@ def _product(a: Term, b: Term, out: str, sizes: Mapping[str, int], known: Sequen
     for name, (term, high, low), (plain, swapped) in zip(names, sides, best.layouts(), strict=True):
         swap = term.labels == swapped != plain and swaps(best)
         matrix = (size(low), size(high)) if swap else (size(high), size(low))
-        inputs.append(_reshaped(_transposed(term, swapped if swap else plain), "", (*batch, *matrix)))
+        inputs.append(
+            _reshaped(_transposed(term, swapped if swap else plain), "", (*batch, *matrix))
+        )
         attrs.append((name, swap))
-    matrices = Term("BatchMatMulV2" if batch else "MatMul", "", (*batch, size(best.rows), size(best.columns)), tuple(inputs), tuple(attrs))
+    matrices = Term(
+        "BatchMatMulV2" if batch else "MatMul",
+        "",
+        (*batch, size(best.rows), size(best.columns)),
+        tuple(inputs),
+        tuple(attrs),
+    )
     order = best.batch + best.rows + best.columns
     return _transposed(_reshaped(matrices, order, tuple(sizes[label] for label in order)), out)

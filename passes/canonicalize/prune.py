@@ -11,9 +11,10 @@ def prune(graph: DataflowGraph, ctx: PassContext) -> None:
     """Drop every node that no fetch or target depends on.
 
     Before:  x -> y -> _retval_y    x -> z      After:  x -> y -> _retval_y
-    Keeps: every data and control ancestor of `_SINK`, with its name, id, device and attrs. An `_Arg` that nothing uses goes like
-    any other node: the others keep their `index`.
-    Needs: `lower_feeds` has run: it ties what the run asks for, and nothing else, to `_SINK`, and a feed shields what used to feed it.
+    Keeps: every data and control ancestor of `_SINK`, with its name, id, device and attrs. An
+    `_Arg` that nothing uses goes like any other node: the others keep their `index`.
+    Needs: `lower_feeds` has run: it ties what the run asks for, and nothing else, to `_SINK`, and a
+    feed shields what used to feed it.
     """
     keep = ancestors(graph, [SINK])
     dropped = [name for name in graph.nodes if name not in keep and name != SOURCE]

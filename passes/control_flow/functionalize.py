@@ -12,24 +12,35 @@ from tfjit.passes.analysis.frame_check import check_frames
 from tfjit.passes.analysis.frames import ENTERS, EXITS, SWITCHES, Frames, find_frames
 from tfjit.passes.control_flow.functionalize_conds import functionalize_conds
 from tfjit.passes.control_flow.outline import BodyBuilder, check_members, free_name
-from tfjit.passes.ir.dataflow_graph import MERGES, NEXT_ITERATIONS, SINK, SOURCE, DataflowGraph, Node
+from tfjit.passes.ir.dataflow_graph import (
+    MERGES,
+    NEXT_ITERATIONS,
+    SINK,
+    SOURCE,
+    DataflowGraph,
+    Node,
+)
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.pass_context import PassContext
 
-_CONTEXT: Final = "while_context"  # what tf.while_loop appends to the name of a loop to name its frame
+# what tf.while_loop appends to the name of a loop to name its frame
+_CONTEXT: Final = "while_context"
 
 
 def functionalize(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Turn the loops and conditionals of the v1 form into While and If nodes with bodies in the function library.
+    """Turn the loops and conditionals of the v1 form into While and If nodes with bodies in the
+    function library.
 
     Before:  x -> Enter -> Merge -> Switch -> body -> NextIteration -> Merge, Switch -> Exit -> y; cond of Merge -> LoopCond -> Switch
     After:   x -> While(cond=..., body=...) -> y
     Before:  x -> Switch by p -> two branches -> Merge -> y          After:  p, x -> If(then_branch=..., else_branch=...) -> y
-    Loops go first, from the inside out, so that a conditional that holds a loop holds one node; then conditionals, in the bodies
-    of the loops too. What a loop reads and does not change (a constant Enter) becomes a variable that it passes on.
-    Keeps: names, ids and devices of the nodes that move into bodies; control edges; every value and its order of side effects.
-    Leaves alone, and says why: frames that do not have this shape, reference variables carried along, bodies on several devices, bodies
-    with operations that wait for others (queues, barriers, receives): the dataflow executor lets other nodes run meanwhile.
+    Loops go first, from the inside out, so that a conditional that holds a loop holds one node;
+    then conditionals, in the bodies of the loops too. What a loop reads and does not change (a
+    constant Enter) becomes a variable that it passes on.
+    Keeps: names, ids and devices of the nodes that move into bodies; control edges; every value and
+    its order of side effects. Leaves alone, and says why: frames that do not have this shape,
+    reference variables carried along, bodies on several devices, bodies with operations that wait
+    for others (queues, barriers, receives): the dataflow executor lets other nodes run meanwhile.
     Needs: `place` has run, since a body lies on one device.
     """
     if not graph.op_types.isdisjoint(ENTERS | EXITS):
@@ -58,7 +69,10 @@ def _functionalize_loops(graph: DataflowGraph, ctx: PassContext) -> None:
             continue
         frames.of[made.name] = outer
         members.setdefault(outer, []).append(made.name)
-        ctx.log(made.name, f"{made.op} of {len(loop.variables)} variables and {len(loop.invariants)} invariants")
+        ctx.log(
+            made.name,
+            f"{made.op} of {len(loop.variables)} variables and {len(loop.invariants)} invariants",
+        )
 
 
 def _depth(frames: Frames, frame: str) -> int:
@@ -70,7 +84,9 @@ def _depth(frames: Frames, frame: str) -> int:
 
 @dataclass(slots=True)
 class _Variable:
-    """One loop variable: Enter -> Merge -> Switch -> ... -> NextIteration -> Merge, and its Exits; a Switch may be missing."""
+    """One loop variable: Enter -> Merge -> Switch -> ... -> NextIteration -> Merge, and its Exits;
+    a Switch may be missing.
+    """
 
     enter: str
     merge: str
@@ -81,7 +97,9 @@ class _Variable:
 
 @dataclass(slots=True)
 class _Loop:
-    """A frame as a loop. condition, body: nodes that belong to them; a pure node may belong to both."""
+    """A frame as a loop. condition, body: nodes that belong to them; a pure node may belong to
+    both.
+    """
 
     name: str
     members: list[str]
@@ -105,7 +123,14 @@ def _read_loop(graph: DataflowGraph, frames: Frames, frame: str, members: list[s
     by_op: dict[str, list[str]] = {}
     for name in sorted(members, key=lambda name: graph.node(name).id):
         by_op.setdefault(graph.node(name).op, []).append(name)
-    reference = next((op for op in ("RefEnter", "RefMerge", "RefSwitch", "RefNextIteration", "RefExit") if op in by_op), None)
+    reference = next(
+        (
+            op
+            for op in ("RefEnter", "RefMerge", "RefSwitch", "RefNextIteration", "RefExit")
+            if op in by_op
+        ),
+        None,
+    )
     if reference is not None:
         raise Declined(f"{reference} '{by_op[reference][0]}' carries a reference variable")
     conditions = by_op.get("LoopCond", [])
@@ -115,12 +140,26 @@ def _read_loop(graph: DataflowGraph, frames: Frames, frame: str, members: list[s
     enters = by_op.get("Enter", [])
     check_members(graph, members)
     _check_borders(graph, frames, frame, members, enters)
-    variables = [_read_variable(graph, enter, loop_cond) for enter in enters if not graph.node(enter).attrs.get("is_constant")]
+    variables = [
+        _read_variable(graph, enter, loop_cond)
+        for enter in enters
+        if not graph.node(enter).attrs.get("is_constant")
+    ]
     invariants = [enter for enter in enters if graph.node(enter).attrs.get("is_constant")]
     borders = {loop_cond, *enters}
     for variable in variables:
-        borders.update((variable.merge, variable.next_iteration, *variable.switches, *variable.exits))
-    stray = next((n for op in ("Merge", "NextIteration", "Exit") for n in by_op.get(op, ()) if n not in borders and op != "Merge"), None)
+        borders.update(
+            (variable.merge, variable.next_iteration, *variable.switches, *variable.exits)
+        )
+    stray = next(
+        (
+            n
+            for op in ("Merge", "NextIteration", "Exit")
+            for n in by_op.get(op, ())
+            if n not in borders and op != "Merge"
+        ),
+        None,
+    )
     if stray is not None:
         raise Declined(f"{graph.node(stray).op} '{stray}' belongs to no variable")
     switches = {name for variable in variables for name in variable.switches}
@@ -128,10 +167,18 @@ def _read_loop(graph: DataflowGraph, frames: Frames, frame: str, members: list[s
         if consumer not in switches:
             raise Declined(f"'{consumer}' takes the condition '{loop_cond}' itself")
     condition = _behind(graph, [(loop_cond, False)], inside, borders, barred=switches)
-    body = _behind(graph, [(variable.next_iteration, True) for variable in variables], inside, borders, barred=set())
+    body = _behind(
+        graph,
+        [(variable.next_iteration, True) for variable in variables],
+        inside,
+        borders,
+        barred=set(),
+    )
     rest = inside - borders - condition - body
     if rest:
-        raise Declined(f"'{min(rest)}' is in the loop but neither its condition nor its body needs it")
+        raise Declined(
+            f"'{min(rest)}' is in the loop but neither its condition nor its body needs it"
+        )
     for name in condition & body:
         if graph.node(name).is_stateful:
             raise Declined(f"condition and body share '{name}', which has side effects")
@@ -139,8 +186,12 @@ def _read_loop(graph: DataflowGraph, frames: Frames, frame: str, members: list[s
     return _Loop(frame, members, variables, invariants, loop_cond, parallel, condition, body)
 
 
-def _check_borders(graph: DataflowGraph, frames: Frames, frame: str, members: Sequence[str], enters: Iterable[str]) -> None:
-    """Nothing may come in but through Enter nodes, all from the frame around, nor go out but through Exit nodes."""
+def _check_borders(
+    graph: DataflowGraph, frames: Frames, frame: str, members: Sequence[str], enters: Iterable[str]
+) -> None:
+    """Nothing may come in but through Enter nodes, all from the frame around, nor go out but
+    through Exit nodes.
+    """
     outer = frames.outer[frame]
     inside, entering = set(members), set(enters)
     for name in members:
@@ -148,7 +199,9 @@ def _check_borders(graph: DataflowGraph, frames: Frames, frame: str, members: Se
             if edge.src == SOURCE or (edge.src in inside and name not in entering):
                 continue
             if name not in entering:
-                raise Declined(f"'{name}' takes '{edge.src}' from outside of the loop without an Enter")
+                raise Declined(
+                    f"'{name}' takes '{edge.src}' from outside of the loop without an Enter"
+                )
             source_frame = frames.of[edge.src]
             if graph.node(edge.src).op in EXITS:
                 source_frame = frames.outer[source_frame]
@@ -193,8 +246,16 @@ def _read_variable(graph: DataflowGraph, enter: str, loop_cond: str) -> _Variabl
     return variable
 
 
-def _behind(graph: DataflowGraph, roots: Iterable[tuple[str, bool]], inside: set[str], borders: set[str], barred: set[str]) -> set[str]:
-    """Nodes of the loop that the roots depend on, as far as its borders. roots: (node, whether its control inputs count)."""
+def _behind(
+    graph: DataflowGraph,
+    roots: Iterable[tuple[str, bool]],
+    inside: set[str],
+    borders: set[str],
+    barred: set[str],
+) -> set[str]:
+    """Nodes of the loop that the roots depend on, as far as its borders. roots: (node, whether its
+    control inputs count).
+    """
     found: set[str] = set()
     stack: list[str] = []
 
@@ -230,12 +291,17 @@ class _Rewriter:
         types = tuple(node.output_dtypes[0].base_dtype for node in enters)
         shapes = [node.output_shapes[0] for node in enters]
         base = loop.name.removesuffix(_CONTEXT).rstrip("/") or loop.name
-        builders = (self._condition(f"{base}_cond", types, shapes), self._body(f"{base}_body", types, shapes))
+        builders = (
+            self._condition(f"{base}_cond", types, shapes),
+            self._body(f"{base}_body", types, shapes),
+        )
         for builder in builders:
             functionalize_conds(builder.graph, self.ctx)
         condition, body = (builder.finish() for builder in builders)
         stateful = condition.is_stateful or body.is_stateful
-        waited_for = list(dict.fromkeys(src for node in enters for src in graph.control_inputs(node.name)))
+        waited_for = list(
+            dict.fromkeys(src for node in enters for src in graph.control_inputs(node.name))
+        )
         like = graph.node(loop.loop_cond)
         made = graph.add_node_op(
             free_name(graph, base),
@@ -263,7 +329,9 @@ class _Rewriter:
 
     def _condition(self, name: str, types: tuple[DType, ...], shapes: list[Shape]) -> BodyBuilder:
         loop = self.loop
-        builder = BodyBuilder(self.graph, name, loop.condition, types, shapes, self.graph.node(loop.loop_cond))
+        builder = BodyBuilder(
+            self.graph, name, loop.condition, types, shapes, self.graph.node(loop.loop_cond)
+        )
         self._take_arguments(builder)
         builder.rename(loop.condition & loop.body)
         builder.result(0, builder.moved(self.graph.inputs(loop.loop_cond)[0]))
@@ -275,7 +343,9 @@ class _Rewriter:
         self._take_arguments(builder)
         for index, variable in enumerate(loop.variables):
             source = builder.moved(graph.inputs(variable.next_iteration)[0])
-            waits = [src for src in graph.control_inputs(variable.next_iteration) if src in loop.body]
+            waits = [
+                src for src in graph.control_inputs(variable.next_iteration) if src in loop.body
+            ]
             builder.result(index, source, waits)
         for index in range(len(loop.variables), len(types)):
             builder.result(index, builder.argument(index))

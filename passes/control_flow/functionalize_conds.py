@@ -24,18 +24,22 @@ Condition = tuple[Tensor, int]
 State = frozenset[Condition]
 
 _ALWAYS: Final[State] = frozenset()
-_NEVER_MADE_UP: Final = frozenset({"resource", "variant"})  # a branch has no tensor of these that stands for "not computed"
+# a branch has no tensor of these that stands for "not computed"
+_NEVER_MADE_UP: Final = frozenset({"resource", "variant"})
 
 
 def functionalize_conds(graph: DataflowGraph, ctx: PassContext) -> None:
-    """The conditionals' half of `functionalize`: the Merges that one predicate decides become an If, inner ones first.
+    """The conditionals' half of `functionalize`: the Merges that one predicate decides become an
+    If, inner ones first.
 
-    When a node is alive follows from the Switches before it; what is alive only where the predicate holds (or does not) is the
-    branch. A branch that a later part of the same conditional looks into (as gradients do) gives those tensors out besides.
+    When a node is alive follows from the Switches before it; what is alive only where the predicate
+    holds (or does not) is the branch. A branch that a later part of the same conditional looks into
+    (as gradients do) gives those tensors out besides.
     """
     if graph.op_types.isdisjoint(MERGES):
         return
-    for group in sorted(_find_groups(graph, ctx), key=lambda group: -len(group.state)):  # stable: by first Merge among equals
+    # stable: by first Merge among equals
+    for group in sorted(_find_groups(graph, ctx), key=lambda group: -len(group.state)):
         try:
             _Rewriter(graph, group, ctx).run()
         except Declined as why:
@@ -59,7 +63,9 @@ class _States:
             self._nodes.setdefault(state, []).append(name)
 
     def nodes(self, state: State) -> list[str]:
-        """The nodes that are alive in exactly this state, also those that are no longer in the graph."""
+        """The nodes that are alive in exactly this state, also those that are no longer in the
+        graph.
+        """
         return self._nodes.get(state, [])
 
     def of_edge(self, graph: DataflowGraph, edge: Edge) -> State | None:
@@ -71,7 +77,9 @@ class _States:
 
 
 def _predicate(graph: DataflowGraph, switch: str) -> Tensor:
-    """What decides a Switch, behind Identity nodes: each part of a conditional has one of its own."""
+    """What decides a Switch, behind Identity nodes: each part of a conditional has
+    one of its own.
+    """
     name, slot = graph.inputs(switch)[1]
     while graph.node(name).op == "Identity" and not graph.node(name).input_dtypes[0].is_ref:
         name, slot = graph.inputs(name)[0]
@@ -98,11 +106,17 @@ class _Group:
 
     def branch(self, graph: DataflowGraph, side: int) -> list[str]:
         """The nodes that are alive only when the predicate is as `side` says."""
-        return [name for name in self.states.nodes(self.state | {(self.predicate, side)}) if name in graph]
+        return [
+            name
+            for name in self.states.nodes(self.state | {(self.predicate, side)})
+            if name in graph
+        ]
 
 
 def _find_groups(graph: DataflowGraph, ctx: PassContext) -> list[_Group]:
-    """When each node is alive, and the groups. What is in loops that were left, or behind odd Merges, has no known state."""
+    """When each node is alive, and the groups. What is in loops that were left, or behind odd
+    Merges, has no known state.
+    """
     frames = find_frames(graph).of if not graph.op_types.isdisjoint(ENTERS) else {}
     states = _States()
     groups: dict[tuple[State, Tensor], _Group] = {}
@@ -127,7 +141,10 @@ def _find_groups(graph: DataflowGraph, ctx: PassContext) -> list[_Group]:
             states.set(name, None)
             continue
         state, predicate, off = decided
-        if _union([state, *(states.of_edge(graph, edge) for edge in edges if edge.is_control)]) != state:
+        if (
+            _union([state, *(states.of_edge(graph, edge) for edge in edges if edge.is_control)])
+            != state
+        ):
             ctx.log(name, "stays: it waits for nodes of other branches")
             states.set(name, None)
             continue
@@ -151,14 +168,19 @@ def _union(states: list[State | None]) -> State | None:
         if state is None:
             return None
         found |= state
-    return None if any((predicate, 1 - side) in found for predicate, side in found) else frozenset(found)
+    return (
+        None
+        if any((predicate, 1 - side) in found for predicate, side in found)
+        else frozenset(found)
+    )
 
 
 def _decided(states: list[State | None]) -> tuple[State, Tensor, int] | None:
-    """Of a Merge whose two inputs differ in one predicate only: (state, predicate, the input that comes when it does not hold).
+    """Of a Merge whose two inputs differ in one predicate only: (state, predicate, the input that
+    comes when it does not hold).
 
-    An input that is there whatever the predicate says (shapes in gradients of sparse reads are) counts for the other side: a Merge
-    that has both may pass either on.
+    An input that is there whatever the predicate says (shapes in gradients of sparse reads are)
+    counts for the other side: a Merge that has both may pass either on.
     """
     if len(states) != 2 or states[0] is None or states[1] is None:
         return None
@@ -174,7 +196,8 @@ def _decided(states: list[State | None]) -> tuple[State, Tensor, int] | None:
 
 @dataclass(slots=True)
 class _Output:
-    """One output of an If. values: what each branch gives: a tensor of the graph, a constant, or None where nobody looks.
+    """One output of an If. values: what each branch gives: a tensor of the graph, a constant, or
+    None where nobody looks.
 
     replaces: the tensor of the graph that it stands for.
     """
@@ -194,7 +217,9 @@ class _Plan:
 
 
 class _Rewriter:
-    """Makes the Ifs of one group: one for each level, which is how many of the group's own Merges stand before a node."""
+    """Makes the Ifs of one group: one for each level, which is how many of the group's own Merges
+    stand before a node.
+    """
 
     def __init__(self, graph: DataflowGraph, group: _Group, ctx: PassContext) -> None:
         self.graph = graph
@@ -211,15 +236,24 @@ class _Rewriter:
         self._check()
         self._find_levels()
         levels = sorted({self.level.get(name, 0) for name in (*group.merges, *self.side)})
-        plans = [(level, self._plan(level)) for level in levels]  # may raise; from here on the graph changes
+        # may raise; from here on the graph changes
+        plans = [(level, self._plan(level)) for level in levels]
         for level, plan in plans:
             self._build(level, plan)
         graph.remove_nodes_from([*group.merges, *self.side])
-        graph.remove_nodes_from([name for name in group.switches if all(edge.dst == SINK for edge in graph.edges_out_of(name))])
+        graph.remove_nodes_from(
+            [
+                name
+                for name in group.switches
+                if all(edge.dst == SINK for edge in graph.edges_out_of(name))
+            ]
+        )
         graph.tie_ends()
 
     def _check(self) -> None:
-        """Raises Declined unless the branches are closed: values come in by Switch or live anyway, and go out by Merge."""
+        """Raises Declined unless the branches are closed: values come in by Switch or live anyway,
+        and go out by Merge.
+        """
         graph, group = self.graph, self.group
         predicate = graph.inputs(group.switches[0])[1]
         if graph.node(predicate[0]).output_dtypes[predicate[1]] is not dtypes.bool:
@@ -233,13 +267,17 @@ class _Rewriter:
             if op == "_Retval" or op in ENTERS or op in SWITCHES or op in MERGES:
                 raise Declined(f"{op} '{name}' is in a branch")
             for edge in graph.edges_into(name):
-                if self.side.get(edge.src) == side or (edge.src in self.switches and not edge.is_control):
+                if self.side.get(edge.src) == side or (
+                    edge.src in self.switches and not edge.is_control
+                ):
                     continue
                 state = group.states[edge.src]
                 if state is None or not state <= group.state:
                     raise Declined(f"'{name}' takes '{edge.src}' of another branch")
             for edge in graph.edges_out_of(name):
-                if not (edge.is_control or edge.dst in group.sides or self.side.get(edge.dst) == side):
+                if not (
+                    edge.is_control or edge.dst in group.sides or self.side.get(edge.dst) == side
+                ):
                     raise Declined(f"'{edge.dst}' takes '{name}' out of its branch")
 
     def _find_levels(self) -> None:
@@ -253,7 +291,12 @@ class _Rewriter:
                     behind.add(dst)
                     waiting.append(dst)
         # a branch may also be waited for by a control edge, which its If then gives out
-        waited = any(edge.is_control for name in self.side for edge in graph.edges_out_of(name) if edge.dst not in self.side)
+        waited = any(
+            edge.is_control
+            for name in self.side
+            for edge in graph.edges_out_of(name)
+            if edge.dst not in self.side
+        )
         if not waited and not any(name in behind for name in (*group.merges, *self.side)):
             return
         for name in graph.topological_order():
@@ -261,7 +304,9 @@ class _Rewriter:
             for edge in graph.edges_into(name):
                 if edge.src == SOURCE or graph.is_back_edge(edge.src, name):
                     continue
-                leaves = edge.src in group.sides or (edge.src in self.side and name not in self.side and name not in group.sides)
+                leaves = edge.src in group.sides or (
+                    edge.src in self.side and name not in self.side and name not in group.sides
+                )
                 level = max(level, self.level.get(edge.src, 0) + leaves)
             self.level[name] = level
 
@@ -285,8 +330,13 @@ class _Rewriter:
                 for tensor in self._given_out(name, level):
                     dtype = graph.node(name).output_dtypes[tensor[1]].base_dtype
                     if dtype.name in _NEVER_MADE_UP:
-                        raise Declined(f"a later part of it takes '{name}:{tensor[1]}', a {dtype.name}, out of one branch")
-                    outputs.append(_Output(tensor, dtype, (tensor, None) if side == 0 else (None, tensor)))
+                        raise Declined(
+                            f"a later part of it takes '{name}:{tensor[1]}', a {dtype.name}, out "
+                            "of one branch"
+                        )
+                    outputs.append(
+                        _Output(tensor, dtype, (tensor, None) if side == 0 else (None, tensor))
+                    )
         return _Plan(merges, members, outputs)
 
     def _given_out(self, name: str, level: int) -> Iterator[Tensor]:
@@ -302,11 +352,17 @@ class _Rewriter:
         graph, group = self.graph, self.group
         inside = {*plan.members[0], *plan.members[1]}
         inputs: dict[Tensor, int] = {}
-        arguments: tuple[dict[Tensor, int], dict[Tensor, int]] = ({}, {})  # a branch's tensor of the graph -> the If's input
+        # a branch's tensor of the graph -> the If's input
+        arguments: tuple[dict[Tensor, int], dict[Tensor, int]] = ({}, {})
         waits: dict[str, None] = {}
         for side in (0, 1):
             taken = [tensor for name in plan.members[side] for tensor in graph.inputs(name)]
-            taken += [value for output in plan.outputs for value in [output.values[side]] if isinstance(value, tuple)]
+            taken += [
+                value
+                for output in plan.outputs
+                for value in [output.values[side]]
+                if isinstance(value, tuple)
+            ]
             for tensor in taken:
                 if tensor[0] not in inside:
                     arguments[side][tensor] = inputs.setdefault(self._source(tensor), len(inputs))
@@ -373,7 +429,11 @@ class _Rewriter:
     def _waiting(self, name: str) -> list[str]:
         """The nodes outside of the conditional that wait for one of it."""
         edges = self.graph.edges_out_of(name)
-        return [e.dst for e in edges if e.is_control and e.dst not in self.side and e.dst not in self.group.sides]
+        return [
+            e.dst
+            for e in edges
+            if e.is_control and e.dst not in self.side and e.dst not in self.group.sides
+        ]
 
 
 def _index(slot: int) -> np.ndarray:

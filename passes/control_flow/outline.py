@@ -17,17 +17,39 @@ if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
     from tfjit.framework.types.shape import Shape
 
-# ops that wait for what another node, thread or process does: in a body, that node might never get its turn
-_WAITING: Final = ("Queue", "Barrier", "Stage", "Unstage", "MapStage", "OrderedMap", "Reader", "Iterator", "_Send", "_Recv", "_HostSend")
+# ops that wait for what another node, thread or process does: in a body, that node might never get
+# its turn
+_WAITING: Final = (
+    "Queue",
+    "Barrier",
+    "Stage",
+    "Unstage",
+    "MapStage",
+    "OrderedMap",
+    "Reader",
+    "Iterator",
+    "_Send",
+    "_Recv",
+    "_HostSend",
+)
 _WAITING_OPS: Final = frozenset(
-    {"_HostRecv", "Send", "Recv", "AccumulatorTakeGradient", "SparseAccumulatorTakeGradient", "ResourceAccumulatorTakeGradient"}
+    {
+        "_HostRecv",
+        "Send",
+        "Recv",
+        "AccumulatorTakeGradient",
+        "SparseAccumulatorTakeGradient",
+        "ResourceAccumulatorTakeGradient",
+    }
 )
 # these only look at a queue
 _NOT_WAITING: Final = ("QueueSize", "QueueClose", "QueueIsClosed", "Handle")
 
 
 def check_members(graph: DataflowGraph, names: Iterable[str]) -> None:
-    """Raises Declined for nodes that cannot go into one body: on several devices, or waiting for others."""
+    """Raises Declined for nodes that cannot go into one body: on several devices, or waiting for
+    others.
+    """
     devices = set()
     for name in names:
         node = graph.node(name)
@@ -53,11 +75,18 @@ class BodyBuilder:
     """Makes the body of one function out of nodes of a graph, which are copied.
 
     members: the nodes. types, shapes: of the arguments. like: device and origin of the nodes made.
-    Say which tensors of the graph the arguments stand for (`replace`), then `connect`, then give the results.
+    Say which tensors of the graph the arguments stand for (`replace`), then `connect`, then give
+    the results.
     """
 
     def __init__(
-        self, source: DataflowGraph, name: str, members: Iterable[str], types: Sequence[DType], shapes: Sequence[Shape], like: Node
+        self,
+        source: DataflowGraph,
+        name: str,
+        members: Iterable[str],
+        types: Sequence[DType],
+        shapes: Sequence[Shape],
+        like: Node,
     ) -> None:
         self._source = source
         self._name = source.functions.new_name(name)
@@ -81,7 +110,9 @@ class BodyBuilder:
         return self._arguments[index], 0
 
     def connect(self) -> None:
-        """Give the members the arguments they take. Raises Declined for an input that is neither a member nor replaced."""
+        """Give the members the arguments they take. Raises Declined for an input that is neither a
+        member nor replaced.
+        """
         for name in self._members:
             for index, tensor in enumerate(self._source.inputs(name)):
                 if tensor[0] not in self.graph or tensor in self._replaced:
@@ -93,7 +124,14 @@ class BodyBuilder:
         graph, shared = self.graph, set(names)
         for old in [name for name in graph.topological_order() if name in shared]:
             node = graph.node(old)
-            new = self._add(old, node.op, graph.inputs(old), node.attrs, node.output_shapes, graph.control_inputs(old))
+            new = self._add(
+                old,
+                node.op,
+                graph.inputs(old),
+                node.attrs,
+                node.output_shapes,
+                graph.control_inputs(old),
+            )
             for slot in range(len(node.output_dtypes)):
                 graph.redirect_output(old, slot, new, slot)
             graph.redirect_control(old, new)
@@ -102,7 +140,9 @@ class BodyBuilder:
             self._renamed[old] = new
 
     def moved(self, tensor: tuple[str, int]) -> tuple[str, int]:
-        """The tensor of the body that stands for one of the graph. Raises Declined when there is none."""
+        """The tensor of the body that stands for one of the graph. Raises Declined when there is
+        none.
+        """
         argument = self._replaced.get(tensor)
         if argument is not None:
             return argument, 0
@@ -118,7 +158,9 @@ class BodyBuilder:
 
     def absent(self, dtype: DType, shape: Shape) -> tuple[str, int]:
         """A tensor that nobody looks at: FakeParam."""
-        return self._add("absent", "FakeParam", (), {"dtype": dtype, "shape": TensorShape(shape)}, [shape]), 0
+        return self._add(
+            "absent", "FakeParam", (), {"dtype": dtype, "shape": TensorShape(shape)}, [shape]
+        ), 0
 
     def result(self, index: int, tensor: tuple[str, int], waits: Iterable[str] = ()) -> None:
         """Make a tensor of the body its result `index`, given once the nodes `waits` have run."""
@@ -126,10 +168,18 @@ class BodyBuilder:
         self._add(f"retval_{index}", "_Retval", [tensor], {"T": dtype, "index": index}, [], waits)
 
     def finish(self, must_run: Iterable[str] = ()) -> Function:
-        """The function. must_run: nodes that run whether or not a result depends on them, besides those with effects."""
-        effects = [node.name for node in self.graph.op_nodes() if node.is_stateful and node.op not in ("_Arg", "_Retval")]
+        """The function. must_run: nodes that run whether or not a result depends on them, besides
+        those with effects.
+        """
+        effects = [
+            node.name
+            for node in self.graph.op_nodes()
+            if node.is_stateful and node.op not in ("_Arg", "_Retval")
+        ]
         name = self._source.functions.new_name(self._name)
-        return Function.from_graph(name, self.graph, self._types, [*effects, *must_run], unique=True)
+        return Function.from_graph(
+            name, self.graph, self._types, [*effects, *must_run], unique=True
+        )
 
     def _add(
         self,
@@ -141,4 +191,12 @@ class BodyBuilder:
         waits: Iterable[str] = (),
     ) -> str:
         name = free_name(self.graph, f"{self._name}/{name}")  # no other body of the plan has it
-        return self.graph.add_node_op(name, op, inputs, attrs, control_inputs=waits, like=self._like, output_shapes=tuple(shapes)).name
+        return self.graph.add_node_op(
+            name,
+            op,
+            inputs,
+            attrs,
+            control_inputs=waits,
+            like=self._like,
+            output_shapes=tuple(shapes),
+        ).name

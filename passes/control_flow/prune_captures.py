@@ -19,15 +19,18 @@ _BRANCH_ATTRS: Final = ("then_branch", "else_branch")
 
 
 def trim_bodies(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Move constants into the bodies of While, If and Case, and drop variables, inputs and outputs that nobody needs.
+    """Move constants into the bodies of While, If and Case, and drop variables, inputs and outputs
+    that nobody needs.
 
     Before:  c = Const; w = While(i, c, cond, body), whose body returns c as it came      After:  w = While(i, cond', body'), c inside
-    Of a loop, a variable goes that the body returns unchanged and whose start is a constant, and one that only it itself depends on;
-    who used what comes out of an unchanged variable takes its start, unless the loop has effects that it may mean to wait for;
-    a resource is taken from before the loop even then, and a control edge does the waiting.
-    Of a branch, inputs that no branch uses and outputs that nobody takes; two inputs of the same tensor become one. Then the same
-    in the bodies. Bodies are copied before they are changed: others may name them.
-    Keeps: every value, effects and their order. Needs: nothing; it finds more after `fold_constants`.
+    Of a loop, a variable goes that the body returns unchanged and whose start is a constant, and
+    one that only it itself depends on; who used what comes out of an unchanged variable takes its
+    start, unless the loop has effects that it may mean to wait for; a resource is taken from before
+    the loop even then, and a control edge does the waiting. Of a branch, inputs that no branch uses
+    and outputs that nobody takes; two inputs of the same tensor become one. Then the same in the
+    bodies. Bodies are copied before they are changed: others may name them.
+    Keeps: every value, effects and their order. Needs: nothing; it finds more after
+    `fold_constants`.
     """
     if _has_structure(graph):
         for name in graph.topological_order():
@@ -43,38 +46,61 @@ def _while(graph: DataflowGraph, node: Node, ctx: PassContext) -> None:
     count = len(inputs)
     args = body.args
     unchanged = [
-        i for i, returned in enumerate(body.returned) if i in args and _behind_identities(body.graph, returned) == (args[i].name, 0)
+        i
+        for i, returned in enumerate(body.returned)
+        if i in args and _behind_identities(body.graph, returned) == (args[i].name, 0)
     ]
     for i in unchanged:
         if not node.is_stateful:
             graph.redirect_output(node.name, i, *inputs[i])
         elif node.output_dtypes[i].name == "resource":
-            for consumer, _ in graph.consumers(node.name, i):  # it waits for the loop, but not for what the loop hands on
+            # it waits for the loop, but not for what the loop hands on
+            for consumer, _ in graph.consumers(node.name, i):
                 graph.add_control_edge(node.name, consumer)
             graph.redirect_output(node.name, i, *inputs[i])
-    constants = {i: graph.node(inputs[i][0]) for i in unchanged if graph.node(inputs[i][0]).op == "Const"}
+    constants = {
+        i: graph.node(inputs[i][0]) for i in unchanged if graph.node(inputs[i][0]).op == "Const"
+    }
     needed = _needed_variables(graph, node, cond, body)
     for i in constants:
         if graph.consumers(node.name, i):
             constants = {j: constant for j, constant in constants.items() if j != i}
-    same = _duplicates(inputs, [i for i in unchanged if i in needed and i not in constants and not graph.consumers(node.name, i)])
+    same = _duplicates(
+        inputs,
+        [
+            i
+            for i in unchanged
+            if i in needed and i not in constants and not graph.consumers(node.name, i)
+        ],
+    )
     kept = [i for i in range(count) if i in needed and i not in constants and i not in same]
     if len(kept) == count and not _has_structure(cond.graph) and not _has_structure(body.graph):
         return
     attrs = dict(node.attrs)
     attrs["T"] = types = tuple(node.attrs["T"][i] for i in kept)
     for key, function in (("cond", cond), ("body", body)):
-        attrs[key] = _narrowed(graph, function, kept, types, constants, same, kept if key == "body" else [0], ctx)
+        attrs[key] = _narrowed(
+            graph, function, kept, types, constants, same, kept if key == "body" else [0], ctx
+        )
     _renumber(graph, node, [inputs[i] for i in kept], kept, attrs)
     if len(kept) < count:
-        ctx.log(node.name, f"{count - len(kept)} of {count} variables left: {len(constants)} constants went in")
+        ctx.log(
+            node.name,
+            f"{count - len(kept)} of {count} variables left: {len(constants)} constants went in",
+        )
 
 
 def _needed_variables(graph: DataflowGraph, node: Node, cond: Function, body: Function) -> set[int]:
-    """Variables that the condition, an effect or a consumer depends on, through any number of iterations."""
+    """Variables that the condition, an effect or a consumer depends on, through any number of
+    iterations.
+    """
     args = {arg.name: i for i, arg in body.args.items()}
     wanted = {arg.name: i for i, arg in cond.args.items()}
-    found = {wanted[name] for name in ancestors(cond.graph, [SINK]) if name in wanted and cond.graph.edges_out_of(name)}
+    found = {
+        wanted[name]
+        for name in ancestors(cond.graph, [SINK])
+        if name in wanted and cond.graph.edges_out_of(name)
+    }
     found |= {args[name] for name in ancestors(body.graph, body.must_run) if name in args}
     found |= {i for i in range(len(body.outputs)) if graph.consumers(node.name, i)}
     results = body.results
@@ -90,28 +116,49 @@ def _needed_variables(graph: DataflowGraph, node: Node, cond: Function, body: Fu
 
 def _branches(graph: DataflowGraph, node: Node, ctx: PassContext) -> None:
     library = graph.functions
-    refs: dict[str, Any] = {key: node.attrs[key] for key in (_BRANCH_ATTRS if node.op in IFS else ("branches",))}
-    functions = [library.body(ref) for ref in (refs["branches"] if "branches" in refs else refs.values())]
+    refs: dict[str, Any] = {
+        key: node.attrs[key] for key in (_BRANCH_ATTRS if node.op in IFS else ("branches",))
+    }
+    functions = [
+        library.body(ref) for ref in (refs["branches"] if "branches" in refs else refs.values())
+    ]
     predicate, *inputs = graph.inputs(node.name)
     count, given = len(inputs), len(functions[0].outputs)
     used = set()
     for function in functions:
         used |= {i for i, arg in function.args.items() if function.graph.edges_out_of(arg.name)}
-    constants = {i: graph.node(src) for i, (src, _) in enumerate(inputs) if i in used and graph.node(src).op == "Const"}
+    constants = {
+        i: graph.node(src)
+        for i, (src, _) in enumerate(inputs)
+        if i in used and graph.node(src).op == "Const"
+    }
     same = _duplicates(inputs, [i for i in sorted(used) if i not in constants])
     kept = [i for i in sorted(used) if i not in constants and i not in same]
     outputs = [i for i in range(given) if graph.consumers(node.name, i)]
-    if len(kept) == count and len(outputs) == given and not any(_has_structure(function.graph) for function in functions):
+    if (
+        len(kept) == count
+        and len(outputs) == given
+        and not any(_has_structure(function.graph) for function in functions)
+    ):
         return
     types = tuple(node.attrs["Tin"][i] for i in kept)
-    made = [_narrowed(graph, function, kept, types, constants, same, outputs, ctx) for function in functions]
+    made = [
+        _narrowed(graph, function, kept, types, constants, same, outputs, ctx)
+        for function in functions
+    ]
     attrs = dict(node.attrs)
-    attrs.update({"branches": tuple(made)} if "branches" in refs else dict(zip(refs, made, strict=True)))
+    attrs.update(
+        {"branches": tuple(made)} if "branches" in refs else dict(zip(refs, made, strict=True))
+    )
     attrs["Tin"] = types
     attrs["Tout"] = tuple(node.attrs["Tout"][i] for i in outputs)
     _renumber(graph, node, [predicate, *(inputs[i] for i in kept)], outputs, attrs)
     if len(kept) < count or len(outputs) < given:
-        ctx.log(node.name, f"{len(kept)} of {count} inputs and {len(outputs)} of {given} outputs stay: {len(constants)} constants went in")
+        ctx.log(
+            node.name,
+            f"{len(kept)} of {count} inputs and {len(outputs)} of {given} outputs stay: "
+            f"{len(constants)} constants went in",
+        )
 
 
 def _duplicates(inputs: Sequence[Tensor], among: Sequence[int]) -> dict[int, int]:
@@ -140,9 +187,11 @@ def _narrowed(
     outputs: Sequence[int],
     ctx: PassContext,
 ) -> FuncRef:
-    """The body with only the arguments `kept`, of these types, and the results `outputs`, numbered anew, in the library.
+    """The body with only the arguments `kept`, of these types, and the results `outputs`, numbered
+    anew, in the library.
 
-    constants: argument -> the Const that it becomes. same: argument -> the one that stands for it too.
+    constants: argument -> the Const that it becomes. same: argument -> the one that stands for it
+    too.
     """
     body = function.graph.copy()
     args, results = indexed(body, "_Arg"), indexed(body, "_Retval")
@@ -160,19 +209,39 @@ def _narrowed(
         elif i in constants and body.edges_out_of(arg.name):
             value = constants[i]
             shape = value.output_shapes
-            body.change_op(arg.name, "Const", (), {"dtype": value.attrs["dtype"], "value": value.attrs["value"]}).output_shapes = shape
+            body.change_op(
+                arg.name,
+                "Const",
+                (),
+                {"dtype": value.attrs["dtype"], "value": value.attrs["value"]},
+            ).output_shapes = shape
     for at, i in enumerate(outputs):
         body.node(results[i].name).attrs["index"] = at
     ends = [results[i].name for i in outputs] + list(function.must_run)
     alive = ancestors(body, ends)
-    body.remove_nodes_from([arg.name for i, arg in args.items() if i not in number and arg.name not in alive])
+    body.remove_nodes_from(
+        [arg.name for i, arg in args.items() if i not in number and arg.name not in alive]
+    )
     trim_bodies(body, ctx)
     library = graph.functions
-    made = Function.from_graph(library.new_name(function.name), body, types, function.must_run, function.attrs, function.unique)
+    made = Function.from_graph(
+        library.new_name(function.name),
+        body,
+        types,
+        function.must_run,
+        function.attrs,
+        function.unique,
+    )
     return library.add(made)
 
 
-def _renumber(graph: DataflowGraph, node: Node, inputs: Sequence[Tensor], outputs: Sequence[int], attrs: dict[str, Any]) -> None:
+def _renumber(
+    graph: DataflowGraph,
+    node: Node,
+    inputs: Sequence[Tensor],
+    outputs: Sequence[int],
+    attrs: dict[str, Any],
+) -> None:
     """Give the node its new signature; outputs: the old numbers of those that stay."""
     shapes = tuple(node.output_shapes[i] for i in outputs)
     stated = attrs.get("output_shapes", ())

@@ -1,4 +1,6 @@
-"""One iteration of a While as one body: what the loop's body makes of its variables, and whether it goes on with them."""
+"""One iteration of a While as one body: what the loop's body makes of its variables, and whether it
+goes on with them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ def loop_step(cond: Function, body: Function) -> Function:
     """The body followed by the condition on its results.
 
     Before:  body: (i, x) -> (i', x')    cond: (i, x) -> go      After:  (i, x) -> (i', x', go), go from (i', x')
-    Keeps: names of nodes, which body and condition share none of; the condition's effects come after the body's.
+    Keeps: names of nodes, which body and condition share none of; the condition's effects come
+    after the body's.
     """
     graph = body.graph.copy()
     inner = cond.graph
@@ -24,7 +27,11 @@ def loop_step(cond: Function, body: Function) -> Function:
         if node.op in ("_Arg", "_Retval"):
             continue
         if node.name in graph:
-            raise InternalError(None, None, f"'{node.name}' is in the body '{body.name}' and in the condition '{cond.name}'")
+            raise InternalError(
+                None,
+                None,
+                f"'{node.name}' is in the body '{body.name}' and in the condition '{cond.name}'",
+            )
         graph._insert(_copy(graph, node))
         made.append(node.name)
     for name in made:
@@ -32,7 +39,9 @@ def loop_step(cond: Function, body: Function) -> Function:
             if edge.src == SOURCE:
                 continue
             if edge.is_control:
-                graph.add_control_edge(arguments[edge.src][0] if edge.src in arguments else edge.src, name)
+                graph.add_control_edge(
+                    arguments[edge.src][0] if edge.src in arguments else edge.src, name
+                )
             elif edge.src in arguments:
                 graph.add_data_edge(*arguments[edge.src], name, edge.dst_input)
             else:
@@ -45,9 +54,21 @@ def loop_step(cond: Function, body: Function) -> Function:
     results = [*returned, arguments.get(go, (go, slot))]
     for index, (src, output) in enumerate(results):
         dtype = graph.node(src).output_dtypes[output].base_dtype
-        graph.add_node_op(f"_retval_{index}_of_{body.name}", "_Retval", [(src, output)], {"T": dtype, "index": index})
+        graph.add_node_op(
+            f"_retval_{index}_of_{body.name}",
+            "_Retval",
+            [(src, output)],
+            {"T": dtype, "index": index},
+        )
     graph.tie_ends()
-    return Function.from_graph(f"{body.name}+cond", graph, body.inputs, (*body.must_run, *cond.must_run), body.attrs, unique=True)
+    return Function.from_graph(
+        f"{body.name}+cond",
+        graph,
+        body.inputs,
+        (*body.must_run, *cond.must_run),
+        body.attrs,
+        unique=True,
+    )
 
 
 def _copy(graph: DataflowGraph, node: Node) -> Node:

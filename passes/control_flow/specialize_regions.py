@@ -1,4 +1,6 @@
-"""Bodies of loops and branches made ready to be lowered with the graph around them: copies for the shapes and constants of one use."""
+"""Bodies of loops and branches made ready to be lowered with the graph around them: copies for the
+shapes and constants of one use.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,21 @@ from tfjit.passes.ir.rewriter import constant, is_static, tensor_shape
 
 
 def specialize_bodies(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Give each While, If and Case whose inputs' shapes are known bodies of its own, and optimize them like any graph.
+    """Give each While, If and Case whose inputs' shapes are known bodies of its own, and optimize
+    them like any graph.
 
     Before:  y = While(x<3,3>, cond, body)      After:  the same node, and `graph.graph["bodies"]["y"]` = (cond's graph, body's graph)
-    The graphs are those of a While's condition and body, of an If's branches for true and false, of a Case's branches by number. In them
-    the shapes of arguments are known, constants that reach them from outside are Const nodes, and what can be fused is.
-    Keeps: the graph; `lower` takes the bodies along or leaves the node to its kernel. Needs: `infer_shapes`, `inline_functions`.
+    The graphs are those of a While's condition and body, of an If's branches for true and false, of
+    a Case's branches by number. In them the shapes of arguments are known, constants that reach
+    them from outside are Const nodes, and what can be fused is.
+    Keeps: the graph; `lower` takes the bodies along or leaves the node to its kernel. Needs:
+    `infer_shapes`, `inline_functions`.
     """
-    nodes = [graph.node(name) for name in graph.topological_order() if graph.node(name).op in WHILES | IFS | CASES]
+    nodes = [
+        graph.node(name)
+        for name in graph.topological_order()
+        if graph.node(name).op in WHILES | IFS | CASES
+    ]
     bodies: dict[str, tuple[DataflowGraph, ...]] = {}
     for node in nodes:
         try:
@@ -50,11 +59,21 @@ class _Specializer:
         attrs = node.attrs
         if node.op in WHILES:
             cond, body = library.body(attrs["cond"]), library.body(attrs["body"])
-            constants = {k: value for k in sorted(passed_through(body.graph)) if (value := self._constant(k)) is not None}
+            constants = {
+                k: value
+                for k in sorted(passed_through(body.graph))
+                if (value := self._constant(k)) is not None
+            }
             return [self._body(cond, constants), self._body(body, constants)]
         refs: tuple[FuncRef, ...]
-        refs = (attrs["then_branch"], attrs["else_branch"]) if node.op in IFS else tuple(attrs["branches"])
-        constants = {k: value for k in range(len(self.inputs)) if (value := self._constant(k)) is not None}
+        refs = (
+            (attrs["then_branch"], attrs["else_branch"])
+            if node.op in IFS
+            else tuple(attrs["branches"])
+        )
+        constants = {
+            k: value for k in range(len(self.inputs)) if (value := self._constant(k)) is not None
+        }
         return [self._body(library.body(ref), constants) for ref in refs]
 
     def _constant(self, k: int) -> np.ndarray | None:
@@ -72,7 +91,9 @@ class _Specializer:
                 src, slot = self.inputs[k]
                 raise Declined(f"the shape of its input '{src}:{slot}' is not known")
         ctx = self.ctx.child(f"{self.node.name}/{function.name}")
-        return specialized_body(function, given, constants, "region", ctx, self.node.assigned_device)
+        return specialized_body(
+            function, given, constants, "region", ctx, self.node.assigned_device
+        )
 
 
 def specialized_body(
@@ -85,8 +106,9 @@ def specialized_body(
 ) -> DataflowGraph:
     """A copy of a function's graph for one use, simplified; the function itself is not changed.
 
-    given: what is known of the arguments, by index. constants: values of arguments, by index; who takes one of those takes a Const.
-    pipeline: the name of the one that runs over it, with `ctx`. device: of nodes that have none.
+    given: what is known of the arguments, by index. constants: values of arguments, by index; who
+    takes one of those takes a Const. pipeline: the name of the one that runs over it, with `ctx`.
+    device: of nodes that have none.
     """
     body = function.graph.copy()
     body.graph.pop("bodies", None)
@@ -102,10 +124,14 @@ def specialized_body(
 
 
 def _replace_argument(body: DataflowGraph, arg: Node, value: np.ndarray) -> None:
-    """Who takes an argument takes a constant, but for the results, where it shows that the argument stays as it is."""
+    """Who takes an argument takes a constant, but for the results, where it shows that the argument
+    stays as it is.
+    """
     k = arg.attrs["index"]
     taken = [edge for edge in arg.out_edges if not edge.is_control]
-    returned = next((n for n in body.op_nodes() if n.op == "_Retval" and n.attrs["index"] == k), None)
+    returned = next(
+        (n for n in body.op_nodes() if n.op == "_Retval" and n.attrs["index"] == k), None
+    )
     if returned is not None:
         edge = returned.in_edges[0]
         source: Any = body.node(edge.src)
@@ -119,7 +145,9 @@ def _replace_argument(body: DataflowGraph, arg: Node, value: np.ndarray) -> None
     if not taken:
         return
     name = body.new_name(f"{arg.name}/value")
-    made = body.add_node_op(name, "Const", (), {"dtype": as_dtype(value.dtype), "value": value}, like=arg)
+    made = body.add_node_op(
+        name, "Const", (), {"dtype": as_dtype(value.dtype), "value": value}, like=arg
+    )
     made.output_shapes = (value.shape,)
     body.add_control_edge(SOURCE, made.name)
     for edge in taken:

@@ -1,4 +1,6 @@
-"""Groups under construction: which node is in which, and when two may become one without closing a cycle."""
+"""Groups under construction: which node is in which, and when two may become one without closing a
+cycle.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,16 @@ if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 
 MAX_MEMBERS: Final = 100
-"""Compiling takes about a millisecond an op on top of 90: larger groups cost more than they save."""
+"""Compiling takes about a millisecond an op on top of 90: larger groups cost more than they save.
+"""
 _MAX_SCAN: Final = 64
-"""A node with more consumers than that is taken to have one outside any group, so that a huge fan-out stays linear."""
+"""A node with more consumers than that is taken to have one outside any group, so that a huge
+fan-out stays linear.
+"""
 _MAX_ROOTS: Final = 16
 """A node that depends on more roots than that fuses with nothing."""
-# ops whose results are dead or late on their own: nodes are fused only when they hang on the same ones
+# ops whose results are dead or late on their own: nodes are fused only when they hang on the same
+# ones
 _ROOTS: Final = frozenset({
     "Switch", "RefSwitch", "_SwitchN", "Merge", "RefMerge", "Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration",
     "_Recv", "_HostRecv", "IteratorGetNext", "BarrierTakeMany", "PyFunc", "PyFuncStateless", "EagerPyFunc",
@@ -24,20 +30,34 @@ _ROOTS: Final = frozenset({
 
 
 def is_root(op: str) -> bool:
-    """Whether an op decides that what follows it is dead, runs in another frame, or comes only when someone else has acted."""
+    """Whether an op decides that what follows it is dead, runs in another frame, or comes only when
+    someone else has acted.
+    """
     return op in _ROOTS or "Dequeue" in op or "Unstage" in op
 
 
 class Draft:
     """A group while the pass decides. A node alone is a draft of one member with kind "".
 
-    kind: template that will serve it; level: above the levels of all groups it takes anything from; space: the shape its loop
-    runs over (a name where it is unknown); anchor: the convolution, matmul or first reduction in it; axes: reduced dims of `space`;
-    waits: whether a member has control inputs; moves: whether one only renames positions. pending: member -> number of its
+    kind: template that will serve it; level: above the levels of all groups it takes anything from;
+    space: the shape its loop runs over (a name where it is unknown); anchor: the convolution,
+    matmul or first reduction in it; axes: reduced dims of `space`; waits: whether a member has
+    control inputs; moves: whether one only renames positions. pending: member -> number of its
     consumers outside; inputs: tensors taken from outside.
     """
 
-    __slots__ = ("anchor", "axes", "inputs", "kind", "level", "members", "moves", "pending", "space", "waits")
+    __slots__ = (
+        "anchor",
+        "axes",
+        "inputs",
+        "kind",
+        "level",
+        "members",
+        "moves",
+        "pending",
+        "space",
+        "waits",
+    )
 
     def __init__(self, member: str, level: int) -> None:
         self.members: list[str] = [member]
@@ -55,9 +75,9 @@ class Draft:
 class Drafts:
     """The partition of a graph's nodes into drafts.
 
-    Nodes are added in topological order. Level of a draft > level of every draft it depends on, so that equal or lower levels prove
-    that there is no path; a merge that cannot keep this with what was added so far is refused. That is sufficient, not necessary,
-    and needs no search.
+    Nodes are added in topological order. Level of a draft > level of every draft it depends on, so
+    that equal or lower levels prove that there is no path; a merge that cannot keep this with what
+    was added so far is refused. That is sufficient, not necessary, and needs no search.
     """
 
     def __init__(self, graph: DataflowGraph) -> None:
@@ -101,13 +121,19 @@ class Drafts:
     def _roots_of(self, name: str) -> frozenset[tuple[str, int]]:
         found: frozenset[tuple[str, int]] = frozenset()
         for src, slot in [*self.sources[name], *((src, CONTROL) for src in self.waits[name])]:
-            below = frozenset({(src, slot)}) if src in self._root_ops else self.roots.get(src, frozenset())
+            below = (
+                frozenset({(src, slot)})
+                if src in self._root_ops
+                else self.roots.get(src, frozenset())
+            )
             if not below <= found:
                 found = found | below
         return found if len(found) <= _MAX_ROOTS else frozenset({(name, CONTROL)})
 
     def run_together(self, a: str, b: str) -> bool:
-        """Whether two nodes are alive or dead in the same runs and iterations, and wait for the same senders and queues."""
+        """Whether two nodes are alive or dead in the same runs and iterations, and wait for the
+        same senders and queues.
+        """
         return not self._root_ops or self.roots[a] == self.roots[b]
 
     def consumers_of(self, name: str) -> set[str]:
@@ -147,12 +173,18 @@ class Drafts:
     def escapes(self, producer: Draft, consumer: Draft) -> bool:
         """Whether anything but `consumer` uses or waits for members of a draft."""
         settled = self.settled(producer, consumer)
-        return any(count > settled.get(member, 0) for member, count in producer.pending.items() if count)
+        return any(
+            count > settled.get(member, 0) for member, count in producer.pending.items() if count
+        )
 
     def new_inputs(self, producer: Draft, consumer: Draft) -> set[tuple[str, int]]:
         """Tensors that a draft takes from outside both, as far as the other does not take them."""
         of = self.of
-        return {tensor for tensor in consumer.inputs - producer.inputs if of.get(tensor[0]) is not producer}
+        return {
+            tensor
+            for tensor in consumer.inputs - producer.inputs
+            if of.get(tensor[0]) is not producer
+        }
 
     def pending_after(self, producer: Draft, consumer: Draft, settled: dict[str, int]) -> int:
         """How many members of the union would have consumers outside it. settled: of the two."""
@@ -172,9 +204,12 @@ class Drafts:
         return False
 
     def merged_level(self, a: Draft, b: Draft) -> int | None:
-        """Level of the union of two drafts, or None when it is not proven to leave the graph of groups without a cycle."""
+        """Level of the union of two drafts, or None when it is not proven to leave the graph of
+        groups without a cycle.
+        """
         low, high = (a, b) if a.level <= b.level else (b, a)
-        if low.level == high.level:  # neither depends on the other: whatever either needs lies below both
+        # neither depends on the other: whatever either needs lies below both
+        if low.level == high.level:
             return low.level
         if self._needs_only_below(high, low):
             return low.level
@@ -183,28 +218,46 @@ class Drafts:
         return None
 
     def _needs_only_below(self, draft: Draft, low: Draft) -> bool:
-        """Whether all that a draft takes anything from, `low` and itself left out, is below `low`."""
+        """Whether all that a draft takes anything from, `low` and itself left out, is
+        below `low`.
+        """
         level, of, sources, waits = low.level, self.of, self.sources, self.waits
         for member in draft.members:
             for src, _ in sources[member]:
                 found = of.get(src)
-                if found is not None and found.level >= level and found is not draft and found is not low:
+                if (
+                    found is not None
+                    and found.level >= level
+                    and found is not draft
+                    and found is not low
+                ):
                     return False
             for src in waits[member]:
                 found = of.get(src)
-                if found is not None and found.level >= level and found is not draft and found is not low:
+                if (
+                    found is not None
+                    and found.level >= level
+                    and found is not draft
+                    and found is not low
+                ):
                     return False
         return True
 
     def delays_nothing(self, producer: Draft, consumer: Draft) -> bool:
-        """Whether the union of a draft and one that uses its values waits for no control input that a result needed elsewhere does
-        not wait for today, directly or through the values it takes.
+        """Whether the union of a draft and one that uses its values waits for no control input that
+        a result needed elsewhere does not wait for today, directly or through the values it takes.
         """
-        before, after = (frozenset(self._outer_waits(x, y)) for x, y in ((producer, consumer), (consumer, producer)))
+        before, after = (
+            frozenset(self._outer_waits(x, y))
+            for x, y in ((producer, consumer), (consumer, producer))
+        )
         if after - before and self.escapes(producer, consumer):
             return False
-        # a lone consumer takes a value of the producer and so waits for all that the value waits for
-        return len(consumer.members) == 1 or not (before - after and self.escapes(consumer, producer))
+        # a lone consumer takes a value of the producer and so waits for all that the value waits
+        # for
+        return len(consumer.members) == 1 or not (
+            before - after and self.escapes(consumer, producer)
+        )
 
     def _outer_waits(self, draft: Draft, other: Draft) -> Iterable[str]:
         for member in draft.members:
@@ -214,7 +267,8 @@ class Drafts:
                     yield src
 
     def merge(self, a: Draft, b: Draft, level: int, settled: dict[str, int]) -> Draft:
-        """Make one draft of a draft and one that uses its values; the larger one's object stays and takes the members of the other.
+        """Make one draft of a draft and one that uses its values; the larger one's object stays and
+        takes the members of the other.
 
         settled: of the two.
         """

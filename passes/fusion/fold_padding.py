@@ -40,7 +40,11 @@ def absorb_padding(graph: DataflowGraph, ctx: PassContext) -> None:
 
 def _obstacle(graph: DataflowGraph, pad: Node, conv: Node) -> str:
     """Why the padding cannot be the convolution's own; "" when it can."""
-    if graph.consumers(pad.name) != [(conv.name, 0)] or graph.control_consumers(pad.name) or SINK in graph.successors(pad.name):
+    if (
+        graph.consumers(pad.name) != [(conv.name, 0)]
+        or graph.control_consumers(pad.name)
+        or SINK in graph.successors(pad.name)
+    ):
         return "it is needed elsewhere"
     if pad.assigned_device != conv.assigned_device:
         return "it is on another device"
@@ -53,7 +57,11 @@ def _obstacle(graph: DataflowGraph, pad: Node, conv: Node) -> str:
     if pads[0].any() or pads[3].any():
         return "it pads batch or channels"
     weights = graph.node(graph.inputs(conv.name)[1][0]).output_shapes[graph.inputs(conv.name)[1][1]]
-    if weights is None or None in weights[:2] or any(int(p) >= int(k) for k, row in zip(weights, pads[1:3]) for p in row):
+    if (
+        weights is None
+        or None in weights[:2]
+        or any(int(p) >= int(k) for k, row in zip(weights, pads[1:3]) for p in row)
+    ):
         return "it is as wide as the filter"
     if len(operands) > 2:
         value = constant_value(graph, *operands[2])
@@ -67,7 +75,11 @@ def _absorb(graph: DataflowGraph, pad: Node, conv: Node) -> None:
     operands = graph.inputs(pad.name)
     pads = constant_value(graph, *operands[1])
     assert pads is not None
-    attrs = {**conv.attrs, "padding": b"EXPLICIT", "explicit_paddings": tuple(int(n) for n in pads.reshape(-1))}
+    attrs = {
+        **conv.attrs,
+        "padding": b"EXPLICIT",
+        "explicit_paddings": tuple(int(n) for n in pads.reshape(-1)),
+    }
     waits = [*graph.control_inputs(pad.name), *graph.control_inputs(conv.name)]
     shapes = conv.output_shapes
     graph.change_op(conv.name, conv.op, [operands[0], *inputs[1:]], attrs, waits)

@@ -39,16 +39,19 @@ _REPEAT_LIMIT: Final = 16
 
 
 def fuse(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Replace groups of nodes by `_Fused` nodes, whose attr `group` is a `kernels.group.FusedGroup`.
+    """Replace groups of nodes by `_Fused` nodes, whose attr `group` is a
+    `kernels.group.FusedGroup`.
 
     Before:  x -> Conv2D -> BiasAdd -> Relu -> y (fetched)      After:  x -> _Fused(conv2d) -> y
-    What fuses: zero padding into the convolution it feeds; the two products of an attention with the softmax between them;
-    the gradient of maximum pooling with those of the ReLU and the bias before it;
-    elementwise nodes with a matmul or convolution before them, with the reduction they feed, with reductions along the same rows
-    (softmax, layer norm), with each other; reductions of one tensor over the same axes, a variance with its mean among them.
-    Keeps: every value that anything outside a group uses (it becomes an output of the group), control edges (the group waits for what
-    its members waited for), dead-ness, and the order of side effects: only stateless nodes fuse. A group takes the name and place of
-    its last member, and the origin of all.
+    What fuses: zero padding into the convolution it feeds; the two products of an attention with
+    the softmax between them; the gradient of maximum pooling with those of the ReLU and the bias
+    before it; elementwise nodes with a matmul or convolution before them, with the reduction they
+    feed, with reductions along the same rows (softmax, layer norm), with each other; reductions of
+    one tensor over the same axes, a variance with its mean among them.
+    Keeps: every value that anything outside a group uses (it becomes an output of the group),
+    control edges (the group waits for what its members waited for), dead-ness, and the order of
+    side effects: only stateless nodes fuse. A group takes the name and place of its last member,
+    and the origin of all.
     Needs: one device a graph, and `infer_shapes` for all but chains of one unknown shape.
     """
     absorb_padding(graph, ctx)
@@ -95,21 +98,35 @@ class _Fuser:
             self._attempt(self.drafts.of[producer.members[0]], node)
         if role.kind == "reduce":  # the mean that squared distances were taken from
             current = self.drafts.of[node.name]
-            for name in sorted({p.members[0] for p in self.drafts.producers(current) if p.kind == "reduce" and p.axes == current.axes}):
+            for name in sorted(
+                {
+                    p.members[0]
+                    for p in self.drafts.producers(current)
+                    if p.kind == "reduce" and p.axes == current.axes
+                }
+            ):
                 self._attempt(self.drafts.of[name], node)
         self._join_siblings(node)
 
     def _is_read_in_pieces(self, node: Node) -> bool:
-        """Whether all that takes a value are slices for elementwise nodes, as of a recurrent cell's gates: a loop over them has it at hand,
-        where a product's epilogue would read and write the whole once more."""
+        """Whether all that takes a value are slices for elementwise nodes, as of a recurrent cell's
+        gates: a loop over them has it at hand, where a product's epilogue would read and write the
+        whole once more.
+        """
         if node.op not in PIECEWISE:
             return False
         slices = [self.graph.node(name) for name in self.drafts.consumers_of(node.name)]
         if not slices or any(slice_.op not in ("Split", "SplitV") for slice_ in slices):
             return False
-        takers = [self.roles.find(self.graph.node(name)) for slice_ in slices for name in self.drafts.consumers_of(slice_.name)]
+        takers = [
+            self.roles.find(self.graph.node(name))
+            for slice_ in slices
+            for name in self.drafts.consumers_of(slice_.name)
+        ]
         names = [name for slice_ in slices for name in self.drafts.consumers_of(slice_.name)]
-        return all(role is not None and role.kind == "loop" for role in takers) and not any(map(self.roles.is_view, names))
+        return all(role is not None and role.kind == "loop" for role in takers) and not any(
+            map(self.roles.is_view, names)
+        )
 
     def _attempt(self, other: Draft, node: Node, siblings: bool = False) -> None:
         """Let the node's draft and another become one, or log why not."""
@@ -120,24 +137,43 @@ class _Fuser:
             self._join(other, current, node, siblings)
         except (Declined, Unsupported) as refused:
             if not siblings:
-                self.ctx.log(node.name, f"stays apart from {other.anchor or other.members[-1]}: {refused}")
+                self.ctx.log(
+                    node.name, f"stays apart from {other.anchor or other.members[-1]}: {refused}"
+                )
 
     def _join_siblings(self, node: Node) -> None:
-        """Let loops and rows that read the same large tensor read it together, and reductions over the same axes of it."""
+        """Let loops and rows that read the same large tensor read it together, and reductions over
+        the same axes of it.
+        """
         drafts = self.drafts
         draft = drafts.of[node.name]
         if draft.kind not in ("loop", "rows", "reduce") or self.roles.is_view(node.name):
             return
-        for src, slot in sorted(draft.inputs) if draft.kind == "reduce" else drafts.sources[node.name]:
+        for src, slot in (
+            sorted(draft.inputs) if draft.kind == "reduce" else drafts.sources[node.name]
+        ):
             shape = self.roles.shape(src, slot)
-            if shape is None or prod(shape) < SHARED_ELEMENTS or len(drafts.consumers_of(src)) > _MAX_SIBLINGS:
+            if (
+                shape is None
+                or prod(shape) < SHARED_ELEMENTS
+                or len(drafts.consumers_of(src)) > _MAX_SIBLINGS
+            ):
                 continue
-            for consumer in sorted(drafts.consumers_of(src), key=lambda name: drafts.position.get(name, -1)):
+            for consumer in sorted(
+                drafts.consumers_of(src), key=lambda name: drafts.position.get(name, -1)
+            ):
                 other = drafts.of.get(consumer)
                 current = drafts.of[node.name]
-                if other is None or other is current or other.space != current.space or (src, slot) not in other.inputs:
+                if (
+                    other is None
+                    or other is current
+                    or other.space != current.space
+                    or (src, slot) not in other.inputs
+                ):
                     continue
-                if "reduce" in (other.kind, current.kind) and (other.kind != current.kind or other.axes != current.axes):
+                if "reduce" in (other.kind, current.kind) and (
+                    other.kind != current.kind or other.axes != current.axes
+                ):
                     continue
                 if other.kind in ("loop", "rows", "reduce") and not (other.waits or current.waits):
                     self._attempt(other, node, siblings=True)
@@ -164,19 +200,35 @@ class _Fuser:
         space = self._space(producer, consumer, kind)
         head = producer if kind == producer.kind and kind != "loop" else consumer
         anchor, axes = head.anchor, head.axes
-        plain = kind == "loop" and producer.space == consumer.space and not producer.moves and not consumer.moves
+        plain = (
+            kind == "loop"
+            and producer.space == consumer.space
+            and not producer.moves
+            and not consumer.moves
+        )
         settled = drafts.settled(producer, consumer)
         if drafts.pending_after(producer, consumer, settled) > MAX_OUTPUTS:
             raise Declined(f"more than {MAX_OUTPUTS} results are needed outside")
         if len(producer.inputs) + len(drafts.new_inputs(producer, consumer)) > MAX_INPUTS:
             raise Declined(f"more than {MAX_INPUTS} inputs")
-        if kind in ANCHOR_KINDS and kind == producer.kind and len(consumer.members) == 1 and not consumer.moves:
+        if (
+            kind in ANCHOR_KINDS
+            and kind == producer.kind
+            and len(consumer.members) == 1
+            and not consumer.moves
+        ):
             plain = self.maker.suits_epilogue(node.name, producer.members, producer.space)
         moves = kind != "loop" and (producer.moves or consumer.moves)
-        if moves and any(self.roles.is_loops_own(m) for m in (*producer.members, *consumer.members)):
-            raise Declined(f"a {kind} group does not read through slices or a transpose of the inner dim")
+        if moves and any(
+            self.roles.is_loops_own(m) for m in (*producer.members, *consumer.members)
+        ):
+            raise Declined(
+                f"a {kind} group does not read through slices or a transpose of the inner dim"
+            )
         if not plain:
-            self.maker.check(self.maker.make([*producer.members, *consumer.members], kind, anchor, trial=True)[0])
+            self.maker.check(
+                self.maker.make([*producer.members, *consumer.members], kind, anchor, trial=True)[0]
+            )
         merged = drafts.merge(producer, consumer, level, settled)
         merged.kind, merged.space, merged.anchor, merged.axes = kind, space, anchor, axes
         why = " that reads the same" if siblings else ""
@@ -190,12 +242,21 @@ class _Fuser:
         small, large = self.roles.elements(producer.space), self.roles.elements(consumer.space)
         if small is None or large is None:
             raise Declined("shapes are not known to agree")
-        if small == large or all(self.roles.is_view(m) for m in producer.members):  # a reshape lies between them, or nothing is computed
+        # a reshape lies between them, or nothing is computed
+        if small == large or all(self.roles.is_view(m) for m in producer.members):
             return consumer.space
         if self.drafts.escapes(producer, consumer):
-            raise Declined(f"shape {producer.space} differs from {consumer.space} and its values are needed elsewhere")
-        if 1 < small < large and (large > _REPEAT_LIMIT * small or not all(self.roles.is_cheap(m) for m in producer.members)):
-            raise Declined(f"its values of shape {producer.space} would be computed again for {consumer.space}")
+            raise Declined(
+                f"shape {producer.space} differs from {consumer.space} and its values are needed "
+                "elsewhere"
+            )
+        if 1 < small < large and (
+            large > _REPEAT_LIMIT * small
+            or not all(self.roles.is_cheap(m) for m in producer.members)
+        ):
+            raise Declined(
+                f"its values of shape {producer.space} would be computed again for {consumer.space}"
+            )
         return consumer.space
 
     # ---- doing
@@ -207,7 +268,9 @@ class _Fuser:
         self._put(chosen, unneeded)
 
     def rewrite_found(self, kind: str, find: Finder) -> None:
-        """Put `_Fused` nodes in place of what a search finds in the graph: groups whose form is fixed."""
+        """Put `_Fused` nodes in place of what a search finds in the graph: groups whose form is
+        fixed.
+        """
         for name in self.graph.topological_order():
             self.drafts.add(self.graph.node(name))
         found = find(self.graph, self.drafts, self.maker, self.ctx)
@@ -215,8 +278,20 @@ class _Fuser:
 
     def _put(self, chosen: list[Chosen], unneeded: Sequence[str]) -> None:
         made = []
-        for group in chosen:  # all before the first is put in: making a group looks at the graph as it was
-            made.append((group, *self.maker.make(group.members, group.kind, group.anchor, copies=group.copies, given=group.given)))
+        # all before the first is put in: making a group looks at the graph as it was
+        for group in chosen:
+            made.append(
+                (
+                    group,
+                    *self.maker.make(
+                        group.members,
+                        group.kind,
+                        group.anchor,
+                        copies=group.copies,
+                        given=group.given,
+                    ),
+                )
+            )
         for group, fused_group, outputs in made:
             self._replace(group, fused_group, outputs)
         for name in unneeded:
@@ -235,12 +310,19 @@ class _Fuser:
                 continue
             seen.add(id(draft))
             members = self._trimmed(draft)
-            if all(map(self.roles.is_view, members)) or (len([m for m in members if not self.roles.is_free(m)]) < 2 and not drops):
-                self.ctx.log(draft.members[-1], "stays alone: the rest of its group only renames positions")
+            if all(map(self.roles.is_view, members)) or (
+                len([m for m in members if not self.roles.is_free(m)]) < 2 and not drops
+            ):
+                self.ctx.log(
+                    draft.members[-1], "stays alone: the rest of its group only renames positions"
+                )
                 continue
             try:
-                if draft.moves or draft.kind != "loop":  # trimming may have changed what the template sees
-                    self.maker.check(self.maker.make(members, draft.kind, draft.anchor, trial=True)[0])
+                # trimming may have changed what the template sees
+                if draft.moves or draft.kind != "loop":
+                    self.maker.check(
+                        self.maker.make(members, draft.kind, draft.anchor, trial=True)[0]
+                    )
             except Unsupported as refused:
                 self.ctx.log(members[-1], f"group given up: {refused}")
                 continue
@@ -248,14 +330,18 @@ class _Fuser:
         return found
 
     def _drops_results(self, draft: Draft) -> bool:
-        """Whether a draft is one node with a large result that nobody takes, which a group need not write: a loss without its gradient."""
+        """Whether a draft is one node with a large result that nobody takes, which a group need not
+        write: a loss without its gradient.
+        """
         if draft.kind != "rows" or len(draft.members) > 1:
             return False
         slots = range(len(self.graph.node(draft.members[0]).output_dtypes))
         return 0 < sum(1 for k in slots if self.graph.consumers(draft.members[0], k)) < len(slots)
 
     def _trimmed(self, draft: Draft) -> list[str]:
-        """The members without reshapes and identities at either end, which cost nothing where they are."""
+        """The members without reshapes and identities at either end, which cost nothing where they
+        are.
+        """
         members = sorted(draft.members, key=self.drafts.position.__getitem__)
         inside = set(members)
         for name in reversed(members):
@@ -275,9 +361,17 @@ class _Fuser:
         inside = set(members)
         inputs = self.maker.external_inputs({*members, *chosen.copies}, chosen.anchor)
         waits = [src for m in members for src in graph.control_inputs(m) if src not in inside]
-        uses = [(k, dst, slot) for k, (m, out) in enumerate(outputs) for dst, slot in graph.consumers(m, out) if dst not in inside]
-        leaving = [m for m in members if not graph._succ[m].keys() <= inside]  # what is only taken inside gives nothing to follow
-        followers = [dst for m in leaving for dst in graph.control_consumers(m) if dst not in inside]
+        uses = [
+            (k, dst, slot)
+            for k, (m, out) in enumerate(outputs)
+            for dst, slot in graph.consumers(m, out)
+            if dst not in inside
+        ]
+        # what is only taken inside gives nothing to follow
+        leaving = [m for m in members if not graph._succ[m].keys() <= inside]
+        followers = [
+            dst for m in leaving for dst in graph.control_consumers(m) if dst not in inside
+        ]
         to_sink = any(SINK in graph._succ[m] for m in leaving)
         last = graph.node(members[-1])
         origin = tuple(dict.fromkeys(user for m in members for user in graph.node(m).origin))
@@ -307,7 +401,9 @@ class _Fuser:
 
 
 def _joined_kind(producer: str, consumer: str) -> str | None:
-    """Kind of the union of a group and one that uses its values, None where no template computes both."""
+    """Kind of the union of a group and one that uses its values, None where no template computes
+    both.
+    """
     if producer == "loop":
         return consumer  # into an epilogue too, when what it gives is an operand there
     if consumer == "loop":

@@ -25,12 +25,17 @@ if TYPE_CHECKING:
     from tfjit.passes.fusion.roles import RoleFinder
     from tfjit.passes.ir.dataflow_graph import DataflowGraph
 
-# op types whose inputs of those numbers say what to do, and become part of the group where their values are known
+# op types whose inputs of those numbers say what to do, and become part of the group where their
+# values are known
 _PARAMETERS: Final = {**PARAMETERS, **dict.fromkeys(REDUCTIONS, (1,))}
 _REPEATED_NS: Final = 0.25
-"""What a loop may spend per element on computing values again: reading them back from memory takes about as long."""
+"""What a loop may spend per element on computing values again: reading them back from memory takes
+about as long.
+"""
 UNKNOWN: Final = -1
-"""Size of a dim that is not known when the group is made; the builder gets the group again with the sizes of a run."""
+"""Size of a dim that is not known when the group is made; the builder gets the group again with the
+sizes of a run.
+"""
 
 
 class GroupMaker:
@@ -53,7 +58,9 @@ class GroupMaker:
         dtype = node.output_dtypes[slot]._base
         found = self._tensors.get((dtype, shape))
         if found is None:
-            sizes = (UNKNOWN,) if shape is None else tuple(UNKNOWN if n is None else n for n in shape)
+            sizes = (
+                (UNKNOWN,) if shape is None else tuple(UNKNOWN if n is None else n for n in shape)
+            )
             found = self._tensors[dtype, shape] = TensorSpec(dtype, sizes)
         return found
 
@@ -64,7 +71,9 @@ class GroupMaker:
             node = self.graph.node(name)
             inputs = tuple([self.tensor(src, slot) for src, slot in self.drafts.sources[name]])
             outputs = tuple([self.tensor(name, k) for k in range(len(node.output_dtypes))])
-            found = self._specs[name] = NodeSpec(name, node.op, node.attrs, inputs, outputs, self._parameters(name))
+            found = self._specs[name] = NodeSpec(
+                name, node.op, node.attrs, inputs, outputs, self._parameters(name)
+            )
         return found
 
     def _parameters(self, name: str) -> dict[int, np.ndarray]:
@@ -87,8 +96,8 @@ class GroupMaker:
     ) -> tuple[FusedGroup, list[tuple[str, int]]]:
         """The group of these members and, for each of its outputs, the (node, slot) it is.
 
-        trial: without reason and costs. copies: nodes of other groups that this one computes too; given: members that are no results
-        any more.
+        trial: without reason and costs. copies: nodes of other groups that this one computes too;
+        given: members that are no results any more.
         """
         ordered = sorted({*members, *copies}, key=self.drafts.position.__getitem__)
         hidden = {*given, *copies} - (set(members) - set(given))
@@ -114,13 +123,17 @@ class GroupMaker:
         outputs = self._outputs(ordered, inside, hidden)
         specs = tuple(spec for _, spec in inputs)
         refs_out = tuple(Ref(inside[name], slot) for name, slot in outputs)
-        group = FusedGroup(kind, tuple(wiring), specs, refs_out, tuple(constants), _anchor=inside.get(anchor, 0))
+        group = FusedGroup(
+            kind, tuple(wiring), specs, refs_out, tuple(constants), _anchor=inside.get(anchor, 0)
+        )
         return group if trial else _described(group), outputs
 
     def _inputs(
         self, ordered: Sequence[str], inside: dict[str, int], anchor: str
     ) -> tuple[list[tuple[tuple[str, int], TensorSpec]], dict[tuple[str, int], int]]:
-        """External inputs in the order of the group: those of the anchor first, then by first use."""
+        """External inputs in the order of the group: those of the anchor first, then
+        by first use.
+        """
         found: list[tuple[tuple[str, int], TensorSpec]] = []
         numbers: dict[tuple[str, int], int] = {}
         for name in ([anchor] if anchor in inside else []) + list(ordered):
@@ -141,7 +154,9 @@ class GroupMaker:
         """Tensors that have another name now, because their group was put into the graph."""
         self._renamed.update(names)
 
-    def _outputs(self, ordered: Sequence[str], inside: dict[str, int], hidden: Collection[str]) -> list[tuple[str, int]]:
+    def _outputs(
+        self, ordered: Sequence[str], inside: dict[str, int], hidden: Collection[str]
+    ) -> list[tuple[str, int]]:
         found: list[tuple[str, int]] = []
         for name in ordered:
             if name in hidden:
@@ -161,18 +176,28 @@ class GroupMaker:
             found.append((ordered[-1], 0))
         return found
 
-    def suits_epilogue(self, name: str, producer: set[str] | Sequence[str], space: Sequence[int]) -> bool:
-        """Whether a node's operands plainly have forms that an epilogue over products of shape `space` reads; False when it takes a
-        closer look to tell.
+    def suits_epilogue(
+        self, name: str, producer: set[str] | Sequence[str], space: Sequence[int]
+    ) -> bool:
+        """Whether a node's operands plainly have forms that an epilogue over products of shape
+        `space` reads; False when it takes a closer look to tell.
         """
         spec = self.spec(name)
-        if spec.outputs[0].shape != tuple(space) or spec.op == "Select" or spec.attrs.get("data_format") in (b"NCHW", "NCHW"):
+        if (
+            spec.outputs[0].shape != tuple(space)
+            or spec.op == "Select"
+            or spec.attrs.get("data_format") in (b"NCHW", "NCHW")
+        ):
             return False
         inside = set(producer)
         for (src, _), tensor in zip(self.drafts.sources[name], spec.inputs):
             shape = tensor.shape
-            plain = shape == tuple(space) or (src not in inside and (tensor.size == 1 or shape == tuple(space[-1:])))
-            if not plain or (spec.op in BIAS and shape != tuple(space) and shape != tuple(space[-1:])):
+            plain = shape == tuple(space) or (
+                src not in inside and (tensor.size == 1 or shape == tuple(space[-1:]))
+            )
+            if not plain or (
+                spec.op in BIAS and shape != tuple(space) and shape != tuple(space[-1:])
+            ):
                 return False
         return elementwise.lookup(spec.op) is not None or spec.op in BIAS
 
@@ -203,8 +228,14 @@ class GroupMaker:
 
 
 def _check_repetition(group: FusedGroup, program: Program) -> None:
-    """Raise Unsupported where a loop computes much more than its members do one by one: values that it needs at several places."""
-    once = sum(cost_model.op_ns(m.spec.op, m.spec.outputs[0].dtype.size) for m in group.members if not is_view(m.spec.op))
+    """Raise Unsupported where a loop computes much more than its members do one by one: values that
+    it needs at several places.
+    """
+    once = sum(
+        cost_model.op_ns(m.spec.op, m.spec.outputs[0].dtype.size)
+        for m in group.members
+        if not is_view(m.spec.op)
+    )
     if cost_model.program_ns(program) > once + _REPEATED_NS:
         raise Unsupported("it would compute dear values for every place that needs them")
 
@@ -216,7 +247,11 @@ def _described(group: FusedGroup) -> FusedGroup:
     alone = sum(max(t.nbytes, 0) for m in group.members for t in (*m.spec.inputs, *m.spec.outputs))
     flops = sum(max(m.spec.outputs[0].size, 0) for m in group.members)
     anchor = group.members[group.anchor].spec
-    flops += sum(anchor_flops(m.spec) for m in group.members) if group.kind == "attention" else anchor_flops(anchor)
+    flops += (
+        sum(anchor_flops(m.spec) for m in group.members)
+        if group.kind == "attention"
+        else anchor_flops(anchor)
+    )
     rest = len(group.members) - 1
     nodes = "node" if rest == 1 else "nodes"
     reasons = {
@@ -226,8 +261,21 @@ def _described(group: FusedGroup) -> FusedGroup:
         "pool_gradient": f"{rest} {nodes} after {anchor.op} {anchor.name} in the same pass",
         "reduce": f"{rest} more {nodes} in the loops of {anchor.op} {anchor.name}",
     }
-    reason = reasons.get(group.kind, f"{rest} {nodes} after {anchor.op} {anchor.name} while its result is in cache")
-    return FusedGroup(group.kind, group.members, group.inputs, group.outputs, group.constants, reason, moved, alone, flops, group._anchor)
+    reason = reasons.get(
+        group.kind, f"{rest} {nodes} after {anchor.op} {anchor.name} while its result is in cache"
+    )
+    return FusedGroup(
+        group.kind,
+        group.members,
+        group.inputs,
+        group.outputs,
+        group.constants,
+        reason,
+        moved,
+        alone,
+        flops,
+        group._anchor,
+    )
 
 
 def anchor_flops(spec: NodeSpec) -> int:

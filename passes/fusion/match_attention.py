@@ -25,8 +25,11 @@ def may_hold_attention(graph: DataflowGraph) -> bool:
     return "Softmax" in graph.op_types and sum(node.op in PRODUCTS for node in graph.op_nodes()) > 1
 
 
-def find_attention(graph: DataflowGraph, drafts: Drafts, maker: GroupMaker, ctx: PassContext) -> list[tuple[str, list[str]]]:
-    """(second product, members in order) of every attention in a graph whose nodes are all in `drafts`.
+def find_attention(
+    graph: DataflowGraph, drafts: Drafts, maker: GroupMaker, ctx: PassContext
+) -> list[tuple[str, list[str]]]:
+    """(second product, members in order) of every attention in a graph whose nodes are all in
+    `drafts`.
 
     Looks for  MatMul(q, k) -> elementwise nodes (scale, mask) -> Softmax -> MatMul(., v), none of the values between needed elsewhere,
     and takes the transposes of q, k, v and of the result with it, which the kernel reads and writes through.
@@ -48,7 +51,9 @@ def find_attention(graph: DataflowGraph, drafts: Drafts, maker: GroupMaker, ctx:
 
 
 def _members(graph: DataflowGraph, drafts: Drafts, second: Node) -> list[str] | None:
-    """Names of the nodes of an attention that ends in this product, None where the pattern is not there."""
+    """Names of the nodes of an attention that ends in this product, None where the pattern is not
+    there.
+    """
     inside = [second.name]
     name, slot = drafts.sources[second.name][0]
     while graph.node(name).op in RESHAPING | FORWARDING:
@@ -70,7 +75,11 @@ def _members(graph: DataflowGraph, drafts: Drafts, second: Node) -> list[str] | 
     names = set(inside)
     for member in names:
         node = graph.node(member)
-        if drafts.waits[member] or node.assigned_device != second.assigned_device or not drafts.run_together(member, second.name):
+        if (
+            drafts.waits[member]
+            or node.assigned_device != second.assigned_device
+            or not drafts.run_together(member, second.name)
+        ):
             return None
         if SINK in graph.successors(member) or graph.control_consumers(member):
             return None
@@ -82,8 +91,11 @@ def _members(graph: DataflowGraph, drafts: Drafts, second: Node) -> list[str] | 
     return sorted(names, key=drafts.position.__getitem__)
 
 
-def _path_to_product(graph: DataflowGraph, drafts: Drafts, name: str, left: list[int]) -> list[str] | None:
-    """The nodes that lead back to a product through elementwise ones, the product last; None where none or several ways do.
+def _path_to_product(
+    graph: DataflowGraph, drafts: Drafts, name: str, left: list[int]
+) -> list[str] | None:
+    """The nodes that lead back to a product through elementwise ones, the product last; None where
+    none or several ways do.
 
     left: how many nodes may still be looked at.
     """
@@ -99,7 +111,11 @@ def _path_to_product(graph: DataflowGraph, drafts: Drafts, name: str, left: list
         sources = list(dict.fromkeys(src for src, _ in drafts.sources[name]))
     else:
         return None
-    paths = [path for path in (_path_to_product(graph, drafts, src, left) for src in sources) if path is not None]
+    paths = [
+        path
+        for path in (_path_to_product(graph, drafts, src, left) for src in sources)
+        if path is not None
+    ]
     return [name, *paths[0]] if len(paths) == 1 else None
 
 
@@ -107,7 +123,11 @@ def _moves(graph: DataflowGraph, drafts: Drafts, name: str, consumer: str) -> li
     """Transposes, and the views between them, that lie before a product and serve it alone."""
     views: list[str] = []
     taken: list[str] = []
-    while name in drafts.sources and drafts.consumers_of(name) == {consumer} and not drafts.waits[name]:
+    while (
+        name in drafts.sources
+        and drafts.consumers_of(name) == {consumer}
+        and not drafts.waits[name]
+    ):
         op = graph.node(name).op
         if op != "Transpose" and op not in RESHAPING and op not in FORWARDING:
             break
@@ -127,8 +147,16 @@ def _result(graph: DataflowGraph, drafts: Drafts, name: str) -> list[str]:
         return []
     (consumer,) = consumers
     node = graph.node(consumer)
-    if node.op != "Transpose" or consumer not in drafts.sources or drafts.sources[consumer][0] != (name, 0):
+    if (
+        node.op != "Transpose"
+        or consumer not in drafts.sources
+        or drafts.sources[consumer][0] != (name, 0)
+    ):
         return []
-    if drafts.waits[consumer] or SINK in graph.successors(consumer) or graph.control_consumers(consumer):
+    if (
+        drafts.waits[consumer]
+        or SINK in graph.successors(consumer)
+        or graph.control_consumers(consumer)
+    ):
         return []
     return [consumer]

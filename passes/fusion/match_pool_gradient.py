@@ -19,8 +19,11 @@ def may_hold_pool_gradient(graph: DataflowGraph) -> bool:
     return "MaxPoolGrad" in graph.op_types
 
 
-def find_pool_gradients(graph: DataflowGraph, drafts: Drafts, maker: GroupMaker, ctx: PassContext) -> list[tuple[str, list[str]]]:
-    """(the gradient of pooling, members in order) of every such group in a graph whose nodes are all in `drafts`.
+def find_pool_gradients(
+    graph: DataflowGraph, drafts: Drafts, maker: GroupMaker, ctx: PassContext
+) -> list[tuple[str, list[str]]]:
+    """(the gradient of pooling, members in order) of every such group in a graph whose nodes are
+    all in `drafts`.
 
     Looks for  MaxPoolGrad(x, y, dy) -> ReluGrad(., x) -> BiasAddGrad,  either of the last two alone too. What the ReLU gave is what
     was pooled, so that one pass over it does all three.
@@ -28,7 +31,9 @@ def find_pool_gradients(graph: DataflowGraph, drafts: Drafts, maker: GroupMaker,
     found = []
     for name in list(drafts.position):
         node = graph.node(name)
-        if node.op != "MaxPoolGrad" or None in (shapes := [graph.node(src).output_shapes[slot] for src, slot in drafts.sources[name]]):
+        if node.op != "MaxPoolGrad" or None in (
+            shapes := [graph.node(src).output_shapes[slot] for src, slot in drafts.sources[name]]
+        ):
             continue
         if any(n is None for shape in shapes for n in shape or ()):
             continue
@@ -51,12 +56,20 @@ def _members(graph: DataflowGraph, drafts: Drafts, name: str) -> list[str]:
     if len(following) == 1 and SINK not in graph.successors(name):
         (relu,) = following
         features = drafts.sources[name][0]
-        if graph.node(relu).op == "ReluGrad" and drafts.sources[relu] == [(name, 0), features] and _joins(graph, drafts, name, relu):
+        if (
+            graph.node(relu).op == "ReluGrad"
+            and drafts.sources[relu] == [(name, 0), features]
+            and _joins(graph, drafts, name, relu)
+        ):
             members.append(relu)
             following = drafts.consumers_of(relu)
     for bias in sorted(following, key=lambda n: drafts.position.get(n, -1)):
         node = graph.node(bias)
-        if node.op == "BiasAddGrad" and node.attrs.get("data_format", b"NHWC") in (b"NHWC", "NHWC") and _joins(graph, drafts, name, bias):
+        if (
+            node.op == "BiasAddGrad"
+            and node.attrs.get("data_format", b"NHWC") in (b"NHWC", "NHWC")
+            and _joins(graph, drafts, name, bias)
+        ):
             return [*members, bias]
     return members
 
@@ -64,4 +77,9 @@ def _members(graph: DataflowGraph, drafts: Drafts, name: str) -> list[str]:
 def _joins(graph: DataflowGraph, drafts: Drafts, first: str, other: str) -> bool:
     """Whether a node runs where and when the first one does, and waits for nothing."""
     same_device = graph.node(other).assigned_device == graph.node(first).assigned_device
-    return same_device and not drafts.waits[other] and not drafts.waits[first] and drafts.run_together(first, other)
+    return (
+        same_device
+        and not drafts.waits[other]
+        and not drafts.waits[first]
+        and drafts.run_together(first, other)
+    )

@@ -1,4 +1,6 @@
-"""Cheap values that several groups need are computed in each of them instead of being written by one and read by the others."""
+"""Cheap values that several groups need are computed in each of them instead of being written by
+one and read by the others.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,9 @@ _SMALL_BYTES: Final = 4096
 
 @dataclass(slots=True)
 class Chosen:
-    """A group that will be made. members: its own nodes, in order; copies: nodes of other groups that it computes again; given:
-    its own nodes that no longer are results, because whoever needs them computes them.
+    """A group that will be made. members: its own nodes, in order; copies: nodes of other groups
+    that it computes again; given: its own nodes that no longer are results, because whoever needs
+    them computes them.
     """
 
     kind: str
@@ -36,11 +39,14 @@ class Chosen:
     given: set[str] = field(default_factory=set)
 
 
-def copy_cheap_values(chosen: list[Chosen], drafts: Drafts, roles: RoleFinder, maker: GroupMaker, ctx: PassContext) -> list[str]:
-    """Let groups compute cheap results of others themselves, where nobody else needs those and no more is read than before.
+def copy_cheap_values(
+    chosen: list[Chosen], drafts: Drafts, roles: RoleFinder, maker: GroupMaker, ctx: PassContext
+) -> list[str]:
+    """Let groups compute cheap results of others themselves, where nobody else needs those and no
+    more is read than before.
 
-    Changes the groups in place and drops those that are left with one node. Returns the nodes that nobody needs any more, consumers
-    first.
+    Changes the groups in place and drops those that are left with one node. Returns the nodes that
+    nobody needs any more, consumers first.
     """
     group_of = {name: group for group in chosen for name in group.members}
     readers: dict[str, list[Chosen]] = {}  # groups that read a value for what they compute again
@@ -51,11 +57,18 @@ def copy_cheap_values(chosen: list[Chosen], drafts: Drafts, roles: RoleFinder, m
         takers = _takers(name, home, group_of, drafts)
         if not takers or roles.is_free(name) or (home is not None and name == home.members[-1]):
             continue
-        takers += [taker for taker in readers.get(name, ()) if taker is not home and taker not in takers]
+        takers += [
+            taker for taker in readers.get(name, ()) if taker is not home and taker not in takers
+        ]
         copied = _chain(name, home, drafts, roles)
-        if not copied or not all(_may_take(taker, name, copied, drafts, roles, maker) for taker in takers):
+        if not copied or not all(
+            _may_take(taker, name, copied, drafts, roles, maker) for taker in takers
+        ):
             continue
-        if not all(_is_plain(taker, copied, drafts, roles) or _fits(taker, copied, maker) for taker in takers):
+        if not all(
+            _is_plain(taker, copied, drafts, roles) or _fits(taker, copied, maker)
+            for taker in takers
+        ):
             continue
         for taker in takers:
             taker.copies += [node for node in copied if node not in taker.copies]
@@ -64,7 +77,10 @@ def copy_cheap_values(chosen: list[Chosen], drafts: Drafts, roles: RoleFinder, m
                 for src, _ in drafts.sources[node]:
                     if src not in inside:
                         readers.setdefault(src, []).append(taker)
-            ctx.log(name, f"computed again in the group of {taker.members[-1]}, which reads no more for it")
+            ctx.log(
+                name,
+                f"computed again in the group of {taker.members[-1]}, which reads no more for it",
+            )
         if home is None:
             unneeded.append(name)
         else:
@@ -76,8 +92,12 @@ def copy_cheap_values(chosen: list[Chosen], drafts: Drafts, roles: RoleFinder, m
     return sorted(unneeded, key=drafts.position.__getitem__, reverse=True)
 
 
-def _takers(name: str, home: Chosen | None, group_of: Mapping[str, Chosen], drafts: Drafts) -> list[Chosen]:
-    """The other groups that take a node's value; empty when anything else needs it, or only waits for it."""
+def _takers(
+    name: str, home: Chosen | None, group_of: Mapping[str, Chosen], drafts: Drafts
+) -> list[Chosen]:
+    """The other groups that take a node's value; empty when anything else needs it, or only waits
+    for it.
+    """
     consumers = drafts.consumers_of(name)
     if len(consumers) > _MAX_CONSUMERS:
         return []
@@ -97,7 +117,11 @@ def _drop_dead(group: Chosen, drafts: Drafts) -> list[str]:
     live: set[str] = set()
     for name in reversed(group.members):
         consumers = drafts.consumers_of(name)
-        if consumers & live or not consumers or (name not in group.given and not consumers <= inside):
+        if (
+            consumers & live
+            or not consumers
+            or (name not in group.given and not consumers <= inside)
+        ):
             live.add(name)
     dead = [name for name in group.members if name not in live]
     group.members = [name for name in group.members if name in live]
@@ -105,7 +129,9 @@ def _drop_dead(group: Chosen, drafts: Drafts) -> list[str]:
 
 
 def _chain(name: str, home: Chosen | None, drafts: Drafts, roles: RoleFinder) -> list[str]:
-    """The node and what it needs from inside its group, in order; empty when that is too much, not cheap, or waits for something."""
+    """The node and what it needs from inside its group, in order; empty when that is too much, not
+    cheap, or waits for something.
+    """
     found: list[str] = []
     stack = [name]
     while stack:
@@ -113,7 +139,13 @@ def _chain(name: str, home: Chosen | None, drafts: Drafts, roles: RoleFinder) ->
         if node in found:
             continue
         role = roles.find(drafts.graph.node(node))
-        if role is None or role.kind != "loop" or not roles.is_cheap(node) or drafts.waits[node] or len(found) == MAX_COPIED:
+        if (
+            role is None
+            or role.kind != "loop"
+            or not roles.is_cheap(node)
+            or drafts.waits[node]
+            or len(found) == MAX_COPIED
+        ):
             return []
         found.append(node)
         if home is not None:
@@ -121,8 +153,17 @@ def _chain(name: str, home: Chosen | None, drafts: Drafts, roles: RoleFinder) ->
     return sorted(found, key=drafts.position.__getitem__)
 
 
-def _may_take(taker: Chosen, name: str, copied: Sequence[str], drafts: Drafts, roles: RoleFinder, maker: GroupMaker) -> bool:
-    """Whether a group is in a place to compute the value itself and reads at most as many large operands as now."""
+def _may_take(
+    taker: Chosen,
+    name: str,
+    copied: Sequence[str],
+    drafts: Drafts,
+    roles: RoleFinder,
+    maker: GroupMaker,
+) -> bool:
+    """Whether a group is in a place to compute the value itself and reads at most as many large
+    operands as now.
+    """
     if len(taker.members) + len(taker.copies) + len(copied) > MAX_MEMBERS:
         return False
     members = [*taker.members, *taker.copies]
@@ -135,21 +176,37 @@ def _may_take(taker: Chosen, name: str, copied: Sequence[str], drafts: Drafts, r
         if then > now:
             return False
     # a matmul or convolution reads its operands from memory
-    return not (taker.anchor and any(src == name for src, _ in drafts.sources[taker.anchor]) and taker.kind in maker.anchor_kinds)
+    return not (
+        taker.anchor
+        and any(src == name for src, _ in drafts.sources[taker.anchor])
+        and taker.kind in maker.anchor_kinds
+    )
 
 
 def _is_plain(taker: Chosen, copied: Sequence[str], drafts: Drafts, roles: RoleFinder) -> bool:
-    """Whether a loop only gets more of what it does at each place, which its template takes as it takes the rest."""
+    """Whether a loop only gets more of what it does at each place, which its template takes as it
+    takes the rest.
+    """
     into = drafts.of[taker.members[-1]]
     if taker.kind != "loop" or into.moves or any(drafts.of[node].moves for node in taker.copies):
         return False
-    return all((role := roles.find(drafts.graph.node(node))) is not None and role.space == into.space for node in copied)
+    return all(
+        (role := roles.find(drafts.graph.node(node))) is not None and role.space == into.space
+        for node in copied
+    )
 
 
 def _fits(taker: Chosen, copied: Sequence[str], maker: GroupMaker) -> bool:
     """Whether the template of a group takes it with those nodes."""
     try:
-        group, _ = maker.make(taker.members, taker.kind, taker.anchor, trial=True, copies=[*taker.copies, *copied], given=taker.given)
+        group, _ = maker.make(
+            taker.members,
+            taker.kind,
+            taker.anchor,
+            trial=True,
+            copies=[*taker.copies, *copied],
+            given=taker.given,
+        )
         maker.check(group)
     except Unsupported:
         return False
@@ -160,8 +217,14 @@ def _large_inputs(members: Sequence[str], drafts: Drafts, roles: RoleFinder) -> 
     """Bytes of the operands from outside that do not stay in the nearest cache anyway."""
     inside = set(members)
     total = 0
-    for src, slot in {source for member in members for source in drafts.sources[member] if source[0] not in inside}:
+    for src, slot in {
+        source for member in members for source in drafts.sources[member] if source[0] not in inside
+    }:
         shape = roles.shape(src, slot)
-        size = prod(shape) * drafts.graph.node(src).output_dtypes[slot].size if shape is not None else 1 << 40
+        size = (
+            prod(shape) * drafts.graph.node(src).output_dtypes[slot].size
+            if shape is not None
+            else 1 << 40
+        )
         total += size if size > _SMALL_BYTES else 0
     return total

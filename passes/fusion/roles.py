@@ -12,7 +12,14 @@ from tfjit.framework.scalar import elementwise
 from tfjit.kernels.cpu.fused import ANCHORS
 from tfjit.kernels.cpu.reduction.reducers import ROW_OPS, is_row_reduction
 from tfjit.kernels.cpu.template import cost_model, typed_pointers
-from tfjit.kernels.cpu.template.region import BIAS, FORWARDING, MOVING, PARAMETERS, RESHAPING, SLICING
+from tfjit.kernels.cpu.template.region import (
+    BIAS,
+    FORWARDING,
+    MOVING,
+    PARAMETERS,
+    RESHAPING,
+    SLICING,
+)
 from tfjit.passes.ir.op_traits import constant_value
 
 if TYPE_CHECKING:
@@ -27,7 +34,9 @@ REDUCTIONS: Final = frozenset({"Sum", "Mean", "Max", "Min", "Prod", "All", "Any"
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """kind: of the group the node alone would make. space: the shape its loop runs over, a name where it is unknown. axes: reduced dims."""
+    """kind: of the group the node alone would make. space: the shape its loop runs over, a name
+    where it is unknown. axes: reduced dims.
+    """
 
     kind: str
     space: Any
@@ -49,7 +58,9 @@ class RoleFinder:
         return None if found is None or None in found else found
 
     def space(self, name: str, slot: int) -> Any:
-        """Static shape of a tensor, or a name that tensors share only if their unknown shapes agree."""
+        """Static shape of a tensor, or a name that tensors share only if their unknown shapes
+        agree.
+        """
         shape = self.shape(name, slot)
         return shape if shape is not None else self._symbols.get((name, slot), f"{name}:{slot}")
 
@@ -68,7 +79,9 @@ class RoleFinder:
         return op in FORWARDING or op in RESHAPING or op in MOVING
 
     def is_loops_own(self, name: str) -> bool:
-        """Whether only loops read through a node: slices, and transposes that move the inner dim, which take tiles."""
+        """Whether only loops read through a node: slices, and transposes that move the inner dim,
+        which take tiles.
+        """
         node = self.graph.node(name)
         if node.op != "Transpose":
             return node.op in SLICING
@@ -85,7 +98,9 @@ class RoleFinder:
         return self.is_view(name) or cost_model.is_cheap(self.graph.node(name).op)
 
     def find(self, node: Node) -> Role | None:
-        """The node's role, None for one that no group takes; found once, in the graph as it was when that was first asked."""
+        """The node's role, None for one that no group takes; found once, in the graph as it was
+        when that was first asked.
+        """
         try:
             return self._roles[node.name]
         except KeyError:
@@ -113,12 +128,16 @@ class RoleFinder:
         return None
 
     def _elementwise(self, node: Node) -> Role | None:
-        if not all(typed_pointers.is_supported(t) for t in (*node.input_dtypes, *node.output_dtypes)):
+        if not all(
+            typed_pointers.is_supported(t) for t in (*node.input_dtypes, *node.output_dtypes)
+        ):
             return None
         shape = self.shape(node.name, 0)
         if shape is not None:
             # an operand of unknown shape may have any number of dims
-            known = all(self.shape(src, slot) is not None for src, slot in self.graph.inputs(node.name))
+            known = all(
+                self.shape(src, slot) is not None for src, slot in self.graph.inputs(node.name)
+            )
             return Role("loop", shape) if known and 0 not in shape else None
         spaces = {self.space(src, slot) for src, slot in self.graph.inputs(node.name)}
         spaces.discard(())
@@ -132,7 +151,11 @@ class RoleFinder:
 
     def _view(self, node: Node) -> Role | None:
         shape = self.shape(node.name, 0)
-        if shape is None or not prod(shape) or not typed_pointers.is_supported(node.output_dtypes[0]):
+        if (
+            shape is None
+            or not prod(shape)
+            or not typed_pointers.is_supported(node.output_dtypes[0])
+        ):
             return None
         sources = self.graph.inputs(node.name)
         if self.shape(*sources[1 if node.op == "Split" else 0]) is None:
@@ -149,7 +172,11 @@ class RoleFinder:
 
     def _anchor(self, node: Node) -> Role | None:
         shape = self.shape(node.name, 0)
-        if shape is None or not prod(shape) or node.output_dtypes[0].name not in ("float32", "float64", "float16", "bfloat16"):
+        if (
+            shape is None
+            or not prod(shape)
+            or node.output_dtypes[0].name not in ("float32", "float64", "float16", "bfloat16")
+        ):
             return None
         if node.op == "MatMul" and 1 in shape:
             known = {1} if self.value(*self.graph.inputs(node.name)[1]) is not None else set()
@@ -163,13 +190,21 @@ class RoleFinder:
     def _reduction(self, node: Node) -> Role | None:
         sources = self.graph.inputs(node.name)
         shape = self.shape(*sources[0])
-        if shape is None or not prod(shape) or not typed_pointers.is_supported(node.input_dtypes[0]):
+        if (
+            shape is None
+            or not prod(shape)
+            or not typed_pointers.is_supported(node.input_dtypes[0])
+        ):
             return None
         if node.op == "BiasAddGrad":
             channel = 1 if node.attrs.get("data_format") in (b"NCHW", "NCHW") else len(shape) - 1
             return Role("reduce", shape, tuple(d for d in range(len(shape)) if d != channel))
         if node.op == "L2Loss":
-            return Role("reduce", shape, tuple(range(len(shape)))) if node.input_dtypes[0].is_floating else None
+            return (
+                Role("reduce", shape, tuple(range(len(shape))))
+                if node.input_dtypes[0].is_floating
+                else None
+            )
         axes = self.value(*sources[1])
         if axes is None:
             return None

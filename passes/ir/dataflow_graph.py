@@ -1,4 +1,6 @@
-"""The working graph of the passes: one networkx multigraph of nodes and edges with ids, rewritten in place."""
+"""The working graph of the passes: one networkx multigraph of nodes and edges with ids, rewritten
+in place.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,16 @@ if TYPE_CHECKING:
     from tfjit.passes.ir.function_library import FunctionLibrary
 
 
-__all__ = ["CONTROL", "MERGES", "NEXT_ITERATIONS", "SINK", "SOURCE", "DataflowGraph", "Edge", "Node"]
+__all__ = [
+    "CONTROL",
+    "MERGES",
+    "NEXT_ITERATIONS",
+    "SINK",
+    "SOURCE",
+    "DataflowGraph",
+    "Edge",
+    "Node",
+]
 
 
 class DataflowGraph(GraphStorage):
@@ -34,10 +45,15 @@ class DataflowGraph(GraphStorage):
         self._functions: FunctionLibrary | None = None
         self._twin: Graph | None = None  # the framework Graph in which extensions are checked
         self.extracted_for: Any = None  # the RunSpec that `prune.extract` copied this graph for
-        self.shields: set[str] = set()  # nodes copied without their inputs, since all that is needed of them is fed
-        self.unplaced: dict[str, str] = {}  # nodes that the placer found no device for, with its reason
+        # nodes copied without their inputs, since all that is needed of them is fed
+        self.shields: set[str] = set()
+        # nodes that the placer found no device for, with its reason
+        self.unplaced: dict[str, str] = {}
         if incoming_graph_data is not None:
-            raise TypeError("DataflowGraph is built by from_graph_def, from_graph or add_node_op, not from other graph data")
+            raise TypeError(
+                "DataflowGraph is built by from_graph_def, from_graph or add_node_op, not from "
+                "other graph data"
+            )
         for name in (SOURCE, SINK):
             self._insert(Node(self, name, self._new_node_id(), "NoOp", {}, None))
         self._op_counts.clear()  # these are no ops
@@ -45,7 +61,9 @@ class DataflowGraph(GraphStorage):
 
     @property
     def functions(self) -> FunctionLibrary:
-        """The functions that nodes may name (passes/ir/function_library.py); shared by copies of the graph."""
+        """The functions that nodes may name (passes/ir/function_library.py); shared by copies of
+        the graph.
+        """
         if self._functions is None:
             from tfjit.passes.ir.function_library import FunctionLibrary
 
@@ -60,14 +78,18 @@ class DataflowGraph(GraphStorage):
 
     @classmethod
     def from_graph_def(cls, graph_def: Any) -> DataflowGraph:
-        """A working graph of a GraphDef message. Raises what importing it raises (framework/graphs/graph_def.py)."""
+        """A working graph of a GraphDef message. Raises what importing it raises
+        (framework/graphs/graph_def.py).
+        """
         graph = cls()
         graph.extend(graph_def)
         return graph
 
     @classmethod
     def from_graph(cls, graph: Graph) -> DataflowGraph:
-        """A working graph of all operations of a framework Graph, without the way through a GraphDef."""
+        """A working graph of all operations of a framework Graph, without the way through a
+        GraphDef.
+        """
         made = cls()
         made.add_operations(graph.get_operations())
         made.versions = graph.graph_def_versions
@@ -75,13 +97,16 @@ class DataflowGraph(GraphStorage):
         return made
 
     def add_operations(self, operations: Sequence[Operation]) -> list[str]:
-        """Add operations of a framework Graph whose inputs are among them or here already; returns their names."""
+        """Add operations of a framework Graph whose inputs are among them or here already; returns
+        their names.
+        """
         from tfjit.passes.ir.graph_def import add_operations
 
         return add_operations(self, operations)
 
     def extend(self, graph_def: Any) -> list[str]:
-        """Add the nodes of a GraphDef, which may name nodes already here as inputs. Nothing is added when it is not valid.
+        """Add the nodes of a GraphDef, which may name nodes already here as inputs. Nothing is
+        added when it is not valid.
 
         Returns the new nodes' names. Raises what importing it raises.
         """
@@ -96,7 +121,9 @@ class DataflowGraph(GraphStorage):
         return graph_def(self)
 
     def verify(self) -> None:
-        """Check every invariant of the graph. Raises InternalError that names the node and what is wrong with it."""
+        """Check every invariant of the graph. Raises InternalError that names the node and what is
+        wrong with it.
+        """
         from tfjit.passes.ir.verifier import verify
 
         verify(self)
@@ -125,9 +152,11 @@ class DataflowGraph(GraphStorage):
         origin: tuple[str, ...] | None = None,
         output_shapes: tuple[Any, ...] | None = None,
     ) -> Node:
-        """Add a node with its edges. Its dtypes follow from op and attrs (missing attrs are taken from inputs and defaults).
+        """Add a node with its edges. Its dtypes follow from op and attrs (missing attrs are taken
+        from inputs and defaults).
 
-        like: the node it stands for or belongs to: device, assigned_device and origin come from it where not given.
+        like: the node it stands for or belongs to: device, assigned_device and origin come from it
+        where not given.
         Raises InternalError when the name is taken or an input does not exist.
         """
         from tfjit.passes.ir.graph_def import complete_attrs, signature
@@ -138,7 +167,9 @@ class DataflowGraph(GraphStorage):
             if src not in self._node:
                 raise InternalError(None, None, f"Node '{name}': unknown input node '{src}'")
             if not 0 <= slot < len(self.node(src).output_dtypes):
-                raise InternalError(None, None, f"Node '{name}': input '{src}:{slot}': '{src}' has no output {slot}")
+                raise InternalError(
+                    None, None, f"Node '{name}': input '{src}:{slot}': '{src}' has no output {slot}"
+                )
         input_dtypes = tuple(self.node(src).output_dtypes[slot] for src, slot in inputs)
         all_attrs, op_def = complete_attrs(op, dict(attrs or {}), input_dtypes)
         wanted_inputs, output_dtypes = signature(op, op_def, all_attrs, name)
@@ -164,13 +195,27 @@ class DataflowGraph(GraphStorage):
         return node
 
     def add_loose_node(self, name: str, op: str, attrs: Mapping[str, Any], like: Node) -> Node:
-        """Add a node without edges, beside `like`; its attrs are complete but for defaults. The caller connects it."""
+        """Add a node without edges, beside `like`; its attrs are complete but for defaults. The
+        caller connects it.
+        """
         from tfjit.passes.ir.graph_def import find_op_def, signature, with_defaults
 
         op_def = find_op_def(op, name)
         all_attrs = with_defaults(op_def, attrs)
         inputs, outputs = signature(op, op_def, all_attrs, name)
-        node = Node(self, name, self._new_node_id(), op, all_attrs, op_def, inputs, outputs, like.device, like.assigned_device, like.origin)
+        node = Node(
+            self,
+            name,
+            self._new_node_id(),
+            op,
+            all_attrs,
+            op_def,
+            inputs,
+            outputs,
+            like.device,
+            like.assigned_device,
+            like.origin,
+        )
         if name in self._node:
             raise InternalError(None, None, f"Node '{name}' is already in the graph")
         self._insert(node)
@@ -187,12 +232,21 @@ class DataflowGraph(GraphStorage):
             return None
         return self._connect(src, CONTROL, dst, CONTROL)
 
-    def add_edge(self, u_for_edge: str, v_for_edge: str, key: int | None = None, **attr: Any) -> int:
-        """networkx's form of adding an edge: attrs `src_output` and `dst_input`, a control edge without them; the id is the key."""
+    def add_edge(
+        self, u_for_edge: str, v_for_edge: str, key: int | None = None, **attr: Any
+    ) -> int:
+        """networkx's form of adding an edge: attrs `src_output` and `dst_input`, a control edge
+        without them; the id is the key.
+        """
         unknown = set(attr) - {"src_output", "dst_input"}
         if key is not None or unknown:
-            raise TypeError(f"an edge has an id of its own, src_output and dst_input, not {sorted(unknown) or 'a key'}")
-        return self._connect(u_for_edge, attr.get("src_output", CONTROL), v_for_edge, attr.get("dst_input", CONTROL))
+            raise TypeError(
+                "an edge has an id of its own, src_output and dst_input, not "
+                f"{sorted(unknown) or 'a key'}"
+            )
+        return self._connect(
+            u_for_edge, attr.get("src_output", CONTROL), v_for_edge, attr.get("dst_input", CONTROL)
+        )
 
     # ---- rewiring
 
@@ -207,7 +261,9 @@ class DataflowGraph(GraphStorage):
         raise InternalError(None, None, f"Node '{name}' has no input {index}")
 
     def redirect_output(self, name: str, slot: int, src: str, src_output: int) -> None:
-        """Let every data consumer of `name:slot` take `src:src_output` instead (src itself excepted)."""
+        """Let every data consumer of `name:slot` take `src:src_output` instead (src itself
+        excepted).
+        """
         moved = [
             (id, dst, data["dst_input"])
             for dst, keyed in self._succ[name].items()
@@ -221,14 +277,18 @@ class DataflowGraph(GraphStorage):
             self._connect(src, src_output, dst, dst_input)
 
     def redirect_control(self, name: str, src: str) -> None:
-        """Let every node that waits for `name` by a control edge wait for `src` instead; an edge to `_SINK` stays."""
+        """Let every node that waits for `name` by a control edge wait for `src` instead; an edge to
+        `_SINK` stays.
+        """
         for edge in self.edges_out_of(name):
             if edge.is_control and edge.dst != src and edge.dst != SINK:
                 self._disconnect(name, edge.dst, edge.id)
                 self.add_control_edge(src, edge.dst)
 
     def bypass(self, name: str, src: str, src_output: int) -> None:
-        """Remove a one-output node: consumers take `src:src_output`, and what it waited for, they wait for."""
+        """Remove a one-output node: consumers take `src:src_output`, and what it waited for, they
+        wait for.
+        """
         waited_for = self.control_inputs(name)
         edges = self.edges_out_of(name)
         to_sink = any(edge.dst == SINK for edge in edges)
@@ -249,11 +309,18 @@ class DataflowGraph(GraphStorage):
                 self.add_control_edge(waited, SINK)
 
     def change_op(
-        self, name: str, op: str, inputs: Sequence[tuple[str, int]], attrs: Mapping[str, Any], control_inputs: Iterable[str] | None = None
+        self,
+        name: str,
+        op: str,
+        inputs: Sequence[tuple[str, int]],
+        attrs: Mapping[str, Any],
+        control_inputs: Iterable[str] | None = None,
     ) -> Node:
-        """Turn a node into another op in place: name, id, consumers, devices and origin stay; inputs, attrs and dtypes are new.
+        """Turn a node into another op in place: name, id, consumers, devices and origin stay;
+        inputs, attrs and dtypes are new.
 
-        control_inputs: None keeps those it has. Raises InternalError when it would have fewer outputs than are consumed.
+        control_inputs: None keeps those it has. Raises InternalError when it would have fewer
+        outputs than are consumed.
         """
         from tfjit.passes.ir.graph_def import complete_attrs, signature
 
@@ -261,7 +328,11 @@ class DataflowGraph(GraphStorage):
         input_dtypes = tuple(self.node(src).output_dtypes[slot] for src, slot in inputs)
         all_attrs, op_def = complete_attrs(op, dict(attrs), input_dtypes)
         wanted_inputs, output_dtypes = signature(op, op_def, all_attrs, name)
-        waited_for = self.control_inputs(name) if control_inputs is None else list(dict.fromkeys(control_inputs))
+        waited_for = (
+            self.control_inputs(name)
+            if control_inputs is None
+            else list(dict.fromkeys(control_inputs))
+        )
         for edge in self.edges_into(name):
             self._disconnect(edge.src, name, edge.id)
         for index, (src, slot) in enumerate(inputs):
@@ -270,17 +341,32 @@ class DataflowGraph(GraphStorage):
             self.add_control_edge(src, name)
         used = max((edge.src_output for edge in self.edges_out_of(name)), default=-1)
         if used >= len(output_dtypes):
-            raise InternalError(None, None, f"Node '{name}': as {op} it has {len(output_dtypes)} outputs, but output {used} is consumed")
-        shapes = node.output_shapes if len(node.output_shapes) == len(output_dtypes) else (None,) * len(output_dtypes)
+            raise InternalError(
+                None,
+                None,
+                f"Node '{name}': as {op} it has {len(output_dtypes)} outputs, but output {used} is "
+                "consumed",
+            )
+        shapes = (
+            node.output_shapes
+            if len(node.output_shapes) == len(output_dtypes)
+            else (None,) * len(output_dtypes)
+        )
         self._retype(node, op)
         node.op_def, node.attrs = op_def, all_attrs
-        node.input_dtypes, node.output_dtypes, node.output_shapes = wanted_inputs, output_dtypes, shapes
+        node.input_dtypes, node.output_dtypes, node.output_shapes = (
+            wanted_inputs,
+            output_dtypes,
+            shapes,
+        )
         return node
 
     # ---- source and sink
 
     def tie_ends(self) -> None:
-        """Give every op node without inputs a control edge from `_SOURCE`, every one without outputs one to `_SINK`; drop the others."""
+        """Give every op node without inputs a control edge from `_SOURCE`, every one without
+        outputs one to `_SINK`; drop the others.
+        """
         for name in list(self._node):
             breathe()
             if name in (SOURCE, SINK):
@@ -300,16 +386,24 @@ class DataflowGraph(GraphStorage):
     # ---- copying
 
     def copy(self, as_view: bool = False) -> DataflowGraph:
-        """A graph of the same nodes and edges with the same ids; nodes are copied, attr values are shared."""
+        """A graph of the same nodes and edges with the same ids; nodes are copied, attr values are
+        shared.
+        """
         if as_view:
             raise TypeError("the passes work on real graphs, not on views of one")
         return self.copy_subset(self._node)
 
     def copy_subset(self, names: Iterable[str]) -> DataflowGraph:
-        """A graph of just those nodes and the edges between them, with the ids they have here; `_SOURCE` and `_SINK` are always in it."""
+        """A graph of just those nodes and the edges between them, with the ids they have here;
+        `_SOURCE` and `_SINK` are always in it.
+        """
         made = type(self)()
         made.graph.update(self.graph)
-        made.versions, made._functions, made._name_counter = self.versions, self.functions, self._name_counter
+        made.versions, made._functions, made._name_counter = (
+            self.versions,
+            self.functions,
+            self._name_counter,
+        )
         self.functions.remember(made)
         keep = dict.fromkeys(names)
         keep.pop(SOURCE, None)
@@ -327,14 +421,16 @@ class DataflowGraph(GraphStorage):
             successors = made_succ[src]
             for dst, keyed in self._succ[src].items():
                 if dst in keep:
-                    successors[dst] = made_pred[dst][src] = keyed.copy()  # edge data are never written to
+                    # edge data are never written to
+                    successors[dst] = made_pred[dst][src] = keyed.copy()
                     total += len(keyed)
         made._num_edges = total
         made._next_node_id, made._next_edge_id = self._next_node_id, self._next_edge_id
         return made
 
     def dissolve(self, *, functions: bool = True) -> None:
-        """Let go of everything: nodes know their graph, so a graph merely dropped would hold its constants until a garbage collection.
+        """Let go of everything: nodes know their graph, so a graph merely dropped would hold its
+        constants until a garbage collection.
 
         functions: with its library; without, for a graph whose copies live on with that.
         Nobody may use the graph afterwards, nor the operations of its twin.

@@ -1,4 +1,6 @@
-"""Between a function's body and the wire: a FunctionDef instantiated for its attrs, and a body written as a FunctionDef."""
+"""Between a function's body and the wire: a FunctionDef instantiated for its attrs, and a body
+written as a FunctionDef.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,13 @@ from tfjit.framework.op_defs import op_def as op_defs
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.op_defs.op_def import ArgDef, OpDef
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
-from tfjit.passes.ir.function_library import CONTROL_FLOW_V1, CONTROL_FLOW_V1_REF, Function, indexed, settle
+from tfjit.passes.ir.function_library import (
+    CONTROL_FLOW_V1,
+    CONTROL_FLOW_V1_REF,
+    Function,
+    indexed,
+    settle,
+)
 from tfjit.passes.ir.graph_def import add_operations, fill_node_def
 from tfjit.protos import attr_value_pb2, function_pb2, graph_pb2
 
@@ -28,9 +36,10 @@ _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9_]")
 def instantiate(message: Any, ref: FuncRef, library: FunctionLibrary) -> Function:
     """The body of a FunctionDef for the attrs of `ref`.
 
-    Nodes have their names in the FunctionDef, `_Arg` nodes those of the arguments (`name_0`, `name_1` of a list). What a call runs are
-    results, control results and stateful nodes with all that they need. Source: TensorFlow 2.21, common_runtime/function_utils.cc,
-    PruneFunctionGraph. Raises InvalidArgumentError for a missing attr or an input that the function does not have.
+    Nodes have their names in the FunctionDef, `_Arg` nodes those of the arguments (`name_0`,
+    `name_1` of a list). What a call runs are results, control results and stateful nodes with all
+    that they need. Source: TensorFlow 2.21, common_runtime/function_utils.cc, PruneFunctionGraph.
+    Raises InvalidArgumentError for a missing attr or an input that the function does not have.
     """
     return _Instantiation(message, ref, library).run()
 
@@ -41,20 +50,28 @@ class _Instantiation:
     def __init__(self, message: Any, ref: FuncRef, library: FunctionLibrary) -> None:
         self.message, self.ref, self.library = message, ref, library
         self.signature = OpDef.from_proto(message.signature)
-        self.bindings: dict[str, Any] = {name: attr_forms.to_proto(value) for name, value in ref.attrs.items()}
+        self.bindings: dict[str, Any] = {
+            name: attr_forms.to_proto(value) for name, value in ref.attrs.items()
+        }
         self.attrs: dict[str, Any] = dict(ref.attrs)
         for attr in self.signature.attrs:
             if attr.name in self.attrs:
                 continue
             if not attr.has_default:
                 raise InvalidArgumentError(
-                    None, None, f"Attr {attr.name} is not found from {self.signature.summary()}, which function '{ref.name}' needs"
+                    None,
+                    None,
+                    f"Attr {attr.name} is not found from {self.signature.summary()}, which "
+                    f"function '{ref.name}' needs",
                 )
             self.attrs[attr.name] = attr.default
             self.bindings[attr.name] = attr_forms.to_proto(attr.default)
         self.graph_def = graph_pb2.GraphDef()
-        self.tensors: dict[str, list[str]] = {}  # what an input of the FunctionDef names -> inputs of a GraphDef
-        self.names = {node.name for node in message.node_def} | {arg.name for arg in message.signature.input_arg}
+        # what an input of the FunctionDef names -> inputs of a GraphDef
+        self.tensors: dict[str, list[str]] = {}
+        self.names = {node.name for node in message.node_def} | {
+            arg.name for arg in message.signature.input_arg
+        }
         self.arg_names: list[str] = []
         self.result_names: list[str] = []
 
@@ -83,13 +100,23 @@ class _Instantiation:
         ret_nodes = set(message.control_ret.values())
         unknown = sorted(ret_nodes - set(graph.nodes))
         if unknown:
-            raise InvalidArgumentError(None, None, f"Function '{name}': control result '{unknown[0]}' is not one of its nodes")
+            raise InvalidArgumentError(
+                None,
+                None,
+                f"Function '{name}': control result '{unknown[0]}' is not one of its nodes",
+            )
         run = [
             node.name
             for node in sorted(graph.op_nodes(), key=lambda node: node.id)
-            if node.name in ret_nodes or node.op in _CONTROL_FLOW or (node.is_stateful and node.op not in ("_Arg", "_Retval"))
+            if node.name in ret_nodes
+            or node.op in _CONTROL_FLOW
+            or (node.is_stateful and node.op not in ("_Arg", "_Retval"))
         ]
-        settle(graph, [*(node.name for node in results.values()), *run], keep=[node.name for node in args.values()])
+        settle(
+            graph,
+            [*(node.name for node in results.values()), *run],
+            keep=[node.name for node in args.values()],
+        )
         return Function(
             name,
             graph,
@@ -105,7 +132,11 @@ class _Instantiation:
         try:
             return op_defs.arg_dtypes(arg, attrs)
         except KeyError as missing:
-            raise InvalidArgumentError(None, None, f"Function '{self.ref.name}': {what} needs attr {missing}, which is not given") from None
+            raise InvalidArgumentError(
+                None,
+                None,
+                f"Function '{self.ref.name}': {what} needs attr {missing}, which is not given",
+            ) from None
 
     def add_args(self, position: int, arg: ArgDef) -> None:
         dtypes = self.dtypes(arg, self.attrs, f"argument '{arg.name}'")
@@ -120,7 +151,9 @@ class _Instantiation:
                     self.bind(node.attr[key])
                 self.keep_inside(node)
             if position in self.message.resource_arg_unique_id:
-                node.attr["_resource_arg_unique_id"].i = self.message.resource_arg_unique_id[position]
+                node.attr["_resource_arg_unique_id"].i = self.message.resource_arg_unique_id[
+                    position
+                ]
             self.arg_names.append(name)
         self.know(arg.name, names)
 
@@ -135,7 +168,12 @@ class _Instantiation:
         op_def = self.library.op_def(node.op) if node.op not in op_defs.registry else None
         op_def = op_def or op_defs.registry.require(node.op, node.name)
         attrs = {attr.name: attr.default for attr in op_def.attrs if attr.has_default}
-        needed = {name for arg in op_def.outputs for name in (arg.type_attr, arg.number_attr, arg.type_list_attr) if name}
+        needed = {
+            name
+            for arg in op_def.outputs
+            for name in (arg.type_attr, arg.number_attr, arg.type_list_attr)
+            if name
+        }
         for name in needed & set(node.attr):
             attrs[name] = attr_forms.from_proto(self.bound(node.attr[name]))
         slot = 0
@@ -152,13 +190,21 @@ class _Instantiation:
         self.keep_inside(made)
         del made.input[:]
         for text in node.input:
-            made.input.extend([text] if text.startswith("^") else self.find(text, f"input of node '{node.name}'"))
+            made.input.extend(
+                [text] if text.startswith("^") else self.find(text, f"input of node '{node.name}'")
+            )
 
     def keep_inside(self, node: Any) -> None:
-        """Let a node be colocated with nodes of the function only: who is outside has no place in its body."""
+        """Let a node be colocated with nodes of the function only: who is outside has no place in
+        its body.
+        """
         if "_class" in node.attr:
             groups = node.attr["_class"].list.s
-            inside = [group for group in groups if not group.startswith(b"loc:@") or group[5:].decode() in self.names]
+            inside = [
+                group
+                for group in groups
+                if not group.startswith(b"loc:@") or group[5:].decode() in self.names
+            ]
             del groups[:]
             groups.extend(inside)
             if not inside:
@@ -166,12 +212,17 @@ class _Instantiation:
 
     def add_results(self, arg: ArgDef) -> None:
         if arg.name not in self.message.ret:
-            raise InvalidArgumentError(None, None, f"Return '{arg.name}' missing in function '{self.ref.name}'.")
+            raise InvalidArgumentError(
+                None, None, f"Return '{arg.name}' missing in function '{self.ref.name}'."
+            )
         dtypes = self.dtypes(arg, self.attrs, f"result '{arg.name}'")
         sources = self.find(self.message.ret[arg.name], f"result '{arg.name}'")
         if len(sources) != len(dtypes):
             raise InvalidArgumentError(
-                None, None, f"Function '{self.ref.name}': result '{arg.name}' is {len(dtypes)} tensors, but {len(sources)} are returned"
+                None,
+                None,
+                f"Function '{self.ref.name}': result '{arg.name}' is {len(dtypes)} tensors, but "
+                f"{len(sources)} are returned",
             )
         taken = {node.name for node in self.graph_def.node}
         for i, (source, dtype) in enumerate(zip(sources, dtypes, strict=True)):
@@ -186,7 +237,9 @@ class _Instantiation:
     def find(self, text: str, what: str) -> list[str]:
         found = self.tensors.get(text)
         if found is None:
-            raise InvalidArgumentError(None, None, f"Function '{self.ref.name}': {what} is '{text}', which is not found")
+            raise InvalidArgumentError(
+                None, None, f"Function '{self.ref.name}': {what} is '{text}', which is not found"
+            )
         return found
 
     def bound(self, value: Any) -> Any:
@@ -202,7 +255,11 @@ class _Instantiation:
         if kind == "placeholder":
             found = self.bindings.get(value.placeholder)
             if found is None:
-                raise InvalidArgumentError(None, None, f"Attr {value.placeholder} is not found in function '{self.ref.name}'")
+                raise InvalidArgumentError(
+                    None,
+                    None,
+                    f"Attr {value.placeholder} is not found in function '{self.ref.name}'",
+                )
             value.CopyFrom(found)
         elif kind == "func":
             for inner in value.func.attr.values():
@@ -214,7 +271,9 @@ class _Instantiation:
 
 
 def function_def(function: Function) -> Any:
-    """A body as a FunctionDef without attrs of its own: dtypes are written out. A fused group is written by its members' names."""
+    """A body as a FunctionDef without attrs of its own: dtypes are written out. A fused group is
+    written by its members' names.
+    """
     message = function_pb2.FunctionDef()
     graph, signature = function.graph, message.signature
     signature.name = function.name
@@ -223,12 +282,24 @@ def function_def(function: Function) -> Any:
     used: set[str] = {node.name for node in graph.op_nodes() if node.op != "_Arg"}
     arg_names: dict[str, str] = {}
     for i, dtype in enumerate(function.inputs):
-        wanted = function.arg_names[i] if i < len(function.arg_names) else args[i].name if i in args else f"arg_{i}"
+        wanted = (
+            function.arg_names[i]
+            if i < len(function.arg_names)
+            else args[i].name
+            if i in args
+            else f"arg_{i}"
+        )
         name = _unused(_argument_name(wanted, "arg"), used)
-        signature.input_arg.add(name=name, type=dtype.base_dtype.as_datatype_enum, is_ref=dtype.is_ref)
+        signature.input_arg.add(
+            name=name, type=dtype.base_dtype.as_datatype_enum, is_ref=dtype.is_ref
+        )
         if i in args:
             arg_names[args[i].name] = name
-            extra = {key: value for key, value in args[i].attrs.items() if key not in ("T", "index", "_resource_arg_unique_id")}
+            extra = {
+                key: value
+                for key, value in args[i].attrs.items()
+                if key not in ("T", "index", "_resource_arg_unique_id")
+            }
             for key, value in extra.items():
                 attr_forms.fill_proto(message.arg_attr[i].attr[key], value)
             if "_resource_arg_unique_id" in args[i].attrs:
@@ -240,7 +311,11 @@ def function_def(function: Function) -> Any:
             return arg_names[src]
         node = graph.node(src)
         if src not in ranges:
-            found = op_defs.arg_ranges(node.op_def.outputs, node.attrs) if node.op_def is not None else {}
+            found = (
+                op_defs.arg_ranges(node.op_def.outputs, node.attrs)
+                if node.op_def is not None
+                else {}
+            )
             ranges[src] = [(name, first, last) for name, (first, last) in found.items()]
         for name, first, last in ranges[src]:
             if first <= slot < last:
@@ -259,7 +334,9 @@ def function_def(function: Function) -> Any:
     for i, dtype in enumerate(function.outputs):
         wanted = function.result_names[i] if i < len(function.result_names) else f"result_{i}"
         name = _unused(_argument_name(wanted, "result"), result_names)
-        signature.output_arg.add(name=name, type=dtype.base_dtype.as_datatype_enum, is_ref=dtype.is_ref)
+        signature.output_arg.add(
+            name=name, type=dtype.base_dtype.as_datatype_enum, is_ref=dtype.is_ref
+        )
         message.ret[name] = tensor(*graph.inputs(results[i].name)[0])
     for name in function.must_run:
         if name in graph:

@@ -1,4 +1,6 @@
-"""Between a working graph and the wire: NodeDefs in, NodeDefs out, and what an OpDef says of a node."""
+"""Between a working graph and the wire: NodeDefs in, NodeDefs out, and what an OpDef says of a
+node.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,15 @@ from tfjit.framework.op_defs import attrs as attr_forms
 from tfjit.framework.op_defs import op_def as op_defs
 from tfjit.framework.op_defs.op_def import OpDef, registry
 from tfjit.framework.types.dtypes import DType
-from tfjit.passes.ir.dataflow_graph import CONTROL, MERGES, NEXT_ITERATIONS, SINK, SOURCE, DataflowGraph, Node
+from tfjit.passes.ir.dataflow_graph import (
+    CONTROL,
+    MERGES,
+    NEXT_ITERATIONS,
+    SINK,
+    SOURCE,
+    DataflowGraph,
+    Node,
+)
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -31,8 +41,12 @@ def find_op_def(op: str, node_name: str = "") -> OpDef:
     return registry.require(op, node_name)
 
 
-def complete_attrs(op: str, given: dict[str, Any], input_dtypes: Sequence[DType]) -> tuple[dict[str, Any], OpDef | None]:
-    """The attrs of a new node, with what inputs and defaults tell filled in, and its OpDef (fused groups and loops have none)."""
+def complete_attrs(
+    op: str, given: dict[str, Any], input_dtypes: Sequence[DType]
+) -> tuple[dict[str, Any], OpDef | None]:
+    """The attrs of a new node, with what inputs and defaults tell filled in, and its OpDef (fused
+    groups and loops have none).
+    """
     if op in (FUSED, LOOP):
         return given, None
     op_def = find_op_def(op)
@@ -44,32 +58,49 @@ def with_defaults(op_def: OpDef, given: Mapping[str, Any]) -> dict[str, Any]:
     return {**{attr.name: attr.default for attr in op_def.attrs if attr.has_default}, **given}
 
 
-def signature(op: str, op_def: OpDef | None, attrs: Mapping[str, Any], name: str) -> tuple[tuple[DType, ...], tuple[DType, ...]]:
-    """(input dtypes, output dtypes) of a node. Raises InvalidArgumentError when an attr they depend on is missing."""
+def signature(
+    op: str, op_def: OpDef | None, attrs: Mapping[str, Any], name: str
+) -> tuple[tuple[DType, ...], tuple[DType, ...]]:
+    """(input dtypes, output dtypes) of a node. Raises InvalidArgumentError when an attr they depend
+    on is missing.
+    """
     if op_def is None:
         if op == LOOP:
             program = attrs["program"]
-            return tuple(spec.dtype for spec in program.input_specs), tuple(spec.dtype for spec in program.output_specs)
+            return tuple(spec.dtype for spec in program.input_specs), tuple(
+                spec.dtype for spec in program.output_specs
+            )
         if op != FUSED:
             return (), ()
         group = attrs["group"]
-        return tuple(spec.dtype for spec in group.inputs), tuple(group.tensor(ref).dtype for ref in group.outputs)
+        return tuple(spec.dtype for spec in group.inputs), tuple(
+            group.tensor(ref).dtype for ref in group.outputs
+        )
     try:
         return op_defs.input_dtypes(op_def, attrs), op_defs.output_dtypes(op_def, attrs)
     except KeyError as missing:
         raise InvalidArgumentError(
-            None, None, f"NodeDef missing attr {missing} from {op_def.summary()}; NodeDef: {{{{node {name}}}}}"
+            None,
+            None,
+            f"NodeDef missing attr {missing} from {op_def.summary()}; NodeDef: {{{{node {name}}}}}",
         ) from None
 
 
 def derived_attrs(op_def: OpDef, input_dtypes: Sequence[DType | None]) -> dict[str, Any]:
-    """The attrs that need not be written down: those that the inputs' dtypes determine, and defaults."""
+    """The attrs that need not be written down: those that the inputs' dtypes determine, and
+    defaults.
+    """
     derived: dict[str, Any] = {attr.name: attr.default for attr in op_def.attrs if attr.has_default}
     counted = [arg for arg in op_def.inputs if arg.is_list]
     single = len(op_def.inputs) - len(counted)
-    # several lists of one length share the rest of the inputs; lists of lengths of their own must be written
+    # several lists of one length share the rest of the inputs; lists of lengths of their own must
+    # be written
     lengths = {arg.number_attr or arg.type_list_attr for arg in counted}
-    here = (len(input_dtypes) - single) // len(counted) if len(lengths) == 1 and len(input_dtypes) >= single else None
+    here = (
+        (len(input_dtypes) - single) // len(counted)
+        if len(lengths) == 1 and len(input_dtypes) >= single
+        else None
+    )
     position = 0
     for arg in op_def.inputs:
         if arg.is_list and here is None:
@@ -82,7 +113,9 @@ def derived_attrs(op_def: OpDef, input_dtypes: Sequence[DType | None]) -> dict[s
         if arg.number_attr:
             derived[arg.number_attr] = count
         if arg.type_list_attr:
-            derived[arg.type_list_attr] = tuple(dtype.base_dtype for dtype in dtypes if dtype is not None)
+            derived[arg.type_list_attr] = tuple(
+                dtype.base_dtype for dtype in dtypes if dtype is not None
+            )
         elif arg.type_attr and dtypes and dtypes[0] is not None:
             derived[arg.type_attr] = dtypes[0].base_dtype
     return derived
@@ -92,7 +125,9 @@ def derived_attrs(op_def: OpDef, input_dtypes: Sequence[DType | None]) -> dict[s
 
 
 def node_def(node: Node) -> Message:
-    """The NodeDef of a node as it stands. Inputs are "x" for slot 0, "x:1", and "^x" last; an assigned device wins over the requested."""
+    """The NodeDef of a node as it stands. Inputs are "x" for slot 0, "x:1", and "^x" last; an
+    assigned device wins over the requested.
+    """
     from tfjit.protos import node_def_pb2
 
     proto = node_def_pb2.NodeDef()
@@ -106,15 +141,21 @@ def fill_node_def(proto: Any, node: Node) -> None:
     proto.name = node.name
     proto.op = node.op_def.name if node.op == CUSTOM and node.op_def is not None else node.op
     proto.device = node.assigned_device or node.device
-    proto.input.extend(src if slot == 0 else f"{src}:{slot}" for src, slot in graph.inputs(node.name))
+    proto.input.extend(
+        src if slot == 0 else f"{src}:{slot}" for src, slot in graph.inputs(node.name)
+    )
     proto.input.extend(f"^{src}" for src in graph.control_inputs(node.name))
     for key, value in node.attrs.items():
         if node.op == FUSED and key == "group":
             # a group is no value of the wire format: what is written names its members
             proto.attr["kernel"].s = value.kind.encode()
-            attr_forms.fill_proto(proto.attr["members"], tuple(name.encode() for name in value.names))
+            attr_forms.fill_proto(
+                proto.attr["members"], tuple(name.encode() for name in value.names)
+            )
         elif node.op == LOOP and key == "program":
-            attr_forms.fill_proto(proto.attr["members"], tuple(name.encode() for name in value.names))
+            attr_forms.fill_proto(
+                proto.attr["members"], tuple(name.encode() for name in value.names)
+            )
         else:
             attr_forms.fill_proto(proto.attr[key], value)
     if node.origin and node.origin != (node.name,):
@@ -135,7 +176,9 @@ def graph_def(graph: DataflowGraph) -> Message:
 
 
 def fill_library(proto: Any, graph: DataflowGraph) -> None:
-    """Write the functions of a graph into an empty FunctionDefLibrary: those of the user's, then those that passes made."""
+    """Write the functions of a graph into an empty FunctionDefLibrary: those of the user's, then
+    those that passes made.
+    """
     functions = graph.functions
     if not functions:
         return
@@ -151,17 +194,22 @@ def fill_library(proto: Any, graph: DataflowGraph) -> None:
 
 
 def add_node_defs(graph: DataflowGraph, graph_def: Any) -> list[str]:
-    """Add the nodes of a GraphDef (message of any package, or bytes), which may take inputs from nodes already here.
+    """Add the nodes of a GraphDef (message of any package, or bytes), which may take inputs from
+    nodes already here.
 
-    Checked by framework/graphs/graph_def.py in a framework Graph that only this does: a GraphDef that is not valid adds nothing.
-    Returns the new nodes' names, in the order of their ids. Raises InvalidGraphError naming node and cause.
+    Checked by framework/graphs/graph_def.py in a framework Graph that only this does: a GraphDef
+    that is not valid adds nothing.
+    Returns the new nodes' names, in the order of their ids. Raises InvalidGraphError naming node
+    and cause.
     """
     message = import_rules.parse_graph_def(graph_def)
     twin = graph._twin
     if twin is None:
         twin = graph._twin = framework_graph.Graph()
         if graph.num_op_nodes:
-            import_rules.import_graph_def(graph.to_graph_def(), name="", graph=twin, scopes_take_names=False)
+            import_rules.import_graph_def(
+                graph.to_graph_def(), name="", graph=twin, scopes_take_names=False
+            )
     new = {node.name for node in message.node}
     input_map: dict[str, Any] = {}
     for node in message.node:
@@ -169,7 +217,8 @@ def add_node_defs(graph: DataflowGraph, graph_def: Any) -> list[str]:
             raise InvalidGraphError(
                 node,
                 None,
-                f"GraphDef argument to Extend includes node '{node.name}', which was created by a previous call to Create or Extend in "
+                f"GraphDef argument to Extend includes node '{node.name}', which was created by a "
+                "previous call to Create or Extend in "
                 "this session.",
             )
         for text in node.input:
@@ -185,13 +234,17 @@ def add_node_defs(graph: DataflowGraph, graph_def: Any) -> list[str]:
                 raise InvalidGraphError(
                     node,
                     None,
-                    f"Node '{node.name}': Connecting to invalid output {slot} of source node {name} which has {len(op.outputs)} outputs.",
+                    f"Node '{node.name}': Connecting to invalid output {slot} of source node "
+                    f"{name} which has {len(op.outputs)} outputs.",
                 )
     before = twin.version
     graph.functions.check(message.library.function, message.library.gradient)
-    import_rules.import_graph_def(message, input_map=input_map, name="", graph=twin, scopes_take_names=False)
+    import_rules.import_graph_def(
+        message, input_map=input_map, name="", graph=twin, scopes_take_names=False
+    )
     made = twin.operations_after(before)
-    # A session keeps the devices as they are written; the import for users gives colocated nodes one device.
+    # A session keeps the devices as they are written; the import for users gives colocated nodes
+    # one device.
     written = {node.name: node.device for node in message.node if "_class" in node.attr}
     for op in made:
         if op.name in written:
@@ -202,7 +255,9 @@ def add_node_defs(graph: DataflowGraph, graph_def: Any) -> list[str]:
 
 
 def add_operations(graph: DataflowGraph, operations: Sequence[Operation]) -> list[str]:
-    """Add operations of a framework Graph, whose inputs are among them or in the graph already. Returns their names."""
+    """Add operations of a framework Graph, whose inputs are among them or in the graph already.
+    Returns their names.
+    """
     grows = graph.num_op_nodes > 0
     names: list[str] = []
     for op in operations:
@@ -246,8 +301,12 @@ def add_operations(graph: DataflowGraph, operations: Sequence[Operation]) -> lis
     return names
 
 
-def add_and_change(graph: DataflowGraph, operations: Sequence[Operation], changed: Sequence[Operation]) -> list[str]:
-    """`add_operations`, where operations that the graph has got attrs, inputs and outputs besides: gradients ask for these."""
+def add_and_change(
+    graph: DataflowGraph, operations: Sequence[Operation], changed: Sequence[Operation]
+) -> list[str]:
+    """`add_operations`, where operations that the graph has got attrs, inputs and outputs besides:
+    gradients ask for these.
+    """
     known: dict[str, int] = {}
     for op in changed:
         node = graph.node(op.name)
@@ -267,7 +326,8 @@ def add_and_change(graph: DataflowGraph, operations: Sequence[Operation], change
 
 
 def tie_new_nodes(graph: DataflowGraph, names: Sequence[str], grows: bool) -> None:
-    """Tie new nodes without inputs to `_SOURCE` and those without consumers to `_SINK`; a node that has consumers now loses its tie.
+    """Tie new nodes without inputs to `_SOURCE` and those without consumers to `_SINK`; a node that
+    has consumers now loses its tie.
 
     grows: there were others before.
     """

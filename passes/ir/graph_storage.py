@@ -1,4 +1,6 @@
-"""Where a working graph keeps nodes and edges, and how it is looked at: networkx's dictionaries, and what is counted beside them."""
+"""Where a working graph keeps nodes and edges, and how it is looked at: networkx's dictionaries,
+and what is counted beside them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from tfjit.framework.errors import InternalError
 from tfjit.passes.ir.node import CONTROL, MERGES, NEXT_ITERATIONS, SINK, SOURCE, Edge, Node
 
 _EDGE_DATA: Final[dict[tuple[int, int], dict[str, int]]] = {}
-"""The data of edges by their slots: never written to, and one for all edges of the same slots, in every graph."""
+"""The data of edges by their slots: never written to, and one for all edges of the same slots, in
+every graph.
+"""
 
 
 def edge_data(src_output: int, dst_input: int) -> dict[str, int]:
@@ -27,9 +31,10 @@ def edge_data(src_output: int, dst_input: int) -> dict[str, int]:
 class GraphStorage(nx.MultiDiGraph):
     """Nodes by name and edges by both ends, with ids and counts.
 
-    Node keys are node names, and `graph.node(name)` is the `Node`. The key of an edge is its id; its data are `src_output`
-    and `dst_input` (-1 and -1 for a control edge). Ids of nodes and edges grow and are never used again. `inputs` and `control_inputs`
-    are remembered from one look to the next, until an edge into the node changes.
+    Node keys are node names, and `graph.node(name)` is the `Node`. The key of an edge is its id;
+    its data are `src_output` and `dst_input` (-1 and -1 for a control edge). Ids of nodes and edges
+    grow and are never used again. `inputs` and `control_inputs` are remembered from one look to the
+    next, until an edge into the node changes.
     """
 
     def __init__(self, **attr: Any) -> None:
@@ -41,7 +46,8 @@ class GraphStorage(nx.MultiDiGraph):
         self._order: list[str] | None = None
         self._positions: dict[str, int] = {}  # of the nodes in that order, gone ones among them
         self._op_counts: dict[str, int] = {}  # op type -> how many nodes have it
-        self._sources: dict[str, tuple[tuple[tuple[str, int], ...], tuple[str, ...]]] = {}  # node -> (inputs, control inputs)
+        # node -> (inputs, control inputs)
+        self._sources: dict[str, tuple[tuple[tuple[str, int], ...], tuple[str, ...]]] = {}
 
     # ---- looking
 
@@ -57,7 +63,9 @@ class GraphStorage(nx.MultiDiGraph):
 
     @property
     def op_types(self) -> KeysView[str]:
-        """The op types of the nodes, without looking at them: `graph.op_types.isdisjoint(WHILES)`. `verify` checks that they are true."""
+        """The op types of the nodes, without looking at them: `graph.op_types.isdisjoint(WHILES)`.
+        `verify` checks that they are true.
+        """
         return self._op_counts.keys()
 
     @property
@@ -97,7 +105,9 @@ class GraphStorage(nx.MultiDiGraph):
         return list((found or self._look_behind(name))[0])
 
     def control_inputs(self, name: str) -> list[str]:
-        """Nodes this one waits for without taking a tensor, `_SOURCE` left out, in the order the edges were made."""
+        """Nodes this one waits for without taking a tensor, `_SOURCE` left out, in the order the
+        edges were made.
+        """
         found = self._sources.get(name)
         return list((found or self._look_behind(name))[1])
 
@@ -121,7 +131,9 @@ class GraphStorage(nx.MultiDiGraph):
         return found
 
     def consumers(self, name: str, slot: int | None = None) -> list[tuple[str, int]]:
-        """(node, input slot) of each data consumer of one output, or of all outputs, in the order the edges were made."""
+        """(node, input slot) of each data consumer of one output, or of all outputs, in the order
+        the edges were made.
+        """
         found = [
             (id, dst, data["dst_input"])
             for dst, keyed in self._succ[name].items()
@@ -133,7 +145,9 @@ class GraphStorage(nx.MultiDiGraph):
         return [(dst, dst_input) for _, dst, dst_input in found]
 
     def control_consumers(self, name: str) -> list[str]:
-        """Nodes that wait for this one without taking a tensor, `_SINK` left out, in the order the edges were made."""
+        """Nodes that wait for this one without taking a tensor, `_SINK` left out, in the order the
+        edges were made.
+        """
         found = [
             (id, dst)
             for dst, keyed in self._succ[name].items()
@@ -177,10 +191,11 @@ class GraphStorage(nx.MultiDiGraph):
         return self.node(dst).op in MERGES and self.node(src).op in NEXT_ITERATIONS
 
     def topological_order(self) -> list[str]:
-        """Names of all nodes but `_SOURCE` and `_SINK`, inputs before consumers, in id order where the edges leave a choice.
+        """Names of all nodes but `_SOURCE` and `_SINK`, inputs before consumers, in id order where
+        the edges leave a choice.
 
-        A new edge that agrees with the order that was found before leaves it as it is. The edge from NextIteration to Merge does not
-        count. Raises InternalError naming nodes of a cycle.
+        A new edge that agrees with the order that was found before leaves it as it is. The edge
+        from NextIteration to Merge does not count. Raises InternalError naming nodes of a cycle.
         """
         if self._order is not None:
             if len(self._order) != self.num_op_nodes:
@@ -208,7 +223,9 @@ class GraphStorage(nx.MultiDiGraph):
         if n in (SOURCE, SINK):
             raise InternalError(None, None, f"{n} cannot be removed")
         succ, pred = self._succ[n], self._pred[n]
-        gone = sum(len(keyed) for keyed in succ.values()) + sum(len(keyed) for keyed in pred.values())
+        gone = sum(len(keyed) for keyed in succ.values()) + sum(
+            len(keyed) for keyed in pred.values()
+        )
         if n in succ:
             gone -= len(succ[n])
         sources = self._sources
@@ -282,7 +299,12 @@ class GraphStorage(nx.MultiDiGraph):
         keyed = successors.get(dst)
         if keyed is None:
             keyed = successors[dst] = self._pred[dst][src] = {}
-            if self._order is not None and src != SOURCE and dst != SINK and self._positions[src] >= self._positions[dst]:
+            if (
+                self._order is not None
+                and src != SOURCE
+                and dst != SINK
+                and self._positions[src] >= self._positions[dst]
+            ):
                 self._order = None
         keyed[id] = edge_data(src_output, dst_input)
         self._sources.pop(dst, None)

@@ -107,7 +107,9 @@ def read_group(reader: Reader) -> FusedGroup:
     outputs = tuple(_list(reader, "outputs", _read_ref))
     reader.expect(")")
     moved, unfused, flops = costs
-    return FusedGroup(kind, tuple(made), inputs, outputs, constants, reason, moved, unfused, flops, anchor)
+    return FusedGroup(
+        kind, tuple(made), inputs, outputs, constants, reason, moved, unfused, flops, anchor
+    )
 
 
 def _read_member(reader: Reader, specs: Callable[[Ref], TensorSpec]) -> Member:

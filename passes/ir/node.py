@@ -39,12 +39,13 @@ class Edge(NamedTuple):
 class Node:
     """One node of a `DataflowGraph`.
 
-    name, id: unique in the graph; an id is never used again after its node is gone.
-    op, op_def, attrs: the op type, the registry's own immutable OpDef, and Python values (framework/op_defs/attrs.py).
-    device, assigned_device: what the user asked for, and where the placer put it ("" before).
-    input_dtypes, output_dtypes: one an input or output, reference dtypes where the op has them.
-    output_shapes: one an output: a tuple of sizes with None where unknown, or None for an unknown rank.
-    origin: names of the user's nodes it stands for; its own name when the user made it.
+    name, id: unique in the graph; an id is never used again after its node is gone. op, op_def,
+    attrs: the op type, the registry's own immutable OpDef, and Python values
+    (framework/op_defs/attrs.py). device, assigned_device: what the user asked for, and where the
+    placer put it ("" before). input_dtypes, output_dtypes: one an input or output, reference dtypes
+    where the op has them. output_shapes: one an output: a tuple of sizes with None where unknown,
+    or None for an unknown rank. origin: names of the user's nodes it stands for; its own name when
+    the user made it.
     """
 
     __slots__ = (
@@ -88,10 +89,14 @@ class Node:
         self.device = device
         self.assigned_device = assigned_device
         self.origin = origin
-        self.output_shapes = output_shapes if output_shapes is not None else (None,) * len(output_dtypes)
+        self.output_shapes = (
+            output_shapes if output_shapes is not None else (None,) * len(output_dtypes)
+        )
 
     def copied_to(self, graph: DataflowGraph) -> Node:
-        """The same node for another graph, with a dict of attrs of its own; the caller puts it in."""
+        """The same node for another graph, with a dict of attrs of its own; the
+        caller puts it in.
+        """
         return Node(
             graph,
             self.name,
@@ -122,7 +127,9 @@ class Node:
 
     @property
     def is_stateful(self) -> bool:
-        """Whether the op has state or side effects, so that it may be neither folded nor merged with its like."""
+        """Whether the op has state or side effects, so that it may be neither folded nor merged
+        with its like.
+        """
         return self.op_def is not None and self.op_def.is_stateful
 
     @property

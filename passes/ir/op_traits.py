@@ -10,7 +10,9 @@ from tfjit.passes.ir.dataflow_graph import DataflowGraph
 
 # where one of these is, a node may be dead
 CONTROL_FLOW: Final = frozenset(
-    f"{ref}{op}" for ref in ("", "Ref") for op in ("Switch", "Merge", "Enter", "Exit", "NextIteration", "Select" if ref else "LoopCond")
+    f"{ref}{op}"
+    for ref in ("", "Ref")
+    for op in ("Switch", "Merge", "Enter", "Exit", "NextIteration", "Select" if ref else "LoopCond")
 ) | {"ControlTrigger", "_SwitchN"}
 
 

@@ -1,4 +1,6 @@
-"""What a pass is told besides the graph: the run's specification, its options, and a place to say why something was left alone."""
+"""What a pass is told besides the graph: the run's specification, its options, and a place to say
+why something was left alone.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,16 @@ LOOP_PROGRAM: Final = "loop program"
 
 
 Pass = Callable[["DataflowGraph", "PassContext"], None]
-# (op type, device type, dtypes of inputs and outputs) -> priority of its kernel there (0 is ordinary), None without one
+# (op type, device type, dtypes of inputs and outputs) -> priority of its kernel there (0 is
+# ordinary), None without one
 HasKernel = Callable[[str, str, Sequence["DType"]], "int | None"]
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceInfo:
-    """A device nodes may be put on. name: in full; device_type: "CPU" or "GPU"; incarnation: changes when its task restarts."""
+    """A device nodes may be put on. name: in full; device_type: "CPU" or "GPU"; incarnation:
+    changes when its task restarts.
+    """
 
     name: str
     device_type: str
@@ -35,7 +40,8 @@ class DeviceInfo:
 
 @dataclass(frozen=True, slots=True)
 class ClientRendezvous:
-    """Feeds and fetches go through a rendezvous with the client (partial and distributed runs) instead of `_Arg` and `_Retval`.
+    """Feeds and fetches go through a rendezvous with the client (partial and distributed runs)
+    instead of `_Arg` and `_Retval`.
 
     device, incarnation: the client's device, which both ends of the keys name.
     """
@@ -45,7 +51,9 @@ class ClientRendezvous:
 
 
 def no_kernel_query(op: str, device_type: str, dtypes: Sequence[DType]) -> int | None:
-    """A `HasKernel` for sessions that only have a CPU: every op has a kernel there and nowhere else."""
+    """A `HasKernel` for sessions that only have a CPU: every op has a kernel there and nowhere
+    else.
+    """
     return 0 if device_type == "CPU" else None
 
 
@@ -53,26 +61,25 @@ def no_kernel_query(op: str, device_type: str, dtypes: Sequence[DType]) -> int |
 class PassOptions:
     """How plans are built in one session.
 
-    devices: where nodes may go; the first is the client device, on which feeds arrive and fetches leave.
-    soft_placement: a device that cannot run the node is replaced by one that can.
-    strict_placement: as TensorFlow, one node that cannot be placed fails every run; else only runs that need it fail.
-    has_kernel: asked while placing and folding.
-    kernel_creator: node -> the kernel that the session wants to run for it, or None; see passes/legalize/custom_kernels.py.
-    location: node -> name of the partition it belongs to; None means its device.
-    client: set for partial and distributed runs.
-    distributed_names: new nodes of a partition are `<src>_S<n>` as in distributed runs, not `<src>/_<n>`.
-    partition_counter: where n comes from: a session counts on from plan to plan; None counts from 0 in each plan.
-    max_folded_bytes: no constant larger than this is made by folding.
-    strip_debug: assertions, prints and checks of numbers go (passes/canonicalize/strip_debug.py).
-    once: an optional pass runs once, not again where the list has it again.
-    min_nodes: a graph of fewer nodes gets no optional pass. time_limit_s: once the passes have taken that long, no further optional one
-    runs; 0 sets no limit.
-    custom_passes: (name, pass) of the user's own, after the standard graph passes; one that fails is undone and left out with a warning,
-    unless fail_on_errors.
-    optimize: False leaves out every optional pass (OptimizerOptions L0); the unfused mode leaves out `fuse` only, by `disabled`.
-    disabled: names of optional passes to leave out, added to those of TFJIT_DISABLE.
-    passes, partition_passes: the user's own lists in place of the standard ones.
-    verify: check the graph after each pass; None takes TFJIT_VERIFY. dump_dir: "" takes TFJIT_DUMP.
+    devices: where nodes may go; the first is the client device, on which feeds arrive and fetches
+    leave. soft_placement: a device that cannot run the node is replaced by one that can.
+    strict_placement: as TensorFlow, one node that cannot be placed fails every run; else only runs
+    that need it fail. has_kernel: asked while placing and folding. kernel_creator: node -> the
+    kernel that the session wants to run for it, or None; see passes/legalize/custom_kernels.py.
+    location: node -> name of the partition it belongs to; None means its device. client: set for
+    partial and distributed runs. distributed_names: new nodes of a partition are `<src>_S<n>` as in
+    distributed runs, not `<src>/_<n>`. partition_counter: where n comes from: a session counts on
+    from plan to plan; None counts from 0 in each plan. max_folded_bytes: no constant larger than
+    this is made by folding. strip_debug: assertions, prints and checks of numbers go
+    (passes/canonicalize/strip_debug.py). once: an optional pass runs once, not again where the list
+    has it again. min_nodes: a graph of fewer nodes gets no optional pass. time_limit_s: once the
+    passes have taken that long, no further optional one runs; 0 sets no limit. custom_passes:
+    (name, pass) of the user's own, after the standard graph passes; one that fails is undone and
+    left out with a warning, unless fail_on_errors. optimize: False leaves out every optional pass
+    (OptimizerOptions L0); the unfused mode leaves out `fuse` only, by `disabled`. disabled: names
+    of optional passes to leave out, added to those of TFJIT_DISABLE. passes, partition_passes: the
+    user's own lists in place of the standard ones. verify: check the graph after each pass; None
+    takes TFJIT_VERIFY. dump_dir: "" takes TFJIT_DUMP.
     """
 
     devices: tuple[DeviceInfo, ...] = (DeviceInfo(DEFAULT_DEVICE, "CPU"),)

@@ -1,4 +1,6 @@
-"""The one runner of passes: chooses, times, verifies, logs, dumps and reports each run of a pass."""
+"""The one runner of passes: chooses, times, verifies, logs, dumps and reports each
+run of a pass.
+"""
 
 from __future__ import annotations
 
@@ -84,9 +86,15 @@ class PipelineReport:
         for entry in self.passes:
             where = entry.where.rpartition("/device:")[2]
             name = f"{'  ' * entry.depth}{entry.name} {where}".rstrip()
-            lines.append(f"{name:<40} {entry.elapsed_us / 1000:9.3f} {entry.ops_before:7} {entry.ops_after:7}")
+            lines.append(
+                f"{name:<40} {entry.elapsed_us / 1000:9.3f} {entry.ops_before:7} "
+                f"{entry.ops_after:7}"
+            )
             if messages:
-                lines += [f"    {node}: {text}" if node else f"    {text}" for node, text in entry.messages]
+                lines += [
+                    f"    {node}: {text}" if node else f"    {text}"
+                    for node, text in entry.messages
+                ]
         return "\n".join(lines) + "\n"
 
 
@@ -102,20 +110,32 @@ class PassManager:
         self.report = PipelineReport()
         options = ctx.options
         self.options = options
-        self.verify = options.verify if options.verify is not None else settings.flag("TFJIT_VERIFY")
+        self.verify = (
+            options.verify if options.verify is not None else settings.flag("TFJIT_VERIFY")
+        )
         self.disabled = options.disabled | settings.names("TFJIT_DISABLE")
         self.logs = settings.logs("passes")
         folder = Path(options.dump_dir) if options.dump_dir else settings.path("TFJIT_DUMP")
-        self.folder = self.report.folder = folder / f"plan_{next(self._plans):03}" if folder else None
+        self.folder = self.report.folder = (
+            folder / f"plan_{next(self._plans):03}" if folder else None
+        )
         self.dumped = 0
         self.functions: dict[str, str] = {}  # function -> its text as it was last written
         self.seen: set[str] = set()  # bodies whose text before any pass has been dumped
         self.depth = 0
         self.done: set[tuple[str, str]] = set()  # passes that have run, by the graph's place
         self.small: bool | None = None  # whether the run's graph is too small to be optimised
-        self.until = time.perf_counter() + options.time_limit_s if options.time_limit_s > 0 else float("inf")
+        self.until = (
+            time.perf_counter() + options.time_limit_s if options.time_limit_s > 0 else float("inf")
+        )
 
-    def run_pipeline(self, pipeline: Sequence[PipelineItem | Pass], graph: DataflowGraph, ctx: PassContext, where: str = "") -> None:
+    def run_pipeline(
+        self,
+        pipeline: Sequence[PipelineItem | Pass],
+        graph: DataflowGraph,
+        ctx: PassContext,
+        where: str = "",
+    ) -> None:
         """Run the items of a pipeline over one graph, in order."""
         for item in pipeline:
             if not isinstance(item, Fixpoint):
@@ -138,13 +158,16 @@ class PassManager:
             if name in PASSES:
                 self.run(Step(name), graph, ctx, where)
             else:
-                pipelines = importlib.import_module("tfjit.passes.pipeline").PIPELINES  # data of the room above
+                # data of the room above
+                pipelines = importlib.import_module("tfjit.passes.pipeline").PIPELINES
                 self.run_pipeline(pipelines[name], graph, ctx, where)
         finally:
             self.depth -= 1
             ctx.current = current
 
-    def leaves_out(self, info: PassInfo | None, name: str, graph: DataflowGraph, where: str) -> bool:
+    def leaves_out(
+        self, info: PassInfo | None, name: str, graph: DataflowGraph, where: str
+    ) -> bool:
         """Return whether a pass is optional and not wanted."""
         options = self.options
         if name in self.disabled:
@@ -153,13 +176,21 @@ class PassManager:
             return False
         if self.small is None:
             self.small = graph.num_op_nodes < options.min_nodes
-        return not options.optimize or self.small or (options.once and (name, where) in self.done) or time.perf_counter() > self.until
+        return (
+            not options.optimize
+            or self.small
+            or (options.once and (name, where) in self.done)
+            or time.perf_counter() > self.until
+        )
 
-    def run(self, step: Step | Pass, graph: DataflowGraph, ctx: PassContext, where: str = "") -> None:
+    def run(
+        self, step: Step | Pass, graph: DataflowGraph, ctx: PassContext, where: str = ""
+    ) -> None:
         """Run one pass, unless it is optional and not wanted.
 
         step: a Step, or a function of the user's own. Raises InternalError, naming the pass, for
-        one that fails or breaks the graph, and TensorFlow's errors where the user's graph is at fault.
+        one that fails or breaks the graph, and TensorFlow's errors where the user's graph is at
+        fault.
         """
         name = step.name if isinstance(step, Step) else step.__name__
         info = PASSES.get(name)
@@ -174,7 +205,8 @@ class PassManager:
                     self.run(Step(ANALYSES[analysis]), graph, ctx, where)
         ctx.current = name
         place = len(self.report.passes)
-        self.report.passes.append(PassReport(name, 0.0, 0, 0, where))  # stands before the runs that it asks for
+        # stands before the runs that it asks for
+        self.report.passes.append(PassReport(name, 0.0, 0, 0, where))
         said = len(ctx.messages)
         before, changes = graph.num_op_nodes, graph.changes
         began = time.perf_counter()
@@ -184,11 +216,15 @@ class PassManager:
                 assert callable(function)
                 function(graph, ctx)
         except InternalError as error:
-            raise InternalError(error.node_def, error.op, f"pass '{name}'{_at(where)}: {error.message}") from error
+            raise InternalError(
+                error.node_def, error.op, f"pass '{name}'{_at(where)}: {error.message}"
+            ) from error
         except OpError:
             raise  # the user's graph is at fault, and the message says how
         except Exception as error:
-            raise InternalError(None, None, f"pass '{name}'{_at(where)} failed: {type(error).__name__}: {error}") from error
+            raise InternalError(
+                None, None, f"pass '{name}'{_at(where)} failed: {type(error).__name__}: {error}"
+            ) from error
         if graph.changes != changes and (info is None or SHAPES not in info.preserves):
             ctx.invalidate(SHAPES)
         self.note(name, began, before, graph.num_op_nodes, where, ctx.messages[said:], place)
@@ -216,7 +252,9 @@ class PassManager:
         else:
             self.report.passes[place] = entry
         if self.logs or log.isEnabledFor(logging.DEBUG):
-            settings.tell("passes", "%s%s: %.1f us, %d -> %d ops", name, _at(where), elapsed_us, before, after)
+            settings.tell(
+                "passes", "%s%s: %.1f us, %d -> %d ops", name, _at(where), elapsed_us, before, after
+            )
             for node, text in messages:
                 settings.tell("passes", "%s: %s %s", name, node, text)
 
@@ -227,7 +265,9 @@ class PassManager:
         try:
             graph.verify()
         except InternalError as error:
-            raise InternalError(error.node_def, error.op, f"after pass '{name}'{_at(where)}: {error.message}") from error
+            raise InternalError(
+                error.node_def, error.op, f"after pass '{name}'{_at(where)}: {error.message}"
+            ) from error
 
     def dump(self, name: str, graph: DataflowGraph, where: str = "") -> None:
         """Write the graph's text to the next numbered file when that is wanted.

@@ -64,7 +64,9 @@ def _has_regions(graph: DataflowGraph) -> bool:
 
 
 def _has_lists(graph: DataflowGraph) -> bool:
-    return _has_regions(graph) or any(op.startswith(("TensorList", "TensorArray")) for op in graph.op_types)
+    return _has_regions(graph) or any(
+        op.startswith(("TensorList", "TensorArray")) for op in graph.op_types
+    )
 
 
 PASSES: Final[dict[str, PassInfo]] = {
@@ -83,7 +85,9 @@ PASSES: Final[dict[str, PassInfo]] = {
         PassInfo("simplify", "canonicalize.canonicalize", "arithmetic"),
         PassInfo("fold_constants", "canonicalize.fold_constants", "constfold"),
         PassInfo("drop_control_edges", "canonicalize.control_dependencies", "dependency"),
-        PassInfo("eliminate_common_subexpressions", "canonicalize.cse", "common_subgraph_elimination"),
+        PassInfo(
+            "eliminate_common_subexpressions", "canonicalize.cse", "common_subgraph_elimination"
+        ),
         PassInfo(
             "size_slices",
             "loops.induction_slices",

@@ -43,11 +43,24 @@ def constant(graph: DataflowGraph, ctx: PassContext, src: str, slot: int) -> np.
 
 
 # Their output shares the memory of their first input.
-_SHARING: Final = frozenset({"Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient", "Snapshot", "EnsureShape"})
+_SHARING: Final = frozenset(
+    {
+        "Identity",
+        "Reshape",
+        "Squeeze",
+        "ExpandDims",
+        "StopGradient",
+        "PreventGradient",
+        "Snapshot",
+        "EnsureShape",
+    }
+)
 
 
 def reads_reference(graph: DataflowGraph, name: str) -> bool:
-    """Whether a node gives the memory of a reference variable, whose later values show through it."""
+    """Whether a node gives the memory of a reference variable, whose later values
+    show through it.
+    """
     while graph.node(name).op in _SHARING:
         name, slot = graph.inputs(name)[0]
         if graph.node(name).output_dtypes[slot].is_ref:
@@ -56,16 +69,27 @@ def reads_reference(graph: DataflowGraph, name: str) -> bool:
 
 
 def drop(graph: DataflowGraph, node: Node, src: str, slot: int) -> str:
-    """Remove a one-output node whose value is that of `src:slot`; its consumers take that. Returns what was done, for the log.
+    """Remove a one-output node whose value is that of `src:slot`; its consumers take that. Returns
+    what was done, for the log.
 
-    Raises Declined where it would change more than the graph's text: a copy to another device, a reference.
+    Raises Declined where it would change more than the graph's text: a copy to another device, a
+    reference.
     """
     source = graph.node(src)
-    if source.assigned_device != node.assigned_device and source.assigned_device and node.assigned_device:
+    if (
+        source.assigned_device != node.assigned_device
+        and source.assigned_device
+        and node.assigned_device
+    ):
         raise Declined(f"it copies '{src}' to another device")
     if source.output_dtypes[slot] is not node.output_dtypes[0]:
-        raise Declined(f"'{src}:{slot}' is {source.output_dtypes[slot].name}, it is {node.output_dtypes[0].name}")
-    if any(output for output in range(1, len(node.output_dtypes)) if graph.consumers(node.name, output)):
+        raise Declined(
+            f"'{src}:{slot}' is {source.output_dtypes[slot].name}, it is "
+            f"{node.output_dtypes[0].name}"
+        )
+    if any(
+        output for output in range(1, len(node.output_dtypes)) if graph.consumers(node.name, output)
+    ):
         raise Declined("another output of it is used")
     if node.op not in _SHARING and reads_reference(graph, src):
         raise Declined(f"its value is its own, that of '{src}' the variable's")
@@ -78,7 +102,9 @@ def drop(graph: DataflowGraph, node: Node, src: str, slot: int) -> str:
     return f"dropped for '{src}'" if slot == 0 else f"dropped for '{src}:{slot}'"
 
 
-def insert_constant(graph: DataflowGraph, like: Node, value: np.ndarray, role: str = "constant") -> tuple[str, int]:
+def insert_constant(
+    graph: DataflowGraph, like: Node, value: np.ndarray, role: str = "constant"
+) -> tuple[str, int]:
     """Add a Const "<node>/<role>" beside a node and return its output.
 
     The Const has the node's device and origin; its value is frozen. In a graph with v1 control flow

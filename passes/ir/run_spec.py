@@ -19,7 +19,9 @@ PLACEHOLDERS: Final = frozenset({"Placeholder", "PlaceholderV2"})
 
 
 def parse_tensor_name(name: str) -> tuple[str, int]:
-    """("x", 1) of "x:1", ("x", 0) of "x", ("x", -1) of "^x". What follows the last colon counts only when it is a number."""
+    """("x", 1) of "x:1", ("x", 0) of "x", ("x", -1) of "^x". What follows the last colon counts
+    only when it is a number.
+    """
     if name.startswith("^"):
         return name[1:], CONTROL
     node, colon, slot = name.rpartition(":")
@@ -31,10 +33,13 @@ def parse_tensor_name(name: str) -> tuple[str, int]:
 def check_spec(graph: DataflowGraph, spec: RunSpec) -> None:
     """Check that a run's feeds, fetches and targets exist and do not contradict each other.
 
-    Raises InvalidArgumentError or NotFoundError as TensorFlow's session does. Source: TensorFlow 2.5, graph/subgraph.cc.
+    Raises InvalidArgumentError or NotFoundError as TensorFlow's session does. Source: TensorFlow
+    2.5, graph/subgraph.cc.
     """
     if not spec.fetches and not spec.targets:
-        raise InvalidArgumentError(None, None, "Must specify at least one target to fetch or execute.")
+        raise InvalidArgumentError(
+            None, None, "Must specify at least one target to fetch or execute."
+        )
     fed: set[str] = set()
     for feed in spec.feeds:
         if feed in fed:
@@ -49,7 +54,9 @@ def check_spec(graph: DataflowGraph, spec: RunSpec) -> None:
             raise NotFoundError(None, None, f"FeedInputs: unable to find feed output {feed}")
         outputs = len(graph.node(node).output_dtypes)
         if not 0 <= slot < outputs:
-            raise InvalidArgumentError(None, None, f"FeedInputs: {feed} should have output index < {outputs}")
+            raise InvalidArgumentError(
+                None, None, f"FeedInputs: {feed} should have output index < {outputs}"
+            )
     for fetch in spec.fetches:
         node, slot = parse_tensor_name(fetch)
         if node not in graph:
@@ -59,24 +66,35 @@ def check_spec(graph: DataflowGraph, spec: RunSpec) -> None:
             raise InvalidArgumentError(
                 None,
                 None,
-                f"Tried to fetch data for '{fetch}', which produces no output.  To run to a node but not fetch any data, "
-                f"pass '{fetch}' as an argument to the 'target_node_names' argument of the Session::Run API.",
+                f"Tried to fetch data for '{fetch}', which produces no output.  To run to a node "
+                "but not fetch any data, "
+                f"pass '{fetch}' as an argument to the 'target_node_names' argument of the "
+                "Session::Run API.",
             )
         if not 0 <= slot < outputs:
-            raise InvalidArgumentError(None, None, f"FetchOutputs {fetch}: output index too large, must be < {outputs}")
+            raise InvalidArgumentError(
+                None, None, f"FetchOutputs {fetch}: output index too large, must be < {outputs}"
+            )
     missing = [target for target in spec.targets if target not in graph]
     if missing:
-        raise NotFoundError(None, None, "PruneForTargets: Some target nodes not found: " + "".join(name + " " for name in missing))
+        raise NotFoundError(
+            None,
+            None,
+            "PruneForTargets: Some target nodes not found: "
+            + "".join(name + " " for name in missing),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
     """What one run is given and asked for.
 
-    feeds, fetches: tensor names "x:0"; targets: node names. Positions are the `index` of `_Arg` and `_Retval`.
-    feed_types: feed name -> (dtype, shape), where they are known better than the graph knows them; a missing one takes the graph's.
-    connections: (tensor, other tensor): what consumes the other takes the first; made by `connect` before any pass.
-    cut: nodes that have run already, in an earlier stage: what is needed of their outputs is among the feeds, and nothing waits for them.
+    feeds, fetches: tensor names "x:0"; targets: node names. Positions are the `index` of `_Arg` and
+    `_Retval`. feed_types: feed name -> (dtype, shape), where they are known better than the graph
+    knows them; a missing one takes the graph's. connections: (tensor, other tensor): what consumes
+    the other takes the first; made by `connect` before any pass. cut: nodes that have run already,
+    in an earlier stage: what is needed of their outputs is among the feeds, and nothing waits for
+    them.
     """
 
     feeds: tuple[str, ...] = ()

@@ -10,29 +10,36 @@ from tfjit.passes.ir.run_spec import PLACEHOLDERS, RunSpec, check_spec, parse_te
 
 
 def extract(graph: DataflowGraph, spec: RunSpec) -> DataflowGraph:
-    """A new graph of the nodes that a run needs, copied from a session's whole graph, which is not changed.
+    """A new graph of the nodes that a run needs, copied from a session's whole graph, which is not
+    changed.
 
-    The cost follows the nodes needed, not the whole graph. Fed outputs are not looked behind: a node that only its fed outputs
-    are needed of is copied without its inputs, for `lower_feeds` to replace. Raises what `feeds.check_spec` raises.
+    The cost follows the nodes needed, not the whole graph. Fed outputs are not looked behind: a
+    node that only its fed outputs are needed of is copied without its inputs, for `lower_feeds` to
+    replace. Raises what `feeds.check_spec` raises.
     """
     check_spec(graph, spec)
     needed, shields = needed_nodes(graph, spec)
     made = graph.copy_subset(in_id_order(graph, needed | shields))
-    made.functions = graph.functions.child()  # what this run's passes add to it goes with the run's plan
+    # what this run's passes add to it goes with the run's plan
+    made.functions = graph.functions.child()
     made.extracted_for = spec
     made.shields = shields
     return made
 
 
 def in_id_order(graph: DataflowGraph, names: set[str]) -> list[str]:
-    """Names of a session's graph in the order of their ids, which is that of the graph itself: nothing is ever put in between."""
+    """Names of a session's graph in the order of their ids, which is that of the graph itself:
+    nothing is ever put in between.
+    """
     if len(names) > len(graph) // 8:
         return [name for name in graph._node if name in names]
     return sorted(names, key=lambda name: graph.node(name).id)
 
 
 def needed_nodes(graph: DataflowGraph, spec: RunSpec) -> tuple[set[str], set[str]]:
-    """(nodes that fetches and targets depend on; fed or cut nodes, which stand before what they would else depend on)."""
+    """(nodes that fetches and targets depend on; fed or cut nodes, which stand before what they
+    would else depend on).
+    """
     fed = {parse_tensor_name(feed) for feed in spec.feeds}
     fed_nodes = {name for name, _ in fed}
     shielded = {name for name, slot in fed if slot == 0 and graph.node(name).op in PLACEHOLDERS}
@@ -49,7 +56,9 @@ def needed_nodes(graph: DataflowGraph, spec: RunSpec) -> tuple[set[str], set[str
                 shields.add(src)
                 continue
             if src in fed_nodes and all(
-                (src, data["src_output"]) in fed or (data["src_output"] == CONTROL and src in shielded) for data in keyed.values()
+                (src, data["src_output"]) in fed
+                or (data["src_output"] == CONTROL and src in shielded)
+                for data in keyed.values()
             ):
                 shields.add(src)
                 continue

@@ -6,13 +6,15 @@ One node a line, in any order:
     init = NoOp()
     y    = Split(axis, x:1, ^init, num_split=2)   # float32<?,3>
 
-In the brackets stand data inputs in order ("x" is "x:0"), control inputs with "^", then attrs. After them, each optional:
-`@` the requested device, `on` the assigned one, `from` the nodes it stands for. A "#" starts a comment.
-Attrs that follow from the inputs or are their defaults are left out, and filled in when read; a type that nothing determines is float32.
-Values: 1, 1.5, nan, True, b'text', float32, <2,?> (shape; <*> of unknown rank), [1, 2], float32<2>[1.0, 2.0] (tensor; "[0.0 ...]"
-repeats the last), func'name'{a=1}, $name (a function's attr).
+In the brackets stand data inputs in order ("x" is "x:0"), control inputs with "^", then attrs.
+After them, each optional: `@` the requested device, `on` the assigned one, `from` the nodes it
+stands for. A "#" starts a comment. Attrs that follow from the inputs or are their defaults are left
+out, and filled in when read; a type that nothing determines is float32. Values: 1, 1.5, nan, True,
+b'text', float32, <2,?> (shape; <*> of unknown rank), [1, 2], float32<2>[1.0, 2.0] (tensor; "[0.0
+...]" repeats the last), func'name'{a=1}, $name (a function's attr).
 
-Functions that nodes name stand behind the nodes, each as a block; behind its end, the nodes that each call runs for their effects:
+Functions that nodes name stand behind the nodes, each as a block; behind its end, the nodes that
+each call runs for their effects:
 
     y = While(x, body=func'step'{}, cond=func'more'{})
     function 'step'{} {
@@ -54,12 +56,16 @@ _NODE_NAME: Final = r"[A-Za-z0-9._][\w.\\/>-]*"
 _LINE: Final = re.compile(rf"\s*({_NODE_NAME})\s*=\s*([A-Za-z_]\w*)\s*\(")
 _INPUT: Final = re.compile(rf"(\^?)({_NODE_NAME})(?::(\d+))?")
 _KEY: Final = re.compile(r"([A-Za-z_][\w.]*)\s*=(?!=)")
-_NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|inf|nan)(?![\w])")
+_NUMBER: Final = re.compile(
+    r"[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|inf|nan)(?![\w])"
+)
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 _BYTES: Final = re.compile(r"b(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")", re.DOTALL)
 _SHAPE: Final = re.compile(r"<\s*([\d?,\s*]*)>")
 _FUNCTION: Final = re.compile(r"\s*function\s*['\"]")
-_END: Final = re.compile(rf"\s*\}}(?:\s*runs\s+({_NODE_NAME}(?:\s*,\s*{_NODE_NAME})*))?\s*(?:#.*)?$")
+_END: Final = re.compile(
+    rf"\s*\}}(?:\s*runs\s+({_NODE_NAME}(?:\s*,\s*{_NODE_NAME})*))?\s*(?:#.*)?$"
+)
 _NAME_LIST: Final = re.compile(rf"\s*from\s+({_NODE_NAME}(?:\s*,\s*{_NODE_NAME})*)")
 
 
@@ -70,8 +76,9 @@ class TextError(ValueError):
 def print_graph(graph: DataflowGraph, *, full: bool = False, shapes: bool = True) -> str:
     """The graph as text, in id order.
 
-    full: write tensors of any size out, so that `parse_graph` gives the same graph; else those above 16 elements are elided ("...").
-    shapes: add each node's output dtypes and shapes as a comment.
+    full: write tensors of any size out, so that `parse_graph` gives the same graph; else those
+    above 16 elements are elided ("..."). shapes: add each node's output dtypes and shapes as a
+    comment.
     """
     text = _print_nodes(graph, full, shapes, "")
     for ref in graph.functions.reachable(graph):
@@ -89,10 +96,15 @@ def print_graph(graph: DataflowGraph, *, full: bool = False, shapes: bool = True
 def _print_nodes(graph: DataflowGraph, full: bool, shapes: bool, indent: str) -> str:
     nodes = sorted(graph.op_nodes(), key=lambda node: node.id)
     width = min(max((len(node.name) for node in nodes), default=0), 40)
-    return "".join(f"{indent}{format_node(graph, node, full=full, shapes=shapes, width=width)}\n" for node in nodes)
+    return "".join(
+        f"{indent}{format_node(graph, node, full=full, shapes=shapes, width=width)}\n"
+        for node in nodes
+    )
 
 
-def format_node(graph: DataflowGraph, node: Node, *, full: bool = False, shapes: bool = True, width: int = 0) -> str:
+def format_node(
+    graph: DataflowGraph, node: Node, *, full: bool = False, shapes: bool = True, width: int = 0
+) -> str:
     """One node as one line of text."""
     arguments = [src if slot == 0 else f"{src}:{slot}" for src, slot in graph.inputs(node.name)]
     arguments += [f"^{src}" for src in graph.control_inputs(node.name)]
@@ -109,7 +121,10 @@ def format_node(graph: DataflowGraph, node: Node, *, full: bool = False, shapes:
     if node.origin and node.origin != (node.name,):
         line += f" from {', '.join(node.origin)}"
     if shapes and node.output_dtypes:
-        outputs = (f"{dtype.name}{_format_shape(shape)}" for dtype, shape in zip(node.output_dtypes, node.output_shapes))
+        outputs = (
+            f"{dtype.name}{_format_shape(shape)}"
+            for dtype, shape in zip(node.output_dtypes, node.output_shapes)
+        )
         line += "  # " + ", ".join(outputs)
     return line
 
@@ -202,7 +217,9 @@ class _Block:
 
 
 def parse_graph(text: str) -> DataflowGraph:
-    """The graph that a text describes, functions included; ids follow the order of its lines. Raises TextError naming line and reason."""
+    """The graph that a text describes, functions included; ids follow the order of its lines.
+    Raises TextError naming line and reason.
+    """
     lines: list[tuple[int, str]] = []
     blocks: list[_Block] = []
     block: _Block | None = None
@@ -217,7 +234,10 @@ def parse_graph(text: str) -> DataflowGraph:
             blocks.append(block)
             block = None
         elif opens or closes:
-            raise TextError(f"line {number}: a function {'begins inside of another' if opens else 'ends that has not begun'}")
+            raise TextError(
+                f"line {number}: a function "
+                f"{'begins inside of another' if opens else 'ends that has not begun'}"
+            )
         else:
             (lines if block is None else block.lines).append((number, line))
     if block is not None:
@@ -247,7 +267,9 @@ def _parse_nodes(lines: Sequence[tuple[int, str]], graph: DataflowGraph) -> Data
     for record in records.values():
         for src in [src for src, _ in record.inputs] + record.control_inputs:
             if src not in records:
-                raise TextError(f"line {record.line}: Node '{record.name}': Unknown input node '{src}'")
+                raise TextError(
+                    f"line {record.line}: Node '{record.name}': Unknown input node '{src}'"
+                )
 
     for record in _inputs_first(records):
         got: list[DType | None] = []
@@ -256,7 +278,9 @@ def _parse_nodes(lines: Sequence[tuple[int, str]], graph: DataflowGraph) -> Data
             if outputs is None:
                 got.append(None)  # the back edge of a loop: the Merge's other input tells
             elif slot >= len(outputs):
-                raise TextError(f"line {record.line}: Node '{record.name}': '{src}' has no output {slot}")
+                raise TextError(
+                    f"line {record.line}: Node '{record.name}': '{src}' has no output {slot}"
+                )
             else:
                 got.append(outputs[slot])
         entering = next((dtype for dtype in got if dtype is not None), None)
@@ -269,7 +293,9 @@ def _parse_nodes(lines: Sequence[tuple[int, str]], graph: DataflowGraph) -> Data
                 for attr in op_def.attrs:
                     if attr.name not in record.attrs and attr.type == "type":
                         record.attrs[attr.name] = dtypes.float32
-            record.input_dtypes, record.output_dtypes = signature(record.op, op_def, record.attrs, record.name)
+            record.input_dtypes, record.output_dtypes = signature(
+                record.op, op_def, record.attrs, record.name
+            )
         except OpError as error:
             raise TextError(f"line {record.line}: {error}") from error
 
@@ -304,7 +330,9 @@ def _definition(op: str) -> OpDef | None:
 
 
 def _inputs_first(records: dict[str, _Record]) -> Iterable[_Record]:
-    """Records in an order in which inputs come before their consumers; back edges of loops do not count."""
+    """Records in an order in which inputs come before their consumers; back edges of loops do not
+    count.
+    """
     consumers: dict[str, list[str]] = {name: [] for name in records}
     pending = dict.fromkeys(records, 0)
     for record in records.values():
@@ -325,7 +353,10 @@ def _inputs_first(records: dict[str, _Record]) -> Iterable[_Record]:
                 ready.append(dst)
     if done < len(records):
         stuck = [name for name, count in pending.items() if count > 0]
-        raise TextError(f"line {records[stuck[0]].line}: {len(stuck)} nodes in or behind a cycle, among them '{stuck[0]}'")
+        raise TextError(
+            f"line {records[stuck[0]].line}: {len(stuck)} nodes in or behind a cycle, among them "
+            f"'{stuck[0]}'"
+        )
 
 
 def _parse_line(line: str, number: int) -> _Record | None:
@@ -333,7 +364,9 @@ def _parse_line(line: str, number: int) -> _Record | None:
     if head is None:
         if not line.strip() or line.lstrip().startswith("#"):
             return None
-        raise TextError(f"line {number}: expected 'name = Op(inputs, attrs)', found {line.strip()!r}")
+        raise TextError(
+            f"line {number}: expected 'name = Op(inputs, attrs)', found {line.strip()!r}"
+        )
     record = _Record(number, head[1], head[2])
     reader = _Reader(line, number, head.end())
     while not reader.take(")"):
@@ -370,7 +403,9 @@ def _parse_line(line: str, number: int) -> _Record | None:
             record.origin = tuple(name.strip() for name in origin[1].split(","))
             rest = rest[origin.end() :].lstrip()
         else:
-            raise TextError(f"line {number}: expected a device, 'from' or a comment, found {rest!r}")
+            raise TextError(
+                f"line {number}: expected a device, 'from' or a comment, found {rest!r}"
+            )
     return record
 
 
@@ -461,7 +496,10 @@ class _Reader:
         return found
 
     def _func(self) -> FuncRef:
-        name = ast.literal_eval("b" + self.match(re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""), "a quoted name")[0]).decode()
+        name = ast.literal_eval(
+            "b"
+            + self.match(re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""), "a quoted name")[0]
+        ).decode()
         self.expect("{")
         found: dict[str, Any] = {}
         while not self.take("}"):

@@ -10,9 +10,11 @@ from tfjit.passes.ir.dataflow_graph import MERGES, NEXT_ITERATIONS, SINK, SOURCE
 
 
 def topological_order(graph: DataflowGraph) -> list[str]:
-    """Names of all nodes but `_SOURCE` and `_SINK`, inputs before consumers, in id order where the edges leave a choice.
+    """Names of all nodes but `_SOURCE` and `_SINK`, inputs before consumers, in id order where the
+    edges leave a choice.
 
-    The edge from NextIteration to Merge does not count. Raises InternalError naming the nodes of a cycle.
+    The edge from NextIteration to Merge does not count. Raises InternalError naming the nodes of a
+    cycle.
     """
     succ, pred, node_data = graph._succ, graph._pred, graph._node
     pending: dict[str, int] = {}
@@ -48,12 +50,16 @@ def topological_order(graph: DataflowGraph) -> list[str]:
             if left == 0:
                 heapq.heappush(ready, (dst_node.id, dst))
     if len(order) != graph.num_op_nodes:
-        raise InternalError(None, None, describe_cycle(graph, {name for name, left in pending.items() if left > 0}))
+        raise InternalError(
+            None, None, describe_cycle(graph, {name for name, left in pending.items() if left > 0})
+        )
     return order
 
 
 def describe_cycle(graph: DataflowGraph, stuck: set[str]) -> str:
-    """Name one cycle among nodes that no topological order reaches: "N nodes in a cycle: a -> b -> a"."""
+    """Name one cycle among nodes that no topological order reaches: "N nodes in a cycle: a -> b ->
+    a".
+    """
     # every stuck node has a stuck predecessor, so walking backwards must come round
     name = min(stuck, key=lambda candidate: graph.node(candidate).id)
     seen: dict[str, int] = {}
@@ -61,7 +67,11 @@ def describe_cycle(graph: DataflowGraph, stuck: set[str]) -> str:
     while name not in seen:
         seen[name] = len(path)
         path.append(name)
-        name = next(src for src in graph._pred[name] if src in stuck and not graph.is_back_edge(src, path[-1]))
+        name = next(
+            src
+            for src in graph._pred[name]
+            if src in stuck and not graph.is_back_edge(src, path[-1])
+        )
     cycle = [name, *reversed(path[seen[name] :])]
     shown = cycle if len(cycle) <= 12 else [*cycle[:10], "...", cycle[-1]]
     return f"{len(cycle) - 1} nodes in a cycle: {' -> '.join(shown)}"

@@ -12,7 +12,9 @@ from tfjit.passes.ir.graph_def import CUSTOM, FUSED, LOOP, signature
 
 
 def verify(graph: DataflowGraph) -> None:
-    """Check every invariant of the graph. Raises InternalError that names the node and what is wrong with it."""
+    """Check every invariant of the graph. Raises InternalError that names the node and what is
+    wrong with it.
+    """
     _check_nodes(graph)
     edges = _check_edges(graph)
     if edges != graph.num_edges:
@@ -21,7 +23,11 @@ def verify(graph: DataflowGraph) -> None:
         _check_inputs(graph, node)
         _check_memory(graph, node)
     if Counter(node.op for node in graph.op_nodes()) != graph._op_counts:
-        raise InternalError(None, None, f"the graph counts the op types {graph._op_counts}, which is not what it has")
+        raise InternalError(
+            None,
+            None,
+            f"the graph counts the op types {graph._op_counts}, which is not what it has",
+        )
     graph.forget_order()  # the remembered one would hide a cycle
     graph.topological_order()
 
@@ -54,16 +60,26 @@ def _check_nodes(graph: DataflowGraph) -> None:
             pass
         elif node.op_def is None:
             _fail(node, "it has no op_def")
-        elif registry.lookup(node.op) is not node.op_def and graph.functions.op_def(node.op) != node.op_def:
+        elif (
+            registry.lookup(node.op) is not node.op_def
+            and graph.functions.op_def(node.op) != node.op_def
+        ):
             _fail(node, "its op_def is not the registry's")
         try:
             inputs, outputs = signature(node.op, node.op_def, node.attrs, node.name)
         except Exception as error:
             _fail(node, str(error))
         if inputs != node.input_dtypes:
-            _fail(node, f"its attrs say inputs {_names(inputs)}, the node says {_names(node.input_dtypes)}")
+            _fail(
+                node,
+                f"its attrs say inputs {_names(inputs)}, the node says {_names(node.input_dtypes)}",
+            )
         if outputs != node.output_dtypes:
-            _fail(node, f"its attrs say outputs {_names(outputs)}, the node says {_names(node.output_dtypes)}")
+            _fail(
+                node,
+                f"its attrs say outputs {_names(outputs)}, the node says "
+                f"{_names(node.output_dtypes)}",
+            )
         if len(node.output_shapes) != len(outputs):
             _fail(node, f"{len(node.output_shapes)} output shapes for {len(outputs)} outputs")
 
@@ -83,13 +99,21 @@ def _check_edges(graph: DataflowGraph) -> int:
             for id, data in keyed.items():
                 edge = Edge(id, src, data["src_output"], dst, data["dst_input"])
                 if id in ids or id >= graph.num_edge_ids:
-                    _fail(f"Node '{dst}'", f"edge {edge} has an id that is {'not its own' if id in ids else 'not given out'}")
+                    _fail(
+                        f"Node '{dst}'",
+                        f"edge {edge} has an id that is "
+                        f"{'not its own' if id in ids else 'not given out'}",
+                    )
                 ids[id] = edge
                 count += 1
                 if edge.dst_input == CONTROL or edge.src_output == CONTROL:
                     waits += 1
                     if edge.dst_input != edge.src_output:
-                        _fail(f"Node '{dst}'", f"control edge from '{src}' needs both slots -1, has {edge.src_output} and {edge.dst_input}")
+                        _fail(
+                            f"Node '{dst}'",
+                            f"control edge from '{src}' needs both slots -1, has {edge.src_output} "
+                            f"and {edge.dst_input}",
+                        )
                 elif src in (SOURCE, SINK) or dst in (SOURCE, SINK):
                     _fail(f"Node '{dst}'", f"data edge between '{src}' and '{dst}'")
             if waits > 1:
@@ -110,19 +134,39 @@ def _check_inputs(graph: DataflowGraph, node: Node) -> None:
         if edge.is_control:
             continue
         if edge.dst_input in seen:
-            _fail(node, f"input slot {edge.dst_input} has two edges, from '{seen[edge.dst_input].src}' and '{edge.src}'")
+            _fail(
+                node,
+                f"input slot {edge.dst_input} has two edges, from '{seen[edge.dst_input].src}' and "
+                f"'{edge.src}'",
+            )
         seen[edge.dst_input] = edge
         if not 0 <= edge.dst_input < len(wanted):
-            _fail(node, f"edge from '{edge.src}' ends at input slot {edge.dst_input}, but it takes {len(wanted)} inputs")
+            _fail(
+                node,
+                f"edge from '{edge.src}' ends at input slot {edge.dst_input}, but it takes "
+                f"{len(wanted)} inputs",
+            )
         given = graph.node(edge.src).output_dtypes
         if not 0 <= edge.src_output < len(given):
-            _fail(node, f"input {edge.dst_input} is '{edge.src}:{edge.src_output}', but '{edge.src}' has {len(given)} outputs")
+            _fail(
+                node,
+                f"input {edge.dst_input} is '{edge.src}:{edge.src_output}', but '{edge.src}' has "
+                f"{len(given)} outputs",
+            )
         got, want = given[edge.src_output], wanted[edge.dst_input]
         if got is not want and (want.is_ref or got.base_dtype is not want):
-            _fail(node, f"input {edge.dst_input} from '{edge.src}:{edge.src_output}' is {got.name}, expected {want.name}")
+            _fail(
+                node,
+                f"input {edge.dst_input} from '{edge.src}:{edge.src_output}' is {got.name}, "
+                f"expected {want.name}",
+            )
     if len(seen) != len(wanted):
         missing = [slot for slot in range(len(wanted)) if slot not in seen]
-        _fail(node, f"it takes {len(wanted)} inputs, but nothing feeds {'input' if len(missing) == 1 else 'inputs'} {missing}")
+        _fail(
+            node,
+            f"it takes {len(wanted)} inputs, but nothing feeds "
+            f"{'input' if len(missing) == 1 else 'inputs'} {missing}",
+        )
 
 
 def _check_memory(graph: DataflowGraph, node: Node) -> None:
@@ -132,7 +176,9 @@ def _check_memory(graph: DataflowGraph, node: Node) -> None:
     waits = [edge.src for edge in edges if edge.is_control and edge.src != SOURCE]
     if graph.inputs(node.name) != inputs or graph.control_inputs(node.name) != waits:
         _fail(
-            node, f"the graph remembers inputs {graph.inputs(node.name)} and {graph.control_inputs(node.name)}, it has {inputs} and {waits}"
+            node,
+            f"the graph remembers inputs {graph.inputs(node.name)} and "
+            f"{graph.control_inputs(node.name)}, it has {inputs} and {waits}",
         )
 
 

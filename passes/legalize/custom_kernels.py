@@ -1,4 +1,6 @@
-"""Nodes that run a kernel of the session's own maker instead of a built-in one (SessionOptions.custom_kernel_creator)."""
+"""Nodes that run a kernel of the session's own maker instead of a built-in one
+(SessionOptions.custom_kernel_creator).
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,22 @@ from tfjit.passes.ir.graph_def import CUSTOM
 from tfjit.passes.ir.op_traits import CONTROL_FLOW
 from tfjit.passes.ir.pass_context import PassContext
 
-_NOT_ASKED: Final = CONTROL_FLOW | {"_Arg", "_Retval", "_Send", "_Recv", "_HostSend", "_HostRecv", CUSTOM}
+_NOT_ASKED: Final = CONTROL_FLOW | {
+    "_Arg",
+    "_Retval",
+    "_Send",
+    "_Recv",
+    "_HostSend",
+    "_HostRecv",
+    CUSTOM,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class CustomOpDef(OpDef):
-    """The contract of a node with a custom kernel: that of its op type, and the kernel. Stateful, for nobody knows what it does."""
+    """The contract of a node with a custom kernel: that of its op type, and the kernel. Stateful,
+    for nobody knows what it does.
+    """
 
     kernel: Callable[[Any, Sequence[Any]], Sequence[Any]] | None = None
 
@@ -26,10 +38,12 @@ class CustomOpDef(OpDef):
 
 
 def custom_kernels(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Ask the session's kernel creator for each node, and make those it has a kernel for opaque to the other passes.
+    """Ask the session's kernel creator for each node, and make those it has a kernel for opaque to
+    the other passes.
 
     Before:  x -> Tanh -> y      After:  x -> _CustomKernel -> y, its op_def a CustomOpDef named Tanh, its attrs and shape rule Tanh's
-    Keeps: everything when there is no creator. Needs: `prune`, so that nobody is asked for what does not run, and devices.
+    Keeps: everything when there is no creator. Needs: `prune`, so that nobody is asked for what
+    does not run, and devices.
     """
     create = ctx.options.kernel_creator
     if create is None:
@@ -41,6 +55,8 @@ def custom_kernels(graph: DataflowGraph, ctx: PassContext) -> None:
         if kernel is None:
             continue
         ctx.log(node.name, f"{node.op} runs a custom kernel")
-        contract = {field.name: getattr(node.op_def, field.name) for field in fields(OpDef) if field.init}
+        contract = {
+            field.name: getattr(node.op_def, field.name) for field in fields(OpDef) if field.init
+        }
         node.op_def = CustomOpDef(**{**contract, "is_stateful": True}, kernel=kernel)
         graph._retype(node, CUSTOM)

@@ -1,4 +1,6 @@
-"""Calls become the nodes of their bodies, so that every later pass sees through them; bodies that are left get names of their own."""
+"""Calls become the nodes of their bodies, so that every later pass sees through them; bodies that
+are left get names of their own.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.rewriter import reads_reference
 from tfjit.passes.legalize.symbolic_gradient import gradient_function
 
-MAX_NODES: Final = 200_000  # calls that double at each level could fill the memory: from here on they stay calls
+# calls that double at each level could fill the memory: from here on they stay calls
+MAX_NODES: Final = 200_000
 
 STRUCTURED: Final = WHILES | IFS | CASES | CALLS | {"RemoteCall", "SymbolicGradient", "MapDefun"}
 _V1: Final = CONTROL_FLOW_V1 | CONTROL_FLOW_V1_REF
@@ -38,8 +41,21 @@ _FRAMES: Final = frozenset({"Enter", "RefEnter"})
 # stateful, but nobody misses one that is left out
 _READS: Final = frozenset(
     {
-        *("VarHandleOp", "ReadVariableOp", "VariableShape", "VarIsInitializedOp", "VariableV2", "Variable"),
-        *("TensorArrayReadV3", "TensorArrayGatherV3", "TensorArrayConcatV3", "TensorArraySizeV3", "TensorArrayV3"),
+        *(
+            "VarHandleOp",
+            "ReadVariableOp",
+            "VariableShape",
+            "VarIsInitializedOp",
+            "VariableV2",
+            "Variable",
+        ),
+        *(
+            "TensorArrayReadV3",
+            "TensorArrayGatherV3",
+            "TensorArrayConcatV3",
+            "TensorArraySizeV3",
+            "TensorArrayV3",
+        ),
     }
 )
 
@@ -47,25 +63,33 @@ Stack = frozenset[tuple[Any, ...]]  # keys of the functions that a node comes fr
 
 
 def inline_functions(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Put the nodes of a function in the place of a node that calls it, and those of a branch in the place of an If or Case whose
-    choice is constant. The bodies that are left (of While, If, Case and calls that stay) are inlined into as well.
+    """Put the nodes of a function in the place of a node that calls it, and those of a branch in
+    the place of an If or Case whose choice is constant. The bodies that are left (of While, If,
+    Case and calls that stay) are inlined into as well.
 
     Before:  x -> call=PartitionedCall(f) -> y      After:  x -> call/Square -> call/Neg -> y
-    Keeps: what a call's control inputs, effects and control outputs order: effects of the body wait for what the call waited for, and
-    what waits for the call waits for them (by a NoOp of the call's name). In a graph with Switch nodes a body is dead when any of the
-    call's inputs is. Nodes are named `call/node`, without a device they take the call's, and they stand for its `origin`; bodies that
-    are left are copies for this run, in which nodes are named `node/attr/name`: no two nodes of a plan share a name, so errors,
-    random streams and other state of nodes are told apart by name alone.
-    Stay calls: a function inside of itself; a `_noinline` function with effects, which are then done before any result is there.
-    Needs: `prune`, so that nothing is instantiated for nothing. It may run again when more choices have become constant.
+    Keeps: what a call's control inputs, effects and control outputs order: effects of the body wait
+    for what the call waited for, and what waits for the call waits for them (by a NoOp of the
+    call's name). In a graph with Switch nodes a body is dead when any of the call's inputs is.
+    Nodes are named `call/node`, without a device they take the call's, and they stand for its
+    `origin`; bodies that are left are copies for this run, in which nodes are named
+    `node/attr/name`: no two nodes of a plan share a name, so errors, random streams and other state
+    of nodes are told apart by name alone. Stay calls: a function inside of itself; a `_noinline`
+    function with effects, which are then done before any result is there.
+    Needs: `prune`, so that nothing is instantiated for nothing. It may run again when more choices
+    have become constant.
     """
-    if graph.op_types.isdisjoint(STRUCTURED) and graph.op_types.isdisjoint(graph.functions.definitions):
+    if graph.op_types.isdisjoint(STRUCTURED) and graph.op_types.isdisjoint(
+        graph.functions.definitions
+    ):
         return
     _Inliner(graph.functions, ctx).expand(graph, frozenset())
 
 
 def _may_name_functions(node: Node) -> bool:
-    return node.op in STRUCTURED or (node.op_def is not None and node.op in node._graph.functions.definitions)
+    return node.op in STRUCTURED or (
+        node.op_def is not None and node.op in node._graph.functions.definitions
+    )
 
 
 class _Inliner:
@@ -73,12 +97,14 @@ class _Inliner:
 
     def __init__(self, library: FunctionLibrary, ctx: PassContext) -> None:
         self.library, self.ctx = library, ctx
-        self.called: dict[tuple[Any, ...], FuncRef] = {}  # functions that stay calls -> the body that serves them
+        # functions that stay calls -> the body that serves them
+        self.called: dict[tuple[Any, ...], FuncRef] = {}
         self.nodes = 0
         self.may_be_dead = False  # whether the graph at hand has Switch nodes
 
     def expand(self, graph: DataflowGraph, whole: Stack) -> None:
-        """Inline into `graph` until nothing is left to inline, then see to the bodies that its nodes name.
+        """Inline into `graph` until nothing is left to inline, then see to the bodies that its
+        nodes name.
 
         whole: the functions that the graph is a body of.
         """
@@ -97,7 +123,11 @@ class _Inliner:
                 new = self.splice(graph, node, branch, graph.inputs(name)[1:], f"{name}/{attr}/")
                 self.ctx.log(name, f"{node.op} is always '{branch.name}'")
             else:
-                ref = self.gradient(node) if node.op == "SymbolicGradient" else self.library.called(node)
+                ref = (
+                    self.gradient(node)
+                    if node.op == "SymbolicGradient"
+                    else self.library.called(node)
+                )
                 if ref is None or self.stays(graph, node, ref, stack):
                     left.append(name)
                     continue
@@ -113,7 +143,11 @@ class _Inliner:
         for name in left:
             if name in graph:
                 self.adopt(graph.node(name), stacks.get(name, whole))
-        run = [edge.src for edge in graph.edges_into(SINK) if edge.src != SOURCE and graph.node(edge.src).op not in ("_Retval", *_READS)]
+        run = [
+            edge.src
+            for edge in graph.edges_into(SINK)
+            if edge.src != SOURCE and graph.node(edge.src).op not in ("_Retval", *_READS)
+        ]
         graph.tie_ends()
         for name in run:  # what takes a result of theirs now may go, and they shall stay
             graph.add_control_edge(name, SINK)
@@ -153,7 +187,9 @@ class _Inliner:
         if body.unique:
             return True  # has been left before
         if self.nodes + len(body.graph) > MAX_NODES:
-            self.ctx.log(node.name, f"stays: {self.nodes} nodes have been inlined, the limit is {MAX_NODES}")
+            self.ctx.log(
+                node.name, f"stays: {self.nodes} nodes have been inlined, the limit is {MAX_NODES}"
+            )
             return True
         return False
 
@@ -175,7 +211,9 @@ class _Inliner:
     # ---- bodies that are left
 
     def adopt(self, node: Node, stack: Stack) -> None:
-        """Give a node bodies of its own that are inlined into; a call that stays gets one that all calls of the function share."""
+        """Give a node bodies of its own that are inlined into; a call that stays gets one that all
+        calls of the function share.
+        """
         ref = self.library.called(node)
         if ref is not None:
             self.adopt_call(node, ref)
@@ -185,7 +223,9 @@ class _Inliner:
             if isinstance(value, FuncRef):
                 node.attrs[attr] = self.own(node, value, attr, stack)
             elif isinstance(value, tuple) and value and isinstance(value[0], FuncRef):
-                node.attrs[attr] = tuple(self.own(node, ref, f"{attr}_{i}", stack) for i, ref in enumerate(value))
+                node.attrs[attr] = tuple(
+                    self.own(node, ref, f"{attr}_{i}", stack) for i, ref in enumerate(value)
+                )
 
     def own(self, node: Node, ref: FuncRef, attr: str, stack: Stack) -> FuncRef:
         """A body for one attr of one node."""
@@ -196,15 +236,20 @@ class _Inliner:
         if key in stack:
             return self.shared(node, ref)
         prefix = f"{node.name}/{attr}"
-        return self.library.add(self.copied(body, self.library.new_name(prefix), prefix, node, stack | {key}))
+        return self.library.add(
+            self.copied(body, self.library.new_name(prefix), prefix, node, stack | {key})
+        )
 
     def shared(self, node: Node, ref: FuncRef) -> FuncRef:
         """The body of a function that is called from within itself, or whose calls stay."""
         key = key_of(ref)
         made = self.called.get(key)
         if made is None:
-            made = self.called[key] = FuncRef(self.library.new_name(ref.name))  # first: the body may call itself
-            self.library.add(self.copied(self.library.body(ref), made.name, ref.name, node, frozenset({key})))
+            # first: the body may call itself
+            made = self.called[key] = FuncRef(self.library.new_name(ref.name))
+            self.library.add(
+                self.copied(self.library.body(ref), made.name, ref.name, node, frozenset({key}))
+            )
         return made
 
     def adopt_call(self, node: Node, ref: FuncRef) -> None:
@@ -219,10 +264,17 @@ class _Inliner:
         body = self.library.body(ref)
         kept = {name: value for name, value in node.attrs.items() if name.startswith("_")}
         op = "StatefulPartitionedCall" if node.is_stateful else "PartitionedCall"
-        graph.change_op(node.name, op, graph.inputs(node.name), {"Tin": body.inputs, "Tout": body.outputs, "f": made, **kept})
+        graph.change_op(
+            node.name,
+            op,
+            graph.inputs(node.name),
+            {"Tin": body.inputs, "Tout": body.outputs, "f": made, **kept},
+        )
 
     def copied(self, body: Function, name: str, prefix: str, node: Node, stack: Stack) -> Function:
-        """A body of that name with all inlined and its nodes named after `prefix`; they stand for `node`."""
+        """A body of that name with all inlined and its nodes named after `prefix`; they stand for
+        `node`.
+        """
         graph = DataflowGraph()
         graph.functions = self.library
         graph.versions = body.graph.versions
@@ -238,13 +290,28 @@ class _Inliner:
             if names[effect] in graph:
                 graph.add_control_edge(names[effect], SINK)
         # effects of what was inlined are tied to the sink: they are the body's
-        run = [edge.src for edge in graph.edges_into(SINK) if edge.src != SOURCE and graph.node(edge.src).op != "_Retval"]
-        return replace(body, name=name, graph=graph, must_run=tuple(run), unique=True, copy_of=body.copy_of or body.name)
+        run = [
+            edge.src
+            for edge in graph.edges_into(SINK)
+            if edge.src != SOURCE and graph.node(edge.src).op != "_Retval"
+        ]
+        return replace(
+            body,
+            name=name,
+            graph=graph,
+            must_run=tuple(run),
+            unique=True,
+            copy_of=body.copy_of or body.name,
+        )
 
     # ---- splicing
 
-    def copy_nodes(self, body: DataflowGraph, graph: DataflowGraph, prefix: str, node: Node, *, whole: bool) -> dict[str, str]:
-        """Copies of a body's nodes, without edges: old name -> new one. whole: with arguments and results."""
+    def copy_nodes(
+        self, body: DataflowGraph, graph: DataflowGraph, prefix: str, node: Node, *, whole: bool
+    ) -> dict[str, str]:
+        """Copies of a body's nodes, without edges: old name -> new one. whole: with arguments and
+        results.
+        """
         names: dict[str, str] = {}
         for old in sorted(body.op_nodes(), key=lambda node: node.id):
             breathe()
@@ -260,7 +327,9 @@ class _Inliner:
                 attrs["frame_name"] = prefix.encode() + attrs["frame_name"]
             # what takes a variable goes where the variable is
             takes = any(dtype.is_ref or dtype.name == "resource" for dtype in old.input_dtypes)
-            device = merge_names(old.device, node.device) if old.device else "" if takes else node.device
+            device = (
+                merge_names(old.device, node.device) if old.device else "" if takes else node.device
+            )
             graph._insert(
                 Node(
                     graph,
@@ -279,11 +348,20 @@ class _Inliner:
             )
         return names
 
-    def splice(self, graph: DataflowGraph, call: Node, ref: FuncRef, inputs: list[tuple[str, int]], prefix: str) -> list[str]:
+    def splice(
+        self,
+        graph: DataflowGraph,
+        call: Node,
+        ref: FuncRef,
+        inputs: list[tuple[str, int]],
+        prefix: str,
+    ) -> list[str]:
         """Put a body in the place of a node; returns the names of the new nodes."""
         body = self.library.body(ref)
         if len(inputs) != len(body.inputs) or len(call.output_dtypes) != len(body.outputs):
-            raise _misfit(call, body, f"{len(inputs)} arguments and {len(call.output_dtypes)} results")
+            raise _misfit(
+                call, body, f"{len(inputs)} arguments and {len(call.output_dtypes)} results"
+            )
         if body.unique:
             prefix = ""
         waits = graph.control_inputs(call.name)
@@ -300,11 +378,17 @@ class _Inliner:
         held = [name for name in names.values() if self.is_held(graph, name, bool(waits))]
         if waits:  # what is waited for may be a write that shows through an argument
             shown = {src for src, _ in sources if reads_reference(graph, src)}
-            held += [name for name in names.values() if name not in held and any(src in shown for src, _ in graph.inputs(name))]
+            held += [
+                name
+                for name in names.values()
+                if name not in held and any(src in shown for src, _ in graph.inputs(name))
+            ]
         starts = [*waits, *(src for src, _ in sources)] if self.may_be_dead else waits
         if starts and (held or asked or waits):
             gate = _free(graph, f"{call.name}/_begin")
-            graph.add_node_op(gate, "NoOp", control_inputs=starts, device=call.device, origin=call.origin)
+            graph.add_node_op(
+                gate, "NoOp", control_inputs=starts, device=call.device, origin=call.origin
+            )
             for name in held:
                 graph.add_control_edge(gate, name)
             if waits:
@@ -321,7 +405,9 @@ class _Inliner:
         graph.remove_op(call.name)
         if asked:
             before = [*effects, *([gate] if gate else [])]
-            graph.add_node_op(call.name, "NoOp", control_inputs=before, device=call.device, origin=call.origin)
+            graph.add_node_op(
+                call.name, "NoOp", control_inputs=before, device=call.device, origin=call.origin
+            )
             for name in consumers:
                 graph.add_control_edge(call.name, name)
             if targeted:
@@ -329,23 +415,34 @@ class _Inliner:
         return list(names.values())
 
     def is_held(self, graph: DataflowGraph, name: str, waits: bool) -> bool:
-        """Whether a new node waits for the gate: effects for order, nodes without inputs so that they are dead when the call is."""
+        """Whether a new node waits for the gate: effects for order, nodes without inputs so that
+        they are dead when the call is.
+        """
         node = graph.node(name)
         if waits and node.is_stateful:
             return True
         return self.may_be_dead and not graph.edges_into(name)
 
     def sources(
-        self, graph: DataflowGraph, call: Node, inputs: list[tuple[str, int]], body: Function, prefix: str
+        self,
+        graph: DataflowGraph,
+        call: Node,
+        inputs: list[tuple[str, int]],
+        body: Function,
+        prefix: str,
     ) -> list[tuple[str, int]]:
-        """Where arguments come from. A reference is read where the call would read it; a Switch's output gets a node of its own, which
-        is dead when the output is: a control edge from the Switch would not be."""
+        """Where arguments come from. A reference is read where the call would read it; a Switch's
+        output gets a node of its own, which is dead when the output is: a control edge from the
+        Switch would not be.
+        """
         found: list[tuple[str, int]] = []
         for index, (src, slot) in enumerate(inputs):
             given, wanted = graph.node(src).output_dtypes[slot], body.inputs[index]
             if given.base_dtype is not wanted.base_dtype:
                 raise _misfit(call, body, f"{given.name} as argument {index}")
-            if (given.is_ref and not wanted.is_ref) or (self.may_be_dead and graph.node(src).op in ("Switch", "RefSwitch")):
+            if (given.is_ref and not wanted.is_ref) or (
+                self.may_be_dead and graph.node(src).op in ("Switch", "RefSwitch")
+            ):
                 op = "RefIdentity" if given.is_ref and wanted.is_ref else "Identity"
                 name = _free(graph, f"{prefix}_arg_{index}")
                 graph.add_node_op(
@@ -363,7 +460,11 @@ class _Inliner:
         return found
 
     def connect(
-        self, graph: DataflowGraph, inner: DataflowGraph, names: Mapping[str, str], argument: Mapping[str, tuple[str, int]]
+        self,
+        graph: DataflowGraph,
+        inner: DataflowGraph,
+        names: Mapping[str, str],
+        argument: Mapping[str, tuple[str, int]],
     ) -> None:
         for old, new in names.items():
             breathe()
@@ -371,7 +472,9 @@ class _Inliner:
                 if edge.src == SOURCE:
                     continue
                 if edge.is_control:
-                    graph.add_control_edge(argument[edge.src][0] if edge.src in argument else names[edge.src], new)
+                    graph.add_control_edge(
+                        argument[edge.src][0] if edge.src in argument else names[edge.src], new
+                    )
                 elif edge.src in argument:
                     graph._connect(*argument[edge.src], new, edge.dst_input)
                 else:
@@ -390,9 +493,13 @@ def _renamed(group: bytes, names: Mapping[str, str]) -> bytes:
 
 
 def _misfit(call: Node, body: Function, found: str) -> OpError:
-    wanted = ", ".join(dtype.name for dtype in body.inputs), ", ".join(dtype.name for dtype in body.outputs)
+    wanted = (
+        ", ".join(dtype.name for dtype in body.inputs),
+        ", ".join(dtype.name for dtype in body.outputs),
+    )
     return InvalidArgumentError(
         None,
         None,
-        f"{{{{node {call.name}}}}} ({call.op}) gives function '{body.name}' {found}, but its signature is ({wanted[0]}) -> ({wanted[1]})",
+        f"{{{{node {call.name}}}}} ({call.op}) gives function '{body.name}' {found}, but its "
+        f"signature is ({wanted[0]}) -> ({wanted[1]})",
     )

@@ -1,4 +1,6 @@
-"""Feeds and fetches become nodes of the graph: `_Arg` and `_Retval`, or receives from and sends to the client."""
+"""Feeds and fetches become nodes of the graph: `_Arg` and `_Retval`, or receives from and sends to
+the client.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,13 @@ from tfjit.passes.ir.run_spec import PLACEHOLDERS, check_spec, parse_tensor_name
 
 
 def lower_feeds(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Turn feeds, fetches and targets into nodes and edges, so that later passes need no list of them.
+    """Turn feeds, fetches and targets into nodes and edges, so that later passes need no list of
+    them.
 
     Before:  x -> y        (feed x:0, fetch y:0)      After:  _arg_x_0_0 -> y -> _retval_y_0_0 -> _SINK
-    Keeps: every node; what is fed loses the consumers of that output. Only fetches and targets are left tied to `_SINK`.
-    With `options.client` set, `_recv_x_0` and `_send_y_0` meet the client at a rendezvous instead.
+    Keeps: every node; what is fed loses the consumers of that output. Only fetches and targets are
+    left tied to `_SINK`. With `options.client` set, `_recv_x_0` and `_send_y_0` meet the client at
+    a rendezvous instead.
     Raises what `check_spec` raises, unless the graph was extracted for this very run.
     """
     spec, client = ctx.spec, ctx.options.client
@@ -27,7 +31,8 @@ def lower_feeds(graph: DataflowGraph, ctx: PassContext) -> None:
 
     for index, feed in enumerate(spec.feeds):
         node, slot = parse_tensor_name(feed)
-        fed = graph.node(node) if node in graph else None  # left out by `extract` when nothing but the feed names it
+        # left out by `extract` when nothing but the feed names it
+        fed = graph.node(node) if node in graph else None
         known = spec.feed_types.get(feed)
         dtype = known[0] if known else fed.output_dtypes[slot].base_dtype if fed else None
         if dtype is None:
@@ -45,7 +50,16 @@ def lower_feeds(graph: DataflowGraph, ctx: PassContext) -> None:
                 "recv_device": client.device.encode(),
                 "client_terminated": True,
             }
-        made = graph.add_node_op(name, op, (), attrs, device=device, assigned_device=device, origin=(node,), output_shapes=(shape,))
+        made = graph.add_node_op(
+            name,
+            op,
+            (),
+            attrs,
+            device=device,
+            assigned_device=device,
+            origin=(node,),
+            output_shapes=(shape,),
+        )
         graph.add_control_edge(SOURCE, name)
         if fed is None:
             continue
@@ -65,7 +79,11 @@ def lower_feeds(graph: DataflowGraph, ctx: PassContext) -> None:
         fetched = graph.node(node)
         dtype = fetched.output_dtypes[slot].base_dtype
         if client is None:
-            name, op, attrs = f"_retval_{node}_{slot}_{index}", "_Retval", {"T": dtype, "index": index}
+            name, op, attrs = (
+                f"_retval_{node}_{slot}_{index}",
+                "_Retval",
+                {"T": dtype, "index": index},
+            )
         else:
             name, op = f"_send_{node}_{slot}", "_Send"
             attrs = {
@@ -76,7 +94,9 @@ def lower_feeds(graph: DataflowGraph, ctx: PassContext) -> None:
                 "recv_device": client.device.encode(),
                 "client_terminated": True,
             }
-        graph.add_node_op(name, op, [(node, slot)], attrs, device=device, assigned_device=device, origin=(node,))
+        graph.add_node_op(
+            name, op, [(node, slot)], attrs, device=device, assigned_device=device, origin=(node,)
+        )
         graph.add_control_edge(name, SINK)
 
     for target in spec.targets:

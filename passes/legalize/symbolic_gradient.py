@@ -16,10 +16,12 @@ from tfjit.passes.ir.graph_def import add_operations
 
 
 def gradient_function(library: FunctionLibrary, ref: FuncRef, flat: Function) -> FuncRef:
-    """The function (arguments, gradients of the results) -> gradients of the arguments, that a SymbolicGradient of `ref` calls.
+    """The function (arguments, gradients of the results) -> gradients of the arguments, that a
+    SymbolicGradient of `ref` calls.
 
-    A GradientDef names it; else it is derived from `flat`, the body without calls, by the gradient functions of its ops, and added to
-    the library. An argument that no result depends on has zeros for a gradient.
+    A GradientDef names it; else it is derived from `flat`, the body without calls, by the gradient
+    functions of its ops, and added to the library. An argument that no result depends on has zeros
+    for a gradient.
     Raises NotFoundError, as TensorFlow does, for an op without a gradient function.
     """
     named = library.gradients.get(ref.name)
@@ -30,13 +32,16 @@ def gradient_function(library: FunctionLibrary, ref: FuncRef, flat: Function) ->
         graph = _differentiate(flat)
     except (LookupError, NotImplementedError, TypeError, OpError) as error:
         reason = error.message if isinstance(error, OpError) else str(error).strip("'\"")
-        raise NotFoundError(None, None, f"No gradient of function '{ref.name}': {reason}") from error
+        raise NotFoundError(
+            None, None, f"No gradient of function '{ref.name}': {reason}"
+        ) from error
     graph.functions = library
     return library.add(Function.from_graph(name, graph, (*flat.inputs, *flat.outputs)))
 
 
 def _differentiate(flat: Function) -> DataflowGraph:
-    ops: Any = importlib.import_module("tfjit.ops")  # above the passes; the op registry finds families in the same way
+    # above the passes; the op registry finds families in the same way
+    ops: Any = importlib.import_module("tfjit.ops")
     gradients = importlib.import_module("tfjit.ops.autodiff.backprop").gradients
     message = flat.graph.to_graph_def()
     message.ClearField("library")
@@ -57,23 +62,43 @@ def _differentiate(flat: Function) -> DataflowGraph:
         args = {i: twin.get_tensor_by_name(f"{node.name}:0") for i, node in flat.args.items()}
         ys = [twin.get_tensor_by_name(f"{src}:{slot}") for src, slot in flat.returned]
         starts = [
-            twin.create_op("Placeholder", name=f"gradient_of_result_{i}", attrs={"dtype": y.dtype, "shape": y.shape}).outputs[0]
+            twin.create_op(
+                "Placeholder",
+                name=f"gradient_of_result_{i}",
+                attrs={"dtype": y.dtype, "shape": y.shape},
+            ).outputs[0]
             for i, y in enumerate(ys)
         ]
         for i, dtype in enumerate(flat.inputs):
             if i not in args:
-                args[i] = twin.create_op("Placeholder", name=f"argument_{i}", attrs={"dtype": dtype}).outputs[0]
+                args[i] = twin.create_op(
+                    "Placeholder", name=f"argument_{i}", attrs={"dtype": dtype}
+                ).outputs[0]
         differentiable = [i for i, y in enumerate(ys) if y.dtype.is_floating or y.dtype.is_complex]
-        found = gradients([ys[i] for i in differentiable], list(args.values()), [starts[i] for i in differentiable])
-        dxs = {i: ops.zeros_like(args[i]) if d is None else ops.convert_to_tensor(d) for i, d in zip(args, found, strict=True)}
+        found = gradients(
+            [ys[i] for i in differentiable],
+            list(args.values()),
+            [starts[i] for i in differentiable],
+        )
+        dxs = {
+            i: ops.zeros_like(args[i]) if d is None else ops.convert_to_tensor(d)
+            for i, d in zip(args, found, strict=True)
+        }
     graph = DataflowGraph()
     add_operations(graph, twin.get_operations())
-    for index, tensor in [*sorted(args.items()), *((len(args) + i, start) for i, start in enumerate(starts))]:
+    for index, tensor in [
+        *sorted(args.items()),
+        *((len(args) + i, start) for i, start in enumerate(starts)),
+    ]:
         node = graph.node(tensor.op.name)
         shapes = node.output_shapes
-        graph.change_op(node.name, "_Arg", (), {"T": tensor.dtype.base_dtype, "index": index}).output_shapes = shapes
+        graph.change_op(
+            node.name, "_Arg", (), {"T": tensor.dtype.base_dtype, "index": index}
+        ).output_shapes = shapes
     for index in sorted(dxs):
         tensor = dxs[index]
         attrs = {"T": tensor.dtype.base_dtype, "index": index}
-        graph.add_node_op(f"gradient_{index}_RetVal", "_Retval", [(tensor.op.name, tensor.value_index)], attrs)
+        graph.add_node_op(
+            f"gradient_{index}_RetVal", "_Retval", [(tensor.op.name, tensor.value_index)], attrs
+        )
     return graph

@@ -1,4 +1,6 @@
-"""Tensor connections of a callable: what consumes one output takes another instead, for that callable alone."""
+"""Tensor connections of a callable: what consumes one output takes another instead, for that
+callable alone.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,21 @@ Endpoint = tuple[str, int]
 
 
 def connect(graph: DataflowGraph, spec: RunSpec) -> DataflowGraph:
-    """A new graph of the nodes that a run needs, where the consumers of each connection's second tensor take its first.
+    """A new graph of the nodes that a run needs, where the consumers of each connection's second
+    tensor take its first.
 
     Before:  a -> b -> c    x      After, for ("x:0", "b:0"):  x -> c
-    Keeps: every node that fetches, targets and connections depend on, as `prune.extract` copies them; `graph` is not changed.
+    Keeps: every node that fetches, targets and connections depend on, as `prune.extract` copies
+    them; `graph` is not changed.
     Needs: `check_connections` has passed.
     """
-    pairs = [(parse_tensor_name(source), parse_tensor_name(target)) for source, target in spec.connections]
-    sources, targets = ([f"{name}:{slot}" for name, slot in ends] for ends in zip(*pairs, strict=True))
+    pairs = [
+        (parse_tensor_name(source), parse_tensor_name(target))
+        for source, target in spec.connections
+    ]
+    sources, targets = (
+        [f"{name}:{slot}" for name, slot in ends] for ends in zip(*pairs, strict=True)
+    )
     reached = RunSpec((*spec.feeds, *targets), (*spec.fetches, *sources), spec.targets)
     needed, shields = needed_nodes(graph, reached)
     made = graph.copy_subset(in_id_order(graph, needed | shields))
@@ -32,28 +41,44 @@ def connect(graph: DataflowGraph, spec: RunSpec) -> DataflowGraph:
     return made
 
 
-def check_connections(graph: DataflowGraph, connections: Sequence[tuple[str, str]], feeds: Sequence[str], fetches: Sequence[str]) -> None:
-    """Raises InvalidArgumentError or NotFoundError, in TensorFlow's words, for connections that cannot be made."""
+def check_connections(
+    graph: DataflowGraph,
+    connections: Sequence[tuple[str, str]],
+    feeds: Sequence[str],
+    fetches: Sequence[str],
+) -> None:
+    """Raises InvalidArgumentError or NotFoundError, in TensorFlow's words, for connections that
+    cannot be made.
+    """
     fed = {parse_tensor_name(feed) for feed in feeds}
     fetched = {parse_tensor_name(fetch) for fetch in fetches}
     for source_text, target_text in connections:
         source, target = parse_tensor_name(source_text), parse_tensor_name(target_text)
         named = f"{target[0]}:{target[1]}"
         if source[0] not in graph:
-            raise errors.InvalidArgumentError(None, None, f'Requested tensor connection from unknown node: "{named}".')
+            raise errors.InvalidArgumentError(
+                None, None, f'Requested tensor connection from unknown node: "{named}".'
+            )
         outputs = graph.node(source[0]).output_dtypes
         if source[1] >= len(outputs):
             raise errors.InvalidArgumentError(
-                None, None, f'Requested tensor connection from unknown edge: "{named}" (actual number of outputs = {len(outputs)}).'
+                None,
+                None,
+                f'Requested tensor connection from unknown edge: "{named}" (actual number of '
+                f"outputs = {len(outputs)}).",
             )
         if target in fed:
             raise errors.InvalidArgumentError(None, None, f'Endpoint "{named}" fed more than once.')
         fed.add(target)
         if target[0] not in graph:
-            raise errors.NotFoundError(None, None, f"FeedInputs: unable to find feed output {named}")
+            raise errors.NotFoundError(
+                None, None, f"FeedInputs: unable to find feed output {named}"
+            )
         count = len(graph.node(target[0]).output_dtypes)
         if target[1] >= count:
-            raise errors.InvalidArgumentError(None, None, f"FeedInputs: {named} should have output index < {count}")
+            raise errors.InvalidArgumentError(
+                None, None, f"FeedInputs: {named} should have output index < {count}"
+            )
         if target in fetched:
             raise errors.InvalidArgumentError(None, None, f"{named} is both fed and fetched.")
         _check_consumers(graph, source, target)
@@ -61,11 +86,18 @@ def check_connections(graph: DataflowGraph, connections: Sequence[tuple[str, str
 
 def _check_consumers(graph: DataflowGraph, source: Endpoint, target: Endpoint) -> None:
     dtype = graph.node(source[0]).output_dtypes[source[1]]
-    consumers = [edge for edge in graph.edges_out_of(target[0]) if not edge.is_control and edge.src_output == target[1]]
+    consumers = [
+        edge
+        for edge in graph.edges_out_of(target[0])
+        if not edge.is_control and edge.src_output == target[1]
+    ]
     behind = ancestors(graph, [source[0]]) | {source[0]}
     if any(edge.dst in behind for edge in consumers):
         raise errors.InvalidArgumentError(
-            None, None, f'Requested Tensor connection between nodes "{target[0]}" and "{source[0]}" would create a cycle.'
+            None,
+            None,
+            f'Requested Tensor connection between nodes "{target[0]}" and "{source[0]}" would '
+            "create a cycle.",
         )
     for edge in consumers:
         expected = graph.node(edge.dst).input_dtypes[edge.dst_input]
@@ -73,7 +105,8 @@ def _check_consumers(graph: DataflowGraph, source: Endpoint, target: Endpoint) -
             raise errors.InvalidArgumentError(
                 None,
                 None,
-                f"Input {edge.dst_input} of node {edge.dst} was passed {_name(dtype)} from _identity_{target[0]}_{target[1]}:0 "
+                f"Input {edge.dst_input} of node {edge.dst} was passed {_name(dtype)} from "
+                f"_identity_{target[0]}_{target[1]}:0 "
                 f"incompatible with expected {_name(expected)}.",
             )
 

@@ -1,4 +1,6 @@
-"""The tensor arrays that gradients of v1 loops are kept in become tensor lists, which are values and need no order of effects."""
+"""The tensor arrays that gradients of v1 loops are kept in become tensor lists, which are values
+and need no order of effects.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,14 @@ from typing import Final
 import numpy as np
 
 from tfjit.framework.types.dtypes import DType
-from tfjit.passes.analysis.induction_variables import Loop, Tensor, argument, behind_identities, read_loop, value_of
+from tfjit.passes.analysis.induction_variables import (
+    Loop,
+    Tensor,
+    argument,
+    behind_identities,
+    read_loop,
+    value_of,
+)
 from tfjit.passes.analysis.region_tree import Scope, is_structured
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
@@ -15,18 +24,24 @@ from tfjit.passes.ir.function_library import WHILES, indexed
 from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.rewriter import insert_constant
 
-_UNDERSTOOD: Final = frozenset({"TensorArrayScatterV3", "TensorArrayReadV3", "TensorArrayWriteV3", "TensorArrayGatherV3"})
+_UNDERSTOOD: Final = frozenset(
+    {"TensorArrayScatterV3", "TensorArrayReadV3", "TensorArrayWriteV3", "TensorArrayGatherV3"}
+)
 
 
 def array_gradients(top: Scope, ctx: PassContext) -> None:
-    """Rewrite the gradients of tensor arrays that are filled whole and read in a loop, or written in a loop and taken out whole.
+    """Rewrite the gradients of tensor arrays that are filled whole and read in a loop, or written
+    in a loop and taken out whole.
 
-    Before:  g = TensorArrayGradV3(a); f = TensorArrayScatterV3(g, range, x); While(a, f: TensorArrayReadV3(TensorArrayGradV3(a), i, f))
+    Before:  g = TensorArrayGradV3(a); f = TensorArrayScatterV3(g, range, x); While(a, f:
+    TensorArrayReadV3(TensorArrayGradV3(a), i, f))
     After:   l = TensorListFromTensor(x);                                     While(l: TensorListGetItem(l, i))
-    Before:  w = While(a, 0.: f + TensorArrayWriteV3(TensorArrayGradV3(a), i, x)); TensorArrayGatherV3(TensorArrayGradV3(a), range, w)
+    Before:  w = While(a, 0.: f + TensorArrayWriteV3(TensorArrayGradV3(a), i, x));
+    TensorArrayGatherV3(TensorArrayGradV3(a), range, w)
     After:   w = While(TensorListReserve: TensorListSetItem(l, i, x));             TensorListStack(w)
-    The second where i takes no value twice, since gradients add up. Such an array is one thing under many handles; all of them are in the
-    plan's own graph and in bodies of its loops. Keeps: values. Elements that nobody wrote are zeros in both. The scopes are changed.
+    The second where i takes no value twice, since gradients add up. Such an array is one thing
+    under many handles; all of them are in the plan's own graph and in bodies of its loops. Keeps:
+    values. Elements that nobody wrote are zeros in both. The scopes are changed.
     """
     loops: dict[str, Loop] = {}
     for node in list(top.graph.op_nodes()):
@@ -43,8 +58,12 @@ def array_gradients(top: Scope, ctx: PassContext) -> None:
             ctx.log(node.name, f"its gradient stays an array: {why}")
 
 
-def _gradients_of(top: Scope, array: Node, loops: dict[str, Loop]) -> list[tuple[Loop | None, Node]]:
-    """Where handles of an array's gradients are made: (the loop whose body it is, or None; the node)."""
+def _gradients_of(
+    top: Scope, array: Node, loops: dict[str, Loop]
+) -> list[tuple[Loop | None, Node]]:
+    """Where handles of an array's gradients are made: (the loop whose body it is, or None; the
+    node).
+    """
     found: list[tuple[Loop | None, Node]] = []
     for name, k in top.graph.consumers(array.name, 0):
         node = top.graph.node(name)
@@ -92,14 +111,29 @@ class _Gradient:
                 if node.op not in _UNDERSTOOD or k:
                     raise Declined(f"{node.op} '{name}' uses it")
                 self.uses.setdefault(node.op, []).append((loop, node))
-        scatters, writes = self.uses.get("TensorArrayScatterV3", []), self.uses.get("TensorArrayWriteV3", [])
-        reads, gathers = self.uses.get("TensorArrayReadV3", []), self.uses.get("TensorArrayGatherV3", [])
+        scatters, writes = (
+            self.uses.get("TensorArrayScatterV3", []),
+            self.uses.get("TensorArrayWriteV3", []),
+        )
+        reads, gathers = (
+            self.uses.get("TensorArrayReadV3", []),
+            self.uses.get("TensorArrayGatherV3", []),
+        )
         if len(scatters) == 1 and not writes and not gathers and scatters[0][0] is None:
             self._read_in_loops(scatters[0][1], reads)
-        elif len(writes) == 1 and len(gathers) == 1 and not scatters and not reads and writes[0][0] is not None and gathers[0][0] is None:
+        elif (
+            len(writes) == 1
+            and len(gathers) == 1
+            and not scatters
+            and not reads
+            and writes[0][0] is not None
+            and gathers[0][0] is None
+        ):
             self._written_in_loop(writes[0][0], writes[0][1], gathers[0][1])
         else:
-            raise Declined(f"it is filled {len(scatters)} times whole and {len(writes)} times by elements")
+            raise Declined(
+                f"it is filled {len(scatters)} times whole and {len(writes)} times by elements"
+            )
 
     # ---- filled whole, read in loops
 
@@ -121,7 +155,9 @@ class _Gradient:
         for loop, m in takers.values():
             self._expect_no_other_use(loop, m, {read.name for _, read in reads})
         whole = insert_constant(graph, scatter, np.array(-1, np.int32))
-        graph.change_op(scatter.name, "TensorListFromTensor", [inputs[2], whole], {"element_dtype": self.dtype}).output_shapes = ((),)
+        graph.change_op(
+            scatter.name, "TensorListFromTensor", [inputs[2], whole], {"element_dtype": self.dtype}
+        ).output_shapes = ((),)
         for loop, m in takers.values():
             _carry(self.top, loop, m, (scatter.name, 0))
         for read_loop_, read in reads:
@@ -129,7 +165,12 @@ class _Gradient:
             body = read_loop_.body.graph
             _, index, flow = body.inputs(read.name)
             attrs = {"element_dtype": self.dtype}
-            body.change_op(read.name, "TensorListGetItem", [flow, index, insert_constant(body, read, np.array(-1, np.int32))], attrs)
+            body.change_op(
+                read.name,
+                "TensorListGetItem",
+                [flow, index, insert_constant(body, read, np.array(-1, np.int32))],
+                attrs,
+            )
         self._drop_handles()
 
     # ---- written in a loop, taken out whole
@@ -145,37 +186,74 @@ class _Gradient:
             raise Declined(f"'{write.name}' may add to what is there")
         sums = body.consumers(write.name, 0)
         total = body.node(sums[0][0]) if len(sums) == 1 else None
-        if total is None or total.op not in ("AddV2", "Add", "AddN") or len(body.inputs(total.name)) != 2:
+        if (
+            total is None
+            or total.op not in ("AddV2", "Add", "AddN")
+            or len(body.inputs(total.name)) != 2
+        ):
             raise Declined(f"the flow of '{write.name}' is used")
         other = body.inputs(total.name)[1 - sums[0][1]]
         m = argument(loop.body, other)
         results = indexed(body, "_Retval")
-        if m is None or behind_identities(loop.body, body.inputs(results[m].name)[0]) != (total.name, 0):
+        if m is None or behind_identities(loop.body, body.inputs(results[m].name)[0]) != (
+            total.name,
+            0,
+        ):
             raise Declined(f"the flow of '{write.name}' is used")
         start = value_of(self.top, loop.inputs[m])
         if start is None or start.ndim or start != 0:
             raise Declined(f"'{loop.name}' starts with another flow")
-        if graph.inputs(gather.name)[2] != (loop.name, m) or len(graph.consumers(loop.name, m)) != 1:
+        if (
+            graph.inputs(gather.name)[2] != (loop.name, m)
+            or len(graph.consumers(loop.name, m)) != 1
+        ):
             raise Declined(f"what '{loop.name}' leaves of it is used")
         taken = _users(body, indexed(body, "_Arg")[m].name)
-        if taken != [(total.name, 1 - sums[0][1])] or [user for user, _ in _users(body, total.name)] != [results[m].name]:
+        if taken != [(total.name, 1 - sums[0][1])] or [
+            user for user, _ in _users(body, total.name)
+        ] != [results[m].name]:
             raise Declined(f"the flow of '{write.name}' is used")
         # nothing is changed before this
         unknown = insert_constant(graph, self.array, np.array(-1, np.int32))
         length = insert_constant(graph, self.array, np.array(int(size), np.int32))
         name = graph.new_name(f"{self.array.name}/gradient")
-        made = graph.add_node_op(name, "TensorListReserve", [unknown, length], {"element_dtype": self.dtype}, like=self.array)
+        made = graph.add_node_op(
+            name,
+            "TensorListReserve",
+            [unknown, length],
+            {"element_dtype": self.dtype},
+            like=self.array,
+        )
         made.output_shapes = ((),)
         _carry(self.top, loop, m, (made.name, 0))
-        body.change_op(write.name, "TensorListSetItem", [(indexed(body, "_Arg")[m].name, 0), index, value], {"element_dtype": self.dtype})
+        body.change_op(
+            write.name,
+            "TensorListSetItem",
+            [(indexed(body, "_Arg")[m].name, 0), index, value],
+            {"element_dtype": self.dtype},
+        )
         write.output_shapes = ((),)
-        body.change_op(results[m].name, "_Retval", [(write.name, 0)], {**results[m].attrs, "T": write.output_dtypes[0]})
+        body.change_op(
+            results[m].name,
+            "_Retval",
+            [(write.name, 0)],
+            {**results[m].attrs, "T": write.output_dtypes[0]},
+        )
         _drop(body, total.name)
         shape = gather.attrs.get("element_shape")
         dims = None if shape is None else shape.dims_tuple
-        asked = np.array(-1, np.int32) if dims is None else np.array([-1 if d is None else d for d in dims], np.int32)
+        asked = (
+            np.array(-1, np.int32)
+            if dims is None
+            else np.array([-1 if d is None else d for d in dims], np.int32)
+        )
         attrs = {"element_dtype": self.dtype, "num_elements": int(size)}
-        graph.change_op(gather.name, "TensorListStack", [(loop.name, m), insert_constant(graph, gather, asked)], attrs)
+        graph.change_op(
+            gather.name,
+            "TensorListStack",
+            [(loop.name, m), insert_constant(graph, gather, asked)],
+            attrs,
+        )
         self._drop_handles()
 
     # ---- common
@@ -183,7 +261,12 @@ class _Gradient:
     def _expect_all(self, indices: Tensor) -> None:
         size = value_of(self.top, self.graph.inputs(self.array.name)[0])
         value = value_of(self.top, indices)
-        if size is None or value is None or size.ndim or not np.array_equal(value, np.arange(int(size))):
+        if (
+            size is None
+            or value is None
+            or size.ndim
+            or not np.array_equal(value, np.arange(int(size)))
+        ):
             raise Declined("it is not filled or emptied whole, in the order of its elements")
 
     def _expect_no_other_use(self, loop: Loop, m: int, known: set[str]) -> None:
@@ -194,7 +277,11 @@ class _Gradient:
         for scope in (loop.cond, loop.body):
             arg = indexed(scope.graph, "_Arg").get(m)
             for user, _ in _users(scope.graph, arg.name) if arg is not None else ():
-                if user not in known and user not in handles and scope.graph.node(user).op != "_Retval":
+                if (
+                    user not in known
+                    and user not in handles
+                    and scope.graph.node(user).op != "_Retval"
+                ):
                     raise Declined(f"'{user}' uses its flow")
 
     def _drop_handles(self) -> None:
@@ -205,7 +292,9 @@ class _Gradient:
 
 
 def _drop(graph: DataflowGraph, name: str) -> None:
-    """Remove a node and the Identity nodes of it that nobody takes; who waits for it waits for what it waited for."""
+    """Remove a node and the Identity nodes of it that nobody takes; who waits for it waits for what
+    it waited for.
+    """
     for user, _ in graph.consumers(name):
         if graph.node(user).op == "Identity":
             _drop(graph, user)
@@ -218,7 +307,9 @@ def _drop(graph: DataflowGraph, name: str) -> None:
 
 
 def counts(loop: Loop, tensor: Tensor) -> bool:
-    """Whether a number in a body is another one in each iteration, since it follows from a counter."""
+    """Whether a number in a body is another one in each iteration, since it follows
+    from a counter.
+    """
     body = loop.body
     tensor = behind_identities(body, tensor)
     k = argument(body, tensor)
@@ -238,7 +329,11 @@ def _carry(top: Scope, loop: Loop, m: int, start: Tensor) -> None:
     node = graph.node(loop.name)
     variant = graph.node(start[0]).output_dtypes[start[1]]
     shapes = node.output_shapes
-    attrs = {**node.attrs, "T": tuple(variant if i == m else old for i, old in enumerate(node.attrs["T"])), "output_shapes": ()}
+    attrs = {
+        **node.attrs,
+        "T": tuple(variant if i == m else old for i, old in enumerate(node.attrs["T"])),
+        "output_shapes": (),
+    }
     inputs = list(graph.inputs(loop.name))
     inputs[m] = start
     for scope in (loop.cond, loop.body):
@@ -247,10 +342,21 @@ def _carry(top: Scope, loop: Loop, m: int, start: Tensor) -> None:
         while pending:
             member = scope.graph.node(pending.pop(0))
             if member.op != "_Retval":
-                pending += [user for user, _ in scope.graph.consumers(member.name) if scope.graph.node(user).op in ("Identity", "_Retval")]
-            scope.graph.change_op(member.name, member.op, scope.graph.inputs(member.name), {**member.attrs, "T": variant})
+                pending += [
+                    user
+                    for user, _ in scope.graph.consumers(member.name)
+                    if scope.graph.node(user).op in ("Identity", "_Retval")
+                ]
+            scope.graph.change_op(
+                member.name,
+                member.op,
+                scope.graph.inputs(member.name),
+                {**member.attrs, "T": variant},
+            )
             member.output_shapes = ((),) * len(member.output_dtypes)
-    graph.change_op(loop.name, node.op, inputs, attrs).output_shapes = tuple(() if i == m else old for i, old in enumerate(shapes))
+    graph.change_op(loop.name, node.op, inputs, attrs).output_shapes = tuple(
+        () if i == m else old for i, old in enumerate(shapes)
+    )
     top.changed = True
 
 

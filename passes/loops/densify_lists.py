@@ -1,4 +1,6 @@
-"""Tensor lists and tensor arrays of known size and element shape become dense arrays, whose rows are read and written by index."""
+"""Tensor lists and tensor arrays of known size and element shape become dense arrays, whose rows
+are read and written by index.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,15 @@ import numpy as np
 from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import Shape, is_compatible
 from tfjit.passes.analysis.induction_variables import counted_from, read_loop
-from tfjit.passes.analysis.region_tree import Place, Scope, Webs, close_scopes, fold_scopes, is_structured, open_scopes
+from tfjit.passes.analysis.region_tree import (
+    Place,
+    Scope,
+    Webs,
+    close_scopes,
+    fold_scopes,
+    is_structured,
+    open_scopes,
+)
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.function_library import WHILES
@@ -22,7 +32,8 @@ from tfjit.passes.ir.rewriter import insert_constant, is_static, tensor_shape
 _ROUNDS: Final = 4  # each may make element shapes known that the next one needs
 
 _PASS: Final = frozenset({"Identity", "_Arg", "_Retval"})
-# op -> (what it takes of a web, what it gives of one): input and output numbers of lists, of flows, of handles
+# op -> (what it takes of a web, what it gives of one): input and output numbers of lists, of flows,
+# of handles
 _LISTS: Final[dict[str, tuple[tuple[int, ...], tuple[int, ...]]]] = {
     "TensorListFromTensor": ((), (0,)),
     "TensorListReserve": ((), (0,)),
@@ -41,10 +52,22 @@ _FLOWS: Final[dict[str, tuple[tuple[int, ...], tuple[int, ...]]]] = {
     "TensorArrayCloseV3": ((), ()),
 }
 _INDEXED: Final = {
-    "TensorListGetItem": ("_GetRow", "Trying to access element {{detail}} in a list with {count} elements."),
-    "TensorListSetItem": ("_SetRow", "Trying to modify element {{detail}} in a list with {count} elements."),
-    "TensorArrayReadV3": ("_GetRow", "Tried to read from index {{detail}} but array size is: {count}"),
-    "TensorArrayWriteV3": ("_SetRow", "Tried to write to index {{detail}} but array is not resizeable and size is: {count}"),
+    "TensorListGetItem": (
+        "_GetRow",
+        "Trying to access element {{detail}} in a list with {count} elements.",
+    ),
+    "TensorListSetItem": (
+        "_SetRow",
+        "Trying to modify element {{detail}} in a list with {count} elements.",
+    ),
+    "TensorArrayReadV3": (
+        "_GetRow",
+        "Tried to read from index {{detail}} but array size is: {count}",
+    ),
+    "TensorArrayWriteV3": (
+        "_SetRow",
+        "Tried to write to index {{detail}} but array is not resizeable and size is: {count}",
+    ),
 }
 
 
@@ -53,12 +76,15 @@ def dense_lists(graph: DataflowGraph, ctx: PassContext) -> None:
 
     Before:  l = TensorListReserve([2], 9); While(l: TensorListSetItem(l, i, x)); TensorListStack
     After:   l = Fill([9, 2], 0);           While(l: _SetRow(l, i, x));           Identity
-    Of lists: TensorListReserve and TensorListFromTensor, with items read and set, stacks, lengths, through loops and branches. Of
-    arrays: TensorArrayV3 that is filled and emptied whole, row by row of a loop's counter, or single rows, each row written once; the flow
-    becomes the array. An array not all of whose elements are known to be written stays where it declares no element shape, since reading
-    one that is not is an error then. (Of a list, an
-    element that is not set is zeros; a stack of none but such is zeros here, and for undeclared element shapes an error in TensorFlow.)
-    Keeps: values and errors. Needs: `infer_shapes`, `inline_functions`; the shapes that it makes known it follows up itself.
+    Of lists: TensorListReserve and TensorListFromTensor, with items read and set, stacks, lengths,
+    through loops and branches. Of arrays: TensorArrayV3 that is filled and emptied whole, row by
+    row of a loop's counter, or single rows, each row written once; the flow becomes the array. An
+    array not all of whose elements are known to be written stays where it declares no element
+    shape, since reading one that is not is an error then. (Of a list, an element that is not set is
+    zeros; a stack of none but such is zeros here, and for undeclared element shapes an error in
+    TensorFlow.)
+    Keeps: values and errors. Needs: `infer_shapes`, `inline_functions`; the shapes that it makes
+    known it follows up itself.
     """
     if not _has_lists(graph):
         return
@@ -83,7 +109,9 @@ def _has_lists(graph: DataflowGraph) -> bool:
     graphs = [graph]
     if any(is_structured(node.op) for node in graph.op_nodes()):
         graphs += [library.body(ref).graph for ref in library.reachable(graph)]
-    return any(node.op in _LISTS or node.op == "TensorArrayV3" for one in graphs for node in one.op_nodes())
+    return any(
+        node.op in _LISTS or node.op == "TensorArrayV3" for one in graphs for node in one.op_nodes()
+    )
 
 
 def _overlap(taken: list[np.ndarray]) -> bool:
@@ -93,7 +121,9 @@ def _overlap(taken: list[np.ndarray]) -> bool:
 
 @dataclass(slots=True)
 class _Web:
-    """The tensors of one list or flow, or of one array's handle. uses: (scope, node) of every op that makes or takes it."""
+    """The tensors of one list or flow, or of one array's handle. uses: (scope, node) of every op
+    that makes or takes it.
+    """
 
     tensors: list[Place] = field(default_factory=list)
     uses: list[tuple[Scope, Node]] = field(default_factory=list)
@@ -164,14 +194,21 @@ class _Round:
 
     def _collect(self, scope: Scope, node: Node, roots: dict[Place, _Web]) -> None:
         known = {**_LISTS, **_FLOWS}.get(node.op)
-        passes = is_structured(node.op) or (node.op in _PASS and (scope is not self.top or node.op == "Identity"))
+        passes = is_structured(node.op) or (
+            node.op in _PASS and (scope is not self.top or node.op == "Identity")
+        )
         for slot in range(len(node.output_dtypes)):
             web = roots.get(self.webs.find((id(scope), node.name, slot)))
             if web is None:
                 continue
             web.tensors.append((id(scope), node.name, slot))
             if not passes:
-                self._use(web, scope, node, known is not None and (slot in known[1] or node.op == "TensorArrayV3"))
+                self._use(
+                    web,
+                    scope,
+                    node,
+                    known is not None and (slot in known[1] or node.op == "TensorArrayV3"),
+                )
         for k, (src, slot) in enumerate(scope.graph.inputs(node.name)):
             web = roots.get(self.webs.find((id(scope), src, slot)))
             if web is not None and not passes:
@@ -231,11 +268,18 @@ class _Round:
                     raise Declined("it may grow")
                 elements.append(tensor_shape(scope.graph, *inputs[2]))
             elif node.op in ("TensorListGetItem", "TensorListStack"):
-                elements.append(self._element_shape(scope, inputs[2 if node.op == "TensorListGetItem" else 1]))
+                elements.append(
+                    self._element_shape(scope, inputs[2 if node.op == "TensorListGetItem" else 1])
+                )
         for scope, node in web.uses:
-            if node.op == "TensorListStack" and node.attrs.get("num_elements", -1) not in (-1, *counts):
+            if node.op == "TensorListStack" and node.attrs.get("num_elements", -1) not in (
+                -1,
+                *counts,
+            ):
                 raise Declined(f"'{node.name}' wants another length")
-            declares = node.op != "TensorListStack" or is_static(self._element_shape(scope, scope.graph.inputs(node.name)[1]))
+            declares = node.op != "TensorListStack" or is_static(
+                self._element_shape(scope, scope.graph.inputs(node.name)[1])
+            )
             if 0 in counts and not declares:
                 raise Declined("it has no elements, and what they would be is not declared")
         return self._dense(counts, elements, dtypes)
@@ -252,7 +296,11 @@ class _Round:
         known = [shape for shape in elements if shape is not None and None not in shape]
         if not known:
             raise Declined("the shape of its elements is not known")
-        if len(counts) != 1 or len(dtypes) != 1 or not all(is_compatible(shape, known[0]) for shape in elements):
+        if (
+            len(counts) != 1
+            or len(dtypes) != 1
+            or not all(is_compatible(shape, known[0]) for shape in elements)
+        ):
             raise Declined("its elements differ")
         dtype = next(iter(dtypes))
         if not dtype.is_numpy_compatible or dtype.name == "string":
@@ -260,7 +308,9 @@ class _Round:
         return _Dense(dtype, (counts.pop(), *(size or 0 for size in known[0])))
 
     def _expect_bodies(self, web: _Web) -> None:
-        """Outside of loops and branches there is nothing to gain, and a kernel of the list itself knows every error."""
+        """Outside of loops and branches there is nothing to gain, and a kernel of the list itself
+        knows every error.
+        """
         if all(scope == id(self.top) for scope, _, _ in web.tensors):
             raise Declined("no loop or branch takes it")
 
@@ -277,7 +327,11 @@ class _Round:
         flow = self.webs.find((id(scope), array.name, 1))
         if members[handle].foreign or members[flow].foreign:
             raise Declined(members[handle].foreign or members[flow].foreign)
-        if handle == flow or len({id(node) for _, node in members[handle].uses if node.op == "TensorArrayV3"}) != 1:
+        if (
+            handle == flow
+            or len({id(node) for _, node in members[handle].uses if node.op == "TensorArrayV3"})
+            != 1
+        ):
             raise Declined("several arrays meet")
         dense = self._array_shape(scope, array, members[flow])
         for user, node in members[handle].uses:
@@ -285,7 +339,11 @@ class _Round:
             inputs = user.graph.inputs(node.name)
             if any(self.webs.find((id(user), *inputs[k])) != flow for k in takes):
                 raise Declined(f"'{node.name}' takes another flow")
-        return _Dense(as_dtype("float32"), (), True) if self.webs.find((id(scope), array.name, 0)) in self._roots(web) else dense
+        return (
+            _Dense(as_dtype("float32"), (), True)
+            if self.webs.find((id(scope), array.name, 0)) in self._roots(web)
+            else dense
+        )
 
     def _roots(self, web: _Web) -> set[Place]:
         return {self.webs.find(tensor) for tensor in web.tensors}
@@ -329,17 +387,23 @@ class _Round:
             raise Declined("elements of no declared shape may be read that nobody has written")
         return self._dense({count}, elements, {array.attrs["dtype"]})
 
-    def _expect_whole(self, owner: Scope, scope: Scope, node: Node, indices: tuple[str, int], count: int) -> None:
+    def _expect_whole(
+        self, owner: Scope, scope: Scope, node: Node, indices: tuple[str, int], count: int
+    ) -> None:
         value = self._value(scope, indices)
         if value is None or not np.array_equal(value, np.arange(count)):
             raise Declined(f"'{node.name}' does not take all elements in their order")
         if scope is not owner and (scope.key != "cond" and node.op == "TensorArrayScatterV3"):
             raise Declined(f"'{node.name}' may write its elements twice")
 
-    def _rows(self, owner: Scope, scope: Scope, node: Node, index: tuple[str, int], count: int) -> tuple[np.ndarray, bool]:
-        """Which rows an op reads or writes, none of them twice, and whether it comes to all of them.
+    def _rows(
+        self, owner: Scope, scope: Scope, node: Node, index: tuple[str, int], count: int
+    ) -> tuple[np.ndarray, bool]:
+        """Which rows an op reads or writes, none of them twice, and whether it comes to all of
+        them.
 
-        owner: where the array is made: an op there takes one row, one in the body of a loop there those that a counter gives.
+        owner: where the array is made: an op there takes one row, one in the body of a loop there
+        those that a counter gives.
         """
         rows = np.zeros(count, bool)
         if scope is owner:
@@ -357,7 +421,10 @@ class _Round:
         counter = loop.counters.get(k)
         if counter is None:
             raise Declined(f"'{node.name}' is not indexed by its loop's counter")
-        first, last = counter.start + offset, counter.start + offset + counter.step * (loop.at_most or 0)
+        first, last = (
+            counter.start + offset,
+            counter.start + offset + counter.step * (loop.at_most or 0),
+        )
         if loop.at_most is None:
             last = count if counter.step > 0 else -1
         taken = range(first, last, counter.step)
@@ -373,9 +440,15 @@ class _Round:
         return self.found.get(self.webs.find((id(scope), *tensor)))
 
     def _rewrite(self, scope: Scope) -> None:
-        """Types of what carries webs first, so that every tensor has its type when the ops that take it are made."""
+        """Types of what carries webs first, so that every tensor has its type when the ops that
+        take it are made.
+        """
         graph = scope.graph
-        nodes = [graph.node(name) for name in graph.topological_order() if name not in ("_SOURCE", "_SINK")]
+        nodes = [
+            graph.node(name)
+            for name in graph.topological_order()
+            if name not in ("_SOURCE", "_SINK")
+        ]
         planned = [self._plan(scope, node) for node in nodes]
         for plan in planned:
             if plan is not None:
@@ -394,10 +467,17 @@ class _Round:
             return None
         if op == "_Arg" and given[0] is not None:
             dense = given[0]
-            return lambda: self._shaped(graph.change_op(node.name, op, [], {**node.attrs, "T": dense.dtype}), dense)
+            return lambda: self._shaped(
+                graph.change_op(node.name, op, [], {**node.attrs, "T": dense.dtype}), dense
+            )
         if op in ("_Retval", "Identity") and taken[0] is not None:
             dense = taken[0]
-            return lambda: self._shaped(graph.change_op(node.name, op, graph.inputs(node.name), {**node.attrs, "T": dense.dtype}), dense)
+            return lambda: self._shaped(
+                graph.change_op(
+                    node.name, op, graph.inputs(node.name), {**node.attrs, "T": dense.dtype}
+                ),
+                dense,
+            )
         if is_structured(op):
             return lambda: self._carry(graph, node, taken, given)
         return lambda: self._op(scope.graph, node, taken, given)
@@ -405,19 +485,42 @@ class _Round:
     def _shaped(self, node: Node, dense: _Dense) -> None:
         node.output_shapes = (dense.shape,) * len(node.output_dtypes)
 
-    def _carry(self, graph: DataflowGraph, node: Node, taken: list[_Dense | None], given: list[_Dense | None]) -> None:
+    def _carry(
+        self,
+        graph: DataflowGraph,
+        node: Node,
+        taken: list[_Dense | None],
+        given: list[_Dense | None],
+    ) -> None:
         attrs, shapes = dict(node.attrs), list(node.output_shapes)
         if "output_shapes" in attrs:
             attrs["output_shapes"] = ()
         if node.op in WHILES:
-            attrs["T"] = tuple(old if dense is None else dense.dtype for old, dense in zip(attrs["T"], taken, strict=True))
+            attrs["T"] = tuple(
+                old if dense is None else dense.dtype
+                for old, dense in zip(attrs["T"], taken, strict=True)
+            )
         else:
-            attrs["Tin"] = tuple(old if dense is None else dense.dtype for old, dense in zip(attrs["Tin"], taken[1:], strict=True))
-            attrs["Tout"] = tuple(old if dense is None else dense.dtype for old, dense in zip(attrs["Tout"], given, strict=True))
+            attrs["Tin"] = tuple(
+                old if dense is None else dense.dtype
+                for old, dense in zip(attrs["Tin"], taken[1:], strict=True)
+            )
+            attrs["Tout"] = tuple(
+                old if dense is None else dense.dtype
+                for old, dense in zip(attrs["Tout"], given, strict=True)
+            )
         made = graph.change_op(node.name, node.op, graph.inputs(node.name), attrs)
-        made.output_shapes = tuple(old if dense is None else dense.shape for old, dense in zip(shapes, given, strict=True))
+        made.output_shapes = tuple(
+            old if dense is None else dense.shape for old, dense in zip(shapes, given, strict=True)
+        )
 
-    def _op(self, graph: DataflowGraph, node: Node, taken: list[_Dense | None], given: list[_Dense | None]) -> None:
+    def _op(
+        self,
+        graph: DataflowGraph,
+        node: Node,
+        taken: list[_Dense | None],
+        given: list[_Dense | None],
+    ) -> None:
         op, name = node.op, node.name
         inputs = graph.inputs(name)  # as they are by now
         if op == "TensorArrayV3":
@@ -426,13 +529,20 @@ class _Round:
             graph.redirect_output(name, 1, flow, 0)
             number = np.zeros((), np.float32)
             number.setflags(write=False)
-            graph.change_op(name, "Const", [], {"dtype": as_dtype(number.dtype), "value": number}).output_shapes = ((),)
+            graph.change_op(
+                name, "Const", [], {"dtype": as_dtype(number.dtype), "value": number}
+            ).output_shapes = ((),)
             return
         if op == "TensorArrayCloseV3":
             graph.change_op(name, "NoOp", [], {})
             return
         dense = next(d for d in (*taken, *given) if d is not None and not d.is_handle)
-        lists = {"TensorListGetItem": (0, 1), "TensorListSetItem": (0, 1, 2), "TensorArrayReadV3": (2, 1), "TensorArrayWriteV3": (3, 1, 2)}
+        lists = {
+            "TensorListGetItem": (0, 1),
+            "TensorListSetItem": (0, 1, 2),
+            "TensorArrayReadV3": (2, 1),
+            "TensorArrayWriteV3": (3, 1, 2),
+        }
         if op in _INDEXED:
             new, message = _INDEXED[op]
             attrs = {"T": dense.dtype, "message": message.format(count=dense.shape[0]).encode()}
@@ -445,10 +555,19 @@ class _Round:
         elif op in ("TensorListLength", "TensorArraySizeV3"):
             value = np.array(dense.shape[0], np.int32)
             value.setflags(write=False)
-            graph.change_op(name, "Const", [], {"dtype": as_dtype(value.dtype), "value": value}).output_shapes = ((),)
+            graph.change_op(
+                name, "Const", [], {"dtype": as_dtype(value.dtype), "value": value}
+            ).output_shapes = ((),)
         else:  # the whole of it
-            source = {"TensorListFromTensor": 0, "TensorListStack": 0, "TensorArrayScatterV3": 2, "TensorArrayGatherV3": 2}[op]
-            self._shaped(graph.change_op(name, "Identity", [inputs[source]], {"T": dense.dtype}), dense)
+            source = {
+                "TensorListFromTensor": 0,
+                "TensorListStack": 0,
+                "TensorArrayScatterV3": 2,
+                "TensorArrayGatherV3": 2,
+            }[op]
+            self._shaped(
+                graph.change_op(name, "Identity", [inputs[source]], {"T": dense.dtype}), dense
+            )
 
     def _zeros(self, graph: DataflowGraph, name: str, dense: _Dense, like: Node) -> str:
         dims = insert_constant(graph, like, np.array(dense.shape, np.int32))

@@ -1,4 +1,6 @@
-"""What a loop keeps for its gradient: lists that one loop of known length fills and another empties, with their positions worked out."""
+"""What a loop keeps for its gradient: lists that one loop of known length fills and another
+empties, with their positions worked out.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,22 @@ import numpy as np
 
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.types.dtypes import DType, as_dtype
-from tfjit.passes.analysis.induction_variables import Counter, Loop, Tensor, argument, behind_identities, read_loop, value_of
-from tfjit.passes.analysis.region_tree import Scope, close_scopes, fold_scopes, is_structured, open_scopes
+from tfjit.passes.analysis.induction_variables import (
+    Counter,
+    Loop,
+    Tensor,
+    argument,
+    behind_identities,
+    read_loop,
+    value_of,
+)
+from tfjit.passes.analysis.region_tree import (
+    Scope,
+    close_scopes,
+    fold_scopes,
+    is_structured,
+    open_scopes,
+)
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.function_library import WHILES, indexed
@@ -23,7 +39,9 @@ from tfjit.passes.loops.stacks_to_lists import stacks_to_lists
 _LISTS: Final = frozenset({"TensorListPushBack", "TensorListPopBack", "EmptyTensorList"})
 _STACKS: Final = frozenset({"StackV2", "StackPushV2", "StackPopV2"})
 # of what may stand in a loop without changing a variable
-_READERS: Final = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "_Arg", "_Retval"})
+_READERS: Final = frozenset(
+    {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "_Arg", "_Retval"}
+)
 
 
 def accumulators(graph: DataflowGraph, ctx: PassContext) -> None:
@@ -31,13 +49,18 @@ def accumulators(graph: DataflowGraph, ctx: PassContext) -> None:
 
     Before:  w = While(l: TensorListPushBack(l, x)); g = While(w: TensorListPopBack(w) -> x)
     After:   w = While(l: TensorListSetItem(l, i, x)), l of n elements for n iterations; g = While(w: TensorListGetItem(w, n - 1 - i))
-    Stacks of v1 loops become such lists first. A value that does not change in the loop goes to the second loop straight, a counter
-    becomes arithmetic, a constant a constant. What a loop counts to is known behind it too.
-    Of lists that start empty, get one element in each iteration and are used by loops that take out no more than went in, one in an
-    iteration. What nobody needs goes: control edges that order nothing keep it alive before.
-    Keeps: values, and errors other than those of lists. Needs: `infer_shapes`, `functionalize`. Next: `dense_lists` makes arrays of them.
+    Stacks of v1 loops become such lists first. A value that does not change in the loop goes to the
+    second loop straight, a counter becomes arithmetic, a constant a constant. What a loop counts to
+    is known behind it too. Of lists that start empty, get one element in each iteration and are
+    used by loops that take out no more than went in, one in an iteration. What nobody needs goes:
+    control edges that order nothing keep it alive before.
+    Keeps: values, and errors other than those of lists. Needs: `infer_shapes`, `functionalize`.
+    Next: `dense_lists` makes arrays of them.
     """
-    if not any(node.op in ("StackV2", "EmptyTensorList") or _accumulates(graph, node) for node in graph.op_nodes()):
+    if not any(
+        node.op in ("StackV2", "EmptyTensorList") or _accumulates(graph, node)
+        for node in graph.op_nodes()
+    ):
         return
     top = open_scopes(graph, ctx)
     stacks_to_lists(top, ctx)
@@ -62,13 +85,18 @@ def _accumulates(graph: DataflowGraph, node: Node) -> bool:
         return False
     refs = [value for value in node.attrs.values() if isinstance(value, FuncRef)]
     bodies = [graph.functions.body(ref).graph for ref in (*refs, *node.attrs.get("branches", ()))]
-    return any(inner.op in _LISTS | _STACKS or _accumulates(body, inner) for body in bodies for inner in body.op_nodes())
+    return any(
+        inner.op in _LISTS | _STACKS or _accumulates(body, inner)
+        for body in bodies
+        for inner in body.op_nodes()
+    )
 
 
 def _drop_control_edges(top: Scope) -> None:
     for scope in top.all():
         for node in list(scope.graph.op_nodes()):
-            if node.op == "ControlTrigger" and scope is not top:  # it stands for who is dead, and nobody is in a body
+            # it stands for who is dead, and nobody is in a body
+            if node.op == "ControlTrigger" and scope is not top:
                 scope.graph.change_op(node.name, "NoOp", [], {})
         scope.ctx.run(scope.graph, "drop_control_edges")
         scope.changed = True
@@ -82,7 +110,8 @@ def _finish(top: Scope, ctx: PassContext) -> None:
 
 @dataclass(slots=True)
 class _Filled:
-    """A list that a loop fills. number: of the loop's variable. push: in its body; value: what is pushed, behind Identity nodes.
+    """A list that a loop fills. number: of the loop's variable. push: in its body; value: what is
+    pushed, behind Identity nodes.
 
     emptiers: (the loop that takes it, its variable, its TensorListPopBack) for each.
     """
@@ -127,9 +156,14 @@ class _Level:
             if value is not None and self.graph.consumers(loop.name, k):
                 number = np.array(value, counter.dtype)
                 if self.graph.node(loop.name).is_stateful:
-                    for consumer, _ in self.graph.consumers(loop.name, k):  # it may mean to wait for the loop's effects
+                    # it may mean to wait for the loop's effects
+                    for consumer, _ in self.graph.consumers(loop.name, k):
                         self.graph.add_control_edge(loop.name, consumer)
-                self.graph.redirect_output(loop.name, k, *insert_constant(self.graph, self.graph.node(loop.name), np.array(number)))
+                self.graph.redirect_output(
+                    loop.name,
+                    k,
+                    *insert_constant(self.graph, self.graph.node(loop.name), np.array(number)),
+                )
                 self.scope.changed = True
 
     # ---- what is there
@@ -143,8 +177,15 @@ class _Level:
         if len(self.graph.consumers(made.name)) != 1:
             raise Declined(f"not '{loop.name}' alone starts with it")
         if not loop.trips:
-            raise Declined(f"how often '{loop.name}' runs is not known" if loop.trips is None else f"'{loop.name}' never runs")
-        if not push.attrs["element_dtype"].is_numpy_compatible or push.attrs["element_dtype"].name == "string":
+            raise Declined(
+                f"how often '{loop.name}' runs is not known"
+                if loop.trips is None
+                else f"'{loop.name}' never runs"
+            )
+        if (
+            not push.attrs["element_dtype"].is_numpy_compatible
+            or push.attrs["element_dtype"].name == "string"
+        ):
             raise Declined(f"its elements are of type {push.attrs['element_dtype'].name}")
         value = behind_identities(loop.body, loop.body.graph.inputs(push.name)[1])
         filled = _Filled(loop, k, made, push, value)
@@ -171,7 +212,10 @@ class _Level:
         if found.op != op or slot or argument(loop.body, graph.inputs(source)[0]) != k:
             raise Declined(f"'{loop.name}' does not call {op} for it once in each iteration")
         for scope in (loop.cond, loop.body):
-            arg = next((n for n in scope.graph.op_nodes() if n.op == "_Arg" and n.attrs["index"] == k), None)
+            arg = next(
+                (n for n in scope.graph.op_nodes() if n.op == "_Arg" and n.attrs["index"] == k),
+                None,
+            )
             other = self._other_user(scope, arg.name, 0, {source}) if arg is not None else ""
             if other:
                 raise Declined(f"'{other}' uses it")
@@ -202,7 +246,9 @@ class _Level:
         node = body.graph.node(filled.value[0])
         if constant is not None and constant.dtype != object:
             for emptier, m, pop in filled.emptiers:
-                self._straight(emptier, m, pop, insert_constant(emptier.body.graph, pop, np.array(constant)))
+                self._straight(
+                    emptier, m, pop, insert_constant(emptier.body.graph, pop, np.array(constant))
+                )
             self.ctx.log(filled.made.name, "of a constant")
         elif k is not None and k in loop.unchanged:
             for emptier, m, pop in filled.emptiers:
@@ -217,7 +263,12 @@ class _Level:
             counter = loop.counters[k]
             for emptier, m, pop in filled.emptiers:
                 position = self._popped(emptier, loop)
-                self._straight(emptier, m, pop, self._scaled(emptier.body, pop, position, counter.start, counter.step))
+                self._straight(
+                    emptier,
+                    m,
+                    pop,
+                    self._scaled(emptier.body, pop, position, counter.start, counter.step),
+                )
             self.ctx.log(filled.made.name, "of a counter")
         else:
             self._indexed(filled)
@@ -237,7 +288,11 @@ class _Level:
         self._keep(emptier, m, pop)
         loop = self.graph.node(emptier.name)
         shapes = tuple(shape if i == m else old for i, old in enumerate(loop.output_shapes))
-        attrs = {**loop.attrs, "T": tuple(dtype if i == m else old for i, old in enumerate(loop.attrs["T"])), "output_shapes": ()}
+        attrs = {
+            **loop.attrs,
+            "T": tuple(dtype if i == m else old for i, old in enumerate(loop.attrs["T"])),
+            "output_shapes": (),
+        }
         inputs = list(self.graph.inputs(emptier.name))
         inputs[m] = value
         for scope in (emptier.cond, emptier.body):
@@ -245,7 +300,12 @@ class _Level:
                 if (node.op == "_Arg" and node.attrs["index"] == m) or (
                     node.op == "_Retval" and node.attrs["index"] == m and scope is emptier.body
                 ):
-                    scope.graph.change_op(node.name, node.op, scope.graph.inputs(node.name), {**node.attrs, "T": dtype})
+                    scope.graph.change_op(
+                        node.name,
+                        node.op,
+                        scope.graph.inputs(node.name),
+                        {**node.attrs, "T": dtype},
+                    )
                     node.output_shapes = (shape,) * len(node.output_dtypes)
             scope.changed = True
         self.graph.change_op(emptier.name, loop.op, inputs, attrs).output_shapes = shapes
@@ -264,15 +324,21 @@ class _Level:
         loop.body.changed = True
 
     def _indexed(self, filled: _Filled) -> None:
-        """Pushed and popped elements are set and read by their positions in a list of full length."""
+        """Pushed and popped elements are set and read by their positions in a list of
+        full length.
+        """
         loop, push, made = filled.loop, filled.push, filled.made
         graph, dtype = loop.body.graph, push.attrs["element_dtype"]
         shape, _ = self.graph.inputs(made.name)
         length = insert_constant(self.graph, made, np.array(loop.trips, np.int32))
-        self.graph.change_op(made.name, "TensorListReserve", [shape, length], {"element_dtype": dtype})
+        self.graph.change_op(
+            made.name, "TensorListReserve", [shape, length], {"element_dtype": dtype}
+        )
         before, value = graph.inputs(push.name)
         position = self._position(loop)
-        graph.change_op(push.name, "TensorListSetItem", [before, position, value], {"element_dtype": dtype})
+        graph.change_op(
+            push.name, "TensorListSetItem", [before, position, value], {"element_dtype": dtype}
+        )
         loop.body.changed = True
         for emptier, m, pop in filled.emptiers:
             inside = emptier.body.graph
@@ -280,7 +346,14 @@ class _Level:
             name = inside.new_name(f"{pop.name}/item")
             attrs = {"element_dtype": dtype}
             inputs = [before, self._popped(emptier, loop), element]
-            item = inside.add_node_op(name, "TensorListGetItem", inputs, attrs, control_inputs=inside.control_inputs(pop.name), like=pop)
+            item = inside.add_node_op(
+                name,
+                "TensorListGetItem",
+                inputs,
+                attrs,
+                control_inputs=inside.control_inputs(pop.name),
+                like=pop,
+            )
             item.output_shapes = (pop.output_shapes[1],)
             inside.redirect_output(pop.name, 1, item.name, 0)
             self._keep(emptier, m, pop)
@@ -290,7 +363,9 @@ class _Level:
         return self._number(loop, 0, 1)
 
     def _popped(self, emptier: Loop, loop: Loop) -> Tensor:
-        """The position of the element that an iteration of `emptier` takes of what `loop` pushed."""
+        """The position of the element that an iteration of `emptier` takes of what
+        `loop` pushed.
+        """
         return self._number(emptier, (loop.trips or 0) - 1, -1)
 
     def _number(self, loop: Loop, start: int, step: int) -> Tensor:
@@ -299,19 +374,48 @@ class _Level:
         found = self.numbers.get(key)
         if found is None:
             counter = min(
-                loop.counters.values(), key=lambda c: (c.dtype != np.int32, abs(c.step) != 1, c.step != 1, c.start != 0, c.number)
+                loop.counters.values(),
+                key=lambda c: (
+                    c.dtype != np.int32,
+                    abs(c.step) != 1,
+                    c.step != 1,
+                    c.start != 0,
+                    c.number,
+                ),
             )
             graph = loop.body.graph
             arg = indexed(graph, "_Arg")[counter.number]
             number: Tensor = (arg.name, 0)
             if counter.dtype != np.int32:
-                number = _node(graph, arg, "Cast", [number], {"SrcT": as_dtype(counter.dtype), "DstT": as_dtype("int32")})
+                number = _node(
+                    graph,
+                    arg,
+                    "Cast",
+                    [number],
+                    {"SrcT": as_dtype(counter.dtype), "DstT": as_dtype("int32")},
+                )
             if abs(counter.step) == 1:
-                found = self._scaled(loop.body, arg, number, start - step * counter.step * counter.start, step * counter.step)
+                found = self._scaled(
+                    loop.body,
+                    arg,
+                    number,
+                    start - step * counter.step * counter.start,
+                    step * counter.step,
+                )
             else:
                 if counter.start:
-                    number = _node(graph, arg, "Sub", [number, insert_constant(graph, arg, np.array(counter.start, np.int32))])
-                number = _node(graph, arg, "FloorDiv", [number, insert_constant(graph, arg, np.array(counter.step, np.int32))])
+                    number = _node(
+                        graph,
+                        arg,
+                        "Sub",
+                        [number, insert_constant(graph, arg, np.array(counter.start, np.int32))],
+                    )
+                number = _node(
+                    graph,
+                    arg,
+                    "FloorDiv",
+                    [number, insert_constant(graph, arg, np.array(counter.step, np.int32))],
+                )
                 found = self._scaled(loop.body, arg, number, start, step)
             self.numbers[key] = found
         return found
@@ -320,17 +424,37 @@ class _Level:
         """start + step * number, of int32."""
         graph = body.graph
         if abs(step) != 1:
-            number = _node(graph, like, "Mul", [number, insert_constant(graph, like, np.array(step, np.int32))])
+            number = _node(
+                graph, like, "Mul", [number, insert_constant(graph, like, np.array(step, np.int32))]
+            )
         if step == -1:
-            return _node(graph, like, "Sub", [insert_constant(graph, like, np.array(start, np.int32)), number])
-        return _node(graph, like, "AddV2", [number, insert_constant(graph, like, np.array(start, np.int32))]) if start else number
+            return _node(
+                graph,
+                like,
+                "Sub",
+                [insert_constant(graph, like, np.array(start, np.int32)), number],
+            )
+        return (
+            _node(
+                graph,
+                like,
+                "AddV2",
+                [number, insert_constant(graph, like, np.array(start, np.int32))],
+            )
+            if start
+            else number
+        )
 
     # ---- variables
 
     def _may_read_before(self, loop: Loop, read: Node) -> bool:
         """Whether a loop that reads a variable leaves all variables as they are."""
         k = argument(loop.body, loop.body.graph.inputs(read.name)[0])
-        return k is not None and k in loop.unchanged and not any(_writes(scope) for scope in (loop.cond, loop.body))
+        return (
+            k is not None
+            and k in loop.unchanged
+            and not any(_writes(scope) for scope in (loop.cond, loop.body))
+        )
 
     def _read_before(self, loop: Loop, read: Node, name: str) -> str:
         """The same read in front of the loop, behind all that the loop waits for."""
@@ -343,7 +467,9 @@ class _Level:
             "ReadVariableOp",
             [loop.inputs[k]],
             dict(read.attrs),
-            control_inputs=[src for src in dict.fromkeys(waits) if src != SOURCE and src != loop.inputs[k][0]],
+            control_inputs=[
+                src for src in dict.fromkeys(waits) if src != SOURCE and src != loop.inputs[k][0]
+            ],
             like=graph.node(loop.name),
         )
         made.output_shapes = read.output_shapes
@@ -353,7 +479,9 @@ class _Level:
 
 def _small(loop: Loop) -> list[Counter]:
     """The counters of a loop of known length whose values are far from the limits of int32."""
-    values = {c: (c.start, c.start + c.step * (loop.trips or 0), c.step) for c in loop.counters.values()}
+    values = {
+        c: (c.start, c.start + c.step * (loop.trips or 0), c.step) for c in loop.counters.values()
+    }
     return [counter for counter, reached in values.items() if max(map(abs, reached)) < 1 << 30]
 
 
@@ -372,8 +500,16 @@ def _writes(scope: Scope) -> bool:
     return False
 
 
-def _node(graph: DataflowGraph, like: Node, op: str, inputs: list[Tensor], attrs: dict[str, object] | None = None) -> Tensor:
-    made = graph.add_node_op(graph.new_name(f"{like.name}/{op.lower()}"), op, inputs, attrs or {}, like=like)
+def _node(
+    graph: DataflowGraph,
+    like: Node,
+    op: str,
+    inputs: list[Tensor],
+    attrs: dict[str, object] | None = None,
+) -> Tensor:
+    made = graph.add_node_op(
+        graph.new_name(f"{like.name}/{op.lower()}"), op, inputs, attrs or {}, like=like
+    )
     made.output_shapes = ((),)
     return made.name, 0
 

@@ -24,12 +24,15 @@ _DEEP: Final = 32
 
 
 def size_slices(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Make Slice nodes of the StridedSlice nodes in loops' bodies whose begin and end move together, and stay within their array.
+    """Make Slice nodes of the StridedSlice nodes in loops' bodies whose begin and end move
+    together, and stay within their array.
 
     Before:  While(k < 9: x<9,9>[k : k + 1])      After:  While(k < 9: Slice(x, [k, 0], [1, 9]))
-    What moves: a loop's counter with a constant start, step and limit, times a constant and plus one. With it the shape of the slice is
-    known, as no shape rule can know it: out of its array's bounds a StridedSlice is shorter.
-    Keeps: every value. Needs: `infer_shapes`, and limits that are constants in the bodies (`trim_bodies`).
+    What moves: a loop's counter with a constant start, step and limit, times a constant and plus
+    one. With it the shape of the slice is known, as no shape rule can know it: out of its array's
+    bounds a StridedSlice is shorter.
+    Keeps: every value. Needs: `infer_shapes`, and limits that are constants in the bodies
+    (`trim_bodies`).
     """
     if not _has_candidates(graph):
         return
@@ -48,13 +51,21 @@ def _has_candidates(graph: DataflowGraph) -> bool:
         return False
     library = graph.functions
     bodies = [library.body(ref).graph for ref in library.reachable(graph)]
-    return any(node.op == "StridedSlice" and _is_open(body, node) for body in bodies for node in body.op_nodes())
+    return any(
+        node.op == "StridedSlice" and _is_open(body, node)
+        for body in bodies
+        for node in body.op_nodes()
+    )
 
 
 def _is_open(graph: DataflowGraph, node: Node) -> bool:
     """Whether a slice's begin and end come at run time, and not as single indices only."""
     begin, end = graph.inputs(node.name)[1:3]
-    return constant_value(graph, *begin) is None and constant_value(graph, *end) is None and not is_static(node.output_shapes[0])
+    return (
+        constant_value(graph, *begin) is None
+        and constant_value(graph, *end) is None
+        and not is_static(node.output_shapes[0])
+    )
 
 
 @dataclass(frozen=True)
@@ -68,7 +79,9 @@ class _Affine:
         terms = dict(self.terms)
         for place, f in other.terms.items():
             terms[place] = terms.get(place, 0) + factor * f
-        return _Affine(self.constant + factor * other.constant, {place: f for place, f in terms.items() if f})
+        return _Affine(
+            self.constant + factor * other.constant, {place: f for place, f in terms.items() if f}
+        )
 
 
 class _Sizer:
@@ -76,13 +89,21 @@ class _Sizer:
 
     def __init__(self, top: Scope, ctx: PassContext) -> None:
         self.ctx = ctx
-        self.parents = {id(child): scope for scope in top.all() for children in scope.children.values() for child in children}
+        self.parents = {
+            id(child): scope
+            for scope in top.all()
+            for children in scope.children.values()
+            for child in children
+        }
         self.loops: dict[tuple[int, str], Loop] = {}
-        self.ranges: dict[tuple[int, str, int], tuple[int, int]] = {}  # least and greatest value of a counter in its body
+        # least and greatest value of a counter in its body
+        self.ranges: dict[tuple[int, str, int], tuple[int, int]] = {}
 
     def visit(self, scope: Scope) -> None:
         """Size the slices of one body."""
-        for node in [n for n in scope.graph.op_nodes() if n.op == "StridedSlice" and _is_open(scope.graph, n)]:
+        for node in [
+            n for n in scope.graph.op_nodes() if n.op == "StridedSlice" and _is_open(scope.graph, n)
+        ]:
             reason = self._sized(scope, node)
             self.ctx.log(node.name, reason or f"is a slice of {list(node.output_shapes[0] or ())}")
 
@@ -133,7 +154,10 @@ class _Sizer:
         if counter is not None and loop.at_most:
             last = counter.after(loop.at_most - 1)
             if last is not None:
-                self.ranges[(id(scope), *tensor)] = min(counter.start, last), max(counter.start, last)
+                self.ranges[(id(scope), *tensor)] = (
+                    min(counter.start, last),
+                    max(counter.start, last),
+                )
         return itself
 
     def _least(self, value: _Affine, sign: int = 1) -> int | None:
@@ -148,7 +172,9 @@ class _Sizer:
 
     # ---- slices
 
-    def _elements(self, scope: Scope, tensor: Tensor, count: int) -> list[tuple[_Affine, Tensor | int]] | None:
+    def _elements(
+        self, scope: Scope, tensor: Tensor, count: int
+    ) -> list[tuple[_Affine, Tensor | int]] | None:
         """The elements of a vector, each with the tensor or number that it is."""
         known = value_of(scope, tensor)
         if known is not None:
@@ -170,51 +196,97 @@ class _Sizer:
         graph = scope.graph
         x, begin, end, strides = graph.inputs(node.name)
         shape, steps = tensor_shape(graph, *x), value_of(scope, strides)
-        begin_mask, end_mask, ellipsis, new_axis, shrink = (int(node.attrs.get(name, 0)) for name in _MASKS)
+        begin_mask, end_mask, ellipsis, new_axis, shrink = (
+            int(node.attrs.get(name, 0)) for name in _MASKS
+        )
         if steps is None or not np.all(steps == 1) or ellipsis or new_axis:
             return "stays: it has steps or new dimensions"
         if shape is None or None in shape or steps.size > len(shape):
             return "stays: the shape of its input is not known"
-        first, behind = self._elements(scope, begin, steps.size), self._elements(scope, end, steps.size)
+        first, behind = (
+            self._elements(scope, begin, steps.size),
+            self._elements(scope, end, steps.size),
+        )
         if first is None or behind is None:
             return "stays: its begin or end is no vector of scalars"
         places: list[Tensor | int] = []
         sizes: list[int] = []
         for k, extent in enumerate(shape):
             assert extent is not None
-            low, place = first[k] if (k < len(first) and not begin_mask >> k & 1) or shrink >> k & 1 else (_Affine(0), 0)
+            low, place = (
+                first[k]
+                if (k < len(first) and not begin_mask >> k & 1) or shrink >> k & 1
+                else (_Affine(0), 0)
+            )
             high = behind[k][0] if k < len(behind) and not end_mask >> k & 1 else _Affine(extent)
             if shrink >> k & 1:
                 high = low.plus(_Affine(1))
             size = high.plus(low, -1)
             least, greatest = self._least(low), self._least(high, -1)
-            if size.terms or size.constant < 0 or least is None or greatest is None or least < 0 or -greatest > extent:
-                return f"stays: what it takes of dimension {k} is not known to stay within it and to have one size"
+            if (
+                size.terms
+                or size.constant < 0
+                or least is None
+                or greatest is None
+                or least < 0
+                or -greatest > extent
+            ):
+                return (
+                    f"stays: what it takes of dimension {k} is not known to stay within it and "
+                    "to have one size"
+                )
             places.append(place)
             sizes.append(size.constant)
-        self._replace(scope, node, x, places, sizes, [n for k, n in enumerate(sizes) if not shrink >> k & 1])
+        self._replace(
+            scope, node, x, places, sizes, [n for k, n in enumerate(sizes) if not shrink >> k & 1]
+        )
         return ""
 
     def _replace(
-        self, scope: Scope, node: Node, x: Tensor, places: Sequence[Tensor | int], sizes: Sequence[int], out: Sequence[int]
+        self,
+        scope: Scope,
+        node: Node,
+        x: Tensor,
+        places: Sequence[Tensor | int],
+        sizes: Sequence[int],
+        out: Sequence[int],
     ) -> None:
         graph = scope.graph
         index = next(graph.node(p[0]).output_dtypes[p[1]] for p in places if not isinstance(p, int))
-        scalars = [p if isinstance(p, tuple) else insert_constant(graph, node, np.array(p, index.as_numpy_dtype)) for p in places]
+        scalars = [
+            p
+            if isinstance(p, tuple)
+            else insert_constant(graph, node, np.array(p, index.as_numpy_dtype))
+            for p in places
+        ]
         begin = graph.add_node_op(
-            graph.new_name(f"{node.name}/begin"), "Pack", scalars, {"T": index, "N": len(scalars), "axis": 0}, like=node
+            graph.new_name(f"{node.name}/begin"),
+            "Pack",
+            scalars,
+            {"T": index, "N": len(scalars), "axis": 0},
+            like=node,
         )
         begin.output_shapes = ((len(scalars),),)
         size = insert_constant(graph, node, np.array(sizes, index.as_numpy_dtype))
         attrs = {"T": node.attrs["T"], "Index": index}
         scope.changed = True
         if len(out) == len(sizes):
-            graph.change_op(node.name, "Slice", [x, (begin.name, 0), size], attrs).output_shapes = (tuple(out),)
+            graph.change_op(node.name, "Slice", [x, (begin.name, 0), size], attrs).output_shapes = (
+                tuple(out),
+            )
             return
-        made = graph.add_node_op(graph.new_name(f"{node.name}/slice"), "Slice", [x, (begin.name, 0), size], attrs, like=node)
+        made = graph.add_node_op(
+            graph.new_name(f"{node.name}/slice"),
+            "Slice",
+            [x, (begin.name, 0), size],
+            attrs,
+            like=node,
+        )
         made.output_shapes = (tuple(sizes),)
         final = insert_constant(graph, node, np.array(out, np.int32))
-        graph.change_op(node.name, "Reshape", [(made.name, 0), final], {"T": node.attrs["T"], "Tshape": d.int32})
+        graph.change_op(
+            node.name, "Reshape", [(made.name, 0), final], {"T": node.attrs["T"], "Tshape": d.int32}
+        )
         node.output_shapes = (tuple(out),)
 
 

@@ -1,4 +1,6 @@
-"""From structured control flow to loop programs: bodies of While, If and calls inlined as blocks of steps."""
+"""From structured control flow to loop programs: bodies of While, If and calls inlined as blocks of
+steps.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,32 @@ import numpy as np
 from tfjit.framework.scalar import elementwise
 from tfjit.framework.types import dtypes as d
 from tfjit.framework.types.dtypes import DType, as_dtype
-from tfjit.kernels.ir.loop_program import CASE, ELEMENT, FILL, IF, REDUCTIONS, SET_ELEMENT, WHILE, Block, LoopProgram, Step, block_reads
+from tfjit.kernels.ir.loop_program import (
+    CASE,
+    ELEMENT,
+    FILL,
+    IF,
+    REDUCTIONS,
+    SET_ELEMENT,
+    WHILE,
+    Block,
+    LoopProgram,
+    Step,
+    block_reads,
+)
 from tfjit.kernels.registry import TensorSpec, Unsupported
 from tfjit.passes.analysis.shape_inference import Given
 from tfjit.passes.control_flow.specialize_regions import specialized_body
-from tfjit.passes.ir.function_library import CALLS, CASES, IFS, SCALAR_PREDICATE, WHILES, Function, indexed, passed_through
+from tfjit.passes.ir.function_library import (
+    CALLS,
+    CASES,
+    IFS,
+    SCALAR_PREDICATE,
+    WHILES,
+    Function,
+    indexed,
+    passed_through,
+)
 from tfjit.passes.ir.op_traits import constant_value
 from tfjit.passes.ir.pass_context import LOOP_PROGRAM, PassContext
 
@@ -33,14 +56,30 @@ _SAME: Final = frozenset({"Identity", "StopGradient", "PreventGradient", "Snapsh
 _VIEWS: Final = _SAME | {"Reshape", "ExpandDims", "Squeeze", "EnsureShape"}
 _FILLS: Final = {"ZerosLike": 0, "OnesLike": 1}
 _HOISTED: Final = frozenset(
-    {"BroadcastTo", "Reshape", "Transpose", "ExpandDims", "Squeeze", "Tile", "Pack", "ConcatV2", "MatMul", "BatchMatMulV2", "ReverseV2"}
+    {
+        "BroadcastTo",
+        "Reshape",
+        "Transpose",
+        "ExpandDims",
+        "Squeeze",
+        "Tile",
+        "Pack",
+        "ConcatV2",
+        "MatMul",
+        "BatchMatMulV2",
+        "ReverseV2",
+    }
 )
-"""Ops that, given only what does not change, are computed once before the loop; with elementwise ops and reductions. They cannot fail."""
+"""Ops that, given only what does not change, are computed once before the loop; with elementwise
+ops and reductions. They cannot fail.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Outer:
-    """A tensor of the graph around the loop: an output of a node there, or of one that is to be made (`Hoisted`, slot 0), or a constant."""
+    """A tensor of the graph around the loop: an output of a node there, or of one that is to be
+    made (`Hoisted`, slot 0), or a constant.
+    """
 
     node: str = ""
     slot: int = 0
@@ -62,10 +101,12 @@ class Hoisted:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A tensor as the program sees it. value: its number; of a splat (an array of equal elements) the number of the element.
+    """A tensor as the program sees it. value: its number; of a splat (an array of equal elements)
+    the number of the element.
 
     shape: the tensor's. outer: the same tensor in the graph around the loop, where it is one.
-    packed: of a vector made by Pack, the scalars, which an index is taken from; it has no value itself.
+    packed: of a vector made by Pack, the scalars, which an index is taken from; it has no value
+    itself.
     """
 
     value: int
@@ -83,8 +124,8 @@ class Operand:
 
 @dataclass(slots=True)
 class BuiltLoop:
-    """program: what runs. inputs: the tensors it is given. results: by output of the While, the program's output or the tensor outside
-    that it is. hoisted: nodes to make first.
+    """program: what runs. inputs: the tensors it is given. results: by output of the While, the
+    program's output or the tensor outside that it is. hoisted: nodes to make first.
     """
 
     program: LoopProgram
@@ -102,7 +143,9 @@ class _Scope:
 
 
 class LoopBuilder:
-    """Builds the program of one While node. Raises Unsupported with the reason where the loop does not qualify."""
+    """Builds the program of one While node. Raises Unsupported with the reason where the loop does
+    not qualify.
+    """
 
     def __init__(self, graph: DataflowGraph, ctx: PassContext) -> None:
         self.graph = graph
@@ -142,10 +185,21 @@ class LoopBuilder:
         used = block_reads(live) | set(outputs)
         inputs = [v for v in self.input_order if v in used]
         sources = dict(zip(self.input_order, self.inputs))
-        constants = tuple((v, self.constant_values[v].reshape(-1)[0]) for v in sorted(self.constant_values))
-        reads = {a for step in live.walk() for a in (*step.args, *(r for inner in step.blocks for r in inner.results))} | set(outputs)
+        constants = tuple(
+            (v, self.constant_values[v].reshape(-1)[0]) for v in sorted(self.constant_values)
+        )
+        reads = {
+            a
+            for step in live.walk()
+            for a in (*step.args, *(r for inner in step.blocks for r in inner.results))
+        } | set(outputs)
         program = LoopProgram(
-            tuple(self.values), tuple((v, c) for v, c in constants if v in reads), tuple(inputs), live, tuple(outputs), title="loop"
+            tuple(self.values),
+            tuple((v, c) for v, c in constants if v in reads),
+            tuple(inputs),
+            live,
+            tuple(outputs),
+            title="loop",
         )
         return BuiltLoop(renumbered(program), [sources[v] for v in inputs], found, self.hoisted)
 
@@ -161,10 +215,17 @@ class LoopBuilder:
         value = constant_value(self.graph, src, slot)
         if value is not None:
             return self._constant(np.asarray(value), Outer(src, slot))
-        return self._outer(Outer(src, slot), node.output_dtypes[slot].base_dtype, _static(node, slot))
+        return self._outer(
+            Outer(src, slot), node.output_dtypes[slot].base_dtype, _static(node, slot)
+        )
 
     def _outer(self, outer: Outer, dtype: DType, shape: tuple[int, ...]) -> Operand:
-        key = (outer.node, outer.slot, outer.hoisted, id(outer.constant) if outer.constant is not None else 0)
+        key = (
+            outer.node,
+            outer.slot,
+            outer.hoisted,
+            id(outer.constant) if outer.constant is not None else 0,
+        )
         if key not in self.input_values:
             value = self._new(dtype, shape)
             self.input_values[key] = value
@@ -173,7 +234,9 @@ class LoopBuilder:
         return Operand(self.input_values[key], dtype.base_dtype, shape, outer=outer)
 
     def _constant(self, array: np.ndarray, outer: Outer | None = None) -> Operand:
-        """A constant: a literal where it has one element or all are equal, else a tensor outside."""
+        """A constant: a literal where it has one element or all are equal, else a
+        tensor outside.
+        """
         dtype = as_dtype(array.dtype)
         shape = array.shape
         outer = outer or Outer(constant=array)
@@ -213,7 +276,9 @@ class LoopBuilder:
 
     # ---- graphs
 
-    def _inline(self, graph: DataflowGraph, args: Mapping[int, Operand], function: Function) -> list[Operand]:
+    def _inline(
+        self, graph: DataflowGraph, args: Mapping[int, Operand], function: Function
+    ) -> list[Operand]:
         """The results of a body whose nodes become steps of the current block."""
         operands: dict[tuple[str, int], Operand] = {}
         for name in graph.topological_order():
@@ -247,7 +312,11 @@ class LoopBuilder:
             found = self._indexed(node, inputs)
             if found is not None:
                 return [found]
-        if op == "Pack" and all(x.shape == () for x in inputs) and any(x.outer is None for x in inputs):
+        if (
+            op == "Pack"
+            and all(x.shape == () for x in inputs)
+            and any(x.outer is None for x in inputs)
+        ):
             return [Operand(-1, inputs[0].dtype, (len(inputs),), packed=tuple(inputs))]
         if any(x.packed for x in inputs) and op not in _SAME:
             raise Unsupported(f"{node.name} ({op}) takes a vector made of scalars")
@@ -258,7 +327,14 @@ class LoopBuilder:
             outer = self._hoist(node, inputs) if op not in _SAME else inputs[0].outer
             return [replace(inputs[0], shape=shape, outer=outer)]
         if op in _FILLS:
-            return [Operand(self._literal(_FILLS[op], node.output_dtypes[0]), node.output_dtypes[0], _static(node, 0), _many(node))]
+            return [
+                Operand(
+                    self._literal(_FILLS[op], node.output_dtypes[0]),
+                    node.output_dtypes[0],
+                    _static(node, 0),
+                    _many(node),
+                )
+            ]
         if op == "Fill" or (op in ("BroadcastTo", "Tile") and inputs[0].size == 1):
             source = inputs[1] if op == "Fill" else inputs[0]
             return [Operand(source.value, source.dtype, _static(node, 0), _many(node))]
@@ -274,33 +350,55 @@ class LoopBuilder:
     # ---- what does not change
 
     def _hoist(self, node: Node, inputs: Sequence[Operand]) -> Outer | None:
-        """The node's output computed before the loop, where all its inputs are there and it can do no harm; else None."""
+        """The node's output computed before the loop, where all its inputs are there and it can do
+        no harm; else None.
+        """
         op = node.op
         row = elementwise.lookup(op)
         harmless = op in _HOISTED or op in REDUCTIONS or (row is not None and row.error is None)
         if not harmless or len(node.output_dtypes) != 1 or any(x.outer is None for x in inputs):
             return None
         sources = tuple(x.outer for x in inputs if x.outer is not None)
-        key = (op, tuple(_outer_key(o) for o in sources), repr(sorted(node.attrs.items(), key=lambda item: item[0])))
+        key = (
+            op,
+            tuple(_outer_key(o) for o in sources),
+            repr(sorted(node.attrs.items(), key=lambda item: item[0])),
+        )
         if key not in self.hoisted_by:
             shape = _static(node, 0)
             attrs = {name: value for name, value in node.attrs.items() if not name.startswith("_")}
             self.hoisted_by[key] = len(self.hoisted)
-            self.hoisted.append(Hoisted(node.name, op, sources, attrs, node.output_dtypes[0].base_dtype, shape))
+            self.hoisted.append(
+                Hoisted(node.name, op, sources, attrs, node.output_dtypes[0].base_dtype, shape)
+            )
         return Outer(hoisted=self.hoisted_by[key])
 
     def _broadcast(self, operand: Operand, shape: tuple[int, ...], node: Node) -> Operand:
-        """The operand of an elementwise step over `shape`: one element, or as many as the result."""
+        """The operand of an elementwise step over `shape`: one element, or as many as
+        the result.
+        """
         if operand.size == prod(shape) or operand.size == 1 or operand.splat:
             return operand
         if operand.outer is None:
-            raise Unsupported(f"{node.name} ({node.op}) repeats {list(operand.shape)}, which changes in the loop, along {list(shape)}")
+            raise Unsupported(
+                f"{node.name} ({node.op}) repeats {list(operand.shape)}, which changes in the "
+                f"loop, along {list(shape)}"
+            )
         target = Outer(constant=np.array(shape, np.int32))
         key = ("BroadcastTo", _outer_key(operand.outer), shape)
         if key not in self.hoisted_by:
             self.hoisted_by[key] = len(self.hoisted)
             attrs = {"T": operand.dtype, "Tidx": d.int32}
-            self.hoisted.append(Hoisted(f"{node.name}/broadcast", "BroadcastTo", (operand.outer, target), attrs, operand.dtype, shape))
+            self.hoisted.append(
+                Hoisted(
+                    f"{node.name}/broadcast",
+                    "BroadcastTo",
+                    (operand.outer, target),
+                    attrs,
+                    operand.dtype,
+                    shape,
+                )
+            )
         return self._outer(Outer(hoisted=self.hoisted_by[key]), operand.dtype, shape)
 
     # ---- steps
@@ -317,7 +415,11 @@ class LoopBuilder:
         if node.op == "Select" and inputs[0].size not in (1, size):
             raise Unsupported(f"{node.name} (Select) chooses whole rows")
         operands = [self._broadcast(x, shape, node) for x in inputs]
-        attrs = tuple((name, node.attrs[name]) for name in dict.fromkeys((*row.attrs, row.result)) if name in node.attrs)
+        attrs = tuple(
+            (name, node.attrs[name])
+            for name in dict.fromkeys((*row.attrs, row.result))
+            if name in node.attrs
+        )
         splat = size > 1 and all(x.splat or x.size == 1 for x in operands)
         result = self._new(dtype, () if splat else shape)
         self._add(Step(node.op, tuple(x.value for x in operands), (result,), attrs, name=node.name))
@@ -339,10 +441,15 @@ class LoopBuilder:
         return Operand(result, dtype, shape)
 
     def _indexed(self, node: Node, inputs: list[Operand]) -> Operand | None:
-        """A part of an array at an index that the loop computes, or the array with that part replaced; None for other slices."""
+        """A part of an array at an index that the loop computes, or the array with that part
+        replaced; None for other slices.
+        """
         array, op = inputs[0], node.op
         if op == "StridedSlice":
-            masks = [node.attrs[f"{name}_mask"] for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")]
+            masks = [
+                node.attrs[f"{name}_mask"]
+                for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
+            ]
             index = inputs[1].packed[0] if len(inputs[1].packed) == 1 else None
             if index is None or masks != [0, 0, 0, 0, 1]:
                 return None
@@ -350,7 +457,13 @@ class LoopBuilder:
             failure = "slice index {detail} of dimension 0 out of bounds."
         elif op in ("GatherV2", "Gather"):
             axis = self._known(inputs[2]) if op == "GatherV2" else np.zeros((), np.int32)
-            if inputs[1].shape != () or axis is None or int(axis) != 0 or node.attrs.get("batch_dims", 0) or array.shape == ():
+            if (
+                inputs[1].shape != ()
+                or axis is None
+                or int(axis) != 0
+                or node.attrs.get("batch_dims", 0)
+                or array.shape == ()
+            ):
                 return None
             index, failure = inputs[1], f"indices = {{detail}} is not in [0, {array.shape[0]})"
         else:
@@ -368,27 +481,46 @@ class LoopBuilder:
             self._add(Step(ELEMENT, (array.value, index.value), (result,), attrs, name=node.name))
             return Operand(result, array.dtype, part)
         if inputs[2].shape != array.shape[1:]:
-            raise Unsupported(f"{node.name} ({op}) puts shape {list(inputs[2].shape)} into rows of {list(array.shape[1:])}")
+            raise Unsupported(
+                f"{node.name} ({op}) puts shape {list(inputs[2].shape)} into rows of "
+                f"{list(array.shape[1:])}"
+            )
         result = self._new(array.dtype, array.shape)
-        self._add(Step(SET_ELEMENT, (self._in_memory(array), index.value, self._in_memory(inputs[2])), (result,), attrs, name=node.name))
+        self._add(
+            Step(
+                SET_ELEMENT,
+                (self._in_memory(array), index.value, self._in_memory(inputs[2])),
+                (result,),
+                attrs,
+                name=node.name,
+            )
+        )
         return Operand(result, array.dtype, array.shape)
 
     def _from_end(self, index: Operand, extent: int) -> Operand:
         """An index that counts from the end where it is negative, as a slice's does."""
-        negative, moved, chosen = self._new(d.bool, ()), self._new(index.dtype, ()), self._new(index.dtype, ())
+        negative, moved, chosen = (
+            self._new(d.bool, ()),
+            self._new(index.dtype, ()),
+            self._new(index.dtype, ()),
+        )
         self._add(Step("Less", (index.value, self._literal(0, index.dtype)), (negative,)))
         self._add(Step("AddV2", (index.value, self._literal(extent, index.dtype)), (moved,)))
         self._add(Step("SelectV2", (negative, moved, index.value), (chosen,)))
         return Operand(chosen, index.dtype, ())
 
     def _truth(self, operand: Operand, name: str) -> int:
-        """A scalar as the predicate of a branch or loop: numbers are true when they are not zero."""
+        """A scalar as the predicate of a branch or loop: numbers are true when they
+        are not zero.
+        """
         if operand.size != 1:
             raise Unsupported(f"the condition of {name} has shape {list(operand.shape)}")
         if operand.dtype is d.bool:
             return operand.value
         result = self._new(d.bool, ())
-        self._add(Step("NotEqual", (operand.value, self._literal(0, operand.dtype)), (result,), name=name))
+        self._add(
+            Step("NotEqual", (operand.value, self._literal(0, operand.dtype)), (result,), name=name)
+        )
         return result
 
     # ---- control
@@ -400,7 +532,9 @@ class LoopBuilder:
         known = {k: self._known(x) for k, x in enumerate(args)}
         constants = {k: value for k, value in known.items() if value is not None}
         given = [Given(x.shape) for x in args]
-        return specialized_body(function, given, constants, "body", self.ctx.child(f"{LOOP_PROGRAM}/{function.name}")), function
+        return specialized_body(
+            function, given, constants, "body", self.ctx.child(f"{LOOP_PROGRAM}/{function.name}")
+        ), function
 
     def _known(self, operand: Operand) -> np.ndarray | None:
         if operand.packed:
@@ -415,9 +549,15 @@ class LoopBuilder:
         return operand.outer.constant
 
     def _block(
-        self, ref: FuncRef, args: Sequence[Operand], finish: Callable[[list[Operand]], list[int]], params: Sequence[int] = ()
+        self,
+        ref: FuncRef,
+        args: Sequence[Operand],
+        finish: Callable[[list[Operand]], list[int]],
+        params: Sequence[int] = (),
     ) -> tuple[Block, list[Operand]]:
-        """A body as a block, and its results. finish: what the block gives, written while it is still open."""
+        """A body as a block, and its results. finish: what the block gives, written while it is
+        still open.
+        """
         self.depth += 1
         if self.depth > _MAX_DEPTH:
             raise Unsupported("functions call each other too deep")
@@ -440,19 +580,27 @@ class LoopBuilder:
 
     def _branches(self, node: Node, inputs: list[Operand]) -> list[Operand]:
         one_of_two = node.op in IFS
-        refs = [node.attrs["then_branch"], node.attrs["else_branch"]] if one_of_two else list(node.attrs["branches"])
+        refs = (
+            [node.attrs["then_branch"], node.attrs["else_branch"]]
+            if one_of_two
+            else list(node.attrs["branches"])
+        )
         if one_of_two:
             if inputs[0].shape and node.attrs.get(SCALAR_PREDICATE):
                 raise Unsupported(f"the condition of {node.name} has shape {list(inputs[0].shape)}")
             choice = self._truth(inputs[0], node.name)
         else:
             if inputs[0].size != 1:
-                raise Unsupported(f"the branch number of {node.name} has shape {list(inputs[0].shape)}")
+                raise Unsupported(
+                    f"the branch number of {node.name} has shape {list(inputs[0].shape)}"
+                )
             choice = inputs[0].value
         blocks: list[Block] = []
         ends: list[list[Operand]] = []
         for ref in refs:
-            block, results = self._block(ref, inputs[1:], lambda found: [self._in_memory(x) for x in found])
+            block, results = self._block(
+                ref, inputs[1:], lambda found: [self._in_memory(x) for x in found]
+            )
             blocks.append(block)
             ends.append(results)
         made: list[Operand] = []
@@ -461,7 +609,10 @@ class LoopBuilder:
         for k, across in enumerate(zip(*ends)):
             first = across[0]
             if any(x.shape != first.shape for x in across):
-                raise Unsupported(f"the branches of {node.name} give shapes {', '.join(str(list(x.shape)) for x in across)}")
+                raise Unsupported(
+                    f"the branches of {node.name} give shapes "
+                    f"{', '.join(str(list(x.shape)) for x in across)}"
+                )
             if all((x.value, x.splat) == (first.value, first.splat) for x in across):
                 made.append(first)
                 continue
@@ -470,7 +621,11 @@ class LoopBuilder:
             kept.append(k)
             made.append(Operand(result, first.dtype, first.shape))
         blocks = [Block((), block.steps, tuple(block.results[k] for k in kept)) for block in blocks]
-        self._add(Step(IF if one_of_two else CASE, (choice,), tuple(numbers), (), tuple(blocks), node.name))
+        self._add(
+            Step(
+                IF if one_of_two else CASE, (choice,), tuple(numbers), (), tuple(blocks), node.name
+            )
+        )
         return made
 
     def _while(self, node: Node, inputs: list[Operand]) -> list[Operand]:
@@ -484,23 +639,37 @@ class LoopBuilder:
         first = tuple(inputs[k].value for k in carried)
 
         def params() -> list[Operand]:
-            return [x if k in unchanged else Operand(self._new(x.dtype, x.shape), x.dtype, x.shape) for k, x in enumerate(inputs)]
+            return [
+                x if k in unchanged else Operand(self._new(x.dtype, x.shape), x.dtype, x.shape)
+                for k, x in enumerate(inputs)
+            ]
 
         asked = params()
-        condition, _ = self._block(cond, asked, lambda found: [self._truth(found[0], node.name)], [asked[k].value for k in carried])
+        condition, _ = self._block(
+            cond,
+            asked,
+            lambda found: [self._truth(found[0], node.name)],
+            [asked[k].value for k in carried],
+        )
         given = params()
 
         def next_values(found: list[Operand]) -> list[int]:
             for k in carried:
                 if found[k].shape != inputs[k].shape:
-                    raise Unsupported(f"loop variable {k} of {node.name} grows from {list(inputs[k].shape)} to {list(found[k].shape)}")
+                    raise Unsupported(
+                        f"loop variable {k} of {node.name} grows from {list(inputs[k].shape)} to "
+                        f"{list(found[k].shape)}"
+                    )
             return [self._in_memory(found[k]) for k in carried]
 
         block, _ = self._block(body, given, next_values, [given[k].value for k in carried])
         results = [self._new(inputs[k].dtype, inputs[k].shape) for k in carried]
         self._add(Step(WHILE, first, tuple(results), (), (condition, block), node.name))
         by_index = dict(zip(carried, results))
-        return [x if k in unchanged else Operand(by_index[k], x.dtype, x.shape) for k, x in enumerate(inputs)]
+        return [
+            x if k in unchanged else Operand(by_index[k], x.dtype, x.shape)
+            for k, x in enumerate(inputs)
+        ]
 
 
 def _outer_key(outer: Outer) -> Any:
@@ -508,7 +677,9 @@ def _outer_key(outer: Outer) -> Any:
         outer.node,
         outer.slot,
         outer.hoisted,
-        None if outer.constant is None else (outer.constant.dtype.str, outer.constant.shape, outer.constant.tobytes()),
+        None
+        if outer.constant is None
+        else (outer.constant.dtype.str, outer.constant.shape, outer.constant.tobytes()),
     )
 
 
@@ -526,18 +697,23 @@ def _many(node: Node) -> bool:
 def _static(node: Node, slot: int) -> tuple[int, ...]:
     shape = node.output_shapes[slot]
     if shape is None or any(size is None for size in shape):
-        raise Unsupported(f"the shape of {node.name}:{slot} ({node.op}) is not known before it runs")
+        raise Unsupported(
+            f"the shape of {node.name}:{slot} ({node.op}) is not known before it runs"
+        )
     return tuple(int(size) for size in shape if size is not None)
 
 
 def _without_dead_steps(block: Block, wanted: set[int]) -> Block:
-    """The block without steps whose results nobody reads; those that may fail count as read, since they report."""
+    """The block without steps whose results nobody reads; those that may fail count as read, since
+    they report.
+    """
     needed = set(wanted) | set(block.results)
     kept: list[Step] = []
     for step in reversed(block.steps):
         row = elementwise.lookup(step.op)
         fails = any(
-            row is not None and row.error is not None for row in (row, *(elementwise.lookup(s.op) for b in step.blocks for s in b.walk()))
+            row is not None and row.error is not None
+            for row in (row, *(elementwise.lookup(s.op) for b in step.blocks for s in b.walk()))
         )
         if not fails and step.op != WHILE and not needed & set(step.results):
             continue
@@ -551,7 +727,9 @@ def _without_dead_steps(block: Block, wanted: set[int]) -> Block:
 
 
 def renumbered(program: LoopProgram) -> LoopProgram:
-    """The same program with values numbered in order of appearance, so that like loops have one text."""
+    """The same program with values numbered in order of appearance, so that like loops have one
+    text.
+    """
     numbers: dict[int, int] = {}
 
     def of(value: int) -> int:
@@ -563,7 +741,9 @@ def renumbered(program: LoopProgram) -> LoopProgram:
         for step in block.steps:
             args = tuple(of(a) for a in step.args)
             blocks = tuple(walk(inner) for inner in step.blocks)
-            steps.append(replace(step, args=args, blocks=blocks, results=tuple(of(r) for r in step.results)))
+            steps.append(
+                replace(step, args=args, blocks=blocks, results=tuple(of(r) for r in step.results))
+            )
         return Block(params, tuple(steps), tuple(of(r) for r in block.results))
 
     inputs = tuple(of(v) for v in program.inputs)
@@ -572,5 +752,10 @@ def renumbered(program: LoopProgram) -> LoopProgram:
     constants = tuple(sorted((of(v), c) for v, c in program.constants))
     order = sorted(numbers, key=numbers.__getitem__)
     return replace(
-        program, values=tuple(program.values[v] for v in order), constants=constants, inputs=inputs, block=block, outputs=outputs
+        program,
+        values=tuple(program.values[v] for v in order),
+        constants=constants,
+        inputs=inputs,
+        block=block,
+        outputs=outputs,
     )

@@ -1,4 +1,6 @@
-"""Loops that one kernel computes: a While over scalars and elementwise arrays becomes a `_Loop` node."""
+"""Loops that one kernel computes: a While over scalars and elementwise arrays becomes a `_Loop`
+node.
+"""
 
 from __future__ import annotations
 
@@ -21,22 +23,26 @@ from tfjit.passes.ir.pass_registry import SHAPES
 
 
 def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Replace While nodes by `_Loop` nodes, whose attr `program` is a `kernels.loop_program.LoopProgram`.
+    """Replace While nodes by `_Loop` nodes, whose attr `program` is a
+    `kernels.loop_program.LoopProgram`.
 
     Before:  0, x -> While(cond: i < 9, body: i + 1, x * x)      After:  x -> _Loop
-    What qualifies: loop variables of static shapes that stay the same; bodies of elementwise ops, reductions of whole arrays to scalars,
-    constants, reshapes, parts of arrays by index, and branches, loops and calls of the same. What does not change in the loop is computed
-    before it.
-    Keeps: every value and error, and what waits for the loop. A loop variable that the body gives back as it is becomes the tensor it was.
-    Needs: `infer_shapes`; `dense_lists` for TensorLists and TensorArrays. The bodies are specialized and simplified here; what is in the
-    library stays as it is.
+    What qualifies: loop variables of static shapes that stay the same; bodies of elementwise ops,
+    reductions of whole arrays to scalars, constants, reshapes, parts of arrays by index, and
+    branches, loops and calls of the same. What does not change in the loop is computed before it.
+    Keeps: every value and error, and what waits for the loop. A loop variable that the body gives
+    back as it is becomes the tensor it was.
+    Needs: `infer_shapes`; `dense_lists` for TensorLists and TensorArrays. The bodies are
+    specialized and simplified here; what is in the library stays as it is.
     """
     made = 0
     for name in graph.topological_order():
         node = graph.node(name)
         if node.op not in WHILES:
             continue
-        wanted = sorted({edge.src_output for edge in graph.edges_out_of(name) if not edge.is_control})
+        wanted = sorted(
+            {edge.src_output for edge in graph.edges_out_of(name) if not edge.is_control}
+        )
         try:
             built = LoopBuilder(graph, ctx).build(node, wanted)
             program_call(built.program)  # its template may refuse what the builder took
@@ -63,7 +69,9 @@ def _replace(graph: DataflowGraph, node: Node, built: BuiltLoop) -> None:
             return made[outer.hoisted], 0
         if outer.constant is not None:
             attrs = {"dtype": as_dtype(outer.constant.dtype), "value": outer.constant}
-            const = graph.add_node_op(graph.new_name(name), "Const", (), attrs, like=node, control_inputs=waits)
+            const = graph.add_node_op(
+                graph.new_name(name), "Const", (), attrs, like=node, control_inputs=waits
+            )
             const.output_shapes = (outer.constant.shape,)
             return const.name, 0
         return outer.node, outer.slot
@@ -76,19 +84,31 @@ def _replace(graph: DataflowGraph, node: Node, built: BuiltLoop) -> None:
             for source in built.hoisted[outer.hoisted].inputs:
                 need(source)
 
-    for outer in (*built.inputs, *(where for where in built.results.values() if isinstance(where, Outer))):
+    for outer in (
+        *built.inputs,
+        *(where for where in built.results.values() if isinstance(where, Outer)),
+    ):
         need(outer)
     for number, hoisted in enumerate(built.hoisted):
         if number not in needed:
             continue
         inputs = [tensor(outer) for outer in hoisted.inputs]
         new = graph.add_node_op(
-            graph.new_name(f"{name}/{hoisted.name}"), hoisted.op, inputs, hoisted.attrs, like=node, control_inputs=waits
+            graph.new_name(f"{name}/{hoisted.name}"),
+            hoisted.op,
+            inputs,
+            hoisted.attrs,
+            like=node,
+            control_inputs=waits,
         )
         new.output_shapes = (hoisted.shape,)
         made[number] = new.name
     sources = [tensor(outer) for outer in built.inputs]
-    uses = [(edge.src_output, edge.dst, edge.dst_input) for edge in graph.edges_out_of(name) if not edge.is_control]
+    uses = [
+        (edge.src_output, edge.dst, edge.dst_input)
+        for edge in graph.edges_out_of(name)
+        if not edge.is_control
+    ]
     followers = graph.control_consumers(name)
     to_sink = any(edge.dst == SINK for edge in graph.edges_out_of(name))
     outside = {k: tensor(where) for k, where in built.results.items() if isinstance(where, Outer)}

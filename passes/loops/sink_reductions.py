@@ -1,4 +1,6 @@
-"""Sums of products over the iterations of a loop become one product behind it: the gradient of a weight that a loop uses in each step."""
+"""Sums of products over the iterations of a loop become one product behind it: the gradient of a
+weight that a loop uses in each step.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,14 @@ from typing import Final
 
 import numpy as np
 
-from tfjit.passes.analysis.induction_variables import Loop, Tensor, argument, behind_identities, read_loop, value_of
+from tfjit.passes.analysis.induction_variables import (
+    Loop,
+    Tensor,
+    argument,
+    behind_identities,
+    read_loop,
+    value_of,
+)
 from tfjit.passes.analysis.region_tree import Scope, close_scopes, open_scopes
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
@@ -32,21 +41,27 @@ class _Sum:
 
 
 def loop_sums(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Take sums of matrix products, and of the columns of their factors, out of loops of known length.
+    """Take sums of matrix products, and of the columns of their factors, out of loops of known
+    length.
 
     Before:  w = While(s: s + MatMul(_GetRow(a, i), g, transpose_a=True))                    a <n, rows, p>, g <rows, q>
     After:   w = While(t: _SetRow(t, i, g)); s + MatMul(reshape(a), reshape(w), transpose_a=True)    t <n, rows, q>
-    One product over all rows has no sum to read and write in each iteration, and what is left in the loop may not need other rows. Also
-    BiasAddGrad(g), once g is kept. The numbers are added in another order, as in any two products of matrices.
-    Of float32 and float64; a is an array whose n rows the loop takes each once; products of few rows in an iteration; each sum is used in
-    nothing but itself. Keeps: values but for rounding. Needs: `dense_lists`.
+    One product over all rows has no sum to read and write in each iteration, and what is left in
+    the loop may not need other rows. Also BiasAddGrad(g), once g is kept. The numbers are added in
+    another order, as in any two products of matrices. Of float32 and float64; a is an array whose n
+    rows the loop takes each once; products of few rows in an iteration; each sum is used in nothing
+    but itself. Keeps: values but for rounding. Needs: `dense_lists`.
     """
     if graph.op_types.isdisjoint(WHILES):
         return
     top = open_scopes(graph, ctx)
     changed = False
     for scope in list(top.all()):
-        for name in [name for name in graph_loops(scope) if scope.children[name][1].graph.op_types & {"MatMul", "BatchMatMul"}]:
+        for name in [
+            name
+            for name in graph_loops(scope)
+            if scope.children[name][1].graph.op_types & {"MatMul", "BatchMatMul"}
+        ]:
             changed |= _Sums(scope, name, ctx).run()
     if not changed:
         return
@@ -66,14 +81,19 @@ class _Sums:
         self.scope, self.ctx = scope, ctx
         self.loop: Loop = read_loop(scope, name)
         self.body: DataflowGraph = self.loop.body.graph
-        self.kept: dict[Tensor, tuple[Tensor, int]] = {}  # of the body -> (its rows in the graph around, how many in an iteration)
+        # of the body -> (its rows in the graph around, how many in an iteration)
+        self.kept: dict[Tensor, tuple[Tensor, int]] = {}
 
     def run(self) -> bool:
         """Take out what can be; whether there was any."""
         loop = self.loop
         if loop.trips is None or loop.trips < 2:
             return False
-        sums = [found for k in sorted(indexed(self.body, "_Retval")) if (found := self._sum(k)) is not None]
+        sums = [
+            found
+            for k in sorted(indexed(self.body, "_Retval"))
+            if (found := self._sum(k)) is not None
+        ]
         changed = False
         for found in sums:
             if found.term.op == "MatMul":
@@ -109,12 +129,18 @@ class _Sums:
             return None
         term = behind_identities(loop.body, terms[mine.index(False)])
         arg = indexed(body, "_Arg")[k].name
-        if self._users(loop.body, arg) != [added_by.name] or self._users(loop.body, added_by.name) != [result.name]:
+        if self._users(loop.body, arg) != [added_by.name] or self._users(
+            loop.body, added_by.name
+        ) != [result.name]:
             return None
         cond = indexed(loop.cond.graph, "_Arg").get(k)
         if cond is not None and self._users(loop.cond, cond.name):
             return None
-        return _Sum(k, added_by, body.node(term[0])) if self._users(loop.body, term[0]) == [added_by.name] else None
+        return (
+            _Sum(k, added_by, body.node(term[0]))
+            if self._users(loop.body, term[0]) == [added_by.name]
+            else None
+        )
 
     def _users(self, scope: Scope, name: str) -> list[str]:
         """Who takes a tensor, through Identity nodes."""
@@ -132,14 +158,22 @@ class _Sums:
         factors = [behind_identities(self.loop.body, tensor) for tensor in body.inputs(term.name)]
         shapes = [tensor_shape(body, *factor) for factor in factors]
         total = tensor_shape(body, found.added_by.name, 0)
-        if not all(is_static(shape) for shape in (*shapes, total)) or total != tensor_shape(body, term.name, 0):
+        if not all(is_static(shape) for shape in (*shapes, total)) or total != tensor_shape(
+            body, term.name, 0
+        ):
             raise Declined("shapes are not known")
         if (shapes[0] or (0,))[0] >= _ENOUGH_ROWS:  # type: ignore[operator]
             raise Declined(f"it sums over {_ENOUGH_ROWS} rows or more at once")
-        position = next((row for factor in factors if (row := self._row_of(factor)) is not None), None)
+        position = next(
+            (row for factor in factors if (row := self._row_of(factor)) is not None), None
+        )
         if position is None:
             raise Declined("no factor is a row of an array that the loop takes whole")
-        stored = [factor for factor in factors if factor not in self.kept and self._row_of(factor, position[1]) is None]
+        stored = [
+            factor
+            for factor in factors
+            if factor not in self.kept and self._row_of(factor, position[1]) is None
+        ]
         if len(stored) > 1:
             raise Declined("both factors are made in the loop")
         rows = []
@@ -155,15 +189,26 @@ class _Sums:
 
     def _columns(self, found: _Sum) -> None:
         factor = behind_identities(self.loop.body, self.body.inputs(found.term.name)[0])
-        if factor not in self.kept or found.term.attrs.get("data_format", b"NHWC") not in (b"NHWC", "NHWC"):
+        if factor not in self.kept or found.term.attrs.get("data_format", b"NHWC") not in (
+            b"NHWC",
+            "NHWC",
+        ):
             raise Declined("what it sums is not kept")
-        made = self._node("BiasAddGrad", found, [self.kept[factor][0]], {}, tensor_shape(self.body, found.added_by.name, 0))
+        made = self._node(
+            "BiasAddGrad",
+            found,
+            [self.kept[factor][0]],
+            {},
+            tensor_shape(self.body, found.added_by.name, 0),
+        )
         self._replace(found, made, in_place=False)
 
     # ---- rows of arrays
 
     def _row_of(self, factor: Tensor, index: Tensor | None = None) -> tuple[int, Tensor] | None:
-        """(variable that is the array, index) of a row of an unchanging array all of whose rows the loop takes; index: the one it has."""
+        """(variable that is the array, index) of a row of an unchanging array all of whose rows the
+        loop takes; index: the one it has.
+        """
         node = self.body.node(factor[0])
         if node.op != "_GetRow":
             return None
@@ -171,9 +216,18 @@ class _Sums:
         at = behind_identities(self.loop.body, at)
         k = argument(self.loop.body, array)
         shape = tensor_shape(self.body, *array)
-        if k is None or k not in self.loop.unchanged or not is_static(shape) or len(shape or ()) != 3:
+        if (
+            k is None
+            or k not in self.loop.unchanged
+            or not is_static(shape)
+            or len(shape or ()) != 3
+        ):
             return None
-        if (shape or (0,))[0] != self.loop.trips or (index is not None and at != index) or not counts(self.loop, at):
+        if (
+            (shape or (0,))[0] != self.loop.trips
+            or (index is not None and at != index)
+            or not counts(self.loop, at)
+        ):
             return None
         return (k, at) if self._stays_inside(at) else None
 
@@ -205,18 +259,24 @@ class _Sums:
         return self._flat(found, self.loop.inputs[k], tensor_shape(self.body, *array) or ())  # type: ignore[arg-type]
 
     def _keep(self, found: _Sum, factor: Tensor, index: Tensor) -> Tensor:
-        """The rows of what an iteration makes: the sum's variable becomes the array that they are written to."""
+        """The rows of what an iteration makes: the sum's variable becomes the array that they are
+        written to.
+        """
         loop, body, graph = self.loop, self.body, self.scope.graph
         rows = tensor_shape(body, *factor)
         assert rows is not None
         shape = (loop.trips or 0, *(size or 0 for size in rows))
         dtype = body.node(factor[0]).output_dtypes[factor[1]]
         if int(np.prod(shape)) * dtype.size > _MAX_BYTES:
-            raise Declined(f"{int(np.prod(shape)) * dtype.size} bytes of all iterations are too many to keep")
+            raise Declined(
+                f"{int(np.prod(shape)) * dtype.size} bytes of all iterations are too many to keep"
+            )
         k, node = found.number, graph.node(loop.name)
         dims = insert_constant(graph, node, np.array(shape, np.int32))
         zero = insert_constant(graph, node, np.zeros((), dtype.as_numpy_dtype))
-        start = graph.add_node_op(graph.new_name(f"{found.term.name}/rows"), "Fill", [dims, zero], {"T": dtype}, like=node)
+        start = graph.add_node_op(
+            graph.new_name(f"{found.term.name}/rows"), "Fill", [dims, zero], {"T": dtype}, like=node
+        )
         start.output_shapes = (shape,)
         arg = indexed(body, "_Arg")[k]
         for scope in (loop.cond, loop.body):
@@ -226,33 +286,55 @@ class _Sums:
             scope.changed = True
         message = f"index {{detail}} of {shape[0]} iterations".encode()
         name = body.new_name(f"{found.term.name}/row")
-        made = body.add_node_op(name, "_SetRow", [(arg.name, 0), index, factor], {"T": dtype, "message": message}, like=found.term)
+        made = body.add_node_op(
+            name,
+            "_SetRow",
+            [(arg.name, 0), index, factor],
+            {"T": dtype, "message": message},
+            like=found.term,
+        )
         made.output_shapes = (shape,)
         shapes = tuple(shape if i == k else old for i, old in enumerate(node.output_shapes))
         inputs = [(start.name, 0) if i == k else tensor for i, tensor in enumerate(loop.inputs)]
         self._init = loop.inputs[k]
         self._row = made.name
-        graph.change_op(loop.name, node.op, inputs, {**node.attrs, "output_shapes": ()}).output_shapes = shapes
+        graph.change_op(
+            loop.name, node.op, inputs, {**node.attrs, "output_shapes": ()}
+        ).output_shapes = shapes
         flat = self._flat(found, (loop.name, k), shape)
         self.kept[factor] = flat, shape[1]
         return flat
 
     def _flat(self, found: _Sum, array: Tensor, shape: tuple[int, ...]) -> Tensor:
         graph = self.scope.graph
-        dims = insert_constant(graph, graph.node(self.loop.name), np.array([shape[0] * shape[1], shape[2]], np.int32))
+        dims = insert_constant(
+            graph, graph.node(self.loop.name), np.array([shape[0] * shape[1], shape[2]], np.int32)
+        )
         name = graph.new_name(f"{found.term.name}/flat")
-        made = graph.add_node_op(name, "Reshape", [array, dims], {}, like=graph.node(self.loop.name))
+        made = graph.add_node_op(
+            name, "Reshape", [array, dims], {}, like=graph.node(self.loop.name)
+        )
         made.output_shapes = ((shape[0] * shape[1], shape[2]),)
         return made.name, 0
 
-    def _node(self, op: str, found: _Sum, inputs: list[Tensor], attrs: dict[str, object], shape: object) -> Tensor:
+    def _node(
+        self, op: str, found: _Sum, inputs: list[Tensor], attrs: dict[str, object], shape: object
+    ) -> Tensor:
         graph = self.scope.graph
-        made = graph.add_node_op(graph.new_name(f"{found.term.name}/all"), op, inputs, attrs, like=graph.node(self.loop.name))
+        made = graph.add_node_op(
+            graph.new_name(f"{found.term.name}/all"),
+            op,
+            inputs,
+            attrs,
+            like=graph.node(self.loop.name),
+        )
         made.output_shapes = (shape,)
         return made.name, 0
 
     def _replace(self, found: _Sum, total: Tensor, in_place: bool) -> None:
-        """Who takes the sum behind the loop takes the other one; in_place: its variable is something else now."""
+        """Who takes the sum behind the loop takes the other one; in_place: its variable is
+        something else now.
+        """
         loop, body, graph, k = self.loop, self.body, self.scope.graph, found.number
         start = self._init if in_place else loop.inputs[k]
         if not _is_zero(graph, start):

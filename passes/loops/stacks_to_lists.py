@@ -1,4 +1,6 @@
-"""Stacks that one loop fills and another empties become tensor lists, which are values and need no order of effects."""
+"""Stacks that one loop fills and another empties become tensor lists, which are values and need no
+order of effects.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,14 @@ from tfjit.passes.ir.subgraph import ancestors
 
 
 def stacks_to_lists(top: Scope, ctx: PassContext) -> None:
-    """Rewrite what the gradients of v1 loops keep their values in; the scopes are changed, the caller closes them.
+    """Rewrite what the gradients of v1 loops keep their values in; the scopes are changed, the
+    caller closes them.
 
     Before:  s = StackV2; w = While(s: StackPushV2(s, x)); g = While(s: StackPopV2(s) -> x)
     After:   s = EmptyTensorList; w = While(s: TensorListPushBack(s, x)); g = While(w: TensorListPopBack(w) -> x)
-    Of stacks without a limit of their size that one loop pushes to once in an iteration, and that another one, which comes behind it,
-    pops from once. Keeps: values; control edges at pushes and pops.
+    Of stacks without a limit of their size that one loop pushes to once in an iteration, and that
+    another one, which comes behind it, pops from once. Keeps: values; control edges at pushes and
+    pops.
     """
     for node in [node for node in top.graph.op_nodes() if node.op == "StackV2"]:
         try:
@@ -53,7 +57,12 @@ class _Stack:
         if filler not in ancestors(graph, [emptier]):
             raise Declined(f"'{emptier}' may run before '{filler}'")
         shape = insert_constant(graph, node, np.array(-1, np.int32))
-        graph.change_op(node.name, "EmptyTensorList", [shape, graph.inputs(node.name)[0]], {"element_dtype": dtype})
+        graph.change_op(
+            node.name,
+            "EmptyTensorList",
+            [shape, graph.inputs(node.name)[0]],
+            {"element_dtype": dtype},
+        )
         variant = graph.node(node.name).output_dtypes[0]
         for name, k in ((filler, into), (emptier, out_of)):
             self._retype(name, k, variant)
@@ -71,7 +80,10 @@ class _Stack:
         cond, body = self.top.children[name]
         users: list[Node] = []
         for scope in (cond, body):
-            arg = next((n for n in scope.graph.op_nodes() if n.op == "_Arg" and n.attrs["index"] == k), None)
+            arg = next(
+                (n for n in scope.graph.op_nodes() if n.op == "_Arg" and n.attrs["index"] == k),
+                None,
+            )
             for user, slot in scope.graph.consumers(arg.name) if arg is not None else ():
                 taker = scope.graph.node(user)
                 if taker.op == "_Retval" and taker.attrs["index"] == k and scope is body:
@@ -97,13 +109,17 @@ class _Stack:
                     scope.graph.change_op(node.name, "_Arg", [], {**node.attrs, "T": variant})
         inputs = list(graph.inputs(name))
         graph.change_op(name, loop.op, inputs, attrs)
-        graph.node(name).output_shapes = tuple(() if i == k else shape for i, shape in enumerate(shapes))
+        graph.node(name).output_shapes = tuple(
+            () if i == k else shape for i, shape in enumerate(shapes)
+        )
 
     def _push(self, body: Scope, push: Node, k: int) -> None:
         graph = body.graph
         handle, value = graph.inputs(push.name)
         graph.redirect_output(push.name, 0, *value)
-        graph.change_op(push.name, "TensorListPushBack", [handle, value], {"element_dtype": push.attrs["T"]})
+        graph.change_op(
+            push.name, "TensorListPushBack", [handle, value], {"element_dtype": push.attrs["T"]}
+        )
         push.output_shapes = ((),)
         _give_back(body, k, push)
 
@@ -112,7 +128,12 @@ class _Stack:
         handle = graph.inputs(pop.name)[0]
         shapes = pop.output_shapes
         attrs = {"element_dtype": pop.attrs["elem_type"]}
-        graph.change_op(pop.name, "TensorListPopBack", [handle, insert_constant(graph, pop, np.array(-1, np.int32))], attrs)
+        graph.change_op(
+            pop.name,
+            "TensorListPopBack",
+            [handle, insert_constant(graph, pop, np.array(-1, np.int32))],
+            attrs,
+        )
         pop.output_shapes = ((), shapes[0])
         graph.redirect_output(pop.name, 0, pop.name, 1)
         _give_back(body, k, pop)
@@ -122,7 +143,9 @@ def _give_back(body: Scope, k: int, node: Node) -> None:
     graph = body.graph
     result = next(n for n in graph.op_nodes() if n.op == "_Retval" and n.attrs["index"] == k)
     assert argument(body, graph.inputs(result.name)[0]) == k
-    graph.change_op(result.name, "_Retval", [(node.name, 0)], {**result.attrs, "T": node.output_dtypes[0]})
+    graph.change_op(
+        result.name, "_Retval", [(node.name, 0)], {**result.attrs, "T": node.output_dtypes[0]}
+    )
 
 
 __all__ = ["stacks_to_lists"]

@@ -1,4 +1,6 @@
-"""Loops whose nodes lie on several devices: every device gets a loop of its own that runs as often, and carries nothing."""
+"""Loops whose nodes lie on several devices: every device gets a loop of its own that runs as often,
+and carries nothing.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,15 @@ from tfjit.passes.ir.dataflow_graph import NEXT_ITERATIONS, SINK, SOURCE, Datafl
 
 
 def colocate_control_flow(graph: DataflowGraph) -> None:
-    """Move control-flow nodes beside what they pass on: Switch and Exit to their data input, Enter and NextIteration to their first reader.
+    """Move control-flow nodes beside what they pass on: Switch and Exit to their data input, Enter
+    and NextIteration to their first reader.
 
     Before:  m=Merge on CPU:1 -> s=Switch on CPU:0      After:  s on CPU:1
-    Keeps: everything but the assigned devices of those nodes. Source: TensorFlow 2.5, graph/graph_partition.cc.
+    Keeps: everything but the assigned devices of those nodes. Source: TensorFlow 2.5,
+    graph/graph_partition.cc.
     """
-    # TensorFlow walks depth first from the source, and a node that follows another may be moved before or after it
+    # TensorFlow walks depth first from the source, and a node that follows another may be moved
+    # before or after it
     stack, seen = [SOURCE], set()
     while stack:
         name = stack.pop()
@@ -48,12 +53,17 @@ class ControlLoop:
     merge: str
 
 
-def add_control_loops(graph: DataflowGraph, new_name: Callable[[str], str]) -> dict[tuple[str, str], int]:
-    """Give every device that a loop's edges lead to a control loop: Enter, Merge, Switch by the loop's own condition, NextIteration.
+def add_control_loops(
+    graph: DataflowGraph, new_name: Callable[[str], str]
+) -> dict[tuple[str, str], int]:
+    """Give every device that a loop's edges lead to a control loop: Enter, Merge, Switch by the
+    loop's own condition, NextIteration.
 
-    The destination of each such edge waits for the Merge of its device's control loop, until partitioning lets the receive wait in
-    its stead: so a receive happens once an iteration. Loops within loops are stacked.
-    Returns (Merge, destination) -> number of edges that brought it in. Raises InvalidArgumentError for a loop without LoopCond.
+    The destination of each such edge waits for the Merge of its device's control loop, until
+    partitioning lets the receive wait in its stead: so a receive happens once an iteration. Loops
+    within loops are stacked.
+    Returns (Merge, destination) -> number of edges that brought it in. Raises InvalidArgumentError
+    for a loop without LoopCond.
     Source: TensorFlow 2.5, graph/graph_partition.cc.
     """
     if graph.op_types.isdisjoint(ENTERS):
@@ -76,7 +86,8 @@ def add_control_loops(graph: DataflowGraph, new_name: Callable[[str], str]) -> d
 
 
 def _crossed_frame(graph: DataflowGraph, frames: Frames, edge: Edge) -> str:
-    """The frame in which an edge leads from one device to another; "" for edges on one device and outside of loops.
+    """The frame in which an edge leads from one device to another; "" for edges on one device and
+    outside of loops.
 
     An Exit gives its value to the frame around its own, and an Enter takes its input from there.
     """
@@ -99,7 +110,9 @@ def _add_loops(
     loops: dict[tuple[str, str], ControlLoop],
     new_name: Callable[[str], str],
 ) -> None:
-    """Add the control loop of the frame that an edge crosses devices in on its destination's device, and those of the frames around it."""
+    """Add the control loop of the frame that an edge crosses devices in on its destination's
+    device, and those of the frames around it.
+    """
     dst = graph.node(edge.dst)
     device = dst.assigned_device
     inner: ControlLoop | None = None
@@ -115,18 +128,37 @@ def _add_loops(
     if inner is not None:
         start = np.zeros(0, dtype=np.float32)
         start.setflags(write=False)
-        made_const = _add(graph, frames, dst, new_name(dst.name), "Const", {"dtype": dtypes.float32, "value": start}, "")
+        made_const = _add(
+            graph,
+            frames,
+            dst,
+            new_name(dst.name),
+            "Const",
+            {"dtype": dtypes.float32, "value": start},
+            "",
+        )
         graph.add_data_edge(made_const.name, 0, inner.enter, 0)
 
 
-def _add_loop(graph: DataflowGraph, frames: Frames, frame: str, dst: Node, new_name: Callable[[str], str]) -> ControlLoop:
+def _add_loop(
+    graph: DataflowGraph, frames: Frames, frame: str, dst: Node, new_name: Callable[[str], str]
+) -> ControlLoop:
     """The four nodes of one control loop, on the device of `dst`."""
     condition = frames.condition.get(frame)
     if condition is None:
-        raise InvalidArgumentError(None, None, f"A cross-device loop must have a pivot predicate: {frame}")
-    enter_name, merge_name, switch_name, next_name = (f"_cloop{new_name(dst.name)}" for _ in range(4))
+        raise InvalidArgumentError(
+            None, None, f"A cross-device loop must have a pivot predicate: {frame}"
+        )
+    enter_name, merge_name, switch_name, next_name = (
+        f"_cloop{new_name(dst.name)}" for _ in range(4)
+    )
     iterations = graph.node(frames.enter[frame]).attrs["parallel_iterations"]
-    attrs = {"T": dtypes.float32, "frame_name": frame.encode(), "parallel_iterations": iterations, "is_constant": False}
+    attrs = {
+        "T": dtypes.float32,
+        "frame_name": frame.encode(),
+        "parallel_iterations": iterations,
+        "is_constant": False,
+    }
     _add(graph, frames, dst, enter_name, "Enter", attrs, frame)
     _add(graph, frames, dst, merge_name, "Merge", {"T": dtypes.float32, "N": 2}, frame)
     _add(graph, frames, dst, switch_name, "Switch", {"T": dtypes.float32}, frame)
@@ -139,9 +171,19 @@ def _add_loop(graph: DataflowGraph, frames: Frames, frame: str, dst: Node, new_n
     return ControlLoop(enter_name, merge_name)
 
 
-def _add(graph: DataflowGraph, frames: Frames, like: Node, name: str, op: str, attrs: dict[str, object], frame: str) -> Node:
+def _add(
+    graph: DataflowGraph,
+    frames: Frames,
+    like: Node,
+    name: str,
+    op: str,
+    attrs: dict[str, object],
+    frame: str,
+) -> Node:
     """A node whose edges come later: in a loop each needs another first."""
     node = graph.add_loose_node(name, op, attrs, like)
-    node.output_shapes = tuple((0,) if dtype is dtypes.float32 else () for dtype in node.output_dtypes)
+    node.output_shapes = tuple(
+        (0,) if dtype is dtypes.float32 else () for dtype in node.output_dtypes
+    )
     frames.of[name] = frame
     return node

@@ -1,4 +1,6 @@
-"""One graph a device (or task): edges between them become `_Send` and `_Recv` pairs with TensorFlow's names and keys."""
+"""One graph a device (or task): edges between them become `_Send` and `_Recv` pairs with
+TensorFlow's names and keys.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from tfjit.passes.partitioning.distribute_loops import add_control_loops, coloca
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """What one device (or task) executes of a run. device: its full name, or what the location function gave."""
+    """What one device (or task) executes of a run. device: its full name, or what the location
+    function gave.
+    """
 
     device: str
     graph: DataflowGraph
@@ -31,13 +35,15 @@ class Partition:
 
 
 def partition(graph: DataflowGraph, ctx: PassContext) -> list[Partition]:
-    """Split a placed graph by location, with one `_Send`/`_Recv` pair for each tensor and receiving partition.
+    """Split a placed graph by location, with one `_Send`/`_Recv` pair for each tensor and receiving
+    partition.
 
     Before:  x on CPU:0 -> y on CPU:1 (twice)      After:  x -> x/_0=_Send      and      x/_1=_Recv -> y (twice)
-    Keeps: every node with its id and name in exactly one partition, and all orderings: a control edge travels as an empty
-    tensor, from a Const that waits for its source to an Identity that its destination waits for. A loop across devices gets a
-    control loop on each of them (distribute_loops.py), so that its receives run once an iteration.
-    The partitions are in order of location name; a graph of one location is handed on as it is.
+    Keeps: every node with its id and name in exactly one partition, and all orderings: a control
+    edge travels as an empty tensor, from a Const that waits for its source to an Identity that its
+    destination waits for. A loop across devices gets a control loop on each of them
+    (distribute_loops.py), so that its receives run once an iteration. The partitions are in order
+    of location name; a graph of one location is handed on as it is.
     Raises InvalidArgumentError for a loop across devices that has no LoopCond.
     Source: TensorFlow 2.5, graph/graph_partition.cc.
     """
@@ -45,7 +51,9 @@ def partition(graph: DataflowGraph, ctx: PassContext) -> list[Partition]:
         node.assigned_device = node.assigned_device or ctx.options.client_device
     new_name = _namer(ctx)
     loop_waits: dict[tuple[str, str], int] = {}
-    if len({node.assigned_device for node in graph.op_nodes()}) > 1 and not graph.op_types.isdisjoint(CONTROL_FLOW):
+    if len(
+        {node.assigned_device for node in graph.op_nodes()}
+    ) > 1 and not graph.op_types.isdisjoint(CONTROL_FLOW):
         colocate_control_flow(graph)
         loop_waits = add_control_loops(graph, new_name)
     locate = ctx.options.location or _device_of
@@ -89,13 +97,16 @@ class _Splitter:
         self.loop_waits = {dst: (merge, count) for (merge, dst), count in loop_waits.items()}
         self.graph, self.locations, self.parts = graph, locations, parts
         self.incarnations = {device.name: device.incarnation for device in ctx.options.devices}
-        # Keys name edges by dense ids: what was pruned does not count, and TensorFlow's copies of a graph have three edges
-        # from source to sink before all others.
-        ids = sorted(edge.id for edge in graph.all_edges() if (edge.src, edge.dst) != (SOURCE, SINK))
+        # Keys name edges by dense ids: what was pruned does not count, and TensorFlow's copies of a
+        # graph have three edges from source to sink before all others.
+        ids = sorted(
+            edge.id for edge in graph.all_edges() if (edge.src, edge.dst) != (SOURCE, SINK)
+        )
         self.edge_numbers = {id: number for number, id in enumerate(ids, 3)}
         # (source, slot or -1, receiving partition) -> the node there that stands for it
         self.received: dict[tuple[str, int, str], str] = {}
-        # Ids go on from one partition to the next, so that a node of any partition is known by its id.
+        # Ids go on from one partition to the next, so that a node of any partition is known by its
+        # id.
         self.next_id = graph.num_node_ids
 
     def run(self) -> None:
@@ -107,13 +118,17 @@ class _Splitter:
     def connect(self, node: Node) -> None:
         """Give a node's partition what its inputs from other partitions need."""
         here = self.locations[node.name]
-        waits_for_readers: list[str] = []  # receives of references: they read when dst's other inputs are there
+        # receives of references: they read when dst's other inputs are there
+        waits_for_readers: list[str] = []
         others: list[str] = []
         merge, unused = self.loop_waits.get(node.name, ("", 0))
         for edge in self.graph.edges_into(node.name):
             if edge.src == SOURCE or (edge.is_control and edge.src == merge):
                 continue
-            reference = not edge.is_control and self.graph.node(edge.src).output_dtypes[edge.src_output].is_ref
+            reference = (
+                not edge.is_control
+                and self.graph.node(edge.src).output_dtypes[edge.src_output].is_ref
+            )
             if self.locations[edge.src] == here:
                 if not reference:
                     others.append(edge.src)
@@ -142,7 +157,8 @@ class _Splitter:
                     self.parts[here].add_control_edge(other, receive)
 
     def transfer(self, edge: Edge, dst: Node, here: str, gate: str) -> str:
-        """Make the pair for one edge; returns the node of the receiving partition that stands for its source.
+        """Make the pair for one edge; returns the node of the receiving partition that stands for
+        its source.
 
         gate: what the receive waits for in a loop, "" outside.
         """
@@ -152,7 +168,14 @@ class _Splitter:
         if edge.is_control:
             empty = np.zeros(0, dtype=np.float32)
             empty.setflags(write=False)
-            made = self.add(there, src, self.new_name(f"{src.name}/ctrl"), "Const", [], {"dtype": dtypes.float32, "value": empty})
+            made = self.add(
+                there,
+                src,
+                self.new_name(f"{src.name}/ctrl"),
+                "Const",
+                [],
+                {"dtype": dtypes.float32, "value": empty},
+            )
             there.add_control_edge(src.name, made.name)
             shape: Shape = (0,)
             made.output_shapes = (shape,)
@@ -170,9 +193,20 @@ class _Splitter:
             "_dst": dst.name.encode(),
         }
         send_op = "_HostSend" if not edge.is_control and output_on_host(src, slot) else "_Send"
-        recv_op = "_HostRecv" if not edge.is_control and input_on_host(dst, edge.dst_input) else "_Recv"
-        self.add(there, src, self.new_name(src.name), send_op, [(sent, slot)], {"T": dtype, **attrs})
-        receive = self.add(self.parts[here], dst, self.new_name(src.name), recv_op, [], {"tensor_type": dtype, **attrs})
+        recv_op = (
+            "_HostRecv" if not edge.is_control and input_on_host(dst, edge.dst_input) else "_Recv"
+        )
+        self.add(
+            there, src, self.new_name(src.name), send_op, [(sent, slot)], {"T": dtype, **attrs}
+        )
+        receive = self.add(
+            self.parts[here],
+            dst,
+            self.new_name(src.name),
+            recv_op,
+            [],
+            {"tensor_type": dtype, **attrs},
+        )
         receive.origin = src.origin
         if gate:
             self.parts[here].add_control_edge(gate, receive.name)
@@ -181,16 +215,37 @@ class _Splitter:
             if src.output_dtypes[slot].is_ref:
                 receive.attrs["_start_time"] = 0  # TensorFlow marks the reads of references so
             return receive.name
-        waited = self.add(self.parts[here], dst, self.new_name(src.name), "Identity", [(receive.name, 0)], {"T": dtype})
+        waited = self.add(
+            self.parts[here],
+            dst,
+            self.new_name(src.name),
+            "Identity",
+            [(receive.name, 0)],
+            {"T": dtype},
+        )
         waited.origin = src.origin
         waited.output_shapes = (shape,)
         return waited.name
 
-    def add(self, part: DataflowGraph, like: Node, name: str, op: str, inputs: list[tuple[str, int]], attrs: dict[str, Any]) -> Node:
+    def add(
+        self,
+        part: DataflowGraph,
+        like: Node,
+        name: str,
+        op: str,
+        inputs: list[tuple[str, int]],
+        attrs: dict[str, Any],
+    ) -> Node:
         """Add a node beside `like`, with an id that no partition has."""
         part._next_node_id = max(part._next_node_id, self.next_id)
         made = part.add_node_op(
-            name, op, inputs, attrs, device=like.assigned_device, assigned_device=like.assigned_device, origin=like.origin
+            name,
+            op,
+            inputs,
+            attrs,
+            device=like.assigned_device,
+            assigned_device=like.assigned_device,
+            origin=like.origin,
         )
         self.next_id = part._next_node_id
         return made

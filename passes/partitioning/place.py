@@ -45,11 +45,12 @@ def place(graph: DataflowGraph, ctx: PassContext) -> None:
     """Give every node that has no assigned device one of `options.devices`.
 
     Before:  v=VariableV2 @/cpu:1 -> Assign -> y      After:  v and Assign on CPU:1, y on CPU:0
-    Keeps: what is assigned already, so a session places its whole graph, and again what extending it adds: variables get one
-    device for all runs. Nodes that share a `loc:@` class, a reference or a resource share a device; a node without inputs goes
-    where all its consumers are, shapes follow their input, and an Identity between two nodes that ask for one device goes there.
-    A node that cannot be placed is noted in `graph.unplaced`, and `pipeline.build` raises for runs that need it; with
-    `options.strict_placement` the first one raises InvalidArgumentError here.
+    Keeps: what is assigned already, so a session places its whole graph, and again what extending
+    it adds: variables get one device for all runs. Nodes that share a `loc:@` class, a reference or
+    a resource share a device; a node without inputs goes where all its consumers are, shapes follow
+    their input, and an Identity between two nodes that ask for one device goes there. A node that
+    cannot be placed is noted in `graph.unplaced`, and `pipeline.build` raises for runs that need
+    it; with `options.strict_placement` the first one raises InvalidArgumentError here.
     Source: TensorFlow 2.5, common_runtime/placer.cc and colocation_graph.cc.
     """
     _Placer(graph, ctx).run()
@@ -63,7 +64,9 @@ def place_graph(graph: DataflowGraph, options: PassOptions) -> None:
 
 
 def raise_unplaced(graph: DataflowGraph, needed: DataflowGraph) -> None:
-    """Raise InvalidArgumentError for the node of `needed` that the placer of `graph` failed at first."""
+    """Raise InvalidArgumentError for the node of `needed` that the placer of `graph` failed at
+    first.
+    """
     for name, reason in graph.unplaced.items():
         if name in needed and name not in needed.shields:
             raise InvalidArgumentError(None, None, reason)
@@ -75,7 +78,9 @@ class _Conflict(Exception):
 
 @dataclass(slots=True)
 class _Group:
-    """Nodes that must share a device. kinds: device types with a kernel for all of them, with their priorities."""
+    """Nodes that must share a device. kinds: device types with a kernel for all of them, with their
+    priorities.
+    """
 
     leader: Node
     requested: DeviceSpec
@@ -87,9 +92,11 @@ class _Group:
 
 @dataclass(slots=True)
 class _Signature:
-    """What nodes of one op type and dtypes have in common. kinds: as in a group; shares: they take or give a reference or a resource;
-    generates: they make one tensor out of nothing, so that they may go where their consumers are; found: names of the devices for one
-    of them that only needs a kernel, best first, None until that was asked."""
+    """What nodes of one op type and dtypes have in common. kinds: as in a group; shares: they take
+    or give a reference or a resource; generates: they make one tensor out of nothing, so that they
+    may go where their consumers are; found: names of the devices for one of them that only needs a
+    kernel, best first, None until that was asked.
+    """
 
     kinds: dict[str, int]
     shares: bool
@@ -103,7 +110,9 @@ class _Placer:
     def __init__(self, graph: DataflowGraph, ctx: PassContext) -> None:
         self.graph, self.options, self.ctx = graph, ctx.options, ctx
         self.devices = {device.name: device for device in self.options.devices}
-        self.specs = {device.name: device_spec.parse(device.name) for device in self.options.devices}
+        self.specs = {
+            device.name: device_spec.parse(device.name) for device in self.options.devices
+        }
         self.device_types = sorted({device.device_type for device in self.options.devices})
         self.parent: dict[str, str] = {}
         self.groups: dict[str, _Group] = {}
@@ -116,8 +125,13 @@ class _Placer:
     def run(self) -> None:
         graph = self.graph
         graph.unplaced = {}
-        nodes = sorted((node for node in graph.op_nodes() if not node.assigned_device), key=lambda node: node.id)
-        companions = {name for node in nodes if "_class" in node.attrs for name in _colocated_with(node)}
+        nodes = sorted(
+            (node for node in graph.op_nodes() if not node.assigned_device),
+            key=lambda node: node.id,
+        )
+        companions = {
+            name for node in nodes if "_class" in node.attrs for name in _colocated_with(node)
+        }
         signatures = [self.signature(node) for node in nodes]
         for node, signature in zip(nodes, signatures, strict=True):
             breathe()
@@ -125,7 +139,9 @@ class _Placer:
             if not alone or not signature.kinds or node.name in companions:
                 self.start_group(node)
         self.colocate_classes(nodes)
-        self.colocate_references([node for node, signature in zip(nodes, signatures, strict=True) if signature.shares])
+        self.colocate_references(
+            [node for node, signature in zip(nodes, signatures, strict=True) if signature.shares]
+        )
         # what breaks a group comes before what has no device, as TensorFlow reports it
         for root, reason in self.broken.items():
             graph.unplaced[root] = reason
@@ -141,7 +157,11 @@ class _Placer:
                 wanted = graph.node(inputs[0][0]).assigned_device if inputs else ""
             self.assign(node, signature, wanted)
         for node, signature in later:
-            homes = {graph.node(edge.dst).assigned_device for edge in graph.edges_out_of(node.name)} if several else ()
+            homes = (
+                {graph.node(edge.dst).assigned_device for edge in graph.edges_out_of(node.name)}
+                if several
+                else ()
+            )
             self.assign(node, signature, next(iter(homes)) if len(homes) == 1 else "")
 
     # ---- groups
@@ -151,14 +171,20 @@ class _Placer:
         self.parent[node.name] = node.name
         if node.assigned_device:
             spec = device_spec.parse(node.assigned_device)
-            self.groups[node.name] = _Group(node, spec, self.kinds(node), assigned=node.assigned_device)
+            self.groups[node.name] = _Group(
+                node, spec, self.kinds(node), assigned=node.assigned_device
+            )
             return
         requested = DeviceSpec()
         if node.device:
             try:
                 requested = device_spec.parse(node.device)
             except ValueError:
-                self.fail(node, f"Malformed device specification '{node.device}' in node: {_describe(node)}", name_operation=False)
+                self.fail(
+                    node,
+                    f"Malformed device specification '{node.device}' in node: {_describe(node)}",
+                    name_operation=False,
+                )
         kinds = self.kinds(node)
         if not kinds:
             self.fail(node, self.no_kernel(node), name_operation=False)
@@ -177,7 +203,9 @@ class _Placer:
         found = self.signatures.get(key)
         if found is None:
             types = node.input_dtypes + node.output_dtypes
-            asked = {kind: self.options.has_kernel(node.op, kind, types) for kind in self.device_types}
+            asked = {
+                kind: self.options.has_kernel(node.op, kind, types) for kind in self.device_types
+            }
             kinds = {kind: priority for kind, priority in asked.items() if priority is not None}
             outputs = node.output_dtypes
             generates = not node.input_dtypes and len(outputs) == 1 and not outputs[0].is_ref
@@ -197,29 +225,42 @@ class _Placer:
         return top
 
     def colocate_classes(self, nodes: list[Node]) -> None:
-        """Join nodes of one `loc:@` class. The class of a node's own name counts as well, whoever comes first."""
+        """Join nodes of one `loc:@` class. The class of a node's own name counts as well, whoever
+        comes first.
+        """
         for node in nodes:
             for other in _colocated_with(node) if "_class" in node.attrs else ():
                 if other not in self.graph:
-                    self.fail(node, f"Node '{node.name}' expects to be colocated with unknown node '{other}'", name_operation=False)
+                    self.fail(
+                        node,
+                        f"Node '{node.name}' expects to be colocated with unknown node '{other}'",
+                        name_operation=False,
+                    )
                 elif other != node.name:
                     self.join(node.name, other, node)
 
     def colocate_references(self, nodes: list[Node]) -> None:
-        """Join what makes a reference or resource with what takes it; where both ask for a device, the maker's wins."""
+        """Join what makes a reference or resource with what takes it; where both ask for a device,
+        the maker's wins.
+        """
         for node in nodes:
             if node.op in _EXEMPT or not _shares(node.input_dtypes):
                 continue
             for index, (src, _) in enumerate(self.graph.inputs(node.name)):
                 dtype = node.input_dtypes[index]
-                if not (dtype.is_ref or dtype is dtypes.resource) or self.graph.node(src).op == "_Arg":
+                if (
+                    not (dtype.is_ref or dtype is dtypes.resource)
+                    or self.graph.node(src).op == "_Arg"
+                ):
                     continue
                 maker, taker = self.groups[self.root(src)], self.groups[self.root(node.name)]
                 if maker is taker:
                     continue
                 if not taker.assigned and _conflict(maker.requested, taker.requested):
                     self.ctx.log(
-                        node.name, f"its device {taker.requested} gives way to {maker.requested} of '{src}', whose reference it takes"
+                        node.name,
+                        f"its device {taker.requested} gives way to {maker.requested} of '{src}', "
+                        "whose reference it takes",
                     )
                     taker.requested = maker.requested
                 self.join(src, node.name, node)
@@ -236,31 +277,53 @@ class _Placer:
             resource = _merge(a.resource, b.resource, self.options.soft_placement)
             assigned = a.assigned or b.assigned
             if a.assigned and b.assigned and a.assigned != b.assigned:
-                raise _Conflict(f"Cannot merge devices with incompatible names: '{a.assigned}' and '{b.assigned}'")
+                raise _Conflict(
+                    f"Cannot merge devices with incompatible names: '{a.assigned}' and "
+                    f"'{b.assigned}'"
+                )
             if assigned and not requested.matches(device_spec.parse(assigned)):
                 if not self.options.soft_placement:
                     raise _Conflict(f"'{x if a.assigned else y}' is on '{assigned}' already")
                 requested = device_spec.parse(assigned)
         except _Conflict as conflict:
             requested, resource, assigned = a.requested, a.resource, a.assigned or b.assigned
-            reason = reason or _at(blamed, f"Cannot colocate nodes {{{{colocation_node {x}}}}} and {{{{colocation_node {y}}}}}: {conflict}")
-        kinds = {kind: min(priority, b.kinds[kind]) for kind, priority in a.kinds.items() if kind in b.kinds}
+            reason = reason or _at(
+                blamed,
+                f"Cannot colocate nodes {{{{colocation_node {x}}}}} and {{{{colocation_node "
+                f"{y}}}}}: {conflict}",
+            )
+        kinds = {
+            kind: min(priority, b.kinds[kind])
+            for kind, priority in a.kinds.items()
+            if kind in b.kinds
+        }
         if not kinds and a.kinds and b.kinds:
             reason = reason or _at(
                 blamed,
-                f"Cannot colocate nodes {{{{colocation_node {x}}}}} and {{{{colocation_node {y}}}}} because no device type supports both "
+                f"Cannot colocate nodes {{{{colocation_node {x}}}}} and {{{{colocation_node "
+                f"{y}}}}} because no device type supports both "
                 f"of those nodes and the other nodes colocated with them.{self.kernels_of(x, y)}",
             )
         if a.size < b.size:
             x_root, y_root, a, b = y_root, x_root, b, a
         self.parent[y_root] = x_root
-        a.requested, a.resource, a.kinds, a.assigned, a.size = requested, resource, kinds, assigned, a.size + b.size
+        a.requested, a.resource, a.kinds, a.assigned, a.size = (
+            requested,
+            resource,
+            kinds,
+            assigned,
+            a.size + b.size,
+        )
         del self.groups[y_root]
         if reason:
             self.broken[x_root] = reason
 
     def kernels_of(self, *names: str) -> str:
-        lines = [f"\n  {name} ({self.graph.node(name).op}): {', '.join(self.kinds(self.graph.node(name))) or 'none'}" for name in names]
+        lines = [
+            f"\n  {name} ({self.graph.node(name).op}): "
+            f"{', '.join(self.kinds(self.graph.node(name))) or 'none'}"
+            for name in names
+        ]
         return "\nDevice types with a kernel:" + "".join(lines)
 
     # ---- choosing
@@ -292,7 +355,8 @@ class _Placer:
 
     def report(self, node: Node) -> None:
         if self.options.log_device_placement:
-            print(f"{node.name}: ({node.op}): {node.assigned_device}", flush=True)  # TensorFlow writes to stdout, in these words
+            # TensorFlow writes to stdout, in these words
+            print(f"{node.name}: ({node.op}): {node.assigned_device}", flush=True)
         elif self.logs:
             log.warning("%s: (%s): %s", node.name, node.op, node.assigned_device)
 
@@ -321,10 +385,19 @@ class _Placer:
 
     def matching(self, requested: DeviceSpec, kinds: dict[str, int]) -> list[str]:
         client = self.options.client_device
-        fitting = [device for device in self.options.devices if device.device_type in kinds and requested.matches(self.specs[device.name])]
+        fitting = [
+            device
+            for device in self.options.devices
+            if device.device_type in kinds and requested.matches(self.specs[device.name])
+        ]
 
         def rank(device: DeviceInfo) -> tuple[int, int, bool, str]:
-            return -kinds[device.device_type], -_TYPE_PRIORITY.get(device.device_type, 50), device.name != client, device.name
+            return (
+                -kinds[device.device_type],
+                -_TYPE_PRIORITY.get(device.device_type, 50),
+                device.name != client,
+                device.name,
+            )
 
         return [device.name for device in sorted(fitting, key=rank)]
 
@@ -339,8 +412,10 @@ class _Placer:
     def no_kernel(self, node: Node) -> str:
         attrs = ", ".join(f"{key}={summarize(value)}" for key, value in sorted(node.attrs.items()))
         return (
-            f"No OpKernel was registered to support Op '{node.op}' used by {{{{node {node.name}}}}} with these attrs: [{attrs}]\n"
-            f"Registered devices: [{', '.join(self.device_types)}]\nRegistered kernels:\n  <no registered kernels>\n"
+            f"No OpKernel was registered to support Op '{node.op}' used by {{{{node "
+            f"{node.name}}}}} with these attrs: [{attrs}]\n"
+            f"Registered devices: [{', '.join(self.device_types)}]\nRegistered kernels:\n  <no "
+            "registered kernels>\n"
         )
 
     def no_device(self, node: Node, group: _Group) -> str:
@@ -348,8 +423,10 @@ class _Placer:
         own = device_spec.parse(node.device)
         if own != group.requested:
             return (
-                f"Could not satisfy explicit device specification '{node.device}' because the node {{{{colocation_node {node.name}}}}} was "
-                f"colocated with a group of nodes that required incompatible device '{group.requested}'. All available devices "
+                f"Could not satisfy explicit device specification '{node.device}' because the node "
+                f"{{{{colocation_node {node.name}}}}} was "
+                "colocated with a group of nodes that required incompatible device "
+                f"'{group.requested}'. All available devices "
                 f"[{available}]. "
             )
         if not any(own.matches(spec) for spec in self.specs.values()):
@@ -358,19 +435,30 @@ class _Placer:
             if no_gpu:
                 hint = (
                     " The requested device appears to be a GPU, but CUDA is not enabled."
-                    " This version of tfjit has no GPU devices: set allow_soft_placement, or name no device."
+                    " This version of tfjit has no GPU devices: set allow_soft_placement, or name "
+                    "no device."
                 )
-            elif own.job is not None and not any(own.job == spec.job for spec in self.specs.values()):
-                hint = " This version of tfjit has no cluster sessions: every device is of this process."
+            elif own.job is not None and not any(
+                own.job == spec.job for spec in self.specs.values()
+            ):
+                hint = (
+                    " This version of tfjit has no cluster sessions: every device is of this "
+                    "process."
+                )
             return (
-                f"{{{{node {node.name}}}}} was explicitly assigned to {node.device} but available devices are [ {available} ]. "
+                f"{{{{node {node.name}}}}} was explicitly assigned to {node.device} but available "
+                f"devices are [ {available} ]. "
                 f"Make sure the device specification refers to a valid device.{hint}"
             )
         kinds = ", ".join(group.kinds)
         if own.device_type is None:
-            return f"Could not satisfy explicit device specification '{node.device}': kernels exist for {kinds} only"
+            return (
+                f"Could not satisfy explicit device specification '{node.device}': kernels "
+                f"exist for {kinds} only"
+            )
         return (
-            f"Could not satisfy explicit device specification '{node.device}' because no supported kernel for {own.device_type} devices is "
+            f"Could not satisfy explicit device specification '{node.device}' because no supported "
+            f"kernel for {own.device_type} devices is "
             f"available.\nOp: {node.op}\nRegistered kernels:\n  device={kinds!r}"
         )
 
@@ -390,7 +478,11 @@ def _colocated_with(node: Node) -> list[str]:
     if not classes:
         return []
     entries = classes if isinstance(classes, (tuple, list)) else (classes,)
-    return [entry[5:].decode() for entry in entries if isinstance(entry, bytes) and entry.startswith(b"loc:@")]
+    return [
+        entry[5:].decode()
+        for entry in entries
+        if isinstance(entry, bytes) and entry.startswith(b"loc:@")
+    ]
 
 
 def is_constrained(node: Node) -> bool:
@@ -405,19 +497,34 @@ def _shares(types: tuple[DType, ...]) -> bool:
 
 
 def _is_between_equals(graph: DataflowGraph, node: Node) -> bool:
-    """Whether the node is an Identity from one node that asks for a device to one that asks for the same: it goes there too."""
+    """Whether the node is an Identity from one node that asks for a device to one that asks for the
+    same: it goes there too.
+    """
     if node.op not in ("Identity", "RefIdentity"):
         return False
     before, after = graph.edges_into(node.name), graph.edges_out_of(node.name)
-    return len(before) == len(after) == 1 and graph.node(before[0].src).device == graph.node(after[0].dst).device
+    return (
+        len(before) == len(after) == 1
+        and graph.node(before[0].src).device == graph.node(after[0].dst).device
+    )
 
 
 def _is_resource_generator(node: Node) -> bool:
     outputs = node.output_dtypes
-    return not node.input_dtypes and len(outputs) == 1 and (outputs[0].is_ref or outputs[0] is dtypes.resource)
+    return (
+        not node.input_dtypes
+        and len(outputs) == 1
+        and (outputs[0].is_ref or outputs[0] is dtypes.resource)
+    )
 
 
-_FIELDS: Final = (("job", "jobs"), ("replica", "replicas"), ("task", "tasks"), ("device_type", "types"), ("device_index", "ids"))
+_FIELDS: Final = (
+    ("job", "jobs"),
+    ("replica", "replicas"),
+    ("task", "tasks"),
+    ("device_type", "types"),
+    ("device_index", "ids"),
+)
 
 
 def _conflict(a: DeviceSpec, b: DeviceSpec) -> str:
@@ -430,7 +537,9 @@ def _conflict(a: DeviceSpec, b: DeviceSpec) -> str:
 
 
 def _merge(a: DeviceSpec, b: DeviceSpec, soft: bool) -> DeviceSpec:
-    """What satisfies both. A conflict of type or id clears both fields when `soft`, others raise _Conflict."""
+    """What satisfies both. A conflict of type or id clears both fields when `soft`, others raise
+    _Conflict.
+    """
     kind = _conflict(a, b)
     if not kind:
         return a.make_merged_spec(b)

@@ -1,4 +1,6 @@
-"""Devices for movable nodes from what the nodes have been measured to cost. Pure: it decides, and moves nothing."""
+"""Devices for movable nodes from what the nodes have been measured to cost. Pure: it decides, and
+moves nothing.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """moves: node -> its new device. before_us, after_us: the predicted time of a step, as it is and after the moves."""
+    """moves: node -> its new device. before_us, after_us: the predicted time of a step, as it is
+    and after the moves.
+    """
 
     moves: Mapping[str, str]
     before_us: float
@@ -46,23 +50,41 @@ class _Unit:
     nbytes: int = 0
 
 
-def rebalance(graph: DataflowGraph, needed: Iterable[str], measured: Sequence[Measured], devices: Sequence[str]) -> Decision:
+def rebalance(
+    graph: DataflowGraph,
+    needed: Iterable[str],
+    measured: Sequence[Measured],
+    devices: Sequence[str],
+) -> Decision:
     """New devices for the nodes of a run.
 
-    graph: the session's, placed; it is not changed. needed: the nodes of the run. devices: of one type, the client's first.
-    Fixed are: nodes that have state, ask for a device, share one with others (`loc:@`, references, resources), and control flow. What
-    ran as one kernel moves as one; what nobody measured (it was folded, or is a constant) goes with what takes it.
-    Method: list scheduling by the longest path to the end, each unit where it is finished first, values handed over at TRANSFER_US
-    and BYTES_PER_US. Source: Topcuoglu, Hariri, Wu 2002, "Performance-effective and low-complexity task scheduling" (HEFT).
+    graph: the session's, placed; it is not changed. needed: the nodes of the run. devices: of one
+    type, the client's first. Fixed are: nodes that have state, ask for a device, share one with
+    others (`loc:@`, references, resources), and control flow. What ran as one kernel moves as one;
+    what nobody measured (it was folded, or is a constant) goes with what takes it. Method: list
+    scheduling by the longest path to the end, each unit where it is finished first, values handed
+    over at TRANSFER_US and BYTES_PER_US. Source: Topcuoglu, Hariri, Wu 2002, "Performance-effective
+    and low-complexity task scheduling" (HEFT).
     """
     units, flow = _units(graph, list(needed), measured)
     order = _by_rank(units, flow)
     stay = {index: unit.device for index, unit in units.items()}
     before_us, _ = _schedule(units, flow, order, devices, stay)
-    after_us, chosen = _schedule(units, flow, order, devices, {index: unit.device for index, unit in units.items() if unit.fixed})
+    after_us, chosen = _schedule(
+        units,
+        flow,
+        order,
+        devices,
+        {index: unit.device for index, unit in units.items() if unit.fixed},
+    )
     if after_us > GAIN * before_us:
         return Decision({}, before_us, before_us)
-    moves = {name: chosen[index] for index, unit in units.items() if chosen[index] != unit.device for name in unit.names}
+    moves = {
+        name: chosen[index]
+        for index, unit in units.items()
+        if chosen[index] != unit.device
+        for name in unit.names
+    }
     return Decision(moves, before_us, after_us)
 
 
@@ -71,8 +93,12 @@ def _is_fixed(graph: DataflowGraph, name: str) -> bool:
     return node.is_stateful or node.op in CONTROL_FLOW or is_constrained(node)
 
 
-def _units(graph: DataflowGraph, needed: Sequence[str], measured: Sequence[Measured]) -> tuple[dict[int, _Unit], nx.DiGraph]:
-    """The units, and the graph of their numbers in which an edge's `nbytes` says what is handed over."""
+def _units(
+    graph: DataflowGraph, needed: Sequence[str], measured: Sequence[Measured]
+) -> tuple[dict[int, _Unit], nx.DiGraph]:
+    """The units, and the graph of their numbers in which an edge's `nbytes` says what is handed
+    over.
+    """
     here = set(needed)
     parent = {name: name for name in needed}
 
@@ -90,7 +116,11 @@ def _units(graph: DataflowGraph, needed: Sequence[str], measured: Sequence[Measu
             parent[root(name)] = root(members[0])
     for name in sorted(here - known):
         takers = [dst for dst in graph._succ[name] if dst in here and dst != SINK]
-        if takers and not _is_fixed(graph, name) and not any(_is_fixed(graph, taker) for taker in takers):
+        if (
+            takers
+            and not _is_fixed(graph, name)
+            and not any(_is_fixed(graph, taker) for taker in takers)
+        ):
             parent[root(name)] = root(min(takers, key=lambda taker: graph.node(taker).id))
     flow = nx.DiGraph()
     flow.add_nodes_from({root(name) for name in needed})
@@ -109,7 +139,9 @@ def _units(graph: DataflowGraph, needed: Sequence[str], measured: Sequence[Measu
         if _is_fixed(graph, name):
             unit.fixed, unit.device = True, graph.node(name).assigned_device
     for unit in units.values():  # members on several devices: nothing that could move as one
-        unit.fixed = unit.fixed or len({graph.node(name).assigned_device for name in unit.names}) > 1
+        unit.fixed = (
+            unit.fixed or len({graph.node(name).assigned_device for name in unit.names}) > 1
+        )
     for kernel in measured:
         owner = next((number[root(name)] for name in kernel.origin if name in here), None)
         if owner is not None:
@@ -123,17 +155,26 @@ def _handover_us(unit: _Unit) -> float:
 
 
 def _by_rank(units: Mapping[int, _Unit], flow: nx.DiGraph) -> list[int]:
-    """The units, those with the longest way to the end first; inputs always come before what takes them."""
+    """The units, those with the longest way to the end first; inputs always come before what takes
+    them.
+    """
     rank: dict[int, float] = {}
     for index in reversed(list(nx.topological_sort(flow))):
-        after = max((rank[taker] + _handover_us(units[index]) for taker in flow.successors(index)), default=0.0)
+        after = max(
+            (rank[taker] + _handover_us(units[index]) for taker in flow.successors(index)),
+            default=0.0,
+        )
         rank[index] = units[index].cost_us + after
     alone = {index: unit.cost_us for index, unit in units.items() if index not in rank}
     return sorted(units, key=lambda index: (-rank.get(index, alone.get(index, 0.0)), index))
 
 
 def _schedule(
-    units: Mapping[int, _Unit], flow: nx.DiGraph, order: Sequence[int], devices: Sequence[str], where: Mapping[int, str]
+    units: Mapping[int, _Unit],
+    flow: nx.DiGraph,
+    order: Sequence[int],
+    devices: Sequence[str],
+    where: Mapping[int, str],
 ) -> tuple[float, dict[int, str]]:
     """(time of the step in us, device of each unit). where: the units whose device is given."""
     free = dict.fromkeys(devices, 0.0)
@@ -144,11 +185,21 @@ def _schedule(
         sources = list(flow.predecessors(index)) if index in flow else []
 
         def finish(device: str, unit: _Unit = unit, sources: Sequence[int] = sources) -> float:
-            ready = max((end[s] + (0.0 if chosen[s] == device else _handover_us(units[s])) for s in sources), default=0.0)
+            ready = max(
+                (
+                    end[s] + (0.0 if chosen[s] == device else _handover_us(units[s]))
+                    for s in sources
+                ),
+                default=0.0,
+            )
             return max(ready, free.get(device, 0.0)) + unit.cost_us
 
         given = where.get(index)
-        device = given if given is not None else min(devices, key=lambda d: (finish(d), d != unit.device, devices.index(d)))
+        device = (
+            given
+            if given is not None
+            else min(devices, key=lambda d: (finish(d), d != unit.device, devices.index(d)))
+        )
         end[index] = free[device] = finish(device)
         chosen[index] = device
     return max(end.values(), default=0.0), chosen

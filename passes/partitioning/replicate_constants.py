@@ -15,7 +15,8 @@ def replicate_constants(graph: DataflowGraph, ctx: PassContext) -> None:
     """Give each device that reads a small Const from several devices a Const of its own.
 
     Before:  c=Const on CPU:0 -> a on CPU:1, b on CPU:2      After:  c/replicate/_0 on CPU:1 -> a, c/replicate/_1 on CPU:2 -> b
-    Fires for at most 16 elements, readers on two devices or more, and no control edge out of the constant.
+    Fires for at most 16 elements, readers on two devices or more, and no control edge out of the
+    constant.
     Keeps: what the constant waits for, attrs, origin. Needs: `place`.
     Source: TensorFlow 2.21, seen in the partition graphs of two-device sessions.
     """
@@ -36,7 +37,9 @@ def replicate_constants(graph: DataflowGraph, ctx: PassContext) -> None:
         ctx.log(name, f"made anew on {len(readers)} devices")
 
 
-def _replicate(graph: DataflowGraph, node: Node, device: str, readers: list[tuple[str, int]]) -> None:
+def _replicate(
+    graph: DataflowGraph, node: Node, device: str, readers: list[tuple[str, int]]
+) -> None:
     copy = graph.add_node_op(
         graph.new_name(f"{node.name}/replicate"),
         "Const",

@@ -1,7 +1,9 @@
-"""A run in stages: what may wait (queues, readers) apart from what can be compiled, which then knows the shapes that came.
+"""A run in stages: what may wait (queues, readers) apart from what can be compiled, which then
+knows the shapes that came.
 
-A graph that takes its batch out of a queue would be run node by node as a whole, because one of its nodes may wait. Cut behind that
-node, the rest is a run whose batch is fed: a straight-line step for the shapes that the batch has.
+A graph that takes its batch out of a queue would be run node by node as a whole, because one of its
+nodes may wait. Cut behind that node, the rest is a run whose batch is fed: a straight-line step for
+the shapes that the batch has.
 """
 
 from __future__ import annotations
@@ -18,21 +20,66 @@ from tfjit.passes.ir.run_spec import PLACEHOLDERS, RunSpec, parse_tensor_name
 from tfjit.passes.ir.subgraph import needed_nodes
 
 MIN_BETWEEN: Final = 8
-"""Nodes that pay for a stage between two that wait; fewer run with these. (Two runs cost some 40 us more than one.)"""
+"""Nodes that pay for a stage between two that wait; fewer run with these. (Two runs cost some 40 us
+more than one.)
+"""
 
 _PLAIN: Final = frozenset({"Const", "NoOp"})
 # They look at a resource that others wait for, and change nothing.
 _ONLY_LOOK: Final = frozenset({"QueueSize", "QueueSizeV2", "QueueIsClosed", "QueueIsClosedV2"})
-# Besides elementwise ones: what cannot fail over the values it is given, so that nobody misses an error while another node waits.
+# Besides elementwise ones: what cannot fail over the values it is given, so that nobody misses an
+# error while another node waits.
 _SURE: Final = frozenset(
     {
         *CONTROL_FLOW_V1,
         *CONTROL_FLOW_V1_REF,
         *_ONLY_LOOK,
-        *("Assign", "AssignAdd", "AssignAddVariableOp", "AssignSub", "AssignSubVariableOp", "AssignVariableOp", "BroadcastTo", "ConcatV2"),
-        *("Const", "ControlTrigger", "ExpandDims", "Fill", "Identity", "IdentityN", "L2Loss", "MatMul", "Max", "Mean", "Min", "NoOp"),
-        *("OnesLike", "Pack", "PlaceholderWithDefault", "PreventGradient", "Prod", "RandomStandardNormal", "RandomUniform", "Range"),
-        *("Rank", "ReadVariableOp", "Reshape", "Shape", "Size", "Squeeze", "StopGradient", "Sum", "Tile", "Transpose"),
+        *(
+            "Assign",
+            "AssignAdd",
+            "AssignAddVariableOp",
+            "AssignSub",
+            "AssignSubVariableOp",
+            "AssignVariableOp",
+            "BroadcastTo",
+            "ConcatV2",
+        ),
+        *(
+            "Const",
+            "ControlTrigger",
+            "ExpandDims",
+            "Fill",
+            "Identity",
+            "IdentityN",
+            "L2Loss",
+            "MatMul",
+            "Max",
+            "Mean",
+            "Min",
+            "NoOp",
+        ),
+        *(
+            "OnesLike",
+            "Pack",
+            "PlaceholderWithDefault",
+            "PreventGradient",
+            "Prod",
+            "RandomStandardNormal",
+            "RandomUniform",
+            "Range",
+        ),
+        *(
+            "Rank",
+            "ReadVariableOp",
+            "Reshape",
+            "Shape",
+            "Size",
+            "Squeeze",
+            "StopGradient",
+            "Sum",
+            "Tile",
+            "Transpose",
+        ),
         *("TruncatedNormal", "VariableShape", "ZerosLike"),
     }
 )
@@ -43,8 +90,9 @@ _CALL_PYTHON: Final = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 class Stage:
     """One of the runs that make up a run, in their order.
 
-    feeds, fetches: tensor names. targets: node names. cut: nodes of earlier stages, which are not looked at again.
-    waits: some of its nodes may wait; the others of the stage were too few for one of their own.
+    feeds, fetches: tensor names. targets: node names. cut: nodes of earlier stages, which are not
+    looked at again. waits: some of its nodes may wait; the others of the stage were too few for one
+    of their own.
     """
 
     waits: bool
@@ -55,14 +103,19 @@ class Stage:
     cut: frozenset[str] = frozenset()
 
 
-def split_stages(graph: DataflowGraph, spec: RunSpec, waits: Callable[[Node], bool]) -> tuple[list[Stage], str]:
-    """(stages, ""), or ([], why the run is not cut). waits: whether a node may wait for what other steps do.
+def split_stages(
+    graph: DataflowGraph, spec: RunSpec, waits: Callable[[Node], bool]
+) -> tuple[list[Stage], str]:
+    """(stages, ""), or ([], why the run is not cut). waits: whether a node may wait for what other
+    steps do.
 
-    Keeps: each needed node runs in one stage, after all that it depends on, but for constants and nodes that make handles, which
-    every stage that needs them has. What waits runs as early as it can, anything else as late as it can. No node waits for what a later
-    stage does: a run is left whole where nodes of two stages use one resource that the first one waits for, where Python functions
-    run that may do anything, where what waits stands in v1 control flow, and where a value between stages is no array; and where
-    something that does not depend on what waits may fail, since its error would have to wait too.
+    Keeps: each needed node runs in one stage, after all that it depends on, but for constants and
+    nodes that make handles, which every stage that needs them has. What waits runs as early as it
+    can, anything else as late as it can. No node waits for what a later stage does: a run is left
+    whole where nodes of two stages use one resource that the first one waits for, where Python
+    functions run that may do anything, where what waits stands in v1 control flow, and where a
+    value between stages is no array; and where something that does not depend on what waits may
+    fail, since its error would have to wait too.
     Needs: the whole graph of a session, in which the names of the spec exist.
     """
     try:
@@ -95,15 +148,25 @@ class _Splitter:
         return stages
 
     def _sources(self, name: str) -> Iterable[tuple[str, int]]:
-        """(node, output) of everything that a needed node depends on in this run; the output of a control edge is CONTROL."""
+        """(node, output) of everything that a needed node depends on in this run; the output of a
+        control edge is CONTROL.
+        """
         for edge in self.graph.edges_into(name):
-            if edge.src != SOURCE and edge.src in self.needed and (edge.src, edge.src_output) not in self.fed:
+            if (
+                edge.src != SOURCE
+                and edge.src in self.needed
+                and (edge.src, edge.src_output) not in self.fed
+            ):
                 yield edge.src, edge.src_output
 
     def _targets(self, name: str) -> Iterable[tuple[str, int]]:
         """(node, output) of everything that depends on a node, by which of its outputs."""
         for edge in self.graph.edges_out_of(name):
-            if edge.dst != SINK and edge.dst in self.needed and (name, edge.src_output) not in self.fed:
+            if (
+                edge.dst != SINK
+                and edge.dst in self.needed
+                and (name, edge.src_output) not in self.fed
+            ):
                 yield edge.dst, edge.src_output
 
     def _before_waiting(self) -> list[str]:
@@ -123,23 +186,34 @@ class _Splitter:
                 raise Declined(f"{name} stands before what waits, in loops or conditionals")
             state[name] = False
             stack.append((name, True))
-            stack.extend((source, False) for source, _ in self._sources(name) if source not in state)
+            stack.extend(
+                (source, False) for source, _ in self._sources(name) if source not in state
+            )
         return order
 
     def _plain(self) -> set[str]:
-        """Nodes that may run once in each stage: constants, and what makes handles out of nothing."""
+        """Nodes that may run once in each stage: constants, and what makes handles
+        out of nothing.
+        """
         found = set()
         for name in self.needed:
             node = self.graph.node(name)
             makes_handle = bool(node.output_dtypes) and all(
-                d.name.startswith("resource") or d.is_ref or _is_old_handle(node) for d in node.output_dtypes
+                d.name.startswith("resource") or d.is_ref or _is_old_handle(node)
+                for d in node.output_dtypes
             )
-            if (node.op in _PLAIN or makes_handle) and name not in self.waiting and not any(True for _ in self._sources(name)):
+            if (
+                (node.op in _PLAIN or makes_handle)
+                and name not in self.waiting
+                and not any(True for _ in self._sources(name))
+            ):
                 found.add(name)
         return found
 
     def _levels(self, before: list[str]) -> dict[str, int]:
-        """Odd levels for what waits, as low as may be; even ones for the rest, as high as may be."""
+        """Odd levels for what waits, as low as may be; even ones for the rest, as
+        high as may be.
+        """
         lowest: dict[str, int] = {}
         for name in before:
             wait = name in self.waiting
@@ -152,7 +226,10 @@ class _Splitter:
         levels = {name: lowest[name] for name in self.waiting}
         for name in reversed(before):
             if name not in self.waiting and name not in self.plain:
-                known = [levels.get(target, last) - (target in self.waiting) for target, _ in self._targets(name)]
+                known = [
+                    levels.get(target, last) - (target in self.waiting)
+                    for target, _ in self._targets(name)
+                ]
                 levels[name] = min(known, default=last)
         for name in self.needed:
             if name not in self.plain:
@@ -179,7 +256,9 @@ class _Splitter:
         return stages
 
     def _handle(self, source: str) -> tuple[str, str] | None:
-        """What stands for a resource, of the node that a handle comes from; None where it does not come from a plain node."""
+        """What stands for a resource, of the node that a handle comes from; None where it does not
+        come from a plain node.
+        """
         while source not in self.plain:
             node = self.graph.node(source)
             if node.op not in ("Identity", "RefIdentity"):
@@ -190,11 +269,18 @@ class _Splitter:
         return (node.attrs.get("container") or b"").decode(), shared.decode() or source
 
     def _handles(self, name: str) -> list[tuple[str, str] | None]:
-        """The resources that a node uses: what its handles stand for, or (staging areas) what it names itself."""
+        """The resources that a node uses: what its handles stand for, or (staging areas) what it
+        names itself.
+        """
         found: list[tuple[str, str] | None] = []
         attrs = self.graph.node(name).attrs
         if "shared_name" in attrs and name not in self.plain:
-            found.append(((attrs.get("container") or b"").decode(), (attrs["shared_name"] or b"").decode() or name))
+            found.append(
+                (
+                    (attrs.get("container") or b"").decode(),
+                    (attrs["shared_name"] or b"").decode() or name,
+                )
+            )
         for source, slot in self.graph.inputs(name):
             node = self.graph.node(source)
             dtype = node.output_dtypes[slot]
@@ -214,13 +300,21 @@ class _Splitter:
                 continue
             for handle in self._handles(name):
                 if handle is not None and waited.get(handle, stage) < stage:
-                    raise Declined(f"{name} may be what an earlier stage would wait for, by {handle[1]}")
+                    raise Declined(
+                        f"{name} may be what an earlier stage would wait for, by {handle[1]}"
+                    )
 
     def _check_python(self, stage_of: dict[str, int]) -> None:
         first = min(stage_of[name] for name in self.waiting)
         for name, stage in stage_of.items():
-            if stage > first and self.graph.node(name).op in _CALL_PYTHON and not self.waiting <= self._ancestors(name):
-                raise Declined(f"the Python function of {name} may do what an earlier stage would wait for")
+            if (
+                stage > first
+                and self.graph.node(name).op in _CALL_PYTHON
+                and not self.waiting <= self._ancestors(name)
+            ):
+                raise Declined(
+                    f"the Python function of {name} may do what an earlier stage would wait for"
+                )
 
     def _check_failures(self, later: set[str]) -> None:
         stack, dependent = list(self.waiting), set(self.waiting)
@@ -271,21 +365,40 @@ class _Splitter:
                 fetches[made][f"{source}:{slot}"] = None
                 taken[at][f"{source}:{slot}"] = None
         for i, stage in enumerate(stages):
-            stage.fetches, stage.targets, stage.cut = tuple(fetches[i]), tuple(targets[i]), frozenset(cuts[i])
+            stage.fetches, stage.targets, stage.cut = (
+                tuple(fetches[i]),
+                tuple(targets[i]),
+                frozenset(cuts[i]),
+            )
             stage.feeds = (*self.spec.feeds, *taken[i])
-            stage.feeds = tuple(feed for feed in stage.feeds if feed in taken[i] or self._uses(stage, feed))
+            stage.feeds = tuple(
+                feed for feed in stage.feeds if feed in taken[i] or self._uses(stage, feed)
+            )
 
     def _uses(self, stage: Stage, feed: str) -> bool:
         """Whether a stage depends on what the run is fed."""
         node, slot = parse_tensor_name(feed)
-        seen = needed_nodes(self.graph, replace(self.spec, feeds=stage.feeds, fetches=stage.fetches, targets=stage.targets, cut=stage.cut))[
-            0
-        ]
+        seen = needed_nodes(
+            self.graph,
+            replace(
+                self.spec,
+                feeds=stage.feeds,
+                fetches=stage.fetches,
+                targets=stage.targets,
+                cut=stage.cut,
+            ),
+        )[0]
         shielded = slot == 0 and self.graph.node(node).op in PLACEHOLDERS
         edges = self.graph.edges_out_of(node)
-        return node in seen or any(e.dst in seen and (e.src_output == slot or (e.is_control and shielded)) for e in edges)
+        return node in seen or any(
+            e.dst in seen and (e.src_output == slot or (e.is_control and shielded)) for e in edges
+        )
 
 
 def _is_old_handle(node: Node) -> bool:
     """Whether a node without inputs makes a handle that is a reference to a string."""
-    return bool(node.output_dtypes) and node.output_dtypes[0].is_ref and node.output_dtypes[0].base_dtype.name == "string"
+    return (
+        bool(node.output_dtypes)
+        and node.output_dtypes[0].is_ref
+        and node.output_dtypes[0].base_dtype.name == "string"
+    )

@@ -1,4 +1,6 @@
-"""Arguments with effects beyond a value: optimizers, files, tables, flags, slices that are assigned, sparse tensors' operators."""
+"""Arguments with effects beyond a value: optimizers, files, tables, flags, slices that are
+assigned, sparse tensors' operators.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ MODULES = (tf1, tfjit)
 
 
 def trained(m: Any, make: Callable[[Any], Any], steps: int = 3) -> tuple[list[Any], list[str]]:
-    """Two variables after some steps (one by dense, one by gathered gradients), and the names of all variables."""
+    """Two variables after some steps (one by dense, one by gathered gradients), and the names of
+    all variables.
+    """
     with m.Graph().as_default(), m.Session() as session:
         a, b = m.Variable([1.0, -2.0], name="a"), m.Variable([[0.5], [1.5]], name="b")
         loss = m.reduce_sum(a * a * 3.0) + m.reduce_sum(m.gather(b, [1]) ** 2)
@@ -33,8 +37,12 @@ def trained(m: Any, make: Callable[[Any], Any], steps: int = 3) -> tuple[list[An
     "make",
     [
         lambda m: m.train.FtrlOptimizer(0.1, beta=0.3),
-        lambda m: m.train.FtrlOptimizer(0.1, l2_regularization_strength=0.2, l2_shrinkage_regularization_strength=0.1, beta=0.5),
-        lambda m: m.train.FtrlOptimizer(0.1, l1_regularization_strength=0.1, l2_shrinkage_regularization_strength=0.4),
+        lambda m: m.train.FtrlOptimizer(
+            0.1, l2_regularization_strength=0.2, l2_shrinkage_regularization_strength=0.1, beta=0.5
+        ),
+        lambda m: m.train.FtrlOptimizer(
+            0.1, l1_regularization_strength=0.1, l2_shrinkage_regularization_strength=0.4
+        ),
         lambda m: m.train.FtrlOptimizer(0.1, accum_name="first", linear_name="second"),
         lambda m: m.train.AdamOptimizer(0.1, use_own_namescope_for_non_slot_vars=True),
         lambda m: m.train.AdamOptimizer(0.1, 0.9, 0.999, 1e-8, False, "Mine", True),
@@ -61,7 +69,9 @@ def test_optimizers(make: Callable[[Any], Any]) -> None:
 )
 def test_variables_of_any_iterable(choose: Callable[[dict[str, Any]], Any], resource: bool) -> None:
     with tfjit.Graph().as_default(), tfjit.Session() as session:
-        weights = {name: tfjit.Variable(2.0, name=name, use_resource=resource) for name in ("a", "b")}
+        weights = {
+            name: tfjit.Variable(2.0, name=name, use_resource=resource) for name in ("a", "b")
+        }
         optimizer = tfjit.train.GradientDescentOptimizer(0.5)
         loss = weights["a"] * weights["b"]
         chosen = [v for _, v in optimizer.compute_gradients(loss, choose(weights))]
@@ -98,7 +108,20 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "integers times a number": lambda m, s, d: m.cast(s, m.int64) * 3,
     **{
         name: (lambda m, s, d, name=name: getattr(m, name)(s))
-        for name in ("abs", "negative", "sign", "square", "sqrt", "erf", "tanh", "identity", "zeros_like", "shape", "size", "rank")
+        for name in (
+            "abs",
+            "negative",
+            "sign",
+            "square",
+            "sqrt",
+            "erf",
+            "tanh",
+            "identity",
+            "zeros_like",
+            "shape",
+            "size",
+            "rank",
+        )
     },
 }
 REFUSED: dict[str, Callable[..., Any]] = {
@@ -112,7 +135,9 @@ REFUSED: dict[str, Callable[..., Any]] = {
 
 
 def operands(m: Any) -> tuple[Any, Any]:
-    return m.SparseTensor([[0, 1], [2, 3]], [2.0, 5.0], [3, 4]), m.constant(np.arange(1, 13, dtype="f4").reshape(3, 4))
+    return m.SparseTensor([[0, 1], [2, 3]], [2.0, 5.0], [3, 4]), m.constant(
+        np.arange(1, 13, dtype="f4").reshape(3, 4)
+    )
 
 
 def test_operators_of_sparse_tensors() -> None:
@@ -123,7 +148,9 @@ def test_operators_of_sparse_tensors() -> None:
             found.append(session.run({name: make(m, *pair) for name, make in OPERATORS.items()}))
     for name, theirs in found[0].items():
         ours = found[1][name]
-        for one, other in zip(ours, theirs, strict=True) if isinstance(theirs, tuple) else [(ours, theirs)]:
+        for one, other in (
+            zip(ours, theirs, strict=True) if isinstance(theirs, tuple) else [(ours, theirs)]
+        ):
             assert np.asarray(one).dtype == np.asarray(other).dtype, name
             np.testing.assert_allclose(one, other, rtol=1e-6, err_msg=name)
 
@@ -140,7 +167,11 @@ def test_a_sparse_placeholder_with_a_tensor_as_shape(known: bool) -> None:
     value = (np.array([[0, 1], [2, 3]]), np.array([2.0, 5.0], "f4"), np.array([3, 4]))
     for m in MODULES:
         with m.Graph().as_default(), m.Session() as session:
-            sizes = m.constant([3, 4], m.int64) if known else m.placeholder_with_default(np.array([3, 4]), [2])
+            sizes = (
+                m.constant([3, 4], m.int64)
+                if known
+                else m.placeholder_with_default(np.array([3, 4]), [2])
+            )
             sparse = m.sparse_placeholder(m.float32, sizes)
             assert sparse.get_shape().as_list() == ([3, 4] if known else [None, None])
             assert session.run(m.sparse_tensor_to_dense(sparse), {sparse: value}).sum() == 7.0
@@ -166,8 +197,17 @@ def test_slices_of_variables_are_assigned(resource: bool) -> None:
     "options",
     [
         {"compression_type": "ZLIB", "window_bits": 9, "mem_level": 1, "compression_level": 1},
-        {"compression_type": "ZLIB", "compression_strategy": zlib.Z_HUFFMAN_ONLY, "output_buffer_size": 512, "input_buffer_size": 512},
-        {"compression_type": "GZIP", "compression_method": zlib.DEFLATED, "flush_mode": zlib.Z_FULL_FLUSH},
+        {
+            "compression_type": "ZLIB",
+            "compression_strategy": zlib.Z_HUFFMAN_ONLY,
+            "output_buffer_size": 512,
+            "input_buffer_size": 512,
+        },
+        {
+            "compression_type": "GZIP",
+            "compression_method": zlib.DEFLATED,
+            "flush_mode": zlib.Z_FULL_FLUSH,
+        },
         {"compression_type": "ZLIB", "window_bits": -15},
     ],
 )
@@ -176,16 +216,28 @@ def test_record_options(options: dict[str, Any], tmp_path: Path) -> None:
     kind = options["compression_type"]
     for m in MODULES:
         path = tmp_path / f"{m.__name__}.tfrecord"
-        with m.python_io.TFRecordWriter(str(path), m.python_io.TFRecordOptions(**options)) as writer:
+        with m.python_io.TFRecordWriter(
+            str(path), m.python_io.TFRecordOptions(**options)
+        ) as writer:
             for record in records:
                 writer.write(record)
     bits = options.get("window_bits", 31 if kind == "GZIP" else 15)
-    unpacked = [zlib.decompress((tmp_path / f"{m.__name__}.tfrecord").read_bytes(), bits) for m in MODULES]
+    unpacked = [
+        zlib.decompress((tmp_path / f"{m.__name__}.tfrecord").read_bytes(), bits) for m in MODULES
+    ]
     assert unpacked[0] == unpacked[1]
     if bits > 0:
         ours = tmp_path / "tfjit.tfrecord"
-        assert list(tf1.python_io.tf_record_iterator(str(ours), tf1.python_io.TFRecordOptions(kind))) == records
-        assert list(tfjit.python_io.tf_record_iterator(str(ours), tfjit.python_io.TFRecordOptions(kind))) == records
+        assert (
+            list(tf1.python_io.tf_record_iterator(str(ours), tf1.python_io.TFRecordOptions(kind)))
+            == records
+        )
+        assert (
+            list(
+                tfjit.python_io.tf_record_iterator(str(ours), tfjit.python_io.TFRecordOptions(kind))
+            )
+            == records
+        )
 
 
 def test_tables(tmp_path: Path) -> None:
@@ -195,11 +247,15 @@ def test_tables(tmp_path: Path) -> None:
     for m in MODULES:
         with m.Graph().as_default(), m.Session() as session:
             whole, line = m.lookup.TextFileIndex.WHOLE_LINE, m.lookup.TextFileIndex.LINE_NUMBER
-            source = m.lookup.TextFileInitializer(str(words), m.string, whole, m.int64, line, value_index_offset=10)
+            source = m.lookup.TextFileInitializer(
+                str(words), m.string, whole, m.int64, line, value_index_offset=10
+            )
             table = m.lookup.StaticHashTable(source, -1, "mine")
             session.run(m.tables_initializer())
             found.append(session.run(table.lookup(m.constant(["c", "a", "?"]))).tolist())
-            made = m.lookup.StaticHashTable(m.lookup.KeyValueTensorInitializer(["a"], [1]), -1, experimental_is_anonymous=True)
+            made = m.lookup.StaticHashTable(
+                m.lookup.KeyValueTensorInitializer(["a"], [1]), -1, experimental_is_anonymous=True
+            )
             assert made.resource_handle.op.type == "AnonymousHashTable"
             other = m.lookup.StaticVocabularyTable(source, 2, experimental_is_anonymous=True)
             assert other.resource_handle.op.type == "AnonymousHashTable"
@@ -218,7 +274,12 @@ def test_defaults_of_a_signature() -> None:
 def test_graphs_that_begin_an_event_file(tmp_path: Path) -> None:
     with tfjit.Graph().as_default() as graph:
         tfjit.constant(1.0, name="one")
-        with tfjit.Session() as session, tfjit.summary.FileWriter(tmp_path, None, 10, 120, graph.as_graph_def(), ".mine", session):
+        with (
+            tfjit.Session() as session,
+            tfjit.summary.FileWriter(
+                tmp_path, None, 10, 120, graph.as_graph_def(), ".mine", session
+            ),
+        ):
             pass
     (file,) = tmp_path.glob("*.mine")
     assert any(event.graph_def for event in tf1.train.summary_iterator(str(file)))

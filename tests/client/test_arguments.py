@@ -1,4 +1,6 @@
-"""Arguments that TensorFlow 1 takes: what they do, how deprecated spellings are resolved, and what is refused."""
+"""Arguments that TensorFlow 1 takes: what they do, how deprecated spellings are resolved, and what
+is refused.
+"""
 
 from __future__ import annotations
 
@@ -209,7 +211,9 @@ def evaluate(m: Any, call: str) -> Any:
     try:
         return eval(f"m.{call}", VALUES | names)
     except (TypeError, ValueError, AttributeError) as error:
-        return next(kind for kind in (TypeError, ValueError, AttributeError) if isinstance(error, kind))
+        return next(
+            kind for kind in (TypeError, ValueError, AttributeError) if isinstance(error, kind)
+        )
 
 
 def is_result(m: Any, made: Any) -> bool:
@@ -220,13 +224,21 @@ def outcomes(m: Any, calls: list[str]) -> dict[str, Any]:
     """What all calls give, in one run."""
     with m.Graph().as_default(), m.Session() as session:
         made = {call: evaluate(m, call) for call in calls}
-        fetched = {call: value for call, value in made.items() if is_result(m, value) or (isinstance(value, (list, tuple)))}
+        fetched = {
+            call: value
+            for call, value in made.items()
+            if is_result(m, value) or (isinstance(value, (list, tuple)))
+        }
         session.run(m.global_variables_initializer())
         return made | session.run(fetched)
 
 
 def flat(value: Any) -> list[np.ndarray]:
-    return [part for v in value for part in flat(v)] if isinstance(value, (list, tuple)) else [np.asarray(value)]
+    return (
+        [part for v in value for part in flat(v)]
+        if isinstance(value, (list, tuple))
+        else [np.asarray(value)]
+    )
 
 
 def test_calls_give_what_tensorflow_gives() -> None:
@@ -241,15 +253,23 @@ def test_calls_give_what_tensorflow_gives() -> None:
         for one, other in zip(ours, theirs, strict=True):
             assert (one.shape, one.dtype) == (other.shape, other.dtype), call
             if other.dtype.kind == "f":
-                np.testing.assert_allclose(one, other, rtol=1e-3 if other.dtype == np.float16 else 2e-6, err_msg=call)
+                np.testing.assert_allclose(
+                    one, other, rtol=1e-3 if other.dtype == np.float16 else 2e-6, err_msg=call
+                )
             else:
                 np.testing.assert_array_equal(one, other, err_msg=call)
 
 
 @pytest.mark.parametrize("call", FAILING.strip().splitlines())
 @pytest.mark.parametrize("jit", ["off", "eager"])
-def test_runs_are_refused_as_tensorflow_refuses_them(call: str, jit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_are_refused_as_tensorflow_refuses_them(
+    call: str, jit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TFJIT_JIT", jit)
     for m in (tf1, tfjit):
-        with m.Graph().as_default(), m.Session() as session, pytest.raises(m.errors.InvalidArgumentError):
+        with (
+            m.Graph().as_default(),
+            m.Session() as session,
+            pytest.raises(m.errors.InvalidArgumentError),
+        ):
             session.run(evaluate(m, call))

@@ -1,4 +1,6 @@
-"""Faulty graphs and feeds through every door: TensorFlow's exception class, a message naming node and cause, a session that works on."""
+"""Faulty graphs and feeds through every door: TensorFlow's exception class, a message naming node
+and cause, a session that works on.
+"""
 
 from __future__ import annotations
 
@@ -56,16 +58,36 @@ def set_size(size: int) -> Callable[[Any], Any]:
 
 # change of the good graph, the node and the cause that the message must name
 FAULTS: dict[str, tuple[Callable[[Any], Any], str, str]] = {
-    "unknown op": (edit("z", lambda n: setattr(n, "op", "NoSuchOp")), "z", "Op type not registered 'NoSuchOp' in binary"),
-    "unknown op unused": (lambda g: g.node.add(name="q", op="NoSuchOp", input=["x"]), "q", "Op type not registered 'NoSuchOp'"),
-    "dangling input": (edit("y", set_input(1, "nowhere")), "y", "Node 'y': Unknown input node 'nowhere'"),
-    "dangling control input": (edit("y", lambda n: n.input.append("^nowhere")), "y", "Node 'y': Unknown input node '^nowhere'"),
+    "unknown op": (
+        edit("z", lambda n: setattr(n, "op", "NoSuchOp")),
+        "z",
+        "Op type not registered 'NoSuchOp' in binary",
+    ),
+    "unknown op unused": (
+        lambda g: g.node.add(name="q", op="NoSuchOp", input=["x"]),
+        "q",
+        "Op type not registered 'NoSuchOp'",
+    ),
+    "dangling input": (
+        edit("y", set_input(1, "nowhere")),
+        "y",
+        "Node 'y': Unknown input node 'nowhere'",
+    ),
+    "dangling control input": (
+        edit("y", lambda n: n.input.append("^nowhere")),
+        "y",
+        "Node 'y': Unknown input node '^nowhere'",
+    ),
     "no such output": (
         edit("y", set_input(1, "c:3")),
         "y",
         "Node 'y': Connecting to invalid output 3 of source node c which has 1 outputs",
     ),
-    "malformed input": (edit("y", set_input(1, "c:abc")), "y", "Node 'y': Unknown input node 'c:abc'"),
+    "malformed input": (
+        edit("y", set_input(1, "c:abc")),
+        "y",
+        "Node 'y': Unknown input node 'c:abc'",
+    ),
     "empty input": (edit("y", set_input(1, "")), "y", "Node 'y': Unknown input node ''"),
     "duplicate name": (lambda g: g.node.add(name="c", op="NoOp"), "c", "Node 'c' is not unique"),
     "cycle": (edit("y", set_input(1, "z")), "y", "2 nodes in a cycle"),
@@ -75,41 +97,81 @@ FAULTS: dict[str, tuple[Callable[[Any], Any], str, str]] = {
         "",
         "NodeDef expected inputs 'float, float' do not match 3 inputs specified; Op<name=AddV2",
     ),
-    "too few inputs": (edit("y", lambda n: n.input.pop()), "", "do not match 1 inputs specified; Op<name=AddV2"),
+    "too few inputs": (
+        edit("y", lambda n: n.input.pop()),
+        "",
+        "do not match 1 inputs specified; Op<name=AddV2",
+    ),
     "data after control": (
         edit("y", lambda n: n.input.insert(0, "^c")),
         "y",
         "Node 'y': Control dependencies must come after regular dependencies",
     ),
     "missing attr": (edit("y", lambda n: n.attr.pop("T")), "y", "NodeDef missing attr 'T' from"),
-    "attr of another kind": (edit("y", set_attr("T", i=1)), "y", "AttrValue had value with type 'int' when 'type' expected"),
-    "attr not allowed": (edit("y", set_attr("T", type=10)), "y", "Value for attr 'T' of bool is not in the list of allowed values"),
+    "attr of another kind": (
+        edit("y", set_attr("T", i=1)),
+        "y",
+        "AttrValue had value with type 'int' when 'type' expected",
+    ),
+    "attr not allowed": (
+        edit("y", set_attr("T", type=10)),
+        "y",
+        "Value for attr 'T' of bool is not in the list of allowed values",
+    ),
     "attr against input": (
         edit("y", set_attr("T", type=3)),
         "y",
         "Input 0 of node y was passed float from x:0 incompatible with expected int32.",
     ),
-    "empty name": (lambda g: g.node.add(name="", op="NoOp"), "", "Node '': Node name contains invalid characters"),
-    "bad name": (lambda g: g.node.add(name="a b$", op="NoOp"), "a b$", "Node 'a b$': Node name contains invalid characters"),
+    "empty name": (
+        lambda g: g.node.add(name="", op="NoOp"),
+        "",
+        "Node '': Node name contains invalid characters",
+    ),
+    "bad name": (
+        lambda g: g.node.add(name="a b$", op="NoOp"),
+        "a b$",
+        "Node 'a b$': Node name contains invalid characters",
+    ),
     "no op": (lambda g: g.node.add(name="q", op=""), "q", "Node 'q' does not specify an operation"),
     "short const": (edit("c", set_content(b"\0" * 4)), "c", "Cannot parse tensor from proto"),
     "long const": (edit("c", set_content(b"\0" * 12)), "c", "Cannot parse tensor from proto"),
     "const of negative size": (edit("c", set_size(-5)), "c", "Shape [-5] is not fully defined"),
-    "const too big for its content": (edit("c", set_size(1 << 40)), "c", "Cannot parse tensor from proto"),
-    "const without value": (edit("c", lambda n: n.attr.pop("value")), "c", "NodeDef missing attr 'value' from"),
-    "const against dtype": (edit("c", set_attr("dtype", type=3)), "c", "Type mismatch between value (float) and dtype (int32)"),
+    "const too big for its content": (
+        edit("c", set_size(1 << 40)),
+        "c",
+        "Cannot parse tensor from proto",
+    ),
+    "const without value": (
+        edit("c", lambda n: n.attr.pop("value")),
+        "c",
+        "NodeDef missing attr 'value' from",
+    ),
+    "const against dtype": (
+        edit("c", set_attr("dtype", type=3)),
+        "c",
+        "Type mismatch between value (float) and dtype (int32)",
+    ),
     "colocated with nothing": (
         edit("y", set_attr("_class", list=AttrValue.ListValue(s=[b"loc:@nope"]))),
         "y",
         "Node 'y' expects to be colocated with unknown node 'nope'",
     ),
-    "negative placeholder": (edit("x", lambda n: n.attr["shape"].shape.dim.add(size=-7)), "x", "Shape [2,"),
+    "negative placeholder": (
+        edit("x", lambda n: n.attr["shape"].shape.dim.add(size=-7)),
+        "x",
+        "Shape [2,",
+    ),
     "shapes that contradict": (
         edit("x", lambda n: setattr(n.attr["shape"].shape.dim[0], "size", 3)),
         "y",
         "Dimensions must be equal, but are 3 and 2",
     ),
-    "malformed device": (edit("y", lambda n: setattr(n, "device", "/nonsense::")), "", "is encountered while parsing the device spec"),
+    "malformed device": (
+        edit("y", lambda n: setattr(n, "device", "/nonsense::")),
+        "",
+        "is encountered while parsing the device spec",
+    ),
     "from the future": (
         lambda g: setattr(g.versions, "min_consumer", 1 << 30),
         "",
@@ -149,7 +211,13 @@ def test_a_faulty_graph_is_refused_in_tensorflows_words(name: str, tmp_path: Pat
     theirs = tensorflows_error(name)
     if name not in LATE_IN_TENSORFLOW:
         assert cause in str(theirs)
-    for source in (graph_def, GraphDef.FromString(path.read_bytes()), path.read_bytes(), path, str(path)):
+    for source in (
+        graph_def,
+        GraphDef.FromString(path.read_bytes()),
+        path.read_bytes(),
+        path,
+        str(path),
+    ):
         with pytest.raises(tfjit.errors.OpError) as caught:
             tfjit.Session(graph=source)
         if isinstance(theirs, tf.errors.OpError):
@@ -171,21 +239,30 @@ def test_a_session_refuses_a_faulty_extension_and_works_on(name: str) -> None:
     for n in extension.node:
         n.name = n.name and "more/" + n.name
         for i, source in enumerate(n.input):
-            n.input[i] = source and (f"^more/{source[1:]}" if source.startswith("^") else f"more/{source}")
+            n.input[i] = source and (
+                f"^more/{source[1:]}" if source.startswith("^") else f"more/{source}"
+            )
     for _ in range(2):
         with pytest.raises(tfjit.errors.OpError):
             session.extend(GraphDef.FromString(extension.SerializeToString()))
         np.testing.assert_array_equal(session.run([("x:0", x)], ["z:0"], [])[0], [4, 6])
         np.testing.assert_array_equal(session.run([("x:0", x)], ["y:0"], ["z"])[0], [2, 3])
-        with pytest.raises(tfjit.errors.NotFoundError, match="FetchOutputs node more/z:0: not found"):
+        with pytest.raises(
+            tfjit.errors.NotFoundError, match="FetchOutputs node more/z:0: not found"
+        ):
             session.run([("x:0", x)], ["more/z:0"], [])
     right = GraphDef()
     right.node.add(name="w", op="Neg", input=["z"]).attr["T"].type = 1
     session.extend(right)
     np.testing.assert_array_equal(session.run([("x:0", x)], ["w:0"], [])[0], [-4, -6])
-    with pytest.raises(tfjit.errors.InvalidArgumentError, match="node 'w', which was created by a previous call to Create or Extend"):
+    with pytest.raises(
+        tfjit.errors.InvalidArgumentError,
+        match="node 'w', which was created by a previous call to Create or Extend",
+    ):
         session.extend(right)
-    with pytest.raises(tfjit.errors.AlreadyExistsError, match="A Graph has already been created for this session"):
+    with pytest.raises(
+        tfjit.errors.AlreadyExistsError, match="A Graph has already been created for this session"
+    ):
         session.create(right)
     session.close()
     session.destroy()
@@ -196,9 +273,14 @@ def test_truncated_and_foreign_bytes(tmp_path: Path) -> None:
     path = tmp_path / "cut.pb"
     for cut in (1, 7, len(data) // 2, len(data) - 1):
         path.write_bytes(data[:cut])
-        with pytest.raises(tfjit.errors.InvalidArgumentError, match=rf"cut\.pb \({cut} bytes\) cannot be parsed as a GraphDef"):
+        with pytest.raises(
+            tfjit.errors.InvalidArgumentError,
+            match=rf"cut\.pb \({cut} bytes\) cannot be parsed as a GraphDef",
+        ):
             tfjit.Session(graph=path)
-        with pytest.raises(tfjit.errors.InvalidArgumentError, match="cannot be parsed as a GraphDef"):
+        with pytest.raises(
+            tfjit.errors.InvalidArgumentError, match="cannot be parsed as a GraphDef"
+        ):
             tfjit.Session(graph=data[:cut])
     with pytest.raises(tfjit.errors.InvalidArgumentError, match="cannot be parsed as a GraphDef"):
         tfjit.Session(graph=b"this is no graph")
@@ -223,23 +305,32 @@ def test_an_unplaceable_node_fails_only_runs_that_need_it() -> None:
                 session.run("z:0", {"x:0": [1, 1]})
             text = str(caught.value)
             assert (
-                "Cannot assign a device for operation z: {{node z}} was explicitly assigned to /device:GPU:7 but available devices are ["
-                in text
+                "Cannot assign a device for operation z: {{node z}} was explicitly assigned to "
+                "/device:GPU:7 but available devices are [" in text
             )
             assert "/job:localhost/replica:0/task:0/device:CPU:0" in text
             np.testing.assert_array_equal(session.run("y:0", {"x:0": [1, 1]}), [2, 3])
             np.testing.assert_array_equal(session.run("z:0", {"z:0": [5, 5]}), [5, 5])
-    with tfjit.Session(graph=graph_def, config=tf1.ConfigProto(allow_soft_placement=True)) as session:
+    with tfjit.Session(
+        graph=graph_def, config=tf1.ConfigProto(allow_soft_placement=True)
+    ) as session:
         np.testing.assert_array_equal(session.run("z:0", {"x:0": [1, 1]}), [4, 6])
     graph = tf1.Graph()
     with graph.as_default():
         tf1.import_graph_def(graph_def, name="")
-    with tf1.Session(graph=graph, config=tf1.ConfigProto()) as theirs, pytest.raises(tf.errors.InvalidArgumentError) as expected:
+    with (
+        tf1.Session(graph=graph, config=tf1.ConfigProto()) as theirs,
+        pytest.raises(tf.errors.InvalidArgumentError) as expected,
+    ):
         theirs.run("z:0", {"x:0": [1, 1]})
-    assert "was explicitly assigned to /device:GPU:7 but available devices are [" in str(expected.value)
+    assert "was explicitly assigned to /device:GPU:7 but available devices are [" in str(
+        expected.value
+    )
 
 
-def test_an_op_without_a_kernel_is_imported_and_named_when_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_op_without_a_kernel_is_imported_and_named_when_it_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delitem(registry._REFERENCES, "Svd")
     graph = tf1.Graph()
     with graph.as_default():
@@ -262,8 +353,16 @@ CALLS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
         tfjit.errors.InvalidArgumentError,
         "Must specify at least one target to fetch or execute.",
     ),
-    "fed twice": (lambda s: s.run([X, X], ["z:0"], []), tfjit.errors.InvalidArgumentError, 'Endpoint "x:0" fed more than once.'),
-    "fed and fetched": (lambda s: s.run([X], ["x:0"], []), tfjit.errors.InvalidArgumentError, "x:0 is both fed and fetched."),
+    "fed twice": (
+        lambda s: s.run([X, X], ["z:0"], []),
+        tfjit.errors.InvalidArgumentError,
+        'Endpoint "x:0" fed more than once.',
+    ),
+    "fed and fetched": (
+        lambda s: s.run([X], ["x:0"], []),
+        tfjit.errors.InvalidArgumentError,
+        "x:0 is both fed and fetched.",
+    ),
     "unknown feed": (
         lambda s: s.run([("q:0", X[1])], ["z:0"], []),
         tfjit.errors.NotFoundError,
@@ -274,7 +373,11 @@ CALLS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
         tfjit.errors.InvalidArgumentError,
         "FeedInputs: x:3 should have output index < 1",
     ),
-    "unknown fetch": (lambda s: s.run([X], ["nope:0"], []), tfjit.errors.NotFoundError, "FetchOutputs node nope:0: not found"),
+    "unknown fetch": (
+        lambda s: s.run([X], ["nope:0"], []),
+        tfjit.errors.NotFoundError,
+        "FetchOutputs node nope:0: not found",
+    ),
     "unknown slot fetched": (
         lambda s: s.run([X], ["z:4"], []),
         tfjit.errors.InvalidArgumentError,
@@ -285,11 +388,16 @@ CALLS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
         tfjit.errors.NotFoundError,
         "PruneForTargets: Some target nodes not found: nope",
     ),
-    "fetch without outputs": (lambda s: s.run([X], ["nothing:0"], []), tfjit.errors.InvalidArgumentError, "Session::Run API"),
+    "fetch without outputs": (
+        lambda s: s.run([X], ["nothing:0"], []),
+        tfjit.errors.InvalidArgumentError,
+        "Session::Run API",
+    ),
     "missing feed": (
         lambda s: s.run([], ["z:0"], []),
         tfjit.errors.InvalidArgumentError,
-        "You must feed a value for placeholder tensor 'x' with dtype float and shape [2]\n\t [[{{node x}}]]",
+        "You must feed a value for placeholder tensor 'x' with dtype float and shape [2]\n\t "
+        "[[{{node x}}]]",
     ),
     "wrong dtype": (
         lambda s: s.run([("x:0", np.ones(2))], ["z:0"], []),
@@ -311,7 +419,10 @@ def test_what_a_back_end_is_asked_wrongly(name: str, options: Any) -> None:
     session = new_session(SessionOptions())
     graph_def = GraphDef.FromString(good().SerializeToString())
     graph_def.node.add(name="nothing", op="NoOp")
-    with pytest.raises(tfjit.errors.InvalidArgumentError, match=r"Session was not created with a graph before Run\(\)!"):
+    with pytest.raises(
+        tfjit.errors.InvalidArgumentError,
+        match=r"Session was not created with a graph before Run\(\)!",
+    ):
         session.run([], ["z:0"], [])
     session.extend(graph_def)
     plain = session.run
@@ -332,7 +443,9 @@ def test_strict_placement_fails_every_run(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("TFJIT_STRICT_PLACEMENT", "1")
     with tfjit.Session(graph=graph_def, config=tfjit.ConfigProto()) as session:
         for _ in range(2):
-            with pytest.raises(tfjit.errors.InvalidArgumentError, match="Cannot assign a device for operation z"):
+            with pytest.raises(
+                tfjit.errors.InvalidArgumentError, match="Cannot assign a device for operation z"
+            ):
                 session.run("y:0", {"x:0": [1, 1]})
     monkeypatch.delenv("TFJIT_STRICT_PLACEMENT")
     with tfjit.Session(graph=graph_def, config=tfjit.ConfigProto()) as session:

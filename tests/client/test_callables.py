@@ -35,10 +35,17 @@ def options(feeds: list[str], fetches: list[str], pool: int | None = None, **mor
 
 @pytest.mark.parametrize(
     ("feeds", "fetches"),
-    [(["x:0", "w:0"], ["y:0"]), (["w:0", "x:0"], ["y:0"]), (["w:0", "x:0"], ["y:0", "total:0"]), (["x:0"], ["total:0"])],
+    [
+        (["x:0", "w:0"], ["y:0"]),
+        (["w:0", "x:0"], ["y:0"]),
+        (["w:0", "x:0"], ["y:0", "total:0"]),
+        (["x:0"], ["total:0"]),
+    ],
 )
 @pytest.mark.parametrize("pool", [None, -1, 0])
-def test_options_callable(graph: Any, feeds: list[str], fetches: list[str], pool: int | None) -> None:
+def test_options_callable(
+    graph: Any, feeds: list[str], fetches: list[str], pool: int | None
+) -> None:
     values = [{"x:0": X, "w:0": W}[name] for name in feeds]
     with tf.compat.v1.Session(graph=graph) as theirs, tfjit.Session(graph=graph) as ours:
         message = options(feeds, fetches, pool)
@@ -55,7 +62,9 @@ def test_options_callable(graph: Any, feeds: list[str], fetches: list[str], pool
 def test_options_callable_errors(graph: Any) -> None:
     session = tfjit.Session(graph=graph)
     function = session._make_callable_from_options(options(["x:0", "w:0"], ["y:0"]))
-    with pytest.raises(tfjit.errors.InvalidArgumentError, match="Expected 2 feed tensors, but got 1"):
+    with pytest.raises(
+        tfjit.errors.InvalidArgumentError, match="Expected 2 feed tensors, but got 1"
+    ):
         function(X)
     with pytest.raises(ValueError, match="Cannot feed value of shape"):
         function(np.ones(4, np.float32), W)
@@ -75,7 +84,10 @@ def test_options_callable_fills_metadata(graph: Any) -> None:
         assert metadata.step_stats.dev_stats
 
 
-@pytest.mark.parametrize("fetches", ["y", ["y"], ["y", "total"], ("y", "total"), {"a": "y"}, ["y", ["total"]], ["x", "y"]])
+@pytest.mark.parametrize(
+    "fetches",
+    ["y", ["y"], ["y", "total"], ("y", "total"), {"a": "y"}, ["y", ["total"]], ["x", "y"]],
+)
 @pytest.mark.parametrize("order", [["x", "w"], ["w", "x"]])
 def test_make_callable_gives_what_run_gives(graph: Any, fetches: Any, order: list[str]) -> None:
     def named(part: Any) -> Any:
@@ -89,13 +101,17 @@ def test_make_callable_gives_what_run_gives(graph: Any, fetches: Any, order: lis
     keys = [named(name) for name in order]
     with tfjit.Session(graph=graph) as session:
         function = session.make_callable(named(fetches), keys)
-        expected = session.run(named(fetches), {named(name): value for name, value in values.items()})
+        expected = session.run(
+            named(fetches), {named(name): value for name, value in values.items()}
+        )
         for more in ((), (1,), (1, 2)):  # extra arguments are ignored
             found = function(*[values[name] for name in order], *more)
             assert type(found) is type(expected)
             for a, b in zip(tf.nest.flatten(found), tf.nest.flatten(expected), strict=True):
                 np.testing.assert_array_equal(a, b)
-        with pytest.raises(tfjit.errors.InvalidArgumentError, match="You must feed a value for placeholder tensor"):
+        with pytest.raises(
+            tfjit.errors.InvalidArgumentError, match="You must feed a value for placeholder tensor"
+        ):
             function(values[order[0]])
 
 
@@ -110,7 +126,9 @@ def test_feeds_in_any_order_take_the_same_way(graph: Any) -> None:
         for _ in range(3):
             np.testing.assert_array_equal(session.run("y:0", {"x:0": X, "w:0": W}), X - 2)
             np.testing.assert_array_equal(session.run("y:0", {"w:0": W, "x:0": X}), X - 2)
-            np.testing.assert_array_equal(session.run(["total:0", "y:0", "total:0"], {"x:0": X, "w:0": W})[1], X - 2)
+            np.testing.assert_array_equal(
+                session.run(["total:0", "y:0", "total:0"], {"x:0": X, "w:0": W})[1], X - 2
+            )
 
 
 CPU0 = "/job:localhost/replica:0/task:0/device:CPU:0"
@@ -139,19 +157,53 @@ def _message(conn: list[tuple[str, str]] | None = None, **more: Any) -> Any:
 
 OPTIONS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "feed device": ({"feed": ["x:0"], "fetch": ["a:0"], "feed_devices": {"x:0": CPU0}}, ["x"]),
-    "another feed device": ({"feed": ["x:0"], "fetch": ["a:0"], "feed_devices": {"x:0": CPU1}}, ["x"]),
-    "feed device of no feed": ({"feed": ["x:0"], "fetch": ["a:0"], "feed_devices": {"b:0": CPU0}}, ["x"]),
-    "no such feed device": ({"feed": ["x:0"], "fetch": ["a:0"], "feed_devices": {"x:0": "/device:GPU:7"}}, ["x"]),
-    "short feed device": ({"feed": ["x:0"], "fetch": ["a:0"], "feed_devices": {"x:0": "/cpu:0"}}, ["x"]),
+    "another feed device": (
+        {"feed": ["x:0"], "fetch": ["a:0"], "feed_devices": {"x:0": CPU1}},
+        ["x"],
+    ),
+    "feed device of no feed": (
+        {"feed": ["x:0"], "fetch": ["a:0"], "feed_devices": {"b:0": CPU0}},
+        ["x"],
+    ),
+    "no such feed device": (
+        {"feed": ["x:0"], "fetch": ["a:0"], "feed_devices": {"x:0": "/device:GPU:7"}},
+        ["x"],
+    ),
+    "short feed device": (
+        {"feed": ["x:0"], "fetch": ["a:0"], "feed_devices": {"x:0": "/cpu:0"}},
+        ["x"],
+    ),
     "empty feed device": ({"feed": ["x:0"], "fetch": ["a:0"], "feed_devices": {"x:0": ""}}, ["x"]),
-    "no device at all": ({"feed": ["x:0"], "fetch": ["a:0"], "feed_devices": {"x:0": "junk"}}, ["x"]),
+    "no device at all": (
+        {"feed": ["x:0"], "fetch": ["a:0"], "feed_devices": {"x:0": "junk"}},
+        ["x"],
+    ),
     "fetch device": ({"feed": ["x:0"], "fetch": ["a:0"], "fetch_devices": {"a:0": CPU0}}, ["x"]),
-    "fetch device, no sync": ({"feed": ["x:0"], "fetch": ["a:0"], "fetch_devices": {"a:0": CPU1}, "fetch_skip_sync": True}, ["x"]),
-    "no such fetch device": ({"feed": ["x:0"], "fetch": ["a:0"], "fetch_devices": {"a:0": "/gpu:7"}, "fetch_skip_sync": True}, ["x"]),
+    "fetch device, no sync": (
+        {
+            "feed": ["x:0"],
+            "fetch": ["a:0"],
+            "fetch_devices": {"a:0": CPU1},
+            "fetch_skip_sync": True,
+        },
+        ["x"],
+    ),
+    "no such fetch device": (
+        {
+            "feed": ["x:0"],
+            "fetch": ["a:0"],
+            "fetch_devices": {"a:0": "/gpu:7"},
+            "fetch_skip_sync": True,
+        },
+        ["x"],
+    ),
     "no sync": ({"feed": ["x:0"], "fetch": ["a:0"], "fetch_skip_sync": True}, ["x"]),
     "connection": ({"fetch": ["b:0"], "conn": [("c:0", "a:0")]}, []),
     "connection without slots": ({"fetch": ["b:0"], "conn": [("c", "a")]}, []),
-    "connection with a feed": ({"feed": ["x:0"], "fetch": ["d:0", "a:0"], "conn": [("a:0", "c:0")]}, ["x"]),
+    "connection with a feed": (
+        {"feed": ["x:0"], "fetch": ["d:0", "a:0"], "conn": [("a:0", "c:0")]},
+        ["x"],
+    ),
     "two connections": ({"fetch": ["d:0"], "conn": [("c:0", "a:0"), ("c:0", "b:0")]}, []),
     "connected twice": ({"fetch": ["b:0"], "conn": [("c:0", "a:0"), ("c:0", "a:0")]}, []),
     "connected and fed": ({"feed": ["a:0"], "fetch": ["b:0"], "conn": [("c:0", "a:0")]}, ["x"]),
@@ -204,7 +256,9 @@ def test_callable_options_as_tensorflow(graph: Any, name: str) -> None:
 def test_a_connection_is_the_callables_own(graph: Any) -> None:
     _connected(graph)
     with tfjit.Session(graph=graph) as session:
-        connected = session._make_callable_from_options(_message(fetch=["b:0"], conn=[("c:0", "a:0")]))
+        connected = session._make_callable_from_options(
+            _message(fetch=["b:0"], conn=[("c:0", "a:0")])
+        )
         plain = session._make_callable_from_options(options(["x:0"], ["b:0"]))
         timed = _message(fetch=["b:0"], conn=[("c:0", "a:0")])
         timed.run_options.timeout_in_ms = 60_000
@@ -230,12 +284,20 @@ def test_plan_counters(graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         session.run(total, {x: X})
         session.run(total, {x: X[:1]})
         found = session.plan_counters()
-        assert (found.plans, found.variants, found.hits, found.misses, found.evictions, found.variant_evictions) == (2, 3, 2, 2, 0, 0)
+        assert (
+            found.plans,
+            found.variants,
+            found.hits,
+            found.misses,
+            found.evictions,
+            found.variant_evictions,
+        ) == (2, 3, 2, 2, 0, 0)
         monkeypatch.setattr(direct_session, "MAX_PLANS", 2)
         session.run([total, x], {x: X})
         np.testing.assert_array_equal(session.run(y, {x: X, w: W}), X - 2 * W)
         assert session.plan_counters().plans == 2
         assert session.plan_counters().evictions == 1
-        np.testing.assert_array_equal(session.run([y, total], {x: X, w: W})[0], X - 2 * W)  # what was evicted is made again, or goes on
+        # what was evicted is made again, or goes on
+        np.testing.assert_array_equal(session.run([y, total], {x: X, w: W})[0], X - 2 * W)
     with pytest.raises(RuntimeError, match=r"Attempted to use a closed Session\."):
         session.plan_counters()

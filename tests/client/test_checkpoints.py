@@ -1,4 +1,6 @@
-"""Checkpoints through sessions: TensorFlow's Saver over a tfjit session, and TensorFlow's files both ways."""
+"""Checkpoints through sessions: TensorFlow's Saver over a tfjit session, and TensorFlow's files
+both ways.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,18 @@ tf1 = tf.compat.v1
 def variables(resource: bool) -> list[Any]:
     with tf1.variable_scope("model", use_resource=resource):
         plain = tf1.get_variable("v", [3, 4], initializer=tf1.random_normal_initializer(seed=1))
-        double = tf1.get_variable("w", [5], tf.float64, initializer=tf1.random_uniform_initializer(seed=2))
-        count = tf1.get_variable("count", [], tf.int64, initializer=tf1.constant_initializer(12, tf.int64))
-        parts = tf1.get_variable("p", [7, 3], partitioner=tf1.fixed_size_partitioner(2), initializer=tf1.random_normal_initializer(seed=3))
+        double = tf1.get_variable(
+            "w", [5], tf.float64, initializer=tf1.random_uniform_initializer(seed=2)
+        )
+        count = tf1.get_variable(
+            "count", [], tf.int64, initializer=tf1.constant_initializer(12, tf.int64)
+        )
+        parts = tf1.get_variable(
+            "p",
+            [7, 3],
+            partitioner=tf1.fixed_size_partitioner(2),
+            initializer=tf1.random_normal_initializer(seed=3),
+        )
     return [plain, double, count, *parts]
 
 
@@ -39,18 +50,26 @@ def test_a_saver_saves_and_restores(tmp_path: Path, resource: bool, sharded: boo
     assert tf1.train.latest_checkpoint(str(tmp_path / "own")) == saved
     with tf1.Session(graph=graph) as session:
         saver.restore(session, saved)
-        assert all(np.array_equal(a, b) for a, b in zip(session.run(all_variables), values, strict=True))
+        assert all(
+            np.array_equal(a, b) for a, b in zip(session.run(all_variables), values, strict=True)
+        )
         theirs = saver.save(session, str(tmp_path / "theirs" / "model"), global_step=7)
     for suffix in (".index", ".data-00000-of-00001"):
         assert Path(saved + suffix).read_bytes() == Path(theirs + suffix).read_bytes()
-    assert sorted(p.name for p in (tmp_path / "own").iterdir()) == sorted(p.name for p in (tmp_path / "theirs").iterdir())
+    assert sorted(p.name for p in (tmp_path / "own").iterdir()) == sorted(
+        p.name for p in (tmp_path / "theirs").iterdir()
+    )
     with tfjit.Session(graph=graph) as session:
         saver.restore(session, theirs)
-        assert all(np.array_equal(a, b) for a, b in zip(session.run(all_variables), values, strict=True))
+        assert all(
+            np.array_equal(a, b) for a, b in zip(session.run(all_variables), values, strict=True)
+        )
 
 
 def test_a_checkpoint_of_another_training(data_dir: Path, demo_dir: Path) -> None:
-    """TensorFlow's checkpoint of the digits training, restored through the MetaGraph's own saver nodes."""
+    """TensorFlow's checkpoint of the digits training, restored through the MetaGraph's own saver
+    nodes.
+    """
     with np.load(demo_dir / "digits.npz") as file:
         images, labels = file["test_images"], file["test_labels"]
     with tfjit.Session(graph=data_dir / "digits_train.pb") as session:
@@ -59,7 +78,9 @@ def test_a_checkpoint_of_another_training(data_dir: Path, demo_dir: Path) -> Non
     with tf1.Graph().as_default() as graph, tf1.Session(graph=graph) as session:
         saver = tf1.train.import_meta_graph(str(data_dir / "digits_train.meta"))
         saver.restore(session, str(data_dir / "digits_ckpt" / "model"))
-        np.testing.assert_allclose(loss, session.run("loss:0", {"images:0": images, "labels:0": labels}), rtol=1e-5)
+        np.testing.assert_allclose(
+            loss, session.run("loss:0", {"images:0": images, "labels:0": labels}), rtol=1e-5
+        )
 
 
 def both(build: Any, prefix: str) -> tuple[BaseException, BaseException]:
@@ -75,7 +96,9 @@ def both(build: Any, prefix: str) -> tuple[BaseException, BaseException]:
 
 
 def restoring(name: str, spec: str, dtype: Any, suffix: str = "") -> Any:
-    return lambda prefix: tf.raw_ops.RestoreV2(prefix=prefix + suffix, tensor_names=[name], shape_and_slices=[spec], dtypes=[dtype])
+    return lambda prefix: tf.raw_ops.RestoreV2(
+        prefix=prefix + suffix, tensor_names=[name], shape_and_slices=[spec], dtypes=[dtype]
+    )
 
 
 @pytest.mark.parametrize(
@@ -92,11 +115,17 @@ def test_what_is_said_of_a_faulty_restore(tmp_path: Path, build: Any) -> None:
     prefix = str(tmp_path / "c")
     with tf1.Graph().as_default(), tf1.Session() as session:
         session.run(
-            tf.raw_ops.SaveV2(prefix=prefix, tensor_names=["a"], shape_and_slices=[""], tensors=[tf.zeros([2, 2])]),
+            tf.raw_ops.SaveV2(
+                prefix=prefix, tensor_names=["a"], shape_and_slices=[""], tensors=[tf.zeros([2, 2])]
+            ),
         )
     theirs, ours = both(build, prefix)
     assert isinstance(ours, type(theirs))
-    line = next(line for line in str(theirs).splitlines() if any(t in line for t in ("not found", "tensor_name", "Unsuccessful")))
+    line = next(
+        line
+        for line in str(theirs).splitlines()
+        if any(t in line for t in ("not found", "tensor_name", "Unsuccessful"))
+    )
     assert line in str(ours)
     assert "RestoreV2" in str(ours)
 
@@ -104,7 +133,9 @@ def test_what_is_said_of_a_faulty_restore(tmp_path: Path, build: Any) -> None:
 def test_a_damaged_checkpoint(tmp_path: Path) -> None:
     prefix = str(tmp_path / "c")
     with tf1.Graph().as_default() as graph:
-        save = tf.raw_ops.SaveV2(prefix=prefix, tensor_names=["a"], shape_and_slices=[""], tensors=[tf.zeros([2, 2])])
+        save = tf.raw_ops.SaveV2(
+            prefix=prefix, tensor_names=["a"], shape_and_slices=[""], tensors=[tf.zeros([2, 2])]
+        )
         restore = restoring("a", "", tf.float32)(prefix)
     with tfjit.Session(graph=graph) as session:
         session.run(save)
@@ -129,7 +160,9 @@ def test_files(tmp_path: Path) -> None:
             assert session.run(read, {name: path}) == b"\0text\xff"
             for other in ("b.txt", "c.txt", "b.bin"):
                 session.run(write, {name: str(tmp_path / other)})
-            assert session.run(match).tolist() == [str(tmp_path / n).encode() for n in ("b.bin", "b.txt", "b.txt", "c.txt")]
+            assert session.run(match).tolist() == [
+                str(tmp_path / n).encode() for n in ("b.bin", "b.txt", "b.txt", "c.txt")
+            ]
             with pytest.raises(tf.errors.NotFoundError, match="No such file or directory"):
                 session.run(read, {name: str(tmp_path / "none")})
 

@@ -1,4 +1,6 @@
-"""Values of every kind into and out of `run`, on TensorFlow's session and on tfjit's: composite tensors, dtypes, conversions, callables."""
+"""Values of every kind into and out of `run`, on TensorFlow's session and on tfjit's: composite
+tensors, dtypes, conversions, callables.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ import tfjit
 
 tf1 = tf.compat.v1
 X = np.ones((2, 3), "f4")
-SPARSE = tf1.SparseTensorValue(np.array([[0, 0], [1, 1]]), np.array([1.0, 2.0], "f4"), np.array([2, 3]))
+SPARSE = tf1.SparseTensorValue(
+    np.array([[0, 0], [1, 1]]), np.array([1.0, 2.0], "f4"), np.array([2, 3])
+)
 
 
 class Attribute:
@@ -38,9 +42,15 @@ class Graph:
             self.y = tf.multiply(self.x, 2.0, name="y")
             self.sparse = tf1.sparse_placeholder(tf.float32, name="sparse")
             self.doubled = self.sparse.values * 2.0
-            self.constant_sparse = tf.SparseTensor(indices=[[0, 0], [1, 2]], values=[1.0, 2.0], dense_shape=[2, 3])
-            self.slices = tf.IndexedSlices(values=self.x, indices=tf.constant([0, 1]), dense_shape=tf.constant([5, 3]))
-            self.ragged = tf.RaggedTensor.from_row_splits(tf.constant([1.0, 2.0, 3.0]), [0, 2, 3], validate=False)
+            self.constant_sparse = tf.SparseTensor(
+                indices=[[0, 0], [1, 2]], values=[1.0, 2.0], dense_shape=[2, 3]
+            )
+            self.slices = tf.IndexedSlices(
+                values=self.x, indices=tf.constant([0, 1]), dense_shape=tf.constant([5, 3])
+            )
+            self.ragged = tf.RaggedTensor.from_row_splits(
+                tf.constant([1.0, 2.0, 3.0]), [0, 2, 3], validate=False
+            )
             self.ref = tf1.get_variable("ref", initializer=1.0, use_resource=False)
             self.res = tf1.get_variable("res", initializer=2.0, use_resource=True)
             self.total = self.ref + self.res
@@ -53,7 +63,18 @@ class Graph:
             self.text = tf1.placeholder(tf.string, [], name="text")
             self.of = {
                 d: (p := tf1.placeholder(d, [None]), tf.add(p, tf.cast(1, d)))
-                for d in (tf.int8, tf.uint8, tf.int16, tf.int32, tf.int64, tf.float16, tf.bfloat16, tf.float64, tf.complex64, tf.complex128)
+                for d in (
+                    tf.int8,
+                    tf.uint8,
+                    tf.int16,
+                    tf.int32,
+                    tf.int64,
+                    tf.float16,
+                    tf.bfloat16,
+                    tf.float64,
+                    tf.complex64,
+                    tf.complex128,
+                )
             }
             self.flag = tf1.placeholder(tf.bool, [None])
             self.flipped = tf.logical_not(self.flag)
@@ -106,7 +127,9 @@ CALLS: dict[str, Callable[[Graph, Any], Any]] = {
     "array fetched": lambda w, s: s.run(np.array([1])),
     "bytes fetched": lambda w, s: s.run(b"x:0", {w.x: X}),
     "list of pairs fed": lambda w, s: s.run(w.y, [(w.x, X)]),
-    "callable of composites": lambda w, s: s.make_callable([w.doubled, w.sparse], [w.sparse])(SPARSE),
+    "callable of composites": lambda w, s: s.make_callable([w.doubled, w.sparse], [w.sparse])(
+        SPARSE
+    ),
     "callable of a dict": lambda w, s: s.make_callable({"a": w.y}, [w.x])(X),
     "callable of an operation": lambda w, s: s.make_callable(w.nothing, [w.x])(X),
     "callable of names": lambda w, s: s.make_callable("y:0", ["x:0"])(X),
@@ -114,8 +137,24 @@ CALLS: dict[str, Callable[[Graph, Any], Any]] = {
     "callable fed wrongly": lambda w, s: s.make_callable(w.y, [w.x])(np.ones((2, 4))),
     **{
         f"{d.name} {name}": (lambda w, s, d=d, value=value: s.run(w.of[d][1], {w.of[d][0]: value}))
-        for d in (tf.int8, tf.uint8, tf.int16, tf.int32, tf.int64, tf.float16, tf.bfloat16, tf.float64, tf.complex64, tf.complex128)
-        for name, value in (("ints", [1, 2]), ("floats", [1.75, 2.5]), ("array", np.array([3, 4], "i2")), ("empty", []))
+        for d in (
+            tf.int8,
+            tf.uint8,
+            tf.int16,
+            tf.int32,
+            tf.int64,
+            tf.float16,
+            tf.bfloat16,
+            tf.float64,
+            tf.complex64,
+            tf.complex128,
+        )
+        for name, value in (
+            ("ints", [1, 2]),
+            ("floats", [1.75, 2.5]),
+            ("array", np.array([3, 4], "i2")),
+            ("empty", []),
+        )
     },
     "int8 wraps": lambda w, s: s.run(w.of[tf.int8][1], {w.of[tf.int8][0]: [300, -200]}),
     "complex": lambda w, s: s.run(w.of[tf.complex64][1], {w.of[tf.complex64][0]: [1 + 2j]}),
@@ -150,7 +189,8 @@ def test_values_in_and_out(world: Graph, sessions: Any, name: str) -> None:
     assert outcomes[0][0] == outcomes[1][0], outcomes
     same(outcomes[1][1], outcomes[0][1])
     if outcomes[0][0] == "value":
-        same(CALLS[name](world, sessions[1]), outcomes[0][1])  # now from what the session has remembered
+        # now from what the session has remembered
+        same(CALLS[name](world, sessions[1]), outcomes[0][1])
 
 
 def test_a_number_is_no_resource_handle(world: Graph, sessions: Any) -> None:
@@ -164,11 +204,17 @@ def test_a_users_own_type(world: Graph) -> None:
             self.tensor = tensor
 
     tfjit.register_session_run_conversion_functions(
-        Doubled, lambda d: ([d.tensor], lambda values: values[0] * 2), lambda d, value: [(d.tensor, np.asarray(value) / 2)]
+        Doubled,
+        lambda d: ([d.tensor], lambda values: values[0] * 2),
+        lambda d, value: [(d.tensor, np.asarray(value) / 2)],
     )
     with tfjit.Session(graph=world.graph) as session:
         np.testing.assert_array_equal(session.run(Doubled(world.y), {world.x: X}), X * 4)
         np.testing.assert_array_equal(session.run(world.y, {Doubled(world.x): X}), X)
-        np.testing.assert_array_equal(session.run([world.y, Doubled(world.x)], {Doubled(world.x): X})[1], X)
+        np.testing.assert_array_equal(
+            session.run([world.y, Doubled(world.x)], {Doubled(world.x): X})[1], X
+        )
     with pytest.raises(ValueError, match="has already been registered"):
-        tfjit.register_session_run_conversion_functions(Doubled, lambda d: ([d.tensor], lambda values: values[0]))
+        tfjit.register_session_run_conversion_functions(
+            Doubled, lambda d: ([d.tensor], lambda values: values[0])
+        )

@@ -41,8 +41,12 @@ INITIALIZERS: dict[str, Callable[[Any], Any]] = {
     "glorot_uniform": lambda tf: tf.glorot_uniform_initializer(seed=4),
     "glorot_normal": lambda tf: tf.glorot_normal_initializer(seed=5),
     "variance_scaling": lambda tf: tf.variance_scaling_initializer(seed=6),
-    "variance_scaling fan_out": lambda tf: tf.variance_scaling_initializer(3.0, "fan_out", "uniform", seed=6),
-    "variance_scaling untruncated": lambda tf: tf.variance_scaling_initializer(0.5, "fan_avg", "untruncated_normal", seed=6),
+    "variance_scaling fan_out": lambda tf: tf.variance_scaling_initializer(
+        3.0, "fan_out", "uniform", seed=6
+    ),
+    "variance_scaling untruncated": lambda tf: tf.variance_scaling_initializer(
+        0.5, "fan_avg", "untruncated_normal", seed=6
+    ),
     "he_normal": lambda tf: tf.initializers.he_normal(seed=7),
     "he_uniform": lambda tf: tf.initializers.he_uniform(seed=8),
     "lecun_normal": lambda tf: tf.initializers.lecun_normal(seed=9),
@@ -61,19 +65,26 @@ def test_nodes(name: str) -> None:
         tf.get_variable("double", [3, 4], tf.float64, initializer=INITIALIZERS[name](tf))
 
     if name == "constant array":  # too many values for a smaller shape are an error
-        program = lambda tf: tf.get_variable("v", [2, 3, 4], initializer=INITIALIZERS[name](tf)).name  # noqa: E731
+
+        def program(tf):
+            return tf.get_variable("v", [2, 3, 4], initializer=INITIALIZERS[name](tf)).name
+
     same_graph(program)
 
 
 def test_values() -> None:
-    """All in one session each: the same seeds give the same values, bit for bit; a graph seed covers those without one."""
+    """All in one session each: the same seeds give the same values, bit for bit; a graph seed
+    covers those without one.
+    """
     values = []
     for tf in (tf1, tfjit):
         with tf.Graph().as_default():
             tf.set_random_seed(77)
             made = []
             for i, (name, make) in enumerate(INITIALIZERS.items()):
-                for j, shape in enumerate(SHAPES[1:4] if name not in ("constant array", "constant short") else ([4, 6],)):
+                for j, shape in enumerate(
+                    SHAPES[1:4] if name not in ("constant array", "constant short") else ([4, 6],)
+                ):
                     made.append(tf.get_variable(f"v{i}_{j}", shape, initializer=make(tf)))
                 if name not in ("constant array", "constant short"):
                     made.append(tf.get_variable(f"d{i}", [3, 7], tf.float64, initializer=make(tf)))
@@ -98,7 +109,15 @@ def test_identity_and_orthogonal_nodes() -> None:
 
 
 def test_a_configuration_makes_the_same_initializer() -> None:
-    for name in ("random_normal", "variance_scaling fan_out", "constant", "glorot_uniform", "he_normal", "zeros", "uniform_unit_scaling"):
+    for name in (
+        "random_normal",
+        "variance_scaling fan_out",
+        "constant",
+        "glorot_uniform",
+        "he_normal",
+        "zeros",
+        "uniform_unit_scaling",
+    ):
         theirs, ours = (INITIALIZERS[name](tf) for tf in (tf1, tfjit))
         assert ours.get_config() == theirs.get_config(), name
         assert type(ours).from_config(ours.get_config()).get_config() == ours.get_config()

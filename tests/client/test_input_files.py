@@ -19,7 +19,9 @@ def test_record_files(tmp_path: Path, kind: str) -> None:
     data = [b"one", b"", b"\x00\xff" * 500]
     paths, options = [], []
     for lib, name in ((tfjit, "ours"), (tf1, "theirs")):
-        options.append(lib.python_io.TFRecordOptions(getattr(lib.python_io.TFRecordCompressionType, kind)))
+        options.append(
+            lib.python_io.TFRecordOptions(getattr(lib.python_io.TFRecordCompressionType, kind))
+        )
         paths.append(str(tmp_path / name))
         with lib.python_io.TFRecordWriter(paths[-1], options[-1]) as writer:
             for record in data:
@@ -37,7 +39,10 @@ def test_record_files(tmp_path: Path, kind: str) -> None:
         assert [session.run(value) for _ in range(6)] == [*data, *data]
         with pytest.raises(tfjit.errors.OutOfRangeError):
             session.run(key)
-        assert session.run([reader.num_records_produced(), reader.num_work_units_completed()]) == [6, 2]
+        assert session.run([reader.num_records_produced(), reader.num_work_units_completed()]) == [
+            6,
+            2,
+        ]
     with pytest.raises(tfjit.errors.FailedPreconditionError, match="Writer is closed"):
         writer_of_ours = tfjit.python_io.TFRecordWriter(paths[0])
         writer_of_ours.close()
@@ -58,16 +63,26 @@ def read_all(make: Any, works: list[str], runs: int) -> list[Any]:
         reader = make()
         record, some = reader.read(queue), reader.read_up_to(queue, 2)
         assert record.key.shape == () and some.values.shape.as_list() == [None]
-        return [session.run(record.value) for _ in range(runs)] + [session.run(some.values).tolist()]
+        return [session.run(record.value) for _ in range(runs)] + [
+            session.run(some.values).tolist()
+        ]
 
 
 def test_other_readers(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_bytes(b"head\na\nb\nc\n")
-    assert read_all(lambda: tfjit.TextLineReader(skip_header_lines=1), [str(path)], 1) == [b"a", [b"b", b"c"]]
+    assert read_all(lambda: tfjit.TextLineReader(skip_header_lines=1), [str(path)], 1) == [
+        b"a",
+        [b"b", b"c"],
+    ]
     assert read_all(tfjit.IdentityReader, ["x", "y"], 1) == [b"x", [b"y"]]
-    assert read_all(tfjit.WholeFileReader, [str(path)] * 2, 1) == [path.read_bytes(), [path.read_bytes()]]
-    pieces = read_all(lambda: tfjit.FixedLengthRecordReader(2, header_bytes=5, footer_bytes=1), [str(path)], 1)
+    assert read_all(tfjit.WholeFileReader, [str(path)] * 2, 1) == [
+        path.read_bytes(),
+        [path.read_bytes()],
+    ]
+    pieces = read_all(
+        lambda: tfjit.FixedLengthRecordReader(2, header_bytes=5, footer_bytes=1), [str(path)], 1
+    )
     assert pieces == [b"a\n", [b"b\n"]]
     with tfjit.Graph().as_default(), tfjit.Session() as session:
         reader = tfjit.IdentityReader()
@@ -93,17 +108,32 @@ def test_parsing() -> None:
             "s": tfjit.FixedLenSequenceFeature([], tfjit.string, allow_missing=True),
         }
         many = tfjit.parse_example([data, data], wanted)
-        assert {key: t.shape.as_list() for key, t in many.items()} == {"x": [2, 2], "n": [2], "z": [2, 2], "s": [2, None]}
+        assert {key: t.shape.as_list() for key, t in many.items()} == {
+            "x": [2, 2],
+            "n": [2],
+            "z": [2, 2],
+            "s": [2, None],
+        }
         found = session.run(many)
-        assert found["n"].tolist() == [7, 7] and found["z"].tolist() == [[b"p", b"q"]] * 2 and found["s"].tolist() == [[b"a", b"b"]] * 2
+        assert (
+            found["n"].tolist() == [7, 7]
+            and found["z"].tolist() == [[b"p", b"q"]] * 2
+            and found["s"].tolist() == [[b"a", b"b"]] * 2
+        )
         one = session.run(tfjit.io.parse_single_example(data, wanted))
         assert one["x"].tolist() == [1, 2] and one["n"] == 7
         columns = tfjit.decode_csv(["1,2.5,a", ",,b"], [tfjit.constant([3]), 0.5, tfjit.string])
         assert [c.tolist() for c in session.run(columns)] == [[1, 3], [2.5, 0.5], [b"a", b"b"]]
         assert session.run(tfjit.decode_raw(["ab"], tfjit.uint8)).tolist() == [[97, 98]]
         assert session.run(tfjit.string_to_number(["1.5"])).tolist() == [1.5]
-        buckets = [tfjit.string_to_hash_bucket_fast(["a"], 9), tfjit.string_to_hash_bucket_strong(["a"], 9, [1, 2])]
-        assert all(0 <= bucket[0] < 9 for bucket in session.run([*buckets, tfjit.string_to_hash_bucket(["a"], 9)]))
+        buckets = [
+            tfjit.string_to_hash_bucket_fast(["a"], 9),
+            tfjit.string_to_hash_bucket_strong(["a"], 9, [1, 2]),
+        ]
+        assert all(
+            0 <= bucket[0] < 9
+            for bucket in session.run([*buckets, tfjit.string_to_hash_bucket(["a"], 9)])
+        )
         for bad, text in (
             ({"x": tfjit.FixedLenFeature([None], tfjit.float32)}, "all of its sizes must be known"),
             ({"x": tfjit.FixedLenSequenceFeature([], tfjit.float32)}, "allow_missing must be True"),
@@ -112,7 +142,9 @@ def test_parsing() -> None:
         ):
             with pytest.raises(ValueError, match=text):
                 tfjit.parse_example([data], bad)
-        with pytest.raises(ValueError, match="Length of select_cols and record_defaults do not match"):
+        with pytest.raises(
+            ValueError, match="Length of select_cols and record_defaults do not match"
+        ):
             tfjit.decode_csv(["1"], [1], select_cols=[0, 1])
 
 
@@ -134,4 +166,6 @@ def test_a_pipeline_from_files_to_batches(tmp_path: Path) -> None:
         coordinator.request_stop()
         coordinator.join(threads)
     assert np.concatenate([numbers for numbers, _ in found]).tolist() == [*range(5), *range(10, 15)]
-    assert np.concatenate([halves for _, halves in found]).tolist() == [i + 0.5 for i in range(5)] * 2
+    assert (
+        np.concatenate([halves for _, halves in found]).tolist() == [i + 0.5 for i in range(5)] * 2
+    )

@@ -43,7 +43,9 @@ def test_tensorflows_except_clauses_catch_tfjits_errors() -> None:
         assert isinstance(failed.value, tfjit.errors.FailedPreconditionError)
         assert failed.value.op is v.op
         assert failed.value.error_code == 9
-        with pytest.raises(tf.errors.InvalidArgumentError, match="You must feed a value for placeholder"):
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match="You must feed a value for placeholder"
+        ):
             session.run(x * 2.0)
         session.run(close)
         with pytest.raises(tf.errors.OutOfRangeError):
@@ -82,14 +84,18 @@ def test_without_a_graph_a_session_takes_the_one_that_was_built(kind: Any) -> No
             session = kind()
             assert session.graph is z.graph
             assert session.run(z) == 4
-            with pytest.raises(TypeError, match="over a graph of tfjit, and mul:0 is of a graph of TensorFlow"):
+            with pytest.raises(
+                TypeError, match="over a graph of tfjit, and mul:0 is of a graph of TensorFlow"
+            ):
                 session.run([z, y])
             with pytest.raises(TypeError, match="make the session with graph=tensor.graph"):
                 session.run(z, {y: 1.0})
             session.close()
             with (
                 tfjit.Session(graph=graph) as other,
-                pytest.raises(TypeError, match="a graph of TensorFlow, and Const:0 is of a graph of tfjit"),
+                pytest.raises(
+                    TypeError, match="a graph of TensorFlow, and Const:0 is of a graph of tfjit"
+                ),
             ):
                 other.run(z)
             with (
@@ -111,7 +117,9 @@ def failures(session: Any, graph: Any, fetches: dict[str, Any]) -> dict[str, Any
     x, checked, called, taken, waits, blocked = (fetches[n] for n in FETCHES)
 
     def prepared() -> Any:
-        return session.partial_run(session.partial_run_setup([checked], [x]), [checked], {x: np.nan})
+        return session.partial_run(
+            session.partial_run_setup([checked], [x]), [checked], {x: np.nan}
+        )
 
     def closed() -> None:
         def run() -> None:
@@ -217,7 +225,10 @@ def test_tensorflows_errors_stay_as_they_are() -> None:
     with graph.as_default():
         x = tf1.placeholder(tf.float32, [], name="x")
         y = x * 2.0
-    with tf1.Session(graph=graph) as session, pytest.raises(tfjit.errors.InvalidArgumentError) as caught:
+    with (
+        tf1.Session(graph=graph) as session,
+        pytest.raises(tfjit.errors.InvalidArgumentError) as caught,
+    ):
         session.run(y)
     error = caught.value
     assert type(error) is tf.errors.InvalidArgumentError
@@ -275,7 +286,9 @@ def test_first_sessions_of_several_threads_join_tensorflow_once() -> None:
 
 def run_program(text: str) -> str:
     """What a program prints in a process of its own."""
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, timeout=240, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -375,7 +388,10 @@ def test_monitored_sessions_recover_from_preemption(kind: str, tmp_path: Any) ->
         preempting = Preempting()
         stop = tf1.train.StopAtStepHook(last_step=6)
         with tf1.train.MonitoredTrainingSession(
-            checkpoint_dir=str(tmp_path), hooks=[stop, preempting], save_checkpoint_steps=1, save_summaries_steps=None
+            checkpoint_dir=str(tmp_path),
+            hooks=[stop, preempting],
+            save_checkpoint_steps=1,
+            save_summaries_steps=None,
         ) as session:
             while not session.should_stop():
                 last = session.run(train)

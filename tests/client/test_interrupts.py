@@ -22,7 +22,8 @@ tf1 = tf.compat.v1
 def interrupted_after(seconds: float) -> Iterator[None]:
     """Press Ctrl-C that much later, from another thread, as a terminal does.
 
-    And again where nothing came of it for long: an interrupt that comes in a callback of a weak reference is dropped by Python.
+    And again where nothing came of it for long: an interrupt that comes in a callback of a weak
+    reference is dropped by Python.
     """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     over, main = threading.Event(), threading.main_thread().ident
@@ -52,7 +53,11 @@ class World:
         self.graph = tf1.Graph()
         with self.graph.as_default():
             self.queue = tf1.FIFOQueue(4, [tf.float32], shapes=[[]])
-            self.take, self.take_two, self.put = self.queue.dequeue(), self.queue.dequeue_many(2), self.queue.enqueue(7.0)
+            self.take, self.take_two, self.put = (
+                self.queue.dequeue(),
+                self.queue.dequeue_many(2),
+                self.queue.enqueue(7.0),
+            )
             self.size = self.queue.size()
             self.x = tf1.placeholder(tf.float32, [None])
             self.y = tf.tanh(self.x) * 2.0
@@ -83,7 +88,9 @@ def _sleep(x: Any) -> Any:
 WAITS: dict[str, Callable[[World], Callable[[], Any]]] = {
     "queue": lambda w: lambda: w.session.run(w.take),
     "queue, a part taken": lambda w: lambda: w.session.run(w.take_two),
-    "queue with a deadline": lambda w: lambda: w.session.run(w.take, options=tf1.RunOptions(timeout_in_ms=60_000)),
+    "queue with a deadline": lambda w: (
+        lambda: w.session.run(w.take, options=tf1.RunOptions(timeout_in_ms=60_000))
+    ),
     "queue in a callable": lambda w: w.session.make_callable(w.take),
     "Python function": lambda w: lambda: w.session.run(w.slept, {w.x: [1.0]}),
 }
@@ -114,7 +121,10 @@ def test_a_partial_run_that_waits() -> None:
     world.check()
 
 
-@pytest.mark.parametrize("how", ["straight line", "reference kernels", "dataflow executor", "new feed shapes", "new graph"])
+@pytest.mark.parametrize(
+    "how",
+    ["straight line", "reference kernels", "dataflow executor", "new feed shapes", "new graph"],
+)
 def test_steps_one_after_the_other(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Interrupted wherever it happens to be, many times."""
     if how == "reference kernels":
@@ -130,7 +140,8 @@ def test_steps_one_after_the_other(how: str, monkeypatch: pytest.MonkeyPatch) ->
         if how == "new feed shapes":
             session.run(world.y, {world.x: values[: next(sizes) % 190]})
         elif how == "new graph":
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # half an operation would be TensorFlow's matter
+            # half an operation would be TensorFlow's matter
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             with world.graph.as_default():
                 made = tf.identity(world.y)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

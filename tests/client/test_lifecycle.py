@@ -1,4 +1,6 @@
-"""Closing, deleting and sharing sessions; blocked steps; default-session stacks; interpreter exit and fork."""
+"""Closing, deleting and sharing sessions; blocked steps; default-session stacks; interpreter exit
+and fork.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def queue_graph() -> tuple[Any, Any, Any, Any]:
 
 
 def ready_session(graph: Any, take: Any, put: Any) -> tfjit.Session:
-    """A session that has run both operations, so that the next run of one waits for the queue and not for a plan."""
+    """A session that has run both operations, so that the next run of one waits for the queue and
+    not for a plan.
+    """
     session = tfjit.Session(graph=graph)
     session.run(put, {"value:0": 7.0})
     assert session.run(take) == 7
@@ -208,7 +212,9 @@ def test_default_sessions_are_per_thread_and_nest() -> None:
 
 def test_eval_and_run_take_the_default_session() -> None:
     graph, x, y = simple_graph()
-    with pytest.raises(ValueError, match="Cannot evaluate tensor using `eval\\(\\)`: No default session"):
+    with pytest.raises(
+        ValueError, match="Cannot evaluate tensor using `eval\\(\\)`: No default session"
+    ):
         y.eval({x: [0]})
     with tfjit.Session(graph=graph):
         np.testing.assert_array_equal(y.eval({x: [0]}), [0])
@@ -242,7 +248,11 @@ def test_with_twice() -> None:
     graph, _, _ = simple_graph()
     with (
         tfjit.Session(graph=graph) as session,
-        pytest.raises(RuntimeError, match=r"Session context managers are not re-entrant\. Use `Session\.as_default\(\)` if you want to"),
+        pytest.raises(
+            RuntimeError,
+            match=r"Session context managers are not re-entrant\. Use `Session\.as_default\(\)` if "
+            r"you want to",
+        ),
         session,
     ):
         pass
@@ -325,7 +335,9 @@ print("end")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
 @pytest.mark.parametrize("jit", ["off", "lazy", "eager"])
 def test_a_forked_child_runs(jit: str, library: Processes) -> None:
-    """With what the parent had, and with what it makes itself; compiled code, pools and the compiling thread included."""
+    """With what the parent had, and with what it makes itself; compiled code, pools and the
+    compiling thread included.
+    """
     done = library.run(
         "-c",
         GRAPH
@@ -370,7 +382,9 @@ print("child", status, session.run(y, {x: np.zeros(2)}).tolist())
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
 def test_a_child_forked_from_among_running_steps(library: Processes) -> None:
-    """Other threads run steps, build plans, extend graphs, wait for queues: all that stays the parent's."""
+    """Other threads run steps, build plans, extend graphs, wait for queues: all that stays the
+    parent's.
+    """
     done = library.run(
         "-c",
         GRAPH

@@ -22,10 +22,16 @@ def test_read_model_tells_the_kinds_apart(data_dir: Path, digits: Path) -> None:
     assert read_model(digits).kind == "GraphDef"
     assert read_model(data_dir / "mobilenet_v2.pb").kind == "GraphDef"
     meta = read_model(data_dir / "digits_train.meta")
-    assert meta.kind == "MetaGraphDef" and isinstance(meta.message, MetaGraphDef) and len(meta.graph_def.node) == 300
+    assert (
+        meta.kind == "MetaGraphDef"
+        and isinstance(meta.message, MetaGraphDef)
+        and len(meta.graph_def.node) == 300
+    )
     saved = read_model(data_dir / "lstm_saved_model")
     assert saved.kind == "SavedModel" and "serving_default" in saved.signatures
-    assert read_model(data_dir / "lstm_saved_model" / "saved_model.pb").size_bytes == saved.size_bytes
+    assert (
+        read_model(data_dir / "lstm_saved_model" / "saved_model.pb").size_bytes == saved.size_bytes
+    )
 
 
 def test_read_model_goes_by_content_not_by_name(data_dir: Path, tmp_path: Path) -> None:
@@ -48,14 +54,23 @@ def test_read_model_takes_text(data_dir: Path, demo_dir: Path, tmp_path: Path) -
     for source, message in sources.items():
         message.ParseFromString(source.read_bytes())
         if isinstance(message, SavedModel):
-            message.meta_graphs[0].ClearField("object_graph_def")  # may hold an Any, whose text names a message of TensorFlow's package
+            # may hold an Any, whose text names a message of TensorFlow's package
+            message.meta_graphs[0].ClearField("object_graph_def")
         text = tmp_path / "model.pbtxt"
         text.write_text(text_format.MessageToString(message), encoding="utf-8")
         assert read_model(text).kind == message.DESCRIPTOR.name
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\x00", b"not a model", b"\xff" * 100, b"\n\x00", GraphDef().SerializeToString(deterministic=True)]
+    "content",
+    [
+        b"",
+        b"\x00",
+        b"not a model",
+        b"\xff" * 100,
+        b"\n\x00",
+        GraphDef().SerializeToString(deterministic=True),
+    ],
 )
 def test_read_model_refuses_other_files(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x.pb"
@@ -67,7 +82,9 @@ def test_read_model_refuses_other_files(content: bytes, tmp_path: Path) -> None:
 def test_read_model_refuses_a_truncated_graph(digits: Path, tmp_path: Path) -> None:
     path = tmp_path / "cut.pb"
     path.write_bytes(digits.read_bytes()[:20_000])
-    with pytest.raises(errors.InvalidArgumentError, match=r"cut.pb \(20000 bytes\) cannot be parsed as a GraphDef"):
+    with pytest.raises(
+        errors.InvalidArgumentError, match=r"cut.pb \(20000 bytes\) cannot be parsed as a GraphDef"
+    ):
         read_model(path)
 
 

@@ -1,4 +1,6 @@
-"""Optimizers against TensorFlow's: the same few steps with both modules leave the same variables and slots."""
+"""Optimizers against TensorFlow's: the same few steps with both modules leave the same variables
+and slots.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +24,33 @@ OPTIMIZERS: dict[str, Callable[[Any, Any], Any]] = {
     "rmsprop": lambda t, step: t.RMSPropOptimizer(0.01, momentum=0.5),
     "centered rmsprop": lambda t, step: t.RMSPropOptimizer(0.01, centered=True),
     "adam": lambda t, step: t.AdamOptimizer(0.01),
-    "ftrl": lambda t, step: t.FtrlOptimizer(0.1, l1_regularization_strength=0.01, l2_regularization_strength=0.01),
-    "proximal gradient descent": lambda t, step: t.ProximalGradientDescentOptimizer(0.1, l1_regularization_strength=0.01),
-    "proximal adagrad": lambda t, step: t.ProximalAdagradOptimizer(0.1, l2_regularization_strength=0.01),
+    "ftrl": lambda t, step: t.FtrlOptimizer(
+        0.1, l1_regularization_strength=0.01, l2_regularization_strength=0.01
+    ),
+    "proximal gradient descent": lambda t, step: t.ProximalGradientDescentOptimizer(
+        0.1, l1_regularization_strength=0.01
+    ),
+    "proximal adagrad": lambda t, step: t.ProximalAdagradOptimizer(
+        0.1, l2_regularization_strength=0.01
+    ),
     "adagrad da": lambda t, step: t.AdagradDAOptimizer(0.1, step, l1_regularization_strength=0.01),
 }
 
 
-def trained(m: Any, make: Callable[[Any, Any], Any], resource: bool, sparse: bool) -> dict[str, np.ndarray]:
+def trained(
+    m: Any, make: Callable[[Any, Any], Any], resource: bool, sparse: bool
+) -> dict[str, np.ndarray]:
     """All variables after three steps, by name."""
     graph = m.Graph()
     with graph.as_default():
-        table = m.get_variable("table", initializer=np.linspace(-1, 1, 12, dtype="f4").reshape(4, 3), use_resource=resource)
-        bias = m.get_variable("bias", initializer=np.array([0.1, -0.2, 0.3], "f4"), use_resource=resource)
+        table = m.get_variable(
+            "table",
+            initializer=np.linspace(-1, 1, 12, dtype="f4").reshape(4, 3),
+            use_resource=resource,
+        )
+        bias = m.get_variable(
+            "bias", initializer=np.array([0.1, -0.2, 0.3], "f4"), use_resource=resource
+        )
         rows = m.gather(table, [1, 3, 1]) if sparse else table
         loss = m.reduce_mean(m.square(m.tanh(rows + bias) - 0.3))
         step = m.train.get_or_create_global_step()
@@ -72,7 +88,9 @@ def test_compute_then_apply() -> None:
         optimizer = tfjit.train.GradientDescentOptimizer(1.0)
         pairs = optimizer.compute_gradients(v * v, [v, w])
         assert pairs[1] == (None, w)
-        train = optimizer.apply_gradients([(tfjit.clip_by_value(g, -1.0, 1.0), x) for g, x in pairs if g is not None])
+        train = optimizer.apply_gradients(
+            [(tfjit.clip_by_value(g, -1.0, 1.0), x) for g, x in pairs if g is not None]
+        )
         with tfjit.Session() as session:
             session.run(tfjit.global_variables_initializer())
             session.run(train)
@@ -81,7 +99,12 @@ def test_compute_then_apply() -> None:
 
 def test_constraint_and_slots() -> None:
     with tfjit.Graph().as_default():
-        v = tfjit.get_variable("v", initializer=np.ones(2, "f4"), constraint=lambda x: tfjit.clip_by_value(x, 0.9, 1.0), use_resource=True)
+        v = tfjit.get_variable(
+            "v",
+            initializer=np.ones(2, "f4"),
+            constraint=lambda x: tfjit.clip_by_value(x, 0.9, 1.0),
+            use_resource=True,
+        )
         optimizer = tfjit.train.MomentumOptimizer(1.0, 0.5)
         train = optimizer.minimize(tfjit.reduce_sum(v))
         assert optimizer.get_slot(v, "momentum").op.name == "v/Momentum"

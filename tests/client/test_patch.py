@@ -1,4 +1,6 @@
-"""Unmodified TensorFlow 1 programs on tfjit's sessions: `patch_tensorflow` and `tfjit script.py`."""
+"""Unmodified TensorFlow 1 programs on tfjit's sessions: `patch_tensorflow` and `tfjit
+script.py`.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,14 @@ def test_a_patch_holds_as_long_as_its_block() -> None:
 
 
 def run(*argv: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "tfjit", *argv], cwd=cwd, capture_output=True, text=True, timeout=240, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "tfjit", *argv],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
 
 
 def test_a_script(tmp_path: Path) -> None:
@@ -170,7 +179,14 @@ def test_patching_before_tensorflow_is_imported(tmp_path: Path) -> None:
         "import tensorflow as tf\nassert issubclass(tf.compat.v1.Session, tfjit.Session)\n"
         "patch.undo()\nassert not issubclass(tf.compat.v1.Session, tfjit.Session)\nprint('done')\n"
     )
-    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(
+        [sys.executable, "program.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
     assert done.stdout == "done\n", done.stderr
 
 
@@ -184,5 +200,12 @@ def test_patching_while_another_thread_imports_tensorflow(tmp_path: Path) -> Non
         "tfjit.patch_tensorflow()\nimporting.join()\nimport tensorflow as tf\n"
         "assert issubclass(tf.compat.v1.Session, tfjit.Session)\nprint('done')\n"
     )
-    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(
+        [sys.executable, "program.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
     assert done.stdout == "done\n", done.stderr

@@ -36,7 +36,13 @@ def test_a_program_with_flags(tmp_path: Path) -> None:
     program.write_text(PROGRAM)
 
     def call(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, program, *words], capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(
+            [sys.executable, program, *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
 
     run = call("--steps=5", "--noloud", "rest")
     assert (run.returncode, run.stdout) == (4, "10 False ['rest']\n"), run.stderr
@@ -53,8 +59,18 @@ def test_flags() -> None:
     flags.DEFINE_list("parts", "a,b", "parts", flag_values=values)
     flags.DEFINE_enum("kind", "x", ["x", "y"], "kind", flag_values=values)
     flags.DEFINE_bool("on", False, "on", flag_values=values)
-    assert values(["p", "--rate=0.5", "-on", "--parts=c, d", "one", "--", "--kind=y"]) == ["p", "one", "--kind=y"]
-    assert values.flag_values_dict() == {"name": None, "rate": 0.5, "parts": ["c", "d"], "kind": "x", "on": True}
+    assert values(["p", "--rate=0.5", "-on", "--parts=c, d", "one", "--", "--kind=y"]) == [
+        "p",
+        "one",
+        "--kind=y",
+    ]
+    assert values.flag_values_dict() == {
+        "name": None,
+        "rate": 0.5,
+        "parts": ["c", "d"],
+        "kind": "x",
+        "on": True,
+    }
     values.name = "set"
     assert values.name == "set" and "name" in values and values.is_parsed()
     for words, text in (
@@ -83,16 +99,28 @@ def test_files(tmp_path: Path) -> None:
     with gfile.GFile(folder / "f", "w") as file:
         file.write("one\ntwo\n")
     with gfile.Open(str(folder / "f"), "rb") as file:
-        assert file.size() == 8 and file.readline() == b"one\n" and file.tell() == 4 and file.readlines() == [b"two\n"]
+        assert (
+            file.size() == 8
+            and file.readline() == b"one\n"
+            and file.tell() == 4
+            and file.readlines() == [b"two\n"]
+        )
         file.seek(0)
         assert file.read(3) == b"one" and list(gfile.FastGFile(folder / "f")) == ["one\n", "two\n"]
     gfile.Copy(folder / "f", folder / "g")
     assert gfile.ListDirectory(tmp_path / "a") == ["b"] and gfile.Stat(folder / "g").length == 8
-    assert gfile.Glob(str(folder / "*")) == [str(folder / "f"), str(folder / "g")] and gfile.IsDirectory(folder)
+    assert gfile.Glob(str(folder / "*")) == [
+        str(folder / "f"),
+        str(folder / "g"),
+    ] and gfile.IsDirectory(folder)
     with pytest.raises(tfjit.errors.AlreadyExistsError):
         gfile.Rename(folder / "f", folder / "g")
     gfile.Rename(folder / "f", folder / "g", overwrite=True)
-    assert not gfile.Exists(folder / "f") and [w[2] for w in gfile.Walk(tmp_path)] == [[], [], ["g"]]
+    assert not gfile.Exists(folder / "f") and [w[2] for w in gfile.Walk(tmp_path)] == [
+        [],
+        [],
+        ["g"],
+    ]
     gfile.Remove(folder / "g")
     with pytest.raises(tfjit.errors.NotFoundError, match="No such file or directory"):
         gfile.GFile(folder / "g").read()
@@ -115,6 +143,11 @@ def test_messages(caplog: pytest.LogCaptureFixture) -> None:
                 tfjit.logging.log_every_n(tfjit.logging.WARN, "every", 3)
                 tfjit.logging.log_first_n(tfjit.logging.ERROR, "first", 2)
         texts = [record.getMessage() for record in caplog.records]
-        assert texts.count("every") == 2 and texts.count("first") == 2 and "shown 1" in texts and "not shown" not in texts
+        assert (
+            texts.count("every") == 2
+            and texts.count("first") == 2
+            and "shown 1" in texts
+            and "not shown" not in texts
+        )
     finally:
         tfjit.logging.set_verbosity(before)

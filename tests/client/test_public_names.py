@@ -15,7 +15,8 @@ import tfjit
 
 tf1 = tensorflow.compat.v1
 
-# What the small programs of TF1 tutorials use besides gradients, layers, input pipelines and summaries.
+# What the small programs of TF1 tutorials use besides gradients, layers, input pipelines and
+# summaries.
 TUTORIAL_NAMES = """
     AUTO_REUSE ConfigProto DType DeviceSpec Dimension FIFOQueue GPUOptions Graph GraphDef GraphKeys InteractiveSession Operation
     PaddingFIFOQueue RandomShuffleQueue RunMetadata RunOptions Session Tensor TensorShape Variable abs add add_n add_to_collection
@@ -63,7 +64,9 @@ def namespace(tf: Any, name: str) -> Any:
 
 
 def positional(function: Any) -> list[str] | None:
-    """Names of the arguments that may be given by place; None when the signature takes whatever comes."""
+    """Names of the arguments that may be given by place; None when the signature takes whatever
+    comes.
+    """
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -77,7 +80,11 @@ def shared() -> list[tuple[str, str]]:
     found = []
     for space in NAMESPACES:
         theirs, ours = namespace(tf1, space), namespace(tfjit, space)
-        found += [(space, name) for name in dir(ours) if not name.startswith("_") and hasattr(theirs, name)]
+        found += [
+            (space, name)
+            for name in dir(ours)
+            if not name.startswith("_") and hasattr(theirs, name)
+        ]
     return found
 
 
@@ -99,11 +106,17 @@ def test_most_names_are_shared() -> None:
 
 @pytest.mark.parametrize(("space", "name"), shared(), ids=lambda value: value or "tf")
 def test_shared_names_are_the_same_kind_of_thing(space: str, name: str) -> None:
-    """Modules are modules, functions can be called, and take TensorFlow's arguments in TensorFlow's order."""
+    """Modules are modules, functions can be called, and take TensorFlow's arguments in TensorFlow's
+    order.
+    """
     theirs, ours = getattr(namespace(tf1, space), name), getattr(namespace(tfjit, space), name)
     assert isinstance(ours, types.ModuleType) == isinstance(theirs, types.ModuleType)
     assert callable(ours) == callable(theirs)
-    if not callable(ours) or name in CONSTRUCTED_OTHERWISE or (isinstance(ours, type) and issubclass(ours, Exception)):
+    if (
+        not callable(ours)
+        or name in CONSTRUCTED_OTHERWISE
+        or (isinstance(ours, type) and issubclass(ours, Exception))
+    ):
         return
     their_names, our_names = positional(theirs), positional(ours)
     if their_names is None or our_names is None or not their_names:
@@ -170,7 +183,10 @@ def test_an_op_family_is_no_public_name() -> None:
 
 
 def test_the_compat_module_is_tfjit_itself() -> None:
-    code = "import tfjit.compat.v1 as a; from tfjit.compat import v1 as b; import tfjit; print(a is tfjit, b is tfjit, a.constant(1).name)"
+    code = (
+        "import tfjit.compat.v1 as a; from tfjit.compat import v1 as b; import tfjit; print(a "
+        "is tfjit, b is tfjit, a.constant(1).name)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "True", "Const:0"]
     assert tfjit.compat.as_bytes("é") == tf1.compat.as_bytes("é")
@@ -180,7 +196,12 @@ def test_the_compat_module_is_tfjit_itself() -> None:
 
 
 def loaded_after(code: str) -> set[str]:
-    done = subprocess.run([sys.executable, "-c", f"import sys\n{code}\nprint(*sys.modules)"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{code}\nprint(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return set(done.stdout.split())
 
 

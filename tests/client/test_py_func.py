@@ -35,8 +35,14 @@ CASES: dict[str, tuple[Callable[..., Any], Any]] = {
     "nested list": (lambda x: [[1.0, 2.0]], tf.float64),
     "another dtype": (lambda x: np.float64(1), tf.float32),
     "another number": (lambda x: (x, x), tf.float32),
-    **{type(e).__name__: (raising(e), tf.float32) for e in (TypeError("t"), ValueError("v"), StopIteration(), MemoryError("m"))},
-    **{type(e).__name__: (raising(e), tf.float32) for e in (NotImplementedError("n"), KeyError("k"), ZeroDivisionError("z"))},
+    **{
+        type(e).__name__: (raising(e), tf.float32)
+        for e in (TypeError("t"), ValueError("v"), StopIteration(), MemoryError("m"))
+    },
+    **{
+        type(e).__name__: (raising(e), tf.float32)
+        for e in (NotImplementedError("n"), KeyError("k"), ZeroDivisionError("z"))
+    },
 }
 
 
@@ -47,14 +53,20 @@ def outcome(session: Any, fetch: Any, feeds: Any) -> Any:
     except Exception as error:
         lines = str(error).splitlines()
         at = next(i for i, line in enumerate(lines) if line.startswith("Node:"))
-        return next(k.__name__ for k in type(error).__mro__ if k.__module__.startswith("tensorflow")), lines[at + 1]
+        return next(
+            k.__name__ for k in type(error).__mro__ if k.__module__.startswith("tensorflow")
+        ), lines[at + 1]
 
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("kind", ["py_func", "numpy_function", "py_function"])
 def test_values_and_errors_are_tensorflows(name: str, kind: str) -> None:
     function, dtypes = CASES[name]
-    make = {"py_func": tf1.py_func, "numpy_function": tf.numpy_function, "py_function": tf.py_function}[kind]
+    make = {
+        "py_func": tf1.py_func,
+        "numpy_function": tf.numpy_function,
+        "py_function": tf.py_function,
+    }[kind]
     with tf1.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, [None], name="x")
         fetch = make(function, [x], dtypes, name="call")
@@ -108,7 +120,10 @@ def test_a_function_lives_as_long_as_its_graph() -> None:
         assert session.run("y:0") == 4
     del graph
     gc.collect()
-    with tfjit.Session(graph=data) as session, pytest.raises(tf.errors.InvalidArgumentError, match="is not found"):
+    with (
+        tfjit.Session(graph=data) as session,
+        pytest.raises(tf.errors.InvalidArgumentError, match="is not found"),
+    ):
         session.run("y:0")
 
 

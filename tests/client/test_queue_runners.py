@@ -43,7 +43,9 @@ def test_a_thread_that_does_not_stop_is_named() -> None:
     thread.start()
     coordinator.register_thread(thread)
     coordinator.request_stop()
-    with pytest.raises(RuntimeError, match="Coordinator stopped with threads still running: stubborn"):
+    with pytest.raises(
+        RuntimeError, match="Coordinator stopped with threads still running: stubborn"
+    ):
         coordinator.join(stop_grace_period_secs=0.05)
     stop.set()
 
@@ -90,15 +92,21 @@ def test_batches_of_rows() -> None:
         assert xs.shape.as_list() == [None, 2]
         found = run_all([xs, ys])
     assert [len(x) for x, _ in found] == [6, 6, 6, 2]
-    np.testing.assert_array_equal(np.concatenate([x for x, _ in found]), np.concatenate([rows, rows]))
+    np.testing.assert_array_equal(
+        np.concatenate([x for x, _ in found]), np.concatenate([rows, rows])
+    )
     assert np.concatenate([y for _, y in found]).tolist() == [*range(10), *range(10)]
 
 
 def test_shuffled_batches_of_a_dictionary() -> None:
     with tfjit.Graph().as_default():
         tfjit.set_random_seed(1)
-        name = tfjit.train.string_input_producer([f"n{k}" for k in range(12)], num_epochs=1, seed=3).dequeue()
-        batch = tfjit.train.shuffle_batch({"name": name}, 4, capacity=12, min_after_dequeue=4, num_threads=2)
+        name = tfjit.train.string_input_producer(
+            [f"n{k}" for k in range(12)], num_epochs=1, seed=3
+        ).dequeue()
+        batch = tfjit.train.shuffle_batch(
+            {"name": name}, 4, capacity=12, min_after_dequeue=4, num_threads=2
+        )
         assert batch["name"].shape.as_list() == [4]
         found = [value for run in run_all(batch) for value in run["name"].tolist()]
     assert sorted(found) == sorted(f"n{k}".encode() for k in range(12)) and found != sorted(found)
@@ -110,9 +118,13 @@ def test_padded_joined_and_filtered_batches() -> None:
         padded = tfjit.train.batch([tfjit.range(n)], 5, dynamic_pad=True)
         assert padded[0].shape.as_list() == [5, None]
         (found,) = run_all(padded[0])
-    np.testing.assert_array_equal(found, np.tril(np.ones((5, 5), np.int32), -1)[:, :4] * np.arange(4))
+    np.testing.assert_array_equal(
+        found, np.tril(np.ones((5, 5), np.int32), -1)[:, :4] * np.arange(4)
+    )
     with tfjit.Graph().as_default():
-        queues = [tfjit.train.range_input_producer(6, num_epochs=1, shuffle=False) for _ in range(2)]
+        queues = [
+            tfjit.train.range_input_producer(6, num_epochs=1, shuffle=False) for _ in range(2)
+        ]
         joined = tfjit.train.batch_join([[queue.dequeue()] for queue in queues], 4)
         found = np.concatenate(run_all(joined[0])).tolist()
         assert sorted(found) == sorted([*range(6), *range(6)])
@@ -185,5 +197,7 @@ def test_arguments_that_do_not_fit() -> None:
             tfjit.train.string_input_producer([])
         with pytest.raises(ValueError, match="num_epochs must be > 0 not 0"):
             tfjit.train.limit_epochs(1.0, 0)
-        with pytest.raises(ValueError, match="Either `input_tensor` must have a fully defined shape"):
+        with pytest.raises(
+            ValueError, match="Either `input_tensor` must have a fully defined shape"
+        ):
             tfjit.train.input_producer(tfjit.placeholder(tfjit.float32))

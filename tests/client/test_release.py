@@ -1,4 +1,6 @@
-"""Closing a session, or dropping the last reference to it, frees all there is at once, by reference counts alone."""
+"""Closing a session, or dropping the last reference to it, frees all there is at once, by reference
+counts alone.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +36,28 @@ def no_collection() -> Iterator[None]:
 
 def held() -> Counter[str]:
     """The objects of the runtime and the passes that are alive, by class."""
-    layers = ("tfjit.runtime.", "tfjit.passes.", "tfjit.client.session.session", "tfjit.client.session.callables")
-    kept = ("Kernel", "Setting", "Device", "DeviceInfo", "_Background", "ThreadPool", "DirectSessionFactory", "SessionOptions")
+    layers = (
+        "tfjit.runtime.",
+        "tfjit.passes.",
+        "tfjit.client.session.session",
+        "tfjit.client.session.callables",
+    )
+    kept = (
+        "Kernel",
+        "Setting",
+        "Device",
+        "DeviceInfo",
+        "_Background",
+        "ThreadPool",
+        "DirectSessionFactory",
+        "SessionOptions",
+    )
     found = (type(o) for o in gc.get_objects())
-    return Counter(t.__qualname__ for t in found if str(t.__module__).startswith(layers) and not t.__qualname__.endswith(kept))
+    return Counter(
+        t.__qualname__
+        for t in found
+        if str(t.__module__).startswith(layers) and not t.__qualname__.endswith(kept)
+    )
 
 
 class Model:
@@ -56,13 +76,22 @@ class Model:
             self.n = lib.placeholder(lib.int32, [], name="n")
             self.fails = lib.floordiv(lib.constant(7), self.n)
             self.init = lib.global_variables_initializer()
-            if kind == "tf":  # loops in functions: one that a step lowers, one that grows, and a choice
+            # loops in functions: one that a step lowers, one that grows, and a choice
+            if kind == "tf":
                 grows = [tf.TensorShape([None, 64]), tf.TensorShape([])]
                 more = lambda a, i: (tf.concat([a, a @ WEIGHTS], 0), i + 1)  # noqa: E731
-                self.grown = tf.function(lambda x: tf.while_loop(lambda a, i: i < 3, more, [x, 0], shape_invariants=grows)[0])(self.x)
+                self.grown = tf.function(
+                    lambda x: tf.while_loop(
+                        lambda a, i: i < 3, more, [x, 0], shape_invariants=grows
+                    )[0]
+                )(self.x)
                 step = lambda a, i: (tf.tanh(a @ WEIGHTS), i + 1)  # noqa: E731
-                looped = tf.function(lambda x: tf.while_loop(lambda a, i: i < 3, step, [x, 0])[0])(self.x)
-                self.chosen = tf.function(lambda x: tf.cond(tf.reduce_sum(x) > 0.0, lambda: x @ WEIGHTS, lambda: x))(looped)
+                looped = tf.function(lambda x: tf.while_loop(lambda a, i: i < 3, step, [x, 0])[0])(
+                    self.x
+                )
+                self.chosen = tf.function(
+                    lambda x: tf.cond(tf.reduce_sum(x) > 0.0, lambda: x @ WEIGHTS, lambda: x)
+                )(looped)
 
 
 def _run(session: tfjit.Session, m: Model) -> None:
@@ -95,7 +124,9 @@ def _errors(session: tfjit.Session, m: Model) -> None:
 
 def _callables(session: tfjit.Session, m: Model) -> None:
     function = session.make_callable([m.y, m.w], [m.x])
-    options = session._make_callable_from_options(tfjit.protos.CallableOptions(feed=[m.x.name], fetch=[m.y.name]))
+    options = session._make_callable_from_options(
+        tfjit.protos.CallableOptions(feed=[m.x.name], fetch=[m.y.name])
+    )
     for _ in range(2):
         function(np.ones((2, 64), "f4"))
         options(np.ones((2, 64), "f4"))
@@ -138,7 +169,10 @@ USES: dict[str, Callable[[tfjit.Session, Model], None]] = {
 CASES = [
     *((use, "tfjit", "closed") for use in USES if use != "functions"),
     *((use, "tfjit", "dropped") for use in ("compiled", "queues", "errors", "partial runs")),
-    *((use, "tf", end) for use, end in (("compiled", "closed"), ("queues", "dropped"), ("functions", "closed"))),
+    *(
+        (use, "tf", end)
+        for use, end in (("compiled", "closed"), ("queues", "dropped"), ("functions", "closed"))
+    ),
 ]
 
 
@@ -157,7 +191,12 @@ def test_all_is_freed_at_once(use: str, kind: str, end: str) -> None:
     USES[use](session, model)
     backend = weakref.ref(session._backend)
     assert session._backend is not None
-    arrays = [weakref.ref(r.value) for manager in session._backend.state.managers() for r in manager if hasattr(r, "value")]
+    arrays = [
+        weakref.ref(r.value)
+        for manager in session._backend.state.managers()
+        for r in manager
+        if hasattr(r, "value")
+    ]
     assert arrays
     assert (held() - before)["DirectSession"] == 1
     settle()  # a plan's job in the background holds the plan until it ends
@@ -166,7 +205,16 @@ def test_all_is_freed_at_once(use: str, kind: str, end: str) -> None:
         assert [a() for a in arrays] == [None] * len(arrays)
         left = held() - before
         # what is left is the shell, which says that it is closed
-        assert not {"Step", "Layout", "Arena", "Queue", "Variable", "DataflowGraph", "Node", "Lowered"} & set(left), left
+        assert not {
+            "Step",
+            "Layout",
+            "Arena",
+            "Queue",
+            "Variable",
+            "DataflowGraph",
+            "Node",
+            "Lowered",
+        } & set(left), left
     del session
     assert [a() for a in arrays] == [None] * len(arrays)
     settle()
@@ -196,7 +244,11 @@ def test_own_threads_end_with_the_session() -> None:
         session._backend.pool().schedule(lambda: (waits.wait(), None)[1])
     waits.wait()
     session.partial_run_setup([model.y], [model.x])
-    own = {t for t in set(threading.enumerate()) - before if t.name.startswith(("tfjit-inter-op", "tfjit-partial-run"))}
+    own = {
+        t
+        for t in set(threading.enumerate()) - before
+        if t.name.startswith(("tfjit-inter-op", "tfjit-partial-run"))
+    }
     assert len(own) == 4
     session.close()
     assert not own & set(threading.enumerate())

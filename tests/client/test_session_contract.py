@@ -1,4 +1,6 @@
-"""The same calls on TensorFlow's Session and on tfjit's, over the same TensorFlow graph: same results, same exception classes and texts."""
+"""The same calls on TensorFlow's Session and on tfjit's, over the same TensorFlow graph: same
+results, same exception classes and texts.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +34,19 @@ class Graph:
             self.total = tf.reduce_sum(self.x, name="total")
             self.double = tf.multiply(self.n, 2, name="double")
             self.same_text = tf.identity(self.text, name="same_text")
-            self.ref = tf1.get_variable("ref", initializer=np.arange(3, dtype="f4"), use_resource=False)
-            self.res = tf1.get_variable("res", initializer=np.arange(3, dtype="f4"), use_resource=True)
+            self.ref = tf1.get_variable(
+                "ref", initializer=np.arange(3, dtype="f4"), use_resource=False
+            )
+            self.res = tf1.get_variable(
+                "res", initializer=np.arange(3, dtype="f4"), use_resource=True
+            )
             self.init = tf1.global_variables_initializer()
             self.bump = tf1.assign_add(self.ref, [1.0, 1.0, 1.0], name="bump")
             self.bump_res = self.res.assign_add([1.0, 1.0, 1.0])
             self.both = tf.add(self.ref, self.res, name="both")
-            self.divided = tf1.floordiv(self.n, tf1.placeholder_with_default(0, [], name="zero"), name="divided")
+            self.divided = tf1.floordiv(
+                self.n, tf1.placeholder_with_default(0, [], name="zero"), name="divided"
+            )
             self.split = tf.split(self.x, 3, axis=1, name="split")
             self.group = tf.group(self.y, name="group")
 
@@ -56,7 +64,9 @@ def outcome(session: Any, call: Callable[[Any], Any]) -> tuple[str, Any]:
 
 
 def simplified(text: str) -> str:
-    """What must agree of a message: not object addresses, source lines or the runtime's frame around a step's error."""
+    """What must agree of a message: not object addresses, source lines or the runtime's frame
+    around a step's error.
+    """
     text = re.sub(r"0x[0-9a-f]+", "0x", text)
     text = re.sub(r"<tensorflow[^>]*>|tensorflow\.python\.[\w.]+", "<tf>", text)
     text = re.sub(r" defined at [^\n]*(\n +File[^\n]*)*", "", text)
@@ -92,7 +102,9 @@ RUNS: dict[str, Callable[[Graph], Callable[[Any], Any]]] = {
     "list": lambda w: lambda s: s.run([w.y, w.total], {w.x: X}),
     "tuple": lambda w: lambda s: s.run((w.y, w.total), {w.x: X}),
     "dict": lambda w: lambda s: s.run({"b": w.y, "a": [w.total, w.group]}, {w.x: X}),
-    "ordered dict": lambda w: lambda s: s.run(collections.OrderedDict([("z", w.y), ("a", w.total)]), {w.x: X}),
+    "ordered dict": lambda w: (
+        lambda s: s.run(collections.OrderedDict([("z", w.y), ("a", w.total)]), {w.x: X})
+    ),
     "namedtuple": lambda w: lambda s: s.run(Point(w.y, (w.total, w.x)), {w.x: X}),
     "nested": lambda w: lambda s: s.run([[w.y], ({"k": w.total},), []], {w.x: X}),
     "empty list": lambda w: lambda s: s.run([]),
@@ -100,12 +112,16 @@ RUNS: dict[str, Callable[[Graph], Callable[[Any], Any]]] = {
     "several outputs": lambda w: lambda s: s.run(list(w.split), {w.x: X}),
     "fed and fetched": lambda w: lambda s: s.run([w.x, w.y], {w.x: X}),
     "only fed": lambda w: lambda s: s.run(w.x, {w.x: X}),
-    "middle fed": lambda w: lambda s: s.run(w.both, {w.ref: np.ones(3, "f4"), w.both.op.inputs[1]: np.ones(3, "f4")}),
+    "middle fed": lambda w: (
+        lambda s: s.run(w.both, {w.ref: np.ones(3, "f4"), w.both.op.inputs[1]: np.ones(3, "f4")})
+    ),
     "list value": lambda w: lambda s: s.run(w.y, {w.x: [[1, 2, 3]]}),
     "float64 value": lambda w: lambda s: s.run(w.y, {w.x: np.ones((1, 3))}),
     "int value": lambda w: lambda s: s.run(w.y, {w.x: np.ones((1, 3), "i4")}),
     "fortran order": lambda w: lambda s: s.run(w.y, {w.x: np.asfortranarray(X)}),
-    "strided": lambda w: lambda s: s.run(w.y, {w.x: np.arange(24, dtype="f4").reshape(4, 6)[::2, ::2]}),
+    "strided": lambda w: (
+        lambda s: s.run(w.y, {w.x: np.arange(24, dtype="f4").reshape(4, 6)[::2, ::2]})
+    ),
     "empty rows": lambda w: lambda s: s.run([w.y, w.total], {w.x: np.empty((0, 3), "f4")}),
     "float into int": lambda w: lambda s: s.run(w.double, {w.n: 1.5}),
     "numpy scalar": lambda w: lambda s: s.run(w.double, {w.n: np.int64(5)}),
@@ -134,7 +150,9 @@ RUNS: dict[str, Callable[[Graph], Callable[[Any], Any]]] = {
     "placeholder op run": lambda w: lambda s: s.run(w.x.op, {w.x: X}),
     "division by zero": lambda w: lambda s: s.run(w.divided, {w.n: 5}),
     "make_callable": lambda w: lambda s: s.make_callable(w.y, [w.x])(X),
-    "make_callable converts": lambda w: lambda s: s.make_callable([w.y, w.total], [w.x])(X.astype("f8").tolist()),
+    "make_callable converts": lambda w: (
+        lambda s: s.make_callable([w.y, w.total], [w.x])(X.astype("f8").tolist())
+    ),
     "make_callable misses": lambda w: lambda s: s.make_callable(w.y, [w.x])(),
     "make_callable extra": lambda w: lambda s: s.make_callable(w.y, [w.x])(X, 1, 2),
     "make_callable wrong list": lambda w: lambda s: s.make_callable(w.y, w.x),
@@ -179,11 +197,16 @@ def test_variables_are_shared_by_all_signatures_and_kept_by_the_session(world: G
         with make(graph=world.graph) as session:
             session.run(world.init)
             row = [session.run(world.both)]
-            session.run([world.bump, world.bump_res.op if hasattr(world.bump_res, "op") else world.bump_res])
+            session.run(
+                [world.bump, world.bump_res.op if hasattr(world.bump_res, "op") else world.bump_res]
+            )
             row.append(session.run(world.both))
             row.append(session.run([world.bump, world.both.op.inputs[0]])[0])
             results.append(row)
-        with make(graph=world.graph) as other, pytest.raises(Exception, match="uninitialized|Could not find variable"):
+        with (
+            make(graph=world.graph) as other,
+            pytest.raises(Exception, match="uninitialized|Could not find variable"),
+        ):
             other.run(world.both)
     for a, b in zip(*results, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -211,7 +234,11 @@ def test_life_of_a_session(world: Graph) -> None:
     session.run(world.y, {world.x: X})
     session.close()
     session.close()
-    for call in (lambda: session.run(world.y, {world.x: X}), lambda: function(X), lambda: session.partial_run_setup(world.y, [world.x])):
+    for call in (
+        lambda: session.run(world.y, {world.x: X}),
+        lambda: function(X),
+        lambda: session.partial_run_setup(world.y, [world.x]),
+    ):
         with pytest.raises(RuntimeError, match=r"Attempted to use a closed Session\."):
             call()
     with pytest.raises(tfjit.errors.CancelledError, match=r"Session has been closed\."):
@@ -256,7 +283,9 @@ def test_partial_run() -> None:
             assert session.partial_run(handle, c, {a: 1}) == 2
             assert session.partial_run(handle, d, {b: 10}) == 20
             handle = session.partial_run_setup([c, d], [a, b])
-            with pytest.raises(Exception, match="can't be computed from the feeds that have been fed so far"):
+            with pytest.raises(
+                Exception, match="can't be computed from the feeds that have been fed so far"
+            ):
                 session.partial_run(handle, d, {a: 1})
             handle = session.partial_run_setup([c], [a])
             with pytest.raises(Exception, match="was not specified in partial_run_setup"):
@@ -266,7 +295,12 @@ def test_partial_run() -> None:
 def test_run_metadata_and_timeouts(world: Graph) -> None:
     with tfjit.Session(graph=world.graph) as session:
         metadata = tf1.RunMetadata()
-        session.run(world.y, {world.x: X}, tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE, output_partition_graphs=True), metadata)
+        session.run(
+            world.y,
+            {world.x: X},
+            tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE, output_partition_graphs=True),
+            metadata,
+        )
         names = [node.node_name for node in metadata.step_stats.dev_stats[0].node_stats]
         assert any(name.startswith("_arg_x_0_0") for name in names)
         assert len(metadata.partition_graphs) == 1
@@ -278,7 +312,9 @@ def test_run_metadata_and_timeouts(world: Graph) -> None:
         queue = tf1.FIFOQueue(1, [tf.float32], shapes=[[]])
         dequeue, enqueue = queue.dequeue(), queue.enqueue(4.0)
     with tfjit.Session(graph=graph) as session:
-        with pytest.raises(tfjit.errors.DeadlineExceededError, match="Timed out waiting for notification"):
+        with pytest.raises(
+            tfjit.errors.DeadlineExceededError, match="Timed out waiting for notification"
+        ):
             session.run(dequeue, options=tf1.RunOptions(timeout_in_ms=100))
         assert session.run([enqueue, dequeue]) == [None, 4.0]
 

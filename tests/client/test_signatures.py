@@ -1,4 +1,6 @@
-"""Every public function and class takes the arguments that TensorFlow 1's takes, by name and by place."""
+"""Every public function and class takes the arguments that TensorFlow 1's takes, by name and by
+place.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,40 @@ import tfjit
 tf1 = tensorflow.compat.v1
 
 SPACES = (
-    *("", "app", "bitwise", "dtypes", "errors", "flags", "gfile", "image", "initializers", "io", "linalg", "logging", "lookup"),
-    *("lookup.experimental", "math", "nn", "nn.rnn_cell", "python_io", "random", "saved_model", "saved_model.builder"),
-    *("saved_model.loader", "saved_model.signature_def_utils", "saved_model.utils", "sparse", "strings", "summary", "train"),
+    *(
+        "",
+        "app",
+        "bitwise",
+        "dtypes",
+        "errors",
+        "flags",
+        "gfile",
+        "image",
+        "initializers",
+        "io",
+        "linalg",
+        "logging",
+        "lookup",
+    ),
+    *(
+        "lookup.experimental",
+        "math",
+        "nn",
+        "nn.rnn_cell",
+        "python_io",
+        "random",
+        "saved_model",
+        "saved_model.builder",
+    ),
+    *(
+        "saved_model.loader",
+        "saved_model.signature_def_utils",
+        "saved_model.utils",
+        "sparse",
+        "strings",
+        "summary",
+        "train",
+    ),
 )
 EXCEPTIONS = {
     "DType": "programs take dtypes by name or from as_dtype, never by their constructor",
@@ -52,7 +85,12 @@ def pairs() -> Iterator[tuple[str, list[inspect.Parameter], list[inspect.Paramet
         for name in dir(ours):
             path = f"{space}.{name}".strip(".")
             pair = getattr(theirs, name, None), getattr(ours, name)
-            if name.startswith("_") or name in EXCEPTIONS or pair[0] is None or not isinstance(pair[1], (types.FunctionType, type)):
+            if (
+                name.startswith("_")
+                or name in EXCEPTIONS
+                or pair[0] is None
+                or not isinstance(pair[1], (types.FunctionType, type))
+            ):
                 continue
             if isinstance(pair[1], type) and issubclass(pair[1], Exception):
                 continue
@@ -62,7 +100,11 @@ def pairs() -> Iterator[tuple[str, list[inspect.Parameter], list[inspect.Paramet
 
 
 def by_place(all_of_them: list[inspect.Parameter]) -> list[str]:
-    return [p.name for p in all_of_them if p.kind in (KINDS.POSITIONAL_OR_KEYWORD, KINDS.POSITIONAL_ONLY)]
+    return [
+        p.name
+        for p in all_of_them
+        if p.kind in (KINDS.POSITIONAL_OR_KEYWORD, KINDS.POSITIONAL_ONLY)
+    ]
 
 
 def test_every_argument_is_there() -> None:
@@ -71,7 +113,11 @@ def test_every_argument_is_there() -> None:
     for path, theirs, ours in pairs():
         compared += 1
         names = {p.name for p in ours}
-        lacking = [p.name for p in theirs if p.kind not in (KINDS.VAR_KEYWORD, KINDS.VAR_POSITIONAL) and p.name not in names]
+        lacking = [
+            p.name
+            for p in theirs
+            if p.kind not in (KINDS.VAR_KEYWORD, KINDS.VAR_POSITIONAL) and p.name not in names
+        ]
         if lacking:
             missing[path] = lacking
     assert compared > 800
@@ -94,7 +140,11 @@ def test_required_arguments_are_required_there_too() -> None:
     wrong = {}
     for path, theirs, ours in pairs():
         optional = {p.name for p in theirs if p.default is not KINDS.empty}
-        required = {p.name for p in ours if p.default is KINDS.empty and p.kind is KINDS.POSITIONAL_OR_KEYWORD}
+        required = {
+            p.name
+            for p in ours
+            if p.default is KINDS.empty and p.kind is KINDS.POSITIONAL_OR_KEYWORD
+        }
         if optional & required:
             wrong[path] = sorted(optional & required)
     assert not wrong
@@ -102,4 +152,6 @@ def test_required_arguments_are_required_there_too() -> None:
 
 @pytest.mark.parametrize("name", ["exp", "atan2", "betainc"])
 def test_generated_functions_show_their_arguments(name: str) -> None:
-    assert by_place(list(inspect.signature(getattr(tfjit, name)).parameters.values())) == by_place(parameters(getattr(tf1, name)) or [])
+    assert by_place(list(inspect.signature(getattr(tfjit, name)).parameters.values())) == by_place(
+        parameters(getattr(tf1, name)) or []
+    )

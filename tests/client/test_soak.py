@@ -1,4 +1,6 @@
-"""The soak benchmark in small: calls race with the closing of their session, and sessions leave nothing behind."""
+"""The soak benchmark in small: calls race with the closing of their session, and sessions leave
+nothing behind.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,11 @@ def test_calls_race_with_the_closing(close_after: float | None) -> None:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts by /proc")
 def test_sessions_leave_nothing_behind() -> None:
-    """Threads and file handles exactly; memory roughly, since an allocator grows by a megabyte now and then.
+    """Threads and file handles exactly; memory roughly, since an allocator grows by a megabyte now
+    and then.
 
-    8 kB a session was one small graph lost. In a process of its own: among what a thousand tests have left, memory says nothing.
+    8 kB a session was one small graph lost. In a process of its own: among what a thousand tests
+    have left, memory says nothing.
     """
     script = """if True:
         from dataclasses import astuple
@@ -36,9 +40,18 @@ def test_sessions_leave_nothing_behind() -> None:
         first, *_, last = soak.sessions(300)
         print(*astuple(first), *astuple(last))
     """
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False, cwd=ROOT)
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=ROOT,
+    )
     assert run.returncode == 0, run.stderr
-    memory, threads, handles, memory_after, threads_after, handles_after = map(int, run.stdout.split())
+    memory, threads, handles, memory_after, threads_after, handles_after = map(
+        int, run.stdout.split()
+    )
     assert threads_after <= threads
     assert handles_after <= handles
     assert memory_after - memory < 4 * 300

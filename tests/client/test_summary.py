@@ -28,21 +28,37 @@ def test_tensorflow_reads_graph_and_run_metadata(tmp_path: Path) -> None:
     writer = tfjit.summary.FileWriter(tmp_path / "log" / "run1", graph, filename_suffix=".v2")
     metadata = tfjit.RunMetadata()
     with tfjit.Session(graph=graph) as session:
-        session.run(y, {x: [1.0]}, options=tfjit.RunOptions(trace_level=tfjit.RunOptions.FULL_TRACE), run_metadata=metadata)
+        session.run(
+            y,
+            {x: [1.0]},
+            options=tfjit.RunOptions(trace_level=tfjit.RunOptions.FULL_TRACE),
+            run_metadata=metadata,
+        )
     writer.add_run_metadata(metadata, "step 3", 3)
     with pytest.raises(ValueError, match="already used"):
         writer.add_run_metadata(metadata, "step 3", 4)
-    writer.add_summary(tf1.Summary(value=[tf1.Summary.Value(tag="loss", simple_value=0.5)]).SerializeToString(), 7)
+    writer.add_summary(
+        tf1.Summary(value=[tf1.Summary.Value(tag="loss", simple_value=0.5)]).SerializeToString(), 7
+    )
     writer.close()
     (path,) = (tmp_path / "log" / "run1").iterdir()
     assert path.name.startswith("events.out.tfevents.") and path.name.endswith(".v2")
     version, drawn, run, summary = events(path)
     assert version.file_version == "brain.Event:2"
-    assert {n.name: n.op for n in tf1.GraphDef.FromString(drawn.graph_def).node} == {op.name: op.type for op in graph.get_operations()}
+    assert {n.name: n.op for n in tf1.GraphDef.FromString(drawn.graph_def).node} == {
+        op.name: op.type for op in graph.get_operations()
+    }
     assert (run.step, run.tagged_run_metadata.tag) == (3, "step 3")
     theirs = tf1.RunMetadata.FromString(run.tagged_run_metadata.run_metadata)
-    assert "y" in {s.node_name for d in theirs.step_stats.dev_stats for s in d.node_stats} or theirs.step_stats.dev_stats
-    assert (summary.step, summary.summary.value[0].tag, summary.summary.value[0].simple_value) == (7, "loss", 0.5)
+    assert (
+        "y" in {s.node_name for d in theirs.step_stats.dev_stats for s in d.node_stats}
+        or theirs.step_stats.dev_stats
+    )
+    assert (summary.step, summary.summary.value[0].tag, summary.summary.value[0].simple_value) == (
+        7,
+        "loss",
+        0.5,
+    )
     assert abs(version.wall_time - time.time()) < 600
 
 
@@ -93,7 +109,9 @@ def test_operations_are_tensorflows(tmp_path: Path) -> None:
             lib.summary.histogram("h", lib.constant([1.0, 2.0, 2.0]))
             lib.summary.text("words", lib.constant(["one"]))
             lib.summary.image("p", lib.constant(np.zeros((1, 2, 2, 1), np.uint8)), max_outputs=1)
-            lib.summary.tensor_summary("t", lib.constant([1, 2]), summary_description="what it is", display_name="T")
+            lib.summary.tensor_summary(
+                "t", lib.constant([1, 2]), summary_description="what it is", display_name="T"
+            )
             names = [s.name for s in lib.get_collection(lib.GraphKeys.SUMMARIES)]
             summary = message.FromString(session.run(lib.summary.merge_all()))
             for value in summary.value:

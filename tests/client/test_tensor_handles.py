@@ -1,4 +1,6 @@
-"""Session handles: tensors that stay in the session between runs, over a tfjit graph and over a tf.Graph, against TensorFlow."""
+"""Session handles: tensors that stay in the session between runs, over a tfjit graph and over a
+tf.Graph, against TensorFlow.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ TWO_CPUS = {"CPU": 2}
 
 
 class World:
-    """y = 2 x, kept by a handle; words, kept by another. lib: tfjit or TensorFlow, which builds the graph; session: who runs it."""
+    """y = 2 x, kept by a handle; words, kept by another. lib: tfjit or TensorFlow, which builds the
+    graph; session: who runs it.
+    """
 
     def __init__(self, lib: Any, session: Any, devices: tuple[str, str] = ("", "")) -> None:
         self.lib = lib
@@ -72,14 +76,18 @@ def test_kept_read_and_fed_back(world: World) -> None:
 
 def test_fetched_in_structures(world: World) -> None:
     s = world.session
-    a, (b, y), both = s.run([world.h, (world.h, world.y), {"x": world.x, "h": world.h1}], {world.x: X})
+    a, (b, y), both = s.run(
+        [world.h, (world.h, world.y), {"x": world.x, "h": world.h1}], {world.x: X}
+    )
     assert a is b
     np.testing.assert_array_equal(y, X * 2)
     np.testing.assert_array_equal(both["h"].eval(), X + 1)
     assert s.run(world.words).eval().tolist() == [b"a", b"bc"]
     np.testing.assert_array_equal(s.make_callable(world.h, [world.x])(X).eval(), X * 2)
     options = world.lib.RunOptions(trace_level=3)
-    np.testing.assert_array_equal(s.run(world.h, {world.x: a}, options, world.lib.RunMetadata()).eval(), X * 4)
+    np.testing.assert_array_equal(
+        s.run(world.h, {world.x: a}, options, world.lib.RunMetadata()).eval(), X * 4
+    )
     np.testing.assert_array_equal(s.make_callable(world.y, [world.x])(a), X * 4)
 
 
@@ -113,7 +121,11 @@ def test_by_session_tensor(world: World) -> None:
     with world.graph.as_default():
         holder, value = world.lib.get_session_tensor(handle.handle, world.lib.float32)
         root = world.lib.sqrt(value)
-    assert (holder.op.type, value.op.type, holder.op.device) == ("Placeholder", "GetSessionTensor", CPU0)
+    assert (holder.op.type, value.op.type, holder.op.device) == (
+        "Placeholder",
+        "GetSessionTensor",
+        CPU0,
+    )
     assert value.shape.rank is None
     np.testing.assert_array_equal(s.run(root, {holder: handle.handle}), np.sqrt(X * 2))
     np.testing.assert_array_equal(s.run(root, {holder: handle.handle.encode()}), np.sqrt(X * 2))
@@ -144,20 +156,49 @@ def test_errors(world: World) -> None:
         int_holder, int_value = lib.get_session_tensor(handle.handle, lib.int32)
         victim, deletion = lib.delete_session_tensor(handle.handle)
     expected: list[tuple[Callable[[], Any], str, str]] = [
-        (lambda: s.run(world.i1, {world.i: handle}), "InvalidArgumentError", "Expects arg[0] to be int32 but float is provided"),
-        (lambda: s.run(value, {holder: handle}), "InvalidArgumentError", "Expects arg[0] to be string but float is provided"),
-        (lambda: s.run(value, {holder: gone}), "InvalidArgumentError", f"The tensor with handle '{gone}' is not in the session store."),
-        (lambda: s.run(deletion, {victim: gone}), "InvalidArgumentError", f"Failed to delete a tensor with handle '{gone}' in the session"),
-        (lambda: s.run(int_value, {int_holder: handle.handle}), "InternalError", "Output 0 of type float does not match declared"),
-        (lambda: s.run(value, {holder: "ab"}), "ValueError", "Unknown attribute 'ab' is encountered while parsing the device spec: 'ab'."),
+        (
+            lambda: s.run(world.i1, {world.i: handle}),
+            "InvalidArgumentError",
+            "Expects arg[0] to be int32 but float is provided",
+        ),
+        (
+            lambda: s.run(value, {holder: handle}),
+            "InvalidArgumentError",
+            "Expects arg[0] to be string but float is provided",
+        ),
+        (
+            lambda: s.run(value, {holder: gone}),
+            "InvalidArgumentError",
+            f"The tensor with handle '{gone}' is not in the session store.",
+        ),
+        (
+            lambda: s.run(deletion, {victim: gone}),
+            "InvalidArgumentError",
+            f"Failed to delete a tensor with handle '{gone}' in the session",
+        ),
+        (
+            lambda: s.run(int_value, {int_holder: handle.handle}),
+            "InternalError",
+            "Output 0 of type float does not match declared",
+        ),
+        (
+            lambda: s.run(value, {holder: "ab"}),
+            "ValueError",
+            "Unknown attribute 'ab' is encountered while parsing the device spec: 'ab'.",
+        ),
         (lambda: lib.get_session_handle(3), "TypeError", "`data` must be of type Tensor."),
-        (lambda: s.run(world.y, {world.x: [handle]}), "TypeError", "float() argument must be a string or a real number"),
+        (
+            lambda: s.run(world.y, {world.x: [handle]}),
+            "TypeError",
+            "float() argument must be a string or a real number",
+        ),
     ]
     for call, kind, text in expected:
         error = _error(call)
         assert type(error).__name__ == kind, error
         assert text in str(error)
-    np.testing.assert_array_equal(s.run(value, {holder: handle.handle}), X * 2)  # the session goes on
+    # the session goes on
+    np.testing.assert_array_equal(s.run(value, {holder: handle.handle}), X * 2)
 
 
 def test_deleted_handles(world: World) -> None:
@@ -193,14 +234,21 @@ def test_a_tensor_is_moved_to_its_holder(kind: str) -> None:
     world = KINDS[kind](("/cpu:1", "/cpu:0"))
     s = world.session
     there, here = s.run([world.h, world.h1], {world.x: X})
-    assert (there.handle, here.handle.split(";")[-1]) == (f"GetSessionHandle;{there.handle.split(';')[1]};{CPU1}", CPU0)
+    assert (there.handle, here.handle.split(";")[-1]) == (
+        f"GetSessionHandle;{there.handle.split(';')[1]};{CPU1}",
+        CPU0,
+    )
     with world.graph.as_default():
         holder, value = world.lib.get_session_tensor(here.handle, world.lib.float32)
     np.testing.assert_array_equal(s.run(value, {holder: here.handle}), X + 1)
     count = len(world.graph.get_operations())
     np.testing.assert_array_equal(s.run(value, {holder: there.handle}), X * 2)
     made = world.graph.get_operations()[count:]
-    assert [(op.type, op.device) for op in made] == [("Placeholder", CPU1), ("GetSessionTensor", CPU1), ("GetSessionHandle", CPU0)]
+    assert [(op.type, op.device) for op in made] == [
+        ("Placeholder", CPU1),
+        ("GetSessionTensor", CPU1),
+        ("GetSessionHandle", CPU0),
+    ]
     for _ in range(3):
         np.testing.assert_array_equal(s.run(value, {holder: there.handle}), X * 2)
     assert len(world.graph.get_operations()) == count + 3

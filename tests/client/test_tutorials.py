@@ -1,4 +1,6 @@
-"""Small TF1 programs as users write them, run by TensorFlow and by tfjit through the same function."""
+"""Small TF1 programs as users write them, run by TensorFlow and by tfjit through the
+same function.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,13 @@ def tensorflow_one() -> Iterator[None]:
 def basic_constants(tf: Any) -> Any:
     a, b = tf.constant(2), tf.constant(3)
     with tf.Session() as sess:
-        return [sess.run(a + b), sess.run(a * b), sess.run([tf.subtract(a, b), a // b, a % b, a**b]), str(a), repr(b)]
+        return [
+            sess.run(a + b),
+            sess.run(a * b),
+            sess.run([tf.subtract(a, b), a // b, a % b, a**b]),
+            str(a),
+            repr(b),
+        ]
 
 
 def fed_placeholders(tf: Any) -> Any:
@@ -106,8 +114,12 @@ def counter(tf: Any) -> Any:
 
 def resource_counter(tf: Any) -> Any:
     with tf.variable_scope("", use_resource=True):
-        total = tf.get_variable("total", shape=[], dtype=tf.int64, initializer=tf.zeros_initializer())
-        rows = tf.get_variable("rows", [3, 2], initializer=tf.constant_initializer([[1, 2], [3, 4]]))
+        total = tf.get_variable(
+            "total", shape=[], dtype=tf.int64, initializer=tf.zeros_initializer()
+        )
+        rows = tf.get_variable(
+            "rows", [3, 2], initializer=tf.constant_initializer([[1, 2], [3, 4]])
+        )
     step = total.assign_add(2)
     scattered = tf.scatter_add(rows, [0, 2], [[10.0, 10.0], [20.0, 20.0]])
     seen = []
@@ -116,7 +128,13 @@ def resource_counter(tf: Any) -> Any:
         sess.run(tf.global_variables_initializer())
         seen.append(sess.run(tf.report_uninitialized_variables()))
         seen.append(sess.run([step, total.read_value() * 0]))
-        seen += [sess.run(step), sess.run(total), sess.run(tf.identity(step)), sess.run(scattered), sess.run(rows * 2.0)]
+        seen += [
+            sess.run(step),
+            sess.run(total),
+            sess.run(tf.identity(step)),
+            sess.run(scattered),
+            sess.run(rows * 2.0),
+        ]
         total.load(7, sess)
         seen.append(total.eval())
     return seen
@@ -129,7 +147,13 @@ def interactive(tf: Any) -> Any:
         a = tf.constant([3.0, 3.0])
         x.initializer.run()
         sub = tf.subtract(x, a)
-        return [sub.eval(), tf.is_variable_initialized(x).eval(), x.eval(), x.assign(a).eval(), sub.eval()]
+        return [
+            sub.eval(),
+            tf.is_variable_initialized(x).eval(),
+            x.eval(),
+            x.assign(a).eval(),
+            sub.eval(),
+        ]
     finally:
         sess.close()
 
@@ -147,11 +171,25 @@ def name_scopes_and_collections(tf: Any) -> Any:
     tf.add_to_collection("outputs", b)
     tf.add_to_collection("outputs", again)
     graph = tf.get_default_graph()
-    names = [a.name, weights.name, b.op.name, again.name, back.name, scope, [v.name for v in tf.trainable_variables()]]
+    names = [
+        a.name,
+        weights.name,
+        b.op.name,
+        again.name,
+        back.name,
+        scope,
+        [v.name for v in tf.trainable_variables()],
+    ]
     with tf.Session() as sess:
         values = sess.run(tf.get_collection("outputs"))
         by_name = sess.run("hidden/inner/beta:0")
-    return [names, values, by_name, [op.name for op in graph.get_operations()], graph.get_tensor_by_name("hidden/alpha:0") is a]
+    return [
+        names,
+        values,
+        by_name,
+        [op.name for op in graph.get_operations()],
+        graph.get_tensor_by_name("hidden/alpha:0") is a,
+    ]
 
 
 def control_dependencies(tf: Any) -> Any:
@@ -207,7 +245,11 @@ def batches_from_queues(tf: Any) -> Any:
         sess.run([fill, order])
         for size in (1, 3, 2):
             sess.run(put, {data: np.ones(size)})
-        out = [sess.run([numbers * 2, letters]), sess.run(ragged.dequeue_many(3)), sess.run(first.dequeue_many(3))]
+        out = [
+            sess.run([numbers * 2, letters]),
+            sess.run(ragged.dequeue_many(3)),
+            sess.run(first.dequeue_many(3)),
+        ]
         sess.run(pairs.close())
         out.append(sess.run(pairs.dequeue_up_to(10)))
         return out
@@ -253,8 +295,12 @@ def heat(tf: Any) -> Any:
     size = 24
 
     def laplace(x: Any) -> Any:
-        kernel = tf.constant(np.array([[0.5, 1.0, 0.5], [1.0, -6.0, 1.0], [0.5, 1.0, 0.5]], "f4").reshape(3, 3, 1, 1))
-        return tf.nn.depthwise_conv2d(tf.expand_dims(tf.expand_dims(x, 0), -1), kernel, [1, 1, 1, 1], padding="SAME")[0, :, :, 0]
+        kernel = tf.constant(
+            np.array([[0.5, 1.0, 0.5], [1.0, -6.0, 1.0], [0.5, 1.0, 0.5]], "f4").reshape(3, 3, 1, 1)
+        )
+        return tf.nn.depthwise_conv2d(
+            tf.expand_dims(tf.expand_dims(x, 0), -1), kernel, [1, 1, 1, 1], padding="SAME"
+        )[0, :, :, 0]
 
     start = np.zeros([size, size], dtype=np.float32)
     rng = np.random.RandomState(1)
@@ -267,7 +313,8 @@ def heat(tf: Any) -> Any:
     step = tf.group(u.assign(u + eps * ut), ut.assign(ut + eps * (laplace(u) - damping * ut)))
     with tf.Session() as sess:
         sess.run(tf.global_variables_initializer())
-        # Both assignments read and write u, in no order that the graph gives: what is compared must not depend on it.
+        # Both assignments read and write u, in no order that the graph gives: what is compared must
+        # not depend on it.
         before = sess.run([u + 0.0, laplace(u)])
         sess.run(step, {eps: 0.0, damping: 0.04})
         return [*before, sess.run(u), sess.run(ut)]
@@ -278,7 +325,13 @@ def game_of_life(tf: Any) -> Any:
     cells = tf.placeholder(tf.int32, [16, 16])
     kernel = tf.reshape(tf.ones([3, 3]), [3, 3, 1, 1])
     image = tf.reshape(tf.cast(cells, tf.float32), [1, 16, 16, 1])
-    around = tf.cast(tf.reshape(tf.nn.conv2d(image, kernel, strides=[1, 1, 1, 1], padding="SAME"), [16, 16]), tf.int32) - cells
+    around = (
+        tf.cast(
+            tf.reshape(tf.nn.conv2d(image, kernel, strides=[1, 1, 1, 1], padding="SAME"), [16, 16]),
+            tf.int32,
+        )
+        - cells
+    )
     survives = tf.logical_and(tf.equal(cells, 1), tf.equal(around, 2))
     alive = tf.logical_or(survives, tf.equal(around, 3))
     following = tf.where(alive, tf.ones_like(cells), tf.zeros_like(cells))
@@ -302,17 +355,27 @@ def device_pinning(tf: Any) -> Any:
         d = c + v + w
     with tf.device(lambda op: "/cpu:1" if op.type == "Mul" else ""):
         e = d * 2.0
-    config = tf.ConfigProto(device_count={"CPU": 2}, allow_soft_placement=True, log_device_placement=False)
+    config = tf.ConfigProto(
+        device_count={"CPU": 2}, allow_soft_placement=True, log_device_placement=False
+    )
     with tf.Session(config=config) as sess:
         sess.run(tf.global_variables_initializer())
         names = [d.name for d in sess.list_devices()]
-        return [sess.run([c, d, e]), [t.device for t in (a, b, c, d, e, v.op, w.initializer)], names[:2]]
+        return [
+            sess.run([c, d, e]),
+            [t.device for t in (a, b, c, d, e, v.op, w.initializer)],
+            names[:2],
+        ]
 
 
 def softmax_inference(tf: Any) -> Any:
     """A classifier whose weights come from outside, by `load` and by an assign with a fed value."""
     rng = np.random.RandomState(5)
-    weights, bias, images = rng.normal(size=(20, 4)).astype("f4"), rng.normal(size=4).astype("f4"), rng.normal(size=(7, 20)).astype("f4")
+    weights, bias, images = (
+        rng.normal(size=(20, 4)).astype("f4"),
+        rng.normal(size=4).astype("f4"),
+        rng.normal(size=(7, 20)).astype("f4"),
+    )
     labels = np.eye(4, dtype="f4")[rng.randint(0, 4, 7)]
     x = tf.placeholder(tf.float32, [None, 20])
     y_ = tf.placeholder(tf.float32, [None, 4])
@@ -336,7 +399,9 @@ def softmax_inference(tf: Any) -> Any:
 
 
 def convolutional_inference(tf: Any) -> Any:
-    """The MNIST tutorial's network up to its logits, in a deep_nn function as the tutorial has it."""
+    """The MNIST tutorial's network up to its logits, in a deep_nn function as the
+    tutorial has it.
+    """
 
     def weight_variable(shape: Any) -> Any:
         return tf.Variable(tf.truncated_normal(shape, stddev=0.1, seed=shape[-1]))
@@ -353,9 +418,16 @@ def convolutional_inference(tf: Any) -> Any:
     x = tf.placeholder(tf.float32, [None, 64])
     keep_prob = tf.placeholder_with_default(1.0, shape=())
     with tf.name_scope("conv1"):
-        h1 = max_pool_2x2(tf.nn.relu(conv2d(tf.reshape(x, [-1, 8, 8, 1]), weight_variable([5, 5, 1, 4])) + bias_variable([4])))
+        h1 = max_pool_2x2(
+            tf.nn.relu(
+                conv2d(tf.reshape(x, [-1, 8, 8, 1]), weight_variable([5, 5, 1, 4]))
+                + bias_variable([4])
+            )
+        )
     with tf.name_scope("conv2"):
-        h2 = max_pool_2x2(tf.nn.relu(conv2d(h1, weight_variable([3, 3, 4, 6])) + bias_variable([6])))
+        h2 = max_pool_2x2(
+            tf.nn.relu(conv2d(h1, weight_variable([3, 3, 4, 6])) + bias_variable([6]))
+        )
     with tf.name_scope("fc"):
         flat = tf.reshape(h2, [-1, 2 * 2 * 6])
         h3 = tf.nn.relu(tf.matmul(flat, weight_variable([24, 16])) + bias_variable([16]))
@@ -364,11 +436,17 @@ def convolutional_inference(tf: Any) -> Any:
     images = np.random.RandomState(2).uniform(size=(3, 64))
     with tf.Session() as sess:
         sess.run(tf.global_variables_initializer())
-        return [sess.run(logits, {x: images}), logits.shape.as_list(), len(tf.trainable_variables())]
+        return [
+            sess.run(logits, {x: images}),
+            logits.shape.as_list(),
+            len(tf.trainable_variables()),
+        ]
 
 
 def trained_by_differences(tf: Any) -> Any:
-    """A linear model fitted with slopes measured by finite differences: everything of training but gradients."""
+    """A linear model fitted with slopes measured by finite differences: everything of training but
+    gradients.
+    """
     rng = np.random.RandomState(0)
     train_x = rng.uniform(0, 10, 17).astype("f4")
     train_y = (2.0 * train_x + 1.0 + rng.normal(0, 0.1, 17)).astype("f4")
@@ -384,9 +462,12 @@ def trained_by_differences(tf: Any) -> Any:
     eps, rate = 0.125, 0.02
     slope_w = (cost(w + eps, b) - cost(w - eps, b)) / (2 * eps)
     slope_b = (cost(w, b + eps) - cost(w, b - eps)) / (2 * eps)
-    # In a run of their own: TensorFlow's graph optimizer drops what tf.tuple would order, and an update may overtake a read of w.
+    # In a run of their own: TensorFlow's graph optimizer drops what tf.tuple would order, and an
+    # update may overtake a read of w.
     down_w, down_b = tf.placeholder(tf.float32, []), tf.placeholder(tf.float32, [])
-    train = tf.group(w.assign_sub(rate * down_w), b.assign_sub(rate * down_b), tf.assign_add(step, 1))
+    train = tf.group(
+        w.assign_sub(rate * down_w), b.assign_sub(rate * down_b), tf.assign_add(step, 1)
+    )
     now = cost(w, b)
     costs = []
     with tf.Session() as sess:
@@ -399,15 +480,21 @@ def trained_by_differences(tf: Any) -> Any:
 
 
 def shared_layers(tf: Any) -> Any:
-    """get_variable and variable_scope sharing a layer between two inputs, with a regularization loss."""
+    """get_variable and variable_scope sharing a layer between two inputs, with a regularization
+    loss.
+    """
 
     def layer(x: Any, size: int) -> Any:
-        w = tf.get_variable("w", [x.shape[-1], size], initializer=tf.glorot_normal_initializer(seed=11))
+        w = tf.get_variable(
+            "w", [x.shape[-1], size], initializer=tf.glorot_normal_initializer(seed=11)
+        )
         b = tf.get_variable("b", [size], initializer=tf.constant_initializer(0.25))
         return tf.nn.tanh(tf.nn.bias_add(tf.matmul(x, w), b))
 
     a = tf.constant(np.arange(6).reshape(2, 3) / 6.0, tf.float32)
-    with tf.variable_scope("net", regularizer=lambda v: tf.nn.l2_loss(v) * 0.01, reuse=tf.AUTO_REUSE):
+    with tf.variable_scope(
+        "net", regularizer=lambda v: tf.nn.l2_loss(v) * 0.01, reuse=tf.AUTO_REUSE
+    ):
         first = layer(a, 4)
         second = layer(a + 1.0, 4)
     with tf.variable_scope("net", reuse=True):
@@ -420,13 +507,25 @@ def shared_layers(tf: Any) -> Any:
 
 def k_means(tf: Any) -> Any:
     rng = np.random.RandomState(7)
-    points = np.concatenate([rng.normal(c, 0.3, (20, 2)) for c in ([0, 0], [3, 3], [0, 4])]).astype("f4")
+    points = np.concatenate([rng.normal(c, 0.3, (20, 2)) for c in ([0, 0], [3, 3], [0, 4])]).astype(
+        "f4"
+    )
     vectors = tf.constant(points)
     centroids = tf.Variable(tf.slice(vectors, [0, 0], [3, -1]))
     expanded = tf.subtract(tf.expand_dims(vectors, 0), tf.expand_dims(centroids, 1))
     assignments = tf.argmin(tf.reduce_sum(tf.square(expanded), 2), 0)
-    means = [tf.reduce_mean(tf.gather(vectors, tf.reshape(tf.where(tf.equal(assignments, c)), [1, -1])), axis=[1]) for c in range(3)]
-    update = tf.assign(centroids, tf.where(tf.is_nan(tf.concat(means, 0)), centroids.initialized_value(), tf.concat(means, 0)))
+    means = [
+        tf.reduce_mean(
+            tf.gather(vectors, tf.reshape(tf.where(tf.equal(assignments, c)), [1, -1])), axis=[1]
+        )
+        for c in range(3)
+    ]
+    update = tf.assign(
+        centroids,
+        tf.where(
+            tf.is_nan(tf.concat(means, 0)), centroids.initialized_value(), tf.concat(means, 0)
+        ),
+    )
     with tf.Session() as sess:
         sess.run(tf.global_variables_initializer())
         for _ in range(10):
@@ -445,7 +544,9 @@ def graph_files(tf: Any, folder: Path) -> Any:
     graph_def = tf.GraphDef()
     graph_def.ParseFromString(path.read_bytes())
     start = tf.constant([1.0, 2.0])
-    (y,) = tf.import_graph_def(graph_def, input_map={"x:0": start}, return_elements=["y:0"], name="loaded")
+    (y,) = tf.import_graph_def(
+        graph_def, input_map={"x:0": start}, return_elements=["y:0"], name="loaded"
+    )
     with tf.Session() as sess:
         return [sess.run(y), y.name, sess.run("loaded/y:0", {start: [5.0, 6.0]})]
 
@@ -502,7 +603,9 @@ TOLERANCES = {trained_by_differences: 5e-5}
 @pytest.mark.parametrize("jit", ["lazy", "eager"])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_program(program: Program, jit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once as programs run at first, by references and whatever is compiled by then, once by compiled kernels alone."""
+    """Once as programs run at first, by references and whatever is compiled by then, once by
+    compiled kernels alone.
+    """
     monkeypatch.setenv("TFJIT_JIT", jit)
     results = []
     for tf in (tf1, tfjit):

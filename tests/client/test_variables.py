@@ -1,4 +1,6 @@
-"""Variables, variable scopes and initializers: the same calls make the same graph as TensorFlow's, and the same values."""
+"""Variables, variable scopes and initializers: the same calls make the same graph as TensorFlow's,
+and the same values.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,11 @@ def nodes(graph: Any) -> dict[str, Any]:
         for key, value in node.attr.items():
             if key == "value":
                 tensor = value.tensor
-                array = (tensorflow.make_ndarray if "tensorflow" in type(value).__module__ else tfjit.make_ndarray)(tensor)
+                array = (
+                    tensorflow.make_ndarray
+                    if "tensorflow" in type(value).__module__
+                    else tfjit.make_ndarray
+                )(tensor)
                 attrs[key] = (array.dtype.str, array.shape, array.tolist())
             elif key not in IGNORED_ATTRS:
                 attrs[key] = str(value)
@@ -51,11 +57,17 @@ def collections(graph: Any) -> dict[str, list[str]]:
 
 
 def shapes(graph: Any) -> dict[str, Any]:
-    return {t.name: (t.shape.as_list() if t.shape.rank is not None else None) for op in graph.get_operations() for t in op.outputs}
+    return {
+        t.name: (t.shape.as_list() if t.shape.rank is not None else None)
+        for op in graph.get_operations()
+        for t in op.outputs
+    }
 
 
 def same_graph(program: Program) -> None:
-    """`program` makes the same nodes, collections and static shapes with both libraries, and gives the same description."""
+    """`program` makes the same nodes, collections and static shapes with both libraries, and gives
+    the same description.
+    """
     graphs, results = [], []
     for tf in (tf1, tfjit):
         graph = tf.Graph()
@@ -73,7 +85,9 @@ def same_graph(program: Program) -> None:
 
 
 def same_values(program: Program) -> None:
-    """`program(tf)` gives fetches to run one after another after the initializer; values agree bit for bit."""
+    """`program(tf)` gives fetches to run one after another after the initializer; values agree bit
+    for bit.
+    """
     values = []
     for tf in (tf1, tfjit):
         with tf.Graph().as_default():
@@ -105,7 +119,11 @@ def describe(v: Any) -> list[Any]:
 
 def both_kinds(program: Callable[[Any, bool], Any]) -> list[Any]:
     return [
-        pytest.param(lambda tf, use=use: program(tf, use), id=f"{program.__name__}-{'resource' if use else 'ref'}") for use in (False, True)
+        pytest.param(
+            lambda tf, use=use: program(tf, use),
+            id=f"{program.__name__}-{'resource' if use else 'ref'}",
+        )
+        for use in (False, True)
     ]
 
 
@@ -122,11 +140,15 @@ def named(tf: Any, use: bool) -> Any:
 
 
 def with_dtype(tf: Any, use: bool) -> Any:
-    return describe(tf.Variable([1, 2], dtype=tf.float32, use_resource=use)) + describe(tf.Variable(True, use_resource=use))
+    return describe(tf.Variable([1, 2], dtype=tf.float32, use_resource=use)) + describe(
+        tf.Variable(True, use_resource=use)
+    )
 
 
 def from_callable(tf: Any, use: bool) -> Any:
-    return describe(tf.Variable(lambda: tf.zeros([2, 3]), name="v", dtype=tf.float32, use_resource=use))
+    return describe(
+        tf.Variable(lambda: tf.zeros([2, 3]), name="v", dtype=tf.float32, use_resource=use)
+    )
 
 
 def from_random(tf: Any, use: bool) -> Any:
@@ -153,29 +175,72 @@ def cached(tf: Any, use: bool) -> Any:
 
 def used(tf: Any, use: bool) -> Any:
     v = tf.Variable(tf.zeros([2, 2]), name="w", use_resource=use)
-    made = [v + 1.0, 1.0 - v, v * v, v / 2.0, -v, v**2.0, abs(v), v > 0.5, v @ v, v[0], v[:, 1:], v[..., tf.newaxis]]
-    made += [tf.matmul(v, v, transpose_b=True), tf.nn.relu(v), tf.reduce_sum(v), tf.identity(v), tf.concat([v, v], 0), tf.stack([v, v])]
+    made = [
+        v + 1.0,
+        1.0 - v,
+        v * v,
+        v / 2.0,
+        -v,
+        v**2.0,
+        abs(v),
+        v > 0.5,
+        v @ v,
+        v[0],
+        v[:, 1:],
+        v[..., tf.newaxis],
+    ]
+    made += [
+        tf.matmul(v, v, transpose_b=True),
+        tf.nn.relu(v),
+        tf.reduce_sum(v),
+        tf.identity(v),
+        tf.concat([v, v], 0),
+        tf.stack([v, v]),
+    ]
     made += [v.read_value(), v.value(), tf.add_n([v, v])]
     return [t.name for t in made]
 
 
 def assigned(tf: Any, use: bool) -> Any:
     v = tf.Variable([1.0, 2.0], name="v", use_resource=use)
-    made = [v.assign([2.0, 3.0]), v.assign_add(v), v.assign_sub([1.0, 1.0], name="down"), v.assign(v * 2, use_locking=True)]
-    made += [v.assign([0.0, 0.0], read_value=False), v.assign_add([0.0, 0.0], read_value=False, name="quiet")]
-    made += [tf.assign(v, [5.0, 5.0]), tf.assign_add(v, [5.0, 5.0], name="more"), tf.assign_sub(v, [5.0, 5.0])]
+    made = [
+        v.assign([2.0, 3.0]),
+        v.assign_add(v),
+        v.assign_sub([1.0, 1.0], name="down"),
+        v.assign(v * 2, use_locking=True),
+    ]
+    made += [
+        v.assign([0.0, 0.0], read_value=False),
+        v.assign_add([0.0, 0.0], read_value=False, name="quiet"),
+    ]
+    made += [
+        tf.assign(v, [5.0, 5.0]),
+        tf.assign_add(v, [5.0, 5.0], name="more"),
+        tf.assign_sub(v, [5.0, 5.0]),
+    ]
     return [t.name for t in made] + [t.op.name if hasattr(t, "op") else None for t in made]
 
 
 def assigned_in_chain(tf: Any, use: bool) -> Any:
     v = tf.Variable(1.0, name="v", use_resource=use)
     chained = v.assign(2.0)
-    return [(chained + 1.0).name, tf.assign_add(chained, 1.0).name if not use else chained.assign_add(1.0).name]
+    return [
+        (chained + 1.0).name,
+        tf.assign_add(chained, 1.0).name if not use else chained.assign_add(1.0).name,
+    ]
 
 
 def scattered(tf: Any, use: bool) -> Any:
     v = tf.Variable(np.zeros((4, 2), "f4"), name="v", use_resource=use)
-    for function in (tf.scatter_update, tf.scatter_add, tf.scatter_sub, tf.scatter_mul, tf.scatter_div, tf.scatter_min, tf.scatter_max):
+    for function in (
+        tf.scatter_update,
+        tf.scatter_add,
+        tf.scatter_sub,
+        tf.scatter_mul,
+        tf.scatter_div,
+        tf.scatter_min,
+        tf.scatter_max,
+    ):
         function(v, [0, 2], [[1.0, 2.0], [3.0, 4.0]])
     return None
 
@@ -213,7 +278,9 @@ GRAPHS = [
 
 
 def unknown_shape(tf: Any) -> Any:
-    return describe(tf.Variable(tf.placeholder(tf.float32, [None, 2]), name="v", validate_shape=False))
+    return describe(
+        tf.Variable(tf.placeholder(tf.float32, [None, 2]), name="v", validate_shape=False)
+    )
 
 
 def from_other_variable(tf: Any) -> Any:
@@ -292,7 +359,11 @@ def custom_getter(tf: Any) -> Any:
 
 def local_variable(tf: Any) -> Any:
     v = tf.get_local_variable("x", [2], initializer=tf.zeros_initializer())
-    return [v.name, [t.name for t in tf.trainable_variables()], [t.name for t in tf.local_variables()]]
+    return [
+        v.name,
+        [t.name for t in tf.trainable_variables()],
+        [t.name for t in tf.local_variables()],
+    ]
 
 
 def resource_scope(tf: Any) -> Any:
@@ -307,14 +378,23 @@ def resource_scope(tf: Any) -> Any:
 def global_step(tf: Any) -> Any:
     before = tf.train.get_global_step()
     made = tf.train.get_or_create_global_step()
-    return [before, made is tf.train.get_global_step(), made is tf.train.get_or_create_global_step(), repr(made)]
+    return [
+        before,
+        made is tf.train.get_global_step(),
+        made is tf.train.get_or_create_global_step(),
+        repr(made),
+    ]
 
 
 def initializing(tf: Any) -> Any:
     tf.Variable(1.0, name="a")
     tf.Variable(2.0, use_resource=True, name="b")
     tf.get_variable("c", [], collections=[tf.GraphKeys.LOCAL_VARIABLES])
-    made = [tf.global_variables_initializer(), tf.local_variables_initializer(), tf.variables_initializer([], name="none")]
+    made = [
+        tf.global_variables_initializer(),
+        tf.local_variables_initializer(),
+        tf.variables_initializer([], name="none"),
+    ]
     return [op.name for op in made]
 
 
@@ -338,7 +418,9 @@ def selected(tf: Any) -> Any:
     with tf.variable_scope("two") as scope:
         tf.get_variable("w", [1], trainable=False)
         inside = [v.name for v in scope.global_variables() + scope.trainable_variables()]
-    return [[v.name for v in tf.global_variables(s)] for s in ("one", "two", ".*w", "none")] + [inside]
+    return [[v.name for v in tf.global_variables(s)] for s in ("one", "two", ".*w", "none")] + [
+        inside
+    ]
 
 
 def in_blocks(tf: Any) -> Any:
@@ -405,8 +487,25 @@ def test_scopes_make_tensorflows_nodes(program: Program) -> None:
 
 def assign_values(tf: Any, use: bool) -> list[Any]:
     v = tf.Variable([1.0, 2.0, 3.0], name="v", use_resource=use)
-    steps = [v, v.value(), v + 1.0, v.assign([4.0, 5.0, 6.0]), v, v.assign_add([1.0, 1.0, 1.0]), v.assign_sub(v), v, v[1:]]
-    steps += [v.assign_add([0.5, 0.5, 0.5], read_value=False), v, tf.assign(v, v * 2.0 + 1.0), tf.assign_add(v, v), [v, v.read_value()], v]
+    steps = [
+        v,
+        v.value(),
+        v + 1.0,
+        v.assign([4.0, 5.0, 6.0]),
+        v,
+        v.assign_add([1.0, 1.0, 1.0]),
+        v.assign_sub(v),
+        v,
+        v[1:],
+    ]
+    steps += [
+        v.assign_add([0.5, 0.5, 0.5], read_value=False),
+        v,
+        tf.assign(v, v * 2.0 + 1.0),
+        tf.assign_add(v, v),
+        [v, v.read_value()],
+        v,
+    ]
     return steps
 
 
@@ -415,7 +514,15 @@ def scatter_values(tf: Any, use: bool) -> list[Any]:
     w = tf.Variable(np.zeros((3, 3), "i4"), name="w", use_resource=use)
     rows, updates = [2, 0, 2], np.arange(9, dtype="f4").reshape(3, 3) + 1.0
     steps: list[Any] = []
-    for function in (tf.scatter_add, tf.scatter_sub, tf.scatter_mul, tf.scatter_div, tf.scatter_min, tf.scatter_max, tf.scatter_update):
+    for function in (
+        tf.scatter_add,
+        tf.scatter_sub,
+        tf.scatter_mul,
+        tf.scatter_div,
+        tf.scatter_min,
+        tf.scatter_max,
+        tf.scatter_update,
+    ):
         steps += [function(v, rows[:2], updates[:2]), v]
     steps += [
         tf.scatter_add(v, rows, updates),
@@ -425,7 +532,12 @@ def scatter_values(tf: Any, use: bool) -> list[Any]:
         tf.scatter_update(v, np.zeros(0, "i4"), np.zeros((0, 3), "f4")),
         v,
     ]
-    steps += [tf.scatter_nd_update(w, [[0, 1], [2, 2]], [7, 8]), w, tf.scatter_nd_add(w, [[0, 1], [0, 1]], [7, 8]), w]
+    steps += [
+        tf.scatter_nd_update(w, [[0, 1], [2, 2]], [7, 8]),
+        w,
+        tf.scatter_nd_add(w, [[0, 1], [0, 1]], [7, 8]),
+        w,
+    ]
     steps += [tf.scatter_nd_sub(w, [[1]], [[1, 2, 3]]), w]
     return steps
 
@@ -443,11 +555,30 @@ def chain_values(tf: Any, use: bool) -> list[Any]:
 def dtype_values(tf: Any, use: bool) -> list[Any]:
     made = [
         tf.Variable(np.arange(4).astype(name), name=name, use_resource=use)
-        for name in ("float16", "float64", "int8", "int16", "int32", "int64", "uint8", "complex64", "bool")
+        for name in (
+            "float16",
+            "float64",
+            "int8",
+            "int16",
+            "int32",
+            "int64",
+            "uint8",
+            "complex64",
+            "bool",
+        )
     ]
     words = tf.Variable(["a", "bc"], name="words", use_resource=use)
     empty = tf.Variable(np.zeros((0, 3)), name="empty", use_resource=use)
-    return [made, words, words.assign(["x", "yz"]), words, empty, empty.assign(np.ones((0, 3))), *[v.assign(v) for v in made], made]
+    return [
+        made,
+        words,
+        words.assign(["x", "yz"]),
+        words,
+        empty,
+        empty.assign(np.ones((0, 3))),
+        *[v.assign(v) for v in made],
+        made,
+    ]
 
 
 def shape_changing_values(tf: Any, use: bool) -> list[Any]:
@@ -462,7 +593,13 @@ def shape_changing_values(tf: Any, use: bool) -> list[Any]:
     "program",
     [
         case
-        for program in (assign_values, scatter_values, chain_values, dtype_values, shape_changing_values)
+        for program in (
+            assign_values,
+            scatter_values,
+            chain_values,
+            dtype_values,
+            shape_changing_values,
+        )
         for case in both_kinds(program)
     ],
 )
@@ -493,11 +630,16 @@ def test_a_variable_in_a_session(use: bool) -> None:
         with tfjit.Session() as session:
             with pytest.raises(tfjit.errors.FailedPreconditionError):
                 session.run(v)
-            np.testing.assert_array_equal(session.run(tfjit.report_uninitialized_variables()), [v.op.name.encode(), other.op.name.encode()])
+            np.testing.assert_array_equal(
+                session.run(tfjit.report_uninitialized_variables()),
+                [v.op.name.encode(), other.op.name.encode()],
+            )
             assert not v.is_initialized().eval()
             session.run(v.initializer)
             assert tfjit.is_variable_initialized(v).eval()
-            assert session.run(tfjit.report_uninitialized_variables()).tolist() == [other.op.name.encode()]
+            assert session.run(tfjit.report_uninitialized_variables()).tolist() == [
+                other.op.name.encode()
+            ]
             np.testing.assert_array_equal(v.eval(), [1, 2])
             v.load([3.0, 4.0])
             other.load(np.array([10, 20]), session)
@@ -520,7 +662,11 @@ def test_feeding_a_variable() -> None:
             assigned = v.assign_add([1.0, 1.0])
             with tf.Session() as session:
                 values.append(
-                    [session.run(y, {v.value(): [5.0, 5.0]}), session.run([y], {v: [6.0, 6.0]}), session.run(y, {"v:0": [8.0, 8.0]})]
+                    [
+                        session.run(y, {v.value(): [5.0, 5.0]}),
+                        session.run([y], {v: [6.0, 6.0]}),
+                        session.run(y, {"v:0": [8.0, 8.0]}),
+                    ]
                 )
                 session.run(v.initializer)
                 values[-1] += [session.run(assigned), session.run(v)]
@@ -535,15 +681,23 @@ def test_proto(use: bool) -> None:
         with tf.Graph().as_default():
             with tf.name_scope("s"):
                 v = tf.Variable([1.0, 2.0], name="v", use_resource=use, trainable=not use)
-            protos.append((v.to_proto(), v.to_proto(export_scope="s"), v.to_proto(export_scope="other")))
-            again = type(v).from_proto(v.to_proto()) if tf is tf1 else tfjit.Variable.from_proto(v.to_proto())
+            protos.append(
+                (v.to_proto(), v.to_proto(export_scope="s"), v.to_proto(export_scope="other"))
+            )
+            again = (
+                type(v).from_proto(v.to_proto())
+                if tf is tf1
+                else tfjit.Variable.from_proto(v.to_proto())
+            )
             assert describe(again) == describe(v)
             with tf.Session() as session:
                 session.run(again.initializer)
                 np.testing.assert_array_equal(session.run([v, again + 1.0])[1], [2, 3])
                 np.testing.assert_array_equal(session.run(again.assign([7.0, 8.0])), session.run(v))
     theirs, ours = protos
-    assert [p and p.SerializeToString(deterministic=True) for p in ours] == [p and p.SerializeToString(deterministic=True) for p in theirs]
+    assert [p and p.SerializeToString(deterministic=True) for p in ours] == [
+        p and p.SerializeToString(deterministic=True) for p in theirs
+    ]
 
 
 def test_two_threads_and_graphs() -> None:
@@ -584,25 +738,44 @@ WRONG: dict[str, Program] = {
     "iterate": lambda tf: list(tf.Variable([1.0])),
     "assign a string": lambda tf: tf.Variable(1.0, use_resource=False).assign("a"),
     "assign an int tensor": lambda tf: tf.Variable(1.0, use_resource=False).assign(tf.constant(1)),
-    "assign another shape": lambda tf: tf.Variable([1.0, 2.0], use_resource=False).assign([1.0, 2.0, 3.0]),
-    "assign another shape to a resource": lambda tf: tf.Variable([1.0, 2.0], use_resource=True).assign([1.0, 2.0, 3.0]),
-    "assign an int tensor to a resource": lambda tf: tf.Variable(1.0, use_resource=True).assign(tf.constant(1)),
+    "assign another shape": lambda tf: tf.Variable([1.0, 2.0], use_resource=False).assign(
+        [1.0, 2.0, 3.0]
+    ),
+    "assign another shape to a resource": lambda tf: tf.Variable(
+        [1.0, 2.0], use_resource=True
+    ).assign([1.0, 2.0, 3.0]),
+    "assign an int tensor to a resource": lambda tf: tf.Variable(1.0, use_resource=True).assign(
+        tf.constant(1)
+    ),
     "add of another dtype": lambda tf: tf.Variable(1.0) + tf.constant(1),
     "made twice": in_scope_twice,
-    "not made": lambda tf: tf.get_variable("nope", [1]) if tf.get_variable_scope().reuse_variables() is None else None,
+    "not made": lambda tf: (
+        tf.get_variable("nope", [1]) if tf.get_variable_scope().reuse_variables() is None else None
+    ),
     "no shape": lambda tf: tf.get_variable("v"),
     "unknown size": lambda tf: tf.get_variable("v", [None, 3]),
     "constant and shape": lambda tf: tf.get_variable("v", [2], initializer=tf.constant([1.0, 2.0])),
     "initializer's dtype": lambda tf: tf.get_variable("v", dtype=tf.float32, initializer=[1, 2]),
-    "shared shape": lambda tf: [tf.get_variable("v", [2]), tf.get_variable_scope().reuse_variables(), tf.get_variable("v", [3])],
-    "shared dtype": lambda tf: [tf.get_variable("v", [2]), tf.get_variable_scope().reuse_variables(), tf.get_variable("v", [2], tf.int32)],
+    "shared shape": lambda tf: [
+        tf.get_variable("v", [2]),
+        tf.get_variable_scope().reuse_variables(),
+        tf.get_variable("v", [3]),
+    ],
+    "shared dtype": lambda tf: [
+        tf.get_variable("v", [2]),
+        tf.get_variable_scope().reuse_variables(),
+        tf.get_variable("v", [2], tf.int32),
+    ],
     "no name": lambda tf: tf.variable_scope(None).__enter__(),
     "no such reuse": lambda tf: tf.variable_scope("s", reuse="yes").__enter__(),
     "scope of a number": lambda tf: tf.variable_scope(3).__enter__(),
     "reuse without a name": lambda tf: tf.variable_scope(None, "s", reuse=True).__enter__(),
     "eval without session": lambda tf: tf.Variable(1.0).eval(),
     "second global step": lambda tf: [tf.train.create_global_step(), tf.train.create_global_step()],
-    "global step of floats": lambda tf: [tf.Variable(1.0, name="global_step"), tf.train.get_global_step()],
+    "global step of floats": lambda tf: [
+        tf.Variable(1.0, name="global_step"),
+        tf.train.get_global_step(),
+    ],
 }
 
 
@@ -625,7 +798,9 @@ def test_partitioners_are_named_as_missing() -> None:
             lambda: tfjit.variable_scope("s", partitioner=lambda shape, dtype: [2]),
             lambda: tfjit.get_variable_scope().set_partitioner(lambda shape, dtype: [2]),
         ):
-            with pytest.raises(tfjit.errors.UnimplementedError, match="partitioned variables are not supported"):
+            with pytest.raises(
+                tfjit.errors.UnimplementedError, match="partitioned variables are not supported"
+            ):
                 ask()
 
 
@@ -634,9 +809,15 @@ def test_resource_variables_by_default() -> None:
         tfjit.enable_resource_variables()
         try:
             assert tfjit.resource_variables_enabled()
-            assert tfjit.Variable(1.0).op.type == tfjit.get_variable("g", [1]).op.type == "VarHandleOp"
+            assert (
+                tfjit.Variable(1.0).op.type == tfjit.get_variable("g", [1]).op.type == "VarHandleOp"
+            )
             with tfjit.variable_scope("s", use_resource=False):
-                assert tfjit.Variable(1.0).op.type == tfjit.get_variable("g", [1]).op.type == "VariableV2"
+                assert (
+                    tfjit.Variable(1.0).op.type
+                    == tfjit.get_variable("g", [1]).op.type
+                    == "VariableV2"
+                )
         finally:
             tfjit.disable_resource_variables()
         assert tfjit.Variable(1.0).op.type == "VariableV2"

@@ -1,4 +1,6 @@
-"""Section 2.1: making and resetting sessions, as far as the client shows it (the registry has tests of its own)."""
+"""Section 2.1: making and resetting sessions, as far as the client shows it (the registry has tests
+of its own).
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def build(api: Any) -> dict[str, Any]:
 
 def place(front: str) -> tuple[Any, SimpleNamespace]:
     """(session class, world)"""
-    return (tf1 if front == "oracle" else tfjit).Session, shared_world("tf" if front == "oracle" else front, build)
+    return (tf1 if front == "oracle" else tfjit).Session, shared_world(
+        "tf" if front == "oracle" else front, build
+    )
 
 
 def versioned(name: str, version: int) -> Any:
@@ -41,10 +45,15 @@ def versioned(name: str, version: int) -> Any:
 @THREE
 def test_session_metadata(front: str) -> None:
     make, w = place(front)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="Session version shouldn't be negative"):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="Session version shouldn't be negative"
+    ):
         make(graph=w.graph, config=versioned(f"model of {front}", -1))
     first = make(graph=w.graph, config=versioned(f"model of {front}", 1))
-    with pytest.raises(tf.errors.InvalidArgumentError, match="A session with the same name and version has already been created"):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match="A session with the same name and version has already been created",
+    ):
         make(graph=w.graph, config=versioned(f"model of {front}", 1))
     make(graph=w.graph, config=versioned(f"model of {front}", 2)).close()
     make(graph=w.graph, config=versioned(f"another of {front}", 1)).close()
@@ -73,7 +82,9 @@ def test_variables_are_a_sessions_own(front: str) -> None:
     with make(graph=w.graph) as first, make(graph=w.graph) as second:
         first.run(w.init)
         assert first.run("v:0") == 2.5
-        with pytest.raises(tf.errors.FailedPreconditionError, match="Attempting to use uninitialized value v"):
+        with pytest.raises(
+            tf.errors.FailedPreconditionError, match="Attempting to use uninitialized value v"
+        ):
             second.run("v:0")
 
 
@@ -86,7 +97,10 @@ def test_made_at_once_filled_at_the_first_run(front: str) -> None:
     with graph.as_default(), api.device("/job:nowhere"):
         far = api.constant(1.0)
     for target in ("foo://bar", "local"):
-        with pytest.raises(tf.errors.NotFoundError, match="No session factory registered for the given session options"):
+        with pytest.raises(
+            tf.errors.NotFoundError,
+            match="No session factory registered for the given session options",
+        ):
             make(target, graph=graph)
     with (
         make(graph=graph, config=tf1.ConfigProto()) as session,
@@ -100,10 +114,20 @@ def test_arguments(front: str) -> None:
     make, w = place(front)
     for arguments, text in (
         ({"target": 3}, 'Argument `target` must be a string, but got "int"'),
-        ({"target": tf1.ConfigProto()}, 'but got "ConfigProto". Did you do "Session\\(config\\)" instead of "Session\\(config=config\\)"?'),
+        (
+            {"target": tf1.ConfigProto()},
+            'but got "ConfigProto". Did you do "Session\\(config\\)" instead of '
+            '"Session\\(config=config\\)"?',
+        ),
         ({"graph": 3}, 'Argument `graph` must be a tf.Graph, but got "int"'),
-        ({"graph": w.graph, "config": 3}, 'Argument `config` must be a tf.ConfigProto, but got "int"'),
-        ({"graph": w.graph, "config": {}}, 'Argument `config` must be a tf.ConfigProto, but got "dict"'),
+        (
+            {"graph": w.graph, "config": 3},
+            'Argument `config` must be a tf.ConfigProto, but got "int"',
+        ),
+        (
+            {"graph": w.graph, "config": {}},
+            'Argument `config` must be a tf.ConfigProto, but got "dict"',
+        ),
     ):
         with pytest.raises(TypeError, match=text):
             make(**arguments)
@@ -111,7 +135,10 @@ def test_arguments(front: str) -> None:
         with make(target, graph=w.graph) as session:
             assert session.sess_str == shown
             assert session.graph is w.graph
-            assert [n.name for n in session.graph_def.node] == [n.name for n in w.graph.as_graph_def().node]
-    if front != "tf":  # tfjit's default graph is not TensorFlow's, unless `patch_tensorflow` is at work
+            assert [n.name for n in session.graph_def.node] == [
+                n.name for n in w.graph.as_graph_def().node
+            ]
+    # tfjit's default graph is not TensorFlow's, unless `patch_tensorflow` is at work
+    if front != "tf":
         with w.graph.as_default(), make() as session:
             assert session.graph is w.graph

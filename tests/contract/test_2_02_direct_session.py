@@ -38,7 +38,9 @@ def place(front: str, config: Any = None) -> tuple[Any, SimpleNamespace]:
     return (theirs if front == "oracle" else ours)(w, config), w
 
 
-def options(feed: list[str], fetch: list[str], target: list[str] | None = None, **run_options: Any) -> Any:
+def options(
+    feed: list[str], fetch: list[str], target: list[str] | None = None, **run_options: Any
+) -> Any:
     made = config_pb2.CallableOptions(feed=feed, fetch=fetch, target=target or [])
     if run_options:
         made.run_options.CopyFrom(config_pb2.RunOptions(**run_options))
@@ -50,9 +52,13 @@ def test_pool_indices(front: str) -> None:
     session, w = place(front)
     with session:
         for index in (0, -1):
-            np.testing.assert_array_equal(session.run(w.y, {w.x: X}, tf1.RunOptions(inter_op_thread_pool=index)), X + 1)
+            np.testing.assert_array_equal(
+                session.run(w.y, {w.x: X}, tf1.RunOptions(inter_op_thread_pool=index)), X + 1
+            )
         for index in (1, -2, 77):
-            with pytest.raises(tf.errors.InvalidArgumentError, match=f"Invalid inter_op_thread_pool: {index}"):
+            with pytest.raises(
+                tf.errors.InvalidArgumentError, match=f"Invalid inter_op_thread_pool: {index}"
+            ):
                 session.run(w.y, {w.x: X}, tf1.RunOptions(inter_op_thread_pool=index))
 
 
@@ -60,8 +66,14 @@ def test_a_closed_back_end() -> None:
     session = new_session(SessionOptions())
     session.extend(tfjit.GraphDef.FromString(tf1.Graph().as_graph_def().SerializeToString()))
     session.close()
-    for call in (lambda: session.run([], ["x:0"], []), session.list_devices, lambda: session.partial_run_setup([], ["x:0"], [])):
-        with pytest.raises(tfjit.errors.CancelledError, match=r"Session has been closed\.|Run call was cancelled"):
+    for call in (
+        lambda: session.run([], ["x:0"], []),
+        session.list_devices,
+        lambda: session.partial_run_setup([], ["x:0"], []),
+    ):
+        with pytest.raises(
+            tfjit.errors.CancelledError, match=r"Session has been closed\.|Run call was cancelled"
+        ):
             call()
     session.destroy()
 
@@ -71,7 +83,9 @@ def test_the_run_s_time_limit_counts_first(front: str) -> None:
     session, w = place(front, tf1.ConfigProto(operation_timeout_in_ms=60_000))
     with session:
         began = time.perf_counter()
-        with pytest.raises(tf.errors.DeadlineExceededError, match="Timed out waiting for notification"):
+        with pytest.raises(
+            tf.errors.DeadlineExceededError, match="Timed out waiting for notification"
+        ):
             session.run(w.take, options=tf1.RunOptions(timeout_in_ms=50))
         assert time.perf_counter() - began < 30
 
@@ -84,10 +98,15 @@ def test_callables_from_options(front: str) -> None:
         (value,) = function(X)
         np.testing.assert_array_equal(value, X + 1)
         for values in ((), (X, X)):
-            with pytest.raises(tf.errors.InvalidArgumentError, match=f"Expected 1 feed tensors, but got {len(values)}"):
+            with pytest.raises(
+                tf.errors.InvalidArgumentError,
+                match=f"Expected 1 feed tensors, but got {len(values)}",
+            ):
                 function(*values)
         assert session._make_callable_from_options(options(["x:0"], [], ["op"]))(X) == []
-        np.testing.assert_array_equal(session._make_callable_from_options(options(["x"], ["y"]))(X)[0], X + 1)
+        np.testing.assert_array_equal(
+            session._make_callable_from_options(options(["x"], ["y"]))(X)[0], X + 1
+        )
         twice = session._make_callable_from_options(options(["x:0"], ["y:0", "y:0"]))(X)
         np.testing.assert_array_equal(twice[0], twice[1])
         for wrong, text in (
@@ -99,7 +118,9 @@ def test_callables_from_options(front: str) -> None:
             with pytest.raises(tf.errors.InvalidArgumentError, match=text):
                 session._make_callable_from_options(wrong)(X)
         for wrong in (options(["nope:0"], ["y:0"]), options(["x:0"], ["nope:0"])):
-            with pytest.raises((tf.errors.InvalidArgumentError, tf.errors.NotFoundError), match="nope:0"):
+            with pytest.raises(
+                (tf.errors.InvalidArgumentError, tf.errors.NotFoundError), match="nope:0"
+            ):
                 session._make_callable_from_options(wrong)
     with pytest.raises((RuntimeError, tf.errors.CancelledError), match="closed"):
         function(X)
@@ -107,7 +128,9 @@ def test_callables_from_options(front: str) -> None:
 
 @THREE
 def test_growth(front: str) -> None:
-    """What is added is sent with the next run, in any way to run; what was there keeps its values and plans."""
+    """What is added is sent with the next run, in any way to run; what was there keeps its values
+    and plans.
+    """
     w = world("tf" if front == "oracle" else front, build)
     with (theirs if front == "oracle" else ours)(w) as session:
         session.run(w.init)

@@ -49,17 +49,29 @@ def colocated(target: str) -> Any:
 
 FAULTS: dict[str, tuple[Callable[[], Any], str]] = {
     "unknown input": (lambda: graph(("a", "Neg", ["b"])), "Node 'a': Unknown input node 'b'"),
-    "unknown control input": (lambda: graph(("a", "NoOp", ["^b"])), "Node 'a': Unknown input node '^b'"),
+    "unknown control input": (
+        lambda: graph(("a", "NoOp", ["^b"])),
+        "Node 'a': Unknown input node '^b'",
+    ),
     "a name twice": (lambda: graph(("a", "NoOp", []), ("a", "NoOp", [])), "Node 'a' is not unique"),
     "no operation": (lambda: graph(("a", "", [])), "Node 'a' does not specify an operation"),
-    "characters": (lambda: graph(("a b", "NoOp", [])), "Node 'a b': Node name contains invalid characters"),
+    "characters": (
+        lambda: graph(("a b", "NoOp", [])),
+        "Node 'a b': Node name contains invalid characters",
+    ),
     "a cycle": (lambda: graph(("a", "Neg", ["b"]), ("b", "Neg", ["a"])), "2 nodes in a cycle"),
     "order of controls": (
         lambda: graph(("x", "Placeholder", []), ("a", "Neg", ["^x", "x"])),
         "Control dependencies must come after regular dependencies",
     ),
-    "colocated with nothing": (lambda: colocated("b"), "Node 'a' expects to be colocated with unknown node 'b'"),
-    "slot out of range": (lambda: graph(("x", "Placeholder", []), ("a", "Neg", ["x:3"])), "output 3"),
+    "colocated with nothing": (
+        lambda: colocated("b"),
+        "Node 'a' expects to be colocated with unknown node 'b'",
+    ),
+    "slot out of range": (
+        lambda: graph(("x", "Placeholder", []), ("a", "Neg", ["x:3"])),
+        "output 3",
+    ),
     "an unknown op": (lambda: graph(("a", "NoSuchOp", [])), "NoSuchOp"),
 }
 
@@ -69,9 +81,17 @@ FAULTS: dict[str, tuple[Callable[[], Any], str]] = {
 def test_import_errors(front: str, name: str) -> None:
     make, text = FAULTS[name]
     api: Any = tfjit if front == "tfjit" else tf1
-    with api.Graph().as_default() as graph, pytest.raises(ValueError if name != "an unknown op" else Exception) as caught:
+    with (
+        api.Graph().as_default() as graph,
+        pytest.raises(ValueError if name != "an unknown op" else Exception) as caught,
+    ):
         api.import_graph_def(make(), name="")
     assert text in str(caught.value) or (front == "tf" and name == "slot out of range")
     assert not graph.get_operations()
-    with api.Graph().as_default(), pytest.raises(ValueError, match="Requested return_element 'x' not found|Requested return tensor 'x"):
+    with (
+        api.Graph().as_default(),
+        pytest.raises(
+            ValueError, match="Requested return_element 'x' not found|Requested return tensor 'x"
+        ),
+    ):
         api.import_graph_def(api.Graph().as_graph_def(), return_elements=["x:0"], name="")

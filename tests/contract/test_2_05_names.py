@@ -1,4 +1,6 @@
-"""Section 2.5: names, scopes, devices, colocation, seeds, stacks, collection keys and shapes, as TensorFlow's front end has them."""
+"""Section 2.5: names, scopes, devices, colocation, seeds, stacks, collection keys and shapes, as
+TensorFlow's front end has them.
+"""
 
 from __future__ import annotations
 
@@ -21,23 +23,38 @@ def test_patterns(api: Any) -> None:
         for name in ("a", "A.b/c-d>e\\f_g", "9", ".a"):
             assert api.no_op(name=name).name == name
         for name in ("_a", "-a", "a b", "a:b", "é", "a^"):
-            with pytest.raises(ValueError, match="is not a valid (node|op|root scope) name|is not a valid"):
+            with pytest.raises(
+                ValueError, match="is not a valid (node|op|root scope) name|is not a valid"
+            ):
                 api.no_op(name=name)
         for name in ("_a", "-a", "a b"):
-            with pytest.raises(ValueError, match="is not a valid root scope name"), api.name_scope(name):
+            with (
+                pytest.raises(ValueError, match="is not a valid root scope name"),
+                api.name_scope(name),
+            ):
                 pass
         with api.name_scope("outer"):
             for name in ("_in", "-in", ".in"):
                 with api.name_scope(name):
                     assert api.no_op(name="x").name == f"outer/{name}/x"
-            with pytest.raises(ValueError, match="is not a valid scope name"), api.name_scope("in side"):
+            with (
+                pytest.raises(ValueError, match="is not a valid scope name"),
+                api.name_scope("in side"),
+            ):
                 pass
 
 
 @both
 def test_unique_names(api: Any) -> None:
     with api.Graph().as_default():
-        assert [api.no_op(name=name).name for name in ("a", "a", "A", "a_1", "a", "b")] == ["a", "a_1", "A_2", "a_1_1", "a_3", "b"]
+        assert [api.no_op(name=name).name for name in ("a", "a", "A", "a_1", "a", "b")] == [
+            "a",
+            "a_1",
+            "A_2",
+            "a_1_1",
+            "a_3",
+            "b",
+        ]
     with api.Graph().as_default():
         scopes = []
         for name in ("s", "s", "S"):
@@ -90,14 +107,30 @@ def test_devices(api: Any) -> None:
     assert inside("/job:a/task:1", "/job:b") == "/job:b/task:1"
     assert inside("/job:w", None) == ""
     assert inside("/job:w", None, "/cpu:1") == "/device:CPU:1"
-    assert {inside(text) for text in ("/gpu:1", "/GPU:1", "gpu:1", "/device:GPU:1")} == {"/device:GPU:1"}
-    assert inside("/job:w", lambda op: "/cpu:0" if op.type == "NoOp" else "") == "/job:w/device:CPU:0"
+    assert {inside(text) for text in ("/gpu:1", "/GPU:1", "gpu:1", "/device:GPU:1")} == {
+        "/device:GPU:1"
+    }
+    assert (
+        inside("/job:w", lambda op: "/cpu:0" if op.type == "NoOp" else "") == "/job:w/device:CPU:0"
+    )
     seen: list[Any] = []
     inside(lambda op: seen.append((op.name, op.type)) or "/cpu:0")
     assert seen == [("n", "NoOp")]
 
 
-@pytest.mark.parametrize("text", ["/job:*/device:GPU:*", "/gpu:*", "/device:GPU:*", "/job:*", "/task:*", "/replica:*", "/device:*:*", "*"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/job:*/device:GPU:*",
+        "/gpu:*",
+        "/device:GPU:*",
+        "/job:*",
+        "/task:*",
+        "/replica:*",
+        "/device:*:*",
+        "*",
+    ],
+)
 def test_wildcards(text: str) -> None:
     """What TensorFlow reads as no wish, and what it refuses."""
     outcomes = []
@@ -125,7 +158,9 @@ def test_colocation(api: Any) -> None:
 
 @both
 def test_stacks(api: Any) -> None:
-    """Control dependencies, default graphs and default sessions belong to a thread, and are left in order."""
+    """Control dependencies, default graphs and default sessions belong to a thread, and are left in
+    order.
+    """
     first, second = api.Graph(), api.Graph()
     with first.as_default():
         waited = api.no_op(name="waited")
@@ -179,7 +214,10 @@ def test_seeds(api: Any) -> None:
     assert seeds(2**31 - 1, 2**31 - 1) == [(0, 2**31 - 1)]
     with api.Graph().as_default():
         ops = [api.random_uniform([2], seed=seed).op for seed in (None, 42)]
-        assert [(op.get_attr("seed"), op.get_attr("seed2")) for op in ops] == [(0, 0), (87654321, 42)]
+        assert [(op.get_attr("seed"), op.get_attr("seed2")) for op in ops] == [
+            (0, 0),
+            (87654321, 42),
+        ]
 
 
 def test_seeds_by_the_rule_of_1_15(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +227,11 @@ def test_seeds_by_the_rule_of_1_15(monkeypatch: pytest.MonkeyPatch) -> None:
         assert tfjit.get_seed(None) == (99, 0)
         for _ in range(3):
             tfjit.no_op()
-        assert [tfjit.get_seed(None), tfjit.get_seed(None), tfjit.get_seed(5)] == [(99, 3), (99, 3), (99, 5)]
+        assert [tfjit.get_seed(None), tfjit.get_seed(None), tfjit.get_seed(5)] == [
+            (99, 3),
+            (99, 3),
+            (99, 5),
+        ]
 
 
 def test_graph_keys() -> None:
@@ -240,8 +282,21 @@ SHAPES: dict[str, Callable[[Any, Any], Any]] = {
     "merged wrongly": lambda s, u: s.merge_with([5, None]),
     "incompatible": lambda s, u: s.assert_is_compatible_with([1, 2, 4]),
     "with_rank": lambda s, u: s.with_rank(2),
-    "arithmetic": lambda s, u: [s.dims[1] + 1, 1 + s.dims[0], s.dims[1] * s.dims[2], s.dims[2] // 2, 7 % s.dims[2], s.dims[1] < s.dims[2]],
-    "comparisons": lambda s, u: [s.dims[0] == 2, s.dims[1] == 2, s.dims[0] == None, s.dims[1] != 3, s.dims[0] > 1],  # noqa: E711
+    "arithmetic": lambda s, u: [
+        s.dims[1] + 1,
+        1 + s.dims[0],
+        s.dims[1] * s.dims[2],
+        s.dims[2] // 2,
+        7 % s.dims[2],
+        s.dims[1] < s.dims[2],
+    ],
+    "comparisons": lambda s, u: [
+        s.dims[0] == 2,
+        s.dims[1] == 2,
+        s.dims[0] == None,  # noqa: E711
+        s.dims[1] != 3,
+        s.dims[0] > 1,
+    ],
     "ints": lambda s, u: [int(s.dims[1]), [0, 1, 2][s.dims[1]]],
     "true division": lambda s, u: s.dims[1] / 2,
     "membership": lambda s, u: [2 in s, None in s],
@@ -253,7 +308,9 @@ def test_shapes(name: str, tensorshapes: None) -> None:
     outcomes = []
     for api in (tf1, tfjit):
         try:
-            outcomes.append(repr(SHAPES[name](api.TensorShape([None, 2, 3]), api.TensorShape(None))))
+            outcomes.append(
+                repr(SHAPES[name](api.TensorShape([None, 2, 3]), api.TensorShape(None)))
+            )
         except (ValueError, TypeError, IndexError) as error:
             outcomes.append(f"{type(error).__name__} {error}".replace("tuple index", "list index"))
     assert outcomes[1] == outcomes[0]

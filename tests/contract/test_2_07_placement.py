@@ -1,4 +1,6 @@
-"""Section 2.7: where nodes go, and what is said of those that can go nowhere, beside TensorFlow's placer."""
+"""Section 2.7: where nodes go, and what is said of those that can go nowhere, beside TensorFlow's
+placer.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,10 @@ ERRORS = {
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors(front: str, name: str) -> None:
     reference, w = world("tf", ERRORS[name]), world(front, ERRORS[name])
-    with theirs(reference, CPUS) as session, pytest.raises(tf.errors.InvalidArgumentError) as expected:
+    with (
+        theirs(reference, CPUS) as session,
+        pytest.raises(tf.errors.InvalidArgumentError) as expected,
+    ):
         session.run(reference.far, {reference.x: X})
     with ours(w, CPUS) as session, pytest.raises(tf.errors.InvalidArgumentError) as caught:
         session.run(w.far, {w.x: X})
@@ -88,7 +93,9 @@ def test_soft_placement(front: str, device: str) -> None:
 
 @pytest.mark.parametrize("inside", [False, True], ids=["at the top", "inside the graph's block"])
 def test_without_a_config(inside: bool) -> None:
-    """TensorFlow's default config places softly while execution is eager; tfjit's own graphs never know of that."""
+    """TensorFlow's default config places softly while execution is eager; tfjit's own graphs never
+    know of that.
+    """
     w = world("tf", far_device("/gpu:0"))
     outcomes = []
     for make in (tf1.Session, tfjit.Session):
@@ -101,7 +108,10 @@ def test_without_a_config(inside: bool) -> None:
                 outcomes.append("refused")
     assert outcomes[1] == outcomes[0]
     w = world("tfjit", far_device("/gpu:0"))
-    with tfjit.Session(graph=w.graph) as session, pytest.raises(tfjit.errors.InvalidArgumentError, match="Cannot assign a device"):
+    with (
+        tfjit.Session(graph=w.graph) as session,
+        pytest.raises(tfjit.errors.InvalidArgumentError, match="Cannot assign a device"),
+    ):
         session.run(w.far, {w.x: X})
 
 
@@ -116,7 +126,12 @@ def groups(api: Any) -> dict[str, Any]:
         near = api.sin(x, name="near")
         near = api.sigmoid(near, name="nearer")
     update = api.assign_add(ref, x, name="update")
-    return {"x": x, "fetches": [update, near], "init": api.global_variables_initializer(), "sum": api.add(ref, res, name="sum")}
+    return {
+        "x": x,
+        "fetches": [update, near],
+        "init": api.global_variables_initializer(),
+        "sum": api.add(ref, res, name="sum"),
+    }
 
 
 @both
@@ -148,7 +163,9 @@ def followers(api: Any) -> dict[str, Any]:
 
 @both
 def test_followers(front: str) -> None:
-    """A node without inputs goes where all its consumers are, one that reads only a shape where its input is."""
+    """A node without inputs goes where all its consumers are, one that reads only a shape where its
+    input is.
+    """
     reference, w = world("tf", followers), world(front, followers)
     plain = tf1.ConfigProto(device_count={"CPU": 3})
     plain.graph_options.rewrite_options.disable_meta_optimizer = True

@@ -1,4 +1,6 @@
-"""Section 2.9: loops and branches of Switch, Merge, Enter and Exit, over TensorFlow's graph and as imported into tfjit's."""
+"""Section 2.9: loops and branches of Switch, Merge, Enter and Exit, over TensorFlow's graph and as
+imported into tfjit's.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def nested(api: Any) -> Any:
     n = tf1.placeholder(tf.int32, [], name="n")
 
     def outer(i: Any, total: Any) -> Any:
-        _, inner = tf1.while_loop(lambda j, s: j < i, lambda j, s: (j + 1, s + j * i), [tf.constant(0), tf.constant(0)])
+        _, inner = tf1.while_loop(
+            lambda j, s: j < i, lambda j, s: (j + 1, s + j * i), [tf.constant(0), tf.constant(0)]
+        )
         return i + 1, total + inner
 
     return tf1.while_loop(lambda i, total: i < n, outer, [tf.constant(0), tf.constant(0)])[1]
@@ -49,23 +53,37 @@ def growing(api: Any) -> Any:
 def conditional_in_a_loop(api: Any) -> Any:
     n = tf1.placeholder(tf.int32, [], name="n")
     step: Callable[[Any], Any] = lambda i: tf1.cond(tf.equal(i % 2, 0), lambda: i * i, lambda: -i)  # noqa: E731
-    return tf1.while_loop(lambda i, s: i < n, lambda i, s: (i + 1, s + step(i)), [tf.constant(0), tf.constant(0)], parallel_iterations=2)[1]
+    return tf1.while_loop(
+        lambda i, s: i < n,
+        lambda i, s: (i + 1, s + step(i)),
+        [tf.constant(0), tf.constant(0)],
+        parallel_iterations=2,
+    )[1]
 
 
 def array(api: Any) -> Any:
     n = tf1.placeholder(tf.int32, [], name="n")
     made = tf.TensorArray(tf.float32, size=n, element_shape=[])
-    _, end = tf1.while_loop(lambda i, a: i < n, lambda i, a: (i + 1, a.write(i, tf.cast(i * i, tf.float32))), [tf.constant(0), made])
+    _, end = tf1.while_loop(
+        lambda i, a: i < n,
+        lambda i, a: (i + 1, a.write(i, tf.cast(i * i, tf.float32))),
+        [tf.constant(0), made],
+    )
     return end.stack()
 
 
 def failing(api: Any) -> Any:
     n = tf1.placeholder(tf.int32, [], name="n")
-    return tf1.while_loop(lambda i, s: i < n, lambda i, s: (i + 1, s + 6 // (2 - i)), [tf.constant(0), tf.constant(0)])[1]
+    return tf1.while_loop(
+        lambda i, s: i < n, lambda i, s: (i + 1, s + 6 // (2 - i)), [tf.constant(0), tf.constant(0)]
+    )[1]
 
 
 PROGRAMS: dict[str, tuple[Callable[[Any], Any], list[dict[str, Any]]]] = {
-    "a conditional": (conditional, [{"x:0": [1, 2], "p:0": True}, {"x:0": [1, 2, 3], "p:0": False}]),
+    "a conditional": (
+        conditional,
+        [{"x:0": [1, 2], "p:0": True}, {"x:0": [1, 2, 3], "p:0": False}],
+    ),
     "loops in a loop": (nested, [{"n:0": 0}, {"n:0": 1}, {"n:0": 6}]),
     "a shape that grows": (growing, [{"n:0": 0}, {"n:0": 4}]),
     "a conditional in a loop": (conditional_in_a_loop, [{"n:0": 0}, {"n:0": 7}]),

@@ -27,14 +27,20 @@ TEXTS: dict[str, tuple[Call, type[Exception], str]] = {
     "unknown tensor": (
         lambda s, w: s.run("nope:0"),
         ValueError,
-        "Argument `fetch` = nope:0 cannot be interpreted as a Tensor. (\"The name 'nope:0' refers to a Tensor which does not exist. The "
+        "Argument `fetch` = nope:0 cannot be interpreted as a Tensor. (\"The name 'nope:0' refers "
+        "to a Tensor which does not exist. The "
         "operation, 'nope', does not exist in the graph.\")",
     ),
-    "None": (lambda s, w: s.run(None), TypeError, 'Argument `fetch` = None has invalid type "NoneType". Cannot be None'),
+    "None": (
+        lambda s, w: s.run(None),
+        TypeError,
+        'Argument `fetch` = None has invalid type "NoneType". Cannot be None',
+    ),
     "int": (
         lambda s, w: s.run(3),
         TypeError,
-        'Argument `fetch` = 3 has invalid type "int" must be a string or Tensor. (Can not convert a int into a Tensor or Operation.)',
+        'Argument `fetch` = 3 has invalid type "int" must be a string or Tensor. (Can not convert '
+        "a int into a Tensor or Operation.)",
     ),
     "wrong shape": (
         lambda s, w: s.run(w.y, {w.x: np.ones((2, 4))}),
@@ -49,17 +55,24 @@ TEXTS: dict[str, tuple[Call, type[Exception], str]] = {
     "tensor as value": (
         lambda s, w: s.run(w.y, {w.x: w.y}),
         TypeError,
-        "The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python scalars, strings, lists, numpy "
-        'ndarrays, or TensorHandles. For reference, the tensor object was Tensor("y:0", shape=(None, 3), dtype=float32) which was passed '
+        "The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python "
+        "scalars, strings, lists, numpy "
+        'ndarrays, or TensorHandles. For reference, the tensor object was Tensor("y:0", '
+        "shape=(None, 3), dtype=float32) which was passed "
         'to the argument `feed_dict` with key Tensor("x:0", shape=(None, 3), dtype=float32).',
     ),
     "int that does not fit": (
         lambda s, w: s.run(w.small, {"i:0": 1000}),
         TypeError,
-        "Type of feed value 1000 with type <class 'int'> is not compatible with Tensor type <class 'numpy.int8'>. Try explicitly setting "
+        "Type of feed value 1000 with type <class 'int'> is not compatible with Tensor type <class "
+        "'numpy.int8'>. Try explicitly setting "
         "the type of the feed tensor to a larger type (e.g. int64).",
     ),
-    "uninitialised": (lambda s, w: s.run("v:0"), tf.errors.FailedPreconditionError, "Attempting to use uninitialized value v"),
+    "uninitialised": (
+        lambda s, w: s.run("v:0"),
+        tf.errors.FailedPreconditionError,
+        "Attempting to use uninitialized value v",
+    ),
     "not fed": (
         lambda s, w: s.run(w.y),
         tf.errors.InvalidArgumentError,

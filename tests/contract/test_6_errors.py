@@ -11,7 +11,17 @@ import tensorflow as tf
 
 import tfjit
 from tests import oracle
-from tests.contract.worlds import Call, agree, both, cause, ours, outcome, shared_world, theirs, world
+from tests.contract.worlds import (
+    Call,
+    agree,
+    both,
+    cause,
+    ours,
+    outcome,
+    shared_world,
+    theirs,
+    world,
+)
 
 tf1 = tf.compat.v1
 X = np.ones((2, 3), "f4")
@@ -44,11 +54,17 @@ def build(api: Any) -> dict[str, Any]:
         "product": api.matmul(x, any_shape, name="product"),
         "divided": api.floordiv(d, n, name="divided"),
         "remainder": api.raw_ops.FloorMod(x=d, y=n, name="remainder"),
-        "deep": api.multiply(api.add(api.floordiv(api.multiply(d, 3), n, name="middle"), 1), 2, name="deep"),
+        "deep": api.multiply(
+            api.add(api.floordiv(api.multiply(d, 3), n, name="middle"), 1), 2, name="deep"
+        ),
         "rows": api.gather(params, d, name="rows"),
         "row": api.gather(params, n, name="row"),
-        "scaled_rows": api.tanh(api.gather(params * 2.0, d, name="inner") + 1.0, name="scaled_rows"),
-        "finite": api.raw_ops.CheckNumerics(tensor=x * 2.0, message="not a number here", name="finite"),
+        "scaled_rows": api.tanh(
+            api.gather(params * 2.0, d, name="inner") + 1.0, name="scaled_rows"
+        ),
+        "finite": api.raw_ops.CheckNumerics(
+            tensor=x * 2.0, message="not a number here", name="finite"
+        ),
         "off": off,
         "on": on,
         "checked": checked,
@@ -66,11 +82,26 @@ FAULTS: dict[str, tuple[str, Call]] = {
     "division by zero": ("divided", lambda s, w: s.run(w.divided, {w.d: [1, 2], w.n: 0})),
     "remainder by zero": ("remainder", lambda s, w: s.run(w.remainder, {w.d: [1, 2], w.n: 0})),
     "in the middle of a chain": ("middle", lambda s, w: s.run(w.deep, {w.d: [1, 2], w.n: 0})),
-    "shapes that do not fit": ("summed", lambda s, w: s.run(w.summed, {w.x: X, w.any_shape: np.ones((2, 4))})),
-    "matrices that do not fit": ("product", lambda s, w: s.run(w.product, {w.x: X, w.any_shape: np.ones((2, 4))})),
-    "an index out of range": ("rows", lambda s, w: s.run(w.rows, {w.params: np.ones((5, 2)), w.d: [0, 7]})),
-    "a scalar index out of range": ("row", lambda s, w: s.run(w.row, {w.params: np.ones((5, 2)), w.n: 7})),
-    "an index inside a fused chain": ("inner", lambda s, w: s.run(w.scaled_rows, {w.params: np.ones((5, 2)), w.d: [-1]})),
+    "shapes that do not fit": (
+        "summed",
+        lambda s, w: s.run(w.summed, {w.x: X, w.any_shape: np.ones((2, 4))}),
+    ),
+    "matrices that do not fit": (
+        "product",
+        lambda s, w: s.run(w.product, {w.x: X, w.any_shape: np.ones((2, 4))}),
+    ),
+    "an index out of range": (
+        "rows",
+        lambda s, w: s.run(w.rows, {w.params: np.ones((5, 2)), w.d: [0, 7]}),
+    ),
+    "a scalar index out of range": (
+        "row",
+        lambda s, w: s.run(w.row, {w.params: np.ones((5, 2)), w.n: 7}),
+    ),
+    "an index inside a fused chain": (
+        "inner",
+        lambda s, w: s.run(w.scaled_rows, {w.params: np.ones((5, 2)), w.d: [-1]}),
+    ),
     "not a number": ("finite", lambda s, w: s.run(w.finite, {w.x: [[1, np.nan, 1]]})),
     "an uninitialised reference": ("ref", lambda s, w: s.run("ref:0")),
     "a failed assertion": ("assert", lambda s, w: s.run(w.checked, {w.x: X, w.p: False, w.n: 5})),
@@ -89,8 +120,12 @@ def find_op(w: SimpleNamespace, name: str) -> Any:
 @both
 @pytest.mark.parametrize("name", FAULTS)
 @pytest.mark.parametrize("jit", ["off", "eager"])
-def test_class_words_and_operation(front: str, name: str, jit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The class and the words are TensorFlow's, `op` and `node_def` are those of the user's node, also where it was fused."""
+def test_class_words_and_operation(
+    front: str, name: str, jit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The class and the words are TensorFlow's, `op` and `node_def` are those of the user's node,
+    also where it was fused.
+    """
     monkeypatch.setenv("TFJIT_JIT", jit)
     node, call = FAULTS[name]
     reference = shared_world("tf", build)
@@ -119,10 +154,14 @@ def test_uninitialised_variables(front: str) -> None:
     """Point 10."""
     w = shared_world(front, build)
     with ours(w) as session:
-        with pytest.raises(tfjit.errors.FailedPreconditionError, match="Attempting to use uninitialized value ref") as caught:
+        with pytest.raises(
+            tfjit.errors.FailedPreconditionError, match="Attempting to use uninitialized value ref"
+        ) as caught:
             session.run(w.ref)
         assert caught.value.op is find_op(w, "ref")
-        with pytest.raises(tfjit.errors.FailedPreconditionError, match="Could not find variable res") as caught:
+        with pytest.raises(
+            tfjit.errors.FailedPreconditionError, match="Could not find variable res"
+        ) as caught:
             session.run(w.res)
         assert caught.value.op.graph is w.graph
 
@@ -142,7 +181,10 @@ def test_a_device_that_is_not_there(front: str) -> None:
         session.run(reference.far, {reference.x: X})
     with ours(w) as session, pytest.raises(tf.errors.InvalidArgumentError) as caught:
         session.run(w.far, {w.x: X})
-    text = "Cannot assign a device for operation far: {{node far}} was explicitly assigned to /device:GPU:7 but available devices are [ "
+    text = (
+        "Cannot assign a device for operation far: {{node far}} was explicitly assigned to "
+        "/device:GPU:7 but available devices are [ "
+    )
     assert text in str(expected.value)
     assert text in str(caught.value)
     assert "Make sure the device specification refers to a valid device" in str(caught.value)
@@ -170,7 +212,9 @@ def test_dead_values(front: str) -> None:
     for session in (ours(w), *([theirs(w)] if front == "tf" else [])):
         with session:
             np.testing.assert_array_equal(session.run(w.on, {w.x: X, w.p: True}), X)
-            with pytest.raises(tf.errors.InvalidArgumentError, match="Retval.0. does not have value"):
+            with pytest.raises(
+                tf.errors.InvalidArgumentError, match="Retval.0. does not have value"
+            ):
                 session.run(w.off, {w.x: X, w.p: True})
             np.testing.assert_array_equal(session.run(w.off, {w.x: X, w.p: False}), X)
 
@@ -183,26 +227,43 @@ def test_an_error_beside_results(front: str) -> None:
     with ours(w) as session:
         function = session.make_callable([w.divided, w.deep], [w.d, w.n])
         for _ in range(3):
-            with pytest.raises(tfjit.errors.InvalidArgumentError, match="Integer division by zero") as caught:
+            with pytest.raises(
+                tfjit.errors.InvalidArgumentError, match="Integer division by zero"
+            ) as caught:
                 session.run([w.divided, w.deep], {w.d: [4, 6], w.n: 0})
             assert caught.value.op.name in ("divided", "middle")
-            with pytest.raises(tfjit.errors.InvalidArgumentError, match="Integer division by zero") as caught:
+            with pytest.raises(
+                tfjit.errors.InvalidArgumentError, match="Integer division by zero"
+            ) as caught:
                 function([4, 6], 0)
             assert caught.value.op.name in ("divided", "middle")
-            agree(("value", session.run([w.divided, w.deep], feeds)), ("value", [np.array([2, 3], "i4"), np.array([14, 20], "i4")]))
-            agree(("value", function([4, 6], 2)), ("value", [np.array([2, 3], "i4"), np.array([14, 20], "i4")]))
+            agree(
+                ("value", session.run([w.divided, w.deep], feeds)),
+                ("value", [np.array([2, 3], "i4"), np.array([14, 20], "i4")]),
+            )
+            agree(
+                ("value", function([4, 6], 2)),
+                ("value", [np.array([2, 3], "i4"), np.array([14, 20], "i4")]),
+            )
 
 
 def inner_faults(api: Any) -> dict[str, Any]:
-    n, p, d = tf1.placeholder(tf.int32, [], name="n"), tf1.placeholder(tf.bool, [], name="p"), tf1.placeholder(tf.int32, [None], name="d")
+    n, p, d = (
+        tf1.placeholder(tf.int32, [], name="n"),
+        tf1.placeholder(tf.bool, [], name="p"),
+        tf1.placeholder(tf.int32, [None], name="d"),
+    )
     row = tf.expand_dims(tf.cast(d, tf.float32), 0)
     return {
         "n": n,
         "p": p,
         "d": d,
-        "loop": tf1.while_loop(lambda i, s: i < 5, lambda i, s: (i + 1, s + 6 // (n - i)), [tf.constant(0), tf.constant(0)], name="loop")[
-            1
-        ],
+        "loop": tf1.while_loop(
+            lambda i, s: i < 5,
+            lambda i, s: (i + 1, s + 6 // (n - i)),
+            [tf.constant(0), tf.constant(0)],
+            name="loop",
+        )[1],
         "branch": tf1.cond(p, lambda: 6 // n, lambda: 7 // n, name="branch"),
         "twice": tf.gather(tf.range(3), d, name="one") + tf.gather(tf.range(3), d, name="other"),
         "product": tf.matmul(row, row, name="product"),
@@ -211,17 +272,33 @@ def inner_faults(api: Any) -> dict[str, Any]:
 
 INNER: dict[str, tuple[Call, str, set[str]]] = {
     "loop": (lambda s, w: s.run(w.loop, {w.n: 3}), "Integer division by zero", {"loop/floordiv"}),
-    "branch": (lambda s, w: s.run(w.branch, {w.p: True, w.n: 0}), "Integer division by zero", {"branch/floordiv"}),
-    "equal nodes": (lambda s, w: s.run(w.twice, {w.d: [7]}), "indices[0] = 7 is not in [0, 3)", {"one", "other"}),
-    "product": (lambda s, w: s.run(w.product, {w.d: [1, 2, 3]}), "Matrix size-incompatible: In[0]: [1,3], In[1]: [1,3]", {"product"}),
+    "branch": (
+        lambda s, w: s.run(w.branch, {w.p: True, w.n: 0}),
+        "Integer division by zero",
+        {"branch/floordiv"},
+    ),
+    "equal nodes": (
+        lambda s, w: s.run(w.twice, {w.d: [7]}),
+        "indices[0] = 7 is not in [0, 3)",
+        {"one", "other"},
+    ),
+    "product": (
+        lambda s, w: s.run(w.product, {w.d: [1, 2, 3]}),
+        "Matrix size-incompatible: In[0]: [1,3], In[1]: [1,3]",
+        {"product"},
+    ),
 }
 
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("name", INNER)
 @pytest.mark.parametrize("jit", ["off", "eager"])
-def test_the_operation_in_loops_branches_and_functions(version: int, name: str, jit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Point 9: within a function's body, where TensorFlow names no operation, it is the one that calls the function."""
+def test_the_operation_in_loops_branches_and_functions(
+    version: int, name: str, jit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Point 9: within a function's body, where TensorFlow names no operation, it is the one that
+    calls the function.
+    """
     monkeypatch.setenv("TFJIT_JIT", jit)
     (tf1.disable_control_flow_v2 if version == 1 else tf1.enable_control_flow_v2)()
     try:
@@ -241,4 +318,6 @@ def test_the_operation_in_loops_branches_and_functions(version: int, name: str, 
             assert text in str(expected)
             assert text in str(error)
             assert error.op.graph is w.graph
-            assert error.op.name in (names if version == 1 or name in ("equal nodes", "product") else {name})
+            assert error.op.name in (
+                names if version == 1 or name in ("equal nodes", "product") else {name}
+            )

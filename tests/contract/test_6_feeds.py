@@ -138,7 +138,11 @@ def build(api: Any) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def sessions() -> Any:
     """A session of each kind, by front; "oracle" is TensorFlow's."""
-    made = {"oracle": theirs(shared_world("tf", build)), "tf": ours(shared_world("tf", build)), "tfjit": ours(shared_world("tfjit", build))}
+    made = {
+        "oracle": theirs(shared_world("tf", build)),
+        "tf": ours(shared_world("tf", build)),
+        "tfjit": ours(shared_world("tfjit", build)),
+    }
     for name, session in made.items():
         session.run(shared_world("tfjit" if name == "tfjit" else "tf", build).init)
     yield made
@@ -148,7 +152,8 @@ def sessions() -> Any:
 
 def compare(sessions: Any, front: str, call: Call) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # NumPy's, of a cast that overflows; TensorFlow gives the same
+        # NumPy's, of a cast that overflows; TensorFlow gives the same
+        warnings.simplefilter("ignore")
         expected = outcome(sessions["oracle"], shared_world("tf", build), call)
         w = shared_world(front, build)
         for _ in range(2):
@@ -156,7 +161,8 @@ def compare(sessions: Any, front: str, call: Call) -> None:
         np.testing.assert_array_equal(sessions[front].run(w.y, {w.x: X}), X + 1)
 
 
-# TensorFlow fails on these by accident, while it makes the check; tfjit raises what it would have raised if the check had said no
+# TensorFlow fails on these by accident, while it makes the check; tfjit raises what it would have
+# raised if the check had said no
 QUANTIZED_INTS = ("int", "negative", "2**40", "2**70", "bool")
 
 
@@ -165,7 +171,11 @@ QUANTIZED_INTS = ("int", "negative", "2**40", "2**70", "bool")
 def test_conversions(sessions: Any, front: str, dtype: str) -> None:
     for name, value in VALUES.items():
         if dtype.startswith("q") and name in QUANTIZED_INTS:
-            with pytest.raises(TypeError, match=rf"Type of feed value {value} with type .* is not compatible with Tensor type {dtype}"):
+            with pytest.raises(
+                TypeError,
+                match=rf"Type of feed value {value} with type .* is not compatible with Tensor "
+                rf"type {dtype}",
+            ):
                 run_identity(dtype, value)(sessions[front], shared_world(front, build))
             continue
         try:
@@ -191,7 +201,10 @@ FEEDS: dict[str, Call] = {
     "a constant": lambda s, w: s.run([w.tripled, w.constant], {w.constant: X}),
     "the middle of the graph": lambda s, w: s.run(w.z, {w.y: X}),
     "one of several outputs": lambda s, w: s.run(w.joined, {w.x: X, w.parts[1]: [[9], [8]]}),
-    "a reference variable": lambda s, w: [s.run(w.sum, {"ref:0": 5.0}), s.run("ref:0", {"ref:0": 7.0})],
+    "a reference variable": lambda s, w: [
+        s.run(w.sum, {"ref:0": 5.0}),
+        s.run("ref:0", {"ref:0": 7.0}),
+    ],
     "what a resource variable is read as": lambda s, w: s.run(w.sum, {w.sum.op.inputs[1]: 5.0}),
     "a tensor twice": lambda s, w: s.run(w.y, {w.x: X, "x:0": X * 3}),
     "what is not needed": lambda s, w: s.run(w.tripled, {w.x: X}),
@@ -237,7 +250,11 @@ def test_refused(sessions: Any, front: str, name: str) -> None:
 
 
 @both
-@pytest.mark.parametrize("feed_dict", [[("x", 1)], "text", (1, 2), {"x:0"}, 7], ids=["pairs", "text", "tuple", "set", "int"])
+@pytest.mark.parametrize(
+    "feed_dict",
+    [[("x", 1)], "text", (1, 2), {"x:0"}, 7],
+    ids=["pairs", "text", "tuple", "set", "int"],
+)
 def test_what_is_no_mapping(sessions: Any, front: str, feed_dict: Any) -> None:
     for session in (sessions["oracle"], sessions[front]):
         with pytest.raises(TypeError):
@@ -246,10 +263,14 @@ def test_what_is_no_mapping(sessions: Any, front: str, feed_dict: Any) -> None:
 
 @both
 def test_handles(sessions: Any, front: str) -> None:
-    """A number, text or array is no resource handle. (TensorFlow fails with KeyError 20, the number of the dtype.)"""
+    """A number, text or array is no resource handle. (TensorFlow fails with KeyError 20, the number
+    of the dtype.)
+    """
     w = shared_world(front, build)
     for value in (3, "res", [1], np.zeros(2), None, object()):
-        with pytest.raises(TypeError, match="for Tensor resource:0 of dtype resource: it takes a fetched handle"):
+        with pytest.raises(
+            TypeError, match="for Tensor resource:0 of dtype resource: it takes a fetched handle"
+        ):
             sessions[front].run(w.read, {w.resource: value})
 
 
@@ -326,8 +347,17 @@ def test_what_fits_is_not_copied(front: str) -> None:
             return lambda values: seen.extend(values) or runner(values)
 
         backend.prepare = watched
-        fits = {"int8": np.zeros(3, "i1"), "float32": np.zeros((2, 2), "f4"), "float64": np.zeros(3), "bool": np.zeros(1, bool)}
-        fits |= {"string": np.array([b"a", b"b"], object), "bfloat16": np.zeros(2, ml_dtypes.bfloat16), "complex64": np.zeros(2, "c8")}
+        fits = {
+            "int8": np.zeros(3, "i1"),
+            "float32": np.zeros((2, 2), "f4"),
+            "float64": np.zeros(3),
+            "bool": np.zeros(1, bool),
+        }
+        fits |= {
+            "string": np.array([b"a", b"b"], object),
+            "bfloat16": np.zeros(2, ml_dtypes.bfloat16),
+            "complex64": np.zeros(2, "c8"),
+        }
         for dtype, value in fits.items():
             session.run(getattr(w, f"{dtype}_out"), {getattr(w, dtype): value})
             assert seen[-1] is value, dtype
@@ -338,7 +368,9 @@ def test_what_fits_is_not_copied(front: str) -> None:
 
 @both
 def test_a_result_is_not_the_feed(sessions: Any, front: str) -> None:
-    """What is fed and handed on unchanged, or fetched itself, comes back as the caller's own array."""
+    """What is fed and handed on unchanged, or fetched itself, comes back as the
+    caller's own array.
+    """
     w = shared_world(front, build)
     value = X.copy()
     for fetch in (w.float32_out, w.float32):

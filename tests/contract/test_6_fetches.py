@@ -195,7 +195,8 @@ def compare(front: str, call: Call) -> None:
         agree(outcome(session, w, call), expected)
         if expected[0] == "value":
             agree(outcome(session, w, call), expected)  # now from what the session remembers
-        np.testing.assert_array_equal(session.run(w.y, {w.x: X}), X + 1)  # whatever happened, it works on
+        # whatever happened, it works on
+        np.testing.assert_array_equal(session.run(w.y, {w.x: X}), X + 1)
 
 
 @both
@@ -216,7 +217,9 @@ def test_refused(front: str, name: str) -> None:
 def composites(api: Any) -> dict[str, Any]:
     x = tf1.placeholder(tf.float32, [None, 3], name="x")
     sparse = tf1.sparse_placeholder(tf.float32, name="sparse")
-    slices = tf.IndexedSlices(x, tf1.placeholder(tf.int32, name="rows"), tf1.placeholder(tf.int32, name="shape"))
+    slices = tf.IndexedSlices(
+        x, tf1.placeholder(tf.int32, name="rows"), tf1.placeholder(tf.int32, name="shape")
+    )
     ragged = tf1.ragged.placeholder(tf.float32, 1, name="ragged")
     return {
         "x": x,
@@ -228,23 +231,35 @@ def composites(api: Any) -> dict[str, Any]:
         "ragged": ragged,
         "flat": ragged.flat_values * 2.0,
         "fixed": tf.SparseTensor([[0, 0], [1, 2]], [1.0, 2.0], [2, 3]),
-        "rows": tf.RaggedTensor.from_row_splits(tf.constant([1.0, 2.0, 3.0]), [0, 2, 3], validate=False),
+        "rows": tf.RaggedTensor.from_row_splits(
+            tf.constant([1.0, 2.0, 3.0]), [0, 2, 3], validate=False
+        ),
     }
 
 
-SPARSE = tf1.SparseTensorValue(np.array([[0, 0], [1, 1]]), np.array([1.0, 2.0], "f4"), np.array([2, 3]))
+SPARSE = tf1.SparseTensorValue(
+    np.array([[0, 0], [1, 1]]), np.array([1.0, 2.0], "f4"), np.array([2, 3])
+)
 COMPOSITES: dict[str, Call] = {
     "sparse tensor": lambda s, w: s.run(w.fixed),
     "sparse fed and fetched": lambda s, w: s.run([w.sparse, w.doubled], {w.sparse: SPARSE}),
     "sparse fed by tuple": lambda s, w: s.run(w.doubled, {w.sparse: ([[0, 0]], [1.0], [1, 1])}),
     "indexed slices": lambda s, w: s.run(w.shapeless, {w.x: X}),
-    "indexed slices fed": lambda s, w: s.run([w.slices, w.picked], {w.slices: tf1.IndexedSlicesValue(X, [0, 1], [5, 3])}),
+    "indexed slices fed": lambda s, w: s.run(
+        [w.slices, w.picked], {w.slices: tf1.IndexedSlicesValue(X, [0, 1], [5, 3])}
+    ),
     "indexed slices by tuple": lambda s, w: s.run(w.picked, {w.slices: (X, [0, 1], [5, 3])}),
     "ragged tensor": lambda s, w: s.run(w.rows).to_list(),
-    "ragged fed": lambda s, w: s.run(w.flat, {w.ragged: tf1.ragged.constant_value([[1.0, 2.0], [3.0]], dtype="f4")}),
+    "ragged fed": lambda s, w: s.run(
+        w.flat, {w.ragged: tf1.ragged.constant_value([[1.0, 2.0], [3.0]], dtype="f4")}
+    ),
     "nested composites": lambda s, w: s.run({"a": [w.fixed, (w.rows,)]})["a"][0],
-    "composites in a partial run": lambda s, w: s.partial_run(s.partial_run_setup([w.doubled], [w.sparse]), w.doubled, {w.sparse: SPARSE}),
-    "composite in a callable": lambda s, w: s.make_callable([w.doubled, w.sparse], [w.sparse])(SPARSE),
+    "composites in a partial run": lambda s, w: s.partial_run(
+        s.partial_run_setup([w.doubled], [w.sparse]), w.doubled, {w.sparse: SPARSE}
+    ),
+    "composite in a callable": lambda s, w: s.make_callable([w.doubled, w.sparse], [w.sparse])(
+        SPARSE
+    ),
 }
 
 
@@ -260,14 +275,22 @@ def test_composite_tensors(name: str) -> None:
 
 @both
 def test_registered_types(front: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The registry of either library; the latest registered type that fits counts; a base of a registered type is refused."""
+    """The registry of either library; the latest registered type that fits counts; a base of a
+    registered type is refused.
+    """
     from tensorflow.python.client import session as tf_session
 
     from tfjit.client.session import fetches
 
     monkeypatch.setattr(fetches, "_CONVERSIONS", list(fetches._CONVERSIONS))
-    monkeypatch.setattr(tf_session, "_REGISTERED_EXPANSIONS", list(tf_session._REGISTERED_EXPANSIONS))
-    register = tfjit.register_session_run_conversion_functions if front == "tfjit" else tf_session.register_session_run_conversion_functions
+    monkeypatch.setattr(
+        tf_session, "_REGISTERED_EXPANSIONS", list(tf_session._REGISTERED_EXPANSIONS)
+    )
+    register = (
+        tfjit.register_session_run_conversion_functions
+        if front == "tfjit"
+        else tf_session.register_session_run_conversion_functions
+    )
 
     class Base:
         def __init__(self, tensor: Any) -> None:
@@ -290,7 +313,9 @@ def test_registered_types(front: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with ours(w) as session:
         np.testing.assert_array_equal(session.run(Base(w.y), {w.x: X}), (X + 1) * 10)
         np.testing.assert_array_equal(session.run(w.y, {Base(w.x): X}), X / 2 + 1)
-        np.testing.assert_array_equal(session.run({"a": [Derived(w.y)]}, {w.x: X})["a"][0], (X + 1) * 10)
+        np.testing.assert_array_equal(
+            session.run({"a": [Derived(w.y)]}, {w.x: X})["a"][0], (X + 1) * 10
+        )
         register(Derived, lambda d: ([d.tensor, w.x], lambda values: tuple(values)))
         got = session.run(Derived(w.y), {w.x: X})
         assert type(got) is tuple
@@ -315,11 +340,17 @@ def test_duplicates_share_one_array(front: str) -> None:
 
 @both
 def test_an_empty_graph(front: str) -> None:
-    """Point 6: `run([])` is [] over a graph that holds something, an error over one that holds nothing."""
+    """Point 6: `run([])` is [] over a graph that holds something, an error over one that holds
+    nothing.
+    """
     empty = world(front, lambda api: {})
     text = r"The Session graph is empty\. Add operations to the graph before calling run\(\)\."
     for session in (ours(empty), *([theirs(empty)] if front == "tf" else [])):
         with session:
-            for call in (lambda s: s.run([]), lambda s: s.run(None), lambda s: s.partial_run_setup([])):
+            for call in (
+                lambda s: s.run([]),
+                lambda s: s.run(None),
+                lambda s: s.partial_run_setup([]),
+            ):
                 with pytest.raises(RuntimeError, match=text):
                     call(session)

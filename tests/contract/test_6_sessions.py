@@ -91,7 +91,9 @@ def test_after_close(front: str) -> None:
     session.close()
     calls: list[Callable[[], Any]] = [
         lambda: session.run(w.y, {w.x: X}),
-        lambda: session.run(w.y, {w.x: X}, options=tf1.RunOptions(), run_metadata=tf1.RunMetadata()),
+        lambda: session.run(
+            w.y, {w.x: X}, options=tf1.RunOptions(), run_metadata=tf1.RunMetadata()
+        ),
         lambda: session.partial_run_setup(w.y, [w.x]),
         lambda: session.partial_run("handle", w.y, {w.x: X}),
         lambda: fed(X),
@@ -116,7 +118,10 @@ def test_with(front: str) -> None:
         assert entered is session
         assert api.get_default_session() is session
         assert api.get_default_graph() is w.graph
-        with pytest.raises(RuntimeError, match="Session context managers are not re-entrant"), session:
+        with (
+            pytest.raises(RuntimeError, match="Session context managers are not re-entrant"),
+            session,
+        ):
             pass
     assert api.get_default_session() is None
     with pytest.raises(RuntimeError, match="closed Session"):
@@ -156,7 +161,9 @@ def test_eval_and_run_without_a_fitting_session(front: str) -> None:
 
 @THREE
 def test_interactive_sessions(front: str) -> None:
-    """Point 33: an InteractiveSession is the default until it is closed; out of order is an error."""
+    """Point 33: an InteractiveSession is the default until it is closed; out of order
+    is an error.
+    """
     kind = tf1.InteractiveSession if front == "oracle" else tfjit.InteractiveSession
     api = library(front)
     w = a_world(front)
@@ -172,7 +179,8 @@ def test_interactive_sessions(front: str) -> None:
             first.close()
         second.close()
 
-    thread = Blocked(program, waits=False)  # in a thread, whose stacks go with it: TensorFlow leaves on them what it complained of
+    # in a thread, whose stacks go with it: TensorFlow leaves on them what it complained of
+    thread = Blocked(program, waits=False)
     error = thread.join()
     if error is not None:
         raise error
@@ -190,12 +198,19 @@ def test_make_callable(front: str) -> None:
         got = session.make_callable({"a": [w.y, w.op]}, [w.x])(X)
         np.testing.assert_array_equal(got["a"][0], X + 1)
         np.testing.assert_array_equal(session.make_callable(w.constant)(), [0, 1, 2])
-        with pytest.raises(tf.errors.InvalidArgumentError, match="You must feed a value for placeholder tensor 'x'"):
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match="You must feed a value for placeholder tensor 'x'"
+        ):
             session.make_callable(w.y, [w.x])()
-        with pytest.raises(tf.errors.InvalidArgumentError, match="You must feed a value for placeholder tensor 'x'"):
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match="You must feed a value for placeholder tensor 'x'"
+        ):
             session.make_callable(w.y)()
         for wrong in (w.x, "x:0", {w.x.name: 1}):
-            with pytest.raises(TypeError, match=r"Argument `feed_list` must be a list or tuple. Received: feed_list="):
+            with pytest.raises(
+                TypeError,
+                match=r"Argument `feed_list` must be a list or tuple. Received: feed_list=",
+            ):
                 session.make_callable(w.y, wrong)
         with pytest.raises(TypeError, match="Cannot be None"):
             session.make_callable(None)
@@ -204,7 +219,9 @@ def test_make_callable(front: str) -> None:
             late(X)
         metadata = tf1.RunMetadata()
         function = session.make_callable(w.y, [w.x], accept_options=True)
-        np.testing.assert_array_equal(function(X, options=tf1.RunOptions(trace_level=3), run_metadata=metadata), X + 1)
+        np.testing.assert_array_equal(
+            function(X, options=tf1.RunOptions(trace_level=3), run_metadata=metadata), X + 1
+        )
         assert metadata.step_stats.dev_stats
 
 
@@ -216,29 +233,47 @@ def test_partial_runs(front: str) -> None:
         handle = session.partial_run_setup([w.y, w.z], [w.x])
         assert ";" in handle
         np.testing.assert_array_equal(session.partial_run(handle, w.y, {w.x: X}), X + 1)
-        with pytest.raises(tf.errors.InvalidArgumentError, match="The fetch y:0 has already been fetched."):
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match="The fetch y:0 has already been fetched."
+        ):
             session.partial_run(handle, w.y)
         np.testing.assert_array_equal(session.partial_run(handle, w.z), X * 2 + 2)
         steps: dict[str, Callable[[str], Any]] = {
-            "The fetch constant:0 was not specified in partial_run_setup": lambda h: session.partial_run(h, w.constant, {w.x: X}),
-            "The feed constant:0 was not specified in partial_run_setup": lambda h: session.partial_run(h, w.y, {w.constant: [1, 2, 3]}),
-            "Fetch x:0 can't be computed from the feeds that have been fed so far": lambda h: session.partial_run(h, w.y),
+            "The fetch constant:0 was not specified in partial_run_setup": lambda h: (
+                session.partial_run(h, w.constant, {w.x: X})
+            ),
+            "The feed constant:0 was not specified in partial_run_setup": lambda h: (
+                session.partial_run(h, w.y, {w.constant: [1, 2, 3]})
+            ),
+            "Fetch x:0 can't be computed from the feeds that have been fed so far": lambda h: (
+                session.partial_run(h, w.y)
+            ),
         }
         for text, call in steps.items():
             handle = session.partial_run_setup([w.y, w.z], [w.x])
             with pytest.raises(tf.errors.InvalidArgumentError, match=text):
                 call(handle)
-            np.testing.assert_array_equal(session.partial_run(handle, w.y, {w.x: X}), X + 1)  # a mistake does not end it
-            with pytest.raises(tf.errors.InvalidArgumentError, match="The feed x:0 has already been fed"):
+            # a mistake does not end it
+            np.testing.assert_array_equal(session.partial_run(handle, w.y, {w.x: X}), X + 1)
+            with pytest.raises(
+                tf.errors.InvalidArgumentError, match="The feed x:0 has already been fed"
+            ):
                 session.partial_run(handle, w.z, {w.x: X})
             np.testing.assert_array_equal(session.partial_run(handle, w.z), X * 2 + 2)
         with pytest.raises(RuntimeError, match=r"requires empty `target_list`"):
-            session.partial_run(session.partial_run_setup([w.y, w.op], [w.x]), [w.y, w.op], {w.x: X})
-        with pytest.raises(tf.errors.InvalidArgumentError, match="Must run 'setup' before performing partial runs!"):
+            session.partial_run(
+                session.partial_run_setup([w.y, w.op], [w.x]), [w.y, w.op], {w.x: X}
+            )
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match="Must run 'setup' before performing partial runs!"
+        ):
             session.partial_run("nobody's", w.y, {w.x: X})
-        with pytest.raises(tf.errors.InvalidArgumentError, match="Must specify at least one target"):
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match="Must specify at least one target"
+        ):
             session.partial_run_setup([], [w.x])
-        # one key may stand for a list of one; the last feed and fetch end it, and so does a kernel's failure
+        # one key may stand for a list of one; the last feed and fetch end it, and so does a
+        # kernel's failure
         handle = session.partial_run_setup(w.y, w.x)
         np.testing.assert_array_equal(session.partial_run(handle, w.y, {w.x: X}), X + 1)
         with pytest.raises(tf.errors.InvalidArgumentError, match="Must run 'setup'"):
@@ -246,7 +281,10 @@ def test_partial_runs(front: str) -> None:
         handle = session.partial_run_setup([w.divided, w.y], [w.n, w.x])
         with pytest.raises(tf.errors.InvalidArgumentError, match="Integer division by zero"):
             session.partial_run(handle, w.divided, {w.n: 0})
-        with pytest.raises((tf.errors.InvalidArgumentError, tf.errors.CancelledError), match="Must run 'setup'|RecvAsync is cancelled"):
+        with pytest.raises(
+            (tf.errors.InvalidArgumentError, tf.errors.CancelledError),
+            match="Must run 'setup'|RecvAsync is cancelled",
+        ):
             session.partial_run(handle, w.y, {w.x: X})
         if front != "oracle":  # of which every later partial run says "RecvAsync is cancelled"
             handle = session.partial_run_setup(w.y, w.x)
@@ -267,14 +305,21 @@ def test_time_limits(front: str) -> None:
     w = a_world(front)
     loop = shared_world({"oracle": "tf", "tfjit": "imported"}.get(front, front), endless)
     with a_session(front, w) as session:
-        with pytest.raises(tf.errors.DeadlineExceededError, match="Timed out waiting for notification"):
+        with pytest.raises(
+            tf.errors.DeadlineExceededError, match="Timed out waiting for notification"
+        ):
             session.run(w.take, options=tf1.RunOptions(timeout_in_ms=60))
         assert session.run([w.put, w.take]) == [None, 1]
-    with a_session(front, loop) as session, pytest.raises(tf.errors.DeadlineExceededError, match="Timed out waiting for notification"):
+    with (
+        a_session(front, loop) as session,
+        pytest.raises(tf.errors.DeadlineExceededError, match="Timed out waiting for notification"),
+    ):
         session.run(loop.end, options=tf1.RunOptions(timeout_in_ms=60))
     with a_session(front, w, tf1.ConfigProto(operation_timeout_in_ms=60)) as session:
         for _ in range(2):
-            with pytest.raises(tf.errors.DeadlineExceededError, match="Timed out waiting for notification"):
+            with pytest.raises(
+                tf.errors.DeadlineExceededError, match="Timed out waiting for notification"
+            ):
                 session.run(w.take)
         np.testing.assert_array_equal(session.run(w.y, {w.x: X}), X + 1)
 
@@ -299,8 +344,12 @@ def test_metadata(front: str) -> None:
         session.run(w.y, {w.x: X}, tf1.RunOptions(output_partition_graphs=True), metadata)
         assert len(metadata.partition_graphs) == 1
         session.run(w.y, {w.x: X}, tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE), metadata)
-        assert [d.device for d in metadata.step_stats.dev_stats] == ["/job:localhost/replica:0/task:0/device:CPU:0"]
-        assert {"_SOURCE", "y", "_arg_x_0_0"} <= {n.node_name for n in metadata.step_stats.dev_stats[0].node_stats}
+        assert [d.device for d in metadata.step_stats.dev_stats] == [
+            "/job:localhost/replica:0/task:0/device:CPU:0"
+        ]
+        assert {"_SOURCE", "y", "_arg_x_0_0"} <= {
+            n.node_name for n in metadata.step_stats.dev_stats[0].node_stats
+        }
     w = shared_world("tf" if front == "oracle" else front, two_devices)
     with a_session(front, w, tf1.ConfigProto(device_count={"CPU": 2})) as session:
         np.testing.assert_array_equal(session.run(w.near, {w.x: X}), X * 2 + 1)
@@ -322,7 +371,9 @@ def test_devices(front: str) -> None:
         assert "CPU" in repr(device)
     with a_session(front, w, tf1.ConfigProto(device_count={"CPU": 3})) as session:
         assert [d.name[-5:] for d in session.list_devices()] == ["CPU:0", "CPU:1", "CPU:2"]
-    with pytest.raises(tf.errors.NotFoundError, match="No CPU devices are available in this process"):
+    with pytest.raises(
+        tf.errors.NotFoundError, match="No CPU devices are available in this process"
+    ):
         a_session(front, w, tf1.ConfigProto(device_count={"CPU": 0}))
 
 
@@ -337,8 +388,13 @@ def test_queues(front: str) -> None:
         session.run(w.close)
         error = waiting.join()
         assert type(error).__name__ == "OutOfRangeError"
-        assert "is closed and has insufficient elements (requested 1, current size 0)" in essence(error)
-        with pytest.raises(tf.errors.OutOfRangeError, match=r"is closed and has insufficient elements \(requested 1, current size 0\)"):
+        assert "is closed and has insufficient elements (requested 1, current size 0)" in essence(
+            error
+        )
+        with pytest.raises(
+            tf.errors.OutOfRangeError,
+            match=r"is closed and has insufficient elements \(requested 1, current size 0\)",
+        ):
             session.run(w.take)
         with pytest.raises(tf.errors.CancelledError, match="is closed"):
             session.run(w.put)
@@ -376,7 +432,9 @@ def test_streams_and_state_are_a_sessions(front: str) -> None:
     np.testing.assert_array_equal(courses[0], courses[1])
     assert not np.array_equal(courses[0][0], courses[0][1])
     with theirs(shared_world("tf", build)) as session:
-        np.testing.assert_array_equal(courses[0], [session.run(shared_world("tf", build).random) for _ in range(3)])
+        np.testing.assert_array_equal(
+            courses[0], [session.run(shared_world("tf", build).random) for _ in range(3)]
+        )
 
 
 def seeded(api: Any) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""Section 6, points 20 to 29: values at the edges of arithmetic, reductions, indices and constants."""
+"""Section 6, points 20 to 29: values at the edges of arithmetic, reductions, indices
+and constants.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,17 @@ import pytest
 import tensorflow as tf
 
 import tfjit
-from tests.contract.worlds import Call, agree, both, cause, ours, outcome, shared_world, theirs, world
+from tests.contract.worlds import (
+    Call,
+    agree,
+    both,
+    cause,
+    ours,
+    outcome,
+    shared_world,
+    theirs,
+    world,
+)
 
 tf1 = tf.compat.v1
 LOW, HIGH = np.iinfo("i4").min, np.iinfo("i4").max
@@ -81,7 +93,10 @@ def unary(name: str, x: Any) -> Call:
 
 CASES: dict[str, Call] = {
     # 20
-    **{f"{name} by zero": binary(name, "i", "j", [1, 2], [1, 0]) for name in ("floor_div", "div", "floor_mod")},
+    **{
+        f"{name} by zero": binary(name, "i", "j", [1, 2], [1, 0])
+        for name in ("floor_div", "div", "floor_mod")
+    },
     "lowest by -1": binary("floor_div", "i", "j", [LOW], [-1]),
     "shift beyond the width": binary("left_shift", "i", "j", [1, 1, 3, 1], [40, 31, -1, 2]),
     "right shift beyond the width": binary("right_shift", "i", "j", [-8, 8, 8], [40, 33, -3]),
@@ -93,26 +108,42 @@ CASES: dict[str, Call] = {
     "truncatemod": binary("truncate_mod", "i", "j", [-7, 7, -7, 7], [3, 3, -3, -3]),
     "floormod of floats": binary("float_mod", "f", "g", [-7.5, 7.5, -7.5], [2, -2, -2]),
     # 22
-    **{f"{name} of nothing": unary(name, []) for name in ("sum", "mean", "max", "min", "prod", "argmax")},
+    **{
+        f"{name} of nothing": unary(name, [])
+        for name in ("sum", "mean", "max", "min", "prod", "argmax")
+    },
     # 23
-    **{f"{name} with NaN": unary(name, [1, NAN, 2]) for name in ("max", "min", "relu", "relu6", "sign", "argmax", "sum")},
+    **{
+        f"{name} with NaN": unary(name, [1, NAN, 2])
+        for name in ("max", "min", "relu", "relu6", "sign", "argmax", "sum")
+    },
     "maximum with NaN": binary("maximum", "f", "g", [1, NAN, NAN], [NAN, 1, NAN]),
     "minimum with NaN": binary("minimum", "f", "g", [1, NAN, NAN], [NAN, 1, NAN]),
-    "max_pool with NaN": lambda s, w: s.run(w.pool, {w.image: np.array([1, NAN, 2, 3], "f4").reshape(1, 2, 2, 1)}),
+    "max_pool with NaN": lambda s, w: s.run(
+        w.pool, {w.image: np.array([1, NAN, 2, 3], "f4").reshape(1, 2, 2, 1)}
+    ),
     # 24
     "cast beyond int32": unary("to_int32", [NAN, np.inf, -np.inf, 3e9, -3e9, 1.9, -1.9]),
     "cast beyond int64": unary("to_int64", [NAN, np.inf, -np.inf, 1e19, -1e19, 2.9]),
     "round": unary("round", [0.5, 1.5, 2.5, -0.5, -1.5, 2.4999998]),
     "denormals": binary("product", "f", "g", [1e-30, 2.0], [1e-10, 1e-40]),
     # 25
-    "empty segments": lambda s, w: s.run(w.segment_max, {w.rows: [[1, 2], [3, -4], [5, 6]], w.ids: [0, -1, 2]}),
-    "gaps of SegmentMean": lambda s, w: s.run(w.segment_mean, {w.rows: [[1, 2], [3, 4]], w.ids: [0, 2]}),
+    "empty segments": lambda s, w: s.run(
+        w.segment_max, {w.rows: [[1, 2], [3, -4], [5, 6]], w.ids: [0, -1, 2]}
+    ),
+    "gaps of SegmentMean": lambda s, w: s.run(
+        w.segment_mean, {w.rows: [[1, 2], [3, 4]], w.ids: [0, 2]}
+    ),
     # 26
     "gather out of range": lambda s, w: s.run(w.gather, {w.rows: np.zeros((5, 2)), w.ids: [0, 7]}),
     "gather below zero": lambda s, w: s.run(w.gather, {w.rows: np.zeros((5, 2)), w.ids: [-1]}),
     "gather one out of range": lambda s, w: s.run(w.gather_one, {w.rows: np.zeros((5, 2)), w.i: 7}),
-    "gather_nd out of range": lambda s, w: s.run(w.gather_nd, {w.rows: np.zeros((5, 2)), w.ids: [0, 7]}),
-    "scatter_nd out of range": lambda s, w: s.run(w.scatter_nd, {w.rows: np.zeros((2, 2)), w.ids: [0, 7]}),
+    "gather_nd out of range": lambda s, w: s.run(
+        w.gather_nd, {w.rows: np.zeros((5, 2)), w.ids: [0, 7]}
+    ),
+    "scatter_nd out of range": lambda s, w: s.run(
+        w.scatter_nd, {w.rows: np.zeros((2, 2)), w.ids: [0, 7]}
+    ),
     "one_hot out of range": lambda s, w: s.run(w.one_hot, {w.ids: [-1, 1, 7]}),
     # 27
     "inverse of a singular matrix": lambda s, w: s.run(w.inverse, {w.square: [[1, 2], [2, 4]]}),
@@ -142,7 +173,9 @@ def test_edges(front: str, name: str) -> None:
 
 @both
 def test_truncated_division_by_zero(front: str) -> None:
-    """Point 20. (TensorFlow's own check of the truncating ops is for other error codes, so it says Internal.)"""
+    """Point 20. (TensorFlow's own check of the truncating ops is for other error codes, so it says
+    Internal.)
+    """
     w = shared_world(front, build)
     with ours(w) as session:
         for name in ("truncate_div", "truncate_mod"):
@@ -152,7 +185,9 @@ def test_truncated_division_by_zero(front: str) -> None:
 
 @both
 def test_what_the_sign_of_zero_may_be(front: str) -> None:
-    """Point 23: maximum and relu of zeros of both signs give a zero; which one depends on where it stands in a packet."""
+    """Point 23: maximum and relu of zeros of both signs give a zero; which one depends on where it
+    stands in a packet.
+    """
     w = shared_world(front, build)
     with ours(w) as session:
         assert not session.run(w.relu, {w.f: [-0.0] * 5}).any()
@@ -227,7 +262,13 @@ def test_constants(name: str) -> None:
 
 @both
 def test_constants_of_other_dtypes_are_exact(front: str) -> None:
-    w: SimpleNamespace = world(front, lambda api: {"a": api.constant([2**53 + 1], api.int64), "b": api.constant([0.1], api.float64)})
+    w: SimpleNamespace = world(
+        front,
+        lambda api: {
+            "a": api.constant([2**53 + 1], api.int64),
+            "b": api.constant([0.1], api.float64),
+        },
+    )
     with ours(w) as session:
         a, b = session.run([w.a, w.b])
     assert a[0] == 2**53 + 1

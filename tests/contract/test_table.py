@@ -1,4 +1,6 @@
-"""The table in README.md is whole: its tests exist, no row is without one, and every test of this folder is in it."""
+"""The table in README.md is whole: its tests exist, no row is without one, and every test of this
+folder is in it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,11 @@ SECTIONS = [f"2.{i}" for i in range(1, 14)] + ["6"]
 def functions(path: Path) -> frozenset[str]:
     """Names of the test functions of a file."""
     tree = ast.parse(path.read_text())
-    return frozenset(n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name.startswith("test_"))
+    return frozenset(
+        n.name
+        for n in ast.walk(tree)
+        if isinstance(n, ast.FunctionDef) and n.name.startswith("test_")
+    )
 
 
 def rows() -> list[tuple[str, str, list[str]]]:
@@ -53,5 +59,10 @@ def test_every_named_test_exists() -> None:
 
 def test_every_test_of_this_folder_is_named() -> None:
     named = {test for _, _, tests in rows() for test in tests}
-    here = {f"contract/{file.name}::{name}" for file in HERE.glob("test_*.py") if file.name != "test_table.py" for name in functions(file)}
+    here = {
+        f"contract/{file.name}::{name}"
+        for file in HERE.glob("test_*.py")
+        if file.name != "test_table.py"
+        for name in functions(file)
+    }
     assert not here - named, sorted(here - named)

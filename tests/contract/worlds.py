@@ -1,7 +1,8 @@
-"""One graph in two front ends, tfjit's sessions over both, and what TensorFlow's session does with it.
+"""One graph in two front ends, tfjit's sessions over both, and what TensorFlow's session does with
+it.
 
-A test of the contract takes `front` (see `both`), builds its graph with `world(front, build)` and holds what a tfjit session does against
-`outcome` of TensorFlow's session over the same build.
+A test of the contract takes `front` (see `both`), builds its graph with `world(front, build)` and
+holds what a tfjit session does against `outcome` of TensorFlow's session over the same build.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ both = pytest.mark.parametrize("front", ["tfjit", "tf"])
 def world(front: str, build: Build) -> SimpleNamespace:
     """What `build(api)` makes, by name, with the `graph` it is in and the `api` it was made with.
 
-    front: "tfjit", "tf", or "imported": built by TensorFlow, then imported into tfjit's graph, for what tfjit's front end cannot say.
+    front: "tfjit", "tf", or "imported": built by TensorFlow, then imported into tfjit's graph, for
+    what tfjit's front end cannot say.
     """
     if front == "imported":
         theirs = world("tf", build)
@@ -37,7 +39,9 @@ def world(front: str, build: Build) -> SimpleNamespace:
         with graph.as_default():
             tfjit.import_graph_def(theirs.graph.as_graph_def(), name="")
         named = {
-            name: graph.as_graph_element(value.name) for name, value in vars(theirs).items() if isinstance(value, (tf.Tensor, tf.Operation))
+            name: graph.as_graph_element(value.name)
+            for name, value in vars(theirs).items()
+            if isinstance(value, (tf.Tensor, tf.Operation))
         }
         return SimpleNamespace(**named, graph=graph, api=tfjit)
     api = tfjit if front == "tfjit" else tf1
@@ -60,7 +64,8 @@ def ours(w: SimpleNamespace, config: Any = None) -> tfjit.Session:
 
 def theirs(w: SimpleNamespace, config: Any = None) -> Any:
     """TensorFlow's session over a world of its own front end."""
-    return tf1.Session(graph=w.graph, config=config or tf1.ConfigProto())  # none would be eager execution's: soft placement
+    # none would be eager execution's: soft placement
+    return tf1.Session(graph=w.graph, config=config or tf1.ConfigProto())
 
 
 def outcome(session: Any, w: SimpleNamespace, call: Call) -> tuple[str, Any]:
@@ -72,7 +77,9 @@ def outcome(session: Any, w: SimpleNamespace, call: Call) -> tuple[str, Any]:
 
 
 def agree(got: tuple[str, Any], expected: tuple[str, Any], *, text: bool = True) -> None:
-    """The two outcomes are the same: values with their types, errors by class and, where `text`, by message."""
+    """The two outcomes are the same: values with their types, errors by class and, where `text`, by
+    message.
+    """
     assert got[0] == expected[0], f"{got[1]!r} instead of {expected[1]!r}"
     if got[0] == "value":
         same(got[1], expected[1])
@@ -104,15 +111,25 @@ def same(got: Any, expected: Any) -> None:
 
 
 def essence(error: BaseException) -> str:
-    """A message without what may differ between two runs of one runtime: addresses, source lines, the frames around the cause."""
+    """A message without what may differ between two runs of one runtime: addresses, source lines,
+    the frames around the cause.
+    """
     text = re.sub(r"0x[0-9a-f]+", "0x", str(error))
     text = text.partition("\n\nOriginal stack")[0].partition("\n\nBuilt at")[0]
-    text = re.sub(r"Detected at node '([^']*)' defined at [^\n]*(\n(?!Node: )[^\n]*)*", r"Detected at node '\1'", text)
+    text = re.sub(
+        r"Detected at node '([^']*)' defined at [^\n]*(\n(?!Node: )[^\n]*)*",
+        r"Detected at node '\1'",
+        text,
+    )
     return re.sub(r"'_\d+_", "'_N_", text).strip()  # queues without a shared name are counted
 
 
 def cause(error: BaseException) -> str:
     """Of a step's error only what the kernel said: the lines after those that say where."""
     lines = [line for line in essence(error).splitlines() if line.strip()]
-    kept = [line for line in lines if not line.startswith(("Graph execution error:", "Detected at node", "Node: "))]
+    kept = [
+        line
+        for line in lines
+        if not line.startswith(("Graph execution error:", "Detected at node", "Node: "))
+    ]
     return "\n".join(kept).split("\n\t [[")[0]

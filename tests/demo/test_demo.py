@@ -14,7 +14,9 @@ def test_demo_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--seconds", "0.3", "--no-tensorflow"]) == 0
     out = capsys.readouterr().out
     assert "297 held-out digits: accuracy 0.9933 (TensorFlow 0.9933)" in out
-    assert "tfjit fused" in out and "tfjit unfused" in out and "where the time goes, batch 256" in out
+    assert (
+        "tfjit fused" in out and "tfjit unfused" in out and "where the time goes, batch 256" in out
+    )
 
 
 def test_demo_refuses_no_time(capsys: pytest.CaptureFixture[str]) -> None:
@@ -24,6 +26,8 @@ def test_demo_refuses_no_time(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_stopwatch_gives_medians_and_changes_the_number() -> None:
     seen: list[int] = []
-    medians = medians_us({"sleep": lambda number: time.sleep(0.001), "note": seen.append}, seconds=0.05)
+    medians = medians_us(
+        {"sleep": lambda number: time.sleep(0.001), "note": seen.append}, seconds=0.05
+    )
     assert medians["sleep"] > 1000 > medians["note"]
     assert seen == list(range(len(seen))) and len(seen) >= 20

@@ -17,7 +17,9 @@ def test_progress_is_silent_when_quick_and_speaks_when_slow() -> None:
     assert stream.getvalue() == ""
     with Progress("compiling", after_s=0.01, stream=stream):
         time.sleep(0.1)
-    assert stream.getvalue().startswith("tfjit: compiling ... 0.") and stream.getvalue().endswith(" s\n")
+    assert stream.getvalue().startswith("tfjit: compiling ... 0.") and stream.getvalue().endswith(
+        " s\n"
+    )
     assert "done" in stream.getvalue()
     stream = io.StringIO()
     with pytest.raises(ValueError), Progress("compiling", after_s=0.01, stream=stream):

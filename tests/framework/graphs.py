@@ -30,7 +30,11 @@ class Ours:
     @staticmethod
     def placeholder(name: str | None = None, shape: Any = None) -> Any:
         attrs = {"dtype": dtypes.float32, "shape": shape}
-        return default_graph.get_default_graph().create_op("Placeholder", name=name, attrs=attrs).outputs[0]
+        return (
+            default_graph.get_default_graph()
+            .create_op("Placeholder", name=name, attrs=attrs)
+            .outputs[0]
+        )
 
     @staticmethod
     def identity(x: Any, name: str | None = None) -> Any:
@@ -101,7 +105,9 @@ def describe(graph: Any, control_order: bool = True) -> list[Any]:
 
 
 def both(build: Any) -> tuple[Any, Any]:
-    """What `build(library, graph)` gives with each library: its value, or the kind and text of its error."""
+    """What `build(library, graph)` gives with each library: its value, or the kind and text of its
+    error.
+    """
     results = []
     for library in (Ours, Theirs):
         with fresh_graph(library) as graph:
@@ -114,7 +120,14 @@ def both(build: Any) -> tuple[Any, Any]:
 
 
 def _kind(error: Exception) -> str:
-    for kind in (ValueError, TypeError, KeyError, RuntimeError, AssertionError, NotImplementedError):
+    for kind in (
+        ValueError,
+        TypeError,
+        KeyError,
+        RuntimeError,
+        AssertionError,
+        NotImplementedError,
+    ):
         if isinstance(error, kind):
             return kind.__name__
     return type(error).__name__

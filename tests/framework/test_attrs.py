@@ -42,7 +42,9 @@ def test_round_trip(value: Any) -> None:
     proto = attrs.to_proto(value)
     again = attrs.from_proto(attr_value_pb2.AttrValue.FromString(proto.SerializeToString()))
     assert attrs.equal(again, value)
-    assert attrs.from_proto(tf.compat.v1.AttrValue.FromString(proto.SerializeToString())) is not None
+    assert (
+        attrs.from_proto(tf.compat.v1.AttrValue.FromString(proto.SerializeToString())) is not None
+    )
     kinds = {attrs.kind_of(value), attrs.kind_of_proto(proto)}
     assert len(kinds) == 1
 
@@ -118,7 +120,11 @@ def test_bad_conversion(kind: str, value: Any, message: str) -> None:
 
 
 def test_bad_shape_and_number() -> None:
-    with pytest.raises(ValueError, match=r"Error converting \[-1\] \(argument name 'x'\) to a TensorShape: Dimension -1 must be >= 0"):
+    with pytest.raises(
+        ValueError,
+        match=r"Error converting \[-1\] \(argument name 'x'\) to a TensorShape: Dimension -1 must "
+        r"be >= 0",
+    ):
         attrs.convert([-1], "shape", "x")
     with pytest.raises(ValueError, match="does not fit 64 bits"):
         attrs.convert(2**63, "int", "x")
@@ -129,13 +135,18 @@ OF_INT32 = f"Value for attr '{{}}' of int32 is {NOT_ALLOWED}"
 CHECKS: list[tuple[AttrDef, Any, str | None]] = [
     (AttrDef("T", "type", allowed=(dtypes.float32, dtypes.float16)), dtypes.float32, None),
     (AttrDef("T", "type", allowed=(dtypes.float32, dtypes.float16)), dtypes.int32, f"{OF_INT32.format('T')}: float, half"),
-    (AttrDef("p", "string", allowed=(b"SAME", b"VALID")), b"XX", f'Value for attr \'p\' of "XX" is {NOT_ALLOWED}: "SAME", "VALID"'),
+    (AttrDef("p", "string", allowed=(b"SAME", b"VALID")), b"XX", 'Value for attr \'p\' of "XX" is '
+                                                                 f'{NOT_ALLOWED}: "SAME", "VALID"'),
     (AttrDef("N", "int", minimum=1), 0, "Value for attr 'N' of 0 must be at least minimum 1"),
-    (AttrDef("Tin", "list(type)", minimum=1), (), "Length for attr 'Tin' of 0 must be at least minimum 1"),
+    (AttrDef("Tin", "list(type)", minimum=1), (), "Length for attr 'Tin' of 0 must be at least "
+                                                  "minimum 1"),
     (AttrDef("Tin", "list(type)", allowed=(dtypes.float32,)), (dtypes.float32, dtypes.int32), OF_INT32.format("Tin") + ": float"),
-    (AttrDef("T", "type"), 3, "AttrValue had value with type 'int' when 'type' expected\n\t for attr 'T'"),
-    (AttrDef("T", "type"), dtypes.float32._as_ref, "AttrValue must not have reference type value of float_ref\n\t for attr 'T'"),
-    (AttrDef("L", "list(int)"), (True,), "AttrValue had value with type 'list(bool)' when 'list(int)' expected\n\t for attr 'L'"),
+    (AttrDef("T", "type"), 3, "AttrValue had value with type 'int' when 'type' expected\n\t for "
+                              "attr 'T'"),
+    (AttrDef("T", "type"), dtypes.float32._as_ref, "AttrValue must not have reference type value "
+                                                   "of float_ref\n\t for attr 'T'"),
+    (AttrDef("L", "list(int)"), (True,), "AttrValue had value with type 'list(bool)' when "
+                                         "'list(int)' expected\n\t for attr 'L'"),
     (AttrDef("L", "list(int)"), (), None),
     (AttrDef("N", "int", minimum=1), Unset("N"), None),
 ]  # fmt: skip

@@ -1,4 +1,6 @@
-"""Checkpoints beside TensorFlow's: the same bytes written, TensorFlow's files read, damage found."""
+"""Checkpoints beside TensorFlow's: the same bytes written, TensorFlow's files read,
+damage found.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfjit.framework import errors
-from tfjit.framework.files.bundle import FULL, BundleReader, BundleWriter, Extents, merge_bundles, parse_slice_spec, slice_key
+from tfjit.framework.files.bundle import (
+    FULL,
+    BundleReader,
+    BundleWriter,
+    Extents,
+    merge_bundles,
+    parse_slice_spec,
+    slice_key,
+)
 from tfjit.framework.files.crc32c import crc32c, numpy_crc32c
 from tfjit.framework.files.sorted_table import read_table, write_table
 
@@ -22,7 +32,10 @@ SUFFIXES = (".data-00000-of-00001", ".index")
 
 def tensorflow_saves(prefix: Path, values: list[tuple[str, str, Any]]) -> None:
     with tf1.Graph().as_default(), tf1.Session() as session:
-        constants = {id(value): tf.constant(value) for value in {id(value): value for _, _, value in values}.values()}
+        constants = {
+            id(value): tf.constant(value)
+            for value in {id(value): value for _, _, value in values}.values()
+        }
         save = tf.raw_ops.SaveV2(
             prefix=str(prefix),
             tensor_names=[name for name, _, _ in values],
@@ -44,13 +57,29 @@ def tfjit_saves(prefix: Path, values: list[tuple[str, str, Any]]) -> None:
 
 def assert_same_files(a: Path, b: Path) -> None:
     for suffix in SUFFIXES:
-        assert a.with_name(a.name + suffix).read_bytes() == b.with_name(b.name + suffix).read_bytes(), suffix
+        assert (
+            a.with_name(a.name + suffix).read_bytes() == b.with_name(b.name + suffix).read_bytes()
+        ), suffix
 
 
 def every_dtype() -> list[tuple[str, str, Any]]:
     rng = np.random.default_rng(0)
-    kinds = [np.float32, np.float64, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.complex64, np.complex128, np.float16]
-    values = [(f"of/{np.dtype(k).name}", "", (rng.standard_normal((3, 5)) * 10).astype(k)) for k in kinds]
+    kinds = [
+        np.float32,
+        np.float64,
+        np.int8,
+        np.int16,
+        np.int32,
+        np.int64,
+        np.uint8,
+        np.uint16,
+        np.complex64,
+        np.complex128,
+        np.float16,
+    ]
+    values = [
+        (f"of/{np.dtype(k).name}", "", (rng.standard_normal((3, 5)) * 10).astype(k)) for k in kinds
+    ]
     values += [
         ("bfloat16", "", np.arange(7).astype(tf.bfloat16.as_numpy_dtype)),
         ("bool", "", np.array([True, False])),
@@ -88,22 +117,37 @@ def test_an_index_of_many_blocks(tmp_path: Path) -> None:
 
 def test_slices(tmp_path: Path) -> None:
     x = np.random.default_rng(1).standard_normal((300, 6)).astype(np.float32)
-    values = [("p", "300 6 0,200:-", x[:200]), ("p", "300 6 200,100:0,6", x[200:]), ("whole", "300 6 -:0,6", x)]
+    values = [
+        ("p", "300 6 0,200:-", x[:200]),
+        ("p", "300 6 200,100:0,6", x[200:]),
+        ("whole", "300 6 -:0,6", x),
+    ]
     tensorflow_saves(tmp_path / "tf", values)
     tfjit_saves(tmp_path / "own", values)
     assert_same_files(tmp_path / "tf", tmp_path / "own")
     reader = BundleReader(str(tmp_path / "own"))
     assert reader.names() == ["p", "whole"]
     np.testing.assert_array_equal(reader.read("p"), x)
-    for extents in (((150, 100), (0, FULL)), ((0, 1), (5, 1)), ((0, FULL), (2, 3)), ((299, 1), (0, 6))):
+    for extents in (
+        ((150, 100), (0, FULL)),
+        ((0, 1), (5, 1)),
+        ((0, FULL), (2, 3)),
+        ((299, 1), (0, 6)),
+    ):
         wanted = x[tuple(slice(a, None if n == FULL else a + n) for a, n in extents)]
         np.testing.assert_array_equal(reader.read_slice("p", (300, 6), extents), wanted)
         np.testing.assert_array_equal(reader.read_slice("whole", (300, 6), extents), wanted)
-    with pytest.raises(errors.InvalidArgumentError, match=r"\[300,5\] does not match the shape stored in checkpoint: \[300,6\]"):
+    with pytest.raises(
+        errors.InvalidArgumentError,
+        match=r"\[300,5\] does not match the shape stored in checkpoint: \[300,6\]",
+    ):
         reader.read_slice("p", (300, 5), ((0, 1), (0, 5)))
 
 
-@given(st.lists(st.tuples(st.integers(0, 1 << 40), st.integers(-1, 1 << 62)), max_size=4), st.text(max_size=8))
+@given(
+    st.lists(st.tuples(st.integers(0, 1 << 40), st.integers(-1, 1 << 62)), max_size=4),
+    st.text(max_size=8),
+)
 def test_keys_of_slices_sort_as_their_numbers(extents: list[tuple[int, int]], name: str) -> None:
     shifted = [(a + 1, b) for a, b in extents[:1]] + extents[1:]
     first, second = slice_key(name, tuple(extents)), slice_key(name, tuple(shifted))
@@ -120,11 +164,15 @@ def test_a_table_gives_back_its_entries(entries: dict[bytes, bytes]) -> None:
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_every_damaged_byte_is_an_error(tmp_path: Path, suffix: str) -> None:
-    values = [("a", "", np.arange(6, dtype=np.float32)), ("s", "", np.array([b"text", b""], object))]
+    values = [
+        ("a", "", np.arange(6, dtype=np.float32)),
+        ("s", "", np.array([b"text", b""], object)),
+    ]
     tfjit_saves(tmp_path / "c", values)
     path = tmp_path / ("c" + suffix)
     whole = path.read_bytes()
-    unused = range(len(whole) - 48, len(whole) - 8) if suffix == ".index" else range(0)  # padding of the footer may differ
+    # padding of the footer may differ
+    unused = range(len(whole) - 48, len(whole) - 8) if suffix == ".index" else range(0)
     for at in range(len(whole)):
         if at in unused:
             continue
@@ -155,7 +203,9 @@ def test_merging(tmp_path: Path) -> None:
     with tf1.Graph().as_default(), tf1.Session() as session:
         session.run(
             tf.raw_ops.MergeV2Checkpoints(
-                checkpoint_prefixes=parts["tf"], destination_prefix=str(tmp_path / "tf" / "all"), delete_old_dirs=False
+                checkpoint_prefixes=parts["tf"],
+                destination_prefix=str(tmp_path / "tf" / "all"),
+                delete_old_dirs=False,
             )
         )
     merge_bundles(parts["own"], str(tmp_path / "own" / "all"))
@@ -166,7 +216,9 @@ def test_merging(tmp_path: Path) -> None:
         assert reader.names() == ["a", "b", "p"]
         np.testing.assert_array_equal(reader.read("p"), x)
         assert reader.read("b").tolist() == [b"x"]
-        assert np.array_equal(tf1.train.NewCheckpointReader(str(tmp_path / by / "all")).get_tensor("a"), np.arange(3))
+        assert np.array_equal(
+            tf1.train.NewCheckpointReader(str(tmp_path / by / "all")).get_tensor("a"), np.arange(3)
+        )
 
 
 def test_a_failed_save_leaves_what_was_there(tmp_path: Path) -> None:
@@ -177,7 +229,9 @@ def test_a_failed_save_leaves_what_was_there(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["c" + s for s in SUFFIXES]
 
 
-@pytest.mark.parametrize("spec", ["4 6 0,2", "4 6 x:-", "4 6", "", "4 6 0,7:-", "4 6 3,2:-", "4 6 -1,2:-"])
+@pytest.mark.parametrize(
+    "spec", ["4 6 0,2", "4 6 x:-", "4 6", "", "4 6 0,7:-", "4 6 3,2:-", "4 6 -1,2:-"]
+)
 def test_faulty_slice_specs(spec: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match="v: "):
         parse_slice_spec(spec, "v")

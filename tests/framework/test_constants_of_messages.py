@@ -1,4 +1,6 @@
-"""Const nodes whose messages contradict themselves: TensorFlow's class of error, never one of Python's own."""
+"""Const nodes whose messages contradict themselves: TensorFlow's class of error, never one of
+Python's own.
+"""
 
 from typing import Any
 
@@ -18,13 +20,19 @@ NODES = {
     "no dtype": ("DT_FLOAT", f"{ONE} float_val: 1"),
     "negative size": ("DT_FLOAT", "dtype: DT_FLOAT tensor_shape { dim { size: -2 } } float_val: 1"),
     "unknown size": ("DT_FLOAT", "dtype: DT_FLOAT tensor_shape { dim { size: -1 } } float_val: 1"),
-    "too large": ("DT_FLOAT", "dtype: DT_FLOAT tensor_shape { dim { size: 9223372036854775807 } dim { size: 4 } }"),
+    "too large": (
+        "DT_FLOAT",
+        "dtype: DT_FLOAT tensor_shape { dim { size: 9223372036854775807 } dim { size: 4 } }",
+    ),
     "unknown type": ("99", f"dtype: 99 {ONE}"),
     "reference": ("DT_FLOAT_REF", f"dtype: DT_FLOAT_REF {ONE} float_val: 1"),
     "text as a float": ("DT_FLOAT", f'dtype: DT_FLOAT {ONE} string_val: "abc"'),
     "a float as text": ("DT_STRING", f"dtype: DT_STRING {ONE} float_val: 1"),
     "too many": ("DT_FLOAT", f"dtype: DT_FLOAT {ONE} float_val: 1 float_val: 2"),
-    "too few": ("DT_FLOAT", "dtype: DT_FLOAT tensor_shape { dim { size: 3 } } float_val: 1 float_val: 2"),
+    "too few": (
+        "DT_FLOAT",
+        "dtype: DT_FLOAT tensor_shape { dim { size: 3 } } float_val: 1 float_val: 2",
+    ),
     "quantized": ("DT_QINT8", f"dtype: DT_QINT8 {ONE} int_val: 3"),
 }
 
@@ -32,7 +40,9 @@ NODES = {
 def value(api: Any, dtype: str, tensor: str) -> Any:
     type_attr = f'attr {{ key: "dtype" value {{ type: {dtype} }} }}'
     value_attr = f'attr {{ key: "value" value {{ tensor {{ {tensor} }} }} }}'
-    text = f'node {{ name: "c" op: "Const" {type_attr} {value_attr} }} versions {{ producer: 1645 }}'
+    text = (
+        f'node {{ name: "c" op: "Const" {type_attr} {value_attr} }} versions {{ producer: 1645 }}'
+    )
     graph_def = text_format.Parse(text, api.GraphDef())
     with api.Graph().as_default():
         api.import_graph_def(graph_def, name="")
@@ -60,6 +70,13 @@ def test_handles_of_another_process_are_named(dtype: str) -> None:
 
 
 def test_a_constant_made_with_another_dtype() -> None:
-    with tfjit.Graph().as_default() as graph, pytest.raises(ValueError, match=r"Type mismatch between value \(float\) and dtype \(int32\)"):
+    with (
+        tfjit.Graph().as_default() as graph,
+        pytest.raises(
+            ValueError, match=r"Type mismatch between value \(float\) and dtype \(int32\)"
+        ),
+    ):
         tensor = tfjit.constant(1.0).op.get_attr("value")
-        graph.create_op("Const", [], attrs={"value": tfjit.make_ndarray(tensor), "dtype": tfjit.int32})
+        graph.create_op(
+            "Const", [], attrs={"value": tfjit.make_ndarray(tensor), "dtype": tfjit.int32}
+        )

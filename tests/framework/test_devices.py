@@ -64,7 +64,8 @@ def test_device_blocks(case: str) -> None:
 
     ours, theirs = both(build)
     if case == "function gives None":
-        ours, theirs = ours[0], theirs[0]  # TensorFlow leaves the operation that failed in the graph
+        # TensorFlow leaves the operation that failed in the graph
+        ours, theirs = ours[0], theirs[0]
     assert ours == theirs
 
 
@@ -114,13 +115,22 @@ def test_merge_match_and_complete() -> None:
     assert spec.matches(full) and full.is_full and not spec.is_full
     assert not DeviceSpec(device_index=0).matches(full)
     assert not DeviceSpec(task=1).matches(full)
-    assert full.same_task(DeviceSpec("w", 0, 0, "CPU", 0)) and not full.same_task(DeviceSpec("w", 0, 1))
+    assert full.same_task(DeviceSpec("w", 0, 0, "CPU", 0)) and not full.same_task(
+        DeviceSpec("w", 0, 1)
+    )
     assert spec.replace(task=4).to_string() == "/job:w/task:4/device:GPU:1"
-    assert str(spec) == "/job:w/device:GPU:1" and spec.parse_from_string("/cpu:0").device_type == "CPU"
+    assert (
+        str(spec) == "/job:w/device:GPU:1" and spec.parse_from_string("/cpu:0").device_type == "CPU"
+    )
     assert device_spec.full_name("") == "/job:localhost/replica:0/task:0/device:CPU:0"
     assert device_spec.full_name("/cpu:1") == "/job:localhost/replica:0/task:0/device:CPU:1"
-    assert device_spec.full_name("/gpu", "/job:w/replica:0/task:2/device:CPU:3") == "/job:w/replica:0/task:2/device:GPU:0"
+    assert (
+        device_spec.full_name("/gpu", "/job:w/replica:0/task:2/device:CPU:3")
+        == "/job:w/replica:0/task:2/device:GPU:0"
+    )
     assert device_spec.local_name("CPU", 1) == "/job:localhost/replica:0/task:0/device:CPU:1"
-    assert device_spec.task_name("/job:w/replica:0/task:2/device:CPU:3") == "/job:w/replica:0/task:2"
+    assert (
+        device_spec.task_name("/job:w/replica:0/task:2/device:CPU:3") == "/job:w/replica:0/task:2"
+    )
     assert device_spec.merge_names("", "/gpu:1") == "/device:GPU:1"
     assert DeviceSpec(replica="2").replica == 2  # type: ignore[arg-type]

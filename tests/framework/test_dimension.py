@@ -1,4 +1,6 @@
-"""The sizes of a TensorShape as programs see them, in both of TensorFlow's ways, against TensorFlow."""
+"""The sizes of a TensorShape as programs see them, in both of TensorFlow's ways, against
+TensorFlow.
+"""
 
 import copy
 import json
@@ -60,7 +62,9 @@ def outcome(api: Any, expression: str) -> str:
     with api.Graph().as_default():
         names = {"api": api, "s": api.TensorShape([None, 3]), "u": api.TensorShape(None)}
         try:
-            return repr(eval(expression, {"copy": copy, "json": json, "np": np, "pickle": pickle}, names))
+            return repr(
+                eval(expression, {"copy": copy, "json": json, "np": np, "pickle": pickle}, names)
+            )
         except Exception as error:  # of any kind: the kind is compared
             return type(error).__name__
 
@@ -104,7 +108,13 @@ def test_sizes_stay_sizes(name: str) -> None:
 def test_numpy_takes_a_size_as_a_plain_int() -> None:
     """NumPy would take an int subclass for an int64, and make float64 of float32."""
     ones = np.ones(2, np.float32)
-    for result in (ones * Size(3), Size(3) * ones, ones / Size(3), np.add(ones, Size(3)), np.clip(ones, 0, Size(3))):
+    for result in (
+        ones * Size(3),
+        Size(3) * ones,
+        ones / Size(3),
+        np.add(ones, Size(3)),
+        np.clip(ones, 0, Size(3)),
+    ):
         assert result.dtype == np.float32
     ones *= Size(3)
     assert ones.tolist() == [3, 3] and ones.dtype == np.float32

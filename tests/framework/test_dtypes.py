@@ -50,14 +50,19 @@ def test_facts_are_tensorflows(number: int) -> None:
         assert getattr(ours, related).name == getattr(theirs, related).name, related
     for value in ("as_numpy_dtype", "limits"):
         if number < 100:  # TensorFlow knows no NumPy form of reference types
-            assert outcome(lambda value=value: getattr(ours, value)) == outcome(lambda value=value: getattr(theirs, value)), value
+            assert outcome(lambda value=value: getattr(ours, value)) == outcome(
+                lambda value=value: getattr(theirs, value)
+            ), value
 
 
 @pytest.mark.parametrize("number", range(1, 34))
 def test_bounds_are_tensorflows(number: int) -> None:
     ours, theirs = dtypes.as_dtype(number), tf.as_dtype(number)
     for side in ("min", "max"):
-        mine, other = outcome(lambda side=side: getattr(ours, side)), outcome(lambda side=side: getattr(theirs, side))
+        mine, other = (
+            outcome(lambda side=side: getattr(ours, side)),
+            outcome(lambda side=side: getattr(theirs, side)),
+        )
         if isinstance(mine, type) or isinstance(other, type):
             assert mine == other
         else:
@@ -85,9 +90,13 @@ CONVERTIBLE = [
 
 @pytest.mark.parametrize("value", CONVERTIBLE, ids=repr)
 def test_as_dtype_takes_what_tensorflow_takes(value: Any) -> None:
-    mine, theirs = outcome(lambda: dtypes.as_dtype(value).name), outcome(lambda: tf.as_dtype(value).name)
+    mine, theirs = (
+        outcome(lambda: dtypes.as_dtype(value).name),
+        outcome(lambda: tf.as_dtype(value).name),
+    )
     if value is np.longlong or value is np.ulonglong:
-        assert mine == "int64"  # C's second name for 64 bits; TensorFlow has no entry for it on every platform
+        # C's second name for 64 bits; TensorFlow has no entry for it on every platform
+        assert mine == "int64"
     else:
         assert mine == theirs
 
@@ -101,8 +110,12 @@ def test_equality_and_hash() -> None:
     assert dtypes.float32 != "nope"
     assert dtypes.float32 is not None and dtypes.float32 != None  # noqa: E711
     assert {dtypes.float32: 1}[dtypes.as_dtype(np.float32)] == 1
-    assert dtypes.float32._as_ref.is_compatible_with(dtypes.float32) == tf.float32._as_ref.is_compatible_with(tf.float32)
-    assert dtypes.float32.is_compatible_with(dtypes.float32._as_ref) == tf.float32.is_compatible_with(tf.float32._as_ref)
+    assert dtypes.float32._as_ref.is_compatible_with(
+        dtypes.float32
+    ) == tf.float32._as_ref.is_compatible_with(tf.float32)
+    assert dtypes.float32.is_compatible_with(
+        dtypes.float32._as_ref
+    ) == tf.float32.is_compatible_with(tf.float32._as_ref)
 
 
 def test_names_of_the_runtime() -> None:
@@ -113,7 +126,9 @@ def test_names_of_the_runtime() -> None:
 
 def test_small_types_load_ml_dtypes_only_when_asked_for() -> None:
     code = (
-        "import sys; from tfjit.framework.types import dtypes as d; d.as_dtype('bfloat16'); d.bfloat16.max;"
-        "assert 'ml_dtypes' not in sys.modules; d.bfloat16.as_numpy_dtype; assert 'ml_dtypes' in sys.modules"
+        "import sys; from tfjit.framework.types import dtypes as d; d.as_dtype('bfloat16'); "
+        "d.bfloat16.max;"
+        "assert 'ml_dtypes' not in sys.modules; d.bfloat16.as_numpy_dtype; assert 'ml_dtypes' in "
+        "sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

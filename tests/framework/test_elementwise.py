@@ -38,7 +38,9 @@ def test_declaration_is_tensorflows(row: Elementwise):
     else:
         assert row.arity == len(op_def.input_arg)
         types = [a.type_attr or tf.dtypes.as_dtype(a.type).name for a in op_def.input_arg]
-        assert [t if t == "bool" and row.dtypes != {d.bool} else "T" for t in types] == list(row.signature)
+        assert [t if t == "bool" and row.dtypes != {d.bool} else "T" for t in types] == list(
+            row.signature
+        )
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -50,7 +52,9 @@ def test_dtypes_are_tensorflows(row: Elementwise):
     found = set()
     for kernel in kernels.get_registered_kernels_for_op(row.op).kernel:
         if kernel.device_type == "CPU":
-            found |= {t for c in kernel.constraint if c.name == "T" for t in c.allowed_values.list.type}
+            found |= {
+                t for c in kernel.constraint if c.name == "T" for t in c.allowed_values.list.type
+            }
     for attr in _op_def(row.op).attr:
         if attr.name == "T" and attr.HasField("allowed_values"):
             found &= set(attr.allowed_values.list.type)

@@ -15,7 +15,8 @@ from tfjit.framework.types import dtypes
 NAMES = sorted(
     name
     for name in dir(tf.errors)
-    if isinstance(getattr(tf.errors, name), type) and issubclass(getattr(tf.errors, name), tf.errors.OpError)
+    if isinstance(getattr(tf.errors, name), type)
+    and issubclass(getattr(tf.errors, name), tf.errors.OpError)
 )
 
 
@@ -28,7 +29,12 @@ def test_class_and_code(name: str) -> None:
     ours, theirs = getattr(errors, name), getattr(tf.errors, name)
     mine, other = ours(None, None, "what"), theirs(None, None, "what")
     assert isinstance(mine, errors.OpError)
-    assert (mine.error_code, mine.message, mine.op, mine.node_def) == (other.error_code, other.message, None, None)
+    assert (mine.error_code, mine.message, mine.op, mine.node_def) == (
+        other.error_code,
+        other.message,
+        None,
+        None,
+    )
     assert str(mine) == str(other) == "what"
     assert errors.exception_type_from_error_code(mine.error_code) is ours
     assert errors.error_code_from_exception_type(ours) == mine.error_code
@@ -38,14 +44,18 @@ def test_class_and_code(name: str) -> None:
     assert type(mine) in (ours, theirs) and isinstance(mine, ours)
 
 
-@pytest.mark.parametrize("name", [n for n in dir(tf.errors) if isinstance(getattr(tf.errors, n), int) and n.isupper()])
+@pytest.mark.parametrize(
+    "name", [n for n in dir(tf.errors) if isinstance(getattr(tf.errors, n), int) and n.isupper()]
+)
 def test_codes(name: str) -> None:
     assert getattr(errors, name) == getattr(tf.errors, name)
 
 
 def test_building_errors_are_value_errors_too() -> None:
     assert issubclass(errors.InvalidGraphError, ValueError)
-    assert errors.error_code_from_exception_type(errors.InvalidGraphError) == errors.INVALID_ARGUMENT
+    assert (
+        errors.error_code_from_exception_type(errors.InvalidGraphError) == errors.INVALID_ARGUMENT
+    )
     assert issubclass(errors.InvalidDtypeError, TypeError)
 
 

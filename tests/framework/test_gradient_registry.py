@@ -18,12 +18,22 @@ def test_registration() -> None:
 
     tfjit.NotDifferentiable("TestGradC")
     try:
-        assert gradient_registry.lookup("TestGradA") is gradient_registry.lookup("TestGradB") is gradient
-        assert gradient_registry.lookup("TestGradC") is None and gradient_registry.has_gradient("TestGradC")
+        assert (
+            gradient_registry.lookup("TestGradA")
+            is gradient_registry.lookup("TestGradB")
+            is gradient
+        )
+        assert gradient_registry.lookup("TestGradC") is None and gradient_registry.has_gradient(
+            "TestGradC"
+        )
         assert not gradient_registry.has_gradient("TestGradD")
         with pytest.raises(LookupError, match="^gradient registry has no entry for: TestGradD$"):
             gradient_registry.lookup("TestGradD")
-        with pytest.raises(KeyError, match=r"two gradient with name 'TestGradA'! \(Previous registration was in .*test_gradient_"):
+        with pytest.raises(
+            KeyError,
+            match=r"two gradient with name 'TestGradA'! \(Previous registration was in "
+            r".*test_gradient_",
+        ):
             tfjit.RegisterGradient("TestGradA")(gradient)
         with pytest.raises(KeyError, match="Registering two gradient with name 'TestGradC'!"):
             tfjit.NoGradient("TestGradC")

@@ -23,13 +23,34 @@ from tfjit.framework.types import dtypes
 
 def const(graph: Graph, value: Any, name: str | None = None) -> Tensor:
     array = np.asarray(value)
-    return graph.create_op("Const", name=name, attrs={"value": array, "dtype": array.dtype}).outputs[0]
+    return graph.create_op(
+        "Const", name=name, attrs={"value": array, "dtype": array.dtype}
+    ).outputs[0]
 
 
-LOOKUPS: list[Any] = ["a", "zz", "a:0", "a:1", "zz:0", "a:x", "a:", ":0", "a:b:c", "^a", "", 3, None, b"a:0", 2.5, ["a"]]
+LOOKUPS: list[Any] = [
+    "a",
+    "zz",
+    "a:0",
+    "a:1",
+    "zz:0",
+    "a:x",
+    "a:",
+    ":0",
+    "a:b:c",
+    "^a",
+    "",
+    3,
+    None,
+    b"a:0",
+    2.5,
+    ["a"],
+]
 
 
-@pytest.mark.parametrize("method", ["get_operation_by_name", "get_tensor_by_name", "as_graph_element"])
+@pytest.mark.parametrize(
+    "method", ["get_operation_by_name", "get_tensor_by_name", "as_graph_element"]
+)
 @pytest.mark.parametrize("key", LOOKUPS, ids=repr)
 def test_lookup_by_name(method: str, key: Any) -> None:
     def build(library: Any, graph: Any) -> Any:
@@ -62,7 +83,10 @@ def test_wanted_kind(key: str, tensor: bool, operation: bool) -> None:
 def test_elements_of_other_graphs_and_kinds() -> None:
     with fresh_graph(Ours) as graph:
         x = Ours.placeholder("x")
-        with pytest.raises(ValueError, match=r'Tensor Tensor\("x:0", dtype=float32\) is not an element of this graph.'):
+        with pytest.raises(
+            ValueError,
+            match=r'Tensor Tensor\("x:0", dtype=float32\) is not an element of this graph.',
+        ):
             Graph().as_graph_element(x)
         with pytest.raises(ValueError, match="is not an element of this graph."):
             Graph().as_graph_element(x.op)
@@ -105,7 +129,10 @@ def test_texts() -> None:
         x = Ours.placeholder("x", [2, None])
         with graph.device("/gpu:0"):
             y = Ours.placeholder("y")
-    assert (repr(x), str(x)) == ("<tf.Tensor 'x:0' shape=(2, None) dtype=float32>", 'Tensor("x:0", shape=(2, None), dtype=float32)')
+    assert (repr(x), str(x)) == (
+        "<tf.Tensor 'x:0' shape=(2, None) dtype=float32>",
+        'Tensor("x:0", shape=(2, None), dtype=float32)',
+    )
     assert str(y) == 'Tensor("y:0", dtype=float32, device=/device:GPU:0)'
     assert repr(x.op) == "<tf.Operation 'x' type=Placeholder>"
     assert 'name: "x"' in str(x.op)
@@ -116,14 +143,22 @@ def test_tensor_as_python_object() -> None:
     with fresh_graph(Ours):
         x = Ours.placeholder("x", [2])
         y = Ours.placeholder("y", [2])
-    assert x != y and x == x and len({x, y, x}) == 2 and x.ref() == x.ref() != y.ref() and x.ref().deref() is x
+    assert (
+        x != y
+        and x == x
+        and len({x, y, x}) == 2
+        and x.ref() == x.ref() != y.ref()
+        and x.ref().deref() is x
+    )
     with pytest.raises(OperatorNotAllowedInGraphError, match="as a Python `bool` is not allowed"):
         bool(x)
     with pytest.raises(OperatorNotAllowedInGraphError, match="Iterating over a symbolic"):
         list(x)
     with pytest.raises(TypeError, match=r"len is not well defined for a symbolic Tensor \(x:0\)"):
         len(x)
-    with pytest.raises(NotImplementedError, match=r"Cannot convert a symbolic tf.Tensor \(x:0\) to a numpy array"):
+    with pytest.raises(
+        NotImplementedError, match=r"Cannot convert a symbolic tf.Tensor \(x:0\) to a numpy array"
+    ):
         np.asarray(x)
     with pytest.raises(TypeError):
         float(x)  # type: ignore[arg-type]
@@ -142,7 +177,10 @@ def test_set_shape() -> None:
 
     ours, theirs = both(build)
     assert ours == theirs
-    assert ours[0] == ("ValueError", "Dimension 0 in both shapes must be equal, but are 2 and 4. Shapes are [2,3] and [4,3].")
+    assert ours[0] == (
+        "ValueError",
+        "Dimension 0 in both shapes must be equal, but are 2 and 4. Shapes are [2,3] and [4,3].",
+    )
 
 
 def test_consumers_and_inputs() -> None:
@@ -225,9 +263,17 @@ def test_collections() -> None:
 
 def test_graph_keys() -> None:
     theirs = tf.compat.v1.GraphKeys
-    known = {k: getattr(theirs, k) for k in dir(theirs) if k.isupper() and isinstance(getattr(theirs, k), str) and not k.startswith("_")}
-    ours = {k: getattr(GraphKeys, k) for k in dir(GraphKeys) if k.isupper() and not k.startswith("_")}
-    assert {k: v for k, v in known.items() if k in ours} == {k: v for k, v in ours.items() if k in known}
+    known = {
+        k: getattr(theirs, k)
+        for k in dir(theirs)
+        if k.isupper() and isinstance(getattr(theirs, k), str) and not k.startswith("_")
+    }
+    ours = {
+        k: getattr(GraphKeys, k) for k in dir(GraphKeys) if k.isupper() and not k.startswith("_")
+    }
+    assert {k: v for k, v in known.items() if k in ours} == {
+        k: v for k, v in ours.items() if k in known
+    }
     assert set(known) - set(ours) <= {"STREAMING_MODEL_PORTS", "TRAINING_OP"}
 
 
@@ -237,7 +283,9 @@ def test_feedable_and_fetchable() -> None:
         assert graph.is_feedable(a) and graph.is_fetchable(a) and graph.is_fetchable(a.op)
         graph.prevent_feeding(a)
         graph.prevent_fetching(a.op)
-        assert not graph.is_feedable(a) and not graph.is_fetchable(a) and not graph.is_fetchable(a.op)
+        assert (
+            not graph.is_feedable(a) and not graph.is_fetchable(a) and not graph.is_fetchable(a.op)
+        )
 
 
 def test_attr_scopes() -> None:
@@ -254,7 +302,10 @@ def test_attr_scopes() -> None:
             variable = graph.create_op("VariableV2", attrs={"shape": [2], "dtype": dtypes.float32})
         assert variable.get_attr("container") == b"box"
         assert variable.outputs[0].dtype.name == "float32_ref"
-        with pytest.raises(TypeError, match="op_type_map must be a dictionary"), graph.gradient_override_map({1: "x"}):  # type: ignore[dict-item]
+        with (
+            pytest.raises(TypeError, match="op_type_map must be a dictionary"),
+            graph.gradient_override_map({1: "x"}),
+        ):  # type: ignore[dict-item]
             pass
 
 
@@ -327,7 +378,8 @@ def test_messages_are_tensorflows() -> None:
         i = const(graph, np.array([1], np.int32), "i")
     with pytest.raises(
         ValueError,
-        match="Value for attr 'T' of int32 is not in the list of allowed values: bfloat16, half, float, double, complex64, complex128\n"
+        match="Value for attr 'T' of int32 is not in the list of allowed values: bfloat16, half, "
+        "float, double, complex64, complex128\n"
         "\t; NodeDef: {{node s}}; Op<name=Sin; signature=x:T -> y:T;",
     ):
         graph.create_op("Sin", [i], name="s")
@@ -337,10 +389,15 @@ def test_messages_are_tensorflows() -> None:
         Graph().create_op("Identity", [x])
     with pytest.raises(TypeError, match="Input #0 is not a tensor: a"):
         graph.create_op("Identity", ["a"])  # type: ignore[list-item]
-    with pytest.raises(NotFoundError, match="Op type not registered 'NoSuchOp' in binary running on .*needed by node 'n'"):
+    with pytest.raises(
+        NotFoundError,
+        match="Op type not registered 'NoSuchOp' in binary running on .*needed by node 'n'",
+    ):
         graph.create_op("NoSuchOp", name="n")
     with pytest.raises(
-        UnimplementedError, match="Op PlaceholderV2 is not available in GraphDef version 2474. It has been removed in version 23. "
+        UnimplementedError,
+        match="Op PlaceholderV2 is not available in GraphDef version 2474. It has been removed in "
+        "version 23. ",
     ):
         graph.create_op("PlaceholderV2", attrs={"dtype": dtypes.float32, "shape": []})
     with pytest.raises(TypeError, match="gives"):
@@ -357,8 +414,12 @@ SHAPE_ERRORS: list[tuple[str, list[Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("op_type", "shapes", "attrs"), SHAPE_ERRORS, ids=[f"{c[0]}-{c[1]}" for c in SHAPE_ERRORS])
-def test_shape_errors_are_tensorflows(op_type: str, shapes: list[Any], attrs: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("op_type", "shapes", "attrs"), SHAPE_ERRORS, ids=[f"{c[0]}-{c[1]}" for c in SHAPE_ERRORS]
+)
+def test_shape_errors_are_tensorflows(
+    op_type: str, shapes: list[Any], attrs: dict[str, Any]
+) -> None:
     def build(library: Any, graph: Any) -> Any:
         inputs = [library.placeholder(f"p{i}", shape) for i, shape in enumerate(shapes)]
         if library is Ours:
@@ -393,7 +454,12 @@ def test_default_graph_is_a_threads() -> None:
 def test_default_graph_stack() -> None:
     before = Ours.get_default_graph()
     first, second = Graph(), Graph()
-    with first.as_default(), pytest.raises(AssertionError, match=r"Do not use tf.reset_default_graph\(\) to clear nested graphs"):
+    with (
+        first.as_default(),
+        pytest.raises(
+            AssertionError, match=r"Do not use tf.reset_default_graph\(\) to clear nested graphs"
+        ),
+    ):
         Ours.reset_default_graph()
     a, b = first.as_default(), second.as_default()
     a.__enter__()
@@ -417,7 +483,12 @@ def test_scopes_are_a_threads() -> None:
         with graph.as_default():
             names.append(graph.create_op("NoOp", name="n").name)
 
-    with graph.as_default(), graph.name_scope("outer"), graph.device("/gpu:0"), graph.control_dependencies([graph.create_op("NoOp")]):
+    with (
+        graph.as_default(),
+        graph.name_scope("outer"),
+        graph.device("/gpu:0"),
+        graph.control_dependencies([graph.create_op("NoOp")]),
+    ):
         thread = threading.Thread(target=build)
         thread.start()
         thread.join()
@@ -459,15 +530,21 @@ def test_run_and_eval_use_the_default_session() -> None:
         operation.set_default_session_getter(lambda: None)
         with pytest.raises(
             ValueError,
-            match=r"Cannot evaluate tensor using `eval\(\)`: No default session is registered. Use `with sess.as_default\(\)` or pass",
+            match=r"Cannot evaluate tensor using `eval\(\)`: No default session is registered. Use "
+            r"`with sess.as_default\(\)` or pass",
         ):
             x.eval()
-        with pytest.raises(ValueError, match=r"Cannot execute operation using `run\(\)`: No default session is registered."):
+        with pytest.raises(
+            ValueError,
+            match=r"Cannot execute operation using `run\(\)`: No default session is registered.",
+        ):
             x.op.run()
         operation.set_default_session_getter(lambda: FakeSession(graph))
         assert x.eval({1: 2}) == (x, {1: 2})
         assert x.op.run() is None
-        with pytest.raises(ValueError, match="the tensor's graph is different from the session's graph"):
+        with pytest.raises(
+            ValueError, match="the tensor's graph is different from the session's graph"
+        ):
             x.eval(session=FakeSession(Graph()))
         operation.set_default_session_getter(lambda: FakeSession(Graph()))
         with pytest.raises(ValueError, match="Cannot use the default session to execute operation"):

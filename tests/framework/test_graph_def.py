@@ -16,7 +16,12 @@ from hypothesis import strategies as st
 from tensorflow.python.framework.function import Defun
 
 from tests.framework.graphs import Ours, describe, fresh_graph
-from tfjit.framework.errors import InvalidArgumentError, InvalidGraphError, NotFoundError, UnimplementedError
+from tfjit.framework.errors import (
+    InvalidArgumentError,
+    InvalidGraphError,
+    NotFoundError,
+    UnimplementedError,
+)
 from tfjit.framework.graphs import graph_def
 from tfjit.framework.graphs.graph import Graph
 from tfjit.framework.graphs.graph_def import graph_to_graph_def, import_graph_def, parse_graph_def
@@ -88,19 +93,23 @@ CASES: dict[str, str] = {
     "colocated": node("b", "NoOp", device="/cpu:1") + node("c", "NoOp", device="/gpu:0", _class='list { s: "loc:@b" }'),
     "const without value": node("c", "Const", dtype=FLOAT),
     "padded const": tensor("dtype: DT_FLOAT tensor_shape { dim { size: 2 } } float_val: 1"),
-    "const of unknown rank": tensor("dtype: DT_FLOAT tensor_shape { unknown_rank: true } float_val: 1"),
+    "const of unknown rank": tensor("dtype: DT_FLOAT tensor_shape { unknown_rank: true } "
+                                    "float_val: 1"),
     "const of unknown size": tensor("dtype: DT_FLOAT tensor_shape { dim { size: -1 } } float_val: 1"),
-    "const of negative size": tensor("dtype: DT_FLOAT tensor_shape { dim { size: -3 } } float_val: 1"),
+    "const of negative size": tensor("dtype: DT_FLOAT tensor_shape { dim { size: -3 } } float_val: "
+                                     "1"),
     "min_consumer": P + "versions { producer: 5000 min_consumer: 5000 }",
     "old producer": P + "versions { producer: 3 }",
     "bad consumer": P + "versions { producer: 2474 bad_consumers: 2474 }",
-    "removed op": node("b", "PlaceholderV2", dtype=FLOAT, shape="shape { }") + "versions { producer: 100 }",
+    "removed op": node("b", "PlaceholderV2", dtype=FLOAT, shape="shape { }") + "versions { "
+                                                                               "producer: 100 }",
     "removed op in an old graph": node("b", "PlaceholderV2", dtype=FLOAT, shape="shape { }") + "versions { producer: 22 }",
     "shapes don't fit": P
     + node("c", "Placeholder", dtype=FLOAT, shape="shape { dim { size: 3 } }")
     + node("b", "MatMul", "a", "c", T=FLOAT),
     "declared shape": P + sin("b", "a", _output_shapes="list { shape { dim { size: 3 } } }"),
-    "declared shape of a known one": node("c", "Placeholder", dtype=FLOAT, shape="shape { dim { size: 3 } }")
+    "declared shape of a known one": node("c", "Placeholder", dtype=FLOAT, shape="shape { dim { "
+                                                                                 "size: 3 } }")
     + sin("b", "c", _output_shapes="list { shape { dim { size: -1 } } }"),
     "value not allowed": P + node("b", "Conv2D", "a", "a", T=FLOAT, padding='s: "XX"', strides="list { i: 1 i: 1 i: 1 i: 1 }"),
     "below minimum": P + node("b", "AddN", T=FLOAT, N="i: 0"),
@@ -131,14 +140,24 @@ def test_import(case: str) -> None:
             import_graph_def(ours_of(text), name="", graph=graph)
         mine = str(raised.value)
         if case in ("min_consumer", "bad consumer"):
-            assert mine.split(" for ")[0].split("  Please")[0] == str(expected).split(" for ")[0].split("  Please")[0]
+            assert (
+                mine.split(" for ")[0].split("  Please")[0]
+                == str(expected).split(" for ")[0].split("  Please")[0]
+            )
         elif case == "bad device":
             assert str(expected) in mine and "'b'" in mine
         elif case == "attrs missing":  # TensorFlow's order is that of a hash map
-            assert mine.startswith("NodeDef missing attrs '") and str(expected).startswith("NodeDef missing attrs '")
-            assert set(mine.split(" from ")[0].split("'")) == set(str(expected).split(" from ")[0].split("'"))
+            assert mine.startswith("NodeDef missing attrs '") and str(expected).startswith(
+                "NodeDef missing attrs '"
+            )
+            assert set(mine.split(" from ")[0].split("'")) == set(
+                str(expected).split(" from ")[0].split("'")
+            )
         elif case.startswith("attr") or case == "const without value":
-            assert mine.split(" from Op<")[0].split(" from ")[0] == str(expected).split(" from Op<")[0].split(" from ")[0]
+            assert (
+                mine.split(" from Op<")[0].split(" from ")[0]
+                == str(expected).split(" from Op<")[0].split(" from ")[0]
+            )
         elif case.startswith("const of"):
             assert mine.split(" for ")[0].split("\n")[0] == str(expected).split(" for ")[0]
             assert "{{node c}}" in mine
@@ -158,7 +177,10 @@ def test_cycles_are_named() -> None:
 
 
 def test_unknown_op_names_op_and_node() -> None:
-    with pytest.raises(NotFoundError, match="Op type not registered 'NoSuch' in binary running on .*needed by node 'b'"):
+    with pytest.raises(
+        NotFoundError,
+        match="Op type not registered 'NoSuch' in binary running on .*needed by node 'b'",
+    ):
         import_graph_def(ours_of(P + node("b", "NoSuch", "a")), graph=Graph())
 
 
@@ -170,7 +192,9 @@ def test_unknown_op_names_op_and_node() -> None:
     ],
 )
 def test_const_whose_content_does_not_fit(body: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"(?s)Cannot parse tensor from proto.*{{node c}}"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"(?s)Cannot parse tensor from proto.*{{node c}}"
+    ):
         import_graph_def(ours_of(tensor(body)), graph=Graph())
 
 
@@ -186,7 +210,9 @@ def test_round_trip_of_real_graphs(model: str, data_dir: Path) -> None:
     with tf.Graph().as_default() as theirs:
         tf1.import_graph_def(tf1.GraphDef.FromString(data), name="")
         expected = theirs.as_graph_def()
-        shapes = {op.name: [(t.dtype.name, t.shape) for t in op.outputs] for op in theirs.get_operations()}
+        shapes = {
+            op.name: [(t.dtype.name, t.shape) for t in op.outputs] for op in theirs.get_operations()
+        }
     assert [n.name for n in exported.node] == [n.name for n in expected.node]
     assert exported.versions.producer == expected.versions.producer
     again = Graph()
@@ -202,7 +228,9 @@ def test_round_trip_with_functions(data_dir: Path) -> None:
     meta = meta_graph_pb2.MetaGraphDef()
     from tfjit.protos import saved_model_pb2
 
-    saved = saved_model_pb2.SavedModel.FromString((data_dir / "lstm_saved_model" / "saved_model.pb").read_bytes())
+    saved = saved_model_pb2.SavedModel.FromString(
+        (data_dir / "lstm_saved_model" / "saved_model.pb").read_bytes()
+    )
     meta.CopyFrom(saved.meta_graphs[0])
     missing = {n.op for n in meta.graph_def.node} - set(registry)
     assert not missing
@@ -271,11 +299,18 @@ def test_input_map_and_return_elements(mapping: dict[str, str], elements: list[s
             import_it(parse(P.replace('"a"', '"x"')), name="")
             x = graph.get_tensor_by_name("x:0")
             try:
-                found = import_it(parse(text), input_map=dict.fromkeys(mapping, x), return_elements=elements, name="i")
+                found = import_it(
+                    parse(text),
+                    input_map=dict.fromkeys(mapping, x),
+                    return_elements=elements,
+                    name="i",
+                )
             except ValueError as error:
                 results.append(str(error))
                 continue
-            results.append(([e.name for e in found] if found is not None else None, describe(graph)))
+            results.append(
+                ([e.name for e in found] if found is not None else None, describe(graph))
+            )
     assert results[0] == results[1]
 
 
@@ -284,17 +319,25 @@ def test_values_in_the_input_map() -> None:
         import_graph_def(ours_of(P + sin("b", "a")), input_map={"a:0": 3.0}, name="i")
         assert graph.get_operation_by_name("i/b").inputs[0].name == "i/_inputs/Const:0"
         with pytest.raises(
-            ValueError, match="Input 0 of node i_1/b was passed int32 from i_1/_inputs/Const:0|Input 0 of node b was passed int32"
+            ValueError,
+            match="Input 0 of node i_1/b was passed int32 from i_1/_inputs/Const:0|Input 0 of node "
+            "b was passed int32",
         ):
             import_graph_def(ours_of(P + sin("b", "a")), input_map={"a:0": 3}, name="i")
-        with pytest.raises(ValueError, match="requires a non-empty `name` if `input_map` contains non-Tensor values"):
+        with pytest.raises(
+            ValueError,
+            match="requires a non-empty `name` if `input_map` contains non-Tensor values",
+        ):
             import_graph_def(ours_of(P), input_map={"a:0": 3.0}, name="")
         other = Graph().create_op("Placeholder", attrs={"dtype": "float32"}).outputs[0]
         with pytest.raises(ValueError, match="is not an element of this graph"):
             import_graph_def(ours_of(P), input_map={"a:0": other})
         with pytest.raises(TypeError, match="All keys for argument `input_map` must be strings"):
             import_graph_def(ours_of(P), input_map={3: 3.0})  # type: ignore[dict-item]
-        with pytest.raises(TypeError, match=r"Argument `return_elements` must be a list of strings. Obtained \[3\]."):
+        with pytest.raises(
+            TypeError,
+            match=r"Argument `return_elements` must be a list of strings. Obtained \[3\].",
+        ):
             import_graph_def(ours_of(P), return_elements=[3])  # type: ignore[list-item]
 
 
@@ -344,7 +387,11 @@ def test_a_failed_import_leaves_no_trace() -> None:
         x = Ours.placeholder("x")
         names = dict(graph._names_in_use)
         with pytest.raises(ValueError, match="was passed float"):
-            import_graph_def(ours_of(P + sin("b", "a") + sin("c", "b") + sin("d", "c", T="type: DT_DOUBLE")), input_map={"a:0": x}, name="")
+            import_graph_def(
+                ours_of(P + sin("b", "a") + sin("c", "b") + sin("d", "c", T="type: DT_DOUBLE")),
+                input_map={"a:0": x},
+                name="",
+            )
         assert graph.version == 1 and x.consumers() == [] and graph._names_in_use == names
         with pytest.raises(ValueError, match="not found in graph def"):
             import_graph_def(ours_of(P + sin("b", "a")), return_elements=["zz"], name="")
@@ -353,7 +400,9 @@ def test_a_failed_import_leaves_no_trace() -> None:
         assert graph.version == 3
 
 
-@pytest.mark.parametrize("value", [3, None, "x", [1], object()], ids=["int", "None", "str", "list", "object"])
+@pytest.mark.parametrize(
+    "value", [3, None, "x", [1], object()], ids=["int", "None", "str", "list", "object"]
+)
 def test_what_is_no_graph_def(value: Any) -> None:
     with pytest.raises(TypeError, match="Argument `graph_def` must be a GraphDef proto."):
         import_graph_def(value, graph=Graph())
@@ -364,7 +413,13 @@ def test_sources() -> None:
     message = ours_of(text)
     theirs = text_format.Parse(text, tf1.GraphDef())
     meta = meta_graph_pb2.MetaGraphDef(graph_def=message)
-    for source in (message, theirs, message.SerializeToString(), bytearray(message.SerializeToString()), meta):
+    for source in (
+        message,
+        theirs,
+        message.SerializeToString(),
+        bytearray(message.SerializeToString()),
+        meta,
+    ):
         graph = Graph()
         import_graph_def(source, name="", graph=graph)
         assert graph.version == 2
@@ -402,13 +457,21 @@ def test_damaged_bytes_give_our_errors(data: st.DataObject) -> None:
     ],
 )
 def test_private_attrs_of_another_kind(attr: str, value: str) -> None:
-    with pytest.raises(InvalidGraphError, match=f"(?s)AttrValue had value with type .* when 'list.*' expected.*'{attr}'.*{{{{node b}}}}"):
+    with pytest.raises(
+        InvalidGraphError,
+        match=f"(?s)AttrValue had value with type .* when 'list.*' expected.*'{attr}'.*{{{{node "
+        f"b}}}}",
+    ):
         import_graph_def(ours_of(P + sin("b", "a", **{attr: value})), graph=Graph())
 
 
 def test_colocation_with_bytes_that_are_no_text() -> None:
-    with pytest.raises(InvalidGraphError, match="Node 'b' expects to be colocated with unknown node"):
-        import_graph_def(ours_of(P + sin("b", "a", _class=r'list { s: "loc:@\377" }')), graph=Graph())
+    with pytest.raises(
+        InvalidGraphError, match="Node 'b' expects to be colocated with unknown node"
+    ):
+        import_graph_def(
+            ours_of(P + sin("b", "a", _class=r'list { s: "loc:@\377" }')), graph=Graph()
+        )
 
 
 def test_export_of_a_part_with_shapes() -> None:
@@ -430,13 +493,29 @@ def test_export_of_a_part_with_shapes() -> None:
 def test_built_graphs_export_as_tensorflows() -> None:
     """Nodes with each kind of attr, built in both libraries, give the same bytes."""
     with fresh_graph(Ours) as graph:
-        x = graph.create_op("Placeholder", name="x", attrs={"dtype": "float32", "shape": [None, 8, 8, 1]}).outputs[0]
-        w = graph.create_op("Const", name="w", attrs={"dtype": "float32", "value": np.ones([3, 3, 1, 2], np.float32)}).outputs[0]
-        c = graph.create_op("Conv2D", [x, w], name="c", attrs={"strides": [1, 2, 2, 1], "padding": "SAME"}).outputs[0]
+        x = graph.create_op(
+            "Placeholder", name="x", attrs={"dtype": "float32", "shape": [None, 8, 8, 1]}
+        ).outputs[0]
+        w = graph.create_op(
+            "Const",
+            name="w",
+            attrs={"dtype": "float32", "value": np.ones([3, 3, 1, 2], np.float32)},
+        ).outputs[0]
+        c = graph.create_op(
+            "Conv2D", [x, w], name="c", attrs={"strides": [1, 2, 2, 1], "padding": "SAME"}
+        ).outputs[0]
         with graph.device("/gpu:1"), graph.control_dependencies([w]):
             graph.create_op("LeakyRelu", [c], name="l", attrs={"alpha": 0.1})
         graph.create_op(
-            "Assert", [graph.create_op("Const", name="t", attrs={"dtype": bool, "value": np.array(True)}).outputs[0], c, x], name="s"
+            "Assert",
+            [
+                graph.create_op(
+                    "Const", name="t", attrs={"dtype": bool, "value": np.array(True)}
+                ).outputs[0],
+                c,
+                x,
+            ],
+            name="s",
         )
     with tf.Graph().as_default() as theirs:
         x = tf1.placeholder(tf.float32, [None, 8, 8, 1], name="x")
@@ -447,8 +526,11 @@ def test_built_graphs_export_as_tensorflows() -> None:
         tf.raw_ops.Assert(condition=tf1.constant(True, name="t"), data=[c, x], name="s")
     mine, other = graph.as_graph_def(), theirs.as_graph_def()
     for n in other.node:
-        n.attr.pop("_has_manual_control_dependencies", None)  # a mark for TensorFlow 2's function inliner
-    assert [n.SerializeToString(deterministic=True) for n in mine.node] == [n.SerializeToString(deterministic=True) for n in other.node]
+        # a mark for TensorFlow 2's function inliner
+        n.attr.pop("_has_manual_control_dependencies", None)
+    assert [n.SerializeToString(deterministic=True) for n in mine.node] == [
+        n.SerializeToString(deterministic=True) for n in other.node
+    ]
 
 
 def test_two_gigabytes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -486,7 +568,9 @@ def test_a_chain_of_a_hundred_thousand_nodes() -> None:
     closed.node[0].input.append("n99999")
     closed.node[0].ClearField("attr")
     closed.node[0].attr["T"].type = 1
-    with pytest.raises(InvalidGraphError, match="100000 nodes in a cycle: 'n0' -> 'n1' -> 'n2' -> 'n3' -> ... -> "):
+    with pytest.raises(
+        InvalidGraphError, match="100000 nodes in a cycle: 'n0' -> 'n1' -> 'n2' -> 'n3' -> ... -> "
+    ):
         import_graph_def(closed, name="", graph=Graph())
 
 
@@ -504,9 +588,14 @@ def test_functions_called_by_their_name() -> None:
     graph = Graph()
     import_graph_def(message.SerializeToString(), name="", graph=graph)
     call = graph.get_operation_by_name("call")
-    assert call.type in graph.functions and [t.dtype.name for t in call.outputs] == ["float32", "float32"]
+    assert call.type in graph.functions and [t.dtype.name for t in call.outputs] == [
+        "float32",
+        "float32",
+    ]
     assert len(graph.create_op(call.type, call.inputs).outputs) == 2
     exported = graph.as_graph_def()
     assert exported.library.function[0].signature.name == call.type
-    with pytest.raises(ValueError, match="NodeDef expected inputs 'float, float' do not match 1 inputs specified"):
+    with pytest.raises(
+        ValueError, match="NodeDef expected inputs 'float, float' do not match 1 inputs specified"
+    ):
         graph.create_op(call.type, call.inputs[:1])

@@ -11,11 +11,33 @@ from hypothesis import strategies as st
 
 from tests.framework.graphs import Ours, both, fresh_graph
 
-names = st.sampled_from(["a", "A", "a_1", "a_1_1", "A_2", "b", "s", "S", "s_1", "a/b", "x.y", "a-b", "x>y", "Placeholder"])
+names = st.sampled_from(
+    [
+        "a",
+        "A",
+        "a_1",
+        "a_1_1",
+        "A_2",
+        "b",
+        "s",
+        "S",
+        "s_1",
+        "a/b",
+        "x.y",
+        "a-b",
+        "x>y",
+        "Placeholder",
+    ]
+)
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["op", "scope", "exit", "unique", "peek"]), names, st.booleans()), max_size=14))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["op", "scope", "exit", "unique", "peek"]), names, st.booleans()),
+        max_size=14,
+    )
+)
 def test_any_order_of_names_and_scopes(steps: list[tuple[str, str, bool]]) -> None:
     def build(library: Any, graph: Any) -> list[str]:
         seen = []
@@ -27,7 +49,9 @@ def test_any_order_of_names_and_scopes(steps: list[tuple[str, str, bool]]) -> No
                 elif kind == "scope":
                     stack = contextlib.ExitStack()
                     outer.push(stack)
-                    seen.append(stack.enter_context(graph.name_scope(name + "/" if slash else name)))
+                    seen.append(
+                        stack.enter_context(graph.name_scope(name + "/" if slash else name))
+                    )
                     open_scopes.append(stack)
                 elif kind == "exit" and open_scopes:
                     open_scopes.pop().close()
@@ -43,7 +67,15 @@ def test_any_order_of_names_and_scopes(steps: list[tuple[str, str, bool]]) -> No
 
 def test_known_cases() -> None:
     with fresh_graph(Ours) as graph:
-        assert [graph.unique_name(n) for n in ("a", "a", "A", "a_1", "zz/", "zz/", "")] == ["a", "a_1", "A_2", "a_1_1", "zz/", "zz/_1", ""]
+        assert [graph.unique_name(n) for n in ("a", "a", "A", "a_1", "zz/", "zz/", "")] == [
+            "a",
+            "a_1",
+            "A_2",
+            "a_1_1",
+            "zz/",
+            "zz/_1",
+            "",
+        ]
         for scope in ("s", "s", "S"):
             with graph.name_scope(scope):
                 pass
@@ -76,7 +108,16 @@ def test_scope_at_the_root(name: Any) -> None:
     assert ours == theirs
 
 
-@pytest.mark.parametrize("arguments", [(None, None, []), (None, "deflt", None), ("n", "deflt", None), (None, 3, None), (3, None, None)])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (None, None, []),
+        (None, "deflt", None),
+        ("n", "deflt", None),
+        (None, 3, None),
+        (3, None, None),
+    ],
+)
 def test_scope_arguments(arguments: tuple[Any, ...]) -> None:
     def build(library: Any, graph: Any) -> Any:
         with library.name_scope(*arguments) as scope:
@@ -121,8 +162,14 @@ def test_scope_enters_the_graph_of_its_values() -> None:
                 assert library.get_default_graph() is first
             assert library.get_default_graph() is second
             y = library.placeholder("y")
-            with pytest.raises(ValueError, match="must be from the same graph"), library.name_scope("s", values=[x, y]):
+            with (
+                pytest.raises(ValueError, match="must be from the same graph"),
+                library.name_scope("s", values=[x, y]),
+            ):
                 pass
-            with pytest.raises(ValueError, match="not a valid"), library.name_scope("!", values=[x]):
+            with (
+                pytest.raises(ValueError, match="not a valid"),
+                library.name_scope("!", values=[x]),
+            ):
                 pass
             assert library.get_default_graph() is second

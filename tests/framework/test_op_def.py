@@ -8,7 +8,13 @@ import pytest
 from tensorflow.core.framework import op_def_pb2 as tf_op_def_pb2
 from tensorflow.python.client import pywrap_tf_session
 
-from tfjit.framework.errors import InternalError, InvalidArgumentError, InvalidGraphError, NotFoundError, UnimplementedError
+from tfjit.framework.errors import (
+    InternalError,
+    InvalidArgumentError,
+    InvalidGraphError,
+    NotFoundError,
+    UnimplementedError,
+)
 from tfjit.framework.op_defs import op_spec
 from tfjit.framework.op_defs.op_def import (
     NO_DEFAULT,
@@ -30,7 +36,9 @@ from tfjit.framework.types.shape import TensorShape
 @pytest.fixture(scope="module")
 def all_ops() -> dict[str, Any]:
     """Every OpDef that TensorFlow has, without prose."""
-    found = tf_op_def_pb2.OpList.FromString(pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList()))
+    found = tf_op_def_pb2.OpList.FromString(
+        pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList())
+    )
     for op in found.op:
         op.summary = op.description = ""
         for part in (*op.input_arg, *op.output_arg, *op.attr):
@@ -44,17 +52,27 @@ def test_every_op_def_of_tensorflow_both_ways(all_ops: dict[str, Any]) -> None:
         mine = OpDef.from_proto(op).to_proto()
         if mine.SerializeToString(deterministic=True) != op.SerializeToString(deterministic=True):
             differing.append(name)
-    # Its default is a small uint8 tensor, which TensorFlow spells out as int_val and we write as content.
+    # Its default is a small uint8 tensor, which TensorFlow spells out as int_val and we write as
+    # content.
     assert differing == ["ImageSummary"]
 
 
 def attr_spec(attr: Any) -> str | None:
-    """A TensorFlow attr written in the language of op definitions; None where the language has no way to say it."""
+    """A TensorFlow attr written in the language of op definitions; None where the language has no
+    way to say it.
+    """
     kind = attr.type
     inner = kind[5:-1] if kind.startswith("list(") else kind
     if attr.HasField("allowed_values"):
         values = attr.allowed_values.list
-        inner = "{" + ", ".join([f"'{s.decode()}'" for s in values.s] or [dtypes.short_name(dtypes.as_dtype(t)) for t in values.type]) + "}"
+        inner = (
+            "{"
+            + ", ".join(
+                [f"'{s.decode()}'" for s in values.s]
+                or [dtypes.short_name(dtypes.as_dtype(t)) for t in values.type]
+            )
+            + "}"
+        )
     text = f"{attr.name}: " + (f"list({inner})" if kind.startswith("list(") else inner)
     if attr.has_minimum:
         text += f" >= {attr.minimum}"
@@ -70,10 +88,24 @@ def spec_of(value: Any, kind: str) -> str | None:
     if kind.startswith("list("):
         items = [
             scalar_spec(item, kind[5:-1])
-            for item in (*value.list.i, *value.list.f, *value.list.b, *value.list.s, *value.list.type, *value.list.shape)
+            for item in (
+                *value.list.i,
+                *value.list.f,
+                *value.list.b,
+                *value.list.s,
+                *value.list.type,
+                *value.list.shape,
+            )
         ]
         return None if None in items else "[" + ", ".join(str(i) for i in items) + "]"
-    field = {"string": "s", "int": "i", "float": "f", "bool": "b", "type": "type", "shape": "shape"}.get(kind)
+    field = {
+        "string": "s",
+        "int": "i",
+        "float": "f",
+        "bool": "b",
+        "type": "type",
+        "shape": "shape",
+    }.get(kind)
     return None if field is None else scalar_spec(getattr(value, field), kind)
 
 
@@ -85,7 +117,11 @@ def scalar_spec(value: Any, kind: str) -> str | None:
     if kind == "type":
         return dtypes.enum_name(dtypes.as_dtype(value))
     if kind == "shape":
-        return "{ unknown_rank: true }" if value.unknown_rank else "{ " + " ".join(f"dim {{ size: {d.size} }}" for d in value.dim) + " }"
+        return (
+            "{ unknown_rank: true }"
+            if value.unknown_rank
+            else "{ " + " ".join(f"dim {{ size: {d.size} }}" for d in value.dim) + " }"
+        )
     return repr(value) if kind in ("int", "float") else None
 
 
@@ -100,7 +136,9 @@ def test_the_language_can_say_what_tensorflow_registers(all_ops: dict[str, Any])
     said = 0
     for op in all_ops.values():
         specs = [attr_spec(attr) for attr in op.attr]
-        if None in specs or any(a.HasField("experimental_full_type") for a in (*op.input_arg, *op.output_arg)):
+        if None in specs or any(
+            a.HasField("experimental_full_type") for a in (*op.input_arg, *op.output_arg)
+        ):
             continue
         own = OpRegistry()
         definition = OpDef.from_proto(op)
@@ -114,7 +152,9 @@ def test_the_language_can_say_what_tensorflow_registers(all_ops: dict[str, Any])
                 **({"minimum": attr.minimum} if attr.minimum is not None else {}),
                 **({"default": attr.default} if attr.default is not NO_DEFAULT else {}),
             }, op.name
-        for arg, message in zip((*definition.inputs, *definition.outputs), (*op.input_arg, *op.output_arg)):
+        for arg, message in zip(
+            (*definition.inputs, *definition.outputs), (*op.input_arg, *op.output_arg)
+        ):
             fields = op_spec.parse_arg(arg_spec(message), kinds)
             assert all(getattr(arg, key) == value for key, value in fields.items()), op.name
         own.register(definition)
@@ -130,25 +170,54 @@ def test_type_sets_are_tensorflows(all_ops: dict[str, Any]) -> None:
         return definition.allowed
 
     assert op_spec.parse_attr("T: {numbertype, variant}")["allowed"] == allowed("AddN", "T")
-    assert op_spec.parse_attr("T: {realnumbertype, quantizedtype}")["allowed"] == allowed("Max", "T")
-    assert op_spec.parse_attr("T: numbertype")["allowed"] == allowed("BatchNormWithGlobalNormalization", "T")
-    assert op_spec.parse_attr("T: quantizedtype = DT_QINT32")["allowed"] == allowed("QuantizedConv2D", "out_type")
+    assert op_spec.parse_attr("T: {realnumbertype, quantizedtype}")["allowed"] == allowed(
+        "Max", "T"
+    )
+    assert op_spec.parse_attr("T: numbertype")["allowed"] == allowed(
+        "BatchNormWithGlobalNormalization", "T"
+    )
+    assert op_spec.parse_attr("T: quantizedtype = DT_QINT32")["allowed"] == allowed(
+        "QuantizedConv2D", "out_type"
+    )
 
 
 SPECS: dict[str, dict[str, Any]] = {
     "N: int": {"name": "N", "type": "int"},
     "N:int>=1": {"name": "N", "type": "int", "minimum": 1},
-    "T: {float, DT_HALF} = DT_FLOAT": {"name": "T", "type": "type", "allowed": (dtypes.float32, dtypes.float16), "default": dtypes.float32},
+    "T: {float, DT_HALF} = DT_FLOAT": {
+        "name": "T",
+        "type": "type",
+        "allowed": (dtypes.float32, dtypes.float16),
+        "default": dtypes.float32,
+    },
     "p: {'SAME', \"VALID\"}": {"name": "p", "type": "string", "allowed": (b"SAME", b"VALID")},
-    "p: list({'a', 'b'}) >= 1": {"name": "p", "type": "list(string)", "allowed": (b"a", b"b"), "minimum": 1},
+    "p: list({'a', 'b'}) >= 1": {
+        "name": "p",
+        "type": "list(string)",
+        "allowed": (b"a", b"b"),
+        "minimum": 1,
+    },
     "s: string = 'it\\'s'": {"name": "s", "type": "string", "default": b"it's"},
     "f: float = 0.1": {"name": "f", "type": "float", "default": 0.10000000149011612},
     "f: float = -inf": {"name": "f", "type": "float", "default": float("-inf")},
-    "l: list(int) >= 4 = [1, 1, 1, 1]": {"name": "l", "type": "list(int)", "minimum": 4, "default": (1, 1, 1, 1)},
-    "l: list(string) = ['a, b', 'c']": {"name": "l", "type": "list(string)", "default": (b"a, b", b"c")},
+    "l: list(int) >= 4 = [1, 1, 1, 1]": {
+        "name": "l",
+        "type": "list(int)",
+        "minimum": 4,
+        "default": (1, 1, 1, 1),
+    },
+    "l: list(string) = ['a, b', 'c']": {
+        "name": "l",
+        "type": "list(string)",
+        "default": (b"a, b", b"c"),
+    },
     "l: list(shape) = []": {"name": "l", "type": "list(shape)", "default": ()},
     "s: shape = {}": {"name": "s", "type": "shape", "default": TensorShape([])},
-    "s: shape = { unknown_rank: true }": {"name": "s", "type": "shape", "default": TensorShape(None)},
+    "s: shape = { unknown_rank: true }": {
+        "name": "s",
+        "type": "shape",
+        "default": TensorShape(None),
+    },
     "s: shape = [2, ?]": {"name": "s", "type": "shape", "default": TensorShape([2, None])},
     "b: bool = true": {"name": "b", "type": "bool", "default": True},
     "f: func": {"name": "f", "type": "func"},
@@ -213,15 +282,32 @@ def test_inference() -> None:
     attrs = complete_attrs(PAIR, {"N": 2}, [f, f._as_ref, f, f, s, i, i])
     assert attrs == {"N": 2, "T": f, "Tin": (s, i), "k": 3}
     assert input_dtypes(PAIR, attrs) == (f, f._as_ref, f, f, s, i, i)
-    assert infer_outputs(PAIR, {"N": 2}, [f, f._as_ref, f, f, s, i, i]) == (f, f, f, s, i, f._as_ref)
-    assert arg_ranges(PAIR.inputs, attrs) == {"x": (0, 1), "y": (1, 2), "values": (2, 4), "args": (4, 6), "n": (6, 7)}
+    assert infer_outputs(PAIR, {"N": 2}, [f, f._as_ref, f, f, s, i, i]) == (
+        f,
+        f,
+        f,
+        s,
+        i,
+        f._as_ref,
+    )
+    assert arg_ranges(PAIR.inputs, attrs) == {
+        "x": (0, 1),
+        "y": (1, 2),
+        "values": (2, 4),
+        "args": (4, 6),
+        "n": (6, 7),
+    }
     assert complete_attrs(PAIR, {"Tin": ()}, [f, f, f, i])["N"] == 1
     assert complete_attrs(PAIR, {"Tin": (), "_mark": b"x"}, [f, f, f, f, i])["_mark"] == b"x"
-    with pytest.raises(InvalidArgumentError, match="Inconsistent values for attr 'T' DT_INT32 vs. DT_FLOAT"):
+    with pytest.raises(
+        InvalidArgumentError, match="Inconsistent values for attr 'T' DT_INT32 vs. DT_FLOAT"
+    ):
         complete_attrs(PAIR, {"N": 1}, [f, i, f, i])
     cast = register_op("TestCast", ("x: A",), ("y: B",), ("A: type", "B: type"))
     with pytest.raises(
-        InvalidArgumentError, match="NodeDef missing attr 'B' from Op<name=TestCast; signature=x:A -> y:B; attr=A:type; attr=B:type>"
+        InvalidArgumentError,
+        match="NodeDef missing attr 'B' from Op<name=TestCast; signature=x:A -> y:B; attr=A:type; "
+        "attr=B:type>",
     ):
         complete_attrs(cast, {}, [f])
     assert infer_outputs(cast, {"B": i}, [f._as_ref]) == (i,)
@@ -232,10 +318,15 @@ def test_registry() -> None:
     own.register(PAIR)
     own.register(PAIR)
     assert own.lookup("TestPair") is own.require("TestPair") is PAIR and own.lookup("x") is None
-    assert "TestPair" in own and len(own) == 1 and list(own) == ["TestPair"] and own.list() == (PAIR,)
+    assert (
+        "TestPair" in own and len(own) == 1 and list(own) == ["TestPair"] and own.list() == (PAIR,)
+    )
     with pytest.raises(ValueError, match="Op type TestPair is registered with another definition"):
         own.register(OpDef("TestPair"))
-    with pytest.raises(NotFoundError, match="Op type not registered 'Nope' in binary running on .*needed by node 'n'"):
+    with pytest.raises(
+        NotFoundError,
+        match="Op type not registered 'Nope' in binary running on .*needed by node 'n'",
+    ):
         own.require("Nope", "n")
     with pytest.raises(AttributeError):
         PAIR.name = "x"  # type: ignore[misc]
@@ -245,7 +336,12 @@ def test_registry() -> None:
 def test_shape_inference_and_its_messages() -> None:
     def run(*shapes: Any, **more: Any) -> Any:
         attrs = {"T": dtypes.float32, "N": 1}
-        return infer_shapes(ShapeContext("TestPair", "p", attrs, shapes, num_outputs=3, input_names=("a", "b:1"), **more), PAIR)
+        return infer_shapes(
+            ShapeContext(
+                "TestPair", "p", attrs, shapes, num_outputs=3, input_names=("a", "b:1"), **more
+            ),
+            PAIR,
+        )
 
     assert run((2, None), (None, 3)) == [(2, 3)] * 3
     with pytest.raises(InvalidGraphError) as raised:
@@ -257,7 +353,10 @@ def test_shape_inference_and_its_messages() -> None:
     unknown = register_op("TestNoShape", ("x: float",), ("y: float",))
     assert infer_shapes(ShapeContext("TestNoShape", "n", {}, [(1,)]), unknown) == [None]
     wrong = register_op("TestWrongShape", (), ("y: float",), shape=lambda c: [])
-    with pytest.raises(InternalError, match="the shape function of TestWrongShape gave 0 shapes for 1 outputs of 'n'"):
+    with pytest.raises(
+        InternalError,
+        match="the shape function of TestWrongShape gave 0 shapes for 1 outputs of 'n'",
+    ):
         infer_shapes(ShapeContext("TestWrongShape", "n", {}, []), wrong)
 
     def unimplemented(context: ShapeContext) -> Any:

@@ -70,7 +70,9 @@ def test_a_larger_share_means_longer_slices(naps: list[float]) -> None:
     for share in (0.1, 0.9):
         with cooperative_yield.background(lambda share=share: share):  # type: ignore[misc]
             ticks = iter(range(1_000_000))
-            cooperative_yield.time.process_time = staticmethod(lambda ticks=ticks: float(next(ticks)))  # type: ignore[misc, assignment]
+            cooperative_yield.time.process_time = staticmethod(
+                lambda ticks=ticks: float(next(ticks))
+            )  # type: ignore[misc, assignment]
             before = len(naps)
             for _ in range(400):
                 cooperative_yield.breathe()

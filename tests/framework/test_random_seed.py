@@ -9,7 +9,19 @@ from tensorflow.python.framework import random_seed as theirs
 from tests.framework.graphs import Ours, fresh_graph
 from tfjit.framework.graphs import random_seed
 
-CASES = [(None, None), (None, 42), (99, 42), (99, None), (0, 0), (2**31 - 1, 0), (2**31, 5), (-1, -1), (None, 2**40), (0, None), (7, 0)]
+CASES = [
+    (None, None),
+    (None, 42),
+    (99, 42),
+    (99, None),
+    (0, 0),
+    (2**31 - 1, 0),
+    (2**31, 5),
+    (-1, -1),
+    (None, 2**40),
+    (0, None),
+    (7, 0),
+]
 
 
 @pytest.mark.parametrize(("graph_seed", "op_seed"), CASES)

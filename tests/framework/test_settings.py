@@ -80,8 +80,12 @@ def test_description_names_all() -> None:
 
 def test_every_setting_is_read_and_tested(root: Path) -> None:
     """Code reads it by a function of `settings`, and some test but this one names it."""
-    sources = [path for folder in ("tfjit", "kernels", "passes") for path in (root / folder).rglob("*.py")]
-    code = "".join(path.read_text(encoding="utf-8") for path in sources if path.name != "settings.py")
+    sources = [
+        path for folder in ("tfjit", "kernels", "passes") for path in (root / folder).rglob("*.py")
+    ]
+    code = "".join(
+        path.read_text(encoding="utf-8") for path in sources if path.name != "settings.py"
+    )
     own = (root / "tfjit" / "framework" / "settings.py").read_text(encoding="utf-8")
     tests = "".join(path.read_text(encoding="utf-8") for path in (root / "tests").rglob("*.py"))
     for setting in settings.SETTINGS:
@@ -99,7 +103,9 @@ def program() -> tuple[tfjit.Graph, Any]:
     """A product in a loop and one outside, on two devices."""
     with tfjit.Graph().as_default() as graph:
         x = tfjit.placeholder(tfjit.float32, [2, 2], name="x")
-        h = tfjit.while_loop(lambda i, _: i < 3, lambda i, h: (i + 1, tfjit.tanh(tfjit.matmul(h, h))), [0, x])[1]
+        h = tfjit.while_loop(
+            lambda i, _: i < 3, lambda i, h: (i + 1, tfjit.tanh(tfjit.matmul(h, h))), [0, x]
+        )[1]
         with tfjit.device("/cpu:1"):
             return graph, tfjit.add(tfjit.sin(h), 1.0, name="y")
 
@@ -151,9 +157,15 @@ def test_dumps_have_the_kernels_of_nodes_in_the_dataflow_executor(tmp_path: Path
         ("passes", 1, "", r"prune: "),
     ],
 )
-def test_log_subjects(subject: str, devices: int, disabled: str, text: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_log_subjects(
+    subject: str, devices: int, disabled: str, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
     run({"TFJIT_LOG": "", "TFJIT_DISABLE": disabled}, devices)
-    assert not [record for record in caplog.records if record.name == f"tfjit.{subject}" and record.levelno >= logging.WARNING]
+    assert not [
+        record
+        for record in caplog.records
+        if record.name == f"tfjit.{subject}" and record.levelno >= logging.WARNING
+    ]
     run({"TFJIT_LOG": subject, "TFJIT_DISABLE": disabled}, devices)
     texts = [record.getMessage() for record in caplog.records if record.name == f"tfjit.{subject}"]
     assert any(re.search(text, line) for line in texts), texts
@@ -163,11 +175,15 @@ def test_log_subjects(subject: str, devices: int, disabled: str, text: str, capl
 
 @pytest.mark.parametrize("full", [False, True])
 def test_frames_of_tracebacks(full: bool) -> None:
-    """By default an error of a run shows the caller and the session alone; on request what it came from too."""
+    """By default an error of a run shows the caller and the session alone; on request what it came
+    from too.
+    """
     with tfjit.Graph().as_default() as graph:
         x = tfjit.placeholder(tfjit.int32, [2], name="x")
         y = tfjit.floordiv(x, [1, 0])
-    options = tfjit.SessionOptions(env=Env(variables={"TFJIT_FULL_TRACEBACK": "1" if full else "0"}))
+    options = tfjit.SessionOptions(
+        env=Env(variables={"TFJIT_FULL_TRACEBACK": "1" if full else "0"})
+    )
     with tfjit.Session(graph=graph, options=options) as session:
         call = session.make_callable(y, [x])
         for attempt in (lambda: session.run(y, {x: [1, 2]}), lambda: call([1, 2])):
@@ -179,8 +195,12 @@ def test_frames_of_tracebacks(full: bool) -> None:
                 assert "tfjit/client/" in text
 
 
-def test_the_command_line_shows_tracebacks(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], demo_dir: Path) -> None:
+def test_the_command_line_shows_tracebacks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], demo_dir: Path
+) -> None:
     for value, shown in (("0", False), ("1", True), ("yes", True)):
         monkeypatch.setenv("TFJIT_FULL_TRACEBACK", value)
-        assert cli.main(["explain", str(demo_dir / "digits_cnn.pb"), "--fetch", "nothing_there"]) != 0
+        assert (
+            cli.main(["explain", str(demo_dir / "digits_cnn.pb"), "--fetch", "nothing_there"]) != 0
+        )
         assert ("Traceback" in capsys.readouterr().err) == shown

@@ -16,7 +16,18 @@ from tfjit.framework.types import shape
 from tfjit.framework.types.dimension import dimension_value
 from tfjit.framework.types.shape import TensorShape
 
-SHAPES: list[Any] = [None, [], [3], [None], [0], [2, 3], [2, None], [None, None], [1, 2, 3], [5, None, 1]]
+SHAPES: list[Any] = [
+    None,
+    [],
+    [3],
+    [None],
+    [0],
+    [2, 3],
+    [2, None],
+    [None, None],
+    [1, 2, 3],
+    [5, None, 1],
+]
 PAIRS = list(itertools.product(SHAPES, SHAPES))
 
 partial_shapes = st.none() | st.lists(st.none() | st.integers(0, 4), max_size=4).map(tuple)
@@ -58,7 +69,10 @@ def test_pairs(method: str) -> None:
     for a, b in PAIRS:
         if method == "__eq__" and (a is None or b is None):
             continue
-        same(partial(getattr(TensorShape(a), method), TensorShape(b)), partial(getattr(tf.TensorShape(a), method), tf.TensorShape(b)))
+        same(
+            partial(getattr(TensorShape(a), method), TensorShape(b)),
+            partial(getattr(tf.TensorShape(a), method), tf.TensorShape(b)),
+        )
 
 
 def test_unary() -> None:
@@ -66,7 +80,14 @@ def test_unary() -> None:
         ours, theirs = TensorShape(a), tf.TensorShape(a)
         for attribute in ("rank", "ndims"):
             assert getattr(ours, attribute) == getattr(theirs, attribute)
-        for method in ("as_list", "is_fully_defined", "num_elements", "assert_is_fully_defined", "__len__", "__bool__"):
+        for method in (
+            "as_list",
+            "is_fully_defined",
+            "num_elements",
+            "assert_is_fully_defined",
+            "__len__",
+            "__bool__",
+        ):
             same(getattr(ours, method), getattr(theirs, method))
         same(partial(list, ours), partial(list, theirs))
         assert (str(ours), repr(ours)) == (str(theirs), repr(theirs))
@@ -74,7 +95,12 @@ def test_unary() -> None:
         assert TensorShape(theirs) == ours
         assert TensorShape(theirs.as_proto()) == ours
         for rank in range(4):
-            for method in ("with_rank", "with_rank_at_least", "with_rank_at_most", "assert_has_rank"):
+            for method in (
+                "with_rank",
+                "with_rank_at_least",
+                "with_rank_at_most",
+                "assert_has_rank",
+            ):
                 same(partial(getattr(ours, method), rank), partial(getattr(theirs, method), rank))
 
 
@@ -93,12 +119,29 @@ def test_indexing() -> None:
     ]
     for a in SHAPES:
         for key in keys:
-            same(lambda key=key, a=a: TensorShape(a)[key], lambda key=key, a=a: tf.TensorShape(a)[key])
+            same(
+                lambda key=key, a=a: TensorShape(a)[key],
+                lambda key=key, a=a: tf.TensorShape(a)[key],
+            )
 
 
 @pytest.mark.parametrize(
     "value",
-    [3, [-1], [-2], ["a"], [2.5], [2.0], "ab", (2, None), np.array([2, 3]), [np.int64(3)], [tf.compat.v1.Dimension(4)], True, [[1]]],
+    [
+        3,
+        [-1],
+        [-2],
+        ["a"],
+        [2.5],
+        [2.0],
+        "ab",
+        (2, None),
+        np.array([2, 3]),
+        [np.int64(3)],
+        [tf.compat.v1.Dimension(4)],
+        True,
+        [[1]],
+    ],
     ids=repr,
 )
 def test_what_a_shape_is_made_of(value: Any) -> None:

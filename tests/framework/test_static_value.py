@@ -76,12 +76,22 @@ def graphs() -> tuple[Graph, dict[str, Any], dict[str, Any]]:
             values = {}
             for name, tensor in found.items():
                 try:
-                    values[name] = session.run(tensor, {"x:0": np.zeros([5, 3, 4]), "y:0": np.zeros([2, 3]), "z:0": 3})
+                    values[name] = session.run(
+                        tensor, {"x:0": np.zeros([5, 3, 4]), "y:0": np.zeros([2, 3]), "z:0": 3}
+                    )
                 except Exception:
                     values[name] = None
         names = {name: tensor.name for name, tensor in found.items()}
-        partial = {name: tensor_util.constant_value_as_shape(tensor) for name, tensor in found.items() if tensor.shape.rank == 1}
-    return graph, {name: (graph.get_tensor_by_name(tensor), values[name]) for name, tensor in names.items()}, partial
+        partial = {
+            name: tensor_util.constant_value_as_shape(tensor)
+            for name, tensor in found.items()
+            if tensor.shape.rank == 1
+        }
+    return (
+        graph,
+        {name: (graph.get_tensor_by_name(tensor), values[name]) for name, tensor in names.items()},
+        partial,
+    )
 
 
 UNKNOWN = (
@@ -140,7 +150,9 @@ def test_known_partial_shapes(graphs: Any) -> None:
 def test_long_chains_stay_linear() -> None:
     """A shape that hangs on a long chain is looked for a bounded way back."""
     with fresh_graph(Ours) as graph:
-        x = graph.create_op("Const", attrs={"value": np.array([2, 3], np.int32), "dtype": dtypes.int32}).outputs[0]
+        x = graph.create_op(
+            "Const", attrs={"value": np.array([2, 3], np.int32), "dtype": dtypes.int32}
+        ).outputs[0]
         data = Ours.placeholder("data")
         start = time.perf_counter()
         for _ in range(3000):

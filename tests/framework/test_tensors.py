@@ -17,7 +17,12 @@ from tensorflow.core.framework import tensor_pb2 as tf_tensor_pb2
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.types import dtypes, tensors
 from tfjit.framework.types.shape import TensorShape
-from tfjit.framework.types.tensors import make_ndarray, make_tensor_array, make_tensor_proto, parse_tensor_proto
+from tfjit.framework.types.tensors import (
+    make_ndarray,
+    make_tensor_array,
+    make_tensor_proto,
+    parse_tensor_proto,
+)
 from tfjit.protos import tensor_pb2
 
 NUMERIC = [d for d in dtypes.ALL if d.is_numpy_compatible and d is not dtypes.string]
@@ -51,7 +56,9 @@ def sample(dtype: dtypes.DType, shape: tuple[int, ...]) -> np.ndarray:
         values = rng.integers(0, 2, size)
     elif dtype.is_floating:
         values = rng.normal(size=size)
-        values[: min(size, 4)] = [0.5, -0.0, np.inf, np.nan][: min(size, 4)] if dtype.size >= 2 else 0.5
+        values[: min(size, 4)] = (
+            [0.5, -0.0, np.inf, np.nan][: min(size, 4)] if dtype.size >= 2 else 0.5
+        )
     elif dtype.is_quantized:
         width = np.dtype(kind).descr[0][1]
         return rng.integers(0, 100, size).astype(width).view(kind).reshape(shape)
@@ -71,9 +78,12 @@ def test_every_dtype_both_ways(dtype: dtypes.DType, shape: tuple[int, ...]) -> N
     assert bits(tensors.from_proto(proto)) == bits(array)
     if dtype.name not in UNREADABLE:
         assert bits(tf.make_ndarray(theirs_of(proto))) == bits(array)
-    if not dtype.is_quantized and dtype.name not in UNREADABLE:  # TensorFlow refuses quantised arrays here
+    # TensorFlow refuses quantised arrays here
+    if not dtype.is_quantized and dtype.name not in UNREADABLE:
         expected = tf.compat.v1.make_tensor_proto(array)
-        assert proto.SerializeToString(deterministic=True) == expected.SerializeToString(deterministic=True)
+        assert proto.SerializeToString(deterministic=True) == expected.SerializeToString(
+            deterministic=True
+        )
 
 
 @pytest.mark.parametrize("dtype", NUMERIC, ids=str)
@@ -141,12 +151,31 @@ BAD = {
         "dtype: DT_FLOAT tensor_shape {dim {size: 2}} tensor_content: 'abcd'",
         "tensor_content has 4 bytes, but float of shape \\[2\\] takes 8",
     ),
-    "long content": ("dtype: DT_FLOAT tensor_shape {dim {size: 2}} tensor_content: 'abcdefghijkl'", "has 12 bytes"),
-    "content of no elements": ("dtype: DT_FLOAT tensor_shape {dim {size: 0}} tensor_content: 'abcd'", "has 4 bytes"),
-    "unknown size": ("dtype: DT_FLOAT tensor_shape {dim {size: -1}} float_val: 1", "Shape \\[\\?\\] is not fully defined"),
-    "negative size": ("dtype: DT_FLOAT tensor_shape {dim {size: -3}} float_val: 1", "Shape \\[-3\\] is not fully defined"),
-    "huge": ("dtype: DT_FLOAT tensor_shape {dim {size: 1000000000} dim {size: 1000000000} dim {size: 1000000000}}", "is too large"),
-    "large": ("dtype: DT_FLOAT tensor_shape {dim {size: 10000000} dim {size: 10000000}} float_val: 1", "is too large"),
+    "long content": (
+        "dtype: DT_FLOAT tensor_shape {dim {size: 2}} tensor_content: 'abcdefghijkl'",
+        "has 12 bytes",
+    ),
+    "content of no elements": (
+        "dtype: DT_FLOAT tensor_shape {dim {size: 0}} tensor_content: 'abcd'",
+        "has 4 bytes",
+    ),
+    "unknown size": (
+        "dtype: DT_FLOAT tensor_shape {dim {size: -1}} float_val: 1",
+        "Shape \\[\\?\\] is not fully defined",
+    ),
+    "negative size": (
+        "dtype: DT_FLOAT tensor_shape {dim {size: -3}} float_val: 1",
+        "Shape \\[-3\\] is not fully defined",
+    ),
+    "huge": (
+        "dtype: DT_FLOAT tensor_shape {dim {size: 1000000000} dim {size: 1000000000} dim {size: "
+        "1000000000}}",
+        "is too large",
+    ),
+    "large": (
+        "dtype: DT_FLOAT tensor_shape {dim {size: 10000000} dim {size: 10000000}} float_val: 1",
+        "is too large",
+    ),
     "no dtype": ("tensor_shape {dim {size: 2}}", "unknown dtype 0"),
     "strings in content": (
         "dtype: DT_STRING tensor_shape {dim {size: 2}} tensor_content: 'ab'",
@@ -215,13 +244,21 @@ def compare(text: str, *arguments: Any) -> None:
         try:
             expected = tf.compat.v1.make_tensor_proto(value, their_dtype, their_shape)
         except Exception as error:
-            with pytest.raises((ValueError, TypeError) if type(error) not in (ValueError, TypeError) else type(error)) as raised:
+            with pytest.raises(
+                (ValueError, TypeError)
+                if type(error) not in (ValueError, TypeError)
+                else type(error)
+            ) as raised:
                 make_tensor_proto(value, dtype, shape)
-            if (type(error) in (ValueError, TypeError) and "Expected" in str(error)) or "elements" in str(error):
+            if (
+                type(error) in (ValueError, TypeError) and "Expected" in str(error)
+            ) or "elements" in str(error):
                 assert str(raised.value) == str(error)
             return
         mine = make_tensor_proto(value, dtype, shape)
-        assert mine.SerializeToString(deterministic=True) == expected.SerializeToString(deterministic=True), text
+        assert mine.SerializeToString(deterministic=True) == expected.SerializeToString(
+            deterministic=True
+        ), text
         array = make_tensor_array(value, dtype, shape)
         assert not array.flags.writeable
         np.testing.assert_array_equal(array, tf.make_ndarray(expected))
@@ -247,10 +284,15 @@ def test_values_of_a_shape(text: str) -> None:
 
 def test_beyond_tensorflow() -> None:
     """Where make_tensor_proto refuses what convert_to_tensor takes."""
-    assert make_tensor_array(range(3)).tolist() == [0, 1, 2] and make_tensor_array(range(3)).dtype == np.int32
+    assert (
+        make_tensor_array(range(3)).tolist() == [0, 1, 2]
+        and make_tensor_array(range(3)).dtype == np.int32
+    )
     assert make_tensor_array(TensorShape([2, 3])).dtype == np.int32
     assert make_tensor_array(TensorShape([2**31])).dtype == np.int64
-    with pytest.raises(ValueError, match=r"Cannot convert a partially known TensorShape \(1, None\) to a Tensor."):
+    with pytest.raises(
+        ValueError, match=r"Cannot convert a partially known TensorShape \(1, None\) to a Tensor."
+    ):
         make_tensor_array(TensorShape([1, None]))
     assert make_tensor_array([np.array([1, 2]), np.array([3, 4])]).shape == (2, 2)
     assert make_tensor_array(np.array([1, 2], ">i4")).tolist() == [1, 2]
@@ -260,14 +302,29 @@ def test_beyond_tensorflow() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.sampled_from([np.float32, np.float64, np.int8, np.int32, np.int64, np.uint16, np.uint64, np.bool_, np.complex64, np.float16]),
+    st.sampled_from(
+        [
+            np.float32,
+            np.float64,
+            np.int8,
+            np.int32,
+            np.int64,
+            np.uint16,
+            np.uint64,
+            np.bool_,
+            np.complex64,
+            np.float16,
+        ]
+    ),
     hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
     st.data(),
 )
 def test_round_trip(kind: Any, shape: tuple[int, ...], data: st.DataObject) -> None:
     array = data.draw(hnp.arrays(kind, shape))
     proto = tensors.to_proto(array)
-    assert bits(tensors.from_proto(tensor_pb2.TensorProto.FromString(proto.SerializeToString()))) == bits(array)
+    assert bits(
+        tensors.from_proto(tensor_pb2.TensorProto.FromString(proto.SerializeToString()))
+    ) == bits(array)
     assert bits(tf.make_ndarray(theirs_of(proto))) == bits(array)
     strided = array[::-1] if array.ndim else array
     assert bits(tensors.from_proto(tensors.to_proto(strided))) == bits(strided)
@@ -311,5 +368,8 @@ def test_frozen_arrays() -> None:
 
 
 def test_summaries_are_the_runtimes() -> None:
-    assert tensors.summarize(np.arange(3, dtype=np.float32)) == "Tensor<type: float shape: [3] values: 0 1 2>"
+    assert (
+        tensors.summarize(np.arange(3, dtype=np.float32))
+        == "Tensor<type: float shape: [3] values: 0 1 2>"
+    )
     assert tensors.summarize(np.array(5, np.int32)) == "Tensor<type: int32 shape: [] values: 5>"

@@ -1,4 +1,6 @@
-"""Runs a NativeCall on arrays without the runtime: compile, argument blocks, every chunk in turn."""
+"""Runs a NativeCall on arrays without the runtime: compile, argument blocks, every
+chunk in turn.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ def run_native(
     nchunks: int = 0,
     in_place: Sequence[tuple[int, int]] = (),
 ) -> list[np.ndarray]:
-    """The outputs of a call. nchunks: 0 = as the launch says, else at most that. in_place: pairs to share buffers for.
+    """The outputs of a call. nchunks: 0 = as the launch says, else at most that. in_place: pairs to
+    share buffers for.
 
     Raises KernelError where a kernel reports a status.
     """
@@ -63,7 +66,9 @@ def run_native(
             found = kernel_store.store.lookup(word.source)
             assert found is not None
             return found[word.entry]
-        buffer = {"in": ins, "out": outs, "temp": temps, "const": consts, "cancel": cancel}[word.kind][word.index]
+        buffer = {"in": ins, "out": outs, "temp": temps, "const": consts, "cancel": cancel}[
+            word.kind
+        ][word.index]
         return int(buffer.ctypes.data) + word.offset
 
     for launch in call.launches:
@@ -71,7 +76,11 @@ def run_native(
         addresses = kernel_store.store.lookup(launch.source)
         assert addresses is not None
         # as the threads that run kernels have it
-        kernel = flushed(ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(addresses[launch.entry]))
+        kernel = flushed(
+            ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(
+                addresses[launch.entry]
+            )
+        )
         n = min(launch.chunks, nchunks) if nchunks else launch.chunks
         for chunk in range(n):
             kernel(block.ctypes.data, chunk, n)
@@ -81,6 +90,8 @@ def run_native(
     return outs
 
 
-def run_node(spec: NodeSpec, call: NativeCall, inputs: Sequence[np.ndarray], **kwargs: object) -> list[np.ndarray]:
+def run_node(
+    spec: NodeSpec, call: NativeCall, inputs: Sequence[np.ndarray], **kwargs: object
+) -> list[np.ndarray]:
     """`run_native` with the outputs of a node."""
     return run_native(call, inputs, spec.outputs, **kwargs)  # type: ignore[arg-type]

@@ -1,4 +1,5 @@
-"""Compiles kernels for the level that TFJIT_CPU names, checks their values and prints their machine code as JSON.
+"""Compiles kernels for the level that TFJIT_CPU names, checks their values and prints their machine
+code as JSON.
 
 test_cpu_levels.py runs it: a process has one level.
 """
@@ -30,13 +31,31 @@ from tfjit.kernels.registry import NativeCall
 
 
 def check(call: NativeCall, inputs: Sequence[Any], wanted: Sequence[Any]) -> None:
-    """Compile the kernels of a call in this process, which puts them into the cache, and compare what they give."""
+    """Compile the kernels of a call in this process, which puts them into the cache, and compare
+    what they give.
+    """
     for source in call.sources():
-        fields = {"text": source.text, "entries": source.entries, "arity": source.arity, "interleave": source.interleave}
-        answer = compiler._serve({**fields, "key": cache_key(source), "title": source.title, "directory": str(store.directory)})
+        fields = {
+            "text": source.text,
+            "entries": source.entries,
+            "arity": source.arity,
+            "interleave": source.interleave,
+        }
+        answer = compiler._serve(
+            {
+                **fields,
+                "key": cache_key(source),
+                "title": source.title,
+                "directory": str(store.directory),
+            }
+        )
         assert "error" not in answer, answer["error"]
-    for found, right in zip(NativeRunner(call, inputs, native_nn.specs(*wanted)).run(), wanted, strict=True):
-        np.testing.assert_allclose(found.astype(np.float64), right.astype(np.float64), rtol=2e-5, atol=5e-5)
+    for found, right in zip(
+        NativeRunner(call, inputs, native_nn.specs(*wanted)).run(), wanted, strict=True
+    ):
+        np.testing.assert_allclose(
+            found.astype(np.float64), right.astype(np.float64), rtol=2e-5, atol=5e-5
+        )
 
 
 def main() -> None:
@@ -54,7 +73,10 @@ def main() -> None:
     rng = np.random.default_rng(8)
     name = "matmul"
     columns = tile_of(d.float32).columns  # whole vectors: one table of micro-kernels
-    a, b = rng.standard_normal((45, 70)).astype(np.float32), rng.standard_normal((70, columns)).astype(np.float32)
+    a, b = (
+        rng.standard_normal((45, 70)).astype(np.float32),
+        rng.standard_normal((70, columns)).astype(np.float32),
+    )
     check(matmul.matmul_call(native_nn.specs(a, b)), [a, b], [a @ b])
 
     name = "loop"

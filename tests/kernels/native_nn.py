@@ -14,7 +14,9 @@ from tfjit.kernels.ir.scalar_program import Program, ScalarOp
 from tfjit.kernels.registry import NativeCall, TensorSpec, find_native
 
 
-def build(case: Case, arrays: Sequence[np.ndarray], out: np.ndarray, constants: Sequence[int] = ()) -> NativeCall:
+def build(
+    case: Case, arrays: Sequence[np.ndarray], out: np.ndarray, constants: Sequence[int] = ()
+) -> NativeCall:
     """The native call of a case's node."""
     builder = find_native(case.op)
     assert builder is not None
@@ -22,7 +24,9 @@ def build(case: Case, arrays: Sequence[np.ndarray], out: np.ndarray, constants: 
 
 
 def check(case: Case, constants: Sequence[int] = ()) -> None:
-    """The compiled kernel of a case gives TensorFlow's values, whole and in chunks, and the same bits each time."""
+    """The compiled kernel of a case gives TensorFlow's values, whole and in chunks, and the same
+    bits each time.
+    """
     arrays = case_arrays(case)
     wanted = run_tensorflow(case.op, arrays, case.attrs)
     call = build(case, arrays, wanted, constants)
@@ -42,31 +46,54 @@ def specs(*arrays: np.ndarray) -> tuple[TensorSpec, ...]:
 
 
 F32 = dtypes.float32
-BIAS_RELU = Epilogue(Program((F32, F32), (ScalarOp("AddV2", (0, 1), F32), ScalarOp("Relu", (2,), F32)), (3,)), ("channel",))
+BIAS_RELU = Epilogue(
+    Program((F32, F32), (ScalarOp("AddV2", (0, 1), F32), ScalarOp("Relu", (2,), F32)), (3,)),
+    ("channel",),
+)
 NORM_RESIDUAL_RELU6 = Epilogue(
     Program(
         (F32, F32, F32, F32),
-        (ScalarOp("Mul", (0, 1), F32), ScalarOp("AddV2", (4, 2), F32), ScalarOp("AddV2", (5, 3), F32), ScalarOp("Relu6", (6,), F32)),
+        (
+            ScalarOp("Mul", (0, 1), F32),
+            ScalarOp("AddV2", (4, 2), F32),
+            ScalarOp("AddV2", (5, 3), F32),
+            ScalarOp("Relu6", (6,), F32),
+        ),
         (7,),
     ),
     ("channel", "channel", "full"),
 )
 TWO_OUTPUTS = Epilogue(
-    Program((F32, F32, F32), (ScalarOp("Mul", (0, 1), F32), ScalarOp("AddV2", (3, 2), F32), ScalarOp("Tanh", (4,), F32)), (5, 4)),
+    Program(
+        (F32, F32, F32),
+        (ScalarOp("Mul", (0, 1), F32), ScalarOp("AddV2", (3, 2), F32), ScalarOp("Tanh", (4,), F32)),
+        (5, 4),
+    ),
     ("scalar", "row"),
 )
-COMPARED = Epilogue(Program((F32, F32), (ScalarOp("Greater", (0, 1), dtypes.bool),), (2,)), ("channel",))
-EPILOGUES = {"bias+relu": BIAS_RELU, "norm+residual+relu6": NORM_RESIDUAL_RELU6, "two outputs": TWO_OUTPUTS, "bool": COMPARED}
+COMPARED = Epilogue(
+    Program((F32, F32), (ScalarOp("Greater", (0, 1), dtypes.bool),), (2,)), ("channel",)
+)
+EPILOGUES = {
+    "bias+relu": BIAS_RELU,
+    "norm+residual+relu6": NORM_RESIDUAL_RELU6,
+    "two outputs": TWO_OUTPUTS,
+    "bool": COMPARED,
+}
 
 
-def operands_of(epilogue: Epilogue, shape: Sequence[int], rng: np.random.Generator) -> list[np.ndarray]:
+def operands_of(
+    epilogue: Epilogue, shape: Sequence[int], rng: np.random.Generator
+) -> list[np.ndarray]:
     """Random operands for products of that shape."""
     rows, columns = int(np.prod(shape[:-1])), shape[-1]
     sizes = {"scalar": (), "channel": (columns,), "row": (rows,), "full": tuple(shape)}
     return [rng.standard_normal(sizes[p]).astype(np.float32) for p in epilogue.patterns]
 
 
-def expected(epilogue: Epilogue, product: np.ndarray, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+def expected(
+    epilogue: Epilogue, product: np.ndarray, operands: Sequence[np.ndarray]
+) -> list[np.ndarray]:
     """What an epilogue of EPILOGUES gives, in float64."""
     flat = product.astype(np.float64).reshape(-1, product.shape[-1])
     wide = [o.astype(np.float64).reshape(-1, 1) if p == "row" else o.reshape(flat.shape) if p == "full" else o
@@ -83,7 +110,9 @@ def expected(epilogue: Epilogue, product: np.ndarray, operands: Sequence[np.ndar
     return [f.reshape(product.shape) for f in found]
 
 
-def check_epilogue(name: str, call: NativeCall, inputs: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> None:
+def check_epilogue(
+    name: str, call: NativeCall, inputs: Sequence[np.ndarray], wanted: Sequence[np.ndarray]
+) -> None:
     """A fused call gives `wanted` within rounding, whole and in chunks."""
     outputs = [TensorSpec(dtypes.bool if w.dtype == np.bool_ else F32, w.shape) for w in wanted]
     runner = NativeRunner(call, inputs, outputs)
@@ -93,6 +122,7 @@ def check_epilogue(name: str, call: NativeCall, inputs: Sequence[np.ndarray], wa
         for found, right in zip(runner.run(chunks, threads), wanted, strict=True):
             assert found.shape == right.shape
             if right.dtype == np.bool_:
-                assert (found == right).mean() > 0.999, name  # a product may round across the threshold
+                # a product may round across the threshold
+                assert (found == right).mean() > 0.999, name
             else:
                 np.testing.assert_allclose(found, right, rtol=2e-5, atol=5e-5, err_msg=name)

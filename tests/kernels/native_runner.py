@@ -25,18 +25,31 @@ def _unaligned(array: np.ndarray, shift: int) -> np.ndarray:
     return out
 
 
-def _run_chunk(function: Callable[[int, int, int], None], address: int, parts: int, chunk: int) -> None:
+def _run_chunk(
+    function: Callable[[int, int, int], None], address: int, parts: int, chunk: int
+) -> None:
     function(address, chunk, parts)
 
 
 class NativeRunner:
-    """A NativeCall with its buffers. Outputs and scratch start as NaN-like garbage, so that what is not written shows."""
+    """A NativeCall with its buffers. Outputs and scratch start as NaN-like garbage, so that what is
+    not written shows.
+    """
 
-    def __init__(self, call: NativeCall, inputs: Sequence[np.ndarray], outputs: Sequence[TensorSpec], shift: int = 1) -> None:
+    def __init__(
+        self,
+        call: NativeCall,
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[TensorSpec],
+        shift: int = 1,
+    ) -> None:
         self.call = call
         store.compile(call.sources())
         self.inputs = [_unaligned(np.ascontiguousarray(a), shift) for a in inputs]
-        self.outputs = [np.full(s.nbytes, 0xFF, np.uint8).view(s.dtype.as_numpy_dtype).reshape(s.shape) for s in outputs]
+        self.outputs = [
+            np.full(s.nbytes, 0xFF, np.uint8).view(s.dtype.as_numpy_dtype).reshape(s.shape)
+            for s in outputs
+        ]
         self.cancel = np.zeros(1, np.int64)
         self.temps = [self._scratch(n) for n in call.temp_bytes]
         self.blocks = [self._block(launch) for launch in call.launches]
@@ -55,7 +68,10 @@ class NativeRunner:
         return found
 
     def _block(self, launch: Launch) -> np.ndarray:
-        return np.array([0, 0, *(self._word(w) if isinstance(w, Pointer) else w for w in launch.words)], np.int64)
+        return np.array(
+            [0, 0, *(self._word(w) if isinstance(w, Pointer) else w for w in launch.words)],
+            np.int64,
+        )
 
     def _word(self, word: Pointer) -> int:
         if word.kind == "code":
@@ -63,15 +79,27 @@ class NativeRunner:
             found = store.lookup(word.source)
             assert found is not None, store.refused(word.source)
             return found[word.entry]
-        arrays = {"in": self.inputs, "out": self.outputs, "temp": self.temps, "const": self.call.constants, "cancel": [self.cancel]}
+        arrays = {
+            "in": self.inputs,
+            "out": self.outputs,
+            "temp": self.temps,
+            "const": self.call.constants,
+            "cancel": [self.cancel],
+        }
         return int(arrays[word.kind][word.index].ctypes.data) + word.offset
 
-    def run(self, chunks: int | None = None, threads: bool = False, seed: int = 0) -> list[np.ndarray]:
-        """Every launch in order, each in `chunks` parts (its own number when None, 1 for launches that must not be cut).
+    def run(
+        self, chunks: int | None = None, threads: bool = False, seed: int = 0
+    ) -> list[np.ndarray]:
+        """Every launch in order, each in `chunks` parts (its own number when None, 1 for launches
+        that must not be cut).
 
-        Chunks run in a random order, or on threads at the same time. Asserts that no kernel reports an error.
+        Chunks run in a random order, or on threads at the same time. Asserts that no kernel reports
+        an error.
         """
-        for launch, block, function in zip(self.call.launches, self.blocks, self.functions, strict=True):
+        for launch, block, function in zip(
+            self.call.launches, self.blocks, self.functions, strict=True
+        ):
             parts = launch.chunks if chunks is None else min(chunks, launch.chunks)
             order = list(range(parts))
             random.Random(seed).shuffle(order)

@@ -1,4 +1,5 @@
-"""One table of matmul, convolution and pooling cases, shared by the tests of reference and compiled kernels.
+"""One table of matmul, convolution and pooling cases, shared by the tests of reference and compiled
+kernels.
 
 Sizes differ in every dimension; empty and one-element axes are among them.
 """
@@ -19,7 +20,9 @@ from tfjit.kernels.registry import NodeSpec, TensorSpec
 
 @dataclass(frozen=True)
 class Case:
-    """One node: op type, input arrays (by seed, built in `arrays`), attrs as TensorFlow's raw op takes them."""
+    """One node: op type, input arrays (by seed, built in `arrays`), attrs as TensorFlow's raw op
+    takes them.
+    """
 
     op: str
     shapes: tuple[tuple[int, ...], ...]
@@ -29,14 +32,18 @@ class Case:
 
     def __str__(self) -> str:
         parts = [self.op, *("x".join(map(str, s)) or "scalar" for s in self.shapes)]
-        parts += [f"{k}={v}" for k, v in self.attrs.items() if k not in ("data_format",) or v != "NHWC"]
+        parts += [
+            f"{k}={v}" for k, v in self.attrs.items() if k not in ("data_format",) or v != "NHWC"
+        ]
         return "-".join(parts + ([self.dtype] if self.dtype != "float32" else [])).replace(" ", "")
 
     @property
     def terms(self) -> int:
         """How many products are summed for one element of the result (an upper bound)."""
         if "MatMul" in self.op:
-            return self.shapes[0][-2 if self.attrs.get("transpose_a") or self.attrs.get("adj_x") else -1]
+            return self.shapes[0][
+                -2 if self.attrs.get("transpose_a") or self.attrs.get("adj_x") else -1
+            ]
         if "Pool" in self.op:
             return int(np.prod(self.attrs["ksize"]))
         if "Filter" in self.op:
@@ -56,7 +63,9 @@ class Case:
             else:
                 dtype = dtypes.as_dtype(self.dtype).as_numpy_dtype
                 made.append(
-                    rng.standard_normal(shape).astype(np.float64).astype(dtype) if dtype != np.int32 else rng.integers(-9, 9, shape, dtype)
+                    rng.standard_normal(shape).astype(np.float64).astype(dtype)
+                    if dtype != np.int32
+                    else rng.integers(-9, 9, shape, dtype)
                 )
         return made
 
@@ -85,10 +94,14 @@ def run_tensorflow(op: str, arrays: Sequence[np.ndarray], attrs: dict[str, Any])
     import tensorflow as tf
 
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        # Placeholders, or TensorFlow folds the node away; a graph, because eager kernels differ where NaN meets a maximum.
+        # Placeholders, or TensorFlow folds the node away; a graph, because eager kernels differ
+        # where NaN meets a maximum.
         holders = [tf.compat.v1.placeholder(a.dtype, a.shape) for a in arrays]
         # TensorFlow works on sizes while it builds the node, so an integer vector stays a constant.
-        fed = [tf.constant(a) if a.dtype == np.int32 and a.ndim == 1 else h for a, h in zip(arrays, holders, strict=True)]
+        fed = [
+            tf.constant(a) if a.dtype == np.int32 and a.ndim == 1 else h
+            for a, h in zip(arrays, holders, strict=True)
+        ]
         out = getattr(tf.raw_ops, op)(**dict(zip(NAMES[op], fed, strict=True)), **attrs)
         try:
             result = session.run(out, dict(zip(holders, arrays, strict=True)))
@@ -99,15 +112,26 @@ def run_tensorflow(op: str, arrays: Sequence[np.ndarray], attrs: dict[str, Any])
     return np.asarray(result)
 
 
-def ask_onednn(graph: Any, fetches: Sequence[Any], feeds: Mapping[Any, np.ndarray]) -> list[np.ndarray]:
-    """Values of tensors in a tf.Graph by TensorFlow with oneDNN, for what its modes answer differently."""
+def ask_onednn(
+    graph: Any, fetches: Sequence[Any], feeds: Mapping[Any, np.ndarray]
+) -> list[np.ndarray]:
+    """Values of tensors in a tf.Graph by TensorFlow with oneDNN, for what its modes answer
+    differently.
+    """
     given = {holder.name: value for holder, value in feeds.items()}
-    answer = oracle.ask("oneDNN", graph.as_graph_def().SerializeToString(), [tensor.name for tensor in fetches], given)
+    answer = oracle.ask(
+        "oneDNN",
+        graph.as_graph_def().SerializeToString(),
+        [tensor.name for tensor in fetches],
+        given,
+    )
     assert not isinstance(answer, oracle.Failure), answer
     return answer
 
 
-def run_tensorflow_pool_and_grad(x: np.ndarray, attrs: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+def run_tensorflow_pool_and_grad(
+    x: np.ndarray, attrs: dict[str, Any]
+) -> tuple[np.ndarray, np.ndarray]:
     """MaxPool of x, which may hold NaN, and its gradient for ones.
 
     In one graph, where TensorFlow's pair of kernels agrees on the place of the maximum.
@@ -117,22 +141,45 @@ def run_tensorflow_pool_and_grad(x: np.ndarray, attrs: dict[str, Any]) -> tuple[
     with tf.Graph().as_default() as graph:
         holder = tf.compat.v1.placeholder(x.dtype, x.shape)
         y = tf.raw_ops.MaxPool(input=holder, **attrs)
-        grad = tf.raw_ops.MaxPoolGrad(orig_input=holder, orig_output=y, grad=tf.ones_like(y), **attrs)
+        grad = tf.raw_ops.MaxPoolGrad(
+            orig_input=holder, orig_output=y, grad=tf.ones_like(y), **attrs
+        )
         pair = ask_onednn(graph, [y, grad], {holder: x})
     return pair[0], pair[1]
 
 
-def node_spec(op: str, arrays: Sequence[np.ndarray], attrs: dict[str, Any], out: np.ndarray, constants: Sequence[int] = ()) -> NodeSpec:
-    """The NodeSpec of a node with those inputs and that output; `constants` are input indices known while planning."""
+def node_spec(
+    op: str,
+    arrays: Sequence[np.ndarray],
+    attrs: dict[str, Any],
+    out: np.ndarray,
+    constants: Sequence[int] = (),
+) -> NodeSpec:
+    """The NodeSpec of a node with those inputs and that output; `constants` are input indices known
+    while planning.
+    """
     held = {
-        k: dtypes.as_dtype(v) if k == "Tout" else v.encode() if isinstance(v, str) else tuple(v) if isinstance(v, list) else v
+        k: dtypes.as_dtype(v)
+        if k == "Tout"
+        else v.encode()
+        if isinstance(v, str)
+        else tuple(v)
+        if isinstance(v, list)
+        else v
         for k, v in attrs.items()
     }
 
     def spec(a: np.ndarray) -> TensorSpec:
         return TensorSpec(dtypes.as_dtype(a.dtype), tuple(a.shape))
 
-    return NodeSpec("node", op, held, tuple(spec(a) for a in arrays), (spec(out),), {i: arrays[i] for i in constants})
+    return NodeSpec(
+        "node",
+        op,
+        held,
+        tuple(spec(a) for a in arrays),
+        (spec(out),),
+        {i: arrays[i] for i in constants},
+    )
 
 
 def pooled(grad_shape_of: Sequence[int], attrs: dict[str, Any]) -> tuple[int, ...]:
@@ -155,7 +202,12 @@ MATMUL_SIZES = (
 def matmul_cases() -> tuple[Case, ...]:
     """Matrix products, with every transposition, odd sizes and empty axes."""
     found = [
-        Case("MatMul", ((m, k) if not ta else (k, m), (k, n) if not tb else (n, k)), {"transpose_a": ta, "transpose_b": tb}, dtype)
+        Case(
+            "MatMul",
+            ((m, k) if not ta else (k, m), (k, n) if not tb else (n, k)),
+            {"transpose_a": ta, "transpose_b": tb},
+            dtype,
+        )
         for m, k, n in MATMUL_SIZES
         for ta in (False, True)
         for tb in (False, True)
@@ -178,9 +230,18 @@ def matmul_cases() -> tuple[Case, ...]:
     return tuple(found)
 
 
-def conv_attrs(strides: tuple[int, int], padding: str, dilations: tuple[int, int] = (1, 1), explicit: Sequence[int] = ()) -> dict[str, Any]:
+def conv_attrs(
+    strides: tuple[int, int],
+    padding: str,
+    dilations: tuple[int, int] = (1, 1),
+    explicit: Sequence[int] = (),
+) -> dict[str, Any]:
     """Attrs of a convolution in NHWC."""
-    attrs: dict[str, Any] = {"strides": [1, *strides, 1], "padding": padding, "dilations": [1, *dilations, 1]}
+    attrs: dict[str, Any] = {
+        "strides": [1, *strides, 1],
+        "padding": padding,
+        "dilations": [1, *dilations, 1],
+    }
     if explicit:
         attrs["explicit_paddings"] = [0, 0, *explicit, 0, 0]
     return attrs
@@ -211,7 +272,14 @@ GROUPED_SHAPES = (
 )
 
 
-def _conv_grads(x: tuple[int, ...], w: tuple[int, ...], attrs: dict[str, Any], out: tuple[int, ...], prefix: str, dtype: str) -> list[Case]:
+def _conv_grads(
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    attrs: dict[str, Any],
+    out: tuple[int, ...],
+    prefix: str,
+    dtype: str,
+) -> list[Case]:
     return [
         Case(prefix + "BackpropInput", (x, w, out), attrs, dtype, ints=(0,)),
         Case(prefix + "BackpropFilter", (x, w, out), attrs, dtype, ints=(1,)),
@@ -219,12 +287,20 @@ def _conv_grads(x: tuple[int, ...], w: tuple[int, ...], attrs: dict[str, Any], o
 
 
 def _conv_out(
-    x: tuple[int, ...], k: Sequence[int], strides: Sequence[int], padding: str, dil: Sequence[int], ex: Sequence[int]
+    x: tuple[int, ...],
+    k: Sequence[int],
+    strides: Sequence[int],
+    padding: str,
+    dil: Sequence[int],
+    ex: Sequence[int],
 ) -> tuple[int, int]:
     pads = ex or (0, 0, 0, 0)
     if padding == "SAME":
         return (-(-x[1] // strides[0]), -(-x[2] // strides[1]))
-    return tuple((x[1 + i] + pads[2 * i] + pads[2 * i + 1] - (k[i] - 1) * dil[i] - 1) // strides[i] + 1 for i in (0, 1))  # type: ignore[return-value]
+    return tuple(
+        (x[1 + i] + pads[2 * i] + pads[2 * i + 1] - (k[i] - 1) * dil[i] - 1) // strides[i] + 1
+        for i in (0, 1)
+    )  # type: ignore[return-value]
 
 
 @cache
@@ -271,11 +347,20 @@ def conv_grad_cases() -> tuple[Case, ...]:
         out = (x[0], *_conv_out(x, w, s, p, d, e), w[3])
         found += _conv_grads(x, w, conv_attrs(s, p, d, e), out, "Conv2D", "float32")
     x, w, s, p, d, e = CONV_SHAPES[4]
-    found += _conv_grads(x, w, conv_attrs(s, p, d, e), (x[0], *_conv_out(x, w, s, p, d, e), w[3]), "Conv2D", "float64")
+    found += _conv_grads(
+        x,
+        w,
+        conv_attrs(s, p, d, e),
+        (x[0], *_conv_out(x, w, s, p, d, e), w[3]),
+        "Conv2D",
+        "float64",
+    )
     for x, w, s, p, d, e in DEPTHWISE_SHAPES:
         if s[0] == s[1] and not e and d == (1, 1):
             out = (x[0], *_conv_out(x, w, s, p, d, e), w[2] * w[3])
-            found += _conv_grads(x, w, conv_attrs(s, p, d, e), out, "DepthwiseConv2dNative", "float32")
+            found += _conv_grads(
+                x, w, conv_attrs(s, p, d, e), out, "DepthwiseConv2dNative", "float32"
+            )
     return tuple(found)
 
 
@@ -327,9 +412,12 @@ def case_arrays(case: Case) -> list[np.ndarray]:
 
 
 def assert_near(found: np.ndarray, wanted: np.ndarray, terms: int) -> None:
-    """Same shape and dtype, equal within the rounding of a sum of `terms` products of values around 1."""
+    """Same shape and dtype, equal within the rounding of a sum of `terms` products of values around
+    1.
+    """
     assert found.shape == wanted.shape
     assert found.dtype == wanted.dtype
     eps = float(np.finfo(found.dtype).eps)
-    # partial sums grow with the root of their length, and so does the number of their rounding errors that add up
+    # partial sums grow with the root of their length, and so does the number of their rounding
+    # errors that add up
     np.testing.assert_allclose(found, wanted, rtol=8 * eps, atol=2 * eps * max(1, terms))

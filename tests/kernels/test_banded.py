@@ -13,7 +13,13 @@ from tests.kernels.test_movement import check, values
 def test_range(dtype: str) -> None:
     kind = np.dtype(dtype).type
     for start, limit, delta in ((0, 100, 1), (5, 300, 7), (10, -90, -3), (4, 4, 1)):
-        check("Range", np.asarray(kind(start)), np.asarray(kind(limit)), np.asarray(kind(delta)), nchunks=3)
+        check(
+            "Range",
+            np.asarray(kind(start)),
+            np.asarray(kind(limit)),
+            np.asarray(kind(delta)),
+            nchunks=3,
+        )
     if dtype.startswith("float"):
         check("Range", np.asarray(kind(0.1)), np.asarray(kind(9)), np.asarray(kind(0.3)))
 
@@ -25,4 +31,10 @@ def test_band_part(shape: tuple[int, ...], dtype: str) -> None:
     rows, columns = shape[-2:]
     for below in (-1, 0, 1, rows):
         for above in (-1, 0, 1, columns):
-            check("MatrixBandPart", x, np.asarray(np.int64(below)), np.asarray(np.int64(above)), nchunks=2)
+            check(
+                "MatrixBandPart",
+                x,
+                np.asarray(np.int64(below)),
+                np.asarray(np.int64(above)),
+                nchunks=2,
+            )

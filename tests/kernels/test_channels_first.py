@@ -14,7 +14,11 @@ from tfjit.kernels.registry import find_native, find_reference
 
 TO_FIRST, TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 CASES = (
-    *(case for case in nn_cases.conv_cases() + nn_cases.depthwise_cases() if case.dtype == "float32"),
+    *(
+        case
+        for case in nn_cases.conv_cases() + nn_cases.depthwise_cases()
+        if case.dtype == "float32"
+    ),
     *(case for case in nn_cases.pool_cases() if case.dtype == "float32"),
     nn_cases.conv_cases()[1],
     nn_cases.pool_cases()[5],

@@ -18,7 +18,9 @@ def test_gradient_equals_tensorflow(case: Case) -> None:
     native_nn.check(case)
 
 
-@pytest.mark.parametrize("case", [c for c in nn_cases.conv_grad_cases() if c.op.endswith("BackpropInput")][::2], ids=str)
+@pytest.mark.parametrize(
+    "case", [c for c in nn_cases.conv_grad_cases() if c.op.endswith("BackpropInput")][::2], ids=str
+)
 def test_input_gradient_with_a_constant_filter(case: Case) -> None:
     native_nn.check(case, constants=(1,))
 
@@ -33,8 +35,12 @@ def test_input_gradient_with_a_constant_filter(case: Case) -> None:
         ("DepthwiseConv2dNative", (3, 2, 6, 2)),
     ],
 )
-def test_dilated_grouped_and_padded_gradients(prefix: str, w_shape: tuple[int, ...], dilation: int) -> None:
-    """TensorFlow's CPU kernels refuse some of these, so the reference, checked against TensorFlow elsewhere, is the oracle."""
+def test_dilated_grouped_and_padded_gradients(
+    prefix: str, w_shape: tuple[int, ...], dilation: int
+) -> None:
+    """TensorFlow's CPU kernels refuse some of these, so the reference, checked against TensorFlow
+    elsewhere, is the oracle.
+    """
     rng = np.random.default_rng(1)
     x = rng.standard_normal((2, 11, 9, 6)).astype(np.float32)
     w = rng.standard_normal(w_shape).astype(np.float32)
@@ -57,16 +63,22 @@ def test_dilated_grouped_and_padded_gradients(prefix: str, w_shape: tuple[int, .
     ("x_shape", "w_shape", "stride"),
     [
         ((9, 28, 26, 1), (3, 3, 1, 32), 1),  # taps joined, several parts, blocks of rows
-        ((9, 7, 7, 30), (3, 3, 30, 33), 1),  # blocks of several images, the last one short; a narrow last panel
+        # blocks of several images, the last one short; a narrow last panel
+        ((9, 7, 7, 30), (3, 3, 30, 33), 1),
         ((3, 21, 20, 5), (5, 4, 5, 27), 2),  # a wide last panel that is not full
         ((2, 30, 31, 14), (1, 1, 14, 16), 1),
         ((2, 9, 8, 24), (3, 3, 8, 51), 1),  # groups
-        ((1, 3, 2, 7), (5, 7, 7, 3), 1),  # a window larger than the image: taps that no output reads
+        # a window larger than the image: taps that no output reads
+        ((1, 3, 2, 7), (5, 7, 7, 3), 1),
     ],
 )
-def test_filter_gradient_in_blocks_and_parts(x_shape: tuple[int, ...], w_shape: tuple[int, ...], stride: int, dtype: str) -> None:
-    """Against float64 sums by the reference. The sums walk at random: rounding of a chain of n terms has a deviation of about
-    eps / 2 * n / sqrt(2), that of chains of 400 added up about eps / 2 * sqrt(400 n / 2)."""
+def test_filter_gradient_in_blocks_and_parts(
+    x_shape: tuple[int, ...], w_shape: tuple[int, ...], stride: int, dtype: str
+) -> None:
+    """Against float64 sums by the reference. The sums walk at random: rounding of a chain of n
+    terms has a deviation of about eps / 2 * n / sqrt(2), that of chains of 400 added up about eps /
+    2 * sqrt(400 n / 2).
+    """
     rng = np.random.default_rng(2)
     attrs = nn_cases.conv_attrs((stride, stride), "SAME")
     x = rng.standard_normal(x_shape)
@@ -95,11 +107,18 @@ def test_gradient_of_an_empty_batch_is_zero() -> None:
     arrays = [x, np.array([3, 3, 2, 3], np.int32), dy]
     wanted = np.zeros((3, 3, 2, 3), np.float32)
     attrs = nn_cases.conv_attrs((1, 1), "SAME")
-    call = find_native("Conv2DBackpropFilter")(node_spec("Conv2DBackpropFilter", arrays, attrs, wanted))  # type: ignore[misc]
+    call = find_native("Conv2DBackpropFilter")(
+        node_spec("Conv2DBackpropFilter", arrays, attrs, wanted)
+    )  # type: ignore[misc]
     (found,) = NativeRunner(call, arrays, native_nn.specs(wanted)).run()
     np.testing.assert_array_equal(found, wanted)
 
 
 def test_mirrored_window_gives_every_input() -> None:
-    for window in (Window(9, 3, 1, 1, 1, 1), Window(10, 3, 2, 1, 0, 1), Window(11, 2, 3, 2, 1, 0), Window(8, 1, 2)):
+    for window in (
+        Window(9, 3, 1, 1, 1, 1),
+        Window(10, 3, 2, 1, 0, 1),
+        Window(11, 2, 3, 2, 1, 0),
+        Window(8, 1, 2),
+    ):
         assert mirrored(window).out == window.length

@@ -1,4 +1,6 @@
-"""TFJIT_CPU: kernels held to a level of x86-64 have no machine code above it, and give the same values."""
+"""TFJIT_CPU: kernels held to a level of x86-64 have no machine code above it, and give the same
+values.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ import pytest
 
 from tfjit.kernels.jit import target
 
-# What the code of a level must hold, and what it must not: wider registers, masks, and for SSE any instruction of AVX, FMA or BMI.
+# What the code of a level must hold, and what it must not: wider registers, masks, and for SSE any
+# instruction of AVX, FMA or BMI.
 WIDEST: Final = {"x86-64-v2": r"%xmm", "x86-64-v3": r"%ymm", "x86-64-v4": r"%zmm"}
 HIGHER: Final = {
     "x86-64-v2": r"%[yz]mm|%k\d|^\s+(v[a-z]|bextr|blsr|andn[lq]|shlx|shrx|sarx|rorx|lzcnt|tzcnt|mulx)",
@@ -25,7 +28,13 @@ HIGHER: Final = {
 
 def run(variables: dict[str, str], root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A Python process in the tree with those variables."""
-    return subprocess.run([sys.executable, *arguments], env={**os.environ, **variables}, cwd=root, capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env={**os.environ, **variables},
+        cwd=root,
+        capture_output=True,
+        text=True,
+    )
 
 
 def supported(level: str) -> bool:
@@ -41,7 +50,12 @@ def supported(level: str) -> bool:
 
 @pytest.mark.parametrize("level", WIDEST)
 def test_machine_code_stays_within_the_level(level: str, root: Path, tmp_path: Path) -> None:
-    done = run({"TFJIT_CPU": level, "TFJIT_CACHE_DIR": str(tmp_path)}, root, "-m", "tests.kernels.level_code")
+    done = run(
+        {"TFJIT_CPU": level, "TFJIT_CACHE_DIR": str(tmp_path)},
+        root,
+        "-m",
+        "tests.kernels.level_code",
+    )
     if not supported(level):
         assert done.returncode != 0 and f"TFJIT_CPU={level!r}: this CPU lacks" in done.stderr
         return
@@ -49,7 +63,9 @@ def test_machine_code_stays_within_the_level(level: str, root: Path, tmp_path: P
     code = json.loads(done.stdout)
     assert set(code) == {"walker", "matmul", "loop", "softmax"}
     for name, parts in code.items():
-        higher = [line for part in parts for line in part.splitlines() if re.search(HIGHER[level], line)]
+        higher = [
+            line for part in parts for line in part.splitlines() if re.search(HIGHER[level], line)
+        ]
         assert not higher, (name, higher[:5])
         if name != "walker":
             assert any(re.search(WIDEST[level], part) for part in parts), name
@@ -64,7 +80,10 @@ def test_the_cache_keeps_levels_apart(root: Path) -> None:
 
 def test_a_level_above_the_cpu_is_refused() -> None:
     sse = dict.fromkeys(("cmov", "cx8", "fxsr", "mmx", "sse", "sse2"), True)
-    with pytest.raises(ValueError, match=r"TFJIT_CPU='x86-64-v3': this CPU lacks avx, avx2, .*Unset it, or name a lower level"):
+    with pytest.raises(
+        ValueError,
+        match=r"TFJIT_CPU='x86-64-v3': this CPU lacks avx, avx2, .*Unset it, or name a lower level",
+    ):
         target.features_of_level("x86-64-v3", sse)
 
 

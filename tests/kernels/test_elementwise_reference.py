@@ -1,4 +1,6 @@
-"""Reference kernels of the elementwise table: broadcasting, results' ownership, errors, Select's vector condition."""
+"""Reference kernels of the elementwise table: broadcasting, results' ownership, errors, Select's
+vector condition.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ def test_every_row_has_a_kernel():
 
 
 def test_broadcasts():
-    x, y = np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(2, dtype=np.float32).reshape(2, 1)
+    x, y = (
+        np.arange(6, dtype=np.float32).reshape(2, 3),
+        np.arange(2, dtype=np.float32).reshape(2, 1),
+    )
     assert np.array_equal(run("AddV2", x, y), x + y)
     assert run("Mul", x, np.float32(2)).shape == (2, 3)
     assert run("AddV2", np.float32(1), np.float32(2)).shape == ()
@@ -53,7 +58,10 @@ def test_select_takes_rows_by_a_vector():
 @pytest.mark.parametrize("op", ["Div", "FloorDiv", "FloorMod", "Mod", "TruncateDiv", "TruncateMod"])
 def test_integer_division_by_zero(op: str):
     # TensorFlow's own kernels disagree
-    with pytest.raises(InternalError if op.startswith("Truncate") else InvalidArgumentError, match="Integer division by zero"):
+    with pytest.raises(
+        InternalError if op.startswith("Truncate") else InvalidArgumentError,
+        match="Integer division by zero",
+    ):
         run(op, np.array([1, 2], np.int32), np.array([1, 0], np.int32))
     assert not np.isfinite(run(op, np.float32(1), np.float32(0)))
 
@@ -66,5 +74,8 @@ def test_negative_integer_power():
 
 def test_attrs_reach_the_function():
     assert np.allclose(run("LeakyRelu", np.float32([-1, 2]), alpha=0.5), [-0.5, 2])
-    assert run("Cast", np.float32([1.7, np.nan]), DstT=d.int32, Truncate=False).tolist() == [1, -(2**31)]
+    assert run("Cast", np.float32([1.7, np.nan]), DstT=d.int32, Truncate=False).tolist() == [
+        1,
+        -(2**31),
+    ]
     assert run("AddN", np.float32(1), np.float32(2), np.float32(3)) == 6

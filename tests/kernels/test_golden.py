@@ -30,7 +30,12 @@ def loop() -> NativeCall:
 
 def tiled_loop() -> NativeCall:
     g = ReduceBuilder(floats(60, 50), floats(50, 60))
-    turned = g.op("Transpose", g.input(1), g.constant(np.array([1, 0])), value=np.ascontiguousarray(g.arrays[1].T))
+    turned = g.op(
+        "Transpose",
+        g.input(1),
+        g.constant(np.array([1, 0])),
+        value=np.ascontiguousarray(g.arrays[1].T),
+    )
     return loop_call(g.group(g.op("AddV2", g.input(0), turned)))
 
 
@@ -42,14 +47,18 @@ def reduction() -> NativeCall:
     g = ReduceBuilder(floats(64, 600), np.float32(0.5).reshape(()))
     out = g.op("Mul", g.reduce("Mean", g.op("Square", g.input(0)), (0,)), g.input(1))
     plain = g.group(out)
-    return reduce_call(FusedGroup("reduce", plain.members, plain.inputs, plain.outputs, plain.constants))
+    return reduce_call(
+        FusedGroup("reduce", plain.members, plain.inputs, plain.outputs, plain.constants)
+    )
 
 
 def rows() -> NativeCall:
     g = ReduceBuilder(floats(6, 50))
     e = g.op("Exp", g.op("Sub", g.input(0), g.reduce("Max", g.input(0), (1,), keep=True)))
     plain = g.group(g.op("RealDiv", e, g.reduce("Sum", e, (1,), keep=True)))
-    return rows_call(FusedGroup("rows", plain.members, plain.inputs, plain.outputs, plain.constants))
+    return rows_call(
+        FusedGroup("rows", plain.members, plain.inputs, plain.outputs, plain.constants)
+    )
 
 
 def transpose() -> NativeCall:
@@ -57,10 +66,14 @@ def transpose() -> NativeCall:
     inputs = (TensorSpec(d.float32, (3, 40, 50)), TensorSpec(d.int32, (3,)))
     builder = find_native("Transpose")
     assert builder is not None
-    return builder(NodeSpec("node", "Transpose", {}, inputs, (TensorSpec(d.float32, (3, 50, 40)),), {1: order}))
+    return builder(
+        NodeSpec("node", "Transpose", {}, inputs, (TensorSpec(d.float32, (3, 50, 40)),), {1: order})
+    )
 
 
-@pytest.mark.parametrize("make", [loop, loop_program, tiled_loop, reduction, rows, transpose], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "make", [loop, loop_program, tiled_loop, reduction, rows, transpose], ids=lambda f: f.__name__
+)
 def test_text_of_a_template(make, update_golden: bool) -> None:  # type: ignore[no-untyped-def]
     (source,) = make().sources()
     path = GOLDEN / f"{make.__name__}.txt"

@@ -1,4 +1,6 @@
-"""Sharing a launch between threads: every chunk exactly once, whoever does it; sleep, wake, exit and fork."""
+"""Sharing a launch between threads: every chunk exactly once, whoever does it; sleep, wake, exit
+and fork.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +144,9 @@ def test_helpers_take_part(code: dict[str, int], pool: IntraOpPool) -> None:
 
 
 def test_a_caller_whose_helpers_lost_their_core_goes_on_alone(code: dict[str, int]) -> None:
-    """With no patience every wait counts as a displaced helper, and nobody is asked for as long, and longer each time."""
+    """With no patience every wait counts as a displaced helper, and nobody is asked for as long,
+    and longer each time.
+    """
     pool = IntraOpPool(2, patience_us=-1e9)
     try:
         args, counts, _ = job(8, 20000)
@@ -156,7 +160,9 @@ def test_a_caller_whose_helpers_lost_their_core_goes_on_alone(code: dict[str, in
 
 
 def test_callers_leave_each_other_their_cores(code: dict[str, int]) -> None:
-    """While another thread walks a table, a pool of two has no helper to spare: the chunks run one after the other."""
+    """While another thread walks a table, a pool of two has no helper to spare: the chunks run one
+    after the other.
+    """
     pool = IntraOpPool(2, patience_us=1e9)
     met, seen = np.zeros(2, np.int64), np.zeros(4, np.int64)
     held = np.array([0, 0, met.ctypes.data, 10**11, 0, 0, 0, 0], np.int64)
@@ -171,7 +177,9 @@ def test_callers_leave_each_other_their_cores(code: dict[str, int]) -> None:
         met[1] = 1
         other.join()
         # the helper takes part again, once it gets a core
-        assert wait_until(lambda: pool.run(code["spin_and_note"], int(mine.ctypes.data), 8) or seen[1] == 2)
+        assert wait_until(
+            lambda: pool.run(code["spin_and_note"], int(mine.ctypes.data), 8) or seen[1] == 2
+        )
     finally:
         met[1] = 1
         other.join()
@@ -179,7 +187,9 @@ def test_callers_leave_each_other_their_cores(code: dict[str, int]) -> None:
 
 
 def test_short_jobs_leave_sleepers_asleep(code: dict[str, int]) -> None:
-    """A job predicted too short for a wake-up runs on its caller's thread; many in a row wake the helper."""
+    """A job predicted too short for a wake-up runs on its caller's thread; many in a row wake the
+    helper.
+    """
     pool = IntraOpPool(2, spin_us=20000.0)
     walk = table_executor.get()
     args, counts, _ = job(4, 10)
@@ -203,12 +213,19 @@ def test_short_jobs_leave_sleepers_asleep(code: dict[str, int]) -> None:
 
 
 def test_several_callers(code: dict[str, int], pool: IntraOpPool) -> None:
-    """One has the slot, the others do their chunks alone; nobody's chunks are lost or done twice."""
+    """One has the slot, the others do their chunks alone; nobody's chunks are lost or
+    done twice.
+    """
     walk, wrong = table_executor.get(), []
 
     def work(release: bool) -> None:
         args, counts, _ = job(4, 300)
-        table = StepTable(0, [(code["spin"], int(args.ctypes.data), 4)] * 10, pool=pool.state_address, release_gil=release)
+        table = StepTable(
+            0,
+            [(code["spin"], int(args.ctypes.data), 4)] * 10,
+            pool=pool.state_address,
+            release_gil=release,
+        )
         for _ in range(200):
             if walk(table.words):
                 wrong.append("stopped")
@@ -227,7 +244,10 @@ def test_different_jobs_follow_each_other(code: dict[str, int], pool: IntraOpPoo
     """A helper that comes late must not run an old job's code over a new one's block."""
     walk = table_executor.get()
     jobs = [job(2 + n % 3) for n in range(50)]
-    rows = [(code["mark" if n % 2 else "spin"], int(args.ctypes.data), len(counts)) for n, (args, counts, _) in enumerate(jobs)]
+    rows = [
+        (code["mark" if n % 2 else "spin"], int(args.ctypes.data), len(counts))
+        for n, (args, counts, _) in enumerate(jobs)
+    ]
     table = StepTable(0, rows, pool=pool.state_address, release_gil=True)
     for _ in range(500):
         assert walk(table.words) == 0
@@ -241,7 +261,12 @@ def test_status_of_a_chunk_stops_the_step(code: dict[str, int], pool: IntraOpPoo
         args[2] = failing
         after, counts, _ = job(1)
         table = StepTable(
-            0, [(code["fail_in"], int(args.ctypes.data), 6), (code["mark"], int(after.ctypes.data), 1)], pool=pool.state_address
+            0,
+            [
+                (code["fail_in"], int(args.ctypes.data), 6),
+                (code["mark"], int(after.ctypes.data), 1),
+            ],
+            pool=pool.state_address,
         )
         assert walk(table.words) == 1
         assert args[:2].tolist() == [3, failing] and counts[0] == 0
@@ -279,7 +304,10 @@ def test_sleep_and_work_many_times(code: dict[str, int]) -> None:
                 pass
     assert (counts == 3000).all()
     pool.stop()
-    assert not any(thread.name.startswith("tfjit-intraop") and thread in pool._threads for thread in threading.enumerate())
+    assert not any(
+        thread.name.startswith("tfjit-intraop") and thread in pool._threads
+        for thread in threading.enumerate()
+    )
 
 
 def test_stopped_pool_still_runs_jobs(code: dict[str, int]) -> None:
@@ -379,7 +407,9 @@ def test_fork() -> None:
 
 
 def test_offsets_of_state() -> None:
-    """The words that thread_pool.py fills in are those that the compiled loop reads (see both files' layout)."""
+    """The words that thread_pool.py fills in are those that the compiled loop reads (see both
+    files' layout).
+    """
     pool = IntraOpPool(2, spin_us=10.0)
     assert pool.state_address % 64 == 0
     assert pool._state[33] == 1

@@ -1,4 +1,6 @@
-"""The building blocks of generated text, each against NumPy, and the promises that keep loops vectorised."""
+"""The building blocks of generated text, each against NumPy, and the promises that keep loops
+vectorised.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ POINTERS = {
     "ptr_c64": np.complex64,
     "ptr_c128": np.complex128,
 }
-IMPORT = "from numba import float32, int32, uint32\nfrom tfjit.kernels.codegen.intrinsics import *\n\n\n"
+IMPORT = (
+    "from numba import float32, int32, uint32\nfrom tfjit.kernels.codegen.intrinsics import *\n\n\n"
+)
 
 
 def element_wise(name: str, inputs: list[str], output: str, value: str) -> str:
@@ -147,9 +151,24 @@ def calls(args, chunk, nchunks):
     call(word(args, 2), word(args, 3), 100, chunk)
     call(word(args, 2), word(args, 3) + 8, int32(7), nchunks)
 """
-OTHER_ENTRIES = ("strided", "offsets", "two_outputs", "running_sum", "immediates", "memory", "atomics", "fails", "called", "calls")
+OTHER_ENTRIES = (
+    "strided",
+    "offsets",
+    "two_outputs",
+    "running_sum",
+    "immediates",
+    "memory",
+    "atomics",
+    "fails",
+    "called",
+    "calls",
+)
 SOURCE = KernelSource(
-    "# every intrinsic\n" + IMPORT + "\n\n".join(element_wise(name, *case) for name, case in CASES.items()) + "\n" + OTHERS,
+    "# every intrinsic\n"
+    + IMPORT
+    + "\n\n".join(element_wise(name, *case) for name, case in CASES.items())
+    + "\n"
+    + OTHERS,
     entries=(*CASES, *OTHER_ENTRIES),
     title="intrinsics",
 )
@@ -165,7 +184,9 @@ def code() -> dict[str, int]:
 
 
 def launch(address: int, *words: int | np.ndarray, chunk: int = 0, nchunks: int = 1) -> np.ndarray:
-    args = np.array([0, 0, *(w.ctypes.data if isinstance(w, np.ndarray) else w for w in words)], np.int64)
+    args = np.array(
+        [0, 0, *(w.ctypes.data if isinstance(w, np.ndarray) else w for w in words)], np.int64
+    )
     KERNEL(address)(args.ctypes.data, chunk, nchunks)
     return args
 
@@ -255,7 +276,10 @@ def test_integer_functions(code: dict[str, int]) -> None:
     quotient = np.trunc(x.astype(np.float64) / d).astype(np.int64)
     equal(run(code, "idiv32", x, d), quotient)
     equal(run(code, "irem32", x, d), x - quotient * d)
-    equal(run(code, "mulhi", w, z), (w.astype(np.uint64) * z.astype(np.uint64) >> np.uint64(32)).astype(np.uint32))
+    equal(
+        run(code, "mulhi", w, z),
+        (w.astype(np.uint64) * z.astype(np.uint64) >> np.uint64(32)).astype(np.uint32),
+    )
     equal(run(code, "ones", w), [int(n).bit_count() for n in w])
     wide = values(np.int64, 9)
     equal(run(code, "wraps", wide), wide.astype(np.int32))
@@ -295,7 +319,12 @@ def test_in_place(code: dict[str, int]) -> None:
 
 def test_immediates_memory_and_atomics(code: dict[str, int]) -> None:
     out = np.zeros(2)
-    launch(code["immediates"], int(np.float32(-1.1).view(np.int32)), int(np.float64(np.pi).view(np.int64)), out)
+    launch(
+        code["immediates"],
+        int(np.float32(-1.1).view(np.int32)),
+        int(np.float64(np.pi).view(np.int64)),
+        out,
+    )
     assert out.tolist() == [float(np.float32(-1.1)), np.pi]
     x = np.arange(100, dtype=np.uint8)
     y, z = np.zeros(101, np.uint8), np.zeros(101, np.uint8)
@@ -315,7 +344,9 @@ def test_fail_and_call(code: dict[str, int]) -> None:
 
 
 def test_loops_are_vectorised_without_overlap_checks(tmp_path: Path) -> None:
-    """Three arrays, nothing known of how they lie: with the promises of ld and st no check stands before the vector loop."""
+    """Three arrays, nothing known of how they lie: with the promises of ld and st no check stands
+    before the vector loop.
+    """
     script = """if True:
         import re
         from tfjit.kernels.jit import compiler, loader
@@ -331,7 +362,11 @@ def test_loops_are_vectorised_without_overlap_checks(tmp_path: Path) -> None:
     """
     done = subprocess.run(
         [sys.executable, "-c", script],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "TFJIT_CACHE_DIR": str(tmp_path)},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "TFJIT_CACHE_DIR": str(tmp_path),
+        },
         capture_output=True,
         text=True,
         timeout=120,

@@ -1,4 +1,6 @@
-"""Fused elementwise loops against the members' reference kernels and NumPy: shapes, broadcasts, dtypes, several outputs, chunks."""
+"""Fused elementwise loops against the members' reference kernels and NumPy: shapes, broadcasts,
+dtypes, several outputs, chunks.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,12 @@ class GroupBuilder:
             row = elementwise.lookup(op)
             assert row is not None
             with np.errstate(all="ignore"):
-                value = np.asarray(row.reference(*arrays, **{k: v for k, v in attrs.items() if k in row.attrs}))
-        spec = NodeSpec(f"n{len(self.members)}", op, attrs, tuple(tensor(a) for a in arrays), (tensor(value),))
+                value = np.asarray(
+                    row.reference(*arrays, **{k: v for k, v in attrs.items() if k in row.attrs})
+                )
+        spec = NodeSpec(
+            f"n{len(self.members)}", op, attrs, tuple(tensor(a) for a in arrays), (tensor(value),)
+        )
         self.members.append(Member(spec, args))
         ref = Ref(len(self.members) - 1)
         self.values[ref] = value
@@ -110,14 +116,25 @@ def test_chunks_cover_everything_once() -> None:
         assert call.launches[0].chunks >= 1
         for n in (1, 2, 7, 64):
             launch = call.launches[0]
-            call = NativeCall((type(launch)(launch.source, launch.words, launch.entry, n, launch.cost_ns, launch.errors),))
+            call = NativeCall(
+                (
+                    type(launch)(
+                        launch.source, launch.words, launch.entry, n, launch.cost_ns, launch.errors
+                    ),
+                )
+            )
             (result,) = run_native(call, g.arrays, [g.group(out).tensor(out)])
             np.testing.assert_array_equal(result, g.values[out])
 
 
 @pytest.mark.parametrize("shape", [(40, 50, 3), (1024, 10), (1021, 7)])
 def test_narrow_rows_are_taken_several_at_a_time(shape: tuple[int, ...]) -> None:
-    g = GroupBuilder(floats(*shape), floats(shape[-1], seed=1), floats(shape[-1], seed=2), np.float32(2).reshape(()))
+    g = GroupBuilder(
+        floats(*shape),
+        floats(shape[-1], seed=1),
+        floats(shape[-1], seed=2),
+        np.float32(2).reshape(()),
+    )
     out = g.op("Mul", g.op("Mul", g.op("Sub", g.input(0), g.input(1)), g.input(2)), g.input(3))
     call = g.check(out, nchunks=3)
     assert len(call.launches) == (1 if shape[0] == 1021 else 3)
@@ -127,7 +144,11 @@ def test_text_is_free_of_sizes_and_names() -> None:
     sources = []
     for n in (5, 70):
         g = GroupBuilder(floats(n, 3), floats(3))
-        sources.append(loop_call(g.group(g.op("Relu", g.op("AddV2", g.input(0), g.input(1))))).launches[0].source)
+        sources.append(
+            loop_call(g.group(g.op("Relu", g.op("AddV2", g.input(0), g.input(1)))))
+            .launches[0]
+            .source
+        )
     assert sources[0].digest == sources[1].digest
 
 
@@ -137,7 +158,21 @@ def test_no_contraction_across_ops() -> None:
     g.check(g.op("AddV2", g.op("Mul", g.input(0), g.input(1)), g.input(2)))
 
 
-@pytest.mark.parametrize("dtype", [d.float64, d.float16, d.bfloat16, d.int8, d.int32, d.int64, d.uint8, d.uint32, d.bool, d.complex64])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        d.float64,
+        d.float16,
+        d.bfloat16,
+        d.int8,
+        d.int32,
+        d.int64,
+        d.uint8,
+        d.uint32,
+        d.bool,
+        d.complex64,
+    ],
+)
 def test_dtypes(dtype: d.DType) -> None:
     rng = np.random.default_rng(5)
     np_type = np.dtype(dtype.as_numpy_dtype)
@@ -152,7 +187,12 @@ def test_special_values() -> None:
     x = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1.5], np.float32)
     g = GroupBuilder(np.repeat(x, 40), np.tile(x, 40))
     product = g.op("Mul", g.input(0), g.input(1))
-    g.check(g.op("Relu", product), g.op("Maximum", g.input(0), g.input(1)), g.op("IsNan", product), g.op("RealDiv", g.input(0), g.input(1)))
+    g.check(
+        g.op("Relu", product),
+        g.op("Maximum", g.input(0), g.input(1)),
+        g.op("IsNan", product),
+        g.op("RealDiv", g.input(0), g.input(1)),
+    )
 
 
 def test_every_row_has_a_builder() -> None:
@@ -191,7 +231,9 @@ def test_integer_division_by_zero_is_reported() -> None:
 
 def test_an_error_in_a_group_names_the_member() -> None:
     g = GroupBuilder(np.arange(5, dtype=np.int32))
-    out = g.op("Neg", g.op("FloorDiv", g.input(0), g.input(0), value=g.arrays[0]), value=g.arrays[0])
+    out = g.op(
+        "Neg", g.op("FloorDiv", g.input(0), g.input(0), value=g.arrays[0]), value=g.arrays[0]
+    )
     group = g.group(out)
     with pytest.raises(KernelError) as caught:
         run_native(loop_call(group), g.arrays, [group.tensor(out)])
@@ -205,11 +247,18 @@ def test_reshape_and_transpose_inside_a_loop() -> None:
     x, y = floats(4, 6), floats(3, 8, seed=1)
     g = GroupBuilder(x, y)
     square = g.op("Square", g.input(0))
-    flat = g.op("Reshape", square, g.constant(np.array([2, 2, 6])), value=g.values[square].reshape(2, 2, 6))
+    flat = g.op(
+        "Reshape", square, g.constant(np.array([2, 2, 6])), value=g.values[square].reshape(2, 2, 6)
+    )
     out = g.op("Neg", flat)
     g.check(out, square)
     g = GroupBuilder(floats(5, 70), floats(70, 5, seed=1))
-    turned = g.op("Transpose", g.input(1), g.constant(np.array([1, 0])), value=np.ascontiguousarray(g.arrays[1].T))
+    turned = g.op(
+        "Transpose",
+        g.input(1),
+        g.constant(np.array([1, 0])),
+        value=np.ascontiguousarray(g.arrays[1].T),
+    )
     call = g.check(g.op("Mul", g.input(0), turned))
     assert call.in_place == ((0, 0),)
     g = GroupBuilder(floats(5), floats(3, 5, 4))
@@ -232,7 +281,12 @@ def test_in_place_only_where_the_output_needs_the_input() -> None:
     first, second = g.op("Neg", g.input(0)), g.op("Neg", g.input(1))
     assert set(loop_call(g.group(first, second)).in_place) == {(0, 0), (1, 1)}
     g = GroupBuilder(floats(8, 8))
-    turned = g.op("Transpose", g.input(0), g.constant(np.array([1, 0])), value=np.ascontiguousarray(g.arrays[0].T))
+    turned = g.op(
+        "Transpose",
+        g.input(0),
+        g.constant(np.array([1, 0])),
+        value=np.ascontiguousarray(g.arrays[0].T),
+    )
     assert loop_call(g.group(g.op("AddV2", g.input(0), turned))).in_place == ()
 
 
@@ -247,7 +301,9 @@ def test_reshape_map_refuses_straddling_dims() -> None:
     assert split_shape((4, 6), [(2, 2, 6)]) == (2, 2, 6)
     assert split_shape((4, 6), [(3, 8)]) == (4, 6)
     space = (4, 6)
-    assert reshape_map(((0, ((0, 1),)), (0, ((1, 1),))), (24,), (4, 6), space) == ((0, ((0, 6), (1, 1))),)
+    assert reshape_map(((0, ((0, 1),)), (0, ((1, 1),))), (24,), (4, 6), space) == (
+        (0, ((0, 6), (1, 1))),
+    )
     assert reshape_map(((0, ((0, 1),)), (0, ((1, 1),))), (3, 8), (4, 6), space) is None
 
 
@@ -290,13 +346,22 @@ def test_with_input_shapes() -> None:
 
 
 @pytest.mark.parametrize("name", ["string", "resource", "variant"])
-@pytest.mark.parametrize("op", ["Add", "Equal", "NotEqual", "SelectV2", "Identity", "Transpose", "Pack", "ConcatV2"])
+@pytest.mark.parametrize(
+    "op", ["Add", "Equal", "NotEqual", "SelectV2", "Identity", "Transpose", "Pack", "ConcatV2"]
+)
 def test_values_without_a_size_are_refused(op: str, name: str) -> None:
-    """Elements of 0 bytes have no strides: builders say that they do not serve them, they do not divide by their size."""
+    """Elements of 0 bytes have no strides: builders say that they do not serve them, they do not
+    divide by their size.
+    """
     dtype = d.as_dtype(name)
-    inputs = {"SelectV2": (TensorSpec(d.bool, (2, 3)), *[TensorSpec(dtype, (2, 3))] * 2), "Identity": (TensorSpec(dtype, (2, 3)),)}
+    inputs = {
+        "SelectV2": (TensorSpec(d.bool, (2, 3)), *[TensorSpec(dtype, (2, 3))] * 2),
+        "Identity": (TensorSpec(dtype, (2, 3)),),
+    }
     operands = inputs.get(op, (TensorSpec(dtype, (2, 3)),) * 2)
-    result = TensorSpec(d.bool if op in ("Equal", "NotEqual") else dtype, (2, 2, 3) if op == "Pack" else (2, 3))
+    result = TensorSpec(
+        d.bool if op in ("Equal", "NotEqual") else dtype, (2, 2, 3) if op == "Pack" else (2, 3)
+    )
     spec = NodeSpec("n", op, {"T": dtype, "N": 2, "axis": 0}, operands, (result,), {})
     build = find_native(op)
     assert build is not None

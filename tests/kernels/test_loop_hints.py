@@ -84,6 +84,12 @@ def test_blocks_at_a_time_follow_the_chain_and_what_it_keeps() -> None:
     assert cost_model.interleave_for(chain, 10) == 0
     assert cost_model.interleave_for(program([ScalarOp("Relu", (0,), d.float32)]), 1 << 20) == 0
     # six values wait for their sum
-    wide = program([*(ScalarOp("Exp", (k % 3,), d.float32) for k in range(6)), ScalarOp("AddN", (3, 4, 5, 6, 7, 8), d.float32)], 3)
+    wide = program(
+        [
+            *(ScalarOp("Exp", (k % 3,), d.float32) for k in range(6)),
+            ScalarOp("AddN", (3, 4, 5, 6, 7, 8), d.float32),
+        ],
+        3,
+    )
     assert cost_model.live_values(wide) > cost_model.DEEP_VALUES
     assert cost_model.interleave_for(wide, 1 << 20) == cost_model.INTERLEAVE

@@ -34,8 +34,19 @@ class Maker:
         self.constants.append((number, value))
         return number
 
-    def op(self, op: str, *args: int, dtype: Any = None, blocks: tuple[Block, ...] = (), shape: tuple[int, ...] | None = None) -> int:
-        size = max((self.values[a].shape for a in args), key=lambda s: (len(s), s)) if shape is None else shape
+    def op(
+        self,
+        op: str,
+        *args: int,
+        dtype: Any = None,
+        blocks: tuple[Block, ...] = (),
+        shape: tuple[int, ...] | None = None,
+    ) -> int:
+        size = (
+            max((self.values[a].shape for a in args), key=lambda s: (len(s), s))
+            if shape is None
+            else shape
+        )
         result = self.value(dtype or self.values[args[-1]].dtype, *size)
         self.blocks[-1].append(Step(op, args, (result,), (), blocks, op.lower()))
         return result
@@ -43,18 +54,32 @@ class Maker:
     def block(self, params: tuple[int, ...], write: Any) -> Block:
         self.blocks.append([])
         results = write(*params)
-        return Block(params, tuple(self.blocks.pop()), tuple(results if isinstance(results, (tuple, list)) else [results]))
+        return Block(
+            params,
+            tuple(self.blocks.pop()),
+            tuple(results if isinstance(results, (tuple, list)) else [results]),
+        )
 
-    def loop(self, first: list[int], shapes: list[tuple[int, ...]], condition: Any, body: Any) -> tuple[int, ...]:
+    def loop(
+        self, first: list[int], shapes: list[tuple[int, ...]], condition: Any, body: Any
+    ) -> tuple[int, ...]:
         dtypes = [self.values[a].dtype for a in first]
-        blocks = [self.block(tuple(self.value(t, *s) for t, s in zip(dtypes, shapes)), write) for write in (condition, body)]
+        blocks = [
+            self.block(tuple(self.value(t, *s) for t, s in zip(dtypes, shapes)), write)
+            for write in (condition, body)
+        ]
         results = tuple(self.value(t, *s) for t, s in zip(dtypes, shapes))
         self.blocks[-1].append(Step("While", tuple(first), results, (), tuple(blocks), "loop"))
         return results
 
     def program(self, inputs: list[int], outputs: list[int]) -> LoopProgram:
         return LoopProgram(
-            tuple(self.values), tuple(self.constants), tuple(inputs), Block((), tuple(self.blocks[0]), ()), tuple(outputs), "test loop"
+            tuple(self.values),
+            tuple(self.constants),
+            tuple(inputs),
+            Block((), tuple(self.blocks[0]), ()),
+            tuple(outputs),
+            "test loop",
         )
 
 
@@ -62,7 +87,12 @@ def escape(size: int) -> LoopProgram:
     """z = z * z + c where |z| < 2, counted, with a branch on the iteration number."""
     m = Maker()
     c, n = m.value(d.float32, size), m.value(d.int32)
-    one, four, zero, half = m.constant(np.int32(1)), m.constant(np.float32(4)), m.constant(np.float32(0)), m.constant(np.float32(0.5))
+    one, four, zero, half = (
+        m.constant(np.int32(1)),
+        m.constant(np.float32(4)),
+        m.constant(np.float32(0)),
+        m.constant(np.float32(0.5)),
+    )
     start = m.constant(np.int32(0))
 
     def body(i: int, z: int, count: int) -> list[int]:
@@ -70,20 +100,31 @@ def escape(size: int) -> LoopProgram:
         live = m.op("Less", square, four, dtype=d.bool)
         odd = m.op("Equal", m.op("BitwiseAnd", i, one), one, dtype=d.bool)
         moved = m.value(d.float32, size)
-        sides = (m.block((), lambda: m.op("AddV2", square, c)), m.block((), lambda: m.op("Mul", m.op("AddV2", square, c), half)))
+        sides = (
+            m.block((), lambda: m.op("AddV2", square, c)),
+            m.block((), lambda: m.op("Mul", m.op("AddV2", square, c), half)),
+        )
         m.blocks[-1].append(Step("If", (odd,), (moved,), (), sides, "branch"))
         following = m.op("SelectV2", live, moved, z)
         counted = m.op("AddV2", count, m.op("SelectV2", live, one, start, shape=(size,)))
         return [m.op("AddV2", i, one), following, counted]
 
-    results = m.loop([start, zero, start], [(), (size,), (size,)], lambda i, z, k: m.op("Less", i, n, dtype=d.bool), body)
+    results = m.loop(
+        [start, zero, start],
+        [(), (size,), (size,)],
+        lambda i, z, k: m.op("Less", i, n, dtype=d.bool),
+        body,
+    )
     return m.program([c, n], list(results))
 
 
 FORMS = ("whole", "tiled", "lanes")
 
 
-@pytest.mark.parametrize(("form", "size"), [(f, n) for f, n in itertools.product(FORMS, (0, 2, 64, 65, 5000)) if f != "lanes" or n >= 64])
+@pytest.mark.parametrize(
+    ("form", "size"),
+    [(f, n) for f, n in itertools.product(FORMS, (0, 2, 64, 65, 5000)) if f != "lanes" or n >= 64],
+)
 def test_forms_agree(form: Any, size: int) -> None:
     program = escape(size)
     assert is_tileable(program)
@@ -96,17 +137,26 @@ def test_forms_agree(form: Any, size: int) -> None:
 
 
 def totals(size: int, dtype: Any) -> LoopProgram:
-    """Every iteration adds the sum, the greatest and the mean of a vector to its elements, until the sum is large."""
+    """Every iteration adds the sum, the greatest and the mean of a vector to its elements, until
+    the sum is large.
+    """
     m = Maker()
     x = m.value(dtype, size)
     limit, zero = m.constant(dtype.as_numpy_dtype(1000)), m.constant(dtype.as_numpy_dtype(0))
 
     def body(x: int, total: int, top: int) -> list[int]:
         found = m.op("Sum", x, shape=())
-        raised = m.op("AddV2", m.op("AddV2", x, m.op("Max", x, shape=())), m.op("Mean", x, shape=()))
+        raised = m.op(
+            "AddV2", m.op("AddV2", x, m.op("Max", x, shape=())), m.op("Mean", x, shape=())
+        )
         return [raised, found, m.op("Min", m.op("Sub", raised, x), shape=())]
 
-    results = m.loop([x, zero, zero], [(size,), (), ()], lambda x, t, k: m.op("Less", t, limit, dtype=d.bool), body)
+    results = m.loop(
+        [x, zero, zero],
+        [(size,), (), ()],
+        lambda x, t, k: m.op("Less", t, limit, dtype=d.bool),
+        body,
+    )
     return m.program([x], list(results))
 
 
@@ -126,7 +176,12 @@ def test_reductions(dtype: Any, size: int) -> None:
 def test_cancelled() -> None:
     m = Maker()
     x, one = m.constant(np.int64(0)), m.constant(np.int64(1))
-    (result,) = m.loop([x], [()], lambda k: m.op("GreaterEqual", m.op("Mul", k, k), x, dtype=d.bool), lambda k: m.op("AddV2", k, one))
+    (result,) = m.loop(
+        [x],
+        [()],
+        lambda k: m.op("GreaterEqual", m.op("Mul", k, k), x, dtype=d.bool),
+        lambda k: m.op("AddV2", k, one),
+    )
     program = m.program([], [result])
     call = program_call(program)
     runner = NativeRunner(call, [], program.output_specs)
@@ -143,7 +198,9 @@ def test_failure_is_named() -> None:
     def body(k: int, total: int) -> list[int]:
         return [m.op("Sub", k, one), m.op("AddV2", total, m.op("FloorDiv", one, k))]
 
-    results = m.loop([k, zero], [(), ()], lambda k, t: m.op("GreaterEqual", k, zero, dtype=d.bool), body)
+    results = m.loop(
+        [k, zero], [(), ()], lambda k, t: m.op("GreaterEqual", k, zero, dtype=d.bool), body
+    )
     program = m.program([k], list(results))
     with pytest.raises(InvalidArgumentError, match="Integer division by zero"):
         program.run([np.int32(3)])

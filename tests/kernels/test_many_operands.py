@@ -1,4 +1,6 @@
-"""Graphs whose nodes have very many inputs and outputs: every kernel compiles, or its group is split."""
+"""Graphs whose nodes have very many inputs and outputs: every kernel compiles, or its group is
+split.
+"""
 
 from __future__ import annotations
 
@@ -76,18 +78,28 @@ def rows_with_many_results(count: int) -> list[Any]:
 
 def many_reductions(count: int) -> list[Any]:
     h = tf.stack(inputs(count))
-    return [tf.reduce_sum(tf.tanh(h * (k + 1.0)), 0) for k in range(count)] + [tf.reduce_mean(h * (k + 2.0), 0) for k in range(count)]
+    return [tf.reduce_sum(tf.tanh(h * (k + 1.0)), 0) for k in range(count)] + [
+        tf.reduce_mean(h * (k + 2.0), 0) for k in range(count)
+    ]
 
 
 def loop_with_many_variables(count: int) -> list[Any]:
     rows = inputs(count)
-    found = tf.while_loop(lambda i, *_: i < 3, lambda i, *v: [i + 1, *[tf.tanh(x + y) for x, y in zip(v, v[1:] + v[:1])]], [0, *rows])
+    found = tf.while_loop(
+        lambda i, *_: i < 3,
+        lambda i, *v: [i + 1, *[tf.tanh(x + y) for x, y in zip(v, v[1:] + v[:1])]],
+        [0, *rows],
+    )
     return list(found[1:])
 
 
 def loop_over_scalars(count: int) -> list[Any]:
     first = [tf.reduce_sum(row) for row in inputs(count)]
-    found = tf.while_loop(lambda i, *_: i < 3, lambda i, *v: [i + 1, *[0.5 * x + y for x, y in zip(v, v[1:] + v[:1])]], [0, *first])
+    found = tf.while_loop(
+        lambda i, *_: i < 3,
+        lambda i, *v: [i + 1, *[0.5 * x + y for x, y in zip(v, v[1:] + v[:1])]],
+        [0, *first],
+    )
     return list(found[1:])
 
 
@@ -106,7 +118,13 @@ def loop_with_products(count: int) -> list[Any]:
 
 def branch_with_many_results(count: int) -> list[Any]:
     rows = inputs(count)
-    return list(tf.cond(rows[0][0] > 0, lambda: [row * 2.0 for row in rows], lambda: [tf.tanh(row) - 1.0 for row in rows]))
+    return list(
+        tf.cond(
+            rows[0][0] > 0,
+            lambda: [row * 2.0 for row in rows],
+            lambda: [tf.tanh(row) - 1.0 for row in rows],
+        )
+    )
 
 
 CASES: list[Callable[[int], list[Any]]] = [
@@ -128,7 +146,9 @@ CASES: list[Callable[[int], list[Any]]] = [
 
 @pytest.mark.parametrize("count", [200])
 @pytest.mark.parametrize("make", CASES)
-def test_many(make: Callable[[int], list[Any]], count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many(
+    make: Callable[[int], list[Any]], count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TFJIT_JIT", "eager")
     graph = tf1.Graph()
     with graph.as_default():

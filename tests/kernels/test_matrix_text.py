@@ -1,4 +1,6 @@
-"""The drivers' text, as files to read in review (`pytest --update-golden` rewrites them). Numbers prove correctness, not these."""
+"""The drivers' text, as files to read in review (`pytest --update-golden` rewrites them). Numbers
+prove correctness, not these.
+"""
 
 from __future__ import annotations
 

@@ -21,17 +21,26 @@ def values(*shape: int, dtype: str = "float32") -> np.ndarray:
 
 
 def ints(*numbers: Any) -> np.ndarray:
-    return np.array(numbers[0] if len(numbers) == 1 and isinstance(numbers[0], (list, int)) else numbers, np.int32)
+    return np.array(
+        numbers[0] if len(numbers) == 1 and isinstance(numbers[0], (list, int)) else numbers,
+        np.int32,
+    )
 
 
-def check(op: str, *inputs: np.ndarray, nchunks: int = 0, late: tuple[int, ...] = (), **attrs: Any) -> list[np.ndarray]:
-    """Run the node natively, every input but the `late` ones known while planning, and compare with the reference bit for bit."""
+def check(
+    op: str, *inputs: np.ndarray, nchunks: int = 0, late: tuple[int, ...] = (), **attrs: Any
+) -> list[np.ndarray]:
+    """Run the node natively, every input but the `late` ones known while planning, and compare with
+    the reference bit for bit.
+    """
     specs = tuple(tensor(a) for a in inputs)
     known = {k: value for k, value in enumerate(inputs) if k not in late}
     reference, builder = find_reference(op), find_native(op)
     assert reference is not None
     assert builder is not None
-    wanted = [np.asarray(a) for a in reference(NodeSpec("node", op, attrs, specs, (), known), inputs)]
+    wanted = [
+        np.asarray(a) for a in reference(NodeSpec("node", op, attrs, specs, (), known), inputs)
+    ]
     spec = NodeSpec("node", op, attrs, specs, tuple(tensor(a) for a in wanted), known)
     results = run_native(builder(spec), inputs, spec.outputs, nchunks)
     for result, want in zip(results, wanted):
@@ -83,7 +92,13 @@ def test_slice() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float16", "complex64", "bool", "complex128"])
 @pytest.mark.parametrize(
     ("begin", "size"),
-    [([1, 2, 3], [3, 2, 60]), ([4, 0, 0], [1, 6, 70]), ([0, 5, 0], [5, 1, 70]), ([2, 3, 69], [2, 3, 1]), ([0, 0, 0], [5, 6, 70])],
+    [
+        ([1, 2, 3], [3, 2, 60]),
+        ([4, 0, 0], [1, 6, 70]),
+        ([0, 5, 0], [5, 1, 70]),
+        ([2, 3, 69], [2, 3, 1]),
+        ([0, 0, 0], [5, 6, 70]),
+    ],
 )
 def test_slice_that_begins_anywhere(begin: list[int], size: list[int], dtype: str) -> None:
     check("Slice", values(5, 6, 70, dtype=dtype), ints(begin), ints(size), late=(1,))
@@ -96,7 +111,14 @@ def test_slice_that_begins_out_of_bounds(begin: list[int], index: str) -> None:
     reference, builder = find_reference("Slice"), find_native("Slice")
     assert reference is not None
     assert builder is not None
-    spec = NodeSpec("node", "Slice", {}, tuple(map(tensor, (x, place, size))), (TensorSpec(d.float32, (3, 3)),), {2: size})
+    spec = NodeSpec(
+        "node",
+        "Slice",
+        {},
+        tuple(map(tensor, (x, place, size))),
+        (TensorSpec(d.float32, (3, 3)),),
+        {2: size},
+    )
     with pytest.raises(InvalidArgumentError) as wanted:
         reference(spec, [x, place, size])
     with pytest.raises(KernelError) as found:
@@ -113,8 +135,25 @@ def test_slice_that_begins_out_of_bounds(begin: list[int], index: str) -> None:
     ],
 )
 def test_gradient_of_an_index(begin: list[int], end: list[int], masks: dict[str, int]) -> None:
-    (y,) = check("StridedSlice", values(5, 6, 3), ints(begin), ints(end), ints([1] * len(begin)), late=(1, 2), **masks)
-    check("StridedSliceGrad", ints(5, 6, 3), ints(begin), ints(end), ints([1] * len(begin)), values(*y.shape), late=(1, 2), **masks)
+    (y,) = check(
+        "StridedSlice",
+        values(5, 6, 3),
+        ints(begin),
+        ints(end),
+        ints([1] * len(begin)),
+        late=(1, 2),
+        **masks,
+    )
+    check(
+        "StridedSliceGrad",
+        ints(5, 6, 3),
+        ints(begin),
+        ints(end),
+        ints([1] * len(begin)),
+        values(*y.shape),
+        late=(1, 2),
+        **masks,
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,13 +167,25 @@ def test_gradient_of_an_index(begin: list[int], end: list[int], masks: dict[str,
         ([4, 0], [1, 6], [1, 1], {}),
     ],
 )
-def test_strided_slice(begin: list[int], end: list[int], strides: list[int], masks: dict[str, int]) -> None:
+def test_strided_slice(
+    begin: list[int], end: list[int], strides: list[int], masks: dict[str, int]
+) -> None:
     x = values(5, 6)
     (y,) = check("StridedSlice", x, ints(begin), ints(end), ints(strides), **masks)
-    check("StridedSliceGrad", ints(5, 6), ints(begin), ints(end), ints(strides), values(*y.shape), **masks)
+    check(
+        "StridedSliceGrad",
+        ints(5, 6),
+        ints(begin),
+        ints(end),
+        ints(strides),
+        values(*y.shape),
+        **masks,
+    )
 
 
-@pytest.mark.parametrize("pads", [[(1, 2), (0, 0), (3, 1)], [(0, 0), (0, 0), (0, 0)], [(0, 1), (2, 0), (0, 0)]])
+@pytest.mark.parametrize(
+    "pads", [[(1, 2), (0, 0), (3, 1)], [(0, 0), (0, 0), (0, 0)], [(0, 1), (2, 0), (0, 0)]]
+)
 def test_pad(pads: list[tuple[int, int]]) -> None:
     x = values(2, 3, 20)
     check("Pad", x, ints(pads), nchunks=2)
@@ -183,33 +234,51 @@ def test_space_to_batch_and_back(blocks: tuple[int, int], pads: list[tuple[int, 
     check("BatchToSpace", values(8, 2, 4, 3), ints([(0, 0), (1, 1)]), block_size=2)
 
 
-@pytest.mark.parametrize(("shift", "axis"), [([1], [0]), ([-2, 3], [0, 1]), ([0], [1]), ([7, 1], [1, 1])])
+@pytest.mark.parametrize(
+    ("shift", "axis"), [([1], [0]), ([-2, 3], [0, 1]), ([0], [1]), ([7, 1], [1, 1])]
+)
 def test_roll(shift: list[int], axis: list[int]) -> None:
     check("Roll", values(4, 30), ints(shift), ints(axis))
 
 
 @pytest.mark.parametrize("op", ["Cumsum", "Cumprod"])
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
-@pytest.mark.parametrize(("exclusive", "reverse"), [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize(
+    ("exclusive", "reverse"), [(False, False), (True, False), (False, True), (True, True)]
+)
 def test_running_sums(op: str, axis: int, exclusive: bool, reverse: bool) -> None:
     for x in (values(3, 4, 50), values(3, 1, 5, dtype="int32"), values(2, 70, 1), values(3, 3, 7)):
         check(op, x % 3, np.int32(axis), exclusive=exclusive, reverse=reverse, nchunks=2)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
-@pytest.mark.parametrize(("exclusive", "reverse"), [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize(
+    ("exclusive", "reverse"), [(False, False), (True, False), (False, True), (True, True)]
+)
 def test_running_log_sum_exp(axis: int, exclusive: bool, reverse: bool) -> None:
     x = RNG.standard_normal((3, 5, 30)).astype(np.float32) * 20
     x[0, 1, 2], x[1, 2, 3], x[2, 0], x[2, 4, 5] = np.inf, -np.inf, -np.inf, np.nan
     outputs = (TensorSpec(d.float32, x.shape),)
     attrs = {"exclusive": exclusive, "reverse": reverse}
-    spec = NodeSpec("node", "CumulativeLogsumexp", attrs, (tensor(x), tensor(ints(axis))), outputs, {1: ints(axis)})
+    spec = NodeSpec(
+        "node",
+        "CumulativeLogsumexp",
+        attrs,
+        (tensor(x), tensor(ints(axis))),
+        outputs,
+        {1: ints(axis)},
+    )
     builder, plain = find_native(spec.op), find_reference(spec.op)
     assert builder is not None
     assert plain is not None
     with np.errstate(invalid="ignore"):
         wanted = plain(spec, [x, np.int32(axis)])[0]
-    np.testing.assert_allclose(run_native(builder(spec), [x, ints(axis)], outputs, nchunks=2)[0], wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        run_native(builder(spec), [x, ints(axis)], outputs, nchunks=2)[0],
+        wanted,
+        rtol=1e-5,
+        atol=1e-5,
+    )
 
 
 def test_copies() -> None:
@@ -228,16 +297,37 @@ def test_gather(axis: int, index_dtype: str) -> None:
 
 
 def test_gather_with_batches() -> None:
-    check("GatherV2", values(4, 5, 6), RNG.integers(0, 6, (4, 3)).astype(np.int32), np.int32(2), batch_dims=1)
-    check("GatherV2", values(4, 5, 60), RNG.integers(0, 5, (4, 3)).astype(np.int32), np.int32(1), batch_dims=1)
+    check(
+        "GatherV2",
+        values(4, 5, 6),
+        RNG.integers(0, 6, (4, 3)).astype(np.int32),
+        np.int32(2),
+        batch_dims=1,
+    )
+    check(
+        "GatherV2",
+        values(4, 5, 60),
+        RNG.integers(0, 5, (4, 3)).astype(np.int32),
+        np.int32(1),
+        batch_dims=1,
+    )
 
 
-@pytest.mark.parametrize("indices", [np.array([[0, 1], [7, 9]]), np.array([0, -3]), np.array(7), np.array([5])])
+@pytest.mark.parametrize(
+    "indices", [np.array([[0, 1], [7, 9]]), np.array([0, -3]), np.array(7), np.array([5])]
+)
 def test_gather_out_of_range_says_what_the_reference_says(indices: np.ndarray) -> None:
     params = values(5, 20)
     inputs = (params, indices.astype(np.int64), np.int32(0))
     specs = tuple(tensor(np.asarray(a)) for a in inputs)
-    spec = NodeSpec("node", "GatherV2", {"batch_dims": 0}, specs, (TensorSpec(d.float32, (*indices.shape, 20)),), {2: np.int32(0)})
+    spec = NodeSpec(
+        "node",
+        "GatherV2",
+        {"batch_dims": 0},
+        specs,
+        (TensorSpec(d.float32, (*indices.shape, 20)),),
+        {2: np.int32(0)},
+    )
     builder, reference = find_native("GatherV2"), find_reference("GatherV2")
     assert builder is not None
     assert reference is not None

@@ -1,4 +1,6 @@
-"""Random shapes, strides, paddings, dilations and groups: every compiled kernel of the family against its NumPy reference."""
+"""Random shapes, strides, paddings, dilations and groups: every compiled kernel of the family
+against its NumPy reference.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +28,32 @@ class Draw:
     def array(self, *shape: int) -> np.ndarray:
         return self.numbers.standard_normal(shape).astype(np.float32)
 
-    def check(self, op: str, arrays: Sequence[np.ndarray], attrs: dict[str, Any], constants: Sequence[int] = ()) -> np.ndarray:
+    def check(
+        self,
+        op: str,
+        arrays: Sequence[np.ndarray],
+        attrs: dict[str, Any],
+        constants: Sequence[int] = (),
+    ) -> np.ndarray:
         """The compiled result, whole or in chunks, is the reference's."""
         kernel, builder = find_reference(op), find_native(op)
         assert kernel is not None and builder is not None
         wanted = np.asarray(kernel(node_spec(op, arrays, attrs, arrays[0]), list(arrays))[0])
-        runner = NativeRunner(builder(node_spec(op, arrays, attrs, wanted, constants)), arrays, specs(wanted), self.choose.randrange(3))
+        runner = NativeRunner(
+            builder(node_spec(op, arrays, attrs, wanted, constants)),
+            arrays,
+            specs(wanted),
+            self.choose.randrange(3),
+        )
         (found,) = runner.run(self.choose.choice([1, 2, 5, None]), seed=self.choose.randrange(99))
         scale = max(1.0, float(np.abs(wanted).max())) if wanted.size else 1.0
-        np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-5 * scale, err_msg=f"{op} {[a.shape for a in arrays]} {attrs}")
+        np.testing.assert_allclose(
+            found,
+            wanted,
+            rtol=2e-5,
+            atol=2e-5 * scale,
+            err_msg=f"{op} {[a.shape for a in arrays]} {attrs}",
+        )
         return wanted
 
     def product(self) -> None:
@@ -45,16 +64,31 @@ class Draw:
             pick([0, 1, 3, 8, 15, 16, 17, 32, 33, 100, 300]),
         )
         left, right = pick([False, True]), pick([False, True])
-        arrays = [self.array(k, m) if left else self.array(m, k), self.array(n, k) if right else self.array(k, n)]
+        arrays = [
+            self.array(k, m) if left else self.array(m, k),
+            self.array(n, k) if right else self.array(k, n),
+        ]
         self.check("MatMul", arrays, {"transpose_a": left, "transpose_b": right}, pick([(), (1,)]))
 
     def windows(self, kind: str) -> None:
         pick, below = self.choose.choice, self.choose.randrange
-        batch, height, width, k_h, k_w = pick([1, 1, 2, 3]), below(1, 20), below(1, 20), below(1, 6), below(1, 6)
+        batch, height, width, k_h, k_w = (
+            pick([1, 1, 2, 3]),
+            below(1, 20),
+            below(1, 20),
+            below(1, 6),
+            below(1, 6),
+        )
         padding = pick(["SAME", "VALID", "EXPLICIT"])
-        pads = [below(min(k, 4)) for k in (k_h, k_h, k_w, k_w)] if padding == "EXPLICIT" else [0] * 4
+        pads = (
+            [below(min(k, 4)) for k in (k_h, k_h, k_w, k_w)] if padding == "EXPLICIT" else [0] * 4
+        )
         dilations = pick([(1, 1), (1, 1), (2, 1), (2, 3)]) if kind != "pool" else (1, 1)
-        attrs: dict[str, Any] = {"strides": [1, below(1, 4), below(1, 4), 1], "padding": padding, "dilations": [1, *dilations, 1]}
+        attrs: dict[str, Any] = {
+            "strides": [1, below(1, 4), below(1, 4), 1],
+            "padding": padding,
+            "dilations": [1, *dilations, 1],
+        }
         if padding == "EXPLICIT":
             attrs["explicit_paddings"] = [0, 0, *pads, 0, 0]
         if padding != "SAME":  # no window may be larger than the padded image
@@ -68,18 +102,25 @@ class Draw:
             self.check("MaxPoolGrad", [x, y, self.array(*y.shape)], attrs)
             if padding != "EXPLICIT":
                 y = self.check("AvgPool", [x], attrs)
-                self.check("AvgPoolGrad", [np.array(x.shape, np.int32), self.array(*y.shape)], attrs)
+                self.check(
+                    "AvgPoolGrad", [np.array(x.shape, np.int32), self.array(*y.shape)], attrs
+                )
             return
         if kind == "conv":
             x = self.array(batch, height, width, channels * groups)
             w = self.array(k_h, k_w, channels, pick([1, 2, 3, 8, 16, 20, 33, 70]) * groups)
             op = "Conv2D"
         else:
-            x, w = self.array(batch, height, width, channels), self.array(k_h, k_w, channels, pick([1, 1, 2, 3]))
+            x, w = (
+                self.array(batch, height, width, channels),
+                self.array(k_h, k_w, channels, pick([1, 1, 2, 3])),
+            )
             op = "DepthwiseConv2dNative"
         y = self.check(op, [x, w], attrs, pick([(), (1,)]))
         dy = self.array(*y.shape)
-        self.check(op + "BackpropInput", [np.array(x.shape, np.int32), w, dy], attrs, pick([(), (1,)]))
+        self.check(
+            op + "BackpropInput", [np.array(x.shape, np.int32), w, dy], attrs, pick([(), (1,)])
+        )
         self.check(op + "BackpropFilter", [x, np.array(w.shape, np.int32), dy], attrs)
 
 

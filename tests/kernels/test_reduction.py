@@ -1,4 +1,6 @@
-"""Reductions over any axes, with producers and epilogue, against their reference kernels and NumPy in float64."""
+"""Reductions over any axes, with producers and epilogue, against their reference kernels and NumPy
+in float64.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,46 @@ from tfjit.kernels.cpu.reduction.reduction import reduce_call
 from tfjit.kernels.ir.fused_group import FusedGroup, Ref
 from tfjit.kernels.registry import NodeSpec, TensorSpec, Unsupported, find_native
 
-SHAPES = [(), (7,), (3, 4, 5), (2, 3, 5, 7), (1000, 33), (33, 1000), (1, 1, 3), (5, 1, 4), (0, 3), (3, 0), (2000, 1), (3, 70, 20)]
+SHAPES = [
+    (),
+    (7,),
+    (3, 4, 5),
+    (2, 3, 5, 7),
+    (1000, 33),
+    (33, 1000),
+    (1, 1, 3),
+    (5, 1, 4),
+    (0, 3),
+    (3, 0),
+    (2000, 1),
+    (3, 70, 20),
+]
 FEW_SHAPES = [(), (3, 40, 5), (0, 3)]
-NUMPY = {"Sum": np.sum, "Mean": np.mean, "Prod": np.prod, "Max": np.max, "Min": np.min, "All": np.all, "Any": np.any}
+NUMPY = {
+    "Sum": np.sum,
+    "Mean": np.mean,
+    "Prod": np.prod,
+    "Max": np.max,
+    "Min": np.min,
+    "All": np.all,
+    "Any": np.any,
+}
 
 
-def reduce_native(op: str, x: np.ndarray, axes: tuple[int, ...], keep: bool = False, nchunks: int = 0) -> np.ndarray:
+def reduce_native(
+    op: str, x: np.ndarray, axes: tuple[int, ...], keep: bool = False, nchunks: int = 0
+) -> np.ndarray:
     """Output of a standalone reduction."""
     given = np.array(axes, np.int32)
     shape = tuple(1 if k in axes else n for k, n in enumerate(x.shape) if keep or k not in axes)
-    spec = NodeSpec("node", op, {"keep_dims": keep}, (tensor(x), tensor(given)), (TensorSpec(tensor(x).dtype, shape),), {1: given})
+    spec = NodeSpec(
+        "node",
+        op,
+        {"keep_dims": keep},
+        (tensor(x), tensor(given)),
+        (TensorSpec(tensor(x).dtype, shape),),
+        {1: given},
+    )
     builder = find_native(op)
     assert builder is not None
     return run_native(builder(spec), [x, given], spec.outputs, nchunks)[0]
@@ -35,23 +67,34 @@ def every_axes(rank: int) -> list[tuple[int, ...]]:
     return [axes for k in range(rank + 1) for axes in itertools.combinations(range(rank), k)]
 
 
-@pytest.mark.parametrize(("op", "shape"), [("Sum", s) for s in SHAPES] + [(op, s) for op in ("Mean", "Max") for s in FEW_SHAPES], ids=str)
+@pytest.mark.parametrize(
+    ("op", "shape"),
+    [("Sum", s) for s in SHAPES] + [(op, s) for op in ("Mean", "Max") for s in FEW_SHAPES],
+    ids=str,
+)
 def test_every_choice_of_axes(op: str, shape: tuple[int, ...]) -> None:
     x = floats(*shape)
     for axes in every_axes(len(shape)):
         if x.size == 0 and op == "Max":
-            wanted = np.full(np.sum(x, axis=axes).shape, -np.inf) if 0 in (shape[k] for k in axes) else np.max(x, axis=axes)
+            wanted = (
+                np.full(np.sum(x, axis=axes).shape, -np.inf)
+                if 0 in (shape[k] for k in axes)
+                else np.max(x, axis=axes)
+            )
         else:
             with np.errstate(all="ignore"):
                 count = 0 if x.size == 0 else x.size // max(np.sum(x, axis=axes).size, 1)
-                total = np.sum(x.astype(np.float64), axis=axes) if op != "Max" else np.max(x, axis=axes)
+                total = (
+                    np.sum(x.astype(np.float64), axis=axes) if op != "Max" else np.max(x, axis=axes)
+                )
                 wanted = np.asarray(total) / count if op == "Mean" else total
         for nchunks in (0, 3):
             result = reduce_native(op, x, axes, nchunks=nchunks)
             np.testing.assert_allclose(result, wanted, rtol=2e-6, atol=2e-5)
 
 
-# Loops follow from the axes, and what an element does from op and dtype: each op meets both axes, each dtype every op.
+# Loops follow from the axes, and what an element does from op and dtype: each op meets both axes,
+# each dtype every op.
 @pytest.mark.parametrize(("op", "number"), [(op, number) for number, op in enumerate(NUMPY)])
 def test_integers_and_bools(op: str, number: int) -> None:
     rng = np.random.default_rng(2)
@@ -59,11 +102,21 @@ def test_integers_and_bools(op: str, number: int) -> None:
     if op in ("All", "Any"):
         x: np.ndarray = rng.random((6, 7, 8)) < (0.9 if op == "All" else 0.1)
         for axes in both_axes:
-            np.testing.assert_array_equal(reduce_native(op, x, axes, keep=True), NUMPY[op](x, axis=axes, keepdims=True))
+            np.testing.assert_array_equal(
+                reduce_native(op, x, axes, keep=True), NUMPY[op](x, axis=axes, keepdims=True)
+            )
         return
     for dtype, axes in zip((np.int32, np.uint8), both_axes, strict=True):
-        x = rng.integers(0, 5, (6, 7, 8)).astype(dtype) if dtype is np.uint8 else rng.integers(-5, 5, (6, 7, 8)).astype(dtype)
-        wanted = NUMPY[op](x, axis=axes, dtype=dtype) if op in ("Sum", "Prod") else np.trunc(NUMPY[op](x, axis=axes))
+        x = (
+            rng.integers(0, 5, (6, 7, 8)).astype(dtype)
+            if dtype is np.uint8
+            else rng.integers(-5, 5, (6, 7, 8)).astype(dtype)
+        )
+        wanted = (
+            NUMPY[op](x, axis=axes, dtype=dtype)
+            if op in ("Sum", "Prod")
+            else np.trunc(NUMPY[op](x, axis=axes))
+        )
         np.testing.assert_array_equal(reduce_native(op, x, axes), wanted.astype(dtype))
 
 
@@ -71,7 +124,14 @@ def test_integers_and_bools(op: str, number: int) -> None:
     ("dtype", "axes"),
     [
         *((np.int8, axes) for axes in ((0,), (1,), (0, 1))),
-        *((np.uint8, (0,)), (np.int16, (1,)), (np.uint16, (0, 1)), (np.int32, (0,)), (np.int32, (0, 1)), (np.int64, (1,))),
+        *(
+            (np.uint8, (0,)),
+            (np.int16, (1,)),
+            (np.uint16, (0, 1)),
+            (np.int32, (0,)),
+            (np.int32, (0, 1)),
+            (np.int64, (1,)),
+        ),
     ],
 )
 def test_means_of_integers_do_not_wrap(dtype: type, axes: tuple[int, ...]) -> None:
@@ -82,7 +142,9 @@ def test_means_of_integers_do_not_wrap(dtype: type, axes: tuple[int, ...]) -> No
     sums, count = x.astype(np.int64).sum(axes), np.prod([x.shape[k] for k in axes])
     np.testing.assert_array_equal(reduce_native("Mean", x, axes), (sums // count).astype(dtype))
     if np.issubdtype(dtype, np.signedinteger):
-        np.testing.assert_array_equal(reduce_native("Mean", -x, axes), -(sums // count).astype(dtype))
+        np.testing.assert_array_equal(
+            reduce_native("Mean", -x, axes), -(sums // count).astype(dtype)
+        )
 
 
 @pytest.mark.parametrize("dtype", [d.float64, d.float16, d.bfloat16, d.complex64])
@@ -102,7 +164,10 @@ def test_nan_is_kept_by_max_and_min() -> None:
         np.testing.assert_array_equal(reduce_native(op, x, axes), NUMPY[op](x, axis=axes))
 
 
-@pytest.mark.parametrize(("shape", "axes"), [((1 << 20,), (0,)), ((1 << 18, 3), (0,)), ((3, 1 << 18), (1,)), ((64, 4096, 4), (0, 1))])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [((1 << 20,), (0,)), ((1 << 18, 3), (0,)), ((3, 1 << 18), (1,)), ((64, 4096, 4), (0, 1))],
+)
 def test_long_sums_are_exact_enough(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
     x = np.random.default_rng(0).random(shape).astype(np.float32)
     wanted = x.astype(np.float64).sum(axis=axes)
@@ -111,7 +176,11 @@ def test_long_sums_are_exact_enough(shape: tuple[int, ...], axes: tuple[int, ...
 
 def test_norms() -> None:
     x = floats(30, 40)
-    np.testing.assert_allclose(reduce_native("EuclideanNorm", x, (1,)), np.sqrt((x.astype(np.float64) ** 2).sum(1)), rtol=1e-6)
+    np.testing.assert_allclose(
+        reduce_native("EuclideanNorm", x, (1,)),
+        np.sqrt((x.astype(np.float64) ** 2).sum(1)),
+        rtol=1e-6,
+    )
     spec = NodeSpec("node", "L2Loss", {}, (tensor(x),), (TensorSpec(d.float32, ()),))
     builder = find_native("L2Loss")
     assert builder is not None
@@ -124,25 +193,47 @@ def test_bias_add_grad(layout: bytes) -> None:
     x = floats(4, 6, 7, 5)
     axes = (0, 1, 2) if layout == b"NHWC" else (0, 2, 3)
     wanted = x.astype(np.float64).sum(axis=axes)
-    spec = NodeSpec("node", "BiasAddGrad", {"data_format": layout}, (tensor(x),), (TensorSpec(d.float32, wanted.shape),))
+    spec = NodeSpec(
+        "node",
+        "BiasAddGrad",
+        {"data_format": layout},
+        (tensor(x),),
+        (TensorSpec(d.float32, wanted.shape),),
+    )
     builder = find_native("BiasAddGrad")
     assert builder is not None
-    np.testing.assert_allclose(run_native(builder(spec), [x], spec.outputs)[0], wanted, rtol=1e-6, atol=1e-5)
+    np.testing.assert_allclose(
+        run_native(builder(spec), [x], spec.outputs)[0], wanted, rtol=1e-6, atol=1e-5
+    )
 
 
 class ReduceBuilder(GroupBuilder):
     """A GroupBuilder that also takes reductions."""
 
     def reduce(self, op: str, x: Ref, axes: tuple[int, ...], keep: bool = False) -> Ref:
-        value = NUMPY[op](self.values[x].astype(np.float64), axis=axes, keepdims=keep).astype(self.values[x].dtype)
-        return self.op(op, x, self.constant(np.array(axes, np.int32)), value=np.asarray(value), keep_dims=keep)
+        value = NUMPY[op](self.values[x].astype(np.float64), axis=axes, keepdims=keep).astype(
+            self.values[x].dtype
+        )
+        return self.op(
+            op, x, self.constant(np.array(axes, np.int32)), value=np.asarray(value), keep_dims=keep
+        )
 
-    def run(self, kind: str, builder: Any, *outputs: Ref, rtol: float = 2e-6, atol: float = 1e-6, nchunks: int = 0) -> Any:
+    def run(
+        self,
+        kind: str,
+        builder: Any,
+        *outputs: Ref,
+        rtol: float = 2e-6,
+        atol: float = 1e-6,
+        nchunks: int = 0,
+    ) -> Any:
         """Compile, compare every output, return the call."""
         plain = self.group(*outputs)
         group = FusedGroup(kind, plain.members, plain.inputs, plain.outputs, plain.constants)
         call = builder(group)
-        for ref, result in zip(outputs, run_native(call, self.arrays, [group.tensor(r) for r in outputs], nchunks)):
+        for ref, result in zip(
+            outputs, run_native(call, self.arrays, [group.tensor(r) for r in outputs], nchunks)
+        ):
             np.testing.assert_allclose(result, self.values[ref], rtol=rtol, atol=atol)
         return call
 
@@ -165,7 +256,12 @@ def test_producer_that_is_needed_elsewhere_is_written_too() -> None:
 
 def test_operand_of_the_results_shape_in_the_epilogue() -> None:
     g = ReduceBuilder(floats(64, 40), floats(40, seed=1))
-    g.run("reduce", reduce_call, g.op("AddV2", g.reduce("Mean", g.input(0), (0,)), g.input(1)), atol=1e-5)
+    g.run(
+        "reduce",
+        reduce_call,
+        g.op("AddV2", g.reduce("Mean", g.input(0), (0,)), g.input(1)),
+        atol=1e-5,
+    )
 
 
 def test_what_does_not_fit_is_refused() -> None:
@@ -175,7 +271,9 @@ def test_what_does_not_fit_is_refused() -> None:
         g.run("reduce", reduce_call, centred)
 
 
-@pytest.mark.parametrize("shape", [(7,), (5, 3), (3, 5, 7), (100, 2000), (3, 400, 5), (9, 192), (9, 193)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(7,), (5, 3), (3, 5, 7), (100, 2000), (3, 400, 5), (9, 192), (9, 193)], ids=str
+)
 @pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
 @pytest.mark.parametrize("dtype", ["float32", "int32", "bool"])
 def test_arg_reductions(op: str, shape: tuple[int, ...], dtype: str) -> None:
@@ -185,17 +283,39 @@ def test_arg_reductions(op: str, shape: tuple[int, ...], dtype: str) -> None:
     for axis in range(len(shape)):
         wanted = getattr(np, op.lower())(x, axis=axis)
         for index in (d.int32, d.int64):
-            spec = NodeSpec("node", op, {}, (tensor(x), tensor(np.int32(axis))), (TensorSpec(index, wanted.shape),), {1: np.int32(axis)})
-            np.testing.assert_array_equal(run_native(builder(spec), [x, np.array(axis, np.int32)], spec.outputs)[0], wanted)
+            spec = NodeSpec(
+                "node",
+                op,
+                {},
+                (tensor(x), tensor(np.int32(axis))),
+                (TensorSpec(index, wanted.shape),),
+                {1: np.int32(axis)},
+            )
+            np.testing.assert_array_equal(
+                run_native(builder(spec), [x, np.array(axis, np.int32)], spec.outputs)[0], wanted
+            )
 
 
 def test_arg_max_passes_over_nan() -> None:
-    x = np.array([[1, np.nan, 2], [np.nan, np.nan, np.nan], [-np.inf, -np.inf, -np.inf], [np.nan, -1, -1]], np.float32)
+    x = np.array(
+        [[1, np.nan, 2], [np.nan, np.nan, np.nan], [-np.inf, -np.inf, -np.inf], [np.nan, -1, -1]],
+        np.float32,
+    )
     builder = find_native("ArgMax")
     assert builder is not None
     for array, axis in ((x, 1), (x.T.copy(), 0)):
-        spec = NodeSpec("node", "ArgMax", {}, (tensor(array), tensor(np.int32(axis))), (TensorSpec(d.int64, (4,)),), {1: np.int32(axis)})
-        np.testing.assert_array_equal(run_native(builder(spec), [array, np.array(axis, np.int32)], spec.outputs)[0], [2, 0, 0, 1])
+        spec = NodeSpec(
+            "node",
+            "ArgMax",
+            {},
+            (tensor(array), tensor(np.int32(axis))),
+            (TensorSpec(d.int64, (4,)),),
+            {1: np.int32(axis)},
+        )
+        np.testing.assert_array_equal(
+            run_native(builder(spec), [array, np.array(axis, np.int32)], spec.outputs)[0],
+            [2, 0, 0, 1],
+        )
 
 
 SPREAD_CASES = [
@@ -216,9 +336,13 @@ SPREAD_CASES = [
     ],
     ids=str,
 )
-def test_mean_and_variance_in_one_pass(shape: tuple[int, ...], axes: tuple[int, ...], dtype: type, alone: bool) -> None:
+def test_mean_and_variance_in_one_pass(
+    shape: tuple[int, ...], axes: tuple[int, ...], dtype: type, alone: bool
+) -> None:
     """alone: the variance without the mean, too."""
-    g = ReduceBuilder((floats(*shape) + 1000).astype(dtype), np.float32(2).astype(dtype).reshape(()))
+    g = ReduceBuilder(
+        (floats(*shape) + 1000).astype(dtype), np.float32(2).astype(dtype).reshape(())
+    )
     x = g.op("Mul", g.input(0), g.input(1))
     mean = g.reduce("Mean", x, axes, keep=True)
     away = g.op("SquaredDifference", x, g.op("StopGradient", mean, value=g.values[mean]))

@@ -23,7 +23,9 @@ ALL = (
 )
 
 
-def run_reference(op: str, arrays: list[np.ndarray], attrs: dict[str, Any], out: np.ndarray) -> np.ndarray:
+def run_reference(
+    op: str, arrays: list[np.ndarray], attrs: dict[str, Any], out: np.ndarray
+) -> np.ndarray:
     kernel = find_reference(op)
     assert kernel is not None
     (found,) = kernel(node_spec(op, arrays, attrs, out), arrays)
@@ -47,29 +49,53 @@ def test_reference_of_other_types(op: str, dtype: str) -> None:
     if op == "Conv2D":
         shapes, attrs = ((1, 5, 5, 2), (3, 3, 2, 3)), nn_cases.conv_attrs((1, 1), "SAME")
     elif op != "MatMul":
-        shapes, attrs = ((1, 5, 5, 2),), {"ksize": [1, 3, 2, 1], "strides": [1, 2, 2, 1], "padding": "SAME"}
+        shapes, attrs = (
+            ((1, 5, 5, 2),),
+            {"ksize": [1, 3, 2, 1], "strides": [1, 2, 2, 1], "padding": "SAME"},
+        )
     arrays = Case(op, shapes, attrs, dtype).arrays()
     wanted = run_tensorflow(op, arrays, attrs)
     found = run_reference(op, arrays, attrs, wanted)
     assert found.dtype == wanted.dtype
     tolerance = {"float16": 4e-3, "bfloat16": 4e-2, "int32": 0}[dtype]
-    np.testing.assert_allclose(found.astype(np.float64), wanted.astype(np.float64), rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(
+        found.astype(np.float64), wanted.astype(np.float64), rtol=tolerance, atol=tolerance
+    )
 
 
 @pytest.mark.parametrize("channels", [1, 5, 32])
 def test_max_pool_of_nan_and_infinity(channels: int) -> None:
     n = np.nan
-    rows = [[n, 1, 2], [1, n, 2], [1, 2, n], [n, n, n], [-np.inf] * 3, [np.inf, n, 1], [3, 3, 1], [-1, -1, -2]]
+    rows = [
+        [n, 1, 2],
+        [1, n, 2],
+        [1, 2, n],
+        [n, n, n],
+        [-np.inf] * 3,
+        [np.inf, n, 1],
+        [3, 3, 1],
+        [-1, -1, -2],
+    ]
     x = np.repeat(np.array(rows, np.float32).reshape(len(rows), 1, 3, 1), channels, axis=3)
     attrs = {"ksize": [1, 1, 3, 1], "strides": [1, 1, 1, 1], "padding": "VALID"}
     wanted, grad = nn_cases.run_tensorflow_pool_and_grad(x, attrs)
     np.testing.assert_array_equal(run_reference("MaxPool", [x], attrs, wanted), wanted)
-    np.testing.assert_array_equal(run_reference("MaxPoolGrad", [x, wanted, np.ones_like(wanted)], attrs, grad), grad)
+    np.testing.assert_array_equal(
+        run_reference("MaxPoolGrad", [x, wanted, np.ones_like(wanted)], attrs, grad), grad
+    )
 
 
-@pytest.mark.parametrize("op", ["Conv2D", "MaxPool", "AvgPool", "Conv2DBackpropInput", "Conv2DBackpropFilter"])
+@pytest.mark.parametrize(
+    "op", ["Conv2D", "MaxPool", "AvgPool", "Conv2DBackpropInput", "Conv2DBackpropFilter"]
+)
 def test_nchw_is_nhwc_transposed(op: str) -> None:
-    table = nn_cases.conv_cases() if op == "Conv2D" else nn_cases.pool_cases() if "Pool" in op else nn_cases.conv_grad_cases()
+    table = (
+        nn_cases.conv_cases()
+        if op == "Conv2D"
+        else nn_cases.pool_cases()
+        if "Pool" in op
+        else nn_cases.conv_grad_cases()
+    )
     case = [c for c in table if c.op == op and c.dtype == "float32"][2]
     arrays = case.arrays()
     (wanted,) = find_reference(op)(node_spec(op, arrays, case.attrs, arrays[-1]), arrays)  # type: ignore[misc]
@@ -82,10 +108,14 @@ def test_nchw_is_nhwc_transposed(op: str) -> None:
             return value[[0, 3, 1, 2]]
         return value
 
-    attrs = {k: [v[i] for i in (0, 3, 1, 2)] if isinstance(v, list) else v for k, v in case.attrs.items()} | {"data_format": "NCHW"}
+    attrs = {
+        k: [v[i] for i in (0, 3, 1, 2)] if isinstance(v, list) else v for k, v in case.attrs.items()
+    } | {"data_format": "NCHW"}
     flipped = [flip(a, i) for i, a in enumerate(arrays)]
     (found,) = find_reference(op)(node_spec(op, flipped, attrs, arrays[-1]), flipped)  # type: ignore[misc]
-    np.testing.assert_allclose(found, wanted if op == "Conv2DBackpropFilter" else flip(wanted), rtol=1e-6)
+    np.testing.assert_allclose(
+        found, wanted if op == "Conv2DBackpropFilter" else flip(wanted), rtol=1e-6
+    )
 
 
 def test_mismatched_sizes_are_named() -> None:

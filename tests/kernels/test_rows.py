@@ -25,22 +25,40 @@ def softmax(x: np.ndarray) -> np.ndarray:
     return result
 
 
-def run_node(op: str, inputs: list[np.ndarray], shapes: list[tuple[int, ...]], **kwargs: Any) -> list[np.ndarray]:
+def run_node(
+    op: str, inputs: list[np.ndarray], shapes: list[tuple[int, ...]], **kwargs: Any
+) -> list[np.ndarray]:
     outputs = tuple(TensorSpec(tensor(inputs[0]).dtype, shape) for shape in shapes)
     builder = find_native(op)
     assert builder is not None
-    return run_native(builder(NodeSpec("node", op, {}, tuple(tensor(a) for a in inputs), outputs)), inputs, outputs, **kwargs)
+    return run_native(
+        builder(NodeSpec("node", op, {}, tuple(tensor(a) for a in inputs), outputs)),
+        inputs,
+        outputs,
+        **kwargs,
+    )
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_softmax(shape: tuple[int, ...]) -> None:
     x = floats(*shape) * 3
     np.testing.assert_allclose(run_node("Softmax", [x], [shape])[0], softmax(x), rtol=2e-6)
-    np.testing.assert_allclose(run_node("LogSoftmax", [x], [shape], nchunks=2)[0], np.log(softmax(x)), rtol=2e-6, atol=2e-6)
+    np.testing.assert_allclose(
+        run_node("LogSoftmax", [x], [shape], nchunks=2)[0], np.log(softmax(x)), rtol=2e-6, atol=2e-6
+    )
 
 
 def test_softmax_of_extremes() -> None:
-    x = np.array([[1e30, 0, -1e30], [np.inf, 0, 0], [np.nan, 0, 1], [-np.inf, 0, 0], [-np.inf, -np.inf, -np.inf]], np.float32)
+    x = np.array(
+        [
+            [1e30, 0, -1e30],
+            [np.inf, 0, 0],
+            [np.nan, 0, 1],
+            [-np.inf, 0, 0],
+            [-np.inf, -np.inf, -np.inf],
+        ],
+        np.float32,
+    )
     (result,) = run_node("Softmax", [x], [x.shape])
     np.testing.assert_array_equal(result[0], [1, 0, 0])
     assert np.isnan(result[1]).all()
@@ -56,7 +74,10 @@ def test_cross_entropy(shape: tuple[int, int], label_dtype: type) -> None:
     labels = np.random.default_rng(0).integers(0, shape[1], shape[0]).astype(label_dtype)
     one_hot = (np.arange(shape[1]) == labels[:, None]).astype(np.float32)
     wanted_loss = -np.log(softmax(x)[np.arange(shape[0]), labels])
-    for op, given in (("SparseSoftmaxCrossEntropyWithLogits", labels), ("SoftmaxCrossEntropyWithLogits", one_hot)):
+    for op, given in (
+        ("SparseSoftmaxCrossEntropyWithLogits", labels),
+        ("SoftmaxCrossEntropyWithLogits", one_hot),
+    ):
         loss, backprop = run_node(op, [x, given], [shape[:1], shape], nchunks=3)
         np.testing.assert_allclose(loss, wanted_loss, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(backprop, softmax(x) - one_hot, rtol=1e-5, atol=1e-6)
@@ -65,10 +86,16 @@ def test_cross_entropy(shape: tuple[int, int], label_dtype: type) -> None:
 def test_label_out_of_range() -> None:
     x = floats(5, 4)
     with pytest.raises(KernelError) as caught:
-        run_node("SparseSoftmaxCrossEntropyWithLogits", [x, np.array([0, 1, 9, 3, 3], np.int32)], [(5,), (5, 4)])
+        run_node(
+            "SparseSoftmaxCrossEntropyWithLogits",
+            [x, np.array([0, 1, 9, 3, 3], np.int32)],
+            [(5,), (5, 4)],
+        )
     name, message = caught.value.args
     assert name == "InvalidArgumentError"
-    assert message.startswith("Received a label value of 9 which is outside the valid range of [0, 4).")
+    assert message.startswith(
+        "Received a label value of 9 which is outside the valid range of [0, 4)."
+    )
 
 
 def test_dense_labels_may_broadcast() -> None:
@@ -85,7 +112,9 @@ def rows_group(g: ReduceBuilder, *outputs: Any, **kwargs: Any) -> Any:
 def test_layer_norm(shape: tuple[int, ...]) -> None:
     n = shape[-1]
     last = (len(shape) - 1,)
-    g = ReduceBuilder(floats(*shape), floats(n, seed=1), floats(n, seed=2), np.float32(1e-3).reshape(()))
+    g = ReduceBuilder(
+        floats(*shape), floats(n, seed=1), floats(n, seed=2), np.float32(1e-3).reshape(())
+    )
     x, gamma, beta, epsilon = (g.input(k) for k in range(4))
     mean = g.reduce("Mean", x, last, keep=True)
     centred = g.op("Sub", x, mean)

@@ -1,4 +1,6 @@
-"""Gathers and scatters by index vectors, segments and inverse permutations: against their references, and TensorFlow where NaNs meet."""
+"""Gathers and scatters by index vectors, segments and inverse permutations: against their
+references, and TensorFlow where NaNs meet.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def test_gather_nd(depth: int, inner: int, dtype: str) -> None:
     check("GatherNd", whole(*limits), places(limits, 9))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "int64", "complex64", "bool"])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float64", "float16", "int8", "int64", "complex64", "bool"]
+)
 @pytest.mark.parametrize("inner", [(), (7,), (200,)])
 def test_scatter_nd(dtype: str, inner: tuple[int, ...]) -> None:
     updates = whole(30, *inner, dtype=dtype)
@@ -68,15 +72,30 @@ def test_scatter_nd(dtype: str, inner: tuple[int, ...]) -> None:
     check("ScatterNd", places((5, 4), 30), updates, np.array([5, 4, *inner], np.int32), nchunks=3)
 
 
-@pytest.mark.parametrize("op", ["TensorScatterAdd", "TensorScatterSub", "TensorScatterMax", "TensorScatterMin", "TensorScatterUpdate"])
+@pytest.mark.parametrize(
+    "op",
+    [
+        "TensorScatterAdd",
+        "TensorScatterSub",
+        "TensorScatterMax",
+        "TensorScatterMin",
+        "TensorScatterUpdate",
+    ],
+)
 @pytest.mark.parametrize("inner", [(), (3,), (300,)])
 def test_tensor_scatter(op: str, inner: tuple[int, ...]) -> None:
-    index = RNG.permutation(20)[:12, None].astype(np.int64) if op.endswith("Update") else places((20,), 50, dtype="int64")
+    index = (
+        RNG.permutation(20)[:12, None].astype(np.int64)
+        if op.endswith("Update")
+        else places((20,), 50, dtype="int64")
+    )
     for nchunks in (1, 3):
         check(op, whole(20, *inner), index, whole(len(index), *inner), nchunks=nchunks)
 
 
-@pytest.mark.parametrize("op", ["UnsortedSegmentSum", "UnsortedSegmentProd", "UnsortedSegmentMax", "UnsortedSegmentMin"])
+@pytest.mark.parametrize(
+    "op", ["UnsortedSegmentSum", "UnsortedSegmentProd", "UnsortedSegmentMax", "UnsortedSegmentMin"]
+)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8"])
 def test_unsorted_segments(op: str, dtype: str) -> None:
     data = RNG.integers(1, 3, (8, 6, 5)).astype(dtype)
@@ -97,7 +116,9 @@ def test_faulty_indices_are_named() -> None:
     fails("ScatterNd", np.array([[0], [9], [7]], np.int32), whole(3), np.array([5], np.int32))
     fails("TensorScatterAdd", whole(3, 4), np.array([[2], [-5]], np.int64), whole(2, 4))
     fails("UnsortedSegmentSum", whole(6), np.array([0, 1, -3, 8, 2, 9], np.int32), np.int32(5))
-    fails("UnsortedSegmentMax", whole(2, 3), np.array([[0, 1, 2], [3, 0, 1]], np.int64), np.int32(3))
+    fails(
+        "UnsortedSegmentMax", whole(2, 3), np.array([[0, 1, 2], [3, 0, 1]], np.int64), np.int32(3)
+    )
     fails("InvertPermutation", np.array([0, 1, 5], np.int32))
     fails("InvertPermutation", np.array([0, 1, 1], np.int32))
 
@@ -109,12 +130,16 @@ def test_random_scatters(data: st.DataObject) -> None:
     inner = tuple(data.draw(st.lists(st.integers(1, 20), max_size=2)))
     many = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=2)))
     index = places(shape, *many, dtype=data.draw(st.sampled_from(["int32", "int64"])))
-    op = data.draw(st.sampled_from(["TensorScatterAdd", "TensorScatterMax", "ScatterNd", "GatherNd"]))
+    op = data.draw(
+        st.sampled_from(["TensorScatterAdd", "TensorScatterMax", "ScatterNd", "GatherNd"])
+    )
     nchunks = data.draw(st.sampled_from([0, 1, 2, 5]))
     if op == "GatherNd":
         check(op, whole(*shape, *inner), index, nchunks=nchunks)
     elif op == "ScatterNd":
-        check(op, index, whole(*many, *inner), np.array([*shape, *inner], np.int32), nchunks=nchunks)
+        check(
+            op, index, whole(*many, *inner), np.array([*shape, *inner], np.int32), nchunks=nchunks
+        )
     else:
         check(op, whole(*shape, *inner), index, whole(*many, *inner), nchunks=nchunks)
 
@@ -124,21 +149,37 @@ def test_extremes_of_nan_are_tensorflows() -> None:
     nan, inf = np.float32(np.nan), np.float32(np.inf)
     data = np.array([-inf, nan, 1, 1, nan, inf], np.float32)
     ids = np.array([0, 1, 1, 2, 2, 3], np.int32)
-    for op, fn in (("UnsortedSegmentMax", tf.math.unsorted_segment_max), ("UnsortedSegmentMin", tf.math.unsorted_segment_min)):
+    for op, fn in (
+        ("UnsortedSegmentMax", tf.math.unsorted_segment_max),
+        ("UnsortedSegmentMin", tf.math.unsorted_segment_min),
+    ):
         builder = find_native(op)
         assert builder is not None
         for values in (data, -data):
             want = fn(values, ids, 5).numpy()
             inputs = (values, ids, np.array(5, np.int32))
-            spec = NodeSpec("node", op, {}, tuple(tensor(a) for a in inputs), (tensor(want),), {2: inputs[2]})
+            spec = NodeSpec(
+                "node", op, {}, tuple(tensor(a) for a in inputs), (tensor(want),), {2: inputs[2]}
+            )
             np.testing.assert_array_equal(run_native(builder(spec), inputs, spec.outputs)[0], want)
-    index, updates, x = np.array([[0], [0], [1], [2]], np.int32), np.array([nan, 1, nan, 5], np.float32), np.array([0, 0, nan], np.float32)
-    for op, fn in (("TensorScatterMax", tf.tensor_scatter_nd_max), ("TensorScatterMin", tf.tensor_scatter_nd_min)):
+    index, updates, x = (
+        np.array([[0], [0], [1], [2]], np.int32),
+        np.array([nan, 1, nan, 5], np.float32),
+        np.array([0, 0, nan], np.float32),
+    )
+    for op, fn in (
+        ("TensorScatterMax", tf.tensor_scatter_nd_max),
+        ("TensorScatterMin", tf.tensor_scatter_nd_min),
+    ):
         builder = find_native(op)
         assert builder is not None
         want = fn(x, index, updates).numpy()
-        spec = NodeSpec("node", op, {}, (tensor(x), tensor(index), tensor(updates)), (tensor(want),), {})
-        np.testing.assert_array_equal(run_native(builder(spec), (x, index, updates), spec.outputs)[0], want)
+        spec = NodeSpec(
+            "node", op, {}, (tensor(x), tensor(index), tensor(updates)), (tensor(want),), {}
+        )
+        np.testing.assert_array_equal(
+            run_native(builder(spec), (x, index, updates), spec.outputs)[0], want
+        )
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint64", "float32"])
@@ -146,7 +187,11 @@ def test_unique_values_in_order_of_appearance(dtype: str) -> None:
     reference = find_reference("UniqueWithCounts")
     assert reference is not None
     ends = np.iinfo(dtype) if dtype != "float32" else np.finfo(dtype)
-    for x in (RNG.integers(0, 100, 700).astype(dtype), np.array([ends.min, ends.max, 0, ends.min, 1] * 30, dtype), np.zeros(0, dtype)):
+    for x in (
+        RNG.integers(0, 100, 700).astype(dtype),
+        np.array([ends.min, ends.max, 0, ends.min, 1] * 30, dtype),
+        np.zeros(0, dtype),
+    ):
         seen: dict[Any, int] = {}
         numbers = [seen.setdefault(value, len(seen)) for value in x.tolist()]
         spec = NodeSpec("node", "UniqueWithCounts", {"out_idx": d.int32}, (tensor(x),), ())

@@ -19,7 +19,12 @@ import pytest
 from tfjit.kernels.jit import cache_key as cache_key_module
 from tfjit.kernels.jit.cache_key import cache_key
 from tfjit.kernels.jit.compiler import prune
-from tfjit.kernels.jit.object_file import DamagedObject, ObjectFile, undefined_symbols, write_atomically
+from tfjit.kernels.jit.object_file import (
+    DamagedObject,
+    ObjectFile,
+    undefined_symbols,
+    write_atomically,
+)
 from tfjit.kernels.jit.store import CompileError, KernelStore
 from tfjit.kernels.source import KernelSource
 
@@ -59,7 +64,9 @@ def check(store: KernelStore, source: KernelSource, factor: int) -> None:
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[object]:
-    """Makes stores over one directory, each as a process of its own would have it, and closes them."""
+    """Makes stores over one directory, each as a process of its own would have it,
+    and closes them.
+    """
     made: list[KernelStore] = []
 
     def new(directory: Path = tmp_path) -> KernelStore:
@@ -103,7 +110,11 @@ def test_cold_then_warm(make, tmp_path: Path) -> None:  # type: ignore[no-untype
 def test_title_opens_a_text_without_comment(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     source = KernelSource("def kernel(args, chunk, nchunks):\n    return\n", title="nothing at all")
     make().compile([source])
-    assert (tmp_path / "kernels" / f"{cache_key(source)}.py").read_text().startswith("# nothing at all\n")
+    assert (
+        (tmp_path / "kernels" / f"{cache_key(source)}.py")
+        .read_text()
+        .startswith("# nothing at all\n")
+    )
 
 
 def test_entries_and_arity(make) -> None:  # type: ignore[no-untyped-def]
@@ -131,7 +142,9 @@ def second(address, value):
     assert set(addresses) == {"first", "second"}
     out = np.zeros(2, np.int64)
     for n, entry in enumerate(("first", "second")):
-        ctypes.CFUNCTYPE(None, ctypes.c_ssize_t, ctypes.c_ssize_t)(addresses[entry])(out[n:].ctypes.data, 21)
+        ctypes.CFUNCTYPE(None, ctypes.c_ssize_t, ctypes.c_ssize_t)(addresses[entry])(
+            out[n:].ctypes.data, 21
+        )
     assert out.tolist() == [42, 20]
 
 
@@ -144,12 +157,27 @@ def test_key_follows_text_flags_and_imports(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_imports_are_followed() -> None:
-    text = "from tfjit.kernels.codegen.intrinsics import (\n    ld,\n    st,\n)\nfrom tfjit.kernels import source as s\nimport os\n"
-    assert cache_key_module.imported(text) == {"tfjit.kernels.codegen.intrinsics", "tfjit.kernels.source"}
-    assert cache_key_module.imported("from .source import KernelSource\n", "tfjit.kernels") == {"tfjit.kernels.source"}
-    assert cache_key_module.imported("from .. import source\n", "tfjit.kernels.cpu") == {"tfjit.kernels.source"}
-    formulas = "from tfjit.framework.scalar import special\nfrom tfjit.framework.types import dtypes\n"  # kernels are made of these too
-    assert cache_key_module.imported(formulas, "tfjit.kernels.vmath") == {"tfjit.framework.scalar.special"}
+    text = (
+        "from tfjit.kernels.codegen.intrinsics import (\n    ld,\n    st,\n)\nfrom "
+        "tfjit.kernels import source as s\nimport os\n"
+    )
+    assert cache_key_module.imported(text) == {
+        "tfjit.kernels.codegen.intrinsics",
+        "tfjit.kernels.source",
+    }
+    assert cache_key_module.imported("from .source import KernelSource\n", "tfjit.kernels") == {
+        "tfjit.kernels.source"
+    }
+    assert cache_key_module.imported("from .. import source\n", "tfjit.kernels.cpu") == {
+        "tfjit.kernels.source"
+    }
+    # kernels are made of these too
+    formulas = (
+        "from tfjit.framework.scalar import special\nfrom tfjit.framework.types import dtypes\n"
+    )
+    assert cache_key_module.imported(formulas, "tfjit.kernels.vmath") == {
+        "tfjit.framework.scalar.special"
+    }
 
 
 def test_damaged_files_are_replaced(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
@@ -160,7 +188,10 @@ def test_damaged_files_are_replaced(make, tmp_path: Path) -> None:  # type: igno
         "junk": lambda good: b"x" * 999,
     }
     sources = {damage: scale_by(n) for n, damage in enumerate(damages, 500)}
-    paths = {damage: tmp_path / "kernels" / f"{cache_key(source)}.o" for damage, source in sources.items()}
+    paths = {
+        damage: tmp_path / "kernels" / f"{cache_key(source)}.o"
+        for damage, source in sources.items()
+    }
     make().compile(list(sources.values()))
     for damage, path in paths.items():
         path.write_bytes(damages[damage](path.read_bytes()))
@@ -172,7 +203,9 @@ def test_damaged_files_are_replaced(make, tmp_path: Path) -> None:  # type: igno
         ObjectFile.decode(paths[damage].read_bytes())
 
 
-def test_read_only_directory_means_memory_only(make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+def test_read_only_directory_means_memory_only(
+    make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # type: ignore[no-untyped-def]
     (tmp_path / "file").write_text("")
     source = scale_by(7)
     store = make(tmp_path / "file")  # no directory can be made below a file, not even by root
@@ -188,7 +221,8 @@ def test_directory_that_cannot_be_written(make, tmp_path: Path) -> None:  # type
     folder.chmod(0o500)
     try:
         if os.access(folder, os.W_OK):
-            subprocess.run(["chattr", "+i", str(folder)], check=False, capture_output=True)  # root writes anyway
+            # root writes anyway
+            subprocess.run(["chattr", "+i", str(folder)], check=False, capture_output=True)
         store = make()
         store.compile([known, new])
         check(store, known, 8)
@@ -208,8 +242,14 @@ def test_open_directory_is_closed_to_others(make, tmp_path: Path) -> None:  # ty
 
 REFUSED = (
     ("def kernel(args, chunk, nchunks):\n    return args.missing\n", "missing"),
-    ("def kernel(args, chunk, nchunks):\n    if args > 3:\n        raise ValueError('x')\n", "raise an exception"),
-    ("import numpy as np\ndef kernel(args, chunk, nchunks):\n    np.zeros(args)[0] = 1\n", "raise an exception or allocate"),
+    (
+        "def kernel(args, chunk, nchunks):\n    if args > 3:\n        raise ValueError('x')\n",
+        "raise an exception",
+    ),
+    (
+        "import numpy as np\ndef kernel(args, chunk, nchunks):\n    np.zeros(args)[0] = 1\n",
+        "raise an exception or allocate",
+    ),
     ("def kernel(args, chunk, nchunks)\n", "SyntaxError"),
     ("def other(args, chunk, nchunks):\n    return\n", "no function 'kernel'"),
     ("raise RuntimeError('at import')\n", "at import"),
@@ -255,7 +295,9 @@ def test_killed_worker_is_replaced(make) -> None:  # type: ignore[no-untyped-def
     check(store, scale_by(16), 16)
 
 
-def test_worker_that_cannot_start(make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:  # type: ignore[no-untyped-def]
+def test_worker_that_cannot_start(
+    make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:  # type: ignore[no-untyped-def]
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "numba.py").write_text("raise ImportError('needs an older NumPy')\n")
@@ -357,7 +399,13 @@ def test_four_processes_share_a_directory(tmp_path: Path, root: Path) -> None:
     code = textwrap.dedent(WARM.format(tests=str(root)))
     environment = {**os.environ, "TFJIT_CACHE_DIR": str(tmp_path)}
     running = [
-        subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         for _ in range(4)
     ]
     for process in running:
@@ -401,7 +449,8 @@ def test_fork(tmp_path: Path, root: Path) -> None:
             assert os.waitpid(child, 0)[1] == 0
             print("parent")
     """
-    done = run_python(code, tmp_path, PYTHONWARNINGS="ignore::DeprecationWarning")  # 3.12 warns of forking with threads
+    # 3.12 warns of forking with threads
+    done = run_python(code, tmp_path, PYTHONWARNINGS="ignore::DeprecationWarning")
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "parent\n")
 
 
@@ -417,7 +466,9 @@ def test_prune_drops_what_was_used_longest_ago(tmp_path: Path) -> None:
     assert prune(tmp_path, 1 << 20) == 0
     assert not (tmp_path / ".left.tmp").exists() and (tmp_path / ".fresh.tmp").exists()
     assert prune(tmp_path, 8000) == 7
-    assert {path.name for path in tmp_path.glob("k*")} == {f"k{n}{suffix}" for n in (7, 8, 9) for suffix in (".o", ".py")}
+    assert {path.name for path in tmp_path.glob("k*")} == {
+        f"k{n}{suffix}" for n in (7, 8, 9) for suffix in (".o", ".py")
+    }
     assert prune(tmp_path, 100) == 2  # the newest was made just now
     assert prune(tmp_path / "missing", 0) == 0
 

@@ -22,16 +22,31 @@ def test_top_k(k: int, distinct: int) -> None:
 
 
 @pytest.mark.parametrize("k", [4, 50])
-@pytest.mark.parametrize("dtype", ["float64", "float16", "int8", "uint8", "int16", "int32", "int64", "uint32"])
+@pytest.mark.parametrize(
+    "dtype", ["float64", "float16", "int8", "uint8", "int16", "int32", "int64", "uint32"]
+)
 def test_top_k_of_every_type(k: int, dtype: str) -> None:
-    check("TopKV2", (RNG.standard_normal((3, 2, 80)) * 60).astype(np.int64).astype(dtype), np.int32(k), sorted=True)
-    check("TopKV2", RNG.integers(0, 255, 500).astype(dtype), np.int32(k), sorted=True, index_type=d.int64)
+    check(
+        "TopKV2",
+        (RNG.standard_normal((3, 2, 80)) * 60).astype(np.int64).astype(dtype),
+        np.int32(k),
+        sorted=True,
+    )
+    check(
+        "TopKV2",
+        RNG.integers(0, 255, 500).astype(dtype),
+        np.int32(k),
+        sorted=True,
+        index_type=d.int64,
+    )
 
 
 @pytest.mark.parametrize("k", [6, 70])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_order_of_special_values(k: int, dtype: str) -> None:
-    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1.0, -1.0, np.finfo(dtype).max], dtype)
+    special = np.array(
+        [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1.0, -1.0, np.finfo(dtype).max], dtype
+    )
     check("TopKV2", RNG.permutation(np.repeat(special, 7)).reshape(1, 70), np.int32(k), sorted=True)
 
 
@@ -49,7 +64,11 @@ def test_random_rows(length: int, rows: int, data: st.DataObject) -> None:
     if data.draw(st.booleans()):
         x.sort(axis=-1)
     check(
-        "TopKV2", np.round(x, data.draw(st.sampled_from([0, 2, 7]))), np.int32(k), nchunks=data.draw(st.sampled_from([0, 2])), sorted=True
+        "TopKV2",
+        np.round(x, data.draw(st.sampled_from([0, 2, 7]))),
+        np.int32(k),
+        nchunks=data.draw(st.sampled_from([0, 2])),
+        sorted=True,
     )
 
 

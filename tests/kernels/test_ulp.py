@@ -40,12 +40,19 @@ def test_an_exceeded_bound_is_said():
     assert not mismatch.passed
 
 
-def test_command_prints_a_row_a_function(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+def test_command_prints_a_row_a_function(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(ulp, "STRIDE_QUICK", 200003)
     monkeypatch.setattr(ulp, "SAMPLES_QUICK", 3000)
     assert ulp.main(["--quick", "sqrt", "pow"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[:2] for line in lines[1:]] == [["sqrt", "f32"], ["pow", "f32"], ["pow", "f64"], ["sqrt", "f64"]]
+    assert [line.split()[:2] for line in lines[1:]] == [
+        ["sqrt", "f32"],
+        ["pow", "f32"],
+        ["pow", "f64"],
+        ["sqrt", "f64"],
+    ]
     with pytest.raises(SystemExit):
         ulp.main(["nosuch"])
 

@@ -1,4 +1,6 @@
-"""Generated loops become vector code: the assembly of each template, made in this process, uses the widest registers there are."""
+"""Generated loops become vector code: the assembly of each template, made in this process, uses the
+widest registers there are.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def assembly(source: KernelSource, monkeypatch: pytest.MonkeyPatch) -> str:
         return emit(linked, machine, symbols)
 
     monkeypatch.setattr(loader, "emit", listen)
-    compiler.compile_text(source.text, source.entries, source.arity, source.interleave, "kernel.py", "vectorised")
+    compiler.compile_text(
+        source.text, source.entries, source.arity, source.interleave, "kernel.py", "vectorised"
+    )
     return seen[0]
 
 
@@ -38,10 +42,20 @@ def chain() -> NativeCall:
     return loop_call(g.group(g.op("Sigmoid", g.op("Relu", x)), g.op("Exp", g.op("Tanh", x))))
 
 
-@pytest.mark.parametrize("make", [chain, test_golden.loop, test_golden.reduction, test_golden.rows], ids=lambda f: f.__name__)
-def test_template_uses_vector_registers(make: Callable[[], NativeCall], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "make",
+    [chain, test_golden.loop, test_golden.reduction, test_golden.rows],
+    ids=lambda f: f.__name__,
+)
+def test_template_uses_vector_registers(
+    make: Callable[[], NativeCall], monkeypatch: pytest.MonkeyPatch
+) -> None:
     width = target.host().lanes(1)  # bytes of a register
     wide = {64: r"%zmm\d", 32: r"%ymm\d", 16: r"%xmm\d|\bv\d+\.4s"}[width]
     text = assembly(make().launches[0].source, monkeypatch)
-    stores = [line for line in text.splitlines() if re.search(wide, line) and re.search(r"mov[au]ps|\bst[rp]\b|\bvmovup", line)]
+    stores = [
+        line
+        for line in text.splitlines()
+        if re.search(wide, line) and re.search(r"mov[au]ps|\bst[rp]\b|\bvmovup", line)
+    ]
     assert stores

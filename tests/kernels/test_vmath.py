@@ -1,4 +1,6 @@
-"""Compiled expressions of the elementwise table against TensorFlow, and the vector math against float64."""
+"""Compiled expressions of the elementwise table against TensorFlow, and the vector math against
+float64.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,11 @@ def in_memory(array: Any) -> Any:
     """The array as generated code sees it: bits for the narrow floats, bytes for bool."""
     if array.dtype == np.bool_:
         return array.view(np.uint8)
-    return array.view(np.uint16) if array.dtype.itemsize == 2 and array.dtype.kind not in "iu" else array
+    return (
+        array.view(np.uint16)
+        if array.dtype.itemsize == 2 and array.dtype.kind not in "iu"
+        else array
+    )
 
 
 def compile_program(program: Program) -> Any:
@@ -36,13 +42,18 @@ def compile_program(program: Program) -> Any:
     for line in expressions.IMPORTS:
         source.line(line)
     values = [*program.inputs, *(op.dtype for op in program.ops)]
-    ins, outs = [f"x{i}" for i in range(len(program.inputs))], [f"o{i}" for i in range(len(program.outputs))]
+    ins, outs = (
+        [f"x{i}" for i in range(len(program.inputs))],
+        [f"o{i}" for i in range(len(program.outputs))],
+    )
     with source.block(f"def kernel({', '.join(ins + outs)}):"):
         source.line("failed = int64(0)")
         with source.block("for i in range(o0.size):"):
             for name, dtype in zip(ins, program.inputs):
                 source.line(f"a_{name} = {expressions.loaded(dtype, f'{name}[i]')}")
-            results = expressions.emit_program(source, program, [f"a_{name}" for name in ins], "failed")
+            results = expressions.emit_program(
+                source, program, [f"a_{name}" for name in ins], "failed"
+            )
             for name, result, k in zip(outs, results, program.outputs):
                 source.line(f"{name}[i] = {expressions.stored(values[k], result)}")
         source.line("return failed")
@@ -54,7 +65,9 @@ def compile_program(program: Program) -> Any:
 def run_program(program: Program, inputs: Sequence[Any]) -> tuple[list[Any], int]:
     """(outputs, status) of a program over flat arrays."""
     values = [*program.inputs, *(op.dtype for op in program.ops)]
-    outputs = [np.empty(len(inputs[0]), np.dtype(values[k].as_numpy_dtype)) for k in program.outputs]
+    outputs = [
+        np.empty(len(inputs[0]), np.dtype(values[k].as_numpy_dtype)) for k in program.outputs
+    ]
     status = compile_program(program)(*map(in_memory, inputs), *map(in_memory, outputs))
     return outputs, status
 
@@ -66,13 +79,17 @@ def input_dtypes(row: Elementwise, dtype: DType) -> tuple[DType, ...]:
 
 
 def batches() -> list[Any]:
-    """Cases of one dtype in groups that share a kernel, since each compilation costs tens of milliseconds."""
+    """Cases of one dtype in groups that share a kernel, since each compilation costs tens of
+    milliseconds.
+    """
     params = []
     by_dtype = sorted(cases.cases(), key=lambda case: case[1].as_datatype_enum)
     for dtype, group in groupby(by_dtype, key=lambda case: case[1]):
         rows = [row for row, _ in group]
         for k in range(0, len(rows), PER_KERNEL):
-            params.append(pytest.param(rows[k : k + PER_KERNEL], dtype, id=f"{dtype.name}-{rows[k].op}"))
+            params.append(
+                pytest.param(rows[k : k + PER_KERNEL], dtype, id=f"{dtype.name}-{rows[k].op}")
+            )
     return params
 
 
@@ -86,7 +103,14 @@ def test_expression_agrees_with_tensorflow(rows: list[Elementwise], dtype: DType
     ops, first = [], 0
     for row, types, values in zip(rows, in_dtypes, attrs):
         args = tuple(range(first, first + len(types)))
-        ops.append(ScalarOp(row.op, args, row.result_dtype(dtype, values), tuple((name, values[name]) for name in row.attrs)))
+        ops.append(
+            ScalarOp(
+                row.op,
+                args,
+                row.result_dtype(dtype, values),
+                tuple((name, values[name]) for name in row.attrs),
+            )
+        )
         first += len(types)
     program = Program(tuple(flat), tuple(ops), tuple(range(len(flat), len(flat) + len(ops))))
     outputs, status = run_program(program, [x for arrays in inputs for x in arrays])
@@ -114,33 +138,52 @@ def test_cast_agrees_with_tensorflow(source: DType):
         # in range everywhere: out of range TensorFlow's packet and scalar code disagree
         x = np.where(np.abs(x) > 100, np.ones_like(x), x)
         x = np.where(np.isnan(x), np.ones_like(x), np.abs(x))
-    ops = tuple(ScalarOp("Cast", (0,), target, (("DstT", target), ("Truncate", False))) for target in CASTABLE)
+    ops = tuple(
+        ScalarOp("Cast", (0,), target, (("DstT", target), ("Truncate", False)))
+        for target in CASTABLE
+    )
     outputs, _ = run_program(Program((source,), ops, tuple(range(1, 1 + len(ops)))), [x])
     for target, found in zip(CASTABLE, outputs):
         expected = tf.raw_ops.Cast(x=tf.constant(x), DstT=tf.dtypes.as_dtype(target.name)).numpy()
         reference = np.asarray(row.reference(x, DstT=target))
         for name, answer in (("compiled", found), ("reference", reference)):
             bad = cases.mismatches(row, answer, expected)
-            assert bad.size == 0, f"{name} -> {target.name}\n" + cases.describe(row, source, (x,), answer, expected, bad)
+            assert bad.size == 0, f"{name} -> {target.name}\n" + cases.describe(
+                row, source, (x,), answer, expected, bad
+            )
 
 
-@pytest.mark.parametrize("source", [d.float32, d.float64, d.bfloat16, d.float16], ids=lambda t: t.name)
+@pytest.mark.parametrize(
+    "source", [d.float32, d.float64, d.bfloat16, d.float16], ids=lambda t: t.name
+)
 def test_cast_out_of_range_is_the_scalar_result(source: DType):
     tf = pytest.importorskip("tensorflow")
     row = next(row for row in TABLE if row.op == "Cast")
     targets = [d.int32, d.int64, d.uint32, d.uint64, d.int8, d.int16, d.uint8, d.uint16]
     large = [1e9, -1e9, 3e9, 2147483648, -2147483648, 1e10, -1e10, 9.3e18, -9.3e18, 1.9e19]
     with np.errstate(over="ignore"):
-        x = np.array([np.nan, np.inf, -np.inf, *large, 300, -200, 4e4, -4e4, -1.5, 255.9]).astype(source.as_numpy_dtype)
-    ops = tuple(ScalarOp("Cast", (0,), target, (("DstT", target), ("Truncate", False))) for target in targets)
+        x = np.array([np.nan, np.inf, -np.inf, *large, 300, -200, 4e4, -4e4, -1.5, 255.9]).astype(
+            source.as_numpy_dtype
+        )
+    ops = tuple(
+        ScalarOp("Cast", (0,), target, (("DstT", target), ("Truncate", False)))
+        for target in targets
+    )
     outputs, _ = run_program(Program((source,), ops, tuple(range(1, 1 + len(ops)))), [x])
     for target, found in zip(targets, outputs):
         assert np.array_equal(found, row.reference(x, DstT=target)), target
         # one at a time: the packets that longer arrays go through saturate narrow integers
-        one_by_one = [tf.raw_ops.Cast(x=tf.constant(x[k : k + 1]), DstT=tf.dtypes.as_dtype(target.name)).numpy() for k in range(x.size)]
+        one_by_one = [
+            tf.raw_ops.Cast(
+                x=tf.constant(x[k : k + 1]), DstT=tf.dtypes.as_dtype(target.name)
+            ).numpy()
+            for k in range(x.size)
+        ]
         expected = np.concatenate(one_by_one)
         bad = cases.mismatches(row, found, expected)
-        assert bad.size == 0, f"-> {target.name}\n" + cases.describe(row, source, (x,), found, expected, bad)
+        assert bad.size == 0, f"-> {target.name}\n" + cases.describe(
+            row, source, (x,), found, expected, bad
+        )
 
 
 @pytest.mark.parametrize("source", [d.float16, d.float32, d.float64], ids=lambda t: t.name)
@@ -149,20 +192,31 @@ def test_truncating_cast_agrees_with_tensorflow(source: DType):
     row = next(row for row in TABLE if row.op == "Cast")
     targets = [d.bfloat16, d.float16, d.float32, d.int32]
     with np.errstate(over="ignore"):
-        x = (cases.random_values(d.float64, np.random.default_rng(3)) * 1.001).astype(source.as_numpy_dtype)
-        ops = tuple(ScalarOp("Cast", (0,), target, (("DstT", target), ("Truncate", True))) for target in targets)
+        x = (cases.random_values(d.float64, np.random.default_rng(3)) * 1.001).astype(
+            source.as_numpy_dtype
+        )
+        ops = tuple(
+            ScalarOp("Cast", (0,), target, (("DstT", target), ("Truncate", True)))
+            for target in targets
+        )
         outputs, _ = run_program(Program((source,), ops, tuple(range(1, 1 + len(ops)))), [x])
         for target, found in zip(targets, outputs):
-            expected = tf.raw_ops.Cast(x=tf.constant(x), DstT=tf.dtypes.as_dtype(target.name), Truncate=True).numpy()
+            expected = tf.raw_ops.Cast(
+                x=tf.constant(x), DstT=tf.dtypes.as_dtype(target.name), Truncate=True
+            ).numpy()
             for answer in (found, row.reference(x, DstT=target, Truncate=True)):
                 bad = cases.mismatches(row, answer, expected)
-                assert bad.size == 0, f"-> {target.name}\n" + cases.describe(row, source, (x,), answer, expected, bad)
+                assert bad.size == 0, f"-> {target.name}\n" + cases.describe(
+                    row, source, (x,), answer, expected, bad
+                )
 
 
 def test_integer_division_reports_zero():
     ops = (ScalarOp("FloorDiv", (0, 1), d.int32), ScalarOp("AddV2", (2, 0), d.int32))
     program = Program((d.int32, d.int32), ops, (3,))
-    assert expressions.program_errors(program) == {1: ("InvalidArgumentError", "Integer division by zero")}
+    assert expressions.program_errors(program) == {
+        1: ("InvalidArgumentError", "Integer division by zero")
+    }
     x, y = np.arange(10, dtype=np.int32), np.ones(10, np.int32)
     assert run_program(program, [x, y])[1] == 0
     y[7] = 0
@@ -173,9 +227,14 @@ def test_integer_division_reports_zero():
 
 @pytest.mark.parametrize("dtype", [d.int8, d.uint8], ids=lambda t: t.name)
 def test_every_pair_of_bytes(dtype: DType):
-    """All 65536 pairs through every binary row, against the reference, and the divisions against Python's own."""
+    """All 65536 pairs through every binary row, against the reference, and the divisions against
+    Python's own.
+    """
     limits = np.iinfo(dtype.as_numpy_dtype)
-    x, y = (v.ravel().astype(dtype.as_numpy_dtype) for v in np.meshgrid(*[np.arange(limits.min, limits.max + 1)] * 2))
+    x, y = (
+        v.ravel().astype(dtype.as_numpy_dtype)
+        for v in np.meshgrid(*[np.arange(limits.min, limits.max + 1)] * 2)
+    )
     rows = [row for row in TABLE if dtype in row.dtypes and row.signature == ("T", "T")]
     ops = tuple(ScalarOp(row.op, (0, 1), row.result_dtype(dtype, {})) for row in rows)
     outputs, _ = run_program(Program((dtype, dtype), ops, tuple(range(2, 2 + len(ops)))), [x, y])
@@ -185,10 +244,16 @@ def test_every_pair_of_bytes(dtype: DType):
         assert np.array_equal(found[fine], row.reference(x, y)[fine]), row.op
     by_op = dict(zip((row.op for row in rows), outputs))
     wide = np.iinfo(dtype.as_numpy_dtype).bits
-    for op, exact in (("FloorDiv", lambda a, b: a // b), ("FloorMod", lambda a, b: a % b), ("TruncateDiv", lambda a, b: int(a / b))):
+    for op, exact in (
+        ("FloorDiv", lambda a, b: a // b),
+        ("FloorMod", lambda a, b: a % b),
+        ("TruncateDiv", lambda a, b: int(a / b)),
+    ):
         for k in range(0, x.size, 37):
             if y[k] != 0:
-                assert int(by_op[op][k]) % (1 << wide) == exact(int(x[k]), int(y[k])) % (1 << wide), (op, x[k], y[k])
+                assert int(by_op[op][k]) % (1 << wide) == exact(int(x[k]), int(y[k])) % (
+                    1 << wide
+                ), (op, x[k], y[k])
 
 
 def test_negative_integer_power_reports():
@@ -223,7 +288,11 @@ def test_no_contraction_across_ops():
 @pytest.mark.parametrize("dtype", [d.float16, d.bfloat16], ids=lambda t: t.name)
 def test_narrow_floats_convert_exactly(dtype: DType):
     bits = np.arange(1 << 16, dtype=np.uint16).view(dtype.as_numpy_dtype)
-    program = Program((dtype,), (ScalarOp("Cast", (0,), d.float32, (("DstT", d.float32), ("Truncate", False))),), (0, 1))
+    program = Program(
+        (dtype,),
+        (ScalarOp("Cast", (0,), d.float32, (("DstT", d.float32), ("Truncate", False))),),
+        (0, 1),
+    )
     (same, wide), _ = run_program(program, [bits])
     expected = bits.astype(np.float32)
     numbers = ~np.isnan(expected)
@@ -239,7 +308,11 @@ def test_narrow_rounding_is_to_nearest_even():
     x = bits.view(np.float32)
     with np.errstate(over="ignore"):
         for dtype, numpy_dtype in ((d.bfloat16, ml_dtypes.bfloat16), (d.float16, np.float16)):
-            program = Program((d.float32,), (ScalarOp("Cast", (0,), dtype, (("DstT", dtype), ("Truncate", False))),), (1,))
+            program = Program(
+                (d.float32,),
+                (ScalarOp("Cast", (0,), dtype, (("DstT", dtype), ("Truncate", False))),),
+                (1,),
+            )
             (found,), _ = run_program(program, [x])
             expected = x.astype(numpy_dtype)
             numbers = ~np.isnan(x)
@@ -257,7 +330,20 @@ def test_half_conversion_without_instructions(monkeypatch: pytest.MonkeyPatch):
 
 def test_loops_vectorise():
     """No call is left in a loop of common functions, and it works on vectors."""
-    names = ["Exp", "Log", "Tanh", "Sigmoid", "Erf", "Softplus", "Sin", "Rsqrt", "Relu", "Elu", "Expm1", "Log1p"]
+    names = [
+        "Exp",
+        "Log",
+        "Tanh",
+        "Sigmoid",
+        "Erf",
+        "Softplus",
+        "Sin",
+        "Rsqrt",
+        "Relu",
+        "Elu",
+        "Expm1",
+        "Log1p",
+    ]
     for name in names:
         program = Program((d.float32,), (ScalarOp(name, (0,), d.float32),), (1,))
         kernel = compile_program(program)
@@ -268,18 +354,28 @@ def test_loops_vectorise():
 
 
 def _gate_program(*ops: tuple[str, tuple[int, ...]], outputs: tuple[int, ...]) -> Program:
-    return Program((d.float32, d.float32), tuple(ScalarOp(op, args, d.float32) for op, args in ops), outputs)
+    return Program(
+        (d.float32, d.float32), tuple(ScalarOp(op, args, d.float32) for op, args in ops), outputs
+    )
 
 
 GATE = _gate_program(("Sigmoid", (0,)), ("Mul", (2, 1)), outputs=(3,))
 TANH_GATE = _gate_program(("Tanh", (1,)), ("Sigmoid", (0,)), ("Mul", (2, 3)), outputs=(4,))
 
 
-@pytest.mark.parametrize(("program", "bound"), [(GATE, 2.6), (TANH_GATE, 7.0)], ids=["sigmoid(x) y", "sigmoid(x) tanh(y)"])
+@pytest.mark.parametrize(
+    ("program", "bound"),
+    [(GATE, 2.6), (TANH_GATE, 7.0)],
+    ids=["sigmoid(x) y", "sigmoid(x) tanh(y)"],
+)
 def test_gates_are_as_exact_as_their_factors(program: Program, bound: float):
     rng = np.random.default_rng(1)
-    x = np.concatenate([rng.uniform(-60, 100, 200_000), rng.standard_normal(200_000), [0.0, -0.0]]).astype("f4")
-    y = np.concatenate([rng.standard_normal(200_000), rng.uniform(-20, 20, 200_000), [-0.0, 1e-20]]).astype("f4")
+    x = np.concatenate(
+        [rng.uniform(-60, 100, 200_000), rng.standard_normal(200_000), [0.0, -0.0]]
+    ).astype("f4")
+    y = np.concatenate(
+        [rng.standard_normal(200_000), rng.uniform(-20, 20, 200_000), [-0.0, 1e-20]]
+    ).astype("f4")
     (found,), _ = run_program(program, [x, y])
     wide, other = x.astype("f8"), y.astype("f8")
     expected = (np.tanh(other) if program is TANH_GATE else other) / (1.0 + np.exp(-wide))
@@ -291,7 +387,9 @@ def test_gates_are_as_exact_as_their_factors(program: Program, bound: float):
 
 @pytest.mark.parametrize("program", [GATE, TANH_GATE], ids=["sigmoid(x) y", "sigmoid(x) tanh(y)"])
 def test_gates_of_special_values(program: Program):
-    special = np.array([0.0, -0.0, 1.0, -3.0, 87.0, 89.0, -87.0, -90.0, 1e30, -1e30, np.inf, -np.inf, np.nan], "f4")
+    special = np.array(
+        [0.0, -0.0, 1.0, -3.0, 87.0, 89.0, -87.0, -90.0, 1e30, -1e30, np.inf, -np.inf, np.nan], "f4"
+    )
     x, y = (a.ravel().copy() for a in np.meshgrid(special, special))
     (found,), _ = run_program(program, [x, y])
     with np.errstate(all="ignore"):

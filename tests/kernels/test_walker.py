@@ -13,7 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tfjit.kernels.executor import arch_ir, python_abi, table_executor, table_executor_ir, thread_pool
+from tfjit.kernels.executor import (
+    arch_ir,
+    python_abi,
+    table_executor,
+    table_executor_ir,
+    thread_pool,
+)
 from tfjit.kernels.executor.table_executor import StepTable
 from tfjit.kernels.jit import target as cpu_features
 from tfjit.kernels.jit.store import store
@@ -79,7 +85,18 @@ def decrement(args, chunk, nchunks):
 def put(args, chunk, nchunks):
     store_word(word(args, 2), word(args, 3))
 """,
-    entries=("add", "fail_at", "count", "spin", "halve", "cancel", "cancel_in", "wait_for", "decrement", "put"),
+    entries=(
+        "add",
+        "fail_at",
+        "count",
+        "spin",
+        "halve",
+        "cancel",
+        "cancel_in",
+        "wait_for",
+        "decrement",
+        "put",
+    ),
     title="walker tests",
 )
 
@@ -106,7 +123,8 @@ def at(array: np.ndarray, word: int = 0) -> int:
 def fallback() -> table_executor.Walk:
     table = table_executor_ir.load()["tfjit_walk_table"]
     return table_executor._fallback(
-        ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_size_t)(table), ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_size_t)(table)
+        ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_size_t)(table),
+        ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_size_t)(table),
     )
 
 
@@ -123,7 +141,11 @@ def test_is_a_builtin() -> None:
 def test_patches(walk: table_executor.Walk, code: dict[str, int]) -> None:
     out = np.zeros(6, np.float32)
     args = block(0, 0, at(out), 6)
-    table = StepTable(2, [(code["add"], at(args), 1)], [(0, at(args, 2), 4), (1, at(args, 3), 0), (1, at(args, 8), 12)])
+    table = StepTable(
+        2,
+        [(code["add"], at(args), 1)],
+        [(0, at(args, 2), 4), (1, at(args, 3), 0), (1, at(args, 8), 12)],
+    )
     for seed in range(3):  # other arrays each time: addresses must not stick
         x, y = np.random.default_rng(seed).random((2, 40), np.float32)
         y = y[3:]
@@ -200,7 +222,9 @@ def test_cancel(walk: table_executor.Walk, code: dict[str, int]) -> None:
     counters = [block() for _ in range(4)]
     setter = block(at(flag))
     instructions = [(code["count"], at(args), 1) for args in counters]
-    table = StepTable(0, [*instructions[:2], (code["cancel"], at(setter), 1), *instructions[2:]], cancel=at(flag))
+    table = StepTable(
+        0, [*instructions[:2], (code["cancel"], at(setter), 1), *instructions[2:]], cancel=at(flag)
+    )
     assert walk(table.words) == -4
     assert [int(args[2]) for args in counters] == [1, 1, 0, 0]
     assert walk(table.words) == -1
@@ -212,7 +236,9 @@ def test_cancel(walk: table_executor.Walk, code: dict[str, int]) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("cuttable", [False, True])
-def test_cancel_between_chunks(walk: table_executor.Walk, code: dict[str, int], cuttable: bool, threads: int) -> None:
+def test_cancel_between_chunks(
+    walk: table_executor.Walk, code: dict[str, int], cuttable: bool, threads: int
+) -> None:
     """What may be cut ends there; anything else is whole, and what follows does not run."""
     flag, behind, chunks = np.zeros(1, np.int64), block(), 1000
     args = block(at(flag), 2)
@@ -240,7 +266,9 @@ def test_cancel_between_chunks(walk: table_executor.Walk, code: dict[str, int], 
 
 
 @pytest.mark.parametrize("cuttable", [False, True])
-def test_the_last_instruction_is_cut(walk: table_executor.Walk, code: dict[str, int], cuttable: bool) -> None:
+def test_the_last_instruction_is_cut(
+    walk: table_executor.Walk, code: dict[str, int], cuttable: bool
+) -> None:
     """A walk that left something undone says so, though nothing follows."""
     flag = np.zeros(1, np.int64)
     args = block(at(flag), 0)
@@ -249,13 +277,26 @@ def test_the_last_instruction_is_cut(walk: table_executor.Walk, code: dict[str, 
     assert args[4] == (1 if cuttable else 4)
 
 
-def counted_loop(code: dict[str, int], kept: list[np.ndarray], count: np.ndarray, body: list[tuple[int, int, int]], first: int) -> list:
-    """Instructions from number `first` on: the body as often as `count` says, which is an int64 counted down."""
+def counted_loop(
+    code: dict[str, int],
+    kept: list[np.ndarray],
+    count: np.ndarray,
+    body: list[tuple[int, int, int]],
+    first: int,
+) -> list:
+    """Instructions from number `first` on: the body as often as `count` says, which is an int64
+    counted down.
+    """
     test = block(at(count), -1, 0, 0)  # the count is 0: over
     less = block(at(count))
     kept += [test, less]
     end = first + len(body) + 3
-    return [(end, at(test), table_executor.TEST_INT64), *body, (code["decrement"], at(less), 1), (first, 0, table_executor.JUMP)]
+    return [
+        (end, at(test), table_executor.TEST_INT64),
+        *body,
+        (code["decrement"], at(less), 1),
+        (first, 0, table_executor.JUMP),
+    ]
 
 
 @pytest.mark.parametrize("trips", [0, 1, 7])
@@ -293,14 +334,26 @@ def test_nested_loops(walk: table_executor.Walk, code: dict[str, int]) -> None:
     ],
 )
 def test_branches(
-    walk: table_executor.Walk, code: dict[str, int], kind: int, dtype: type, mask: int, wanted: int, invert: int, jumps: set[int]
+    walk: table_executor.Walk,
+    code: dict[str, int],
+    kind: int,
+    dtype: type,
+    mask: int,
+    wanted: int,
+    invert: int,
+    jumps: set[int],
 ) -> None:
     for value in (-3, 0, 1, 2):
         scalar = np.full(9, 77, dtype)
         scalar[3] = value
         test = block(0, mask, wanted, invert)
         skipped, taken = block(), block()
-        rows = [(3, at(test), kind), (code["count"], at(skipped), 1), (4, 0, table_executor.JUMP), (code["count"], at(taken), 1)]
+        rows = [
+            (3, at(test), kind),
+            (code["count"], at(skipped), 1),
+            (4, 0, table_executor.JUMP),
+            (code["count"], at(taken), 1),
+        ]
         table = StepTable(1, rows, [(0, at(test, 2), 3 * scalar.itemsize)])
         assert walk(table.words, scalar) == 0
         assert (int(skipped[2]), int(taken[2])) == ((0, 1) if value in jumps else (1, 0))
@@ -310,16 +363,24 @@ def test_status_in_a_loop(walk: table_executor.Walk, code: dict[str, int]) -> No
     kept: list[np.ndarray] = []
     left, inside = np.array([10]), block()
     failing = block(at(left), 4)
-    loop = counted_loop(code, kept, left, [(code["fail_at"], at(failing), 1), (code["count"], at(inside), 1)], 0)
+    loop = counted_loop(
+        code, kept, left, [(code["fail_at"], at(failing), 1), (code["count"], at(inside), 1)], 0
+    )
     assert walk(StepTable(0, loop).words) == 2
     assert (int(left[0]), int(inside[2])) == (4, 6)
     assert failing[:2].tolist() == [7, 40]
 
 
 @pytest.mark.parametrize("empty", [False, True])
-def test_an_endless_loop_is_cancelled(walk: table_executor.Walk, code: dict[str, int], empty: bool) -> None:
+def test_an_endless_loop_is_cancelled(
+    walk: table_executor.Walk, code: dict[str, int], empty: bool
+) -> None:
     flag, args = np.zeros(1, np.int64), block()
-    loop = [(0, 0, table_executor.JUMP)] if empty else [(code["count"], at(args), 1), (0, 0, table_executor.JUMP)]
+    loop = (
+        [(0, 0, table_executor.JUMP)]
+        if empty
+        else [(code["count"], at(args), 1), (0, 0, table_executor.JUMP)]
+    )
     table = StepTable(0, loop, release_gil=True, cancel=at(flag))
     timer = threading.Timer(0.02, lambda: flag.fill(1))
     timer.start()
@@ -330,7 +391,9 @@ def test_an_endless_loop_is_cancelled(walk: table_executor.Walk, code: dict[str,
 
 @pytest.mark.parametrize("release", [False, True])
 def test_gil(walk: table_executor.Walk, code: dict[str, int], release: bool) -> None:
-    """The step waits for a word that another Python thread sets: it comes only if the GIL is released."""
+    """The step waits for a word that another Python thread sets: it comes only if the GIL is
+    released.
+    """
     word = np.zeros(1, np.int64)
     args = block(at(word), 10**10 if release else 10**8)
     table = StepTable(0, [(code["wait_for"], at(args), 1)])
@@ -347,7 +410,9 @@ def test_gil(walk: table_executor.Walk, code: dict[str, int], release: bool) -> 
     thread.join()
 
 
-def test_denormals_are_flushed_and_the_control_word_restored(walk: table_executor.Walk, code: dict[str, int]) -> None:
+def test_denormals_are_flushed_and_the_control_word_restored(
+    walk: table_executor.Walk, code: dict[str, int]
+) -> None:
     if cpu_features.host().isa == "generic" and arch_ir.architecture(os.uname().machine) == "other":
         return  # no control word is known there
     control = ctypes.PYFUNCTYPE(ctypes.c_int64)(table_executor_ir.load()["tfjit_control_word"])
@@ -398,7 +463,12 @@ def test_bad_tables() -> None:
         StepTable(1, [], [(1, 8, 0)])
     with pytest.raises(ValueError, match="an instruction"):
         StepTable(0, [(0, 8, 1)])
-    for jump in ((2, 8, table_executor.JUMP), (-1, 8, table_executor.JUMP), (0, 0, table_executor.TEST_BYTE), (0, 8, -5)):
+    for jump in (
+        (2, 8, table_executor.JUMP),
+        (-1, 8, table_executor.JUMP),
+        (0, 0, table_executor.TEST_BYTE),
+        (0, 8, -5),
+    ):
         with pytest.raises(ValueError, match="a jump"):
             StepTable(0, [jump])
 
@@ -467,7 +537,11 @@ def test_walker_needs_no_numba(tmp_path: Path) -> None:
     """
     for _ in range(2):  # cold, warm
         done = subprocess.run(
-            [sys.executable, "-c", code], env={**os.environ, "TFJIT_CACHE_DIR": str(tmp_path)}, capture_output=True, text=True, timeout=60
+            [sys.executable, "-c", code],
+            env={**os.environ, "TFJIT_CACHE_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
         assert (done.returncode, done.stderr, done.stdout) == (0, "", "0 False\n")
 
@@ -476,12 +550,22 @@ def test_cpu_features(tmp_path: Path) -> None:
     host = cpu_features.host()
     assert host.name and host.lanes(4) * 4 == host.vector_bytes
     assert host.l1_bytes >= 8 << 10 and host.l2_bytes >= host.l1_bytes
-    assert cpu_features.classify("x86_64", frozenset({"avx512f", "avx512vl", "avx2", "fma"})) == ("avx512", 64, 32)
-    assert cpu_features.classify("x86_64", frozenset({"avx512f", "avx2", "fma"})) == ("avx2", 32, 16)
+    assert cpu_features.classify("x86_64", frozenset({"avx512f", "avx512vl", "avx2", "fma"})) == (
+        "avx512",
+        64,
+        32,
+    )
+    assert cpu_features.classify("x86_64", frozenset({"avx512f", "avx2", "fma"})) == (
+        "avx2",
+        32,
+        16,
+    )
     assert cpu_features.classify("x86_64", frozenset({"sse4.2"})) == ("generic", 16, 16)
     assert cpu_features.classify("aarch64", frozenset()) == ("neon", 16, 32)
     assert cpu_features.cache_sizes(tmp_path) == (32 << 10, 512 << 10, 8 << 20)
-    for n, (kind, level, size) in enumerate([("Data", "1", "48K"), ("Instruction", "1", "32K"), ("Unified", "2", "2M")]):
+    for n, (kind, level, size) in enumerate(
+        [("Data", "1", "48K"), ("Instruction", "1", "32K"), ("Unified", "2", "2M")]
+    ):
         entry = tmp_path / f"index{n}"
         entry.mkdir()
         for name, value in (("type", kind), ("level", level), ("size", size)):

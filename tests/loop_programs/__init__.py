@@ -1,8 +1,20 @@
-"""Loops as users write them, built by TensorFlow in both of its forms: each with the way in which it is expected to run."""
+"""Loops as users write them, built by TensorFlow in both of its forms: each with the way in which
+it is expected to run.
+"""
 
 from __future__ import annotations
 
 from tests.loop_programs import numeric, scalars, sequences, state
 from tests.loop_programs.program import PROGRAMS, Built, Program, Way, built
 
-__all__ = ["PROGRAMS", "Built", "Program", "Way", "built", "numeric", "scalars", "sequences", "state"]
+__all__ = [
+    "PROGRAMS",
+    "Built",
+    "Program",
+    "Way",
+    "built",
+    "numeric",
+    "scalars",
+    "sequences",
+    "state",
+]

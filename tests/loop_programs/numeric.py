@@ -96,7 +96,9 @@ def _jacobi_until_it_converges(x: Inputs, n: int) -> Any:
         new = u + (b - _times(a, u)) / d
         return i + 1, new, tf.reduce_max(tf.abs(new - u))
 
-    return loop(lambda i, u, moved: tf.logical_and(moved > 1e-5, i < 200), body, [0, tf.zeros([n]), 1.0])[1]
+    return loop(
+        lambda i, u, moved: tf.logical_and(moved > 1e-5, i < 200), body, [0, tf.zeros([n]), 1.0]
+    )[1]
 
 
 @program(4, 32)
@@ -118,8 +120,12 @@ def _game_of_life(x: Inputs, n: int) -> Any:
     board = x.integers(2, n, n)
 
     def body(i: Any, board: Any) -> Any:
-        around = tf.add_n([tf.roll(board, [a, b], [0, 1]) for a in (-1, 0, 1) for b in (-1, 0, 1) if a or b])
-        alive = tf.logical_or(tf.equal(around, 3), tf.logical_and(tf.equal(board, 1), tf.equal(around, 2)))
+        around = tf.add_n(
+            [tf.roll(board, [a, b], [0, 1]) for a in (-1, 0, 1) for b in (-1, 0, 1) if a or b]
+        )
+        alive = tf.logical_or(
+            tf.equal(around, 3), tf.logical_and(tf.equal(board, 1), tf.equal(around, 2))
+        )
         return i + 1, tf.cast(alive, tf.int32)
 
     return loop(lambda i, b: i < 40, body, [0, board])[1]
@@ -141,9 +147,18 @@ def _bisection(x: Inputs, n: int) -> Any:
 def _lorenz_by_euler(x: Inputs, n: int) -> Any:
     def body(i: Any, a: Any, b: Any, c: Any) -> Any:
         h = 0.005
-        return i + 1, a + h * 10.0 * (b - a), b + h * (a * (28.0 - c) - b), c + h * (a * b - 8.0 / 3.0 * c)
+        return (
+            i + 1,
+            a + h * 10.0 * (b - a),
+            b + h * (a * (28.0 - c) - b),
+            c + h * (a * b - 8.0 / 3.0 * c),
+        )
 
-    return loop(lambda i, *_: i < 300, body, [0, x.take(np.float32(1)), x.take(np.float32(1.5)), x.take(np.float32(20))])[1:]
+    return loop(
+        lambda i, *_: i < 300,
+        body,
+        [0, x.take(np.float32(1)), x.take(np.float32(1.5)), x.take(np.float32(20))],
+    )[1:]
 
 
 @program(3, 3)
@@ -263,7 +278,9 @@ def _k_means(x: Inputs, n: int) -> Any:
     points, centers = x.uniform(n, 2), x.uniform(4, 2)
 
     def body(i: Any, c: Any) -> Any:
-        nearest = tf.argmin(tf.reduce_sum(tf.square(points[:, None] - c[None]), 2), 1, output_type=tf.int32)
+        nearest = tf.argmin(
+            tf.reduce_sum(tf.square(points[:, None] - c[None]), 2), 1, output_type=tf.int32
+        )
         total = tf.math.unsorted_segment_sum(points, nearest, 4)
         count = tf.math.unsorted_segment_sum(tf.ones([n]), nearest, 4)
         return i + 1, total / tf.maximum(count, 1.0)[:, None]
@@ -289,7 +306,11 @@ def _newton_until_all_are_there(x: Inputs, n: int) -> Any:
     def body(i: Any, u: Any) -> Any:
         return i + 1, 0.5 * (u + a / u)
 
-    return loop(lambda i, u: tf.logical_and(i < 100, tf.reduce_any(tf.abs(u * u - a) > 1e-9)), body, [0, tf.ones_like(a)])
+    return loop(
+        lambda i, u: tf.logical_and(i < 100, tf.reduce_any(tf.abs(u * u - a) > 1e-9)),
+        body,
+        [0, tf.ones_like(a)],
+    )
 
 
 @program(4, 64)

@@ -12,7 +12,8 @@ import tensorflow as tf
 
 tf1 = tf.compat.v1
 
-# kernel: all of it is one kernel. jumps: its instructions stand in the step's table. python: Python goes from iteration to iteration
+# kernel: all of it is one kernel. jumps: its instructions stand in the step's table. python: Python
+# goes from iteration to iteration
 Way = Literal["python", "jumps", "kernel"]
 
 
@@ -30,7 +31,14 @@ class Inputs:
         self.feeds[tensor] = array
         return tensor
 
-    def uniform(self, *shape: int, low: float = -1.0, high: float = 1.0, dtype: Any = np.float32, static: bool = False) -> Any:
+    def uniform(
+        self,
+        *shape: int,
+        low: float = -1.0,
+        high: float = 1.0,
+        dtype: Any = np.float32,
+        static: bool = False,
+    ) -> Any:
         """A placeholder of random numbers."""
         return self.take(self.rng.uniform(low, high, shape).astype(dtype), static)
 
@@ -44,10 +52,11 @@ Build = Callable[[Inputs, int], Any]
 
 @dataclass(frozen=True)
 class Program:
-    """build: (inputs, size) -> the fetches. small, middling: sizes. way: how all of its loops run at least, by form.
+    """build: (inputs, size) -> the fetches. small, middling: sizes. way: how all of its loops run
+    at least, by form.
 
-    rtol, atol: how near TensorFlow's values; 0 for equal. setup: it has variables, to be initialized before each run.
-    forms: those that TensorFlow builds it in.
+    rtol, atol: how near TensorFlow's values; 0 for equal. setup: it has variables, to be
+    initialized before each run. forms: those that TensorFlow builds it in.
     """
 
     name: str
@@ -64,8 +73,12 @@ class Program:
 PROGRAMS: Final[dict[str, Program]] = {}
 
 
-def program(small: int, middling: int, way: Way = "jumps", v1: Way | None = None, **more: Any) -> Callable[[Build], Build]:
-    """Add a function to the collection. way: how it runs in the form v2, and v1 where that is not given."""
+def program(
+    small: int, middling: int, way: Way = "jumps", v1: Way | None = None, **more: Any
+) -> Callable[[Build], Build]:
+    """Add a function to the collection. way: how it runs in the form v2, and v1 where that is not
+    given.
+    """
 
     def add(build: Build) -> Build:
         name = build.__name__.strip("_").replace("_", " ")

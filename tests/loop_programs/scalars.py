@@ -24,7 +24,11 @@ def _collatz(x: Inputs, n: int) -> Any:
 
 @program(12, 1_134_903_170, "kernel", **EXACT)
 def _greatest_common_divisor(x: Inputs, n: int) -> Any:
-    return loop(lambda a, b: b > 0, lambda a, b: (b, a % b), [x.take(np.int32(n)), x.take(np.int32(701_408_733))])[0]
+    return loop(
+        lambda a, b: b > 0,
+        lambda a, b: (b, a % b),
+        [x.take(np.int32(n)), x.take(np.int32(701_408_733))],
+    )[0]
 
 
 @program(20, 90, "python", **EXACT)
@@ -35,7 +39,9 @@ def _fibonacci_numbers(x: Inputs, n: int) -> Any:
     def body(i: Any, a: Any, b: Any, found: Any) -> Any:
         return i + 1, b, a + b, found.write(i, a)
 
-    return loop(lambda i, *_: i < count, body, [0, one, one, tf.TensorArray(tf.int64, count)])[3].stack()
+    return loop(lambda i, *_: i < count, body, [0, one, one, tf.TensorArray(tf.int64, count)])[
+        3
+    ].stack()
 
 
 @program(10, 1000, "kernel")
@@ -54,7 +60,9 @@ def _branches_of_arrays(x: Inputs, n: int) -> Any:
     m = x.uniform(n, n, static=True) / n
 
     def body(i: Any, v: Any) -> Any:
-        return i + 1, tf.cond(tf.reduce_sum(v) > 0.0, lambda: tf.matmul(m, v), lambda: tf.nn.softmax(v, 0) - 0.1)
+        return i + 1, tf.cond(
+            tf.reduce_sum(v) > 0.0, lambda: tf.matmul(m, v), lambda: tf.nn.softmax(v, 0) - 0.1
+        )
 
     return loop(lambda i, v: i < 50, body, [0, tf.ones([n, 1])])[1]
 
@@ -76,7 +84,9 @@ def _bubble_sort(x: Inputs, n: int) -> Any:
 
     def inner(j: Any, v: Any) -> Any:
         a, b = v[j], v[j + 1]
-        v = tf.cond(a > b, lambda: tf.tensor_scatter_nd_update(v, [[j], [j + 1]], [b, a]), lambda: v)
+        v = tf.cond(
+            a > b, lambda: tf.tensor_scatter_nd_update(v, [[j], [j + 1]], [b, a]), lambda: v
+        )
         return j + 1, v
 
     def outer(i: Any, v: Any) -> Any:
@@ -129,7 +139,9 @@ def _pointers_followed(x: Inputs, n: int) -> Any:
 @program(8, 500, "kernel")
 def _horner(x: Inputs, n: int) -> Any:
     factors, at = x.uniform(n), x.uniform(64)
-    return loop(lambda i, y: i < n, lambda i, y: (i + 1, y * at + factors[i]), [0, tf.zeros_like(at)])[1]
+    return loop(
+        lambda i, y: i < n, lambda i, y: (i + 1, y * at + factors[i]), [0, tf.zeros_like(at)]
+    )[1]
 
 
 @program(5, 100, "kernel", **EXACT)
@@ -143,7 +155,9 @@ def _digits_of_numbers(x: Inputs, n: int) -> Any:
 @program(5, 40, "python", **EXACT)
 def _strings_joined(x: Inputs, n: int) -> Any:
     words = tf.constant(["a", "bc", "d"])
-    return loop(lambda i, s: i < n, lambda i, s: (i + 1, tf.strings.join([s, words[i % 3]])), [0, ""])[1]
+    return loop(
+        lambda i, s: i < n, lambda i, s: (i + 1, tf.strings.join([s, words[i % 3]])), [0, ""]
+    )[1]
 
 
 @program(16, 2000, **EXACT)
@@ -169,4 +183,6 @@ def _shift_register(x: Inputs, n: int) -> Any:
 @program(4, 200, "kernel")
 def _sum_of_squares_in_double(x: Inputs, n: int) -> Any:
     values = x.uniform(n, dtype=np.float64)
-    return loop(lambda i, s: i < n, lambda i, s: (i + 1, s + values[i] ** 2), [0, tf.zeros([], tf.float64)])[1]
+    return loop(
+        lambda i, s: i < n, lambda i, s: (i + 1, s + values[i] ** 2), [0, tf.zeros([], tf.float64)]
+    )[1]

@@ -71,7 +71,11 @@ def _fold(x: Inputs, n: int) -> Any:
 
 @program(8, 100)
 def _recurrent_cell(x: Inputs, n: int) -> Any:
-    rows, w, u = x.uniform(n, 2, 8), x.uniform(8, 16, static=True), x.uniform(16, 16, static=True) / 8.0
+    rows, w, u = (
+        x.uniform(n, 2, 8),
+        x.uniform(8, 16, static=True),
+        x.uniform(16, 16, static=True) / 8.0,
+    )
     given, states = tf.TensorArray(tf.float32, n).unstack(rows), tf.TensorArray(tf.float32, n)
 
     def body(t: Any, h: Any, states: Any) -> Any:
@@ -105,7 +109,12 @@ def _lstm_of_sequences_of_different_length(x: Inputs, n: int) -> Any:
         out = tf.sigmoid(o) * tf.tanh(new)
         alive = (t < lengths)[:, None]
         alive = tf.logical_and(alive, tf.ones_like(c, tf.bool))
-        return t + 1, tf.where(alive, new, c), tf.where(alive, out, h), states.write(t, tf.where(alive, out, tf.zeros_like(out)))
+        return (
+            t + 1,
+            tf.where(alive, new, c),
+            tf.where(alive, out, h),
+            states.write(t, tf.where(alive, out, tf.zeros_like(out))),
+        )
 
     zeros = tf.zeros([4, 16])
     found = loop(lambda t, *_: t < n, body, [0, zeros, zeros, states])
@@ -134,7 +143,12 @@ def _attention_over_growing_states(x: Inputs, n: int) -> Any:
         return t + 1, tf.concat([states, new[:, None]], 1)
 
     start = [0, x.uniform(2, 1, 16, static=True)]
-    return loop(lambda t, _: t < n, body, start, shape_invariants=[tf.TensorShape([]), tf.TensorShape([None, None, 16])])[1]
+    return loop(
+        lambda t, _: t < n,
+        body,
+        start,
+        shape_invariants=[tf.TensorShape([]), tf.TensorShape([None, None, 16])],
+    )[1]
 
 
 @program(6, 40, **EXACT)
@@ -149,7 +163,13 @@ def _greedy_decoding(x: Inputs, n: int) -> Any:
     def more(t: Any, token: Any, h: Any, tokens: Any, done: Any) -> Any:
         return tf.logical_and(t < n, tf.logical_not(tf.reduce_all(done)))
 
-    start = [0, x.integers(32, 3), tf.zeros([3, 16]), tf.TensorArray(tf.int32, n, element_shape=[3]), tf.zeros([3], tf.bool)]
+    start = [
+        0,
+        x.integers(32, 3),
+        tf.zeros([3, 16]),
+        tf.TensorArray(tf.int32, n, element_shape=[3]),
+        tf.zeros([3], tf.bool),
+    ]
     return loop(more, body, start)[3].stack()
 
 
@@ -167,7 +187,13 @@ def _beam_search(x: Inputs, n: int) -> Any:
         history = tf.concat([history[:, 1:], tokens[:, None]], 1)
         return t + 1, tokens, best, tf.gather(h, parents), history
 
-    start = [0, tf.zeros([beams], tf.int32), x.uniform(beams), tf.zeros([beams, words]), tf.zeros([beams, n], tf.int32)]
+    start = [
+        0,
+        tf.zeros([beams], tf.int32),
+        x.uniform(beams),
+        tf.zeros([beams, words]),
+        tf.zeros([beams, n], tf.int32),
+    ]
     return loop(lambda t, *_: t < n, body, start)[4]
 
 
@@ -203,7 +229,11 @@ def _viterbi(x: Inputs, n: int) -> Any:
     def backward(t: Any, at: Any, path: Any) -> Any:
         return t - 1, back.read(t)[at], path.write(t, at)
 
-    start = [n - 1, tf.argmax(score, output_type=tf.int32), tf.TensorArray(tf.int32, n, element_shape=[])]
+    start = [
+        n - 1,
+        tf.argmax(score, output_type=tf.int32),
+        tf.TensorArray(tf.int32, n, element_shape=[]),
+    ]
     return loop(lambda t, *_: t >= 0, backward, start)[2].stack()
 
 
@@ -265,7 +295,11 @@ def _top_of_a_moving_list(x: Inputs, n: int) -> Any:
 
 @program(8, 64)
 def _sort_in_a_loop(x: Inputs, n: int) -> Any:
-    return loop(lambda i, v: i < 30, lambda i, v: (i + 1, tf.sin(tf.sort(v) * 1.5)), [0, x.uniform(n, static=True)])[1]
+    return loop(
+        lambda i, v: i < 30,
+        lambda i, v: (i + 1, tf.sin(tf.sort(v) * 1.5)),
+        [0, x.uniform(n, static=True)],
+    )[1]
 
 
 @program(8, 64)
@@ -280,7 +314,9 @@ def _one_hot_counts(x: Inputs, n: int) -> Any:
 
 @program(8, 256)
 def _running_sum_in_a_loop(x: Inputs, n: int) -> Any:
-    return loop(lambda i, v: i < 30, lambda i, v: (i + 1, tf.cumsum(v) / (1.0 + n)), [0, x.uniform(n)])[1]
+    return loop(
+        lambda i, v: i < 30, lambda i, v: (i + 1, tf.cumsum(v) / (1.0 + n)), [0, x.uniform(n)]
+    )[1]
 
 
 @program(4, 32)
@@ -303,7 +339,9 @@ def _list_that_grows(x: Inputs, n: int) -> Any:
     def body(i: Any, a: Any, found: Any) -> Any:
         return i + 1, a * 0.9 + 0.3, found.write(i, a)
 
-    return loop(lambda i, a, _: tf.logical_and(i < count, a < 100.0), body, [0, 1.0, found])[2].stack()
+    return loop(lambda i, a, _: tf.logical_and(i < count, a < 100.0), body, [0, 1.0, found])[
+        2
+    ].stack()
 
 
 @program(5, 60, "python")
@@ -311,4 +349,9 @@ def _vector_that_grows(x: Inputs, n: int) -> Any:
     def body(i: Any, v: Any) -> Any:
         return i + 1, tf.concat([v, v[-1:] + v[-2:-1]], 0)
 
-    return loop(lambda i, v: i < n, body, [0, x.uniform(2)], shape_invariants=[tf.TensorShape([]), tf.TensorShape([None])])[1]
+    return loop(
+        lambda i, v: i < n,
+        body,
+        [0, x.uniform(2)],
+        shape_invariants=[tf.TensorShape([]), tf.TensorShape([None])],
+    )[1]

@@ -1,4 +1,6 @@
-"""Loops with effects: variables, random numbers, queues, Python functions; and gradients of loops."""
+"""Loops with effects: variables, random numbers, queues, Python functions; and
+gradients of loops.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,10 @@ def _optimizer_in_a_loop(x: Inputs, n: int) -> Any:
     def body(i: Any, last: Any) -> Any:
         loss = tf.reduce_mean(tf.square(tf.squeeze(tf.matmul(a, w), 1) - y))
         gradient = tf.gradients(loss, w)[0]
-        with tf1.control_dependencies([loss]), tf1.control_dependencies([w.assign_sub(0.1 * gradient)]):
+        with (
+            tf1.control_dependencies([loss]),
+            tf1.control_dependencies([w.assign_sub(0.1 * gradient)]),
+        ):
             return i + 1, tf.identity(loss)
 
     return loop(lambda i, _: i < 50, body, [0, 0.0], parallel_iterations=1)[1]
@@ -53,7 +58,11 @@ def _optimizer_in_a_loop(x: Inputs, n: int) -> Any:
 def _weights_in_variables(x: Inputs, n: int) -> Any:
     w = tf1.get_variable("w", initializer=np.eye(n, dtype=np.float32) * 0.5, use_resource=True)
     b = tf1.get_variable("b", initializer=np.ones(n, np.float32), use_resource=True)
-    return loop(lambda i, h: i < 40, lambda i, h: (i + 1, tf.tanh(tf.matmul(h, w) + b)), [0, x.uniform(4, n)])[1]
+    return loop(
+        lambda i, h: i < 40,
+        lambda i, h: (i + 1, tf.tanh(tf.matmul(h, w) + b)),
+        [0, x.uniform(4, n)],
+    )[1]
 
 
 @program(10, 300)
@@ -90,7 +99,9 @@ def _dropout_in_a_loop(x: Inputs, n: int) -> Any:
     def body(i: Any, h: Any) -> Any:
         return i + 1, tf.tanh(tf.matmul(tf1.nn.dropout(h, rate=0.5, seed=3), w))
 
-    return loop(lambda i, _: i < n, body, [0, x.uniform(4, 16, static=True)], parallel_iterations=1)[1]
+    return loop(
+        lambda i, _: i < n, body, [0, x.uniform(4, 16, static=True)], parallel_iterations=1
+    )[1]
 
 
 @program(5, 50, "python")
@@ -98,7 +109,12 @@ def _queue_in_a_loop(x: Inputs, n: int) -> Any:
     queue = tf1.FIFOQueue(n, tf.float32, shapes=[()])
     with tf1.control_dependencies([queue.enqueue_many(x.uniform(n, static=True))]):
         start = tf.constant(0.0)
-    return loop(lambda i, s: i < n, lambda i, s: (i + 1, s + queue.dequeue()), [0, start], parallel_iterations=1)[1]
+    return loop(
+        lambda i, s: i < n,
+        lambda i, s: (i + 1, s + queue.dequeue()),
+        [0, start],
+        parallel_iterations=1,
+    )[1]
 
 
 @program(5, 50, "python")

@@ -18,25 +18,37 @@ from tfjit.kernels.registry import NodeSpec, TensorSpec, find_initial_state, fin
 
 @dataclass
 class Case:
-    """inputs: arrays. tolerance: (rtol, atol) or None for the same bits. The node must fail in both where TensorFlow's does."""
+    """inputs: arrays. tolerance: (rtol, atol) or None for the same bits. The node must fail in both
+    where TensorFlow's does.
+    """
 
     op: str
     inputs: list[Any]
     attrs: dict[str, Any] = field(default_factory=dict)
     tolerance: tuple[float, float] | None = None
-    compared: int | None = None  # only so many outputs are compared: TensorFlow leaves the others unset
-    modes_differ: bool = False  # between TensorFlow's modes (tests/oracle.py); oneDNN's answer is the one compared with
-    own_words: bool = False  # the message may differ: TensorFlow's comes from its shape function, or from a library
+    # only so many outputs are compared: TensorFlow leaves the others unset
+    compared: int | None = None
+    # between TensorFlow's modes (tests/oracle.py); oneDNN's answer is the one compared with
+    modes_differ: bool = False
+    # the message may differ: TensorFlow's comes from its shape function, or from a library
+    own_words: bool = False
 
     def __str__(self) -> str:
-        shown = ", ".join(f"{v.dtype}{list(v.shape)}" + (f"={v.tolist()}" if v.size <= 6 else "") for v in self.inputs)
+        shown = ", ".join(
+            f"{v.dtype}{list(v.shape)}" + (f"={v.tolist()}" if v.size <= 6 else "")
+            for v in self.inputs
+        )
         return f"{self.op}({shown}; {self.attrs})"
 
     def node(self) -> tuple[dict[str, Any], tuple[Any, ...]]:
         """(attrs with defaults, output dtypes)"""
         op_def = registry.require(self.op)
-        given = {k: attr_values.convert(v, op_def.attr_by_name[k].type, k) for k, v in self.attrs.items()}
-        attrs = complete_attrs(op_def, given, [dtypes.as_dtype(np.asarray(v).dtype) for v in self.inputs])
+        given = {
+            k: attr_values.convert(v, op_def.attr_by_name[k].type, k) for k, v in self.attrs.items()
+        }
+        attrs = complete_attrs(
+            op_def, given, [dtypes.as_dtype(np.asarray(v).dtype) for v in self.inputs]
+        )
         return attrs, output_dtypes(op_def, attrs)
 
 
@@ -60,15 +72,22 @@ class Oracle:
         if case.modes_differ and oracle.mode() != "oneDNN":
             return self._ask_onednn(feeds, op, case)
         try:
-            # copies: TensorFlow takes a fed array that is well aligned as it is, and its Inplace ops write into it
-            out = self.session.run(list(op.outputs), dict(zip(feeds, [np.copy(v) for v in case.inputs])))
-            return [np.asarray(v, object) if isinstance(v, bytes) else np.asarray(v) for v in out], ""
+            # copies: TensorFlow takes a fed array that is well aligned as it is, and its Inplace
+            # ops write into it
+            out = self.session.run(
+                list(op.outputs), dict(zip(feeds, [np.copy(v) for v in case.inputs]))
+            )
+            return [
+                np.asarray(v, object) if isinstance(v, bytes) else np.asarray(v) for v in out
+            ], ""
         except self.tf.errors.OpError as error:
             if oracle.refused(error.message):
                 return self._ask_onednn(feeds, op, case)
             return None, error.message
 
-    def _ask_onednn(self, feeds: list[Any], op: Any, case: Case) -> tuple[list[np.ndarray] | None, str]:
+    def _ask_onednn(
+        self, feeds: list[Any], op: Any, case: Case
+    ) -> tuple[list[np.ndarray] | None, str]:
         if self.graph_def is None:
             self.graph_def = self.graph.as_graph_def().SerializeToString()
         given = {feed.name: value for feed, value in zip(feeds, case.inputs)}
@@ -83,13 +102,21 @@ def build_node(graph: Any, case: Case) -> tuple[list[Any], Any]:
     attrs, types = case.node()
     protos = {}
     for key, value in attrs.items():
-        protos[key] = tf.compat.v1.AttrValue.FromString(attr_values.to_proto(value).SerializeToString())
+        protos[key] = tf.compat.v1.AttrValue.FromString(
+            attr_values.to_proto(value).SerializeToString()
+        )
     with graph.as_default():
         for known in (lambda v: None, lambda v: [None] * v.ndim, lambda v: v.shape):
-            # As little as the node's shape function can do with, so that what is wrong is found by the kernel.
-            feeds = [tf.compat.v1.placeholder(tf.as_dtype(dtypes.as_dtype(v.dtype).name), known(v)) for v in case.inputs]
+            # As little as the node's shape function can do with, so that what is wrong is found by
+            # the kernel.
+            feeds = [
+                tf.compat.v1.placeholder(tf.as_dtype(dtypes.as_dtype(v.dtype).name), known(v))
+                for v in case.inputs
+            ]
             try:
-                op = graph.create_op(case.op, feeds, [tf.as_dtype(d.name) for d in types], attrs=protos, name="node")
+                op = graph.create_op(
+                    case.op, feeds, [tf.as_dtype(d.name) for d in types], attrs=protos, name="node"
+                )
             except ValueError as error:
                 refusal = error
                 continue
@@ -115,12 +142,16 @@ def ours(case: Case, state: np.ndarray | None = None) -> tuple[list[np.ndarray] 
     assert len(out) == len(types), f"{case}: {len(out)} outputs"
     for value, dtype in zip(out, types):
         assert isinstance(value, np.ndarray), f"{case}: output {type(value)}"
-        assert value.dtype == np.dtype(dtype.base_dtype.as_numpy_dtype), f"{case}: {value.dtype} is not {dtype}"
+        assert value.dtype == np.dtype(dtype.base_dtype.as_numpy_dtype), (
+            f"{case}: {value.dtype} is not {dtype}"
+        )
     return list(out), ""
 
 
 def same(a: np.ndarray, b: np.ndarray, tolerance: tuple[float, float] | None) -> bool:
-    """Whether two outputs agree; NaN equals NaN. TensorFlow gives quantised outputs as plain integers."""
+    """Whether two outputs agree; NaN equals NaN. TensorFlow gives quantised outputs as plain
+    integers.
+    """
     if a.dtype.names:
         a = a[a.dtype.names[0]]
     if a.shape != b.shape or a.dtype != b.dtype:
@@ -148,11 +179,22 @@ def differences(cases: list[Case]) -> list[str]:
         if expected is None or found is None:
             first = oracle.cause(reason)
             if expected is not None or found is not None:
-                wrong.append(f"{case}: TensorFlow {expected if expected is not None else first!r}, here {message or found!r}")
+                wrong.append(
+                    f"{case}: TensorFlow {expected if expected is not None else first!r}, here "
+                    f"{message or found!r}"
+                )
             elif not case.own_words and not _same_text(first, message):
-                wrong.append(f"{case}: message\n     TensorFlow: {first}\n     here:       {message}")
-        elif not all(same(f, e, case.tolerance) for f, e in zip(found[: case.compared], expected[: case.compared])):
-            wrong.append(f"{case}: TensorFlow {[e.tolist() for e in expected]!r:.300}, here {[f.tolist() for f in found]!r:.300}")
+                wrong.append(
+                    f"{case}: message\n     TensorFlow: {first}\n     here:       {message}"
+                )
+        elif not all(
+            same(f, e, case.tolerance)
+            for f, e in zip(found[: case.compared], expected[: case.compared])
+        ):
+            wrong.append(
+                f"{case}: TensorFlow {[e.tolist() for e in expected]!r:.300}, here "
+                f"{[f.tolist() for f in found]!r:.300}"
+            )
     return wrong
 
 

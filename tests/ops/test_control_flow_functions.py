@@ -1,4 +1,6 @@
-"""`cond`, `case`, loops, folds and TensorArray: the nodes that TensorFlow makes, name by name, its values and errors, what can be fed."""
+"""`cond`, `case`, loops, folds and TensorArray: the nodes that TensorFlow makes, name by name, its
+values and errors, what can be fed.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +39,16 @@ def nodes(graph: Any) -> dict[str, tuple[Any, ...]]:
     found = {}
     for node in graph.as_graph_def().node:
         if node.op == "Const":  # in one of several encodings
-            value = tf.make_ndarray(tf.compat.v1.AttrValue.FromString(node.attr["value"].SerializeToString()).tensor)
+            value = tf.make_ndarray(
+                tf.compat.v1.AttrValue.FromString(node.attr["value"].SerializeToString()).tensor
+            )
             found[node.name] = (node.op, list(node.input), node.device, value.dtype, value.tolist())
             continue
-        attrs = {key: value.SerializeToString(deterministic=True) for key, value in node.attr.items() if key == "_class" or key[0] != "_"}
+        attrs = {
+            key: value.SerializeToString(deterministic=True)
+            for key, value in node.attr.items()
+            if key == "_class" or key[0] != "_"
+        }
         found[node.name] = (node.op, list(node.input), node.device, attrs)
     return found
 
@@ -68,14 +76,24 @@ def check(build: Program, run: bool = True) -> None:
     assert ours == theirs
     assert protected(our_graph) == protected(their_graph)
     for collection in ("while_context", "cond_context"):
-        contexts = [[c.name for c in g.get_collection(collection)] for g in (our_graph, their_graph)]
+        contexts = [
+            [c.name for c in g.get_collection(collection)] for g in (our_graph, their_graph)
+        ]
         assert contexts[0] == contexts[1]
-        messages = [[str(c.to_proto()) for c in g.get_collection(collection)] for g in (our_graph, their_graph)]
+        messages = [
+            [str(c.to_proto()) for c in g.get_collection(collection)]
+            for g in (our_graph, their_graph)
+        ]
         assert messages[0] == messages[1]
     flat = tf.nest.flatten(their_fetches)
     assert [value.name for value in tf.nest.flatten(our_fetches)] == [value.name for value in flat]
-    assert [value.shape.rank for value in tf.nest.flatten(our_fetches)] == [value.shape.rank for value in flat]
-    tf.nest.assert_same_structure(tf.nest.map_structure(lambda x: 0, our_fetches), tf.nest.map_structure(lambda x: 0, their_fetches))
+    assert [value.shape.rank for value in tf.nest.flatten(our_fetches)] == [
+        value.shape.rank for value in flat
+    ]
+    tf.nest.assert_same_structure(
+        tf.nest.map_structure(lambda x: 0, our_fetches),
+        tf.nest.map_structure(lambda x: 0, their_fetches),
+    )
     if run:
         with tf1.Session(graph=their_graph) as a, tfjit.Session(graph=our_graph) as b:
             for mine, other in zip(b.run(tf.nest.flatten(our_fetches)), a.run(flat), strict=True):
@@ -99,7 +117,12 @@ def one_in_the_other(m: Any) -> Any:
     x, q = m.constant(3.0), m.constant(False)
     inner = m.cond(m.constant(True), lambda: m.cond(q, lambda: x + 1.0, lambda: x + 2.0), lambda: x)
     with m.device("/cpu:0"):
-        return inner, m.cond(x > 0, lambda: m.cond(x > 1, lambda: m.constant(1.0), lambda: x), lambda: m.constant(7.0), name="named")
+        return inner, m.cond(
+            x > 0,
+            lambda: m.cond(x > 1, lambda: m.constant(1.0), lambda: x),
+            lambda: m.constant(7.0),
+            name="named",
+        )
 
 
 @program
@@ -118,13 +141,18 @@ def operations(m: Any) -> Any:
 @program
 def arrays_in_branches(m: Any) -> Any:
     array = m.TensorArray(m.float32, 1)
-    return m.cond(m.constant(True), lambda: array.write(0, 1.0), lambda: array.write(0, 2.0)).stack()
+    return m.cond(
+        m.constant(True), lambda: array.write(0, 1.0), lambda: array.write(0, 2.0)
+    ).stack()
 
 
 @program
 def cases(m: Any) -> Any:
     x = m.constant(3)
-    return m.case([(m.less(x, 2), lambda: m.constant(1)), (m.less(x, 4), lambda: m.constant(2))], default=lambda: m.constant(3))
+    return m.case(
+        [(m.less(x, 2), lambda: m.constant(1)), (m.less(x, 4), lambda: m.constant(2))],
+        default=lambda: m.constant(3),
+    )
 
 
 @program
@@ -141,13 +169,17 @@ def count_numbers(m: Any) -> Any:
 @program
 def invariant(m: Any) -> Any:
     k = m.constant(2.0)
-    return m.while_loop(lambda i, x: i < 5, lambda i, x: (i + 1, x * k + k), [m.constant(0), m.constant([1.0, 2.0])])
+    return m.while_loop(
+        lambda i, x: i < 5, lambda i, x: (i + 1, x * k + k), [m.constant(0), m.constant([1.0, 2.0])]
+    )
 
 
 @program
 def loop_in_a_loop(m: Any) -> Any:
     def body(i: Any, x: Any) -> Any:
-        return i + 1, m.while_loop(lambda j, y: j < 3, lambda j, y: (j + 1, y + m.cast(i, m.float32)), [m.constant(0), x])[1]
+        return i + 1, m.while_loop(
+            lambda j, y: j < 3, lambda j, y: (j + 1, y + m.cast(i, m.float32)), [m.constant(0), x]
+        )[1]
 
     return m.while_loop(lambda i, x: i < 4, body, [m.constant(0), m.constant(1.0)])
 
@@ -163,7 +195,13 @@ def branch_in_a_loop(m: Any) -> Any:
 @program
 def loop_in_a_branch(m: Any) -> Any:
     x = m.constant(2.0)
-    return m.cond(m.constant(True), lambda: m.while_loop(lambda i, y: i < 4, lambda i, y: (i + 1, y * x), [m.constant(0), x])[1], lambda: x)
+    return m.cond(
+        m.constant(True),
+        lambda: m.while_loop(lambda i, y: i < 4, lambda i, y: (i + 1, y * x), [m.constant(0), x])[
+            1
+        ],
+        lambda: x,
+    )
 
 
 @program
@@ -174,7 +212,9 @@ def deep(m: Any) -> Any:
         def inner(j: Any, y: Any) -> Any:
             return j + 1, y + m.cond(y > 5.0, lambda: x, lambda: m.constant(1.0))
 
-        return i + 1, m.cond(x > 3.0, lambda: m.while_loop(lambda j, y: j < i, inner, [0, x])[1], lambda: x * 2.0)
+        return i + 1, m.cond(
+            x > 3.0, lambda: m.while_loop(lambda j, y: j < i, inner, [0, x])[1], lambda: x * 2.0
+        )
 
     return m.while_loop(lambda i, x: i < 5, body, [0, x])
 
@@ -183,9 +223,17 @@ def deep(m: Any) -> Any:
 def bounded(m: Any) -> Any:
     body = lambda i, x: (i + 1, x + 1.0)  # noqa: E731
     return (
-        m.while_loop(lambda i, x: i < 40, body, (m.constant(0), m.constant(1.0)), maximum_iterations=3),
+        m.while_loop(
+            lambda i, x: i < 40, body, (m.constant(0), m.constant(1.0)), maximum_iterations=3
+        ),
         m.while_loop(lambda i: i < 3, lambda i: i + 1, [0], maximum_iterations=m.constant(2)),
-        m.while_loop(lambda i: i < 3, lambda i: (i + 1,), (m.constant(0),), return_same_structure=True, maximum_iterations=9),
+        m.while_loop(
+            lambda i: i < 3,
+            lambda i: (i + 1,),
+            (m.constant(0),),
+            return_same_structure=True,
+            maximum_iterations=9,
+        ),
         m.while_loop(lambda i: i < 3, lambda i: i + 1, [m.constant(0)], return_same_structure=True),
     )
 
@@ -221,7 +269,11 @@ def invariants(m: Any) -> Any:
 @program
 def nested_variables(m: Any) -> Any:
     start = {"b": m.constant(1.0), "a": (m.constant(2.0), m.constant(0))}
-    return m.while_loop(lambda d: d["a"][1] < 3, lambda d: [{"b": d["b"] * 2.0, "a": (d["a"][0] + d["b"], d["a"][1] + 1)}], [start])
+    return m.while_loop(
+        lambda d: d["a"][1] < 3,
+        lambda d: [{"b": d["b"] * 2.0, "a": (d["a"][0] + d["b"], d["a"][1] + 1)}],
+        [start],
+    )
 
 
 @program
@@ -232,9 +284,18 @@ def written_elements(m: Any) -> Any:
 
 @program
 def every_method(m: Any) -> Any:
-    array = m.TensorArray(m.float32, 3, clear_after_read=False).unstack(m.constant([[1.0], [2.0], [3.0]]))
+    array = m.TensorArray(m.float32, 3, clear_after_read=False).unstack(
+        m.constant([[1.0], [2.0], [3.0]])
+    )
     gradient = array.grad("q")
-    cut = m.TensorArray(m.float32, size=2, infer_shape=False, colocate_with_first_write_call=False, name="cut", tensor_array_name="t")
+    cut = m.TensorArray(
+        m.float32,
+        size=2,
+        infer_shape=False,
+        colocate_with_first_write_call=False,
+        name="cut",
+        tensor_array_name="t",
+    )
     first = array.read(0)
     return (
         array.read(1),
@@ -261,7 +322,11 @@ def closed(m: Any) -> Any:
 @program
 def written_in_a_loop(m: Any) -> Any:
     array = m.TensorArray(m.float32, size=0, dynamic_size=True, element_shape=[2])
-    return m.while_loop(lambda i, a: i < 4, lambda i, a: (i + 1, a.write(i, m.fill([2], 1.5))), [m.constant(0), array])[1].stack()
+    return m.while_loop(
+        lambda i, a: i < 4,
+        lambda i, a: (i + 1, a.write(i, m.fill([2], 1.5))),
+        [m.constant(0), array],
+    )[1].stack()
 
 
 @program
@@ -325,7 +390,12 @@ def test_variables_inside(use_resource: bool) -> None:
 
 
 # programs of random structure: a list of choices, each taken from what there is so far
-CHOICES = st.lists(st.tuples(st.sampled_from(["add", "mul", "cond", "while", "const", "array"]), st.integers(0, 9)), max_size=6)
+CHOICES = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "mul", "cond", "while", "const", "array"]), st.integers(0, 9)
+    ),
+    max_size=6,
+)
 
 
 def random_program(m: Any, choices: list[tuple[str, int]], depth: int, known: list[Any]) -> Any:
@@ -376,26 +446,38 @@ def test_switch_case(chosen: int) -> None:
         x = tfjit.constant(2.0)
         branches = [lambda: x + 1.0, lambda: x * 5.0, lambda: x - 1.0]
         index = tfjit.constant(chosen)
-        fetches = [tfjit.switch_case(index, branches), tfjit.switch_case(index, dict(enumerate(branches)), default=lambda: x)]
+        fetches = [
+            tfjit.switch_case(index, branches),
+            tfjit.switch_case(index, dict(enumerate(branches)), default=lambda: x),
+        ]
         fetches.append(tfjit.switch_case(index, branches[:1], default=lambda: x * 0.0))
         values = [3, 10, 1]
         with tfjit.Session() as session:
             got = session.run(fetches)
     inside = 0 <= chosen < 3
-    assert got == [values[chosen] if inside else 1, values[chosen] if inside else 2, 3 if chosen == 0 else 0]
+    assert got == [
+        values[chosen] if inside else 1,
+        values[chosen] if inside else 2,
+        3 if chosen == 0 else 0,
+    ]
 
 
 def test_case_checks_its_predicates() -> None:
     with tfjit.Graph().as_default():
         x = tfjit.placeholder(tfjit.int32, [])
         pairs = [(x < 2, lambda: tfjit.constant(1)), (x < 4, lambda: tfjit.constant(2))]
-        exclusive, without = tfjit.case(pairs, exclusive=True, default=lambda: tfjit.constant(3)), tfjit.case(pairs)
+        exclusive, without = (
+            tfjit.case(pairs, exclusive=True, default=lambda: tfjit.constant(3)),
+            tfjit.case(pairs),
+        )
         with tfjit.Session() as session:
             assert [session.run(exclusive, {x: value}) for value in (2, 9)] == [2, 3]
             assert [session.run(without, {x: value}) for value in (1, 3)] == [1, 2]
             with pytest.raises(tfjit.errors.InvalidArgumentError, match="more than 1 conditions"):
                 session.run(exclusive, {x: 1})
-            with pytest.raises(tfjit.errors.InvalidArgumentError, match="None of the conditions evaluated as True"):
+            with pytest.raises(
+                tfjit.errors.InvalidArgumentError, match="None of the conditions evaluated as True"
+            ):
                 session.run(without, {x: 9})
 
 
@@ -413,14 +495,25 @@ def spoiled(m: Any) -> dict[str, Program]:
         "no condition": lambda m: m.while_loop(3, lambda i: i, [1]),
         "no body": lambda m: m.while_loop(less, 3, [1]),
         "no variables": lambda m: m.while_loop(lambda: True, lambda: 1, []),
-        "no parallel iterations": lambda m: m.while_loop(less, lambda i: i + 1, [one(m)], parallel_iterations=0),
-        "a fraction of iterations": lambda m: m.while_loop(less, lambda i: i + 1, [one(m)], parallel_iterations=2.0),
-        "a shape that grows": lambda m: m.while_loop(lambda x: m.reduce_sum(x) < 3, lambda x: m.concat([x, x], 0), [m.constant([1])]),
+        "no parallel iterations": lambda m: m.while_loop(
+            less, lambda i: i + 1, [one(m)], parallel_iterations=0
+        ),
+        "a fraction of iterations": lambda m: m.while_loop(
+            less, lambda i: i + 1, [one(m)], parallel_iterations=2.0
+        ),
+        "a shape that grows": lambda m: m.while_loop(
+            lambda x: m.reduce_sum(x) < 3, lambda x: m.concat([x, x], 0), [m.constant([1])]
+        ),
         "an invariant that does not fit": lambda m: m.while_loop(
-            lambda x: m.reduce_sum(x) < 3, lambda x: x, [m.constant([1])], shape_invariants=[m.TensorShape([2])]
+            lambda x: m.reduce_sum(x) < 3,
+            lambda x: x,
+            [m.constant([1])],
+            shape_invariants=[m.TensorShape([2])],
         ),
         "a body that gives nothing": lambda m: m.while_loop(less, lambda i: None, [one(m)]),
-        "iterations that are a vector": lambda m: m.while_loop(less, lambda i: i, [one(m)], maximum_iterations=[1, 2]),
+        "iterations that are a vector": lambda m: m.while_loop(
+            less, lambda i: i, [one(m)], maximum_iterations=[1, 2]
+        ),
         "no pairs": lambda m: m.case(3),
         "three of a pair": lambda m: m.case([(1, 2, 3)]),
         "a bool in a pair": lambda m: m.case([(True, lambda: 1)]),
@@ -433,11 +526,19 @@ def spoiled(m: Any) -> dict[str, Program]:
         "nothing mapped": lambda m: m.map_fn(lambda x: x, []),
         "an array of no size": lambda m: m.TensorArray(m.float32),
         "a size beside a handle": lambda m: m.TensorArray(m.float32, size=1, handle=one(m)),
-        "a name beside a handle": lambda m: m.TensorArray(m.float32, handle=one(m), tensor_array_name="x"),
+        "a name beside a handle": lambda m: m.TensorArray(
+            m.float32, handle=one(m), tensor_array_name="x"
+        ),
         "no flow": lambda m: m.TensorArray(m.float32, handle=one(m)),
-        "another element shape": lambda m: m.TensorArray(m.float32, 2, element_shape=[2]).write(0, m.constant([1.0])),
-        "a second shape": lambda m: m.TensorArray(m.float32, 2).write(0, m.constant([1.0])).write(1, m.constant([1.0, 2.0])),
-        "other rows": lambda m: m.TensorArray(m.float32, 2, element_shape=[2]).unstack(m.constant([[1.0]])),
+        "another element shape": lambda m: m.TensorArray(m.float32, 2, element_shape=[2]).write(
+            0, m.constant([1.0])
+        ),
+        "a second shape": lambda m: (
+            m.TensorArray(m.float32, 2).write(0, m.constant([1.0])).write(1, m.constant([1.0, 2.0]))
+        ),
+        "other rows": lambda m: m.TensorArray(m.float32, 2, element_shape=[2]).unstack(
+            m.constant([[1.0]])
+        ),
     }
 
 
@@ -472,17 +573,26 @@ def test_a_session_that_is_open_takes_later_loops() -> None:
         assert session.run(x) == 2
         y = tfjit.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * x), [0, x])[1]
         assert session.run(y) == 16
-        z = tfjit.cond(y > 3.0, lambda: tfjit.map_fn(lambda v: v + y, tfjit.stack([x, y])), lambda: tfjit.stack([x, x]))
+        z = tfjit.cond(
+            y > 3.0,
+            lambda: tfjit.map_fn(lambda v: v + y, tfjit.stack([x, y])),
+            lambda: tfjit.stack([x, x]),
+        )
         np.testing.assert_array_equal(session.run(z), [18, 32])
 
 
 @pytest.mark.parametrize("scope", ["", "s"])
 def test_contexts_live_through_a_meta_graph(scope: str) -> None:
-    """Written by tfjit and read by both; then loops and branches can be built upon as if they had been made here."""
+    """Written by tfjit and read by both; then loops and branches can be built upon as if they had
+    been made here.
+    """
     with tfjit.Graph().as_default() as graph:
         tfjit.identity(deep(tfjit)[1], name="result")
         meta = tfjit.train.export_meta_graph()
-    written = [c.to_proto().SerializeToString(deterministic=True) for c in graph.get_collection("while_context")]
+    written = [
+        c.to_proto().SerializeToString(deterministic=True)
+        for c in graph.get_collection("while_context")
+    ]
     theirs = tf1.MetaGraphDef.FromString(meta.SerializeToString())
     read = []
     for module, message in ((tf1, theirs), (tfjit, meta)):
@@ -490,8 +600,12 @@ def test_contexts_live_through_a_meta_graph(scope: str) -> None:
             module.train.import_meta_graph(message, import_scope=scope or None)
             loops = copy.get_collection("while_context")
             read.append([str(loop.to_proto()) for loop in loops])
-            inside = copy.get_operation_by_name(f"{scope}/while/cond/Merge" if scope else "while/cond/Merge")
+            inside = copy.get_operation_by_name(
+                f"{scope}/while/cond/Merge" if scope else "while/cond/Merge"
+            )
             assert inside._get_control_flow_context() is loops[0]
     assert read[0] == read[1]
     if not scope:
-        assert [m.SerializeToString(deterministic=True) for m in (c.to_proto() for c in loops)] == written
+        assert [
+            m.SerializeToString(deterministic=True) for m in (c.to_proto() for c in loops)
+        ] == written

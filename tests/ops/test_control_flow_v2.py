@@ -1,4 +1,6 @@
-"""Control flow of functions: the nodes, shapes and values of TensorFlow's, its errors, and graphs that TensorFlow runs."""
+"""Control flow of functions: the nodes, shapes and values of TensorFlow's, its errors, and graphs
+that TensorFlow runs.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def nodes(graph: Any) -> dict[str, tuple[str, list[str]]]:
 def in_tensorflow(graph: Any, fetches: list[Any], feeds: dict[str, Any] | None = None) -> list[Any]:
     """What TensorFlow computes of a graph that tfjit exports."""
     with tf1.Graph().as_default():
-        tf1.import_graph_def(tf1.GraphDef.FromString(graph.as_graph_def().SerializeToString()), name="")
+        tf1.import_graph_def(
+            tf1.GraphDef.FromString(graph.as_graph_def().SerializeToString()), name=""
+        )
         with tf1.Session() as session:
             return session.run([fetch.name for fetch in fetches], feeds)
 
@@ -56,10 +60,13 @@ def known(value: Any) -> tuple[int | None, ...] | None:
 def no_less_known(ours: Any, theirs: Any) -> bool:
     if theirs is None or ours is None:
         return theirs is None
-    return len(ours) == len(theirs) and all(b is None or a == b for a, b in zip(ours, theirs, strict=True))
+    return len(ours) == len(theirs) and all(
+        b is None or a == b for a, b in zip(ours, theirs, strict=True)
+    )
 
 
-@pytest.mark.parametrize("name", sorted(set(PROGRAMS) - {"every_method"}))  # which asks an array for its gradient
+# which asks an array for its gradient
+@pytest.mark.parametrize("name", sorted(set(PROGRAMS) - {"every_method"}))
 def test_a_program(name: str) -> None:
     (their_graph, theirs), (our_graph, ours) = built(PROGRAMS[name])
     assert nodes(our_graph) == nodes(their_graph)
@@ -78,14 +85,29 @@ def derivatives(m: Any, program: Any, unknown: bool, x: Any, p: Any) -> list[Any
     y = program(m, x, p)
     first = m.gradients(y, [x, p])
     second = [m.gradients(g, [x, p]) if g is not None else [None, None] for g in first]
-    return [y, *(m.zeros([3]) if g is None else m.convert_to_tensor(g) for g in [*first, *second[0], *second[1]])]
+    return [
+        y,
+        *(
+            m.zeros([3]) if g is None else m.convert_to_tensor(g)
+            for g in [*first, *second[0], *second[1]]
+        ),
+    ]
 
 
 FEEDS = [[0.4, 0.6, 0.8], [0.3, 0.5, 0.7]], [[0.4, 0.6, 0.8], [-0.3, -0.5, -0.7]]
 
 
 CASES = [(name, False) for name in sorted(set(DIFFERENTIABLE) - {"switch and merge"})]
-CASES += [(name, True) for name in ("branches of different inputs", "conditional in a loop", "loop until", "map", "two variables")]
+CASES += [
+    (name, True)
+    for name in (
+        "branches of different inputs",
+        "conditional in a loop",
+        "loop until",
+        "map",
+        "two variables",
+    )
+]
 
 
 @pytest.mark.parametrize(("name", "unknown"), CASES)
@@ -108,7 +130,16 @@ def test_first_and_second_derivatives(name: str, unknown: bool) -> None:
                 np.testing.assert_allclose(third, other, rtol=2e-4, atol=2e-5)
 
 
-@pytest.mark.parametrize("name", ["loop in a loop", "conditional in a loop", "loop in a conditional", "scan", "nested conditionals"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "loop in a loop",
+        "conditional in a loop",
+        "loop in a conditional",
+        "scan",
+        "nested conditionals",
+    ],
+)
 def test_derivatives_of_an_imported_graph(name: str) -> None:
     """TensorFlow's While and If, imported; their gradients are tfjit's."""
     with tf1.Graph().as_default() as graph:
@@ -130,10 +161,17 @@ def test_derivatives_of_an_imported_graph(name: str) -> None:
 
 
 def test_training_through_a_loop() -> None:
-    """A recurrent network's weights, a variable taken into the loop by its handle: three steps leave the same in both."""
+    """A recurrent network's weights, a variable taken into the loop by its handle: three steps
+    leave the same in both.
+    """
     rng = np.random.default_rng(5)
-    data, start = rng.normal(size=(6, 4, 3)).astype("f4"), rng.normal(size=(5, 2)).astype("f4") * 0.5
-    np.testing.assert_allclose(trained(tfjit, data, start), trained(tf1, data, start), rtol=1e-4, atol=1e-6)
+    data, start = (
+        rng.normal(size=(6, 4, 3)).astype("f4"),
+        rng.normal(size=(5, 2)).astype("f4") * 0.5,
+    )
+    np.testing.assert_allclose(
+        trained(tfjit, data, start), trained(tf1, data, start), rtol=1e-4, atol=1e-6
+    )
 
 
 # What TensorFlow asserts, or lets pass until it runs: tfjit tells what it tells of the other form.
@@ -141,7 +179,8 @@ OTHERWISE = {
     "a body that gives nothing": "None values not supported",
     "a name beside a handle": "Cannot provide both `handle` and `tensor_array_name`",
     "a size beside a handle": "Cannot provide both a `handle` and `size`",
-    "an invariant that does not fit": "is not compatible with the initial shape of the loop variable",
+    "an invariant that does not fit": "is not compatible with the initial shape of the loop "
+    "variable",
     "no flow": "flow must not be None if handle is not None",
     "no variables": "'loop_vars' must be provided",
 }
@@ -165,11 +204,17 @@ def test_an_error_that_tensorflow_has_no_words_for(name: str) -> None:
         spoiled(tfjit)[name](tfjit)
 
 
-def same_everywhere(build: Any, feeds: Sequence[dict[str, Any]] = ({},), fetch_nodes: bool = True) -> list[Any]:
-    """The values of a program, which are those of TensorFlow, and what TensorFlow computes of tfjit's graph."""
+def same_everywhere(
+    build: Any, feeds: Sequence[dict[str, Any]] = ({},), fetch_nodes: bool = True
+) -> list[Any]:
+    """The values of a program, which are those of TensorFlow, and what TensorFlow computes of
+    tfjit's graph.
+    """
     (their_graph, theirs), (our_graph, ours) = built(build)
     if fetch_nodes:
-        assert [op.type for op in their_graph.get_operations()] == [op.type for op in our_graph.get_operations()]
+        assert [op.type for op in their_graph.get_operations()] == [
+            op.type for op in our_graph.get_operations()
+        ]
     found = []
     with their_graph.as_default():
         their_init = tf1.global_variables_initializer()
@@ -178,11 +223,19 @@ def same_everywhere(build: Any, feeds: Sequence[dict[str, Any]] = ({},), fetch_n
     exported = tf1.GraphDef.FromString(our_graph.as_graph_def().SerializeToString())
     with tf1.Graph().as_default() as third:
         tf1.import_graph_def(exported, name="")
-    with tf1.Session(graph=their_graph) as a, tfjit.Session(graph=our_graph) as b, tf1.Session(graph=third) as c:
+    with (
+        tf1.Session(graph=their_graph) as a,
+        tfjit.Session(graph=our_graph) as b,
+        tf1.Session(graph=third) as c,
+    ):
         for session, init in ((a, their_init), (b, our_init), (c, our_init.name)):
             session.run(init)
         for feed in feeds:
-            wanted, got, other = a.run(theirs, feed), b.run(ours, feed), c.run([fetch.name for fetch in ours], feed)
+            wanted, got, other = (
+                a.run(theirs, feed),
+                b.run(ours, feed),
+                c.run([fetch.name for fetch in ours], feed),
+            )
             for one, two, three in zip(wanted, got, other, strict=True):
                 np.testing.assert_allclose(two, one, rtol=1e-4, atol=1e-5)
                 np.testing.assert_allclose(three, one, rtol=1e-4, atol=1e-5)
@@ -198,7 +251,9 @@ TWO_WAYS = [{"x:0": [0.3, -0.5, 2.0], "p:0": p} for p in (True, False)]
 
 
 def test_variables_and_effects() -> None:
-    """A variable is taken by its handle, effects in a branch or body happen once it runs, others do not."""
+    """A variable is taken by its handle, effects in a branch or body happen once it runs, others do
+    not.
+    """
 
     def build(m: Any) -> list[Any]:
         x, p = inputs(m)
@@ -206,7 +261,9 @@ def test_variables_and_effects() -> None:
         w = m.get_variable("w", initializer=[1.0, 1.0, 1.0], use_resource=False)
         branch = m.cond(p, lambda: v.assign_add(x) * w, lambda: x + w)
         with m.control_dependencies([branch]):
-            many = m.while_loop(lambda i, _: i < 3, lambda i, h: (i + 1, v.assign_sub(h) + x), [m.constant(0), x])
+            many = m.while_loop(
+                lambda i, _: i < 3, lambda i, h: (i + 1, v.assign_sub(h) + x), [m.constant(0), x]
+            )
         with m.control_dependencies(many):
             return [branch, *many, v.read_value()]
 
@@ -220,7 +277,11 @@ def test_variables_that_are_made_inside() -> None:
             ones = m.ones_initializer()
             first = m.cond(p, lambda: m.get_variable("q", [3], initializer=ones) * x, lambda: x)
         with m.variable_scope("a", reuse=True):
-            again = m.while_loop(lambda i, _: i < 2, lambda i, h: (i + 1, h * m.get_variable("q", [3])), [m.constant(0), x])[1]
+            again = m.while_loop(
+                lambda i, _: i < 2,
+                lambda i, h: (i + 1, h * m.get_variable("q", [3])),
+                [m.constant(0), x],
+            )[1]
         assert [variable.name for variable in m.global_variables()] == ["a/q:0"]
         return [first, again]
 
@@ -236,7 +297,11 @@ def test_a_gradient_of_ones_own_in_a_body() -> None:
             return m.exp(value), lambda dy: m.clip_by_value(dy, -0.5, 0.5) * value
 
         y = m.cond(p, lambda: clipped(x) * 3.0, lambda: m.stop_gradient(x) * x)
-        z = m.while_loop(lambda i, _: i < 3, lambda i, h: (i + 1, clipped(h) * 0.1 + m.stop_gradient(h)), [m.constant(0), x])[1]
+        z = m.while_loop(
+            lambda i, _: i < 3,
+            lambda i, h: (i + 1, clipped(h) * 0.1 + m.stop_gradient(h)),
+            [m.constant(0), x],
+        )[1]
         return [y, z, *m.gradients(y, x), *m.gradients(z, x)]
 
     same_everywhere(build, TWO_WAYS, fetch_nodes=False)
@@ -253,11 +318,17 @@ def test_checks_and_prints_in_bodies(capfd: pytest.CaptureFixture[str]) -> None:
         y = tfjit.cond(p, checked, lambda: x)
         (dy,) = tfjit.gradients(y, x)
         with tfjit.Session() as session:
-            np.testing.assert_array_equal(session.run(dy, {x: [1.0, 2.0, 3.0], p: True}), [2.0, 2.0, 2.0])
-            np.testing.assert_array_equal(session.run(y, {x: [-1.0, 2.0, 3.0], p: False}), [-1.0, 2.0, 3.0])
+            np.testing.assert_array_equal(
+                session.run(dy, {x: [1.0, 2.0, 3.0], p: True}), [2.0, 2.0, 2.0]
+            )
+            np.testing.assert_array_equal(
+                session.run(y, {x: [-1.0, 2.0, 3.0], p: False}), [-1.0, 2.0, 3.0]
+            )
             with pytest.raises(tfjit.errors.InvalidArgumentError, match="x is"):
                 session.run(y, {x: [-1.0, 2.0, 3.0], p: True})
-            np.testing.assert_array_equal(session.run(y, {x: [1.0, 2.0, 3.0], p: True}), [2.0, 4.0, 6.0])
+            np.testing.assert_array_equal(
+                session.run(y, {x: [1.0, 2.0, 3.0], p: True}), [2.0, 4.0, 6.0]
+            )
     assert "printed: [1 2 3]" in capfd.readouterr().err
 
 
@@ -279,11 +350,24 @@ def test_what_is_done_with_arrays_has_gradients() -> None:
         cut = m.TensorArray(m.float32, 2, infer_shape=False).split(m.sin(x), [1, 3])
         pair = m.TensorArray(m.float32, 4).scatter([2, 0], x[:2]).scatter([1, 3], m.exp(x[2:]))
         grown = m.while_loop(
-            lambda i, a: i < 3, lambda i, a: (i + 1, a.write(i, rows.read(i) * x[0])), [0, m.TensorArray(m.float32, 0, dynamic_size=True)]
+            lambda i, a: i < 3,
+            lambda i, a: (i + 1, a.write(i, rows.read(i) * x[0])),
+            [0, m.TensorArray(m.float32, 0, dynamic_size=True)],
         )[1]
-        values = [rows.gather([3, 1]), cut.concat(), pair.stack() * x, grown.stack(), grown.identity().concat()]
+        values = [
+            rows.gather([3, 1]),
+            cut.concat(),
+            pair.stack() * x,
+            grown.stack(),
+            grown.identity().concat(),
+        ]
         gradients = [m.gradients(value, x)[0] for value in values[:-1]]
-        return [*values[:-1], *gradients, *m.gradients(gradients[2] * x, x), m.TensorArray(m.float32, 3).size()]
+        return [
+            *values[:-1],
+            *gradients,
+            *m.gradients(gradients[2] * x, x),
+            m.TensorArray(m.float32, 3).size(),
+        ]
 
     same_everywhere(build, [{"x:0": np.linspace(-1.0, 1.0, 8).reshape(4, 2)}], fetch_nodes=False)
 
@@ -292,7 +376,11 @@ def test_a_session_that_is_open_takes_gradients_of_loops_that_it_has_run() -> No
     """TensorFlow does not: its nodes stay what they were."""
     with tfjit.Graph().as_default(), tfjit.Session() as session:
         x, p = inputs(tfjit)
-        y = tfjit.while_loop(lambda i, _: i < 3, lambda i, h: (i + 1, tfjit.cond(p, lambda: tfjit.sin(h) * x, lambda: h)), [0, x])[1]
+        y = tfjit.while_loop(
+            lambda i, _: i < 3,
+            lambda i, h: (i + 1, tfjit.cond(p, lambda: tfjit.sin(h) * x, lambda: h)),
+            [0, x],
+        )[1]
         values = [0.3, -0.5, 2.0]
         before = session.run(y, {x: values, p: True})
         (first,) = tfjit.gradients(y, x)
@@ -319,7 +407,8 @@ def test_what_is_of_another_branch_or_is_no_tensor_is_refused() -> None:
         with pytest.raises(TypeError, match="found return value of type object"):
             tfjit.cond(p, lambda: object(), lambda: x)
         assert tfjit.get_default_graph().get_operations()[-1].graph is x.graph
-        np.testing.assert_array_equal(tfjit.cond(p, lambda: x, lambda: -x).shape, [3])  # the graph is as good as before
+        # the graph is as good as before
+        np.testing.assert_array_equal(tfjit.cond(p, lambda: x, lambda: -x).shape, [3])
 
 
 def test_the_form_is_a_setting() -> None:

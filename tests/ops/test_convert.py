@@ -11,7 +11,11 @@ import pytest
 import tfjit
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.ops import raw_ops
-from tfjit.ops.core.convert import convert_n_to_tensor, convert_to_tensor, register_tensor_conversion_function
+from tfjit.ops.core.convert import (
+    convert_n_to_tensor,
+    convert_to_tensor,
+    register_tensor_conversion_function,
+)
 
 tensorflow = pytest.importorskip("tensorflow")
 tf1 = tensorflow.compat.v1
@@ -76,7 +80,10 @@ def test_dtype_of_a_tensor_is_not_changed() -> None:
     with tfjit.Graph().as_default():
         x = tfjit.constant(1.0)
         assert convert_to_tensor(x, "float32") is x
-        with pytest.raises(ValueError, match="Tensor conversion requested dtype int32 for Tensor with dtype float32"):
+        with pytest.raises(
+            ValueError,
+            match="Tensor conversion requested dtype int32 for Tensor with dtype float32",
+        ):
             convert_to_tensor(x, "int32")
         assert convert_to_tensor(3, preferred_dtype="float32").dtype is tfjit.float32
         assert convert_to_tensor("a", preferred_dtype="float32").dtype is tfjit.string
@@ -87,10 +94,18 @@ def test_registered_types_convert_by_priority() -> None:
         def __init__(self, value: float) -> None:
             self.value = value
 
-    def plain(value: Meters, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
-        return NotImplemented if dtype is tfjit.int32 else tfjit.constant(value.value, dtype=dtype or tfjit.float64)
+    def plain(
+        value: Meters, dtype: Any = None, name: str | None = None, as_ref: bool = False
+    ) -> Any:
+        return (
+            NotImplemented
+            if dtype is tfjit.int32
+            else tfjit.constant(value.value, dtype=dtype or tfjit.float64)
+        )
 
-    def whole(value: Meters, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+    def whole(
+        value: Meters, dtype: Any = None, name: str | None = None, as_ref: bool = False
+    ) -> Any:
         return tfjit.constant(int(value.value), dtype=dtype)
 
     register_tensor_conversion_function(Meters, plain, 50)
@@ -163,7 +178,9 @@ BAD: list[Any] = [
 
 @pytest.mark.parametrize("index", range(len(BAD)))
 def test_errors_have_tensorflows_class(index: int) -> None:
-    """Where TensorFlow raises TypeError or ValueError so do we; where it raises its own kind, ours has that name."""
+    """Where TensorFlow raises TypeError or ValueError so do we; where it raises its own kind, ours
+    has that name.
+    """
     with tf1.Graph().as_default(), pytest.raises(Exception) as theirs:
         BAD[index](tf1)
     with tfjit.Graph().as_default(), pytest.raises(Exception) as ours:
@@ -184,7 +201,9 @@ def test_a_function_registered_during_a_conversion_is_not_missed() -> None:
         def __subclasscheck__(cls, kind: type) -> bool:
             if kind is Value and not Registers.done:
                 Registers.done = True
-                register_tensor_conversion_function(Value, lambda value, **_: tfjit.constant(7.0), priority=-1)
+                register_tensor_conversion_function(
+                    Value, lambda value, **_: tfjit.constant(7.0), priority=-1
+                )
             return False
 
     class Trigger(metaclass=Registers):

@@ -1,4 +1,6 @@
-"""Values and errors at the edges of ops' domains, against TensorFlow: by reference kernels and compiled."""
+"""Values and errors at the edges of ops' domains, against TensorFlow: by reference kernels and
+compiled.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,10 +13,15 @@ import tfjit
 
 
 def outcome(api: Any, build: Callable[[Any], Any], feeds: tuple[Any, ...] = ()) -> Any:
-    """The value of what `build` makes, or the class of its error. build: (api, *placeholders) -> tensor."""
+    """The value of what `build` makes, or the class of its error. build: (api, *placeholders) ->
+    tensor.
+    """
     with api.Graph().as_default():
         try:
-            inputs = [api.placeholder(api.as_dtype(x.dtype), [None] * x.ndim) for x in map(np.asarray, feeds)]
+            inputs = [
+                api.placeholder(api.as_dtype(x.dtype), [None] * x.ndim)
+                for x in map(np.asarray, feeds)
+            ]
             fetch = build(api, *inputs)
             with api.Session() as session:
                 return session.run(fetch, dict(zip(inputs, feeds, strict=True)))
@@ -39,9 +46,24 @@ def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 DIVISIONS = ("Div", "FloorDiv", "TruncateDiv", "FloorMod", "Mod", "TruncateMod")
-EDGES = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 3.0, -3.0, 50.0, -50.0, 1e4, -1e4])
+EDGES = np.array(
+    [np.inf, -np.inf, np.nan, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 3.0, -3.0, 50.0, -50.0, 1e4, -1e4]
+)
 HUGE = np.array([1e150, -1e150, 1e160, -1e160, 1.5e308, -1.5e308])
-UNARY = ("Erf", "Erfc", "Erfinv", "Ndtri", "Lgamma", "Digamma", "BesselI0", "BesselI0e", "BesselI1", "BesselI1e", "BesselK0", "BesselK1")
+UNARY = (
+    "Erf",
+    "Erfc",
+    "Erfinv",
+    "Ndtri",
+    "Lgamma",
+    "Digamma",
+    "BesselI0",
+    "BesselI0e",
+    "BesselI1",
+    "BesselI1e",
+    "BesselK0",
+    "BesselK1",
+)
 
 
 @pytest.mark.parametrize("op", [*UNARY, "BesselK0e", "BesselK1e", "Expint"])
@@ -58,13 +80,20 @@ def test_special_functions(op: str, dtype: Any) -> None:
         return getattr(api.raw_ops, op)(x=x)
 
     expected, got = (outcome(api, build, (x,)) for api in (tf1, tfjit))
-    np.testing.assert_allclose(got, expected, rtol={8: 1e-10, 4: 1e-5, 2: 4e-3}[x.itemsize], strict=True)
+    np.testing.assert_allclose(
+        got, expected, rtol={8: 1e-10, 4: 1e-5, 2: 4e-3}[x.itemsize], strict=True
+    )
     np.testing.assert_array_equal(np.signbit(got[got == 0]), np.signbit(expected[expected == 0]))
 
 
 @pytest.mark.parametrize("op", ["Igamma", "Igammac"])
 def test_incomplete_gamma_functions_of_huge_numbers(op: str) -> None:
-    a, x = (v.ravel() for v in np.meshgrid([0.5, 3.0, 50.0, 1e300, np.inf], [0.0, 1.0, 200.0, 1e290, 1.7e308, np.inf]))
+    a, x = (
+        v.ravel()
+        for v in np.meshgrid(
+            [0.5, 3.0, 50.0, 1e300, np.inf], [0.0, 1.0, 200.0, 1e290, 1.7e308, np.inf]
+        )
+    )
 
     def build(api: Any, a: Any, x: Any) -> Any:
         return getattr(api.raw_ops, op)(a=a, x=x)
@@ -91,7 +120,11 @@ def test_integer_division_by_zero(op: str) -> None:
 @pytest.mark.parametrize("op", DIVISIONS)
 def test_integer_division_by_zero_in_a_loop(op: str) -> None:
     def build(api: Any, n: Any) -> Any:
-        return api.while_loop(lambda i, s: i > -1, lambda i, s: (i - 1, s + getattr(api.raw_ops, op)(x=api.constant(3), y=i)), [n, 0])
+        return api.while_loop(
+            lambda i, s: i > -1,
+            lambda i, s: (i - 1, s + getattr(api.raw_ops, op)(x=api.constant(3), y=i)),
+            [n, 0],
+        )
 
     compare(build, np.int32(3))
 
@@ -135,7 +168,8 @@ def test_comparing_shapes_that_do_not_broadcast(op: str, dtype: Any) -> None:
     compare(build, short, long[:1])
     compare(build, short.reshape(2, 1), long)
     compare(build, np.ones((2, 2), dtype), long)
-    compare(lambda api, x, y: api.cast(build(api, x, y), api.float32) + 1.0, short, long)  # fused, of unknown shape
+    # fused, of unknown shape
+    compare(lambda api, x, y: api.cast(build(api, x, y), api.float32) + 1.0, short, long)
 
 
 def temporary(api: Any, **attrs: Any) -> Any:
@@ -149,7 +183,9 @@ def destroyed(api: Any, ref: Any, name: str = "v") -> Any:
 
 def accumulated(api: Any) -> Any:
     ref = temporary(api, var_name="v")
-    with api.control_dependencies([api.raw_ops.AssignAdd(ref=ref, value=[float(i), 1.0]) for i in range(3)]):
+    with api.control_dependencies(
+        [api.raw_ops.AssignAdd(ref=ref, value=[float(i), 1.0]) for i in range(3)]
+    ):
         return destroyed(api, ref)
 
 
@@ -161,21 +197,38 @@ def destroyed_twice(api: Any) -> Any:
 
 def in_a_loop(api: Any) -> Any:
     def body(i: Any, s: Any) -> Any:
-        return i + 1, s + destroyed(api, api.raw_ops.AssignAdd(ref=temporary(api, var_name="v"), value=[1.0, 2.0]))
+        return i + 1, s + destroyed(
+            api, api.raw_ops.AssignAdd(ref=temporary(api, var_name="v"), value=[1.0, 2.0])
+        )
 
     return api.while_loop(lambda i, s: i < 3, body, [0, api.constant([0.0, 0.0])])
 
 
-# What TensorFlow 2.21 gives; it is not run here, since it crashes now and then over references that were destroyed.
+# What TensorFlow 2.21 gives; it is not run here, since it crashes now and then over references that
+# were destroyed.
 TEMPORARIES: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "assigned": (lambda api: destroyed(api, temporary(api, var_name="v")), [1.0, 2.0]),
-    "updated": (lambda api: destroyed(api, api.raw_ops.AssignAdd(ref=temporary(api, var_name="v"), value=[1.0, 2.0])), [2.0, 4.0]),
-    "named by its node": (lambda api: destroyed(api, temporary(api, name="node"), "node"), [1.0, 2.0]),
+    "updated": (
+        lambda api: destroyed(
+            api, api.raw_ops.AssignAdd(ref=temporary(api, var_name="v"), value=[1.0, 2.0])
+        ),
+        [2.0, 4.0],
+    ),
+    "named by its node": (
+        lambda api: destroyed(api, temporary(api, name="node"), "node"),
+        [1.0, 2.0],
+    ),
     "accumulated": (accumulated, [4.0, 5.0]),
     "used": (lambda api: destroyed(api, temporary(api, var_name="v")) * 3.0, [3.0, 6.0]),
-    "of another name": (lambda api: destroyed(api, temporary(api, var_name="v"), "w"), "NotFoundError"),
+    "of another name": (
+        lambda api: destroyed(api, temporary(api, var_name="v"), "w"),
+        "NotFoundError",
+    ),
     "destroyed twice": (destroyed_twice, "NotFoundError"),
-    "of unknown shape": (lambda api: destroyed(api, temporary(api, shape=[None], var_name="v")), "InvalidArgumentError"),
+    "of unknown shape": (
+        lambda api: destroyed(api, temporary(api, shape=[None], var_name="v")),
+        "InvalidArgumentError",
+    ),
     "in a loop": (lambda api: in_a_loop(api)[1], [6.0, 12.0]),
 }
 

@@ -1,4 +1,6 @@
-"""Public functions: the same program on tfjit and on TensorFlow's v1 names gives the same outputs, and mostly the same nodes."""
+"""Public functions: the same program on tfjit and on TensorFlow's v1 names gives the same outputs,
+and mostly the same nodes.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ IMAGE = np.arange(2 * 5 * 6 * 3, dtype=np.float32).reshape(2, 5, 6, 3) / 50 - 1
 
 Program = Callable[[Any, Any, Any, Any, Any], Any]
 
-# name -> program of (module, x: float32 [2, 3], v: int32 [4], b: bool [2, 3], image: float32 [2, 5, 6, 3])
+# name -> program of (module, x: float32 [2, 3], v: int32 [4], b: bool [2, 3], image: float32 [2, 5,
+# 6, 3])
 SAME_NODES: dict[str, Program] = {
     "add": lambda t, x, v, b, m: x + 1,
     "radd": lambda t, x, v, b, m: 1 + x,
@@ -102,7 +105,9 @@ SAME_NODES: dict[str, Program] = {
     "log_softmax": lambda t, x, v, b, m: t.nn.log_softmax(x),
     "l2_loss": lambda t, x, v, b, m: t.nn.l2_loss(x),
     "bias_add": lambda t, x, v, b, m: t.nn.bias_add(x, [1.0, 2.0, 3.0]),
-    "conv2d": lambda t, x, v, b, m: t.nn.conv2d(m, np.ones((2, 2, 3, 4), np.float32), strides=[1, 1, 1, 1], padding="SAME"),
+    "conv2d": lambda t, x, v, b, m: t.nn.conv2d(
+        m, np.ones((2, 2, 3, 4), np.float32), strides=[1, 1, 1, 1], padding="SAME"
+    ),
     "max_pool": lambda t, x, v, b, m: t.nn.max_pool(m, [1, 2, 2, 1], [1, 2, 2, 1], "VALID"),
     "avg_pool": lambda t, x, v, b, m: t.nn.avg_pool(m, [1, 2, 2, 1], [1, 2, 2, 1], "SAME"),
     "top_k": lambda t, x, v, b, m: list(t.nn.top_k(x, 2)),
@@ -110,7 +115,9 @@ SAME_NODES: dict[str, Program] = {
     "lrn": lambda t, x, v, b, m: t.nn.lrn(m),
     "random_uniform": lambda t, x, v, b, m: t.random_uniform([3], seed=5),
     "random_uniform range": lambda t, x, v, b, m: t.random_uniform([3], -1.0, 2.0, seed=5),
-    "random_uniform int": lambda t, x, v, b, m: t.random_uniform([3], 0, 9, tf_dtype(t, "int32"), seed=5),
+    "random_uniform int": lambda t, x, v, b, m: t.random_uniform(
+        [3], 0, 9, tf_dtype(t, "int32"), seed=5
+    ),
     "random_normal": lambda t, x, v, b, m: t.random_normal([3], 1.0, 2.0, seed=5),
     "truncated_normal": lambda t, x, v, b, m: t.truncated_normal([3], stddev=0.1, seed=5),
     "random_shuffle": lambda t, x, v, b, m: t.random_shuffle(v, seed=5),
@@ -125,7 +132,9 @@ SAME_NODES: dict[str, Program] = {
 
 SAME_VALUES: dict[str, Program] = {
     "tensor index": lambda t, x, v, b, m: x[:, v[1] : v[0]],
-    "depthwise": lambda t, x, v, b, m: t.nn.depthwise_conv2d(m, np.ones((2, 2, 3, 2), np.float32), [1, 1, 1, 1], "VALID"),
+    "depthwise": lambda t, x, v, b, m: t.nn.depthwise_conv2d(
+        m, np.ones((2, 2, 3, 2), np.float32), [1, 1, 1, 1], "VALID"
+    ),
     "linspace": lambda t, x, v, b, m: t.linspace(0.0, 1.0, 5),
     "xor": lambda t, x, v, b, m: b ^ True,
     "transpose": lambda t, x, v, b, m: t.transpose(x),
@@ -148,21 +157,39 @@ SAME_VALUES: dict[str, Program] = {
     "clip_by_global_norm": lambda t, x, v, b, m: t.clip_by_global_norm([x, 2 * x], 1.0)[0],
     "global_norm": lambda t, x, v, b, m: t.global_norm([x, x]),
     "moments": lambda t, x, v, b, m: list(t.nn.moments(x, [0])),
-    "batch_normalization": lambda t, x, v, b, m: t.nn.batch_normalization(x, A[0], A[0] ** 2, A[1], None, 1e-3),
-    "fused_batch_norm": lambda t, x, v, b, m: list(t.nn.fused_batch_norm(m, [1.0, 2.0, 3.0], [0.0, 1.0, 2.0]))[:3],
+    "batch_normalization": lambda t, x, v, b, m: t.nn.batch_normalization(
+        x, A[0], A[0] ** 2, A[1], None, 1e-3
+    ),
+    "fused_batch_norm": lambda t, x, v, b, m: list(
+        t.nn.fused_batch_norm(m, [1.0, 2.0, 3.0], [0.0, 1.0, 2.0])
+    )[:3],
     "l2_normalize": lambda t, x, v, b, m: t.nn.l2_normalize(x, 1),
-    "xent": lambda t, x, v, b, m: t.nn.softmax_cross_entropy_with_logits_v2(labels=t.nn.softmax(-x), logits=x),
-    "sparse xent": lambda t, x, v, b, m: t.nn.sparse_softmax_cross_entropy_with_logits(labels=[1, 0], logits=x),
-    "sigmoid xent": lambda t, x, v, b, m: t.nn.sigmoid_cross_entropy_with_logits(labels=t.sigmoid(-x), logits=x),
-    "weighted xent": lambda t, x, v, b, m: t.nn.weighted_cross_entropy_with_logits(labels=t.sigmoid(-x), logits=x, pos_weight=2.0),
+    "xent": lambda t, x, v, b, m: t.nn.softmax_cross_entropy_with_logits_v2(
+        labels=t.nn.softmax(-x), logits=x
+    ),
+    "sparse xent": lambda t, x, v, b, m: t.nn.sparse_softmax_cross_entropy_with_logits(
+        labels=[1, 0], logits=x
+    ),
+    "sigmoid xent": lambda t, x, v, b, m: t.nn.sigmoid_cross_entropy_with_logits(
+        labels=t.sigmoid(-x), logits=x
+    ),
+    "weighted xent": lambda t, x, v, b, m: t.nn.weighted_cross_entropy_with_logits(
+        labels=t.sigmoid(-x), logits=x, pos_weight=2.0
+    ),
     "leaky_relu": lambda t, x, v, b, m: t.nn.leaky_relu(x, 0.3),
     "crelu": lambda t, x, v, b, m: t.nn.crelu(x),
     "log_sigmoid": lambda t, x, v, b, m: t.log_sigmoid(x),
     "swish": lambda t, x, v, b, m: t.nn.swish(x),
     "conv1d": lambda t, x, v, b, m: t.nn.conv1d(m[:, 0], np.ones((2, 3, 4), np.float32), 1, "SAME"),
-    "conv2d_transpose": lambda t, x, v, b, m: t.nn.conv2d_transpose(m, np.ones((2, 2, 4, 3), np.float32), [2, 10, 12, 4], [1, 2, 2, 1]),
+    "conv2d_transpose": lambda t, x, v, b, m: t.nn.conv2d_transpose(
+        m, np.ones((2, 2, 4, 3), np.float32), [2, 10, 12, 4], [1, 2, 2, 1]
+    ),
     "separable": lambda t, x, v, b, m: t.nn.separable_conv2d(
-        m, np.ones((2, 2, 3, 2), np.float32), np.ones((1, 1, 6, 4), np.float32), [1, 1, 1, 1], "SAME"
+        m,
+        np.ones((2, 2, 3, 2), np.float32),
+        np.ones((1, 1, 6, 4), np.float32),
+        [1, 1, 1, 1],
+        "SAME",
     ),
     "softmax axis": lambda t, x, v, b, m: t.nn.softmax(m, axis=1),
     "searchsorted": lambda t, x, v, b, m: t.searchsorted([1, 3, 5], [0, 3, 9]),
@@ -191,7 +218,9 @@ SAME_VALUES: dict[str, Program] = {
     "setdiff1d": lambda t, x, v, b, m: list(t.setdiff1d(v, [1])),
     "parallel_stack": lambda t, x, v, b, m: t.parallel_stack([x, x]),
     "bitwise": lambda t, x, v, b, m: t.bitwise.bitwise_xor(v, 3),
-    "random_uniform float64": lambda t, x, v, b, m: t.random.uniform([4], seed=9, dtype=tf_dtype(t, "float64")),
+    "random_uniform float64": lambda t, x, v, b, m: t.random.uniform(
+        [4], seed=9, dtype=tf_dtype(t, "float64")
+    ),
 }
 
 
@@ -219,7 +248,13 @@ def test_same_nodes(name: str) -> None:
         graph = module.Graph()
         outputs, _ = build(module, graph, SAME_NODES[name])
         graphs.append(
-            (describe(graph.as_graph_def()), [(o.name, o.shape.as_list() if o.shape.rank is not None else None) for o in outputs])
+            (
+                describe(graph.as_graph_def()),
+                [
+                    (o.name, o.shape.as_list() if o.shape.rank is not None else None)
+                    for o in outputs
+                ],
+            )
         )
     assert graphs[0] == graphs[1]
 

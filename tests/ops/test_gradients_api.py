@@ -1,4 +1,6 @@
-"""What `tfjit.gradients` takes and refuses: variables, stops, unconnected tensors, custom gradients, errors."""
+"""What `tfjit.gradients` takes and refuses: variables, stops, unconnected tensors, custom
+gradients, errors.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ def test_gate_and_colocate() -> None:
         a, b = tfjit.placeholder(tfjit.float32, [2, 2]), tfjit.placeholder(tfjit.float32, [2, 2])
         c = tfjit.matmul(a, b, name="c")
     found = tfjit.gradients(c, [a, b], colocate_gradients_with_ops=True, gate_gradients=True)
-    product = next(op for op in found[0].graph.get_operations() if op.name == "gradients/c_grad/MatMul")
+    product = next(
+        op for op in found[0].graph.get_operations() if op.name == "gradients/c_grad/MatMul"
+    )
     assert product.colocation_groups() == [b"loc:@c"]
     got = run(found, {a: np.eye(2), b: np.full((2, 2), 2.0)})
     np.testing.assert_allclose(got[0], np.full((2, 2), 4.0))
@@ -113,7 +117,10 @@ def test_a_users_op() -> None:
         outputs=["y: T"],
         attrs=["T: {float}"],
         expression="x * sigmoid(x)",
-        gradient=lambda op, grad: grad * (tfjit.sigmoid(op.inputs[0]) + op.outputs[0] * (1.0 - tfjit.sigmoid(op.inputs[0]))),
+        gradient=lambda op, grad: (
+            grad
+            * (tfjit.sigmoid(op.inputs[0]) + op.outputs[0] * (1.0 - tfjit.sigmoid(op.inputs[0])))
+        ),
     )
     try:
         x = tfjit.placeholder(tfjit.float32, [2])
@@ -132,9 +139,18 @@ def test_errors() -> None:
         tfjit.gradients(tfjit.complex(x, x), [x])
     with pytest.raises(ValueError, match="1 ys, 2 grad_ys"):
         tfjit.gradients(x * 2.0, [x], grad_ys=[x, x])
-    tfjit.register_op("NoGradientForTest", inputs=["x: T"], outputs=["y: T"], attrs=["T: {float}"], reference=lambda x: x)
+    tfjit.register_op(
+        "NoGradientForTest",
+        inputs=["x: T"],
+        outputs=["y: T"],
+        attrs=["T: {float}"],
+        reference=lambda x: x,
+    )
     try:
-        with pytest.raises(LookupError, match=r"No gradient defined for operation 'odd' \(op type: NoGradientForTest\)"):
+        with pytest.raises(
+            LookupError,
+            match=r"No gradient defined for operation 'odd' \(op type: NoGradientForTest\)",
+        ):
             tfjit.gradients(tfjit.raw_ops.NoGradientForTest(x=x, name="odd"), x)
     finally:
         tfjit.unregister_op("NoGradientForTest")
@@ -155,11 +171,21 @@ def test_training_step_like_tensorflows() -> None:
     for m in (tfjit, tf1):
         graph = m.Graph()
         with graph.as_default():
-            variables = [m.get_variable(f"v{i}", initializer=value, use_resource=True) for i, value in enumerate(start)]
+            variables = [
+                m.get_variable(f"v{i}", initializer=value, use_resource=True)
+                for i, value in enumerate(start)
+            ]
             w, b, v = variables
             logits = m.matmul(m.nn.relu(m.matmul(m.constant(data), w) + b), v)
-            loss = m.reduce_mean(m.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
-            step = m.group(*[var.assign_sub(0.5 * g) for var, g in zip(variables, m.gradients(loss, variables), strict=True)])
+            loss = m.reduce_mean(
+                m.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+            )
+            step = m.group(
+                *[
+                    var.assign_sub(0.5 * g)
+                    for var, g in zip(variables, m.gradients(loss, variables), strict=True)
+                ]
+            )
             with m.Session(graph=graph) as session:
                 session.run(m.global_variables_initializer())
                 for _ in range(10):
@@ -170,13 +196,21 @@ def test_training_step_like_tensorflows() -> None:
 
 
 def test_rows_that_a_sum_was_gathered_from() -> None:
-    """A gather's gradient, which is rows and indices, comes to an addition that has to sum it for the smaller operand."""
+    """A gather's gradient, which is rows and indices, comes to an addition that has to sum it for
+    the smaller operand.
+    """
     for unknown in (False, True):
         told = []
         for m in (tf.compat.v1, tfjit):
             with m.Graph().as_default(), m.Session() as session:
-                v, x = m.placeholder(m.float32, [None] if unknown else [3]), m.placeholder(m.float32, [])
-                found = [m.convert_to_tensor(g) for g in m.gradients(m.gather(v * 0.5 + x, [1, 1]), [v, x])]
+                v, x = (
+                    m.placeholder(m.float32, [None] if unknown else [3]),
+                    m.placeholder(m.float32, []),
+                )
+                found = [
+                    m.convert_to_tensor(g)
+                    for g in m.gradients(m.gather(v * 0.5 + x, [1, 1]), [v, x])
+                ]
                 told.append(session.run(found, {v: [1.0, 2.0, 3.0], x: 4.0}))
         for ours, theirs in zip(told[1], told[0], strict=True):
             np.testing.assert_allclose(ours, theirs)

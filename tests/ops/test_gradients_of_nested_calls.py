@@ -1,4 +1,6 @@
-"""Gradients of functions that call others, several times, in branches and loops, to any order, against TensorFlow."""
+"""Gradients of functions that call others, several times, in branches and loops, to any order,
+against TensorFlow.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -44,14 +46,18 @@ def three_deep(api: Any) -> Any:
 
 def in_branches(api: Any) -> Any:
     inner = function(api)(lambda x: x * x * x)
-    return function(api)(lambda x: api.cond(x > 1.0, lambda: inner(x) + inner(x + 1.0), lambda: inner(2.0 * x)))
+    return function(api)(
+        lambda x: api.cond(x > 1.0, lambda: inner(x) + inner(x + 1.0), lambda: inner(2.0 * x))
+    )
 
 
 def in_a_loop(api: Any) -> Any:
     inner = function(api)(lambda x: x * api.cos(x))
 
     def outer(x: Any) -> Any:
-        return api.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, inner(a) + inner(a * 0.5)), [0, x])[1]
+        return api.while_loop(
+            lambda i, a: i < 3, lambda i, a: (i + 1, inner(a) + inner(a * 0.5)), [0, x]
+        )[1]
 
     return function(api)(outer)
 
@@ -68,7 +74,15 @@ def with_a_captured_tensor(api: Any) -> Any:
     return function(api)(lambda x: inner(x) * inner(x * x))
 
 
-PROGRAMS = (twice, of_itself, three_deep, in_branches, in_a_loop, with_a_variable, with_a_captured_tensor)
+PROGRAMS = (
+    twice,
+    of_itself,
+    three_deep,
+    in_branches,
+    in_a_loop,
+    with_a_variable,
+    with_a_captured_tensor,
+)
 
 
 def derivatives(api: Any, program: Callable[[Any], Any]) -> Any:

@@ -1,4 +1,6 @@
-"""`function`: traces, calls, effects, variables and gradients against TensorFlow's `tf.function` in graphs."""
+"""`function`: traces, calls, effects, variables and gradients against TensorFlow's `tf.function` in
+graphs.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,12 @@ def identity_of_tensors() -> Iterator[None]:
     tf1.enable_tensor_equality()
 
 
-def same_everywhere(build: Callable[[Any, Any], Sequence[Any]], feeds: Sequence[dict[str, Any]] = ({},)) -> Any:
-    """Values under TensorFlow, under tfjit, and of tfjit's graph under TensorFlow; returns tfjit's graph."""
+def same_everywhere(
+    build: Callable[[Any, Any], Sequence[Any]], feeds: Sequence[dict[str, Any]] = ({},)
+) -> Any:
+    """Values under TensorFlow, under tfjit, and of tfjit's graph under TensorFlow; returns tfjit's
+    graph.
+    """
     sessions, fetched = [], []
     for m, function in MODULES:
         graph = m.Graph()
@@ -34,20 +40,30 @@ def same_everywhere(build: Callable[[Any, Any], Sequence[Any]], feeds: Sequence[
             fetches = list(build(m, function))
             sessions.append((m.Session(graph=graph), m.global_variables_initializer().name))
             fetched.append([fetch.name for fetch in fetches])
-            shapes = [fetch.shape.as_list() if fetch.shape.rank is not None else None for fetch in fetches]
-            types = sorted(op.type for op in graph.get_operations() if "Call" in op.type and not op.name.startswith("gradients"))
+            shapes = [
+                fetch.shape.as_list() if fetch.shape.rank is not None else None for fetch in fetches
+            ]
+            types = sorted(
+                op.type
+                for op in graph.get_operations()
+                if "Call" in op.type and not op.name.startswith("gradients")
+            )
         if m is tf1:
             their_shapes, their_types = shapes, types
     assert shapes == their_shapes
     assert types == their_types
     with tf1.Graph().as_default():
-        tf1.import_graph_def(tf1.GraphDef.FromString(graph.as_graph_def().SerializeToString()), name="")
+        tf1.import_graph_def(
+            tf1.GraphDef.FromString(graph.as_graph_def().SerializeToString()), name=""
+        )
         sessions.append((tf1.Session(), sessions[1][1]))
     fetched.append(fetched[1])
     for session, init in sessions:
         session.run(init)
     for feed in feeds:
-        wanted, got, exported = (session.run(names, feed) for (session, _), names in zip(sessions, fetched, strict=True))
+        wanted, got, exported = (
+            session.run(names, feed) for (session, _), names in zip(sessions, fetched, strict=True)
+        )
         for one, two, three in zip(wanted, got, exported, strict=True):
             np.testing.assert_allclose(two, one, rtol=1e-4, atol=1e-5)
             np.testing.assert_allclose(three, one, rtol=1e-4, atol=1e-5)
@@ -62,7 +78,11 @@ FEED = {"x:0": [0.5, -0.3]}
 def derivatives(m: Any, y: Any, xs: Sequence[Any]) -> list[Any]:
     first = [m.convert_to_tensor(g) for g in m.gradients(y, xs)]
     second = m.gradients(first[0], xs)
-    return [m.identity(y), *first, *(m.zeros([2]) if g is None else m.convert_to_tensor(g) for g in second)]
+    return [
+        m.identity(y),
+        *first,
+        *(m.zeros([2]) if g is None else m.convert_to_tensor(g) for g in second),
+    ]
 
 
 def test_calls_and_their_gradients() -> None:
@@ -77,16 +97,25 @@ def test_calls_and_their_gradients() -> None:
         @function
         def g(a: Any) -> Any:
             start = f(a)[0]
-            return m.while_loop(lambda i, _: i < 3, lambda i, h: (i + 1, f(h, 3.0)[0] + a), [0, start])[1]
+            return m.while_loop(
+                lambda i, _: i < 3, lambda i, h: (i + 1, f(h, 3.0)[0] + a), [0, start]
+            )[1]
 
         @function
         def h(a: Any) -> Any:
             return m.cond(a[0] > 0.0, lambda: f(a)[0] * g(a), lambda: a * a)
 
-        return [part for y in (f(x)[0], f(x, k=1.5)[1]["b"], g(x), h(x)) for part in derivatives(m, y, [x, v])]
+        return [
+            part
+            for y in (f(x)[0], f(x, k=1.5)[1]["b"], g(x), h(x))
+            for part in derivatives(m, y, [x, v])
+        ]
 
     graph = same_everywhere(build, [FEED, {"x:0": [-0.5, 0.3]}])
-    assert "While" in {node.op for function in graph.as_graph_def().library.function for node in function.node_def}  # v2 inside
+    # v2 inside
+    assert "While" in {
+        node.op for function in graph.as_graph_def().library.function for node in function.node_def
+    }
 
 
 def test_effects_happen_in_order() -> None:
@@ -105,7 +134,9 @@ def test_effects_happen_in_order() -> None:
             seen = v.read_value()
             inner(a)
             v.assign_add([100.0, 100.0])
-            m.while_loop(lambda i: i < 2, lambda i: (v.assign_add([1.0, 1.0]) * 0.0 + 1.0)[0] + i, [0.0])
+            m.while_loop(
+                lambda i: i < 2, lambda i: (v.assign_add([1.0, 1.0]) * 0.0 + 1.0)[0] + i, [0.0]
+            )
             return seen, v.read_value()
 
         found = outer(x)
@@ -136,7 +167,11 @@ def outcome(call: Callable[[], Any]) -> tuple[str, str]:
         found = call()
     except Exception as error:
         return type(error).__name__, str(error).partition(" of <")[0].partition("<function")[0]
-    return "gives", str(tf.nest.map_structure(lambda part: None if part is None else (part.shape.rank, part.dtype.name), found))
+    return "gives", str(
+        tf.nest.map_structure(
+            lambda part: None if part is None else (part.shape.rank, part.dtype.name), found
+        )
+    )
 
 
 def spoiled(m: Any, function: Any) -> dict[str, Callable[[], Any]]:
@@ -202,7 +237,10 @@ def test_one_trace_for_each_kind_of_arguments() -> None:
 
         traced = function(f)
         with m.Graph().as_default():
-            x, y, z = (m.placeholder(dtype, shape) for dtype, shape in ((m.float32, [2]), (m.float32, [None]), (m.int32, [2])))
+            x, y, z = (
+                m.placeholder(dtype, shape)
+                for dtype, shape in ((m.float32, [2]), (m.float32, [None]), (m.int32, [2]))
+            )
             for args in (
                 (x,),
                 (x, 1),
@@ -248,7 +286,10 @@ def test_a_method_is_bound() -> None:
 
     with tfjit.Graph().as_default(), tfjit.Session() as session:
         two, three = Model(2.0), Model(3.0)
-        assert session.run([two.call(tfjit.constant(1.0)), three.call(tfjit.constant(1.0))]) == [2.0, 3.0]
+        assert session.run([two.call(tfjit.constant(1.0)), three.call(tfjit.constant(1.0))]) == [
+            2.0,
+            3.0,
+        ]
         assert two.call is two.call and Model.call.__doc__ == "Times the factor."
         gone = weakref.ref(three)
         del three
@@ -265,7 +306,9 @@ def test_a_concrete_function() -> None:
         assert [value.shape.as_list() for value in concrete.inputs] == [[None], [2]]
         assert concrete.captured_inputs == [outside]
         assert concrete.function_def.signature.name == concrete.name.decode()
-        np.testing.assert_array_equal(session.run(concrete(tfjit.constant([1.0, 2.0]))["y"]), [13.0, 26.0])
+        np.testing.assert_array_equal(
+            session.run(concrete(tfjit.constant([1.0, 2.0]))["y"]), [13.0, 26.0]
+        )
         with pytest.raises(TypeError, match="expects 1 tensors, got 2"):
             concrete(outside, outside)
 
@@ -284,11 +327,17 @@ def test_there_is_no_autograph(use: Callable[[Any], Any]) -> None:
 def test_functions_go_into_a_meta_graph_and_another_graph() -> None:
     with tfjit.Graph().as_default() as graph:
         x = tfjit.placeholder(tfjit.float32, [2], "x")
-        f = tfjit.function(lambda a: tfjit.while_loop(lambda i, _: i < 3, lambda i, h: (i + 1, tfjit.sin(h) * a), [0, a])[1])
+        f = tfjit.function(
+            lambda a: tfjit.while_loop(
+                lambda i, _: i < 3, lambda i, h: (i + 1, tfjit.sin(h) * a), [0, a]
+            )[1]
+        )
         tfjit.identity(f(x), "y")
         meta = tfjit.train.export_meta_graph(graph=graph)
         with tfjit.Session() as session:
-            wanted = session.run(["y:0", *tfjit.gradients(graph.get_tensor_by_name("y:0"), x)], FEED)
+            wanted = session.run(
+                ["y:0", *tfjit.gradients(graph.get_tensor_by_name("y:0"), x)], FEED
+            )
     with tfjit.Graph().as_default() as other, tfjit.Session() as session:
         tfjit.train.import_meta_graph(meta)
         y, x = other.get_tensor_by_name("y:0"), other.get_tensor_by_name("x:0")

@@ -12,7 +12,9 @@ import tfjit
 
 tf1 = tf.compat.v1
 RNG = np.random.default_rng(8)
-STRINGS = [RNG.bytes(size) for size in [*range(70), 127, 128, 129, 191, 192, 193, 1000] for _ in range(2)]
+STRINGS = [
+    RNG.bytes(size) for size in [*range(70), 127, 128, 129, 191, 192, 193, 1000] for _ in range(2)
+]
 MAKERS: dict[str, Any] = {
     "fast": lambda x: tf.strings.to_hash_bucket_fast(x, 2**62 + 1),
     "legacy": lambda x: tf1.string_to_hash_bucket(x, 2**62 + 1),

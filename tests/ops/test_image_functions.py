@@ -1,4 +1,6 @@
-"""`tfjit.image` against `tf.compat.v1.image`: the same program built with both modules gives the same op types and values."""
+"""`tfjit.image` against `tf.compat.v1.image`: the same program built with both modules gives the
+same op types and values.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,22 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
     "bicubic": lambda m, x: m.resize_bicubic(x, [7, 4]),
     "area": lambda m, x: m.resize_area(x, [2, 4]),
     "crops": lambda m, x: m.crop_and_resize(x, BOXES, [0, 1, 1], [3, 4]),
-    "crops by name": lambda m, x: m.crop_and_resize(x, BOXES, box_indices=[0, 1, 1], crop_size=[3, 4], method="nearest"),
+    "crops by name": lambda m, x: m.crop_and_resize(
+        x, BOXES, box_indices=[0, 1, 1], crop_size=[3, 4], method="nearest"
+    ),
     "suppression": lambda m, x: m.non_max_suppression(BOXES, SCORES, 3, 0.4),
-    "soft suppression": lambda m, x: m.non_max_suppression_with_scores(BOXES, SCORES, 3, soft_nms_sigma=0.3),
-    "overlaps": lambda m, x: m.non_max_suppression_overlaps(np.eye(3, dtype="f4") + 0.3, SCORES, 3, 0.2),
-    "combined": lambda m, x: m.combined_non_max_suppression(BOXES[None, :, None], SCORES[None, :, None], 2, 4),
-    "patches": lambda m, x: m.extract_image_patches(x, [1, 2, 3, 1], [1, 1, 1, 1], [1, 1, 1, 1], "SAME"),
+    "soft suppression": lambda m, x: m.non_max_suppression_with_scores(
+        BOXES, SCORES, 3, soft_nms_sigma=0.3
+    ),
+    "overlaps": lambda m, x: m.non_max_suppression_overlaps(
+        np.eye(3, dtype="f4") + 0.3, SCORES, 3, 0.2
+    ),
+    "combined": lambda m, x: m.combined_non_max_suppression(
+        BOXES[None, :, None], SCORES[None, :, None], 2, 4
+    ),
+    "patches": lambda m, x: m.extract_image_patches(
+        x, [1, 2, 3, 1], [1, 1, 1, 1], [1, 1, 1, 1], "SAME"
+    ),
     "hsv": lambda m, x: m.hsv_to_rgb(m.rgb_to_hsv(x)),
     "frames": lambda m, x: m.draw_bounding_boxes(x[:1], BOXES[None], colors=[[1.0, 0.5, 0.2]]),
 }

@@ -16,8 +16,23 @@ F, I = "float32", "int32"
 
 def resizes() -> Iterator[Case]:
     images = (2, 5, 6, 3)
-    for op in ("ResizeArea", "ResizeBicubic", "ResizeBilinear", "ResizeNearestNeighbor", "ResizeNearestNeighborGrad"):
-        for size in (ints(7, 8), ints(7), ints(0, 3), ints(-1, 3), ints(7, 8)[None], (2,), (3,), ()):
+    for op in (
+        "ResizeArea",
+        "ResizeBicubic",
+        "ResizeBilinear",
+        "ResizeNearestNeighbor",
+        "ResizeNearestNeighborGrad",
+    ):
+        for size in (
+            ints(7, 8),
+            ints(7),
+            ints(0, 3),
+            ints(-1, 3),
+            ints(7, 8)[None],
+            (2,),
+            (3,),
+            (),
+        ):
             yield from expand(op, [images, size], [F, I])
         yield from expand(op, [images[1:], ints(7, 8)], [F, I])
     for op in ("ResizeBilinearGrad", "ResizeBicubicGrad"):
@@ -52,9 +67,13 @@ def pieces() -> Iterator[Case]:
         ((7, 4), (), ints(0, 1)),
     ):
         yield from expand("CropAndResize", [images, boxes, index, size], [F, F, I, I])
-        yield from expand("CropAndResizeGradBoxes", [(7, 2, 3, 3), images, boxes, index], [F, F, F, I])
+        yield from expand(
+            "CropAndResizeGradBoxes", [(7, 2, 3, 3), images, boxes, index], [F, F, F, I]
+        )
     for size in (ints(2, 5, 6, 3), (4,), ints(2, 3)):
-        yield from expand("CropAndResizeGradImage", [(7, 2, 3, 3), (7, 4), (7,), size], [F, F, I, I], T=1)
+        yield from expand(
+            "CropAndResizeGradImage", [(7, 2, 3, 3), (7, 4), (7,), size], [F, F, I, I], T=1
+        )
     for op in ("ExtractGlimpse", "ExtractGlimpseV2"):
         for size, offsets in (
             (ints(2, 3), (2, 2)),
@@ -67,32 +86,72 @@ def pieces() -> Iterator[Case]:
             yield from expand(op, [images, size, offsets], [F, I, F])
         yield Case(op, [images, ints(2, 3), (2, 2)], {"noise": "zero"}, [F, I, F])
     for size in (ints(4, 5), (2,), ints(4), ints(-1, 2)):
-        yield from expand("ImageProjectiveTransformV2", [images, (2, 8), size], [F, F, I], interpolation="NEAREST")
-        yield from expand("ImageProjectiveTransformV3", [images, (2, 8), size, ()], [F, F, I, F], interpolation="NEAREST")
+        yield from expand(
+            "ImageProjectiveTransformV2", [images, (2, 8), size], [F, F, I], interpolation="NEAREST"
+        )
+        yield from expand(
+            "ImageProjectiveTransformV3",
+            [images, (2, 8), size, ()],
+            [F, F, I, F],
+            interpolation="NEAREST",
+        )
     for padding in ("SAME", "VALID"):
         for sizes, strides, rates in (
             ([1, 2, 3, 1], [1, 1, 2, 1], [1, 1, 1, 1]),
             ([1, 3, 3, 1], [1, 2, 2, 1], [1, 2, 3, 1]),
             ([1, 9, 9, 1], [1, 1, 1, 1], [1, 1, 1, 1]),
         ):
-            yield from expand("ExtractImagePatches", [images], ksizes=sizes, strides=strides, rates=rates, padding=padding)
-        yield from expand("ExtractImagePatches", [images], ksizes=[1, 2, 3, 1, 1], strides=[1] * 4, rates=[1] * 4, padding=padding)
+            yield from expand(
+                "ExtractImagePatches",
+                [images],
+                ksizes=sizes,
+                strides=strides,
+                rates=rates,
+                padding=padding,
+            )
+        yield from expand(
+            "ExtractImagePatches",
+            [images],
+            ksizes=[1, 2, 3, 1, 1],
+            strides=[1] * 4,
+            rates=[1] * 4,
+            padding=padding,
+        )
         # with a size unknown TensorFlow says four axes
-        yield Case("ExtractVolumePatches", [(2, 4, 5, 6, 3)], {"ksizes": [1, 2, 3, 1, 1], "strides": [1, 1, 2, 3, 1], "padding": padding})
+        yield Case(
+            "ExtractVolumePatches",
+            [(2, 4, 5, 6, 3)],
+            {"ksizes": [1, 2, 3, 1, 1], "strides": [1, 1, 2, 3, 1], "padding": padding},
+        )
 
 
 def suppressions() -> Iterator[Case]:
-    for boxes, scores in (((7, 4), (7,)), ((7, 3), (7,)), ((7, 4), (6,)), ((7,), (7,)), ((7, 4), (7, 1))):
+    for boxes, scores in (
+        ((7, 4), (7,)),
+        ((7, 3), (7,)),
+        ((7, 4), (6,)),
+        ((7,), (7,)),
+        ((7, 4), (7, 1)),
+    ):
         for size in (scalar(3), (), (1,)):
             yield from expand("NonMaxSuppression", [boxes, scores, size], [F, F, I])
             yield from expand("NonMaxSuppressionV2", [boxes, scores, size, ()], [F, F, I, F])
             yield from expand("NonMaxSuppressionV3", [boxes, scores, size, (), ()], [F, F, I, F, F])
             for pad in (False, True):
                 attrs = {"pad_to_max_output_size": pad}
-                yield from expand("NonMaxSuppressionV4", [boxes, scores, size, (), ()], [F, F, I, F, F], **attrs)
-                yield from expand("NonMaxSuppressionV5", [boxes, scores, size, (), (), ()], [F, F, I, F, F, F], **attrs)
+                yield from expand(
+                    "NonMaxSuppressionV4", [boxes, scores, size, (), ()], [F, F, I, F, F], **attrs
+                )
+                yield from expand(
+                    "NonMaxSuppressionV5",
+                    [boxes, scores, size, (), (), ()],
+                    [F, F, I, F, F, F],
+                    **attrs,
+                )
     for overlaps in ((7, 7), (7, 6)):
-        yield from expand("NonMaxSuppressionWithOverlaps", [overlaps, (7,), scalar(3), (), ()], [F, F, I, F, F])
+        yield from expand(
+            "NonMaxSuppressionWithOverlaps", [overlaps, (7,), scalar(3), (), ()], [F, F, I, F, F]
+        )
     for boxes, scores in (
         ((2, 7, 1, 4), (2, 7, 3)),
         ((2, 7, 3, 4), (2, 7, 3)),
@@ -100,9 +159,20 @@ def suppressions() -> Iterator[Case]:
         ((2, 7, 1, 3), (2, 7, 3)),
         ((1, 7, 1, 4), (2, 7, 3)),
     ):
-        for each, total in ((scalar(2), scalar(4)), ((), scalar(4)), (scalar(2), ()), (scalar(9), scalar(100)), (scalar(2), scalar(0))):
+        for each, total in (
+            (scalar(2), scalar(4)),
+            ((), scalar(4)),
+            (scalar(2), ()),
+            (scalar(9), scalar(100)),
+            (scalar(2), scalar(0)),
+        ):
             for pad in (False, True):
-                yield from expand("CombinedNonMaxSuppression", [boxes, scores, each, total, (), ()], [F, F, I, I, F, F], pad_per_class=pad)
+                yield from expand(
+                    "CombinedNonMaxSuppression",
+                    [boxes, scores, each, total, (), ()],
+                    [F, F, I, I, F, F],
+                    pad_per_class=pad,
+                )
 
 
 def audio() -> Iterator[Case]:

@@ -17,11 +17,14 @@ pytest.importorskip("tensorflow")
 from tensorflow.python.framework import op_def_registry
 
 _OWN = {"_GetRow", "_SetRow"}  # passes make these; TensorFlow has none of them
-OPS = sorted(op for op in registry if not op.startswith("Test") and op not in _OWN)  # tests of the registry add ops of that name
+# tests of the registry add ops of that name
+OPS = sorted(op for op in registry if not op.startswith("Test") and op not in _OWN)
 
 
 def comparable(proto: op_def_pb2.OpDef) -> op_def_pb2.OpDef:
-    """An OpDef without prose, and without the type inference facts of TF2's functional compiler, which no TF1 graph uses."""
+    """An OpDef without prose, and without the type inference facts of TF2's functional compiler,
+    which no TF1 graph uses.
+    """
     out = op_def_pb2.OpDef()
     out.CopyFrom(proto)
     out.ClearField("summary")

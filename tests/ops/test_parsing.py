@@ -1,4 +1,6 @@
-"""Lines of CSV, raw bytes and Example messages against TensorFlow: values, static shapes and errors."""
+"""Lines of CSV, raw bytes and Example messages against TensorFlow: values, static shapes and
+errors.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ tf1 = tf.compat.v1
 
 
 def csv(records: Any, defaults: Any, **more: Any) -> Callable[[], Any]:
-    return lambda: tf1.decode_csv(records, [tf1.constant([], d) if isinstance(d, tf.DType) else d for d in defaults], **more)
+    return lambda: tf1.decode_csv(
+        records, [tf1.constant([], d) if isinstance(d, tf.DType) else d for d in defaults], **more
+    )
 
 
 def raw(data: Any, dtype: Any, **more: Any) -> Callable[[], Any]:
@@ -95,21 +99,46 @@ NUMBERS: dict[str, Callable[[], Any]] = {
     "no int": lambda: tf1.string_to_number("1.0", tf.int32),
 }
 EXAMPLES: dict[str, tuple[list[bytes], dict[str, Any]]] = {
-    "plain": (TWO, {"x": Fixed([2], tf.float32), "y": Fixed([], tf.int64), "s": Varying(tf.string)}),
+    "plain": (
+        TWO,
+        {"x": Fixed([2], tf.float32), "y": Fixed([], tf.int64), "s": Varying(tf.string)},
+    ),
     "missing": (TWO, {"z": Fixed([2], tf.float32)}),
     "another type": (TWO, {"x": Fixed([2], tf.int64)}),
     "another number": (TWO, {"x": Fixed([3], tf.float32)}),
-    "defaults": (TWO, {"z": Fixed([2], tf.float32, [7.0, 8.0]), "q": Fixed([], tf.string, "d"), "n": Fixed([2], tf.int64, [4, 5])}),
+    "defaults": (
+        TWO,
+        {
+            "z": Fixed([2], tf.float32, [7.0, 8.0]),
+            "q": Fixed([], tf.string, "d"),
+            "n": Fixed([2], tf.int64, [4, 5]),
+        },
+    ),
     "a matrix": ([example(x=[1.0, 2.0, 3.0, 4.0])], {"x": Fixed([2, 2], tf.float32)}),
     "sparse of another type": (TWO, {"x": Varying(tf.int64)}),
-    "sparse": ([*PAIR, TWO[0]], {"x": Varying(tf.float32), "s": Varying(tf.string), "none": Varying(tf.int64)}),
+    "sparse": (
+        [*PAIR, TWO[0]],
+        {"x": Varying(tf.float32), "s": Varying(tf.string), "none": Varying(tf.int64)},
+    ),
     "sequence": (PAIR, {"x": Sequence([], tf.float32, allow_missing=True, default_value=-1.0)}),
     "sequence of strings": (TWO, {"s": Sequence([], tf.string, allow_missing=True)}),
-    "sequence of pairs": ([example(x=[1.0] * 4), example(x=[2.0] * 2)], {"x": Sequence([2], tf.float32, allow_missing=True)}),
+    "sequence of pairs": (
+        [example(x=[1.0] * 4), example(x=[2.0] * 2)],
+        {"x": Sequence([2], tf.float32, allow_missing=True)},
+    ),
     "sequence of broken pairs": (PAIR, {"x": Sequence([2], tf.float32, allow_missing=True)}),
     "empty feature": ([example(x=None)], {"x": Fixed([2], tf.float32)}),
-    "empty feature with a default": ([example(x=None)], {"x": Fixed([2], tf.float32, [1.0, 2.0]), "y": Varying(tf.int64)}),
-    "ragged": ([*PAIR, TWO[0]], {"x": tf.io.RaggedFeature(tf.float32), "s": tf.io.RaggedFeature(tf.string, row_splits_dtype=tf.int64)}),
+    "empty feature with a default": (
+        [example(x=None)],
+        {"x": Fixed([2], tf.float32, [1.0, 2.0]), "y": Varying(tf.int64)},
+    ),
+    "ragged": (
+        [*PAIR, TWO[0]],
+        {
+            "x": tf.io.RaggedFeature(tf.float32),
+            "s": tf.io.RaggedFeature(tf.string, row_splits_dtype=tf.int64),
+        },
+    ),
 }
 
 
@@ -120,22 +149,35 @@ def outcome(make: Any, session_class: Any) -> Any:
         try:
             return fetches, session.run(fetches)
         except tf.errors.OpError as error:
-            lines = [line for line in error.message.split("\nOriginal stack")[0].splitlines() if line]
-            first = max((i for i, line in enumerate(lines) if line.startswith("Node:")), default=-1) + 1
-            return fetches, (next(k.__name__ for k in type(error).__mro__ if k.__module__.startswith("tensorflow")), lines[first])
+            lines = [
+                line for line in error.message.split("\nOriginal stack")[0].splitlines() if line
+            ]
+            first = (
+                max((i for i, line in enumerate(lines) if line.startswith("Node:")), default=-1) + 1
+            )
+            return fetches, (
+                next(
+                    k.__name__ for k in type(error).__mro__ if k.__module__.startswith("tensorflow")
+                ),
+                lines[first],
+            )
 
 
 def _parts(values: Any) -> Any:
     """The values with ragged ones taken apart."""
     ragged = tf1.ragged.RaggedTensorValue
-    return tf.nest.map_structure(lambda v: [v.values, v.row_splits] if isinstance(v, ragged) else v, values)
+    return tf.nest.map_structure(
+        lambda v: [v.values, v.row_splits] if isinstance(v, ragged) else v, values
+    )
 
 
 def assert_same(ours: Any, theirs: Any) -> None:
     flat_ours, flat_theirs = (tf.nest.flatten(_parts(values)) for values in (ours, theirs))
     assert len(flat_ours) == len(flat_theirs)
     for mine, other in zip(flat_ours, flat_theirs, strict=True):
-        assert type(mine) is type(other) and getattr(mine, "dtype", None) == getattr(other, "dtype", None)
+        assert type(mine) is type(other) and getattr(mine, "dtype", None) == getattr(
+            other, "dtype", None
+        )
         np.testing.assert_array_equal(mine, other)
 
 
@@ -175,7 +217,11 @@ def test_examples(name: str, single: bool) -> None:
 
 
 def test_names_and_no_examples() -> None:
-    check(lambda: tf1.parse_example(TWO, {"z": Fixed([2], tf.float32)}, example_names=["first", "second"]))
+    check(
+        lambda: tf1.parse_example(
+            TWO, {"z": Fixed([2], tf.float32)}, example_names=["first", "second"]
+        )
+    )
     nothing = np.array([], "S1")
     check(lambda: tf1.parse_example(nothing, {"x": Fixed([2], tf.float32), "y": Varying(tf.int64)}))
 
@@ -184,7 +230,17 @@ def test_the_older_ops() -> None:
     from tensorflow.python.ops import gen_parsing_ops as ops
 
     shapes = [tf.TensorShape([2])]
-    check(lambda: ops.parse_example(TWO, [], ["s"], ["x"], [tf.constant([0.5, 0.5])], sparse_types=[tf.string], dense_shapes=shapes))
+    check(
+        lambda: ops.parse_example(
+            TWO,
+            [],
+            ["s"],
+            ["x"],
+            [tf.constant([0.5, 0.5])],
+            sparse_types=[tf.string],
+            dense_shapes=shapes,
+        )
+    )
     check(
         lambda: ops.parse_single_example(
             TWO[0],
@@ -201,7 +257,10 @@ def test_the_older_ops() -> None:
 def test_what_is_no_example() -> None:
     with tf1.Graph().as_default() as graph:
         x = tf1.parse_example([b"\x0a\xff"], {"x": Varying(tf.float32)})
-    with tfjit.Session(graph=graph) as session, pytest.raises(tf.errors.InvalidArgumentError, match="Could not parse example input, value"):
+    with (
+        tfjit.Session(graph=graph) as session,
+        pytest.raises(tf.errors.InvalidArgumentError, match="Could not parse example input, value"),
+    ):
         session.run(x)
 
 

@@ -1,4 +1,6 @@
-"""The real graphs: every op type is known, and every tensor has the static shape and dtype that TensorFlow gives it."""
+"""The real graphs: every op type is known, and every tensor has the static shape and dtype that
+TensorFlow gives it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,10 @@ from tfjit.framework.op_defs.op_def import registry
 tensorflow = pytest.importorskip("tensorflow")
 tf1 = tensorflow.compat.v1
 ROOT = Path(__file__).resolve().parent.parent.parent
-GRAPHS = [ROOT / "tfjit" / "demo" / "digits_cnn.pb", *sorted((ROOT / "tests" / "data").glob("*.pb"))]
+GRAPHS = [
+    ROOT / "tfjit" / "demo" / "digits_cnn.pb",
+    *sorted((ROOT / "tests" / "data").glob("*.pb")),
+]
 
 
 @pytest.mark.parametrize("path", GRAPHS, ids=lambda p: p.stem)
@@ -29,10 +34,18 @@ def test_static_shapes(path: Path) -> None:
         mine = ours.get_operation_by_name(op.name)
         for a, b in zip(op.outputs, mine.outputs, strict=True):
             expected = None if a.shape.rank is None else tuple(a.shape.as_list())
-            # TensorFlow takes a TensorArray's element shape from its handle, where nothing is known; we take the gather's own attr.
-            fits = b.shape.is_subtype_of(tfjit.TensorShape(expected)) if "TensorArrayGatherV3" in kinds else b.shape_tuple == expected
+            # TensorFlow takes a TensorArray's element shape from its handle, where nothing is
+            # known; we take the gather's own attr.
+            fits = (
+                b.shape.is_subtype_of(tfjit.TensorShape(expected))
+                if "TensorArrayGatherV3" in kinds
+                else b.shape_tuple == expected
+            )
             if not fits or a.dtype.as_datatype_enum != b.dtype.as_datatype_enum:
-                wrong.append(f"{op.type} {a.name}: TensorFlow {a.dtype.name}{expected}, here {b.dtype.name}{b.shape_tuple}")
+                wrong.append(
+                    f"{op.type} {a.name}: TensorFlow {a.dtype.name}{expected}, here "
+                    f"{b.dtype.name}{b.shape_tuple}"
+                )
     assert not wrong, f"{len(wrong)}:\n" + "\n".join(wrong[:30])
 
 

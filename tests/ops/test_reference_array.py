@@ -45,7 +45,18 @@ def shape_cases() -> Iterator[Case]:
         yield Case("Squeeze", [x])
     yield Case("Shape", [f(2, 3)], {"out_type": dtypes.int64})
     yield Case("OnesLike", [f(2, 3)])
-    for wanted in ((3, 2), (-1,), (2, -1), (6,), (1, 6), (4, 2), (-1, 4), (-1, -1), (-2, 3), (2, 3, 1)):
+    for wanted in (
+        (3, 2),
+        (-1,),
+        (2, -1),
+        (6,),
+        (1, 6),
+        (4, 2),
+        (-1, 4),
+        (-1, -1),
+        (-2, 3),
+        (2, 3, 1),
+    ):
         yield Case("Reshape", [f(2, 3), ints(*wanted)])
     for wanted in ((0,), (-1, 3), (0, -1), (2, 0), (3,), (-1,)):
         yield Case("Reshape", [f(0, 3), ints(*wanted)])
@@ -76,12 +87,22 @@ def shape_cases() -> Iterator[Case]:
         ((0, 2), (1, 2)),
     ):
         yield Case("BroadcastGradientArgs", [ints(*a), ints(*b)])
-    for a, b, d in ((0, 10, 3), (10, 0, -3), (0, 0, 1), (5, 1, 1), (0, 5, 0), (0, 5, -1), (-3, 200, 7)):
+    for a, b, d in (
+        (0, 10, 3),
+        (10, 0, -3),
+        (0, 0, 1),
+        (5, 1, 1),
+        (0, 5, 0),
+        (0, 5, -1),
+        (-3, 200, 7),
+    ):
         for kind in (np.int32, np.int64, np.float32, np.float64):
             yield Case("Range", [n(a, kind), n(b, kind), n(d, kind)])
     yield Case("Range", [n(0, np.float32), n(1, np.float32), np.array(0.1, np.float32)])
     for count in (1, 2, 5, 0):
-        yield Case("LinSpace", [n(0, np.float32), n(3, np.float32), n(count)], tolerance=(1e-6, 1e-6))
+        yield Case(
+            "LinSpace", [n(0, np.float32), n(3, np.float32), n(count)], tolerance=(1e-6, 1e-6)
+        )
     for perm in ((2, 0, 1), (0, 0, 1), (0, 3, 1), ()):
         yield Case("InvertPermutation", [ints(*perm)])
     yield Case("ConcatOffset", [n(1), ints(2, 3, 4), ints(2, 5, 4), ints(2, 1, 4)], {"N": 3})
@@ -93,7 +114,13 @@ def shape_cases() -> Iterator[Case]:
     yield Case("Diag", [f(2, 3)])
     yield Case("DiagPart", [f(2, 3, 2, 3)])
     yield Case("DiagPart", [f(2, 3)])
-    for x, t in ((f(2, 3), "int32"), (f(2, 3), "uint8"), (f(2, 2), "float64"), (f(2, 4, dtype=np.uint8), "float32"), (f(3), "float64")):
+    for x, t in (
+        (f(2, 3), "int32"),
+        (f(2, 3), "uint8"),
+        (f(2, 2), "float64"),
+        (f(2, 4, dtype=np.uint8), "float32"),
+        (f(3), "float64"),
+    ):
         yield Case("Bitcast", [x], {"type": dtypes.as_dtype(t)})
 
 
@@ -131,15 +158,26 @@ def movement_cases() -> Iterator[Case]:
     yield Case("Pad", [f(4, 5), -pads])
     yield Case("Pad", [f(), np.zeros((0, 2), np.int32)])
     for mode in ("REFLECT", "SYMMETRIC"):
-        for p in (pads, np.array([[3, 3], [4, 4]], np.int32), np.array([[4, 3], [0, 5]], np.int32), np.array([[5, 0], [0, 0]], np.int32)):
+        for p in (
+            pads,
+            np.array([[3, 3], [4, 4]], np.int32),
+            np.array([[4, 3], [0, 5]], np.int32),
+            np.array([[5, 0], [0, 0]], np.int32),
+        ):
             yield Case("MirrorPad", [f(4, 5), p], {"mode": mode})
         yield Case("MirrorPadGrad", [f(7, 8), pads], {"mode": mode})
     for axes in ((), (1, 0), (0, 0), (2,)):
         yield Case("ReverseV2", [f(2, 3), np.array(axes, np.int32)])
     yield Case("Reverse", [f(2, 3), np.array([True, False])])
     for lengths in ((1, 2, 4), (0, 3, 1), (1, 2, 5), (1, 2), (-1, 2, 1)):
-        yield Case("ReverseSequence", [f(3, 4, 2), np.array(lengths, np.int64)], {"seq_dim": 1, "batch_dim": 0})
-    yield Case("ReverseSequence", [f(4, 3), np.array([1, 2, 4], np.int64)], {"seq_dim": 0, "batch_dim": 1})
+        yield Case(
+            "ReverseSequence",
+            [f(3, 4, 2), np.array(lengths, np.int64)],
+            {"seq_dim": 1, "batch_dim": 0},
+        )
+    yield Case(
+        "ReverseSequence", [f(4, 3), np.array([1, 2, 4], np.int64)], {"seq_dim": 0, "batch_dim": 1}
+    )
     yield Case("Roll", [f(4, 5), n(2), n(1)])
     yield Case("Roll", [f(4, 5), ints(-1, 7), ints(0, 1)])
     yield Case("Roll", [f(4, 5), ints(1), ints(2)])
@@ -148,8 +186,12 @@ def movement_cases() -> Iterator[Case]:
     yield Case("SpaceToBatchND", [f(1, 5, 4, 3), ints(2, 3), np.array([[0, 0], [0, 0]], np.int32)])
     yield Case("BatchToSpaceND", [f(6, 3, 2, 3), ints(2, 3), np.array([[1, 1], [0, 2]], np.int32)])
     yield Case("BatchToSpaceND", [f(5, 3, 2, 3), ints(2, 3), np.array([[1, 1], [0, 2]], np.int32)])
-    yield Case("SpaceToBatch", [f(1, 3, 4, 2), np.array([[1, 0], [0, 2]], np.int32)], {"block_size": 2})
-    yield Case("BatchToSpace", [f(4, 3, 4, 2), np.array([[1, 0], [0, 2]], np.int32)], {"block_size": 2})
+    yield Case(
+        "SpaceToBatch", [f(1, 3, 4, 2), np.array([[1, 0], [0, 2]], np.int32)], {"block_size": 2}
+    )
+    yield Case(
+        "BatchToSpace", [f(4, 3, 4, 2), np.array([[1, 0], [0, 2]], np.int32)], {"block_size": 2}
+    )
     yield Case("SpaceToDepth", [f(2, 4, 6, 3)], {"block_size": 2})
     yield Case("DepthToSpace", [f(2, 3, 2, 8)], {"block_size": 2})
     yield Case("SpaceToDepth", [f(2, 5, 6, 3)], {"block_size": 2})
@@ -189,7 +231,9 @@ def indexing_cases() -> Iterator[Case]:
         if out is not None:
             dy = f(*out[0].shape)
             yield Case("StridedSliceGrad", [ints(4, 5, 6), ints(*b), ints(*e), ints(*s), dy], attrs)
-            yield Case("TensorStridedSliceUpdate", [f(4, 5, 6), ints(*b), ints(*e), ints(*s), dy], attrs)
+            yield Case(
+                "TensorStridedSliceUpdate", [f(4, 5, 6), ints(*b), ints(*e), ints(*s), dy], attrs
+            )
     for begin, size in (
         ((1, 0), (1, 2)),
         ((1, 0), (-1, -1)),
@@ -204,7 +248,10 @@ def indexing_cases() -> Iterator[Case]:
     for axis in (0, 1, -1, 2):
         for batch in (0, 1, -1):
             yield Case(
-                "GatherV2", [f(3, 4), RNG.integers(0, 3, (3, 5)).astype(np.int32), n(axis)], {"batch_dims": batch}, own_words=axis == 2
+                "GatherV2",
+                [f(3, 4), RNG.integers(0, 3, (3, 5)).astype(np.int32), n(axis)],
+                {"batch_dims": batch},
+                own_words=axis == 2,
             )
     yield Case("GatherV2", [f(3, 4, 2), n(2), n(1)])
     yield Case("GatherV2", [text("a", "b", "c"), ints(2, 0), n(0)])
@@ -219,11 +266,21 @@ def indexing_cases() -> Iterator[Case]:
     yield Case("ScatterNd", [np.array([[1], [3], [1]], np.int32), f(3, 2), ints(4, 2)])
     yield Case("ScatterNd", [np.array([[1, 0], [0, 1]], np.int32), f(2), ints(2, 2)])
     yield Case("ScatterNd", [np.array([[1], [4]], np.int32), f(2, 2), ints(4, 2)])
-    for op in ("TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", "TensorScatterMax", "TensorScatterMin"):
+    for op in (
+        "TensorScatterUpdate",
+        "TensorScatterAdd",
+        "TensorScatterSub",
+        "TensorScatterMax",
+        "TensorScatterMin",
+    ):
         yield Case(op, [f(4, 2), np.array([[1], [3], [0]], np.int32), f(3, 2)])
         yield Case(op, [f(4, 2), np.array([[1], [7]], np.int32), f(2, 2)])
     for axis in (-1, 0, 1, 2):
-        yield Case("OneHot", [np.array([[0, 2], [5, -1]], np.int32), n(3), n(5, np.float32), n(-1, np.float32)], {"axis": axis})
+        yield Case(
+            "OneHot",
+            [np.array([[0, 2], [5, -1]], np.int32), n(3), n(5, np.float32), n(-1, np.float32)],
+            {"axis": axis},
+        )
     yield Case("OneHot", [n(1), n(3), n(1), n(0)])
     yield Case("OneHot", [ints(1), n(-3), n(1), n(0)])
     for x in (
@@ -248,13 +305,21 @@ def indexing_cases() -> Iterator[Case]:
     yield Case("UniqueV2", [x, np.zeros(0, np.int32)])
     yield Case("ListDiff", [x, ints(3, 9)])
     for op in ("LowerBound", "UpperBound"):
-        yield Case(op, [np.array([[1, 2, 2, 5], [0, 0, 1, 9]], np.float32), np.array([[2, 6, 0], [0, 1, 10]], np.float32)])
+        yield Case(
+            op,
+            [
+                np.array([[1, 2, 2, 5], [0, 0, 1, 9]], np.float32),
+                np.array([[2, 6, 0], [0, 1, 10]], np.float32),
+            ],
+        )
     yield Case("UnravelIndex", [ints(5, 0, 3), ints(2, 3)])
     yield Case("UnravelIndex", [n(4), ints(2, 3)])
     yield Case("Bucketize", [f(3, 4)], {"boundaries": [-2.0, 0.0, 3.0]})
     yield Case("DynamicPartition", [f(4, 2), ints(1, 0, 2, 1)], {"num_partitions": 3})
     yield Case("DynamicPartition", [f(4, 2), ints(1, 0, 3, 1)], {"num_partitions": 3})
-    yield Case("DynamicPartition", [f(2, 2), np.array([[0, 1], [1, 1]], np.int32)], {"num_partitions": 2})
+    yield Case(
+        "DynamicPartition", [f(2, 2), np.array([[0, 1], [1, 1]], np.int32)], {"num_partitions": 2}
+    )
     yield Case("DynamicStitch", [ints(0, 2), ints(1, 2), f(2, 3), f(2, 3)], {"N": 2})
     yield Case("DynamicStitch", [n(1), ints(0, 2), f(), f(2)], {"N": 2})
     for reverse in (False, True):
@@ -273,7 +338,9 @@ def diagonal_cases() -> Iterator[Case]:
             band = np.array(k, np.int32)
             yield Case("MatrixDiagPartV2", [f(*shape), band, n(9, np.float32)])
             for align in ("LEFT_RIGHT", "RIGHT_LEFT", "LEFT_LEFT", "RIGHT_RIGHT"):
-                yield Case("MatrixDiagPartV3", [f(*shape), band, n(9, np.float32)], {"align": align})
+                yield Case(
+                    "MatrixDiagPartV3", [f(*shape), band, n(9, np.float32)], {"align": align}
+                )
     yield Case("MatrixDiag", [f(2, 3)])
     yield Case("MatrixSetDiag", [f(2, 3, 5), f(2, 3)])
     for k, shape, rows, columns in (
@@ -289,7 +356,11 @@ def diagonal_cases() -> Iterator[Case]:
             yield Case("MatrixDiagV3", given, {"align": align}, own_words=True)
         yield Case("MatrixDiagV2", given, own_words=True)
     for align in ("LEFT_RIGHT", "RIGHT_LEFT"):
-        yield Case("MatrixSetDiagV3", [f(2, 4, 5), f(2, 3, 4), np.array([-1, 1], np.int32)], {"align": align})
+        yield Case(
+            "MatrixSetDiagV3",
+            [f(2, 4, 5), f(2, 3, 4), np.array([-1, 1], np.int32)],
+            {"align": align},
+        )
     yield Case("MatrixSetDiagV2", [f(4, 5), f(4), np.array([1], np.int32)])
     yield Case("MatrixSetDiagV2", [f(4, 5), f(3), np.array([1], np.int32)], own_words=True)
 

@@ -26,10 +26,29 @@ def colors() -> Iterator[Case]:
     for op in ("RGBToHSV", "HSVToRGB"):
         for kind in (np.float16, np.float32, np.float64):
             for shape in ((3,), (2, 3), (2, 4, 5, 3), (0, 3)):
-                yield Case(op, [(u(*shape) * 2 - 0.5).astype(kind)], {}, (2e-3, 2e-3) if kind is np.float16 else LOOSE)
+                yield Case(
+                    op,
+                    [(u(*shape) * 2 - 0.5).astype(kind)],
+                    {},
+                    (2e-3, 2e-3) if kind is np.float16 else LOOSE,
+                )
         yield Case(
             op,
-            [np.array([[np.nan, 1, 1], [1, np.nan, 1], [1, 1, 1], [0, 0, 0], [1, 1, 0], [np.inf, 1, 1], [1.5, 1, 1], [0.2, 2, -1]], F)],
+            [
+                np.array(
+                    [
+                        [np.nan, 1, 1],
+                        [1, np.nan, 1],
+                        [1, 1, 1],
+                        [0, 0, 0],
+                        [1, 1, 0],
+                        [np.inf, 1, 1],
+                        [1.5, 1, 1],
+                        [0.2, 2, -1],
+                    ],
+                    F,
+                )
+            ],
             {},
             LOOSE,
         )
@@ -42,7 +61,12 @@ def colors() -> Iterator[Case]:
         yield Case(op, [u(2, 3), F(1)])
         yield Case(op, [u(2, 3, 4), F(1)], {}, LOOSE)
         yield Case(op, [u(2, 3, 3), u(1)])
-        yield Case(op, [np.array([[[1, 1, 1], [0, 0, 0], [1, 1, 0], [0.2, 0.2, 0.7]]], F), F(0.4)], {}, LOOSE)
+        yield Case(
+            op,
+            [np.array([[[1, 1, 1], [0, 0, 0], [1, 1, 0], [0.2, 0.2, 0.7]]], F), F(0.4)],
+            {},
+            LOOSE,
+        )
 
 
 def boxes(n: int, dtype: Any = np.float32) -> np.ndarray:
@@ -65,11 +89,18 @@ def suppressions() -> Iterator[Case]:
                 yield Case("NonMaxSuppressionV2", [b, s, N(most), T(limit)])
                 yield Case("NonMaxSuppressionV3", [b, s, N(most), T(limit), T(0.4)])
                 for pad in (False, True):
-                    yield Case("NonMaxSuppressionV4", [b, s, N(most), T(limit), T(0.2)], {"pad_to_max_output_size": pad})
+                    yield Case(
+                        "NonMaxSuppressionV4",
+                        [b, s, N(most), T(limit), T(0.2)],
+                        {"pad_to_max_output_size": pad},
+                    )
                     for sigma in (0, 0.4):
                         tolerance = (2e-2, 2e-2) if kind is np.float16 else LOOSE
                         yield Case(
-                            "NonMaxSuppressionV5", [b, s, N(most), T(limit), T(0.2), T(sigma)], {"pad_to_max_output_size": pad}, tolerance
+                            "NonMaxSuppressionV5",
+                            [b, s, N(most), T(limit), T(0.2), T(sigma)],
+                            {"pad_to_max_output_size": pad},
+                            tolerance,
                         )
     b, s = boxes(3), u(3)
     odd = [np.array([np.nan, 0.5, np.inf], F), np.array([-np.inf, -1, 2], F)]
@@ -77,14 +108,27 @@ def suppressions() -> Iterator[Case]:
         yield Case("NonMaxSuppression", [b, scores, N(3)])
     yield Case("NonMaxSuppression", [b * np.nan, s, N(3)])
     one = np.zeros(1, F)
-    for bad in ([b[0], s, N(3)], [b[:, :3], s, N(3)], [b, s[:2], N(3)], [b, s, one.astype(N)], [b, s, N(-1)], [b, s[None], N(3)]):
+    for bad in (
+        [b[0], s, N(3)],
+        [b[:, :3], s, N(3)],
+        [b, s[:2], N(3)],
+        [b, s, one.astype(N)],
+        [b, s, N(-1)],
+        [b, s[None], N(3)],
+    ):
         yield Case("NonMaxSuppression", bad)
         yield Case("NonMaxSuppressionV2", [*bad, F(0.5)])
         yield Case("NonMaxSuppressionV3", [*bad, F(0.5), F(0.1)])
         yield Case("NonMaxSuppressionV4", [*bad, F(0.5), F(0.1)])
         yield Case("NonMaxSuppressionV5", [*bad, F(0.5), F(0.1), F(0)])
     yield Case("NonMaxSuppression", [b, s, N(3)], {"iou_threshold": 1.5})
-    for limit, least in ((F(-0.1), F(0)), (F(2), F(0)), (one, F(0)), (F(0.5), one), (F(np.nan), F(0))):
+    for limit, least in (
+        (F(-0.1), F(0)),
+        (F(2), F(0)),
+        (one, F(0)),
+        (F(0.5), one),
+        (F(np.nan), F(0)),
+    ):
         yield Case("NonMaxSuppressionV3", [b, s, N(3), limit, least])
         yield Case("NonMaxSuppressionV4", [b, s, N(3), limit, least])
         yield Case("NonMaxSuppressionV5", [b, s, N(3), limit, least, F(0)])
@@ -95,7 +139,13 @@ def suppressions() -> Iterator[Case]:
         yield Case("NonMaxSuppressionWithOverlaps", [o, u(6), N(4), F(limit), F(0.1)])
     o, s = u(3, 3), u(3)
     good = [N(3), F(0.5), F(0.1)]
-    for bad in ([o[:2], s, *good], [o[0], s, *good], [o, s[:2], *good], [o, s, one.astype(N), *good[1:]], [o, s, N(3), one, F(0)]):
+    for bad in (
+        [o[:2], s, *good],
+        [o[0], s, *good],
+        [o, s[:2], *good],
+        [o, s, one.astype(N), *good[1:]],
+        [o, s, N(3), one, F(0)],
+    ):
         yield Case("NonMaxSuppressionWithOverlaps", bad)
     yield Case("NonMaxSuppressionWithOverlaps", [o, s, N(-3), F(0.5), F(0)])
     yield Case("NonMaxSuppressionWithOverlaps", [o, s, N(3), F(0.5), one])
@@ -114,8 +164,19 @@ def combined() -> Iterator[Case]:
     good = [N(2), N(4), F(0.5), F(0.1)]
     one = np.zeros(1, F)
     for bad in (
-        *([b[0], s, *good], [b, s[0], *good], [np.repeat(b, 3, 2), s, *good], [b[..., :3], s, *good], [np.repeat(b, 2, 0), s, *good]),
-        *([b, s[:, :2], *good], [b, s, one.astype(N), *good[1:]], [b, s, N(0), *good[1:]], [b, s, N(2), N(0), *good[2:]]),
+        *(
+            [b[0], s, *good],
+            [b, s[0], *good],
+            [np.repeat(b, 3, 2), s, *good],
+            [b[..., :3], s, *good],
+            [np.repeat(b, 2, 0), s, *good],
+        ),
+        *(
+            [b, s[:, :2], *good],
+            [b, s, one.astype(N), *good[1:]],
+            [b, s, N(0), *good[1:]],
+            [b, s, N(2), N(0), *good[2:]],
+        ),
         *(
             [b, s, N(2), one.astype(N), *good[2:]],
             [b, s, N(2), N(3), F(2), F(0.1)],
@@ -136,8 +197,20 @@ def drawings() -> Iterator[Case]:
                     yield Case(op, [np.zeros((2, 9, 11, depth), kind), some.astype(F), *colors_of])
             image, some = np.zeros((1, 4, 5, 3), F), boxes(2)[None]
             bad_images = (image[0], image[..., :2], image[:, :1])
-            bad_boxes = (some[0], some[..., :3], np.repeat(some, 2, 0), some[..., ::-1], some[:, :0], some * np.inf, some * np.nan)
-            for bad in (*([i, some] for i in bad_images), *([image, b] for b in bad_boxes), [image[:0], some[:0]]):
+            bad_boxes = (
+                some[0],
+                some[..., :3],
+                np.repeat(some, 2, 0),
+                some[..., ::-1],
+                some[:, :0],
+                some * np.inf,
+                some * np.nan,
+            )
+            for bad in (
+                *([i, some] for i in bad_images),
+                *([image, b] for b in bad_boxes),
+                [image[:0], some[:0]],
+            ):
                 yield Case(op, [*bad, *colors_of])
     yield Case("DrawBoundingBoxesV2", [image, some, u(1, 2)])
     yield Case("DrawBoundingBoxesV2", [image, some, u(3)])

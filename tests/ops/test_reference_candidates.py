@@ -30,9 +30,17 @@ def _samplers(vocabulary: str) -> Iterator[Case]:
             attrs = {**seeds, "unique": unique}
             for op in ("Uniform", "LogUniform", "LearnedUnigram", "ThreadUnsafeUnigram"):
                 for size, count in ((50, 12), (1000, 300), (18, 18 if unique else 400)):
-                    yield Case(op + "CandidateSampler", [TRUE], {**attrs, "range_max": size, "num_sampled": count})
+                    yield Case(
+                        op + "CandidateSampler",
+                        [TRUE],
+                        {**attrs, "range_max": size, "num_sampled": count},
+                    )
             weights = [0.5, 1, 2, 8, *range(1, 15), 3]
-            more: list[dict[str, Any]] = [{}, {"distortion": 0.75}, {"num_reserved_ids": 2, "range_max": 21}]
+            more: list[dict[str, Any]] = [
+                {},
+                {"distortion": 0.75},
+                {"num_reserved_ids": 2, "range_max": 21},
+            ]
             for form in more:
                 fixed = {"range_max": 19, "unigrams": weights, "num_sampled": 9, **form}
                 yield Case("FixedUnigramCandidateSampler", [TRUE], {**attrs, **fixed})
@@ -62,12 +70,26 @@ def test_samples_equal_tensorflows(tmp_path: Path) -> None:
 
 def _others() -> Iterator[Case]:
     yield Case("AllCandidateSampler", [TRUE], {"num_true": 2, "num_sampled": 5, "unique": True})
-    shards = {"num_true": 2, "num_sampled": 5, "unique": False, "range_max": 19, "num_shards": 2, "unigrams": [1] * 19, "seed": 1}
+    shards = {
+        "num_true": 2,
+        "num_sampled": 5,
+        "unique": False,
+        "range_max": 19,
+        "num_shards": 2,
+        "unigrams": [1] * 19,
+        "seed": 1,
+    }
     yield Case("FixedUnigramCandidateSampler", [TRUE], shards)
-    yield Case("AllCandidateSampler", [TRUE[:0]], {"num_true": 2, "num_sampled": 1, "unique": False})
+    yield Case(
+        "AllCandidateSampler", [TRUE[:0]], {"num_true": 2, "num_sampled": 1, "unique": False}
+    )
     yield Case("AllCandidateSampler", [TRUE], {"num_true": 2, "num_sampled": 50, "unique": False})
     base = {"num_true": 2, "num_sampled": 5, "unique": True, "range_max": 20}
-    for op in ("UniformCandidateSampler", "LearnedUnigramCandidateSampler", "LogUniformCandidateSampler"):
+    for op in (
+        "UniformCandidateSampler",
+        "LearnedUnigramCandidateSampler",
+        "LogUniformCandidateSampler",
+    ):
         yield Case(op, [TRUE], {**base, "range_max": 17, "unique": False})
         yield Case(op, [TRUE], {**base, "range_max": 4})
         yield Case(op, [TRUE[0]], base, own_words=True)
@@ -83,9 +105,23 @@ def test_equal_tensorflow() -> None:
 
 
 @pytest.mark.parametrize(
-    "form", [{"range_max": 3}, {"unigrams": []}, {"vocab_file": "/does/not/exist", "unigrams": []}, {"vocab_file": "x"}]
+    "form",
+    [
+        {"range_max": 3},
+        {"unigrams": []},
+        {"vocab_file": "/does/not/exist", "unigrams": []},
+        {"vocab_file": "x"},
+    ],
 )
 def test_what_weights_do_not_fit_is_refused(form: dict[str, Any]) -> None:
-    attrs = {"num_true": 2, "num_sampled": 2, "unique": False, "range_max": 4, "unigrams": [1, 2, 3, 4], "seed": 1, **form}
+    attrs = {
+        "num_true": 2,
+        "num_sampled": 2,
+        "unique": False,
+        "range_max": 4,
+        "unigrams": [1, 2, 3, 4],
+        "seed": 1,
+        **form,
+    }
     found, message = ours(Case("FixedUnigramCandidateSampler", [TRUE[:1]], attrs))
     assert found is None and message

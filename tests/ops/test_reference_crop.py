@@ -46,14 +46,29 @@ def crops() -> Iterator[Case]:
         for shape, n, crop in SHAPES:
             index = RNG.integers(0, shape[0], n).astype(np.int32)
             for kind in (np.uint8, np.int16, np.int64, np.float16, np.float32, np.float64):
-                yield Case("CropAndResize", [u(*shape, dtype=kind), boxes(n), index, ints(*crop)], attrs, LOOSE)
+                yield Case(
+                    "CropAndResize",
+                    [u(*shape, dtype=kind), boxes(n), index, ints(*crop)],
+                    attrs,
+                    LOOSE,
+                )
             grads = u(n, *crop, shape[3])
             for code in (1, 2, 19):
                 tolerance = (3e-2, 3e-2) if code == 19 else LOOSE
-                yield Case("CropAndResizeGradImage", [grads, boxes(n), index, ints(*shape)], {"T": code, "method": method}, tolerance)
+                yield Case(
+                    "CropAndResizeGradImage",
+                    [grads, boxes(n), index, ints(*shape)],
+                    {"T": code, "method": method},
+                    tolerance,
+                )
             if method == "bilinear":
                 for kind in (np.uint8, np.float16, np.float32, np.float64):
-                    yield Case("CropAndResizeGradBoxes", [grads, u(*shape, dtype=kind), boxes(n), index], {}, LOOSE)
+                    yield Case(
+                        "CropAndResizeGradBoxes",
+                        [grads, u(*shape, dtype=kind), boxes(n), index],
+                        {},
+                        LOOSE,
+                    )
     yield Case("CropAndResize", [u(1, 4, 4, 1), ONE_BOX, ints(0), ints(4, 4)])
 
 
@@ -61,7 +76,13 @@ def refused_crops() -> Iterator[Case]:
     b, zero, x, g = ONE_BOX, ints(0), u(1, 3, 3, 1), u(1, 2, 2, 1)
     two = ints(2, 2)
     for bad in (
-        *([u(2, 2, 1), b, zero, two], [x, b[0], zero, two], [x, b[:, :3], zero, two], [x, b, ints(0, 0), two], [x, b, ints(1), two]),
+        *(
+            [u(2, 2, 1), b, zero, two],
+            [x, b[0], zero, two],
+            [x, b[:, :3], zero, two],
+            [x, b, ints(0, 0), two],
+            [x, b, ints(1), two],
+        ),
         *(
             [x, b, ints(-1), two],
             [x, b, zero, ints(2, 2, 2)],
@@ -97,15 +118,31 @@ def refused_crops() -> Iterator[Case]:
     ):
         yield Case("CropAndResizeGradImage", bad, {"T": FLOAT})
     for bad in (
-        *([u(2, 2, 1), x, b, zero], [g, u(3, 3, 1), b, zero], [g, u(1, 3, 3, 2), b, zero], [u(2, 2, 2, 1), x, b, zero], [g, x, b, ints(1)]),
-        *([g, u(1, 0, 3, 1), b, zero], [u(1, 0, 2, 1), x, b, zero], [g, x, b, ints(0, 0)], [g, x, b[0], zero]),
+        *(
+            [u(2, 2, 1), x, b, zero],
+            [g, u(3, 3, 1), b, zero],
+            [g, u(1, 3, 3, 2), b, zero],
+            [u(2, 2, 2, 1), x, b, zero],
+            [g, x, b, ints(1)],
+        ),
+        *(
+            [g, u(1, 0, 3, 1), b, zero],
+            [u(1, 0, 2, 1), x, b, zero],
+            [g, x, b, ints(0, 0)],
+            [g, x, b[0], zero],
+        ),
     ):
         yield Case("CropAndResizeGradBoxes", bad)
 
 
 def projections() -> Iterator[Case]:
     transforms = np.array(
-        [[1, 0, 0, 0, 1, 0, 0, 0], [0.9, 0.2, -1, -0.3, 1.1, 0.7, 0.01, -0.02], [2, 0, -9, 0, 3, 7, 0, 0], [1, 0, 0, 0, 1, 0, -0.5, 0]],
+        [
+            [1, 0, 0, 0, 1, 0, 0, 0],
+            [0.9, 0.2, -1, -0.3, 1.1, 0.7, 0.01, -0.02],
+            [2, 0, -9, 0, 3, 7, 0, 0],
+            [1, 0, 0, 0, 1, 0, -0.5, 0],
+        ],
         np.float32,
     )
     kinds = (np.uint8, np.int32, np.int64, np.float16, np.float32, np.float64, ml_dtypes.bfloat16)
@@ -114,11 +151,34 @@ def projections() -> Iterator[Case]:
             attrs = {"fill_mode": mode, "interpolation": interpolation}
             for kind in kinds if mode in ("CONSTANT", "REFLECT") else kinds[4:5]:
                 x = u(4, 5, 6, 2, dtype=kind)
-                tolerance = (2e-2, 2e-2) if np.dtype(kind).itemsize == 2 else (0, 1) if np.dtype(kind).kind in "iu" else LOOSE
-                yield Case("ImageProjectiveTransformV2", [x, transforms, ints(4, 7)], attrs, tolerance)
-                yield Case("ImageProjectiveTransformV3", [x, transforms, ints(4, 7), np.float32(3)], attrs, tolerance)
-            yield Case("ImageProjectiveTransformV2", [u(2, 1, 1, 1), transforms[1:2], ints(3, 3)], attrs, LOOSE)
-            yield Case("ImageProjectiveTransformV2", [u(0, 2, 2, 1), transforms[1:2], ints(3, 3)], attrs, LOOSE)
+                tolerance = (
+                    (2e-2, 2e-2)
+                    if np.dtype(kind).itemsize == 2
+                    else (0, 1)
+                    if np.dtype(kind).kind in "iu"
+                    else LOOSE
+                )
+                yield Case(
+                    "ImageProjectiveTransformV2", [x, transforms, ints(4, 7)], attrs, tolerance
+                )
+                yield Case(
+                    "ImageProjectiveTransformV3",
+                    [x, transforms, ints(4, 7), np.float32(3)],
+                    attrs,
+                    tolerance,
+                )
+            yield Case(
+                "ImageProjectiveTransformV2",
+                [u(2, 1, 1, 1), transforms[1:2], ints(3, 3)],
+                attrs,
+                LOOSE,
+            )
+            yield Case(
+                "ImageProjectiveTransformV2",
+                [u(0, 2, 2, 1), transforms[1:2], ints(3, 3)],
+                attrs,
+                LOOSE,
+            )
     x, t = u(1, 3, 3, 1), transforms[:1]
     for bad in (
         [x[0], t, ints(2, 2)],
@@ -130,7 +190,11 @@ def projections() -> Iterator[Case]:
         [x, t, ints(2, 2)[None]],
     ):
         yield Case("ImageProjectiveTransformV2", bad, {"interpolation": "NEAREST"})
-    yield Case("ImageProjectiveTransformV3", [x, t, ints(2, 2), np.zeros(1, np.float32)], {"interpolation": "NEAREST"})
+    yield Case(
+        "ImageProjectiveTransformV3",
+        [x, t, ints(2, 2), np.zeros(1, np.float32)],
+        {"interpolation": "NEAREST"},
+    )
 
 
 def glimpses() -> Iterator[Case]:
@@ -140,7 +204,11 @@ def glimpses() -> Iterator[Case]:
             for normalized in (False, True):
                 attrs = {**quiet, "centered": centered, "normalized": normalized}
                 offsets = (RNG.random((5, 2)) * 3 - 1.5).astype(np.float32)
-                for shape, size in (((5, 4, 5, 2), (2, 3)), ((5, 3, 6, 1), (7, 8)), ((5, 4, 4, 1), (0, 2))):
+                for shape, size in (
+                    ((5, 4, 5, 2), (2, 3)),
+                    ((5, 3, 6, 1), (7, 8)),
+                    ((5, 4, 4, 1), (0, 2)),
+                ):
                     yield Case(op, [u(*shape), ints(*size), offsets], attrs)
         x, o = u(1, 4, 5, 1), np.zeros((1, 2), np.float32)
         yield Case(op, [x[:0], ints(2, 3), o[:0]], quiet)
@@ -164,7 +232,13 @@ def test_equal_tensorflow(cases: Any) -> None:
 @pytest.mark.parametrize("noise", ["uniform", "gaussian"])
 def test_noise_lies_around_the_image(noise: str) -> None:
     x = u(2, 3, 3, 1)
-    (out,), _ = ours(Case("ExtractGlimpse", [x, ints(9, 9), np.zeros((2, 2), np.float32)], {"uniform_noise": False, "noise": noise}))  # type: ignore[misc]
+    (out,), _ = ours(
+        Case(
+            "ExtractGlimpse",
+            [x, ints(9, 9), np.zeros((2, 2), np.float32)],
+            {"uniform_noise": False, "noise": noise},
+        )
+    )  # type: ignore[misc]
     np.testing.assert_array_equal(out[:, 3:6, 3:6], x)
     border = np.delete(out.reshape(2, -1), [30, 31, 32, 39, 40, 41, 48, 49, 50], 1)
     assert border.std() > 0

@@ -27,7 +27,11 @@ def _stateful() -> Iterator[Case]:
         for kind in (np.int32, np.int64, np.float64):
             for rate in (np.float32, np.float16, np.int32):
                 for shape in ((), (0,), (9, 2)):
-                    yield Case("RandomPoissonV2", [np.array(shape, np.int32), RATES.astype(rate)], {**seeds, "dtype": as_dtype(kind)})
+                    yield Case(
+                        "RandomPoissonV2",
+                        [np.array(shape, np.int32), RATES.astype(rate)],
+                        {**seeds, "dtype": as_dtype(kind)},
+                    )
     yield Case("RandomGamma", [np.array([3], np.int32), np.zeros((0, 2), np.float32)], SEEDS[0])
 
 
@@ -44,7 +48,9 @@ def test_stateful_values_equal_tensorflows() -> None:
             found, message = ours(case, state)
             if expected is None or found is None:
                 wrong.append(f"{case}: {reason} {message}")
-            elif found[0].shape != expected[0].shape or not np.allclose(found[0], expected[0], *(case.tolerance or (0, 0)), equal_nan=True):
+            elif found[0].shape != expected[0].shape or not np.allclose(
+                found[0], expected[0], *(case.tolerance or (0, 0)), equal_nan=True
+            ):
                 wrong.append(f"{case}: {found[0].reshape(-1)[:8]} {expected[0].reshape(-1)[:8]}")
     assert not wrong, wrong[:5]
 
@@ -54,22 +60,67 @@ def _stateless() -> Iterator[Case]:
         for kind in (np.float32, np.float64, np.float16):
             alpha = np.array([0.1, 0.7, 1, 1.5, 30]).astype(kind)
             yield Case("StatelessRandomGammaV2", [np.array([7, 5]), seed, alpha], {}, (1e-6, 1e-12))
-            yield Case("StatelessRandomGammaV2", [np.array([7, 5]), seed, alpha[3]], {}, (1e-6, 1e-12))
-            key, counter = np.array([seed[0]]).astype(np.uint64), np.array([3, seed[1]]).astype(np.uint64)
+            yield Case(
+                "StatelessRandomGammaV2", [np.array([7, 5]), seed, alpha[3]], {}, (1e-6, 1e-12)
+            )
+            key, counter = (
+                np.array([seed[0]]).astype(np.uint64),
+                np.array([3, seed[1]]).astype(np.uint64),
+            )
             alg = np.array(1, np.int32)
-            yield Case("StatelessRandomGammaV3", [np.array([7, 5], np.int32), key, counter, alg, alpha], {}, (1e-6, 1e-12))
-            yield Case("StatelessRandomPoisson", [np.array([7, 8]), seed, RATES.astype(kind)], {"dtype": as_dtype(np.int64)})
-            yield Case("StatelessRandomPoisson", [np.array([7, 8]), seed, RATES.astype(np.int64)], {"dtype": as_dtype(kind)})
-            counts, chances = np.array([[0], [3], [20], [1000], [100000]]), np.array([0, 0.01, 0.2, 0.5, 0.7, 0.99, 1])
+            yield Case(
+                "StatelessRandomGammaV3",
+                [np.array([7, 5], np.int32), key, counter, alg, alpha],
+                {},
+                (1e-6, 1e-12),
+            )
+            yield Case(
+                "StatelessRandomPoisson",
+                [np.array([7, 8]), seed, RATES.astype(kind)],
+                {"dtype": as_dtype(np.int64)},
+            )
+            yield Case(
+                "StatelessRandomPoisson",
+                [np.array([7, 8]), seed, RATES.astype(np.int64)],
+                {"dtype": as_dtype(kind)},
+            )
+            counts, chances = (
+                np.array([[0], [3], [20], [1000], [100000]]),
+                np.array([0, 0.01, 0.2, 0.5, 0.7, 0.99, 1]),
+            )
             attrs = {"dtype": as_dtype(np.int64)}
-            yield Case("StatelessRandomBinomial", [np.array([6, 5, 7]), seed, counts.astype(np.float64), chances], attrs)
+            yield Case(
+                "StatelessRandomBinomial",
+                [np.array([6, 5, 7]), seed, counts.astype(np.float64), chances],
+                attrs,
+            )
             few = counts[:4, 0].astype(kind)
-            yield Case("StatelessRandomBinomial", [np.array([6, 4]), seed, few, np.array(0.3, kind)], {"dtype": as_dtype(kind)})
+            yield Case(
+                "StatelessRandomBinomial",
+                [np.array([6, 4]), seed, few, np.array(0.3, kind)],
+                {"dtype": as_dtype(kind)},
+            )
     seed = np.array([1, 2])
-    for shape, alpha in (([2, 3], np.ones(2)), ([3], np.ones((2, 3))), ([0, 2], np.ones(2)), ([2, -1], np.ones(1)), ([[2]], np.ones(1))):
+    for shape, alpha in (
+        ([2, 3], np.ones(2)),
+        ([3], np.ones((2, 3))),
+        ([0, 2], np.ones(2)),
+        ([2, -1], np.ones(1)),
+        ([[2]], np.ones(1)),
+    ):
         yield Case("StatelessRandomGammaV2", [np.array(shape), seed, alpha], own_words=True)
-        yield Case("StatelessRandomPoisson", [np.array(shape), seed, alpha], {"dtype": as_dtype(np.int64)}, own_words=True)
-        yield Case("StatelessRandomBinomial", [np.array(shape), seed, alpha, alpha], {"dtype": as_dtype(np.int64)}, own_words=True)
+        yield Case(
+            "StatelessRandomPoisson",
+            [np.array(shape), seed, alpha],
+            {"dtype": as_dtype(np.int64)},
+            own_words=True,
+        )
+        yield Case(
+            "StatelessRandomBinomial",
+            [np.array(shape), seed, alpha, alpha],
+            {"dtype": as_dtype(np.int64)},
+            own_words=True,
+        )
 
 
 def test_stateless_values_equal_tensorflows() -> None:

@@ -35,15 +35,21 @@ def fakes() -> Iterator[Case]:
                 attrs = {"num_bits": bits, "narrow_range": narrow}
                 x, g = n(3, 40), n(3, 40)
                 yield Case("FakeQuantWithMinMaxArgs", [x], {**attrs, "min": low, "max": high})
-                yield Case("FakeQuantWithMinMaxArgsGradient", [g, x], {**attrs, "min": low, "max": high})
+                yield Case(
+                    "FakeQuantWithMinMaxArgsGradient", [g, x], {**attrs, "min": low, "max": high}
+                )
                 yield Case("FakeQuantWithMinMaxVars", [x, F(low), F(high)], attrs)
-                yield Case("FakeQuantWithMinMaxVarsGradient", [g, x, F(low), F(high)], attrs, (1e-5, 1e-4))
+                yield Case(
+                    "FakeQuantWithMinMaxVarsGradient", [g, x, F(low), F(high)], attrs, (1e-5, 1e-4)
+                )
     lows, highs = np.array(RANGES, F).T
     for shape in ((6,), (5, 6), (2, 3, 4, 6), (0, 6)):
         x, g = n(*shape), n(*shape)
         yield Case("FakeQuantWithMinMaxVarsPerChannel", [x, lows, highs])
         if len(shape) != 3:
-            yield Case("FakeQuantWithMinMaxVarsPerChannelGradient", [g, x, lows, highs], {}, (1e-5, 1e-4))
+            yield Case(
+                "FakeQuantWithMinMaxVarsPerChannelGradient", [g, x, lows, highs], {}, (1e-5, 1e-4)
+            )
     for x in (ODD, n(0), n(2, 0), F(3)):
         yield Case("FakeQuantWithMinMaxArgs", [x])
         yield Case("FakeQuantWithMinMaxVars", [x, F(-1), F(3)])
@@ -78,17 +84,29 @@ def there_and_back() -> Iterator[Case]:
                 for bits in (4, 8):
                     for given in (True, False):
                         for narrow in (False, True):
-                            attrs: dict[str, Any] = {"signed_input": signed, "range_given": given, "narrow_range": narrow}
+                            attrs: dict[str, Any] = {
+                                "signed_input": signed,
+                                "range_given": given,
+                                "narrow_range": narrow,
+                            }
                             more = []
                             if op == "QuantizeAndDequantizeV3":
                                 more = [np.array(bits, np.int32)]
                             else:
-                                attrs |= {"num_bits": bits, "round_mode": "HALF_UP" if narrow else "HALF_TO_EVEN"}
+                                attrs |= {
+                                    "num_bits": bits,
+                                    "round_mode": "HALF_UP" if narrow else "HALF_TO_EVEN",
+                                }
                             x = n(3, 5, dtype=kind)
                             scalars = [np.asarray(value).astype(kind) for value in (-3.5, 5.25)]
                             yield Case(op, [x, *scalars, *more], attrs, tolerance)
                             lows = -np.abs(n(5, dtype=kind))
-                            yield Case(op, [x, lows, np.abs(lows) * kind(1.5), *more], {**attrs, "axis": 1}, tolerance)
+                            yield Case(
+                                op,
+                                [x, lows, np.abs(lows) * kind(1.5), *more],
+                                {**attrs, "axis": 1},
+                                tolerance,
+                            )
         more = [np.array(8, np.int32)] if op == "QuantizeAndDequantizeV3" else []
         for x in (n(0), n(2, 0, 3), F(2.5)):
             yield Case(op, [x, F(-1), F(1), *more], {"range_given": True})
@@ -106,7 +124,11 @@ def there_and_back() -> Iterator[Case]:
     for kind in (np.float32, np.float64):
         x, g = n(3, 5, dtype=kind), n(3, 5, dtype=kind)
         yield Case("QuantizeAndDequantizeV4Grad", [g, x, kind(-1), kind(2)])
-        yield Case("QuantizeAndDequantizeV4Grad", [g, x, n(5, dtype=kind), n(5, dtype=kind) + 3], {"axis": 1})
+        yield Case(
+            "QuantizeAndDequantizeV4Grad",
+            [g, x, n(5, dtype=kind), n(5, dtype=kind) + 3],
+            {"axis": 1},
+        )
     x, g = n(3, 5), n(3, 5)
     for bad in ([g[0], x, F(0), F(1)], [g, x, v(0, 1), F(1)], [g, x, F(0), v(0, 1)]):
         yield Case("QuantizeAndDequantizeV4Grad", bad)

@@ -30,21 +30,37 @@ def fused() -> Iterator[Case]:
         for more in ([], *([name] for name in ACTIVATIONS[:4])):
             attrs = {**base, "num_args": 1, "TArgs": [FLOAT], "fused_ops": ["BiasAdd", *more]}
             yield Case("_FusedConv2D", [image, kernel, bias], attrs, LOOSE)
-            attrs = {**base, "num_args": 4, "TArgs": [FLOAT] * 4, "fused_ops": ["FusedBatchNorm", *more]}
+            attrs = {
+                **base,
+                "num_args": 4,
+                "TArgs": [FLOAT] * 4,
+                "fused_ops": ["FusedBatchNorm", *more],
+            }
             yield Case("_FusedConv2D", [image, kernel, *norm], attrs, LOOSE)
     for more in ([], *([name] for name in (*ACTIVATIONS, "GeluExact", "GeluApproximate"))):
         for transposed in (False, True)[: 1 if more and more[0].startswith("Gelu") else 2]:
             a, b = (n(4, 5), n(3, 4)) if transposed else (n(5, 4), n(4, 3))
-            attrs = {"transpose_a": transposed, "transpose_b": transposed, "num_args": 1, "fused_ops": ["BiasAdd", *more]}
+            attrs = {
+                "transpose_a": transposed,
+                "transpose_b": transposed,
+                "num_args": 1,
+                "fused_ops": ["BiasAdd", *more],
+            }
             yield Case("_FusedMatMul", [a, b, n(3)], attrs, LOOSE)
     mirrored = np.array([[0, 0], [1, 2], [2, 1], [0, 0]], np.int32)
     for mode in ("REFLECT", "SYMMETRIC"):
         for padding in ("SAME", "VALID"):
             for kind in (np.float32, np.float64):
                 attrs = {"mode": mode, "strides": [1, 2, 2, 1], "padding": padding}
-                x, w = image[:1].astype(kind), kernel.astype(kind)  # of more images TensorFlow computes all but one wrongly
+                # of more images TensorFlow computes all but one wrongly
+                x, w = image[:1].astype(kind), kernel.astype(kind)
                 yield Case("FusedPadConv2D", [x, mirrored, w], attrs, LOOSE)
-                yield Case("FusedResizeAndPadConv2D", [x, np.array([7, 4], np.int32), mirrored, w], attrs, LOOSE)
+                yield Case(
+                    "FusedResizeAndPadConv2D",
+                    [x, np.array([7, 4], np.int32), mirrored, w],
+                    attrs,
+                    LOOSE,
+                )
 
 
 def formats() -> Iterator[Case]:
@@ -53,7 +69,11 @@ def formats() -> Iterator[Case]:
             attrs = {"src_format": source, "dst_format": target}
             yield Case("DataFormatDimMap", [np.array([0, 1, 2, 3, -1, -2], kind)], attrs)
             for shape in ((4,), (2,), (4, 2), (2, 2)):
-                yield Case("DataFormatVecPermute", [np.arange(np.prod(shape)).reshape(shape).astype(kind)], attrs)
+                yield Case(
+                    "DataFormatVecPermute",
+                    [np.arange(np.prod(shape)).reshape(shape).astype(kind)],
+                    attrs,
+                )
             for shape in ((), (3,), (4, 3), (4, 2, 1)):
                 yield Case("DataFormatVecPermute", [np.zeros(shape, kind)], attrs, own_words=True)
 
@@ -85,7 +105,13 @@ def lstm() -> Iterator[Case]:
                 grads = [n(2, 4, dtype=kind), n(2, 4, dtype=kind)]
                 # TensorFlow leaves the gradients of peepholes that are not used as their memory was
                 compared = None if peephole else 2
-                yield Case("LSTMBlockCellGrad", [*given, *outputs[:6], *grads], {"use_peephole": peephole}, tolerance, compared=compared)
+                yield Case(
+                    "LSTMBlockCellGrad",
+                    [*given, *outputs[:6], *grads],
+                    {"use_peephole": peephole},
+                    tolerance,
+                    compared=compared,
+                )
             for op in ("BlockLSTM", "BlockLSTMV2"):
                 for steps in (0, 3, 5):
                     given = [np.array(steps, np.int64), *lstm_inputs(5, np.float32)]
@@ -95,7 +121,12 @@ def lstm() -> Iterator[Case]:
                     outputs, _ = ours(case)
                     assert outputs is not None
                     grads = [n(5, 2, 4), n(5, 2, 4)]
-                    yield Case(op.replace("LSTM", "LSTMGrad"), [*given, *outputs, *grads], {"use_peephole": peephole}, LOOSE)
+                    yield Case(
+                        op.replace("LSTM", "LSTMGrad"),
+                        [*given, *outputs, *grads],
+                        {"use_peephole": peephole},
+                        LOOSE,
+                    )
     bad = lstm_inputs(None, np.float32)
     for i in (0, 1, 2, 3, 7):
         yield Case("LSTMBlockCell", [*bad[:i], bad[i][..., :-1], *bad[i + 1 :]], own_words=True)
@@ -103,14 +134,23 @@ def lstm() -> Iterator[Case]:
 
 def gru() -> Iterator[Case]:
     for batch, inputs, cells in ((2, 3, 4), (1, 1, 1), (5, 2, 3)):
-        given = [n(batch, inputs), n(batch, cells), n(inputs + cells, 2 * cells), n(inputs + cells, cells), n(2 * cells), n(cells)]
+        given = [
+            n(batch, inputs),
+            n(batch, cells),
+            n(inputs + cells, 2 * cells),
+            n(inputs + cells, cells),
+            n(2 * cells),
+            n(cells),
+        ]
         case = Case("GRUBlockCell", given, {}, LOOSE)
         yield case
         outputs, _ = ours(case)
         assert outputs is not None
         yield Case("GRUBlockCellGrad", [*given, *outputs[:3], n(batch, cells)], {}, LOOSE)
     for i in range(6):
-        yield Case("GRUBlockCell", [*given[:i], given[i][..., :-1], *given[i + 1 :]], own_words=True)
+        yield Case(
+            "GRUBlockCell", [*given[:i], given[i][..., :-1], *given[i + 1 :]], own_words=True
+        )
 
 
 @pytest.mark.parametrize("op", ["BlockLSTM", "BlockLSTMV2"])

@@ -1,4 +1,6 @@
-"""NumPy reference kernels of matrix decompositions and Fourier transforms against TensorFlow, errors included."""
+"""NumPy reference kernels of matrix decompositions and Fourier transforms against TensorFlow,
+errors included.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,11 @@ SINGLE = (1e-4, 1e-5)
 
 def f(*shape: int, dtype: Any = np.float32) -> np.ndarray:
     value = RNG.standard_normal(shape)
-    return (value + 1j * RNG.standard_normal(shape) if np.dtype(dtype).kind == "c" else np.asarray(value)).astype(dtype)
+    return (
+        value + 1j * RNG.standard_normal(shape)
+        if np.dtype(dtype).kind == "c"
+        else np.asarray(value)
+    ).astype(dtype)
 
 
 def definite(*shape: int, dtype: Any = np.float32) -> np.ndarray:
@@ -47,10 +53,19 @@ def spectral_cases() -> Iterator[Case]:
             for n in (1, 2, 3, 4):
                 length = np.full(rank, n, np.int32)
                 yield Case(f"RFFT{suffix}", [f(4, 5, 6), length], {}, SINGLE)
-                yield Case(f"RFFT{suffix}", [f(4, 5, 6, dtype=np.float64), length], {"Tcomplex": 18}, SINGLE)
+                yield Case(
+                    f"RFFT{suffix}",
+                    [f(4, 5, 6, dtype=np.float64), length],
+                    {"Tcomplex": 18},
+                    SINGLE,
+                )
                 yield Case(f"IRFFT{suffix}", [f(4, 5, 6, dtype=np.complex64), length], {}, SINGLE)
         yield Case(f"RFFT{suffix}", [f(3, 3, 3), np.full(rank, 5, np.int32)])
-        yield Case(f"IRFFT{suffix}", [f(3, 3, 3, dtype=np.complex64), np.full(rank, 9, np.int32)], own_words=True)
+        yield Case(
+            f"IRFFT{suffix}",
+            [f(3, 3, 3, dtype=np.complex64), np.full(rank, 9, np.int32)],
+            own_words=True,
+        )
         yield Case(f"RFFT{suffix}", [np.float32(2), np.full(rank, 1, np.int32)], own_words=True)
         yield Case(f"RFFT{suffix}", [f(4, 4, 4), np.full(rank, -1, np.int32)], own_words=True)
         yield Case(f"RFFT{suffix}", [f(4, 4, 4), np.full(rank + 1, 2, np.int32)], own_words=True)
@@ -63,7 +78,9 @@ def test_equal_tensorflow(cases: Any) -> None:
 
 def test_a_matrix_without_a_factor() -> None:
     """TensorFlow fills the lower triangle with NaN and leaves the upper one as its memory was."""
-    outputs, error = ours(Case("Cholesky", [np.array([[[1, 2], [2, 1]], [[4, 2], [2, 3]]], np.float32)]))
+    outputs, error = ours(
+        Case("Cholesky", [np.array([[[1, 2], [2, 1]], [[4, 2], [2, 3]]], np.float32)])
+    )
     assert outputs is not None, error
     (out,) = outputs
     assert np.isnan(out[0][np.tril_indices(2)]).all()

@@ -1,4 +1,6 @@
-"""NumPy reference kernels of reductions, scans, segments, normalisation and losses against TensorFlow, errors included."""
+"""NumPy reference kernels of reductions, scans, segments, normalisation and losses against
+TensorFlow, errors included.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +37,23 @@ def n(value: Any, dtype: Any = np.int32) -> np.ndarray:
     return np.array(value, dtype)
 
 
-NAN = np.array([[1, np.nan, 2], [-np.inf, 3, np.inf], [np.nan, np.nan, np.nan], [-np.inf, -np.inf, -np.inf]], np.float32)
+NAN = np.array(
+    [[1, np.nan, 2], [-np.inf, 3, np.inf], [np.nan, np.nan, np.nan], [-np.inf, -np.inf, -np.inf]],
+    np.float32,
+)
 
 
 def reduction_cases() -> Iterator[Case]:
     for op in ("Sum", "Mean", "Max", "Min", "Prod", "EuclideanNorm"):
         for kind in (np.float32, np.float64, np.int32, np.int64, np.float16):
             if op == "EuclideanNorm" and np.dtype(kind).kind == "i":
-                continue  # an integer norm is cut, and TensorFlow's square root differs in whole numbers
-            x = f(3, 4, 5, dtype=kind) if np.dtype(kind).kind == "f" else w(3, 4, 5, dtype=kind, high=3)
+                # an integer norm is cut, and TensorFlow's square root differs in whole numbers
+                continue
+            x = (
+                f(3, 4, 5, dtype=kind)
+                if np.dtype(kind).kind == "f"
+                else w(3, 4, 5, dtype=kind, high=3)
+            )
             near = HALF if kind is np.float16 else SINGLE if np.dtype(kind).kind == "f" else None
             for axes in ((0,), (1, 2), (-1, 0), (), (0, 1, 2)):
                 yield Case(op, [x, ints(*axes)], {"keep_dims": len(axes) == 1}, near)
@@ -94,10 +104,17 @@ def reduction_cases() -> Iterator[Case]:
                 yield Case(op, [f(0, 3), n(0)], attrs)
         yield Case(op, [f(3, 4), n(2)])
     for exclusive in (False, True):
-        yield Case("CumulativeLogsumexp", [f(3, 4), n(-1)], {"exclusive": exclusive, "reverse": True}, SINGLE)
+        yield Case(
+            "CumulativeLogsumexp",
+            [f(3, 4), n(-1)],
+            {"exclusive": exclusive, "reverse": True},
+            SINGLE,
+        )
     yield Case("Cross", [f(2, 3), f(2, 3)], {}, SINGLE)
     yield Case("Einsum", [f(2, 3), f(3, 4)], {"equation": "ij,jk->ik", "N": 2}, (1e-5, 1e-5))
-    yield Case("Einsum", [f(5, 2, 3), f(3, 4)], {"equation": "...ij,jk->...ik", "N": 2}, (1e-5, 1e-5))
+    yield Case(
+        "Einsum", [f(5, 2, 3), f(3, 4)], {"equation": "...ij,jk->...ik", "N": 2}, (1e-5, 1e-5)
+    )
     yield Case("Einsum", [f(3, 3)], {"equation": "ii->i", "N": 1}, SINGLE)
     s = np.array([[b"a", b"b"], [b"c", b"d"]], object)
     for axes in ((0,), (1,), (0, 1), (1, 0)):
@@ -114,10 +131,20 @@ def segment_cases() -> Iterator[Case]:
         yield Case(op, [f(6, 3), ints(-1, 0, 1, 2, 3, 4)])
         yield Case(op, [f(0, 3), np.zeros(0, np.int32)])
         yield Case(op, [f(5, 3), ids])
-    for op in ("UnsortedSegmentSum", "UnsortedSegmentProd", "UnsortedSegmentMax", "UnsortedSegmentMin"):
+    for op in (
+        "UnsortedSegmentSum",
+        "UnsortedSegmentProd",
+        "UnsortedSegmentMax",
+        "UnsortedSegmentMin",
+    ):
         for kind in (np.float32, np.int32):
             x = f(6, 3, dtype=kind) if np.dtype(kind).kind == "f" else w(6, 3, high=5)
-            yield Case(op, [x, ints(3, 0, -1, 3, 1, 0), n(5)], {}, SINGLE if np.dtype(kind).kind == "f" else None)
+            yield Case(
+                op,
+                [x, ints(3, 0, -1, 3, 1, 0), n(5)],
+                {},
+                SINGLE if np.dtype(kind).kind == "f" else None,
+            )
         yield Case(op, [f(2, 3, 4), np.array([[0, 1, 0], [2, 2, 1]], np.int32), n(3)], {}, SINGLE)
         yield Case(op, [f(3), ints(0, 1, 5), n(3)])
         yield Case(op, [f(3), ints(0, 1, 2), n(-3)])
@@ -131,19 +158,34 @@ def segment_cases() -> Iterator[Case]:
             yield Case(grad, [f(3, 2), rows, ints(0, 0, 1, 2, 2), n(5)], {}, SINGLE)
             yield Case(grad, [f(3, 2), ints(2, 9), ints(0, 1), n(5)])
             yield Case(grad, [f(3, 2), ints(2, 1, 0), ints(0, 1), n(5)])
-        yield Case(f"{op}GradV2", [f(0, 2), ints(), ints(), n(5)])  # V1 of TensorFlow leaves it unset
-        yield Case(f"{op}GradV2", [f(3, 2, 2), rows.astype(np.int64), ints(0, 0, 1, 2, 2), n(5)], {}, SINGLE)
+        # V1 of TensorFlow leaves it unset
+        yield Case(f"{op}GradV2", [f(0, 2), ints(), ints(), n(5)])
+        yield Case(
+            f"{op}GradV2",
+            [f(3, 2, 2), rows.astype(np.int64), ints(0, 0, 1, 2, 2), n(5)],
+            {},
+            SINGLE,
+        )
     yield Case("Bincount", [ints(1, 0, 3, 1), n(5), np.zeros(0, np.float32)])
     yield Case("Bincount", [ints(1, 0, 3, 1), n(3), f(4)], {}, SINGLE)
     yield Case("Bincount", [ints(1, -1), n(3), np.zeros(0, np.float32)])
     yield Case("DenseBincount", [ints(1, 0, 3, 1), n(5), np.zeros(0, np.float32)])
-    yield Case("DenseBincount", [np.array([[1, 0], [3, 3]], np.int32), n(5), np.zeros(0, np.float32)], {"binary_output": True})
-    yield Case("HistogramFixedWidth", [np.array([-1, 0, 1.5, 2, 5, 15], np.float32), np.array([0, 5], np.float32), n(5)])
+    yield Case(
+        "DenseBincount",
+        [np.array([[1, 0], [3, 3]], np.int32), n(5), np.zeros(0, np.float32)],
+        {"binary_output": True},
+    )
+    yield Case(
+        "HistogramFixedWidth",
+        [np.array([-1, 0, 1.5, 2, 5, 15], np.float32), np.array([0, 5], np.float32), n(5)],
+    )
     yield Case("HistogramFixedWidth", [f(4), np.array([5, 0], np.float32), n(5)])
 
 
 def batch_norm_cases() -> Iterator[Case]:
-    """Outputs that only gradients read, and gradients of channels first, are oneDNN's (tests/oracle.py)."""
+    """Outputs that only gradients read, and gradients of channels first, are oneDNN's
+    (tests/oracle.py).
+    """
     for layout, shape in (("NHWC", (3, 4, 2, 5)), ("NCHW", (3, 5, 4, 2))):
         for training in (True, False):
             x, scale, offset = f(*shape), f(5), f(5)
@@ -161,7 +203,13 @@ def batch_norm_cases() -> Iterator[Case]:
                     modes_differ=True,
                 )
             else:
-                yield Case("FusedBatchNormV3", [x.astype(np.float16), scale, offset, mean, variance], attrs, HALF, compared=3)
+                yield Case(
+                    "FusedBatchNormV3",
+                    [x.astype(np.float16), scale, offset, mean, variance],
+                    attrs,
+                    HALF,
+                    compared=3,
+                )
             for op in ("FusedBatchNormGrad", "FusedBatchNormGradV2"):
                 yield Case(op, [f(*shape), x, scale, mean, variance], attrs, (2e-5, 2e-5))
             yield Case(
@@ -188,13 +236,19 @@ def nn_cases() -> Iterator[Case]:
             yield Case(op, [f(2, 3, 5, dtype=kind)], {}, near)
             yield Case(op, [x * 100], {}, near)
         labels = np.abs(f(4, 7, dtype=kind))
-        yield Case("SoftmaxCrossEntropyWithLogits", [x, labels], {}, near if kind is not np.float16 else (2e-2, 2e-2))
+        yield Case(
+            "SoftmaxCrossEntropyWithLogits",
+            [x, labels],
+            {},
+            near if kind is not np.float16 else (2e-2, 2e-2),
+        )
         yield Case("SparseSoftmaxCrossEntropyWithLogits", [x, ints(0, 6, 3, 3)], {}, near)
         yield Case("L2Loss", [x], {}, near)
         yield Case("BiasAdd", [x, f(7, dtype=kind)])
         yield Case("BiasAddGrad", [f(2, 3, 5, dtype=kind)], {}, near)
     for op in ("Softmax", "LogSoftmax"):
-        # float64, since TensorFlow's float32 softmax is oneDNN's, which keeps a NaN to itself; its own kernel makes the whole row NaN
+        # float64, since TensorFlow's float32 softmax is oneDNN's, which keeps a NaN to itself; its
+        # own kernel makes the whole row NaN
         yield Case(op, [np.array([[np.inf, 1], [np.nan, 1], [-np.inf, 1]], np.float64)], {}, SINGLE)
         yield Case(op, [f(0, 3)])
         yield Case(op, [f(3, 0)])
@@ -202,7 +256,10 @@ def nn_cases() -> Iterator[Case]:
     yield Case("SoftmaxCrossEntropyWithLogits", [f(4, 3), f(4, 2)])
     yield Case("SoftmaxCrossEntropyWithLogits", [f(0, 3), f(0, 3)])
     yield Case(
-        "SoftmaxCrossEntropyWithLogits", [np.array([[-np.inf, 1, 2]], np.float32), np.array([[0, 0.5, 0.5]], np.float32)], {}, SINGLE
+        "SoftmaxCrossEntropyWithLogits",
+        [np.array([[-np.inf, 1, 2]], np.float32), np.array([[0, 0.5, 0.5]], np.float32)],
+        {},
+        SINGLE,
     )
     yield Case("SparseSoftmaxCrossEntropyWithLogits", [f(4, 3), ints(0, 1, 3, 2)])
     yield Case("SparseSoftmaxCrossEntropyWithLogits", [f(4, 3), ints(0, 1, -1, 2)])
@@ -217,12 +274,20 @@ def nn_cases() -> Iterator[Case]:
         x = f(2, 3, 2, 6)
         yield Case("LRN", [x], attrs, (1e-5, 1e-5))
         yield Case("LRNGrad", [f(2, 3, 2, 6), x, f(2, 3, 2, 6)], attrs, (1e-5, 1e-5))
-    for x in (f(3, 6), w(3, 6, high=3), w(3, 6, dtype=np.uint8), f(6), f(2, 3, 4, dtype=np.float64)):
+    for x in (
+        f(3, 6),
+        w(3, 6, high=3),
+        w(3, 6, dtype=np.uint8),
+        f(6),
+        f(2, 3, 4, dtype=np.float64),
+    ):
         for k in (0, 1, 3):
             yield Case("TopKV2", [x, n(k)])
     yield Case("TopKV2", [f(3, 6), n(7)])
     yield Case("TopKV2", [f(3, 6), n(-1)])
-    scores = np.array([[0.1, 0.5, 0.5, 0.2], [np.nan, 1, 2, 3], [1, np.inf, 0, 0], [4, 3, 2, 1]], np.float32)
+    scores = np.array(
+        [[0.1, 0.5, 0.5, 0.2], [np.nan, 1, 2, 3], [1, np.inf, 0, 0], [4, 3, 2, 1]], np.float32
+    )
     for targets in (ints(1, 1, 1, 3), ints(2, 3, 0, 9), ints(0, 0, 2, -1)):
         for k in (1, 2, 3):
             yield Case("InTopKV2", [scores, targets, n(k)])

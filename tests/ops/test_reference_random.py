@@ -32,11 +32,19 @@ def nodes() -> list[Case]:
         for dtype in FLOATS:
             for op in ("RandomUniform", "RandomStandardNormal", "TruncatedNormal"):
                 for shape in SHAPES[:2] if (seed, seed2) != SEEDS[0] else SHAPES:
-                    cases.append(Case(op, [shape_input(shape)], {"seed": seed, "seed2": seed2, "dtype": dtypes.as_dtype(dtype)}))
+                    cases.append(
+                        Case(
+                            op,
+                            [shape_input(shape)],
+                            {"seed": seed, "seed2": seed2, "dtype": dtypes.as_dtype(dtype)},
+                        )
+                    )
         seeds = {"seed": seed, "seed2": seed2}
         for kind in (np.int32, np.int64):
             for low, high in ((0, 10), (-7, 12345), (-(2**31), 2**31 - 1)):
-                cases.append(Case("RandomUniformInt", [shape_input((501,)), kind(low), kind(high)], seeds))
+                cases.append(
+                    Case("RandomUniformInt", [shape_input((501,)), kind(low), kind(high)], seeds)
+                )
         for value in (
             np.arange(10, dtype=np.float32),
             np.arange(24, dtype=np.int32).reshape(6, 4),
@@ -57,9 +65,16 @@ def test_stateful_streams_bit_for_bit() -> None:
         fetched = []
         for case in cases:
             attrs, types = case.node()
-            protos = {k: tf.compat.v1.AttrValue.FromString(attr_values.to_proto(v).SerializeToString()) for k, v in attrs.items()}
+            protos = {
+                k: tf.compat.v1.AttrValue.FromString(attr_values.to_proto(v).SerializeToString())
+                for k, v in attrs.items()
+            }
             inputs = [tf.constant(v) for v in case.inputs]
-            fetched.append(graph.create_op(case.op, inputs, [tf.as_dtype(d.name) for d in types], attrs=protos).outputs[0])
+            fetched.append(
+                graph.create_op(
+                    case.op, inputs, [tf.as_dtype(d.name) for d in types], attrs=protos
+                ).outputs[0]
+            )
         config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=1)
         with tf.compat.v1.Session(config=config) as session:
             runs = [session.run(fetched) for _ in range(3)]
@@ -73,7 +88,11 @@ def test_stateful_streams_bit_for_bit() -> None:
         for run in runs:
             (found,) = kernel(node, case.inputs)
             expected = np.asarray(run[i])
-            if found.dtype != expected.dtype or found.shape != expected.shape or found.tobytes() != expected.tobytes():
+            if (
+                found.dtype != expected.dtype
+                or found.shape != expected.shape
+                or found.tobytes() != expected.tobytes()
+            ):
                 wrong.append(f"{case}: {int((found != expected).sum())} of {found.size} differ")
                 break
     assert not wrong, f"{len(wrong)} of {len(cases)}:\n" + "\n".join(wrong[:20])
@@ -84,19 +103,51 @@ def stateless_nodes() -> list[Case]:
     for seed in ((1, 2), (-3, 2**40), (0, 0)):
         pair = np.array(seed, np.int64)
         for dtype in FLOATS:
-            for op in ("StatelessRandomUniform", "StatelessRandomNormal", "StatelessTruncatedNormal"):
-                cases.append(Case(op, [shape_input((303,)), pair], {"dtype": dtypes.as_dtype(dtype)}))
+            for op in (
+                "StatelessRandomUniform",
+                "StatelessRandomNormal",
+                "StatelessTruncatedNormal",
+            ):
+                cases.append(
+                    Case(op, [shape_input((303,)), pair], {"dtype": dtypes.as_dtype(dtype)})
+                )
                 key, counter = np.array([7], np.uint64), np.array(seed, np.int64).view(np.uint64)
-                cases.append(Case(f"{op}V2", [shape_input((11, 3)), key, counter, np.int32(1)], {"dtype": dtypes.as_dtype(dtype)}))
+                cases.append(
+                    Case(
+                        f"{op}V2",
+                        [shape_input((11, 3)), key, counter, np.int32(1)],
+                        {"dtype": dtypes.as_dtype(dtype)},
+                    )
+                )
         for kind in ("int32", "int64", "uint32", "uint64"):
-            cases.append(Case("StatelessRandomUniformFullInt", [shape_input((37,)), pair], {"dtype": dtypes.as_dtype(kind)}))
+            cases.append(
+                Case(
+                    "StatelessRandomUniformFullInt",
+                    [shape_input((37,)), pair],
+                    {"dtype": dtypes.as_dtype(kind)},
+                )
+            )
         for kind in (np.int32, np.int64):
             cases.append(
-                Case("StatelessRandomUniformInt", [shape_input((37,)), pair, kind(-5), kind(1000)], {"dtype": dtypes.as_dtype(kind)})
+                Case(
+                    "StatelessRandomUniformInt",
+                    [shape_input((37,)), pair, kind(-5), kind(1000)],
+                    {"dtype": dtypes.as_dtype(kind)},
+                )
             )
         cases.append(Case("StatelessRandomGetKeyCounter", [pair]))
-        cases.append(Case("StatelessMultinomial", [np.log(np.array([[1, 2, 3.0]], np.float32)), np.int32(33), pair]))
-        cases.append(Case("StatelessShuffle", [np.arange(9), np.array([7], np.uint64), np.array([1, 2], np.uint64), np.int32(1)]))
+        cases.append(
+            Case(
+                "StatelessMultinomial",
+                [np.log(np.array([[1, 2, 3.0]], np.float32)), np.int32(33), pair],
+            )
+        )
+        cases.append(
+            Case(
+                "StatelessShuffle",
+                [np.arange(9), np.array([7], np.uint64), np.array([1, 2], np.uint64), np.int32(1)],
+            )
+        )
     return [Case(c.op, [np.asarray(v) for v in c.inputs], c.attrs) for c in cases]
 
 
@@ -123,7 +174,9 @@ def test_libm_equals_the_c_library() -> None:
         function.restype, function.argtypes = ctypes.c_float, [ctypes.c_float]
     rng = np.random.default_rng(3)
     unit = np.maximum(rng.random(20000).astype(np.float32), np.float32(1e-7))
-    assert np.array_equal(libm.logf(unit), np.array([library.logf(float(v)) for v in unit], np.float32))
+    assert np.array_equal(
+        libm.logf(unit), np.array([library.logf(float(v)) for v in unit], np.float32)
+    )
     turn = (rng.random(20000) * 2 * np.pi).astype(np.float32)
     sine, cosine = libm.sincosf(turn)
     assert np.array_equal(sine, np.array([library.sinf(float(v)) for v in turn], np.float32))
@@ -144,9 +197,24 @@ def test_seeds_zero_differ_each_time() -> None:
 @pytest.mark.parametrize(
     ("op", "inputs", "attrs", "message"),
     [
-        ("RandomUniformInt", [shape_input((2,)), np.int32(5), np.int32(5)], {}, "Need minval < maxval, got 5 >= 5"),
-        ("RandomUniform", [np.array([-1], np.int32)], {"dtype": dtypes.float32}, "Dimension -1 must be >= 0"),
-        ("Multinomial", [np.zeros((2, 0), np.float32), np.int32(1)], {}, "num_classes should be positive, got 0"),
+        (
+            "RandomUniformInt",
+            [shape_input((2,)), np.int32(5), np.int32(5)],
+            {},
+            "Need minval < maxval, got 5 >= 5",
+        ),
+        (
+            "RandomUniform",
+            [np.array([-1], np.int32)],
+            {"dtype": dtypes.float32},
+            "Dimension -1 must be >= 0",
+        ),
+        (
+            "Multinomial",
+            [np.zeros((2, 0), np.float32), np.int32(1)],
+            {},
+            "num_classes should be positive, got 0",
+        ),
     ],
 )
 def test_bad_arguments(op: str, inputs: list[Any], attrs: dict[str, Any], message: str) -> None:

@@ -24,7 +24,18 @@ SIZES = (
     ((1, 5, 1, 1), (1, 4)),
     ((0, 2, 3, 1), (4, 4)),
 )
-KINDS = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.int64, np.float16, np.float32, np.float64, ml_dtypes.bfloat16)
+KINDS = (
+    np.int8,
+    np.uint8,
+    np.int16,
+    np.uint16,
+    np.int32,
+    np.int64,
+    np.float16,
+    np.float32,
+    np.float64,
+    ml_dtypes.bfloat16,
+)
 CORNERS: tuple[dict[str, Any], ...] = ({}, {"align_corners": True}, {"half_pixel_centers": True})
 
 
@@ -44,7 +55,12 @@ def resizes() -> Iterator[Case]:
     for op in ("ResizeBilinear", "ResizeNearestNeighbor", "ResizeBicubic", "ResizeArea"):
         for attrs in CORNERS[: 2 if op == "ResizeArea" else 3]:
             for shape, size in SIZES:
-                yield Case(op, [f(*shape), ints(*size)], attrs, None if op == "ResizeNearestNeighbor" else (1e-5, 1e-4))
+                yield Case(
+                    op,
+                    [f(*shape), ints(*size)],
+                    attrs,
+                    None if op == "ResizeNearestNeighbor" else (1e-5, 1e-4),
+                )
             for kind in KINDS:
                 yield Case(op, [f(2, 3, 4, 2, dtype=kind), ints(5, 3)], attrs, (1e-5, 1e-4))
         odd = f(1, 4, 4, 1)
@@ -70,19 +86,42 @@ def gradients() -> Iterator[Case]:
                 for kind in kinds:
                     yield Case(
                         op,
-                        [RNG.random((shape[0], *size, shape[3])).astype(np.float32), f(*shape, dtype=kind)],
+                        [
+                            RNG.random((shape[0], *size, shape[3])).astype(np.float32),
+                            f(*shape, dtype=kind),
+                        ],
                         attrs,
                         (3e-2, 3e-2) if np.dtype(kind).itemsize == 2 else LOOSE,
                     )
-        for shapes in (((1, 2, 2, 1), (2, 2, 1)), ((2, 2, 1), (1, 2, 2, 1)), ((1, 2, 2, 1), (1, 0, 3, 1)), ((1, 0, 2, 1), (1, 3, 3, 1))):
+        for shapes in (
+            ((1, 2, 2, 1), (2, 2, 1)),
+            ((2, 2, 1), (1, 2, 2, 1)),
+            ((1, 2, 2, 1), (1, 0, 3, 1)),
+            ((1, 0, 2, 1), (1, 3, 3, 1)),
+        ):
             yield Case(op, [f(*shapes[0]), f(*shapes[1])])
-        yield Case(op, [f(1, 2, 2, 1), f(1, 3, 3, 1)], {"align_corners": True, "half_pixel_centers": True})
+        yield Case(
+            op, [f(1, 2, 2, 1), f(1, 3, 3, 1)], {"align_corners": True, "half_pixel_centers": True}
+        )
     op = "ResizeNearestNeighborGrad"
     for attrs in CORNERS:
         for shape, size in SIZES:
-            for kind in (np.uint8, np.int8, np.int32, np.float16, np.float32, np.float64, ml_dtypes.bfloat16):
+            for kind in (
+                np.uint8,
+                np.int8,
+                np.int32,
+                np.float16,
+                np.float32,
+                np.float64,
+                ml_dtypes.bfloat16,
+            ):
                 grads = (RNG.random((shape[0], *size, shape[3])) * 8).astype(kind)
-                yield Case(op, [grads, ints(*shape[1:3])], attrs, (3e-2, 3e-2) if np.dtype(kind).itemsize == 2 else LOOSE)
+                yield Case(
+                    op,
+                    [grads, ints(*shape[1:3])],
+                    attrs,
+                    (3e-2, 3e-2) if np.dtype(kind).itemsize == 2 else LOOSE,
+                )
     for value, size in (
         (f(2, 2, 1), ints(2, 2)),
         (f(1, 2, 2, 1), ints(2, 2, 2)),
@@ -97,16 +136,34 @@ def pair(a: float, b: float) -> np.ndarray:
 
 
 def moves() -> Iterator[Case]:
-    for kernel in ("lanczos1", "lanczos3", "lanczos5", "gaussian", "box", "triangle", "keyscubic", "mitchellcubic"):
+    for kernel in (
+        "lanczos1",
+        "lanczos3",
+        "lanczos5",
+        "gaussian",
+        "box",
+        "triangle",
+        "keyscubic",
+        "mitchellcubic",
+    ):
         for antialias in (True, False):
             attrs = {"kernel_type": kernel, "antialias": antialias}
-            for scale, move in ((pair(1.7, 0.6), pair(0.3, -0.7)), (pair(0.3, 2.0), pair(1.5, 0)), (pair(1, 1), pair(20, 0))):
+            for scale, move in (
+                (pair(1.7, 0.6), pair(0.3, -0.7)),
+                (pair(0.3, 2.0), pair(1.5, 0)),
+                (pair(1, 1), pair(20, 0)),
+            ):
                 x = RNG.random((2, 5, 6, 2)).astype(np.float32)
                 yield Case("ScaleAndTranslate", [x, ints(4, 7), scale, move], attrs, (1e-4, 1e-5))
                 grads = RNG.random((2, 4, 7, 2)).astype(np.float32)
                 yield Case("ScaleAndTranslateGrad", [grads, x, scale, move], attrs, (1e-4, 1e-5))
     for kind in KINDS:
-        yield Case("ScaleAndTranslate", [f(1, 3, 3, 1, dtype=kind), ints(4, 4), pair(1.2, 1.2), pair(0, 0)], {}, (1e-4, 1e-3))
+        yield Case(
+            "ScaleAndTranslate",
+            [f(1, 3, 3, 1, dtype=kind), ints(4, 4), pair(1.2, 1.2), pair(0, 0)],
+            {},
+            (1e-4, 1e-3),
+        )
     one, zero, x = pair(1, 1), pair(0, 0), f(1, 2, 2, 1)
     yield Case("ScaleAndTranslate", [f(0, 1, 2, 1), ints(2, 2), one, zero])
     for bad in (

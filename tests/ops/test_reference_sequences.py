@@ -1,4 +1,6 @@
-"""Greedy decoding, edit distances, fingerprints and serialized sparse tensors against TensorFlow."""
+"""Greedy decoding, edit distances, fingerprints and serialized sparse tensors against
+TensorFlow.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def _greedy() -> Iterator[Case]:
         for merge in (False, True):
             for blank in (-1, 0, 2):
                 attrs = {"merge_repeated": merge, "blank_index": blank}
-                yield Case("CTCGreedyDecoder", [logits, np.array([9, 4, 0], np.int32)], attrs, (1e-5, 1e-5))
+                yield Case(
+                    "CTCGreedyDecoder", [logits, np.array([9, 4, 0], np.int32)], attrs, (1e-5, 1e-5)
+                )
     for lengths in ([10, 1, 1], [1, 1], [[1, 1, 1]]):
         yield Case("CTCGreedyDecoder", [logits, np.array(lengths, np.int32)], own_words=True)
 
@@ -31,10 +35,18 @@ def _greedy() -> Iterator[Case]:
 def _distances() -> Iterator[Case]:
     a, b = np.array([[0, 0], [0, 1], [2, 0]]), np.array([[0, 0], [1, 0], [1, 1]])
     shape = np.array([3, 2])
-    for values, truth in ((np.array([1, 2, 3]), np.array([1, 2, 2])), (TEXT, TEXT[::-1].copy()), (np.ones(3), np.arange(3.0))):
+    for values, truth in (
+        (np.array([1, 2, 3]), np.array([1, 2, 2])),
+        (TEXT, TEXT[::-1].copy()),
+        (np.ones(3), np.arange(3.0)),
+    ):
         for normalize in (False, True):
-            yield Case("EditDistance", [a, values, shape, b, truth, shape], {"normalize": normalize})
-            yield Case("EditDistance", [a, values, shape + 1, b, truth, shape], {"normalize": normalize})
+            yield Case(
+                "EditDistance", [a, values, shape, b, truth, shape], {"normalize": normalize}
+            )
+            yield Case(
+                "EditDistance", [a, values, shape + 1, b, truth, shape], {"normalize": normalize}
+            )
     yield Case("EditDistance", [a[:0], TEXT[:0], shape, b, TEXT, shape])
     yield Case("EditDistance", [a, TEXT, shape[:1], b, TEXT, shape], own_words=True)
 
@@ -55,7 +67,12 @@ def _fingerprints() -> Iterator[Case]:
 
 def _serialized() -> Iterator[Case]:
     indices = np.array([[0, 0], [1, 1], [2, 0]])
-    for values in (TEXT, np.arange(3.0), np.array([1, 2, 3], np.int8), np.array([True, False, True])):
+    for values in (
+        TEXT,
+        np.arange(3.0),
+        np.array([1, 2, 3], np.int8),
+        np.array([True, False, True]),
+    ):
         yield Case("SerializeSparse", [indices, values, np.array([3, 2])])
     yield Case("SerializeSparse", [indices[0], TEXT, np.array([3, 2])])
     yield Case("SerializeSparse", [indices, TEXT[None], np.array([3, 2])])

@@ -37,7 +37,11 @@ def _to_dense() -> Iterator[Case]:
     for indices in (I, BACK, repeated, outside, negative):
         for validate in (True, False):
             yield Case("SparseToDense", [indices, S, V, zero], {"validate_indices": validate})
-            yield Case("SparseToDense", [indices.astype(np.int32), S.astype(np.int32), V, zero], {"validate_indices": validate})
+            yield Case(
+                "SparseToDense",
+                [indices.astype(np.int32), S.astype(np.int32), V, zero],
+                {"validate_indices": validate},
+            )
     for kind in (np.float64, np.int8, np.uint64, np.complex64, np.bool_, np.float16):
         yield Case("SparseToDense", [I, S, V.astype(kind), scalar(1, kind)])
     yield Case("SparseToDense", [I, S, TEXT, np.array(b"-", object)])

@@ -1,4 +1,6 @@
-"""NumPy reference kernels of volumes, second derivatives of pooling and morphology against TensorFlow."""
+"""NumPy reference kernels of volumes, second derivatives of pooling and morphology against
+TensorFlow.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +40,26 @@ def convolutions() -> Iterator[Case]:
             for kind in (np.float32, np.float64):
                 attrs = {"strides": [1, *strides, 1], "padding": padding}
                 filters = (*sizes, shape[4], 4)
-                dy = (shape[0], *(out_of(a, k, s, padding) for a, k, s in zip(shape[1:4], sizes, strides)), 4)
+                dy = (
+                    shape[0],
+                    *(out_of(a, k, s, padding) for a, k, s in zip(shape[1:4], sizes, strides)),
+                    4,
+                )
                 if not shape[0]:
                     continue
                 yield Case("Conv3D", [n(*shape, dtype=kind), n(*filters, dtype=kind)], attrs, LOOSE)
-                yield Case("Conv3DBackpropInputV2", [np.array(shape, np.int32), n(*filters, dtype=kind), n(*dy, dtype=kind)], attrs, LOOSE)
-                yield Case("Conv3DBackpropFilterV2", [n(*shape, dtype=kind), np.array(filters, np.int32), n(*dy, dtype=kind)], attrs, LOOSE)
+                yield Case(
+                    "Conv3DBackpropInputV2",
+                    [np.array(shape, np.int32), n(*filters, dtype=kind), n(*dy, dtype=kind)],
+                    attrs,
+                    LOOSE,
+                )
+                yield Case(
+                    "Conv3DBackpropFilterV2",
+                    [n(*shape, dtype=kind), np.array(filters, np.int32), n(*dy, dtype=kind)],
+                    attrs,
+                    LOOSE,
+                )
 
 
 def pools() -> Iterator[Case]:
@@ -51,7 +67,11 @@ def pools() -> Iterator[Case]:
         for shape, sizes, strides in SHAPES:
             attrs = {"ksize": [1, *sizes, 1], "strides": [1, *strides, 1], "padding": padding}
             x = n(*shape)
-            dy = n(shape[0], *(out_of(a, k, s, padding) for a, k, s in zip(shape[1:4], sizes, strides)), shape[4])
+            dy = n(
+                shape[0],
+                *(out_of(a, k, s, padding) for a, k, s in zip(shape[1:4], sizes, strides)),
+                shape[4],
+            )
             yield Case("MaxPool3D", [x], attrs)
             yield Case("AvgPool3D", [x], attrs, LOOSE)
             if not shape[0]:
@@ -79,7 +99,12 @@ def second_derivatives() -> Iterator[Case]:
 def argmax() -> Iterator[Case]:
     for padding in ("SAME", "VALID"):
         for batch in (False, True):
-            attrs = {"ksize": [1, 2, 3, 1], "strides": [1, 2, 1, 1], "padding": padding, "include_batch_in_index": batch}
+            attrs = {
+                "ksize": [1, 2, 3, 1],
+                "strides": [1, 2, 1, 1],
+                "padding": padding,
+                "include_batch_in_index": batch,
+            }
             for kind in (np.float32, np.float64, np.int32, np.float16):
                 x = (n(2, 5, 6, 3) * 10).astype(kind)
                 yield Case("MaxPoolWithArgmax", [x], attrs)

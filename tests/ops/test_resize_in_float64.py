@@ -15,7 +15,9 @@ SIZES = (((3, 5), (7, 4)), ((8, 6), (3, 11)), ((5, 5), (10, 10)))
 
 def run(api: Any, op: str, inputs: dict[str, Any], attrs: dict[str, bool]) -> Any:
     with api.Graph().as_default():
-        fetch = getattr(api.raw_ops, op)(**{name: api.constant(value) for name, value in inputs.items()}, **attrs)
+        fetch = getattr(api.raw_ops, op)(
+            **{name: api.constant(value) for name, value in inputs.items()}, **attrs
+        )
         with api.Session() as session:
             return session.run(fetch)
 
@@ -26,7 +28,10 @@ def run(api: Any, op: str, inputs: dict[str, Any], attrs: dict[str, bool]) -> An
 def test_gradients_in_float64(op: str, flags: dict[str, bool], sizes: Any) -> None:
     (height, width), out = sizes
     images = RNG.standard_normal((2, height, width, 3))
-    inputs = {"grads": RNG.standard_normal((2, *out, 3)).astype(np.float32), "original_image": images}
+    inputs = {
+        "grads": RNG.standard_normal((2, *out, 3)).astype(np.float32),
+        "original_image": images,
+    }
     expected, got = (run(api, op, inputs, flags) for api in (tf1, tfjit))
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-14, strict=True)
 
@@ -36,6 +41,9 @@ def test_gradients_in_float64(op: str, flags: dict[str, bool], sizes: Any) -> No
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_bicubic_resizing(dtype: Any, flags: dict[str, bool], sizes: Any) -> None:
     (height, width), out = sizes
-    inputs = {"images": RNG.standard_normal((2, height, width, 3)).astype(dtype), "size": np.array(out, np.int32)}
+    inputs = {
+        "images": RNG.standard_normal((2, height, width, 3)).astype(dtype),
+        "size": np.array(out, np.int32),
+    }
     expected, got = (run(api, "ResizeBicubic", inputs, flags) for api in (tf1, tfjit))
     np.testing.assert_array_equal(got, expected, strict=True)

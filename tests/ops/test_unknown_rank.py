@@ -1,4 +1,6 @@
-"""Every function and gradient with placeholders of unknown and half-known shapes: as with known ones, and as in TensorFlow."""
+"""Every function and gradient with placeholders of unknown and half-known shapes: as with known
+ones, and as in TensorFlow.
+"""
 
 from __future__ import annotations
 
@@ -259,18 +261,25 @@ def leaves(value: Any) -> list[Any]:
     return [value.flat_values if type(value).__name__ == "RaggedTensor" else value]
 
 
-def results(m: Any, expressions: list[str], kind: str, differentiate: bool = True) -> tuple[list[Any], list[Any]]:
+def results(
+    m: Any, expressions: list[str], kind: str, differentiate: bool = True
+) -> tuple[list[Any], list[Any]]:
     """The expressions' values, and the gradients by all floats of a weighted sum over them."""
     graph = m.Graph()
     with graph.as_default():
         feeds = {
-            name: m.placeholder(m.string if a.dtype == object else m.as_dtype(a.dtype), SHAPES[kind](a), name=name)
+            name: m.placeholder(
+                m.string if a.dtype == object else m.as_dtype(a.dtype), SHAPES[kind](a), name=name
+            )
             for name, a in FEEDS.items()
         }
         made = [leaves(eval(e, {"m": m} | feeds)) for e in expressions]
         xs = [feeds[name] for name, a in FEEDS.items() if a.dtype == np.float32]
         weighted = [
-            t * m.cast(1.5 + 0.1 * k, t.dtype) + m.square(t) for k, ts in enumerate(made) for t in ts if t.dtype.base_dtype == m.float32
+            t * m.cast(1.5 + 0.1 * k, t.dtype) + m.square(t)
+            for k, ts in enumerate(made)
+            for t in ts
+            if t.dtype.base_dtype == m.float32
         ]
         found = m.gradients(weighted, xs) if differentiate and weighted else []
         gradients = [m.constant(0.0) if g is None else m.convert_to_tensor(g) for g in found]
@@ -333,7 +342,9 @@ def test_values_without_gradients() -> None:
 
 @pytest.mark.parametrize("cost", ["sum", "mean"])
 @pytest.mark.parametrize("jit", ["off", "eager"])
-def test_linear_regression_with_placeholders_of_no_shape(cost: str, jit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_linear_regression_with_placeholders_of_no_shape(
+    cost: str, jit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The program of the tutorials: a step an example, then the cost of all examples."""
     monkeypatch.setenv("TFJIT_JIT", jit)
     xs, ys = np.array([3.3, 4.4, 5.5], "f4"), np.array([1.7, 2.76, 2.09], "f4")
@@ -357,14 +368,24 @@ def test_linear_regression_with_placeholders_of_no_shape(cost: str, jit: str, mo
 
 @pytest.mark.parametrize("op", ["FloorMod", "FloorDiv", "TruncateDiv", "TruncateMod", "Pow"])
 @pytest.mark.parametrize("jit", ["off", "eager"])
-def test_an_operation_without_elements_does_not_fail(op: str, jit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operation_without_elements_does_not_fail(
+    op: str, jit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TFJIT_JIT", jit)
     bad = -1 if op == "Pow" else 0
     with tfjit.Graph().as_default(), tfjit.Session() as session:
         x, y = tfjit.placeholder(tfjit.int32), tfjit.placeholder(tfjit.int32)
         z = getattr(tfjit.raw_ops, op)(x=x, y=y)
-        for a, b, shape in (([], bad, (0,)), ([], [bad], (0,)), (np.zeros((0, 2)), [1, bad], (0, 2))):
+        for a, b, shape in (
+            ([], bad, (0,)),
+            ([], [bad], (0,)),
+            (np.zeros((0, 2)), [1, bad], (0, 2)),
+        ):
             assert session.run(z, {x: a, y: b}).shape == shape
-        fails = tfjit.errors.InternalError if op.startswith("Truncate") else tfjit.errors.InvalidArgumentError
+        fails = (
+            tfjit.errors.InternalError
+            if op.startswith("Truncate")
+            else tfjit.errors.InvalidArgumentError
+        )
         with pytest.raises(fails):
             session.run(z, {x: [1], y: [bad]})

@@ -1,4 +1,6 @@
-"""Every op and every reference kernel is registered before a pass is tested; graphs are verified after each pass."""
+"""Every op and every reference kernel is registered before a pass is tested; graphs are verified
+after each pass.
+"""
 
 import os
 

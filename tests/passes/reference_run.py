@@ -1,4 +1,6 @@
-"""Runs a working graph node by node with the reference kernels: what a graph means, for tests that compare before and after."""
+"""Runs a working graph node by node with the reference kernels: what a graph means, for tests that
+compare before and after.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def run_lowered(graph: DataflowGraph, feeds: Sequence[np.ndarray]) -> dict[int, 
     return run_partitions([Partition("", graph)], feeds)
 
 
-def run_partitions(partitions: Sequence[Partition], feeds: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
+def run_partitions(
+    partitions: Sequence[Partition], feeds: Sequence[np.ndarray]
+) -> dict[int, np.ndarray]:
     """The same for a partitioned graph: partitions take turns until each has what it waits for."""
     rendezvous: dict[bytes, np.ndarray] = {}
     fetched: dict[int, np.ndarray] = {}
@@ -32,7 +36,9 @@ def run_partitions(partitions: Sequence[Partition], feeds: Sequence[np.ndarray])
         before = sum(len(steps.finished) for steps in joined)
         for steps in joined:
             steps.advance(rendezvous, fetched)
-        assert sum(len(steps.finished) for steps in joined) > before, "the partitions wait for each other"
+        assert sum(len(steps.finished) for steps in joined) > before, (
+            "the partitions wait for each other"
+        )
     return fetched
 
 
@@ -54,7 +60,13 @@ class _Steps:
             if name in self.finished:
                 continue
             node = self.graph.node(name)
-            if any(src not in self.finished for src in (*[s for s, _ in self.graph.inputs(name)], *self.graph.control_inputs(name))):
+            if any(
+                src not in self.finished
+                for src in (
+                    *[s for s, _ in self.graph.inputs(name)],
+                    *self.graph.control_inputs(name),
+                )
+            ):
                 continue
             if node.op in ("_Recv", "_HostRecv") and node.attrs["tensor_name"] not in rendezvous:
                 continue
@@ -64,7 +76,11 @@ class _Steps:
 
 
 def _run_node(
-    node: Any, inputs: list[Any], feeds: Sequence[np.ndarray], rendezvous: dict[bytes, Any], fetched: dict[int, Any]
+    node: Any,
+    inputs: list[Any],
+    feeds: Sequence[np.ndarray],
+    rendezvous: dict[bytes, Any],
+    fetched: dict[int, Any],
 ) -> dict[tuple[str, int], Any]:
     if node.op == "_Arg":
         return {(node.name, 0): feeds[node.attrs["index"]]}
@@ -91,10 +107,14 @@ def _run_node(
 def lowered(
     text: str, feeds: Mapping[str, np.ndarray], fetches: Sequence[str], targets: Sequence[str] = ()
 ) -> tuple[DataflowGraph, PassContext]:
-    """A graph from text with its feeds lowered, and the context for passes over it. Feeds give dtypes and shapes."""
+    """A graph from text with its feeds lowered, and the context for passes over it. Feeds give
+    dtypes and shapes.
+    """
     graph = parse_graph(text)
     types = {name: (as_dtype(value.dtype), value.shape) for name, value in feeds.items()}
-    ctx = PassContext(RunSpec(tuple(feeds), tuple(fetches), tuple(targets), types), PassOptions(verify=True))
+    ctx = PassContext(
+        RunSpec(tuple(feeds), tuple(fetches), tuple(targets), types), PassOptions(verify=True)
+    )
     lower_feeds(graph, ctx)
     prune(graph, ctx)
     graph.verify()

@@ -1,4 +1,6 @@
-"""What loops keep for their gradients: when it becomes arrays, when not, and that values stay. Against TensorFlow, in both of its forms."""
+"""What loops keep for their gradients: when it becomes arrays, when not, and that values stay.
+Against TensorFlow, in both of its forms.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,16 @@ def form(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 def left(session: tfjit.Session) -> set[str]:
-    return {op for op in ops_of(session) if op.startswith(("TensorList", "TensorArray", "Stack", "EmptyTensorList"))}
+    return {
+        op
+        for op in ops_of(session)
+        if op.startswith(("TensorList", "TensorArray", "Stack", "EmptyTensorList"))
+    }
 
 
-def check(build: Callable[[Any], Sequence[Any]], dense: bool | None, x: np.ndarray = X, n: int = 3) -> None:
+def check(
+    build: Callable[[Any], Sequence[Any]], dense: bool | None, x: np.ndarray = X, n: int = 3
+) -> None:
     """Compare two runs with TensorFlow's, by references and compiled.
 
     dense: whether no list, array or stack is left; None where that does not matter.
@@ -63,7 +71,9 @@ def check(build: Callable[[Any], Sequence[Any]], dense: bool | None, x: np.ndarr
 
 
 def weights() -> Any:
-    return tf1.Variable(tf.constant(np.linspace(-1, 1, 18).reshape(6, 3).astype("f4")), use_resource=True)
+    return tf1.Variable(
+        tf.constant(np.linspace(-1, 1, 18).reshape(6, 3).astype("f4")), use_resource=True
+    )
 
 
 def recurrent(x: Any, count: Any = None) -> list[Any]:
@@ -77,13 +87,19 @@ def recurrent(x: Any, count: Any = None) -> list[Any]:
         h = tf.tanh(tf.concat([rows.read(i), h], 1) @ w)
         return i + 1, h, states.write(i, h)
 
-    states = tf.while_loop(lambda i, *_: i < count, body, [0, tf.zeros_like(x[0]), states])[2].stack()
+    states = tf.while_loop(lambda i, *_: i < count, body, [0, tf.zeros_like(x[0]), states])[
+        2
+    ].stack()
     return [states, *tf1.gradients(tf.reduce_sum(states**2), [w])]
 
 
 def powers(x: Any, trips: Any, step: int = 1, start: int = 0) -> list[Any]:
     """A loop of so many steps of a counter, and the gradient by what it starts from."""
-    y = tf.while_loop(lambda i, h: i < trips, lambda i, h: (i + step, tf.sin(h) * tf.cast(i, tf.float32) + x[0]), [start, x[1]])[1]
+    y = tf.while_loop(
+        lambda i, h: i < trips,
+        lambda i, h: (i + step, tf.sin(h) * tf.cast(i, tf.float32) + x[0]),
+        [start, x[1]],
+    )[1]
     return [y, *tf1.gradients(y, [x])]
 
 
@@ -92,13 +108,19 @@ def updated(x: Any) -> list[Any]:
     states, gradient = recurrent(x)
     w = tf1.global_variables()[0]
     with tf1.control_dependencies([states]):
-        step = tf1.assign_sub(w, 0.1 * gradient) if not hasattr(w, "assign_sub") else w.assign_sub(0.1 * gradient)
+        step = (
+            tf1.assign_sub(w, 0.1 * gradient)
+            if not hasattr(w, "assign_sub")
+            else w.assign_sub(0.1 * gradient)
+        )
     return [states, tf.identity(step)]
 
 
 def two_gradients(x: Any) -> list[Any]:
     """Two loops take out what one put in."""
-    y = tf.while_loop(lambda i, h, g: i < 3, lambda i, h, g: (i + 1, tf.sin(h) * g, g * h), [0, x[0], x[1]])
+    y = tf.while_loop(
+        lambda i, h, g: i < 3, lambda i, h, g: (i + 1, tf.sin(h) * g, g * h), [0, x[0], x[1]]
+    )
     return [*tf1.gradients(y[1], [x]), *tf1.gradients(y[2], [x])]
 
 
@@ -109,16 +131,31 @@ DENSE: dict[str, Callable[[Any], Sequence[Any]]] = {
     "steps of three": lambda x: powers(x, 11, 3),
     "from below": lambda x: powers(x, 2, 1, -3),
     "down": lambda x: (lambda y: [y, *tf1.gradients(y, [x])])(
-        tf.while_loop(lambda i, h: i >= 2, lambda i, h: (i - 2, tf.sin(h) * tf.cast(i - 5, tf.float32)), [9, x[1]])[1]
+        tf.while_loop(
+            lambda i, h: i >= 2,
+            lambda i, h: (i - 2, tf.sin(h) * tf.cast(i - 5, tf.float32)),
+            [9, x[1]],
+        )[1]
     ),
     "two conditions": lambda x: (lambda y: [y, *tf1.gradients(y, [x])])(
-        tf.while_loop(lambda i, h: tf.logical_and(i < 7, i < 5), lambda i, h: (i + 1, tf.sin(h) * x[0]), [0, x[1]])[1]
+        tf.while_loop(
+            lambda i, h: tf.logical_and(i < 7, i < 5),
+            lambda i, h: (i + 1, tf.sin(h) * x[0]),
+            [0, x[1]],
+        )[1]
     ),
     "of what does not change": lambda x: (lambda y: [y, *tf1.gradients(y, [x])])(
-        tf.while_loop(lambda i, h, c: i < 4, lambda i, h, c: (i + 1, h * c * x[2], c), [0, x[1], x[0]])[1]
+        tf.while_loop(
+            lambda i, h, c: i < 4, lambda i, h, c: (i + 1, h * c * x[2], c), [0, x[1], x[0]]
+        )[1]
     ),
     "at most so often": lambda x: (lambda y: [y, *tf1.gradients(y, [x])])(
-        tf.while_loop(lambda h, g: True, lambda h, g: [tf.sin(h) * x[0], g], [x[1], x[2]], maximum_iterations=3)[0]
+        tf.while_loop(
+            lambda h, g: True,
+            lambda h, g: [tf.sin(h) * x[0], g],
+            [x[1], x[2]],
+            maximum_iterations=3,
+        )[0]
     ),
 }
 
@@ -130,19 +167,29 @@ def test_dense(name: str) -> None:
 
 def nested(x: Any) -> list[Any]:
     def body(i: Any, h: Any) -> Any:
-        return i + 1, tf.while_loop(lambda j, g: j < i + 1, lambda j, g: (j + 1, tf.sin(g) * x[0]), [0, h])[1]
+        return i + 1, tf.while_loop(
+            lambda j, g: j < i + 1, lambda j, g: (j + 1, tf.sin(g) * x[0]), [0, h]
+        )[1]
 
     y = tf.while_loop(lambda i, h: i < 3, body, [0, x[1]])[1]
     return [y, *tf1.gradients(y, [x])]
 
 
 def in_branches(x: Any) -> list[Any]:
-    y = tf.while_loop(lambda i, h: i < 4, lambda i, h: (i + 1, tf.cond(i % 2 > 0, lambda: tf.sin(h) * x[0], lambda: h * h)), [0, x[1]])[1]
+    y = tf.while_loop(
+        lambda i, h: i < 4,
+        lambda i, h: (i + 1, tf.cond(i % 2 > 0, lambda: tf.sin(h) * x[0], lambda: h * h)),
+        [0, x[1]],
+    )[1]
     return [y, *tf1.gradients(y, [x])]
 
 
 def until(x: Any) -> list[Any]:
-    y = tf.while_loop(lambda i, h: tf.reduce_sum(h) < 50.0, lambda i, h: (i + 1, h * 1.5 + tf.abs(x[0])), [0, x[1]])[1]
+    y = tf.while_loop(
+        lambda i, h: tf.reduce_sum(h) < 50.0,
+        lambda i, h: (i + 1, h * 1.5 + tf.abs(x[0])),
+        [0, x[1]],
+    )[1]
     return [y, *tf1.gradients(y, [x])]
 
 

@@ -1,4 +1,6 @@
-"""Placement and partitioning beside TensorFlow's own: the same nodes on the same devices, the same sends, receives and keys."""
+"""Placement and partitioning beside TensorFlow's own: the same nodes on the same devices, the same
+sends, receives and keys.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ IGNORED_ATTRS = {"_XlaHasReferenceVars", "_has_manual_control_dependencies"}
 
 @pytest.fixture(autouse=True, scope="module")
 def version_1_forms() -> Iterator[None]:
-    """Graphs with reference variables and Switch/Merge; what other tests expect of TensorFlow is put back."""
+    """Graphs with reference variables and Switch/Merge; what other tests expect of TensorFlow is
+    put back.
+    """
     resources, control_flow = tf1.resource_variables_enabled(), tf1.control_flow_v2_enabled()
     tf1.disable_resource_variables()
     tf1.disable_control_flow_v2()
@@ -75,7 +79,14 @@ def _canonical(node: Any) -> tuple[Any, ...]:
 class Beside:
     """One graph in a TensorFlow session and in our passes."""
 
-    def __init__(self, make: Callable[[], Any], *, devices: int = 2, soft: bool = False, feeds: Sequence[Any] = ()) -> None:
+    def __init__(
+        self,
+        make: Callable[[], Any],
+        *,
+        devices: int = 2,
+        soft: bool = False,
+        feeds: Sequence[Any] = (),
+    ) -> None:
         self.graph = tf.Graph()
         with self.graph.as_default():
             made = make()
@@ -89,7 +100,9 @@ class Beside:
         targets = [fetch for fetch in self.fetches if isinstance(fetch, tf.Operation)]
         # the Python session sorts neither, but the C++ one does
         self.spec = RunSpec(
-            tuple(sorted(t.name for t in self.feeds)), tuple(sorted({t.name for t in tensors})), tuple(sorted(o.name for o in targets))
+            tuple(sorted(t.name for t in self.feeds)),
+            tuple(sorted({t.name for t in tensors})),
+            tuple(sorted(o.name for o in targets)),
         )
 
     def tensorflow(self) -> tuple[list[Any], list[Any]]:
@@ -97,7 +110,12 @@ class Beside:
         metadata = tf1.RunMetadata()
         with self.graph.as_default(), tf1.Session(config=self.config) as session:
             session.run([op for op in self.graph.get_operations() if op.name.endswith("/Assign")])
-            values = session.run(self.fetches, self.feeds, options=tf1.RunOptions(output_partition_graphs=True), run_metadata=metadata)
+            values = session.run(
+                self.fetches,
+                self.feeds,
+                options=tf1.RunOptions(output_partition_graphs=True),
+                run_metadata=metadata,
+            )
         return values, list(metadata.partition_graphs)
 
     def ours(self) -> list[Partition]:
@@ -106,7 +124,9 @@ class Beside:
         return build(whole, self.spec, self.options)[0]
 
     def compare(self) -> None:
-        """Assert that partitions agree node by node, and values where reference kernels can run them."""
+        """Assert that partitions agree node by node, and values where reference kernels can run
+        them.
+        """
         values, theirs = self.tensorflow()
         partitions = self.ours()
         expected = {_canonical(node) for graph in theirs for node in graph.node}
@@ -127,7 +147,11 @@ class Beside:
             node.is_stateful for g in graphs for node in g.op_nodes() if node.op in ops
         ):
             return
-        by_name = {t.name: value for t, value in zip(self.fetches, values) if not isinstance(t, tf.Operation)}
+        by_name = {
+            t.name: value
+            for t, value in zip(self.fetches, values)
+            if not isinstance(t, tf.Operation)
+        }
         fed = {t.name: np.asarray(value, t.dtype.as_numpy_dtype) for t, value in self.feeds.items()}
         ran = run_partitions(partitions, [fed[name] for name in self.spec.feeds])
         for index, name in enumerate(self.spec.fetches):
@@ -187,7 +211,9 @@ def constant_follows_its_consumers() -> Any:
 def identities() -> Any:
     x = tf1.placeholder_with_default([1.0, 2.0], [2], name="x")
     found = []
-    for index, (source, readers) in enumerate([(1, (1,)), (1, (2,)), (1, (1, 1)), (1, ()), (None, (1,)), (None, (None,)), (1, (None,))]):
+    for index, (source, readers) in enumerate(
+        [(1, (1,)), (1, (2,)), (1, (1, 1)), (1, ()), (None, (1,)), (None, (None,)), (1, (None,))]
+    ):
         with tf1.device(None if source is None else f"/cpu:{source}"):
             a = tf1.exp(x, name=f"a{index}")
         i = tf1.identity(a, name=f"i{index}")
@@ -204,7 +230,9 @@ def identities() -> Any:
 def metadata_follows_its_input() -> Any:
     with _device(1):
         a = tf1.placeholder(tf.float32, [None, 3], name="a")
-    return [tf1.shape(a, name="s"), tf1.size(a, name="z"), tf1.negative(a, name="n")], {a: np.ones((2, 3), np.float32)}
+    return [tf1.shape(a, name="s"), tf1.size(a, name="z"), tf1.negative(a, name="n")], {
+        a: np.ones((2, 3), np.float32)
+    }
 
 
 def host_memory_inputs() -> Any:
@@ -318,10 +346,14 @@ def loop_within_a_loop() -> Any:
         return j + 1, c + 1.0
 
     def body(i: Any, a: Any) -> Any:
-        return i + 1, tf1.while_loop(lambda j, b: j < 2, inner, [tf1.constant(0), a], name="inner")[1]
+        return i + 1, tf1.while_loop(lambda j, b: j < 2, inner, [tf1.constant(0), a], name="inner")[
+            1
+        ]
 
     with _device(0):
-        return tf1.while_loop(lambda i, a: i < 3, body, [tf1.constant(0), x], name="outer")[1], {x: 1.0}
+        return tf1.while_loop(lambda i, a: i < 3, body, [tf1.constant(0), x], name="outer")[1], {
+            x: 1.0
+        }
 
 
 def loop_over_three_devices() -> Any:
@@ -336,7 +368,9 @@ def loop_over_three_devices() -> Any:
             f = tf1.negative(a, name="f")
         return i + 1, e, f + d
 
-    return tf1.while_loop(lambda i, a, b: i < 3, body, [tf1.constant(0), x, x], name="w")[1], {x: [1.0, 2.0]}
+    return tf1.while_loop(lambda i, a, b: i < 3, body, [tf1.constant(0), x, x], name="w")[1], {
+        x: [1.0, 2.0]
+    }
 
 
 def branches() -> Any:
@@ -401,8 +435,8 @@ def _random_graph(seed: int) -> Callable[[], Any]:
                 x = tf1.placeholder(tf.float32, [4], name=f"x{i}")
             feeds[x] = rng.standard_normal(4).astype(np.float32)
             tensors.append(x)
-        # A node with more than eight out-edges keeps them in a hash set in TensorFlow, which then moves them in no fixed order
-        # when the node is fed: what may be fed is used sparingly.
+        # A node with more than eight out-edges keeps them in a hash set in TensorFlow, which then
+        # moves them in no fixed order when the node is fed: what may be fed is used sparingly.
         left = dict.fromkeys(tensors, 4)
 
         def pick() -> Any:
@@ -414,21 +448,32 @@ def _random_graph(seed: int) -> Callable[[], Any]:
                     return chosen
 
         for i in range(25):
-            # (an op made under a control dependency on x has up to four constants that wait for x as well)
+            # (an op made under a control dependency on x has up to four constants that wait for x
+            # as well)
             waits = [pick().op for _ in range(rng.integers(0, 3))] if rng.random() < 0.3 else []
             waits = [op for op in waits if op.type != "Placeholder"]
             with spot(), tf1.control_dependencies(waits):
                 kind = rng.integers(0, 7)
                 if kind == 0:
-                    tensors.append(tf1.constant(rng.standard_normal(4).astype(np.float32), name=f"n{i}"))
+                    tensors.append(
+                        tf1.constant(rng.standard_normal(4).astype(np.float32), name=f"n{i}")
+                    )
                 elif kind == 1:
                     tensors.append(tf1.negative(pick(), name=f"n{i}"))
                 elif kind == 2:
-                    tensors.append(tf1.add_n([pick() for _ in range(rng.integers(1, 4))], name=f"n{i}"))
+                    tensors.append(
+                        tf1.add_n([pick() for _ in range(rng.integers(1, 4))], name=f"n{i}")
+                    )
                 elif kind == 3:
-                    tensors += [tf1.concat(part, 0) for part in [tf1.split(pick(), 2, name=f"n{i}")] for part in (part, part[::-1])]
+                    tensors += [
+                        tf1.concat(part, 0)
+                        for part in [tf1.split(pick(), 2, name=f"n{i}")]
+                        for part in (part, part[::-1])
+                    ]
                 elif kind == 4:
-                    tensors.append(tf1.reshape(pick(), tf1.shape(pick(), name=f"s{i}"), name=f"n{i}"))
+                    tensors.append(
+                        tf1.reshape(pick(), tf1.shape(pick(), name=f"s{i}"), name=f"n{i}")
+                    )
                 elif kind == 5:
                     with tf1.colocate_with(pick()):
                         tensors.append(tf1.square(pick(), name=f"n{i}"))
@@ -437,7 +482,10 @@ def _random_graph(seed: int) -> Callable[[], Any]:
         fetches = [tensors[i] for i in sorted({int(j) for j in rng.integers(2, len(tensors), 3)})]
         if rng.random() < 0.5:
             middle = tensors[rng.integers(2, len(tensors))]
-            if all(middle is not fetch for fetch in fetches) and len(middle.consumers()) + len(middle.op._control_outputs) < 9:
+            if (
+                all(middle is not fetch for fetch in fetches)
+                and len(middle.consumers()) + len(middle.op._control_outputs) < 9
+            ):
                 feeds[middle] = rng.standard_normal(4).astype(np.float32)
         return fetches, feeds
 
@@ -453,22 +501,38 @@ def _random_loops(seed: int) -> Callable[[], Any]:
             tensors = list(tensors)
             for _ in range(count):
                 left, right = (tensors[rng.integers(0, len(tensors))] for _ in range(2))
-                with _device(int(rng.integers(0, 3))), tf1.control_dependencies([left.op] if rng.random() < 0.2 else []):
-                    tensors.append(tf1.multiply(left, right) if rng.random() < 0.5 else tf1.negative(left))
+                with (
+                    _device(int(rng.integers(0, 3))),
+                    tf1.control_dependencies([left.op] if rng.random() < 0.2 else []),
+                ):
+                    tensors.append(
+                        tf1.multiply(left, right) if rng.random() < 0.5 else tf1.negative(left)
+                    )
             return tensors
 
         def body(depth: int) -> Callable[..., Any]:
             def inside(i: Any, a: Any, b: Any) -> Any:
                 made = some([a, b], int(rng.integers(1, 5)))
                 if depth < 2 and rng.random() < 0.6:
-                    with _device(int(rng.integers(0, 3))) if rng.random() < 0.5 else tf1.name_scope("here"):
-                        made += tf1.while_loop(lambda i, a, b: i < 2, body(depth + 1), [tf1.constant(0), made[-1], b], name="inner")[1:]
+                    with (
+                        _device(int(rng.integers(0, 3)))
+                        if rng.random() < 0.5
+                        else tf1.name_scope("here")
+                    ):
+                        made += tf1.while_loop(
+                            lambda i, a, b: i < 2,
+                            body(depth + 1),
+                            [tf1.constant(0), made[-1], b],
+                            name="inner",
+                        )[1:]
                 return i + 1, made[-1], made[rng.integers(0, len(made))]
 
             return inside
 
         start = some([x], 2)
-        ends = tf1.while_loop(lambda i, a, b: i < 3, body(0), [tf1.constant(0), start[-1], x], name="outer")
+        ends = tf1.while_loop(
+            lambda i, a, b: i < 3, body(0), [tf1.constant(0), start[-1], x], name="outer"
+        )
         return some(list(ends[1:]), 2)[-1], {x: [1.0, -0.5]}
 
     return make
@@ -518,7 +582,9 @@ def malformed() -> Any:
     return a + 1
 
 
-@pytest.mark.parametrize("make", [gpu, missing_cpu, other_job, conflicting_colocation], ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "make", [gpu, missing_cpu, other_job, conflicting_colocation], ids=lambda make: make.__name__
+)
 def test_placement_errors_are_tensorflows(make: Callable[[], Any]) -> None:
     beside = Beside(make)
     with pytest.raises(tf.errors.InvalidArgumentError) as theirs:
@@ -526,19 +592,30 @@ def test_placement_errors_are_tensorflows(make: Callable[[], Any]) -> None:
     with pytest.raises(InvalidArgumentError) as ours:
         beside.ours()
     # TensorFlow's client puts Python stacks around the session's own message
-    message = str(theirs.value).rpartition("Node: ")[2].partition("\n")[2].partition("\n\nOriginal")[0]
+    message = (
+        str(theirs.value).rpartition("Node: ")[2].partition("\n")[2].partition("\n\nOriginal")[0]
+    )
     message = message[message.index("Cannot") :] if "Cannot" in message else message
-    said = re.sub(r" This version of tfjit [^.]*\.", "", str(ours.value))  # what to do stands behind TensorFlow's words
-    assert re.sub(r"\[\[\{\{node (.*?)\}\}\]\]", r"[[\1]]", said) == re.sub(r"\[\[\{\{node (.*?)\}\}\]\]", r"[[\1]]", message.rstrip())
+    # what to do stands behind TensorFlow's words
+    said = re.sub(r" This version of tfjit [^.]*\.", "", str(ours.value))
+    assert re.sub(r"\[\[\{\{node (.*?)\}\}\]\]", r"[[\1]]", said) == re.sub(
+        r"\[\[\{\{node (.*?)\}\}\]\]", r"[[\1]]", message.rstrip()
+    )
 
 
 def test_malformed_device() -> None:
     beside = Beside(malformed)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="Malformed device specification '/job:x/bad:0' in node: {name:'a' id:3 op"):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match="Malformed device specification '/job:x/bad:0' in node: {name:'a' id:3 op",
+    ):
         beside.tensorflow()
     whole = DataflowGraph.from_graph_def(_without_device(beside.graph.as_graph_def(), "a"))
     whole.node("a").device = "/job:x/bad:0"
-    with pytest.raises(InvalidArgumentError, match="Malformed device specification '/job:x/bad:0' in node: {name:'a' id:3 op"):
+    with pytest.raises(
+        InvalidArgumentError,
+        match="Malformed device specification '/job:x/bad:0' in node: {name:'a' id:3 op",
+    ):
         build(whole, beside.spec, beside.options)
 
 
@@ -550,14 +627,18 @@ def _without_device(graph_def: Any, name: str) -> Any:
     return graph_def
 
 
-@pytest.mark.parametrize("make", [gpu, missing_cpu, conflicting_colocation], ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "make", [gpu, missing_cpu, conflicting_colocation], ids=lambda make: make.__name__
+)
 def test_soft_placement_moves_what_does_not_fit(make: Callable[[], Any]) -> None:
     Beside(make, soft=True).compare()
 
 
 def test_soft_placement_does_not_change_the_job() -> None:
     beside = Beside(other_job, soft=True)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="explicitly assigned to /job:worker/task:1"):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="explicitly assigned to /job:worker/task:1"
+    ):
         beside.tensorflow()
     with pytest.raises(InvalidArgumentError, match="explicitly assigned to /job:worker/task:1"):
         beside.ours()

@@ -1,4 +1,6 @@
-"""Batch norm by a batch's own statistics, and its gradient, against TensorFlow's: compiled, fused or not, 1, 2 and 8 threads."""
+"""Batch norm by a batch's own statistics, and its gradient, against TensorFlow's: compiled, fused
+or not, 1, 2 and 8 threads.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +15,26 @@ tf = pytest.importorskip("tensorflow")
 v1 = tf.compat.v1
 
 
-def build(shape: tuple[int, ...], layout: str, factor: float, training: bool) -> tuple[Any, list[str], dict[str, np.ndarray]]:
-    """Graph, fetches and feeds of a batch norm with relu behind it, all its statistics and its gradients."""
+def build(
+    shape: tuple[int, ...], layout: str, factor: float, training: bool
+) -> tuple[Any, list[str], dict[str, np.ndarray]]:
+    """Graph, fetches and feeds of a batch norm with relu behind it, all its statistics and its
+    gradients.
+    """
     rng = np.random.default_rng(sum(shape))
     channels = shape[-1] if layout == "NHWC" else shape[1]
     vectors = ("scale", "offset", "mean", "variance")
     feeds = {f"{name}:0": rng.uniform(0.5, 2, channels).astype(np.float32) for name in vectors}
-    feeds |= {"x:0": (rng.standard_normal(shape) * 2 + 3).astype(np.float32), "dy:0": rng.standard_normal(shape).astype(np.float32)}
+    feeds |= {
+        "x:0": (rng.standard_normal(shape) * 2 + 3).astype(np.float32),
+        "dy:0": rng.standard_normal(shape).astype(np.float32),
+    }
     graph = v1.Graph()
     with graph.as_default():
         x, dy = (v1.placeholder(tf.float32, (None, *shape[1:]), name=name) for name in ("x", "dy"))
-        scale, offset, mean, variance = (v1.placeholder(tf.float32, (channels,), name=name) for name in vectors)
+        scale, offset, mean, variance = (
+            v1.placeholder(tf.float32, (channels,), name=name) for name in vectors
+        )
         made = tf.raw_ops.FusedBatchNormV3(
             x=x, scale=scale, offset=offset, mean=mean, variance=variance, epsilon=1e-3,
             exponential_avg_factor=factor, data_format=layout, is_training=training,
@@ -33,8 +44,12 @@ def build(shape: tuple[int, ...], layout: str, factor: float, training: bool) ->
     return graph, fetches, feeds
 
 
-def ours(graph: Any, fetches: list[str], feeds: dict[str, np.ndarray], threads: int, fuse: bool) -> list[np.ndarray]:
-    config = tfjit.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
+def ours(
+    graph: Any, fetches: list[str], feeds: dict[str, np.ndarray], threads: int, fuse: bool
+) -> list[np.ndarray]:
+    config = tfjit.ConfigProto(
+        intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads
+    )
     if not fuse:
         config.graph_options.rewrite_options.remapping = 2
     with tfjit.Session(graph=graph.as_graph_def(), config=config) as session:
@@ -42,7 +57,9 @@ def ours(graph: Any, fetches: list[str], feeds: dict[str, np.ndarray], threads: 
         return list(session.run(fetches, feeds))
 
 
-@pytest.mark.parametrize("shape", [(4, 5, 6, 7), (1, 1, 1, 3), (2, 1, 1, 1), (8, 14, 14, 65)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(4, 5, 6, 7), (1, 1, 1, 3), (2, 1, 1, 1), (8, 14, 14, 65)], ids=str
+)
 @pytest.mark.parametrize("factor", [1.0, 0.25])
 def test_training(shape: tuple[int, ...], factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TFJIT_JIT", "eager")
@@ -52,7 +69,9 @@ def test_training(shape: tuple[int, ...], factor: float, monkeypatch: pytest.Mon
     for threads, fuse in ((1, True), (2, True), (8, True), (2, False)):
         for got, want in zip(ours(graph, fetches, feeds, threads, fuse), wanted, strict=True):
             assert got.dtype == want.dtype and got.shape == want.shape
-            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5 * max(1.0, float(np.abs(want).max())))
+            np.testing.assert_allclose(
+                got, want, rtol=1e-4, atol=1e-5 * max(1.0, float(np.abs(want).max()))
+            )
 
 
 def test_gradient_by_given_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,11 +88,16 @@ def test_channels_first_gives_what_channels_last_does(monkeypatch: pytest.Monkey
     monkeypatch.setenv("TFJIT_JIT", "eager")
     last, fetches, feeds = build((4, 5, 6, 7), "NHWC", 0.5, training=True)
     first, moved_fetches, _ = build((4, 7, 5, 6), "NCHW", 0.5, training=True)
-    moved_feeds = {name: value.transpose(0, 3, 1, 2).copy() if value.ndim == 4 else value for name, value in feeds.items()}
+    moved_feeds = {
+        name: value.transpose(0, 3, 1, 2).copy() if value.ndim == 4 else value
+        for name, value in feeds.items()
+    }
     with v1.Session(graph=last) as session:
         wanted = session.run(fetches, feeds)
     for got, want in zip(ours(first, moved_fetches, moved_feeds, 2, True), wanted, strict=True):
-        np.testing.assert_allclose(got, want.transpose(0, 3, 1, 2) if want.ndim == 4 else want, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(
+            got, want.transpose(0, 3, 1, 2) if want.ndim == 4 else want, rtol=1e-4, atol=1e-4
+        )
 
 
 def test_what_is_not_finite_stays_in_its_channel(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,9 +67,11 @@ def test_gradients_tied_together_are_let_loose() -> None:
 @pytest.mark.parametrize(
     ("lines", "waiting"),
     [
-        ("r = Identity(v)\n f = Neg(r)\n w = Assign(v, x, ^f)", ("w", "f")),  # the read comes before the write
+        # the read comes before the write
+        ("r = Identity(v)\n f = Neg(r)\n w = Assign(v, x, ^f)", ("w", "f")),
         ("w = Assign(v, x)\n r = Identity(v, ^w)", ("r", "w")),  # the write before the read
-        ("w = Assign(v, x)\n n = NoOp(^w)\n r = Exp(x, ^n)", ("r", "n")),  # a pure node after an effect, for what comes later
+        # a pure node after an effect, for what comes later
+        ("w = Assign(v, x)\n n = NoOp(^w)\n r = Exp(x, ^n)", ("r", "n")),
         ("w = CheckNumerics(x, message=b'bad')\n r = Exp(x, ^w)", ("r", "w")),  # runs for its error
         ("w = RandomUniform(s, dtype=float32)\n r = Exp(x, ^w)", ("r", "w")),
     ],
@@ -100,7 +102,9 @@ def test_what_a_fetched_identity_waited_for() -> None:
         ("w",),
     )
     run_passes(graph, (infer_shapes, simplify, drop_control_edges, prune), ctx)
-    assert {node.name for node in graph.op_nodes()} == {"_arg_x_0_0", "y", "_retval_i_0_0", "w"}, "w was asked for"
+    assert {node.name for node in graph.op_nodes()} == {"_arg_x_0_0", "y", "_retval_i_0_0", "w"}, (
+        "w was asked for"
+    )
 
 
 def test_graphs_with_control_flow_are_left_alone() -> None:
@@ -141,9 +145,16 @@ def test_random_graphs_have_the_same_effects_before_each_node(seed: int) -> None
             graph.add_node_op(name, "Identity", [("v", 0)], control_inputs=waits)
             values.append(name)
         elif kind == 2:
-            graph.add_node_op(name, "Assign", [("v", 0), (values[rng.integers(0, len(values))], 0)], control_inputs=waits)
+            graph.add_node_op(
+                name,
+                "Assign",
+                [("v", 0), (values[rng.integers(0, len(values))], 0)],
+                control_inputs=waits,
+            )
         elif kind == 3:
-            graph.add_node_op(name, "Neg", [(values[rng.integers(0, len(values))], 0)], control_inputs=waits)
+            graph.add_node_op(
+                name, "Neg", [(values[rng.integers(0, len(values))], 0)], control_inputs=waits
+            )
             values.append(name)
         else:
             left, right = (values[rng.integers(0, len(values))] for _ in range(2))
@@ -160,4 +171,6 @@ def test_random_graphs_have_the_same_effects_before_each_node(seed: int) -> None
     assert graph.num_edges < edges
     for dst in before:
         for src in graph.control_inputs(dst) if dst != SINK else ():
-            assert before[src] or _has_effect(graph, graph.node(src)), f"{src} -> {dst} orders nothing"
+            assert before[src] or _has_effect(graph, graph.node(src)), (
+                f"{src} -> {dst} orders nothing"
+            )

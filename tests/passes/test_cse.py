@@ -48,8 +48,10 @@ def test_equal_nodes_become_one() -> None:
         "a = Neg(x)\n b = Neg(x) on /job:localhost/replica:0/task:0/device:CPU:1",  # another device
         "a = RandomUniform(s, dtype=float32)\n b = RandomUniform(s, dtype=float32)",  # stateful
         "a = Identity(v)\n b = Identity(v)",  # a write may come between the reads
-        "a = Const(dtype=float32, value=float32<>[0.0])\n b = Const(dtype=float32, value=float32<>[-0.0])",
-        "a = Const(dtype=float32, value=float32<>[1.0])\n b = Const(dtype=float32, value=float32<1>[1.0])",
+        "a = Const(dtype=float32, value=float32<>[0.0])\n b = Const(dtype=float32, "
+        "value=float32<>[-0.0])",
+        "a = Const(dtype=float32, value=float32<>[1.0])\n b = Const(dtype=float32, "
+        "value=float32<1>[1.0])",
     ],
 )
 def test_what_differs_stays(lines: str) -> None:

@@ -1,4 +1,6 @@
-"""Tensor lists and tensor arrays of known size as dense arrays: when, when not, and that values and errors stay."""
+"""Tensor lists and tensor arrays of known size as dense arrays: when, when not, and that values and
+errors stay.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def ops_of(session: tfjit.Session) -> set[str]:
                 while graphs:
                     graph = graphs.pop()
                     found |= {node.op for node in graph.op_nodes()}
-                    graphs += [body for bodies in graph.graph.get("bodies", {}).values() for body in bodies]
+                    graphs += [
+                        body for bodies in graph.graph.get("bodies", {}).values() for body in bodies
+                    ]
     return found
 
 
@@ -76,17 +80,23 @@ def loop(x: Any, step: Callable[[Any, Any, Any], tuple[Any, Any]], size: Any = N
         state, out = step(i, state, rows.read(i))
         return i + 1, state, states.write(i, out)
 
-    i, state, states = tf.while_loop(lambda i, *_: i < count, body, [0, tf.zeros_like(x[0]), states])
+    i, state, states = tf.while_loop(
+        lambda i, *_: i < count, body, [0, tf.zeros_like(x[0]), states]
+    )
     return [i, state, states.stack()]
 
 
 DENSE: dict[str, Callable[[Any], Sequence[Any]]] = {
     "recurrence": lambda x: loop(x, lambda i, s, row: ((s + row) * 0.5, tf.tanh(s + row))),
     "the state itself": lambda x: loop(x, lambda i, s, row: (tf.tanh(s + row), tf.tanh(s + row))),
-    "of constants": lambda x: loop(x, lambda i, s, row: (s, tf.zeros([2]) + tf.cast(i, tf.float32))),
+    "of constants": lambda x: loop(
+        x, lambda i, s, row: (s, tf.zeros([2]) + tf.cast(i, tf.float32))
+    ),
     "larger": lambda x: loop(x, lambda i, s, row: (s + row, s), tf.shape(x)[0] + 2),
     "product": lambda x: loop(x, lambda i, s, row: (s @ tf.transpose(row) @ row + row, s)),
-    "in a branch": lambda x: loop(x, lambda i, s, row: (s, tf.cond(i > 1, lambda: row, lambda: -row))),
+    "in a branch": lambda x: loop(
+        x, lambda i, s, row: (s, tf.cond(i > 1, lambda: row, lambda: -row))
+    ),
     "maps": lambda x: [tf.map_fn(lambda row: tf.reduce_sum(row) * row, x)],
     "scans": lambda x: [tf.scan(lambda s, row: s * 0.5 + row, x)],
 }
@@ -113,17 +123,32 @@ def counted(x: Any, body: Any, array: Any, first: int = 0, more: Any = None) -> 
 ARRAYS: dict[str, tuple[bool, Callable[[Any], Sequence[Any]]]] = {
     "backwards": (
         True,
-        lambda x: counted(x, lambda i, a: (i - 1, a.write(i, x[i])), tf.TensorArray(tf.float32, 4), 3, lambda i, _: i >= 0),
+        lambda x: counted(
+            x,
+            lambda i, a: (i - 1, a.write(i, x[i])),
+            tf.TensorArray(tf.float32, 4),
+            3,
+            lambda i, _: i >= 0,
+        ),
     ),
     "one row before the loop": (
         True,
-        lambda x: counted(x, lambda i, a: (i + 1, a.write(i + 1, x[i])), tf.TensorArray(tf.float32, 5).write(0, -x[0])),
+        lambda x: counted(
+            x,
+            lambda i, a: (i + 1, a.write(i + 1, x[i])),
+            tf.TensorArray(tf.float32, 5).write(0, -x[0]),
+        ),
     ),
-    "every other row": (False, lambda x: counted(x, lambda i, a: (i + 2, a.write(i, x[i])), tf.TensorArray(tf.float32, 4))),
+    "every other row": (
+        False,
+        lambda x: counted(x, lambda i, a: (i + 2, a.write(i, x[i])), tf.TensorArray(tf.float32, 4)),
+    ),
     "every other row of a declared shape": (
         True,
         lambda x: counted(
-            tf.ensure_shape(x, [4, 2, 3]), lambda i, a: (i + 2, a.write(i, x[i])), tf.TensorArray(tf.float32, 4, element_shape=[2, 3])
+            tf.ensure_shape(x, [4, 2, 3]),
+            lambda i, a: (i + 2, a.write(i, x[i])),
+            tf.TensorArray(tf.float32, 4, element_shape=[2, 3]),
         ),
     ),
     "until something is found": (
@@ -138,14 +163,28 @@ ARRAYS: dict[str, tuple[bool, Callable[[Any], Sequence[Any]]]] = {
     ),
     "never read": (
         True,
-        lambda x: [tf.while_loop(lambda i, _: i < 4, lambda i, a: (i + 1, a.write(i, x[i])), [0, tf.TensorArray(tf.float32, 4)])[1].size()],
+        lambda x: [
+            tf.while_loop(
+                lambda i, _: i < 4,
+                lambda i, a: (i + 1, a.write(i, x[i])),
+                [0, tf.TensorArray(tf.float32, 4)],
+            )[1].size()
+        ],
     ),
     "made in a loop": (
         True,
         lambda x: [
             tf.while_loop(
                 lambda j, s: j < 3,
-                lambda j, s: (j + 1, s + counted(x, lambda i, a: (i + 1, a.write(i, x[i] * s[i])), tf.TensorArray(tf.float32, 4))[0]),
+                lambda j, s: (
+                    j + 1,
+                    s
+                    + counted(
+                        x,
+                        lambda i, a: (i + 1, a.write(i, x[i] * s[i])),
+                        tf.TensorArray(tf.float32, 4),
+                    )[0],
+                ),
                 [0, tf.ones_like(x)],
             )[1]
         ],
@@ -166,40 +205,73 @@ def test_a_row_that_is_written_twice(start: int) -> None:
     with tf.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, [4, 3], name="x")
         array = tf.TensorArray(tf.float32, 4).write(1 - start, x[0])
-        out = tf.while_loop(lambda i, a: i < 4, lambda i, a: (i + 1, a.write(i, x[i])), [start, array])[1].stack().name
+        out = (
+            tf.while_loop(
+                lambda i, a: i < 4, lambda i, a: (i + 1, a.write(i, x[i])), [start, array]
+            )[1]
+            .stack()
+            .name
+        )
     with tf1.Session(graph=graph) as theirs, tfjit.Session(graph=graph) as ours:
         if start:
-            np.testing.assert_allclose(ours.run(out, {"x:0": X[:, 0]}), theirs.run(out, {"x:0": X[:, 0]}))
+            np.testing.assert_allclose(
+                ours.run(out, {"x:0": X[:, 0]}), theirs.run(out, {"x:0": X[:, 0]})
+            )
             return
-        for session, kind in ((theirs, tf.errors.InvalidArgumentError), (ours, errors.InvalidArgumentError)):
-            with pytest.raises(kind, match="Could not write to TensorArray index 1 because it has already been written to"):
+        for session, kind in (
+            (theirs, tf.errors.InvalidArgumentError),
+            (ours, errors.InvalidArgumentError),
+        ):
+            with pytest.raises(
+                kind,
+                match="Could not write to TensorArray index 1 because it has already been written "
+                "to",
+            ):
                 session.run(out, {"x:0": X[:, 0]})
 
 
 @pytest.mark.usefixtures("mode")
 def test_no_rows() -> None:
     """Whether the stack of none is an error depends on what was declared of its elements."""
-    check(lambda x: [tf.map_fn(lambda row: tf.reduce_sum(row) * row, tf.ensure_shape(x, [None, 2, 3]))], True, X[:0])
+    check(
+        lambda x: [
+            tf.map_fn(lambda row: tf.reduce_sum(row) * row, tf.ensure_shape(x, [None, 2, 3]))
+        ],
+        True,
+        X[:0],
+    )
     with tf.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, [None, None, 3], name="x")
         out = tf.map_fn(lambda row: tf.reduce_sum(row) * row, x).name
     with (
         tfjit.Session(graph=graph) as session,
-        pytest.raises(errors.InvalidArgumentError, match="Tried to stack elements of an empty list"),
+        pytest.raises(
+            errors.InvalidArgumentError, match="Tried to stack elements of an empty list"
+        ),
     ):
         session.run(out, {"x:0": X[:0]})
 
 
 STAY: dict[str, Callable[[Any], Sequence[Any]]] = {
-    "outside": lambda x: [tf.TensorArray(tf.float32, 4, element_shape=[2, 3]).write(1, x[0]).write(2, x[1]).stack()],
+    "outside": lambda x: [
+        tf.TensorArray(tf.float32, 4, element_shape=[2, 3]).write(1, x[0]).write(2, x[1]).stack()
+    ],
     "read twice": lambda x: (lambda a: [a.read(0) + a.read(3), a.stack()])(
         tf.TensorArray(tf.float32, 4, clear_after_read=False).unstack(x)
     ),
-    "growing": lambda x: [tf.TensorArray(tf.float32, 0, dynamic_size=True).write(2, x[0]).write(0, x[0]).write(1, x[1]).stack()],
+    "growing": lambda x: [
+        tf.TensorArray(tf.float32, 0, dynamic_size=True)
+        .write(2, x[0])
+        .write(0, x[0])
+        .write(1, x[1])
+        .stack()
+    ],
     "shapes that differ": lambda x: (lambda a: [a.read(0), a.read(1)])(
         tf.TensorArray(tf.float32, 2, infer_shape=False).write(0, x[0]).write(1, x[0, 0])
     ),
-    "of a length known late": lambda x: loop(x, lambda i, s, row: (s, row), tf.cast(tf.sign(tf.reduce_max(x)), tf.int32) + 3),
+    "of a length known late": lambda x: loop(
+        x, lambda i, s, row: (s, row), tf.cast(tf.sign(tf.reduce_max(x)), tf.int32) + 3
+    ),
 }
 
 
@@ -214,16 +286,30 @@ def test_a_bad_index(mode: str) -> None:
         x = tf1.placeholder(tf.float32, [4, 3], name="x")
         n = tf1.placeholder(tf.int32, [], name="n")
         rows = tf.TensorArray(tf.float32, 4).unstack(x)
-        read = tf.while_loop(lambda i, s: i < n, lambda i, s: (i + 1, s + rows.read(i)), [0, tf.zeros([3])])[1].name
+        read = tf.while_loop(
+            lambda i, s: i < n, lambda i, s: (i + 1, s + rows.read(i)), [0, tf.zeros([3])]
+        )[1].name
         states = tf.TensorArray(tf.float32, 4, element_shape=[3])
-        write = tf.while_loop(lambda i, a: i < n, lambda i, a: (i + 1, a.write(i, x[0])), [0, states])[1].stack().name
+        write = (
+            tf.while_loop(lambda i, a: i < n, lambda i, a: (i + 1, a.write(i, x[0])), [0, states])[
+                1
+            ]
+            .stack()
+            .name
+        )
     feeds = {"x:0": X[:, 0]}
     with tf1.Session(graph=graph) as theirs, tfjit.Session(graph=graph) as ours:
         for fetch in (read, write):
-            np.testing.assert_allclose(ours.run(fetch, {**feeds, "n:0": 3}), theirs.run(fetch, {**feeds, "n:0": 3}), 1e-6)
+            np.testing.assert_allclose(
+                ours.run(fetch, {**feeds, "n:0": 3}), theirs.run(fetch, {**feeds, "n:0": 3}), 1e-6
+            )
             with pytest.raises(tf.errors.InvalidArgumentError) as expected:
                 theirs.run(fetch, {**feeds, "n:0": 5})
             assert "element 4 in a list with 4 elements" in str(expected.value)
-            with pytest.raises(errors.InvalidArgumentError, match="element 4 in a list with 4 elements"):
+            with pytest.raises(
+                errors.InvalidArgumentError, match="element 4 in a list with 4 elements"
+            ):
                 ours.run(fetch, {**feeds, "n:0": 5})
-            np.testing.assert_allclose(ours.run(fetch, {**feeds, "n:0": 4}), theirs.run(fetch, {**feeds, "n:0": 4}), 1e-6)
+            np.testing.assert_allclose(
+                ours.run(fetch, {**feeds, "n:0": 4}), theirs.run(fetch, {**feeds, "n:0": 4}), 1e-6
+            )

@@ -1,4 +1,6 @@
-"""Einsum as products, transposes and sums: what each equation becomes, what is left alone, and values against TensorFlow's."""
+"""Einsum as products, transposes and sums: what each equation becomes, what is left alone, and
+values against TensorFlow's.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def _ops(term: Term) -> list[str]:
     return [*found, term.op] if term.op else found
 
 
-def _plan(equation: str, *shapes: tuple[int, ...], known: tuple[bool, ...] = (False, False)) -> Term:
+def _plan(
+    equation: str, *shapes: tuple[int, ...], known: tuple[bool, ...] = (False, False)
+) -> Term:
     return plan_einsum(equation, shapes, known)
 
 
@@ -37,7 +41,11 @@ def _plan(equation: str, *shapes: tuple[int, ...], known: tuple[bool, ...] = (Fa
         ("bij,bkj->bki", [(2, 3, 4), (2, 5, 4)], ["BatchMatMulV2"]),
         ("bsd,dhk->bshk", [(2, 3, 4), (4, 5, 6)], ["Reshape", "Reshape", "MatMul", "Reshape"]),
         ("bshk,hkd->bsd", [(2, 3, 4, 5), (4, 5, 6)], ["Reshape", "Reshape", "MatMul", "Reshape"]),
-        ("aecd,abcd->acbe", [(2, 3, 4, 5), (2, 6, 4, 5)], ["Transpose", "Transpose", "BatchMatMulV2"]),
+        (
+            "aecd,abcd->acbe",
+            [(2, 3, 4, 5), (2, 6, 4, 5)],
+            ["Transpose", "Transpose", "BatchMatMulV2"],
+        ),
         ("bsd,d->bs", [(2, 3, 4), (4,)], ["Reshape", "Reshape", "MatMul", "Reshape"]),
         ("i,j->ij", [(2,), (3,)], ["Reshape", "Reshape", "Mul"]),
         ("ij,ij->", [(2, 3), (2, 3)], ["Mul", "Sum"]),
@@ -54,11 +62,22 @@ def test_form(equation: str, shapes: list[tuple[int, ...]], ops: list[str]) -> N
 def test_a_constant_is_transposed_rather_than_the_other_input() -> None:
     term = _plan("bsd,hdk->bshk", (2, 3, 4), (5, 4, 6), known=(False, True))
     assert _ops(term).count("Transpose") == 1
-    assert [part.number for part in _parts(term) if part.op == "Transpose" for part in part.inputs if isinstance(part, Term)] == [1]
+    assert [
+        part.number
+        for part in _parts(term)
+        if part.op == "Transpose"
+        for part in part.inputs
+        if isinstance(part, Term)
+    ] == [1]
 
 
 def _parts(term: Term) -> list[Term]:
-    return [term, *itertools.chain.from_iterable(_parts(part) for part in term.inputs if isinstance(part, Term))]
+    return [
+        term,
+        *itertools.chain.from_iterable(
+            _parts(part) for part in term.inputs if isinstance(part, Term)
+        ),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -84,11 +103,21 @@ def _evaluate(term: Term, inputs: list[np.ndarray]) -> np.ndarray:
     if not term.op:
         return inputs[term.number].reshape(term.shape)
     attrs = dict(term.attrs)
-    x, y = (*(_evaluate(part, inputs) if isinstance(part, Term) else part for part in term.inputs), None)[:2]
+    x, y = (
+        *(_evaluate(part, inputs) if isinstance(part, Term) else part for part in term.inputs),
+        None,
+    )[:2]
     assert isinstance(x, np.ndarray) and isinstance(y, np.ndarray)
     if term.op in ("MatMul", "BatchMatMulV2"):
-        turned = [attrs[name] for name in (("transpose_a", "transpose_b") if term.op == "MatMul" else ("adj_x", "adj_y"))]
-        x, y = (np.swapaxes(v, -1, -2) if turn else v for v, turn in zip((x, y), turned, strict=True))
+        turned = [
+            attrs[name]
+            for name in (
+                ("transpose_a", "transpose_b") if term.op == "MatMul" else ("adj_x", "adj_y")
+            )
+        ]
+        x, y = (
+            np.swapaxes(v, -1, -2) if turn else v for v, turn in zip((x, y), turned, strict=True)
+        )
         made = x @ y
     elif term.op == "Mul":
         made = x * y
@@ -103,7 +132,10 @@ def _evaluate(term: Term, inputs: list[np.ndarray]) -> np.ndarray:
 @st.composite
 def equations(draw: Any) -> tuple[str, list[tuple[int, ...]]]:
     sizes = {label: draw(st.integers(0, 4)) for label in "abcdef"}
-    terms = ["".join(draw(st.lists(st.sampled_from("abcdef"), unique=True, max_size=4))) for _ in range(draw(st.integers(1, 2)))]
+    terms = [
+        "".join(draw(st.lists(st.sampled_from("abcdef"), unique=True, max_size=4)))
+        for _ in range(draw(st.integers(1, 2)))
+    ]
     labels = sorted(set("".join(terms)))
     out = "".join(draw(st.permutations([label for label in labels if draw(st.booleans())])))
     shapes = [tuple(sizes[label] for label in term) for term in terms]
@@ -112,7 +144,9 @@ def equations(draw: Any) -> tuple[str, list[tuple[int, ...]]]:
         spread = []
         for term, shape in zip(terms, shapes, strict=True):
             at = draw(st.integers(0, len(term)))
-            own = tuple(draw(st.sampled_from((n, 1))) for n in common[draw(st.integers(0, len(common))) :])
+            own = tuple(
+                draw(st.sampled_from((n, 1))) for n in common[draw(st.integers(0, len(common))) :]
+            )
             spread.append((f"{term[:at]}...{term[at:]}", shape[:at] + own + shape[at:]))
         terms, shapes = [term for term, _ in spread], [shape for _, shape in spread]
         at = draw(st.integers(0, len(out)))
@@ -122,7 +156,9 @@ def equations(draw: Any) -> tuple[str, list[tuple[int, ...]]]:
 
 @settings(max_examples=300, deadline=None)
 @given(equations(), st.tuples(st.booleans(), st.booleans()), st.booleans())
-def test_any_equation(case: tuple[str, list[tuple[int, ...]]], known: tuple[bool, bool], is_complex: bool) -> None:
+def test_any_equation(
+    case: tuple[str, list[tuple[int, ...]]], known: tuple[bool, bool], is_complex: bool
+) -> None:
     equation, shapes = case
     rng = np.random.default_rng(len(equation))
     inputs = [rng.integers(-9, 9, shape).astype(np.float64) for shape in shapes]
@@ -152,14 +188,18 @@ EQUATIONS = (
 )
 
 
-def _run_both(equation: str, arrays: list[np.ndarray], threads: int = 1, constant: bool = False) -> tuple[Any, Any, Any]:
+def _run_both(
+    equation: str, arrays: list[np.ndarray], threads: int = 1, constant: bool = False
+) -> tuple[Any, Any, Any]:
     """TensorFlow's result, ours and the explanation."""
     with tf1.Graph().as_default() as graph:
         held = [tf1.placeholder(x.dtype, x.shape, name=f"x{k}") for k, x in enumerate(arrays)]
         if constant:
             held[-1] = tf.constant(arrays[-1])
         tf.identity(tf.einsum(equation, *held), name="y")
-    feeds = {x.name: value for x, value in zip(held, arrays, strict=True) if x.op.type == "Placeholder"}
+    feeds = {
+        x.name: value for x, value in zip(held, arrays, strict=True) if x.op.type == "Placeholder"
+    }
     with tf1.Session(graph=graph) as session:
         wanted = session.run("y:0", feeds)
     config = tfjit.ConfigProto(intra_op_parallelism_threads=threads)
@@ -178,16 +218,26 @@ def test_values(case: tuple[Any, ...], threads: int, monkeypatch: pytest.MonkeyP
     for fusion in ("", "fuse"):
         monkeypatch.setenv("TFJIT_JIT", "eager")
         monkeypatch.setenv("TFJIT_DISABLE", fusion)
-        wanted, got, explained = _run_both(equation, arrays, threads, constant=threads == 2 and len(arrays) == 2)
+        wanted, got, explained = _run_both(
+            equation, arrays, threads, constant=threads == 2 and len(arrays) == 2
+        )
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
-        assert not explained.reference_nodes and "Einsum" not in [node.op for node in explained.nodes]
+        assert not explained.reference_nodes and "Einsum" not in [
+            node.op for node in explained.nodes
+        ]
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int32, np.int64, np.complex64, np.complex128])
+@pytest.mark.parametrize(
+    "dtype", [np.float64, np.float16, np.int32, np.int64, np.complex64, np.complex128]
+)
 @pytest.mark.parametrize("equation", ["bij,bkj->bki", "bij,bij->b", "ijk,jl->kli"])
 def test_dtypes(equation: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TFJIT_JIT", "eager")
-    shapes = {"bij,bkj->bki": [(3, 5, 7), (3, 4, 7)], "bij,bij->b": [(3, 5, 7)] * 2, "ijk,jl->kli": [(3, 5, 7), (5, 4)]}[equation]
+    shapes = {
+        "bij,bkj->bki": [(3, 5, 7), (3, 4, 7)],
+        "bij,bij->b": [(3, 5, 7)] * 2,
+        "ijk,jl->kli": [(3, 5, 7), (5, 4)],
+    }[equation]
     rng = np.random.default_rng(0)
     arrays = [rng.integers(-4, 5, shape).astype(dtype) for shape in shapes]
     if np.dtype(dtype).kind == "c":

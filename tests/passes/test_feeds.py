@@ -37,12 +37,26 @@ def test_feed_and_fetch_become_nodes() -> None:
     lower_feeds(graph, ctx)
     graph.verify()
     arg = graph.node("_arg_x_0_0")
-    assert arg.op == "_Arg" and arg.attrs["index"] == 0 and arg.attrs["T"] is dtypes.float32 and arg.output_shapes == ((4, 2),)
+    assert (
+        arg.op == "_Arg"
+        and arg.attrs["index"] == 0
+        and arg.attrs["T"] is dtypes.float32
+        and arg.output_shapes == ((4, 2),)
+    )
     assert arg.origin == ("x",) and arg.assigned_device == ctx.options.client_device
     assert graph.inputs("s") == [("axis", 0), ("_arg_x_0_0", 0)]
-    assert graph.control_inputs("n") == ["_arg_x_0_0"], "what waits for a fed placeholder waits for the feed"
-    assert graph.inputs("_retval_y_0_0") == [("y", 0)] and graph.inputs("_retval_b_0_1") == [("b", 0)]
-    assert {edge.src for edge in graph.edges_into(SINK)} == {SOURCE, "_retval_y_0_0", "_retval_b_0_1", "n"}
+    assert graph.control_inputs("n") == ["_arg_x_0_0"], (
+        "what waits for a fed placeholder waits for the feed"
+    )
+    assert graph.inputs("_retval_y_0_0") == [("y", 0)] and graph.inputs("_retval_b_0_1") == [
+        ("b", 0)
+    ]
+    assert {edge.src for edge in graph.edges_into(SINK)} == {
+        SOURCE,
+        "_retval_y_0_0",
+        "_retval_b_0_1",
+        "n",
+    }
 
 
 def test_a_fed_output_shields_what_feeds_it_and_other_outputs_do_not() -> None:
@@ -78,7 +92,10 @@ def test_an_argument_nobody_uses_goes_and_the_others_keep_their_index() -> None:
     ctx = PassContext(RunSpec(("x:0", "a:0", "b:0"), ("y:0",)))
     lower_feeds(graph, ctx)
     prune(graph, ctx)
-    assert {node.name: node.attrs["index"] for node in graph.op_nodes() if node.op == "_Arg"} == {"_arg_a_0_1": 1, "_arg_b_0_2": 2}
+    assert {node.name: node.attrs["index"] for node in graph.op_nodes() if node.op == "_Arg"} == {
+        "_arg_a_0_1": 1,
+        "_arg_b_0_2": 2,
+    }
     graph.verify()
 
 
@@ -110,13 +127,19 @@ def test_extraction_then_lowering_is_lowering_then_pruning(
     prune(working, ctx)
     working.verify()
     assert _ops(working) == _ops(reference)
-    shape = lambda graph: sorted((e.src, e.src_output, e.dst, e.dst_input) for e in graph.all_edges() if e.dst != SINK)  # noqa: E731
+
+    def shape(graph):
+        edges = (e for e in graph.all_edges() if e.dst != SINK)
+        return sorted((e.src, e.src_output, e.dst, e.dst_input) for e in edges)
+
     assert shape(working) == shape(reference)
     assert whole.to_graph_def().SerializeToString() == before, "the session's graph is not touched"
 
 
 def test_extraction_costs_what_is_needed_not_the_whole() -> None:
-    lines = ["x = Placeholder()"] + [f"n{i} = Neg({'x' if i == 0 else f'n{i - 1}'})" for i in range(2000)]
+    lines = ["x = Placeholder()"] + [
+        f"n{i} = Neg({'x' if i == 0 else f'n{i - 1}'})" for i in range(2000)
+    ]
     graph = parse_graph("\n".join(lines))
     touched = 0
 
@@ -135,24 +158,45 @@ def test_extraction_costs_what_is_needed_not_the_whole() -> None:
     ("spec", "error", "message"),
     [
         (RunSpec(), InvalidArgumentError, "Must specify at least one target to fetch or execute."),
-        (RunSpec(("x:0", "x:0"), ("y:0",)), InvalidArgumentError, 'Endpoint "x:0" fed more than once.'),
+        (
+            RunSpec(("x:0", "x:0"), ("y:0",)),
+            InvalidArgumentError,
+            'Endpoint "x:0" fed more than once.',
+        ),
         (RunSpec(("x:0",), ("x:0",)), InvalidArgumentError, "x:0 is both fed and fetched."),
         (RunSpec(("q:0",), ("y:0",)), NotFoundError, "FeedInputs: unable to find feed output q:0"),
-        (RunSpec(("x:1",), ("y:0",)), InvalidArgumentError, "FeedInputs: x:1 should have output index < 1"),
+        (
+            RunSpec(("x:1",), ("y:0",)),
+            InvalidArgumentError,
+            "FeedInputs: x:1 should have output index < 1",
+        ),
         (RunSpec(("x:0",), ("q:0",)), NotFoundError, "FetchOutputs node q:0: not found"),
         (
             RunSpec(("x:0",), ("n:0",)),
             InvalidArgumentError,
-            "Tried to fetch data for 'n:0', which produces no output.  To run to a node but not fetch any data, pass 'n:0' as an argument "
+            "Tried to fetch data for 'n:0', which produces no output.  To run to a node but not "
+            "fetch any data, pass 'n:0' as an argument "
             "to the 'target_node_names' argument of the Session::Run API.",
         ),
-        (RunSpec(("x:0",), ("y:1",)), InvalidArgumentError, "FetchOutputs y:1: output index too large, must be < 1"),
-        (RunSpec((), (), ("y", "q", "w")), NotFoundError, "PruneForTargets: Some target nodes not found: q w "),
+        (
+            RunSpec(("x:0",), ("y:1",)),
+            InvalidArgumentError,
+            "FetchOutputs y:1: output index too large, must be < 1",
+        ),
+        (
+            RunSpec((), (), ("y", "q", "w")),
+            NotFoundError,
+            "PruneForTargets: Some target nodes not found: q w ",
+        ),
     ],
 )
 def test_bad_specs(spec: RunSpec, error: type[Exception], message: str) -> None:
     graph = parse_graph(GRAPH)
-    for action in (lambda: check_spec(graph, spec), lambda: lower_feeds(graph, PassContext(spec)), lambda: extract(graph, spec)):
+    for action in (
+        lambda: check_spec(graph, spec),
+        lambda: lower_feeds(graph, PassContext(spec)),
+        lambda: extract(graph, spec),
+    ):
         with pytest.raises(error) as caught:
             action()
         assert str(caught.value) == message
@@ -165,9 +209,22 @@ def test_client_form_for_partial_and_distributed_runs() -> None:
     lower_feeds(graph, ctx)
     graph.verify()
     receive, send = graph.node("_recv_s_1"), graph.node("_send_y_0")
-    common = {"send_device": device.encode(), "recv_device": device.encode(), "send_device_incarnation": 77, "client_terminated": True}
-    assert receive.op == "_Recv" and receive.attrs == {"tensor_type": dtypes.float32, "tensor_name": b"s:1", **common}
-    assert send.op == "_Send" and send.attrs == {"T": dtypes.float32, "tensor_name": b"y:0", **common}
+    common = {
+        "send_device": device.encode(),
+        "recv_device": device.encode(),
+        "send_device_incarnation": 77,
+        "client_terminated": True,
+    }
+    assert receive.op == "_Recv" and receive.attrs == {
+        "tensor_type": dtypes.float32,
+        "tensor_name": b"s:1",
+        **common,
+    }
+    assert send.op == "_Send" and send.attrs == {
+        "T": dtypes.float32,
+        "tensor_name": b"y:0",
+        **common,
+    }
     assert graph.inputs("b") == [("_recv_s_1", 0)] and graph.inputs("_send_y_0") == [("y", 0)]
 
 

@@ -1,4 +1,6 @@
-"""Constant folding and shape inference: where they fire, where they must not, and that values stay equal."""
+"""Constant folding and shape inference: where they fire, where they must not, and that values stay
+equal.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from tfjit.passes.pipeline import run_passes
 FOLD = (infer_shapes, fold_constants, prune)
 
 
-def _fold(text: str, feeds: dict[str, np.ndarray], fetches: list[str], **options: object) -> tuple[DataflowGraph, PassContext]:
+def _fold(
+    text: str, feeds: dict[str, np.ndarray], fetches: list[str], **options: object
+) -> tuple[DataflowGraph, PassContext]:
     before, _ = lowered(text, feeds, fetches)
     graph, ctx = lowered(text, feeds, fetches)
     ctx.options = PassOptions(verify=True, **options)  # type: ignore[arg-type]
@@ -28,7 +32,9 @@ def _fold(text: str, feeds: dict[str, np.ndarray], fetches: list[str], **options
     expected, got = run_lowered(before, values), run_lowered(graph, values)
     assert expected.keys() == got.keys()
     for index in expected:
-        assert expected[index].dtype == got[index].dtype and expected[index].shape == got[index].shape
+        assert (
+            expected[index].dtype == got[index].dtype and expected[index].shape == got[index].shape
+        )
         np.testing.assert_array_equal(expected[index], got[index])
     return graph, ctx
 
@@ -63,7 +69,9 @@ def test_shapes_of_feeds_are_constants_and_the_feed_is_not_read_for_them() -> No
         ["s:0", "n:0", "r:0"],
     )
     assert (
-        graph.node("s").attrs["value"].tolist() == [5, 3] and graph.node("n").attrs["value"] == 15 and graph.node("r").attrs["value"] == 2
+        graph.node("s").attrs["value"].tolist() == [5, 3]
+        and graph.node("n").attrs["value"] == 15
+        and graph.node("r").attrs["value"] == 2
     )
     assert "e" not in graph and "_arg_x_0_0" not in graph
 
@@ -116,7 +124,9 @@ def test_control_inputs_of_what_is_folded_are_kept() -> None:
         last = NoOp()
         a = Const(dtype=float32, value=float32<>[2.0], ^init)
         b = Square(a, ^last)
-        """.replace("value=float32<>[2.0], ^init", "value=float32<>[2.0]").replace("a = Const(", "a = Const(^init, "),
+        """.replace("value=float32<>[2.0], ^init", "value=float32<>[2.0]").replace(
+            "a = Const(", "a = Const(^init, "
+        ),
         {},
         ["b:0"],
     )
@@ -149,7 +159,10 @@ def test_size_limit() -> None:
     """
     graph, ctx = _fold(text, {"x:0": np.array(2, np.float32)}, ["y:0"], max_folded_bytes=3999)
     assert graph.node("f").op == "Fill"
-    assert any(node == "f" and "4000 bytes is above the limit of 3999" in text for _, node, text in ctx.messages)
+    assert any(
+        node == "f" and "4000 bytes is above the limit of 3999" in text
+        for _, node, text in ctx.messages
+    )
     graph, _ = _fold(text, {"x:0": np.array(2, np.float32)}, ["y:0"], max_folded_bytes=4000)
     assert graph.node("f").op == "Const"
 
@@ -199,7 +212,10 @@ def test_incompatible_feeds_are_left_for_the_run_to_report() -> None:
     )
     infer_shapes(graph, ctx)
     assert graph.node("y").output_shapes == (None,) and graph.node("z").output_shapes == (None,)
-    assert any(node == "y" and "Dimensions must be equal, but are 3 and 2" in text for _, node, text in ctx.messages)
+    assert any(
+        node == "y" and "Dimensions must be equal, but are 3 and 2" in text
+        for _, node, text in ctx.messages
+    )
 
 
 def test_variables_tell_their_shapes() -> None:
@@ -240,14 +256,23 @@ def test_loops_settle_on_the_shapes_they_carry() -> None:
     graph = parse_graph(LOOP.format(body="grow = Neg(sx:1)"))
     infer_shapes(graph, PassContext(RunSpec()))
     assert graph.node("out").output_shapes == ((2,),) and graph.node("mi").output_shapes == ((), ())
-    graph = parse_graph(LOOP.format(body="axis = Const(^sx, dtype=int32, value=int32<>[0])\n    grow = ConcatV2(sx:1, sx:1, axis)"))
+    graph = parse_graph(
+        LOOP.format(
+            body="axis = Const(^sx, dtype=int32, value=int32<>[0])\n    grow = ConcatV2(sx:1, "
+            "sx:1, axis)"
+        )
+    )
     infer_shapes(graph, PassContext(RunSpec()))
-    assert graph.node("out").output_shapes == ((None,),), "its size changes from iteration to iteration, its rank does not"
+    assert graph.node("out").output_shapes == ((None,),), (
+        "its size changes from iteration to iteration, its rank does not"
+    )
 
 
 def test_constants_of_a_loop_body_stay_in_their_frame() -> None:
     graph, ctx = lowered(
-        LOOP.format(body="two = AddV2(one, one)\n    c = Cast(two, DstT=float32)\n    grow = Mul(sx:1, c)"),
+        LOOP.format(
+            body="two = AddV2(one, one)\n    c = Cast(two, DstT=float32)\n    grow = Mul(sx:1, c)"
+        ),
         {"x:0": np.ones(2, np.float32)},
         ["out:0"],
     )
@@ -272,7 +297,10 @@ def test_shapes_of_what_may_be_dead_still_wait_for_it() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_subnormals_are_flushed_as_a_run_flushes_them(dtype: type) -> None:
-    tiny = np.array([1e-39 if dtype is np.float32 else 1e-310, -1e-39 if dtype is np.float32 else -1e-310, 1.0], dtype)
+    tiny = np.array(
+        [1e-39 if dtype is np.float32 else 1e-310, -1e-39 if dtype is np.float32 else -1e-310, 1.0],
+        dtype,
+    )
     graph = DataflowGraph()
     graph.add_node_op("c", "Const", (), {"dtype": dtypes.as_dtype(dtype), "value": tiny})
     graph.add_node_op("y", "Mul", [("c", 0), ("c2", 0)] if "c2" in graph else [("c", 0), ("c", 0)])

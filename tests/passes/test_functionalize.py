@@ -1,4 +1,6 @@
-"""`functionalize` and `trim_bodies`: the While and If that they make are run by TensorFlow itself, beside the graph they came from."""
+"""`functionalize` and `trim_bodies`: the While and If that they make are run by TensorFlow itself,
+beside the graph they came from.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,12 @@ def old_control_flow() -> Iterator[None]:
 
 
 def structured(graph: tf1.Graph, fetches: list[Any]) -> tuple[DataflowGraph, list[str]]:
-    """The part of a graph that fetches need, after both passes; and what stayed, with the reasons."""
-    whole = DataflowGraph.from_graph_def(GraphDef.FromString(graph.as_graph_def().SerializeToString()))
+    """The part of a graph that fetches need, after both passes; and what stayed, with
+    the reasons.
+    """
+    whole = DataflowGraph.from_graph_def(
+        GraphDef.FromString(graph.as_graph_def().SerializeToString())
+    )
     made = extract(whole, RunSpec((), tuple(tensor.name for tensor in fetches)))
     ctx = PassContext()
     run_passes(made, (place, functionalize, trim_bodies), ctx)
@@ -61,21 +67,30 @@ def check(make: Callable[[], tuple[list[Any], list[dict[Any, Any]]]]) -> list[st
         fetches = [tf.identity(tensor) for tensor in tensors]
     made, stayed = structured(graph, fetches)
     message = made.to_graph_def()
-    for node in [*message.node, *(node for function in message.library.function for node in function.node_def)]:
+    for node in [
+        *message.node,
+        *(node for function in message.library.function for node in function.node_def),
+    ]:
         node.attr.pop("_class", None)  # may name nodes that are in a body now
     other = tf1.Graph()
     with other.as_default():
         tf.import_graph_def(tf1.GraphDef.FromString(message.SerializeToString()), name="")
     for feed in feeds:
         expected = outcome(graph, fetches, feed)
-        got = outcome(other, [tensor.name for tensor in fetches], {key.name: value for key, value in feed.items() if key.op.name in made})
+        got = outcome(
+            other,
+            [tensor.name for tensor in fetches],
+            {key.name: value for key, value in feed.items() if key.op.name in made},
+        )
         if isinstance(expected, type):
             assert got is expected, feed
             continue
         for one, two in zip(got, expected, strict=True):
             np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6, err_msg=str(feed))
     ops = {node.op for node in made.op_nodes()} | {
-        node.op for ref in made.functions.reachable(made) for node in made.functions.body(ref).graph.op_nodes()
+        node.op
+        for ref in made.functions.reachable(made)
+        for node in made.functions.body(ref).graph.op_nodes()
     }
     assert bool(ops & V1) == bool(stayed), (ops & V1, stayed)
     return stayed
@@ -83,7 +98,9 @@ def check(make: Callable[[], tuple[list[Any], list[dict[Any, Any]]]]) -> list[st
 
 def program(text: Any, gradients: bool) -> tuple[list[Any], list[dict[Any, Any]]]:
     start = placeholders()
-    return fetches_of(text, start, gradients), [{start[name]: value for name, value in values.items()} for values in FEEDS]
+    return fetches_of(text, start, gradients), [
+        {start[name]: value for name, value in values.items()} for values in FEEDS
+    ]
 
 
 @settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -142,7 +159,9 @@ def branch_that_looks_into_an_earlier_one() -> tuple[list[Any], list[dict[Any, A
     p, x = tf1.placeholder(tf.bool, []), tf1.placeholder(tf.float32, [2])
     y = tf1.cond(p, lambda: tf.tanh(x), lambda: tf.exp(x))
     loss = tf.reduce_sum(y * y)
-    return [loss, tf1.gradients(loss, x)[0]], [{p: value, x: [0.5, -2.0]} for value in (True, False)]
+    return [loss, tf1.gradients(loss, x)[0]], [
+        {p: value, x: [0.5, -2.0]} for value in (True, False)
+    ]
 
 
 def which_side_came() -> tuple[list[Any], list[dict[Any, Any]]]:
@@ -190,7 +209,11 @@ def queue() -> tuple[list[Any], list[dict[Any, Any]]]:
     numbers = tf1.FIFOQueue(10, [tf.int32], shapes=[[]])
     with tf.control_dependencies([numbers.enqueue_many([[1, 2, 3]])]):
         n = tf.constant(3)
-    end = tf1.while_loop(lambda i, s: i < n, lambda i, s: (i + 1, s + numbers.dequeue()), [tf.constant(0), tf.constant(0)])
+    end = tf1.while_loop(
+        lambda i, s: i < n,
+        lambda i, s: (i + 1, s + numbers.dequeue()),
+        [tf.constant(0), tf.constant(0)],
+    )
     return list(end), [{}]
 
 
@@ -262,8 +285,20 @@ def test_a_loop_becomes_a_while() -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (("exit = Exit(switch)", "exit = Exit(switch)\n    out = Identity(add)\n    use = Exit(out)"), "belongs to no variable"),
-        (("limit = Enter(n, frame_name=b'f', is_constant=True)", "limit = Enter(n, frame_name=b'f')"), "does not lead to one Merge"),
+        (
+            (
+                "exit = Exit(switch)",
+                "exit = Exit(switch)\n    out = Identity(add)\n    use = Exit(out)",
+            ),
+            "belongs to no variable",
+        ),
+        (
+            (
+                "limit = Enter(n, frame_name=b'f', is_constant=True)",
+                "limit = Enter(n, frame_name=b'f')",
+            ),
+            "does not lead to one Merge",
+        ),
     ],
     ids=["odd exit", "no merge"],
 )
@@ -279,12 +314,17 @@ def test_odd_frames_stay(change: tuple[str, str], reason: str) -> None:
         (
             (
                 "less = Less(merge, limit)",
-                "small = Less(merge, limit)\n    on = Const(dtype=bool, value=bool<>[True])\n    less = LogicalAnd(small, on)",
+                "small = Less(merge, limit)\n    on = Const(dtype=bool, value=bool<>[True])\n    "
+                "less = LogicalAnd(small, on)",
             ),
             "less}} has inputs from different frames",
         ),
         (
-            ("exit = Exit(switch)", "exit = Exit(switch)\n    m = AddV2(exit, less_out)\n    less_out = Cast(less, DstT=int32)"),
+            (
+                "exit = Exit(switch)",
+                "exit = Exit(switch)\n    m = AddV2(exit, less_out)\n    less_out = Cast(less, "
+                "DstT=int32)",
+            ),
             "m}} has inputs from different frames",
         ),
         (
@@ -358,7 +398,8 @@ def test_unneeded_variables_and_outputs_go() -> None:
         }
         """
     )
-    assert graph.inputs("w") == [("start", 0), ("x", 0)]  # what only w itself needs, and the constant, are gone
+    # what only w itself needs, and the constant, are gone
+    assert graph.inputs("w") == [("start", 0), ("x", 0)]
     assert graph.inputs("i") == [("p", 0), ("x", 0)]
     assert graph.inputs("z") == [("i", 0)]
     assert len(graph.node("i").output_dtypes) == 1

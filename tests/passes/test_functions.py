@@ -1,4 +1,6 @@
-"""Functions of the working graph: bodies from FunctionDefs, bodies that passes make, their text form and their way back to the wire."""
+"""Functions of the working graph: bodies from FunctionDefs, bodies that passes make, their text
+form and their way back to the wire.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,8 @@ def function_def(text: str) -> Any:
     return text_format.Parse(text, function_pb2.FunctionDef())
 
 
-# Sum of a list of T with x added to each, twice over: list arguments, attrs of the function, defaults, nested functions.
+# Sum of a list of T with x added to each, twice over: list arguments, attrs of the function,
+# defaults, nested functions.
 GENERAL = """
     signature {
       name: "total"
@@ -92,9 +95,19 @@ def test_a_function_def_becomes_a_body() -> None:
     assert body.returned == [("call", 0), ("xs_0", 0), ("xs_1", 0)]
     graph = body.graph
     assert "idle" not in graph  # nothing needs it
-    assert graph.inputs("add") == [("xs_0", 0), ("xs_1", 0)] and graph.inputs("say") == [("xs_1", 0), ("y", 0)]
-    assert graph.control_inputs("all") == ["init"] and graph.node("call").attrs["f"] == FuncRef("id")
-    assert {edge.src for edge in graph.edges_into(SINK)} - {"_SOURCE"} == {"sum_RetVal", "parts_RetVal_0", "parts_RetVal_1", "say"}
+    assert graph.inputs("add") == [("xs_0", 0), ("xs_1", 0)] and graph.inputs("say") == [
+        ("xs_1", 0),
+        ("y", 0),
+    ]
+    assert graph.control_inputs("all") == ["init"] and graph.node("call").attrs["f"] == FuncRef(
+        "id"
+    )
+    assert {edge.src for edge in graph.edges_into(SINK)} - {"_SOURCE"} == {
+        "sum_RetVal",
+        "parts_RetVal_0",
+        "parts_RetVal_1",
+        "say",
+    }
     graph.verify()
 
 
@@ -123,7 +136,11 @@ def test_what_has_no_body(ref: FuncRef, kind: type[Exception], message: str) -> 
     [
         ('"add:sum:0"', '"add:sum:1"', "input of node 'all' is 'add:sum:1', which is not found"),
         ('"say"', '"a say"', "Node name contains invalid characters"),
-        ('ret { key: "sum" value: "call:output:0" }', "", "Return 'sum' missing in function 'total'"),
+        (
+            'ret { key: "sum" value: "call:output:0" }',
+            "",
+            "Return 'sum' missing in function 'total'",
+        ),
         ('value: "call:output:0"', 'value: "xs"', "result 'sum' is 1 tensors, but 2 are returned"),
     ],
 )
@@ -139,11 +156,17 @@ def test_merging_refuses_another_function_of_the_same_name() -> None:
     assert library.merge([function_def(IDENTITY)]) == []
     other = function_def(IDENTITY.replace("same", "other"))
     more = function_def(IDENTITY.replace('"id"', '"more"'))
-    with pytest.raises(InvalidArgumentError, match="Cannot add function 'id' because a different function with the same name"):
+    with pytest.raises(
+        InvalidArgumentError,
+        match="Cannot add function 'id' because a different function with the same name",
+    ):
         library.merge([more, other])
     assert "more" not in library
     library.merge([], [function_pb2.GradientDef(function_name="id", gradient_func="g")])
-    with pytest.raises(InvalidArgumentError, match="Cannot assign gradient function 'h' to 'id' because it already has gradient"):
+    with pytest.raises(
+        InvalidArgumentError,
+        match="Cannot assign gradient function 'h' to 'id' because it already has gradient",
+    ):
         library.merge([], [function_pb2.GradientDef(function_name="id", gradient_func="h")])
 
 
@@ -173,7 +196,10 @@ def test_text_holds_functions_both_ways() -> None:
         ("x = NoOp()\nfunction 'f'{} {\n a = NoOp()", "line 2: function 'f' does not end"),
         ("function 'f'{} {\nfunction 'g'{} {\n}\n}", "line 2: a function begins inside of another"),
         ("x = NoOp()\n}", "line 2: a function ends that has not begun"),
-        ("function 'f'{} {\n r = _Retval(x, index=0)\n}", "line 2: Node 'r': Unknown input node 'x'"),
+        (
+            "function 'f'{} {\n r = _Retval(x, index=0)\n}",
+            "line 2: Node 'r': Unknown input node 'x'",
+        ),
         ("function 'f'{} {\n x = NoOp()\n} runs y", "line 1: function 'f' has no node 'y'"),
         ("function 'f'{} {\n}\nfunction 'f'{} {\n}", "line 3: .*already in the library"),
     ],
@@ -188,9 +214,15 @@ def test_made_bodies_go_with_the_plan() -> None:
     plan = extract(session, RunSpec(feeds=("x:0",), fetches=("y:0",)))
     body = plan.functions.body("step")
     assert body is session.functions.body("step")
-    made = Function.from_graph(plan.functions.new_name("step"), body.graph.copy(), must_run=body.must_run)
+    made = Function.from_graph(
+        plan.functions.new_name("step"), body.graph.copy(), must_run=body.must_run
+    )
     ref = plan.functions.add(made)
-    assert made.name != "step" and plan.copy().functions.body(ref) is made and made.graph.functions is plan.functions
+    assert (
+        made.name != "step"
+        and plan.copy().functions.body(ref) is made
+        and made.graph.functions is plan.functions
+    )
     with pytest.raises(InternalError, match="already in the library"):
         plan.functions.add(made)
     with pytest.raises(NotFoundError):
@@ -203,7 +235,10 @@ def test_made_bodies_go_with_the_plan() -> None:
 
 def test_named_functions() -> None:
     graph = parse_graph(LOOP)
-    assert named_functions(graph.node("y")) == [("body", FuncRef("step")), ("cond", FuncRef("more"))]
+    assert named_functions(graph.node("y")) == [
+        ("body", FuncRef("step")),
+        ("cond", FuncRef("more")),
+    ]
     assert graph.functions.reachable(graph) == [FuncRef("step"), FuncRef("more")]
 
 
@@ -217,7 +252,9 @@ def test_made_bodies_are_written_as_function_defs_that_tensorflow_runs() -> None
 
 
 def test_functions_made_by_tensorflow() -> None:
-    """Every function of a program with nested v2 control flow, calls and gradients is instantiated, written out and read again."""
+    """Every function of a program with nested v2 control flow, calls and gradients is instantiated,
+    written out and read again.
+    """
     with tensorflow.Graph().as_default() as g:
         before = tf1.control_flow_v2_enabled()
         tf1.enable_control_flow_v2()
@@ -226,7 +263,9 @@ def test_functions_made_by_tensorflow() -> None:
 
             def body(i: Any, a: Any) -> Any:
                 tensorflow.print(i)
-                return i + 1, tensorflow.cond(tensorflow.reduce_sum(a) > 3.0, lambda: a * 2.0, lambda: tensorflow.sin(a))
+                return i + 1, tensorflow.cond(
+                    tensorflow.reduce_sum(a) > 3.0, lambda: a * 2.0, lambda: tensorflow.sin(a)
+                )
 
             _, a = tf1.while_loop(lambda i, a: i < 10, body, [0, x])
 
@@ -249,4 +288,6 @@ def test_functions_made_by_tensorflow() -> None:
     again = parse_graph(text)
     assert print_graph(again, full=True, shapes=False) == text
     with tensorflow.Graph().as_default():
-        tensorflow.import_graph_def(tf1.GraphDef.FromString(again.to_graph_def().SerializeToString()), name="")
+        tensorflow.import_graph_def(
+            tf1.GraphDef.FromString(again.to_graph_def().SerializeToString()), name=""
+        )

@@ -44,8 +44,12 @@ def members(graph: DataflowGraph) -> list[set[str]]:
     return [set(group.names) for group in groups(graph).values()]
 
 
-def evaluate(graph: DataflowGraph, feeds: dict[str, np.ndarray], native: bool) -> dict[str, np.ndarray]:
-    """Every tensor "x:0" of a graph of stateless nodes; `_Fused` nodes compiled if `native`, all others by their reference."""
+def evaluate(
+    graph: DataflowGraph, feeds: dict[str, np.ndarray], native: bool
+) -> dict[str, np.ndarray]:
+    """Every tensor "x:0" of a graph of stateless nodes; `_Fused` nodes compiled if `native`, all
+    others by their reference.
+    """
     values: dict[str, np.ndarray] = {}
     for name in graph.topological_order():
         node = graph.node(name)
@@ -56,7 +60,11 @@ def evaluate(graph: DataflowGraph, feeds: dict[str, np.ndarray], native: bool) -
             continue
         inputs = [values[f"{src}:{slot}"] for src, slot in graph.inputs(name)]
         specs = tuple(TensorSpec(d.as_dtype(a.dtype), a.shape) for a in inputs)
-        known = {k: values[f"{src}:{slot}"] for k, (src, slot) in enumerate(graph.inputs(name)) if graph.node(src).op == "Const"}
+        known = {
+            k: values[f"{src}:{slot}"]
+            for k, (src, slot) in enumerate(graph.inputs(name))
+            if graph.node(src).op == "Const"
+        }
         if node.op == "_Fused" and native:
             group = node.attrs["group"]
             outputs = tuple(group.tensor(ref) for ref in group.outputs)
@@ -71,14 +79,20 @@ def evaluate(graph: DataflowGraph, feeds: dict[str, np.ndarray], native: bool) -
             kernel = find_reference(node.op)
             assert kernel is not None, node.op
             with np.errstate(all="ignore"):
-                results = kernel(NodeSpec(name, node.op, node.attrs, specs, (), dict(enumerate(inputs))), inputs)
+                results = kernel(
+                    NodeSpec(name, node.op, node.attrs, specs, (), dict(enumerate(inputs))), inputs
+                )
         for slot, value in enumerate(results):
             values[f"{name}:{slot}"] = np.asarray(value)
     return values
 
 
-def check(text: str, rtol: float = 0.0, unknown: dict[str, tuple[int, ...]] | None = None) -> DataflowGraph:
-    """Fuse a text whose fetches are `_Retval` nodes, and compare what they are given with the unfused graph's values."""
+def check(
+    text: str, rtol: float = 0.0, unknown: dict[str, tuple[int, ...]] | None = None
+) -> DataflowGraph:
+    """Fuse a text whose fetches are `_Retval` nodes, and compare what they are given with the
+    unfused graph's values.
+    """
     plain = parse_graph(text)
     ctx = PassContext()
     infer_shapes(plain, ctx)
@@ -88,7 +102,9 @@ def check(text: str, rtol: float = 0.0, unknown: dict[str, tuple[int, ...]] | No
     for node in plain.op_nodes():
         if node.op == "Placeholder":
             shape = (unknown or {}).get(node.name) or node.output_shapes[0]
-            feeds[node.name] = rng.standard_normal(shape).astype(node.output_dtypes[0].as_numpy_dtype)
+            feeds[node.name] = rng.standard_normal(shape).astype(
+                node.output_dtypes[0].as_numpy_dtype
+            )
     before = evaluate(plain, feeds, native=False)
     for native in (False, True):
         after = evaluate(graph, feeds, native)
@@ -157,7 +173,9 @@ PADDED = """
 """
 
 
-@pytest.mark.parametrize(("op", "multiplier", "channels"), [("Conv2D", 5, 5), ("DepthwiseConv2dNative", 1, 4)])
+@pytest.mark.parametrize(
+    ("op", "multiplier", "channels"), [("Conv2D", 5, 5), ("DepthwiseConv2dNative", 1, 4)]
+)
 def test_zero_padding_becomes_the_convolutions_own(op: str, multiplier: int, channels: int) -> None:
     text = PADDED.format(op=op, multiplier=multiplier, channels=channels)
     graph = check(text, rtol=1e-5)
@@ -564,7 +582,9 @@ def test_dear_value_is_stored() -> None:
 
 def test_long_chain_is_linear_and_shares_kernels() -> None:
     ops = ["Tanh", "Relu", "Neg"]
-    lines = ["x0 = Placeholder(shape=<100>)"] + [f"x{i} = {ops[i % 3]}(x{i - 1})" for i in range(1, 20_001)]
+    lines = ["x0 = Placeholder(shape=<100>)"] + [
+        f"x{i} = {ops[i % 3]}(x{i - 1})" for i in range(1, 20_001)
+    ]
     graph = parse_graph("\n".join(lines))
     ctx = PassContext()
     infer_shapes(graph, ctx)
@@ -576,18 +596,30 @@ def test_long_chain_is_linear_and_shares_kernels() -> None:
     assert len(found) == 200
     builder = find_native("_Fused")
     assert builder is not None
-    sources = {builder(group.node_spec(name)).launches[0].source for name, group in list(found.items())[:20]}
+    sources = {
+        builder(group.node_spec(name)).launches[0].source
+        for name, group in list(found.items())[:20]
+    }
     assert len(sources) == 3  # a chain of 100 starts with one of three ops
 
 
 def test_every_decision_is_logged() -> None:
-    _, ctx = fused(CONV + "bias = BiasAdd(conv, b)\n s = Const(value=int32<1>[0])\n m = Max(bias, s)\n y = _Retval(m, index=0)")
+    _, ctx = fused(
+        CONV + "bias = BiasAdd(conv, b)\n s = Const(value=int32<1>[0])\n m = Max(bias, s)\n y = "
+        "_Retval(m, index=0)"
+    )
     said = {name: text for _, name, text in ctx.messages}
     assert "joins conv" in said["bias"] or "after Conv2D" in said["bias"]
     assert "stays apart" in said["m"]
 
 
-def plan(graph_path: Path, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...], types: Any) -> DataflowGraph:
+def plan(
+    graph_path: Path,
+    feeds: tuple[str, ...],
+    fetches: tuple[str, ...],
+    targets: tuple[str, ...],
+    types: Any,
+) -> DataflowGraph:
     """The one partition of a real graph."""
     from tfjit.protos import graph_pb2
 
@@ -608,7 +640,17 @@ def kinds(graph: DataflowGraph) -> dict[str, list[FusedGroup]]:
 
 def assert_compiled(graph: DataflowGraph, unless: frozenset[str]) -> None:
     """Every node that computes has a native builder, except op types in `unless`."""
-    views = {"Reshape", "ExpandDims", "Squeeze", "Identity", "Const", "NoOp", "_Arg", "_Retval", "VariableV2"}
+    views = {
+        "Reshape",
+        "ExpandDims",
+        "Squeeze",
+        "Identity",
+        "Const",
+        "NoOp",
+        "_Arg",
+        "_Retval",
+        "VariableV2",
+    }
     missing = {n.op for n in graph.op_nodes() if find_native(n.op) is None} - views - unless
     assert not missing
 
@@ -628,22 +670,30 @@ def test_mobilenet_v2(data_dir: Path) -> None:
     found = kinds(graph)
     convolutions = [*found["conv2d"], *found["depthwise"]]
     assert (len(found["conv2d"]), len(found["depthwise"])) == (35, 17)
-    assert not any(node.op in ("Conv2D", "DepthwiseConv2dNative", "Relu6", "AddV2", "Mul") for node in graph.op_nodes())
+    assert not any(
+        node.op in ("Conv2D", "DepthwiseConv2dNative", "Relu6", "AddV2", "Mul")
+        for node in graph.op_nodes()
+    )
     for group in convolutions:
         assert group.ops[1:3] == ("Mul", "AddV2")  # the batch norm
     assert not any(node.op == "Pad" for node in graph.op_nodes())
     assert sum("Relu6" in group.ops for group in convolutions) == 35
-    assert sum(group.ops.count("AddV2") == 2 for group in convolutions) == 10  # the residual additions
+    # the residual additions
+    assert sum(group.ops.count("AddV2") == 2 for group in convolutions) == 10
     assert_compiled(graph, frozenset())
 
 
 def test_digits_train(data_dir: Path) -> None:
     types = {"images:0": (d.float32, (32, 8, 8, 1)), "labels:0": (d.int32, (32,))}
-    graph = plan(data_dir / "digits_train.pb", ("images:0", "labels:0"), ("loss:0",), ("train",), types)
+    graph = plan(
+        data_dir / "digits_train.pb", ("images:0", "labels:0"), ("loss:0",), ("train",), types
+    )
     found = kinds(graph)
     assert len(found["conv2d"]) == 2
     assert any("SparseSoftmaxCrossEntropyWithLogits" in group.ops for group in found["rows"])
-    assert any(group.ops == ("MaxPoolGrad", "ReluGrad", "BiasAddGrad") for group in found["pool_gradient"])
+    assert any(
+        group.ops == ("MaxPoolGrad", "ReluGrad", "BiasAddGrad") for group in found["pool_gradient"]
+    )
 
 
 GATES = """
@@ -665,7 +715,11 @@ def test_a_sum_that_is_read_in_pieces_goes_with_the_loop_over_them() -> None:
     assert members(graph) == [{"sum", "s", "i", "j", "h"}]
 
 
-@pytest.mark.parametrize("last", ["h = MatMul(i, j, transpose_b=True)", "h = MatMul(s:0, s:1, transpose_b=True)"])
+@pytest.mark.parametrize(
+    "last", ["h = MatMul(i, j, transpose_b=True)", "h = MatMul(s:0, s:1, transpose_b=True)"]
+)
 def test_a_sum_whose_pieces_are_needed_whole_stays_with_its_product(last: str) -> None:
-    graph, _ = fused(GATES + last + "\n k = Relu(sum)\n y = _Retval(h, index=0)\n z = _Retval(k, index=1)")
+    graph, _ = fused(
+        GATES + last + "\n k = Relu(sum)\n y = _Retval(h, index=0)\n z = _Retval(k, index=1)"
+    )
     assert any({"mm", "sum"} <= found for found in members(graph))

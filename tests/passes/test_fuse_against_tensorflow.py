@@ -1,4 +1,6 @@
-"""Whole graphs of TensorFlow's through fused kernels, compiled before the first result, against TensorFlow's own session."""
+"""Whole graphs of TensorFlow's through fused kernels, compiled before the first result, against
+TensorFlow's own session.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,16 @@ def rand(*shape: int) -> np.ndarray:
 
 def layer_norm(x: Any) -> Any:
     mean, variance = tf.nn.moments(x, [-1], keepdims=True)
-    return tf.nn.batch_normalization(x, mean, variance, tf.constant(rand(x.shape[-1])), tf.constant(rand(x.shape[-1])), 1e-3)
+    return tf.nn.batch_normalization(
+        x, mean, variance, tf.constant(rand(x.shape[-1])), tf.constant(rand(x.shape[-1])), 1e-3
+    )
 
 
 def batch_norm_training(x: Any) -> Any:
     mean, variance = tf.nn.moments(x, [0, 1, 2])
-    return tf.nn.relu(tf.nn.batch_normalization(x, mean, variance, tf.constant(rand(x.shape[-1])), None, 1e-3))
+    return tf.nn.relu(
+        tf.nn.batch_normalization(x, mean, variance, tf.constant(rand(x.shape[-1])), None, 1e-3)
+    )
 
 
 def attention(x: Any) -> Any:
@@ -40,7 +46,9 @@ def mlp_with_loss_gradient(x: Any) -> Any:
     w1, w2 = tf.constant(rand(x.shape[-1], 24)), tf.constant(rand(24, 5))
     logits = tf.matmul(tf.nn.relu(tf.matmul(x, w1) + 0.1), w2)
     labels = tf.constant(RNG.integers(0, 5, x.shape[0]))
-    loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
+    loss = tf.reduce_mean(
+        tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    )
     return [loss, *v1.gradients(loss, [w1, w2])]
 
 
@@ -64,7 +72,11 @@ def normalise_image(x: Any) -> Any:
 
 def masks_and_selects(x: Any) -> Any:
     mask = tf.logical_and(x > 0, x < 1)
-    return tf.where(mask, tf.exp(x), tf.zeros_like(x)), tf.reduce_any(mask, axis=1), tf.reduce_sum(tf.cast(mask, tf.int32))
+    return (
+        tf.where(mask, tf.exp(x), tf.zeros_like(x)),
+        tf.reduce_any(mask, axis=1),
+        tf.reduce_sum(tf.cast(mask, tf.int32)),
+    )
 
 
 def l2_normalise(x: Any) -> Any:
@@ -96,7 +108,9 @@ def five_point_stencil(x: Any) -> Any:
 
 
 def every_few_elements(x: Any) -> Any:
-    return [tf.nn.relu(x[::2, ::k] * 2.0 + 1.0) for k in (1, 2, 3, 4, 5, -1, -2)] + [x[::-1, 1] + x[0, 1] * 2.0]
+    return [tf.nn.relu(x[::2, ::k] * 2.0 + 1.0) for k in (1, 2, 3, 4, 5, -1, -2)] + [
+        x[::-1, 1] + x[0, 1] * 2.0
+    ]
 
 
 def backwards(x: Any) -> Any:
@@ -106,7 +120,11 @@ def backwards(x: Any) -> Any:
 def gated(x: Any) -> Any:
     a, b = tf.split(x, 2, axis=1)
     c, d, _ = tf.split(x, [3, 3, x.shape[1] - 6], axis=1)
-    return tf.sigmoid(a) * b, c + d * c, [column * 2.0 + 1.0 for column in tf.unstack(x, axis=1)[:3]]
+    return (
+        tf.sigmoid(a) * b,
+        c + d * c,
+        [column * 2.0 + 1.0 for column in tf.unstack(x, axis=1)[:3]],
+    )
 
 
 def tiled_and_sliced(x: Any) -> Any:
@@ -116,7 +134,12 @@ def tiled_and_sliced(x: Any) -> Any:
 
 def turned(x: Any) -> Any:
     y = tf.exp(x) + 1.0
-    return tf.transpose(x) * 2.0 + tf.reshape(x, x.shape[::-1]), y, tf.transpose(y) - 1.0, tf.transpose(x)[1:, ::-1] * 3.0 - 1.0
+    return (
+        tf.transpose(x) * 2.0 + tf.reshape(x, x.shape[::-1]),
+        y,
+        tf.transpose(y) - 1.0,
+        tf.transpose(x)[1:, ::-1] * 3.0 - 1.0,
+    )
 
 
 def turned_images(x: Any) -> Any:
@@ -140,18 +163,36 @@ ONE_BATCH: list[tuple[Callable[[Any], Any], tuple[int, ...]]] = [
     (huber_and_metrics, (9, 21)),
     *(
         (f, shape)
-        for f in (finite_differences, five_point_stencil, every_few_elements, backwards, gated, tiled_and_sliced, turned)
+        for f in (
+            finite_differences,
+            five_point_stencil,
+            every_few_elements,
+            backwards,
+            gated,
+            tiled_and_sliced,
+            turned,
+        )
         for shape in ((7, 10), (40, 130))
     ),
     (turned_images, (2, 9, 11, 3)),
     (turned_images, (2, 17, 20, 33)),
 ]
-CASES = [(*case, fixed) for case in ANY_BATCH for fixed in (True, False)] + [(*case, True) for case in ONE_BATCH]
+CASES = [(*case, fixed) for case in ANY_BATCH for fixed in (True, False)] + [
+    (*case, True) for case in ONE_BATCH
+]
 
 
-@pytest.mark.parametrize(("make", "shape", "fixed"), CASES, ids=lambda v: v.__name__ if callable(v) else str(v).replace(" ", ""))
-def test_graph(make: Callable[[Any], Any], shape: tuple[int, ...], fixed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """fixed: whether the placeholder's batch size stands in the graph or is known only from the feed."""
+@pytest.mark.parametrize(
+    ("make", "shape", "fixed"),
+    CASES,
+    ids=lambda v: v.__name__ if callable(v) else str(v).replace(" ", ""),
+)
+def test_graph(
+    make: Callable[[Any], Any], shape: tuple[int, ...], fixed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """fixed: whether the placeholder's batch size stands in the graph or is known only from the
+    feed.
+    """
     monkeypatch.setenv("TFJIT_JIT", "eager")
     graph = v1.Graph()
     with graph.as_default():

@@ -1,4 +1,6 @@
-"""Attention as one group: where it fires, where it must not, and its values against TensorFlow's."""
+"""Attention as one group: where it fires, where it must not, and its values against
+TensorFlow's.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +42,16 @@ def test_products_softmax_and_transposes_become_one_group() -> None:
 
 
 def test_a_transpose_that_serves_others_too_stays_outside() -> None:
-    (group,) = attentions(HEADS + "    other = Neg(kt)\n    fetch = _Retval(y)\n    more = _Retval(other)\n")
+    (group,) = attentions(
+        HEADS + "    other = Neg(kt)\n    fetch = _Retval(y)\n    more = _Retval(other)\n"
+    )
     assert set(group.names) == {"qt", "vt", "qk", "s", "p", "o", "y"}
 
 
 def test_result_that_is_needed_as_it_is_stays_an_output() -> None:
-    (group,) = attentions(HEADS + "    other = Neg(o)\n    fetch = _Retval(y)\n    more = _Retval(other)\n")
+    (group,) = attentions(
+        HEADS + "    other = Neg(o)\n    fetch = _Retval(y)\n    more = _Retval(other)\n"
+    )
     assert "y" not in group.names and "o" in group.names
 
 
@@ -62,16 +68,27 @@ def test_values_between_that_are_needed_elsewhere_keep_it_apart(extra: str) -> N
 
 
 def test_a_softmax_along_the_queries_is_no_attention() -> None:
-    assert not attentions(HEADS.replace("BatchMatMulV2(p, vt)", "BatchMatMulV2(p, vt, adj_x=True)").replace("11,3", "9,3"))
+    assert not attentions(
+        HEADS.replace("BatchMatMulV2(p, vt)", "BatchMatMulV2(p, vt, adj_x=True)").replace(
+            "11,3", "9,3"
+        )
+    )
 
 
 def test_unknown_shapes_are_left_alone() -> None:
-    assert not attentions(HEADS.replace("<2,9,3,8>", "<?,9,3,8>").replace("<2,11,3,", "<?,11,3,") + "    fetch = _Retval(y)\n")
+    assert not attentions(
+        HEADS.replace("<2,9,3,8>", "<?,9,3,8>").replace("<2,11,3,", "<?,11,3,")
+        + "    fetch = _Retval(y)\n"
+    )
 
 
 def test_a_mask_of_more_batches_than_the_scores_is_left_alone() -> None:
-    text = HEADS.replace("s     = Mul(qk, scale)", "m     = Placeholder(shape=<4,1,1,1,1>)\n    s     = AddV2(qk, m)")
-    assert not attentions(text.replace("y     = Transpose(o, turn)", "y     = Neg(o)") + "    fetch = _Retval(y)\n")
+    text = HEADS.replace(
+        "s     = Mul(qk, scale)", "m     = Placeholder(shape=<4,1,1,1,1>)\n    s     = AddV2(qk, m)"
+    )
+    assert not attentions(
+        text.replace("y     = Transpose(o, turn)", "y     = Neg(o)") + "    fetch = _Retval(y)\n"
+    )
 
 
 # ---- values
@@ -88,7 +105,9 @@ def _mask_shape(mask: str, batch: tuple[int, ...], queries: int, keys: int) -> l
     return [*batch, queries, keys if mask == "full" else 1]
 
 
-def _run_both(tf1: Any, graph: Any, feeds: dict[str, np.ndarray], threads: int) -> tuple[np.ndarray, np.ndarray, str]:
+def _run_both(
+    tf1: Any, graph: Any, feeds: dict[str, np.ndarray], threads: int
+) -> tuple[np.ndarray, np.ndarray, str]:
     with tf1.Session(graph=graph) as session:
         wanted = session.run("y:0", feeds)
     config = tfjit.ConfigProto(intra_op_parallelism_threads=threads)
@@ -154,10 +173,16 @@ def test_many_keys_and_infinite_scores() -> None:
     rng = np.random.default_rng(1)
     graph = tf1.Graph()
     with graph.as_default():
-        query, key = tf1.placeholder(tf1.float32, [2, 37, 4]), tf1.placeholder(tf1.float32, [2, 5000, 4])
+        query, key = (
+            tf1.placeholder(tf1.float32, [2, 37, 4]),
+            tf1.placeholder(tf1.float32, [2, 5000, 4]),
+        )
         scores = tf1.matmul(query, key, transpose_b=True)
         tf1.matmul(tf1.nn.softmax(scores), key, name="y")
-    feeds = {query.name: rng.standard_normal((2, 37, 4)).astype("f4"), key.name: rng.standard_normal((2, 5000, 4)).astype("f4")}
+    feeds = {
+        query.name: rng.standard_normal((2, 37, 4)).astype("f4"),
+        key.name: rng.standard_normal((2, 5000, 4)).astype("f4"),
+    }
     feeds[query.name][0, 3, 1] = np.inf
     feeds[query.name][1, 5, 2] = np.nan
     found, wanted, kernels = _run_both(tf1, graph, feeds, 2)

@@ -1,4 +1,6 @@
-"""The gradient of maximum pooling with those of the ReLU and the bias before it: where they are one group, and TensorFlow's values."""
+"""The gradient of maximum pooling with those of the ReLU and the bias before it: where they are one
+group, and TensorFlow's values.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def test_all_three_become_one_group() -> None:
 
 
 def test_two_of_them_too() -> None:
-    without_bias = TEXT.replace("    bias = BiasAddGrad(relu)\n", "").replace("    db   = _Retval(bias)\n", "")
+    without_bias = TEXT.replace("    bias = BiasAddGrad(relu)\n", "").replace(
+        "    db   = _Retval(bias)\n", ""
+    )
     assert found(without_bias)[0].names == ("pool", "relu")
     without_relu = TEXT.replace("    relu = ReluGrad(pool, x)\n", "").replace("(relu)", "(pool)")
     assert found(without_relu)[0].names == ("pool", "bias")
@@ -48,7 +52,8 @@ def test_two_of_them_too() -> None:
         ("ReluGrad(pool, x)", "ReluGrad(pool, pool)"),
         ("ReluGrad(pool, x)", "ReluGrad(x, pool)"),
         ("ReluGrad(pool, x)", "Relu6Grad(pool, x)"),
-        ("dx   = _Retval(relu)", "dx   = _Retval(relu)\n    more = _Retval(pool)"),  # the gradient between is fetched
+        # the gradient between is fetched
+        ("dx   = _Retval(relu)", "dx   = _Retval(relu)\n    more = _Retval(pool)"),
         ("dx   = _Retval(relu)\n", ""),  # nobody wants the gradient itself
         ("ksize=[1, 2, 2, 1]", "ksize=[1, 3, 3, 1]"),  # windows overlap
         ("<2,6,6,5>", "<?,6,6,5>"),
@@ -60,7 +65,9 @@ def test_what_the_pass_over_windows_cannot_do_stays_apart(old: str, new: str) ->
 
 def test_a_wait_keeps_the_sum_apart() -> None:
     (group,) = found(
-        TEXT.replace("BiasAddGrad(relu)", "BiasAddGrad(relu, ^late)").replace("    relu =", "    late = NoOp(^dy)\n    relu =")
+        TEXT.replace("BiasAddGrad(relu)", "BiasAddGrad(relu, ^late)").replace(
+            "    relu =", "    late = NoOp(^dy)\n    relu ="
+        )
     )
     assert group.names == ("pool", "relu")
 
@@ -78,7 +85,13 @@ def test_a_wait_keeps_the_sum_apart() -> None:
     ],
 )
 def test_values_are_tensorflows(
-    shape: tuple[int, ...], window: int, stride: int, padding: str, dtype: type, relu: bool, monkeypatch: pytest.MonkeyPatch
+    shape: tuple[int, ...],
+    window: int,
+    stride: int,
+    padding: str,
+    dtype: type,
+    relu: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TFJIT_JIT", "eager")
     graph = tf.Graph()
@@ -102,12 +115,22 @@ def test_values_are_tensorflows(
     scale = np.abs(wanted[0]).sum(axis=(0, 1, 2), dtype=np.float64)
     fed = {tensor.name: value for tensor, value in feeds.items()}
     for threads in (1, 2, 8):
-        config = tf1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=1)
+        config = tf1.ConfigProto(
+            intra_op_parallelism_threads=threads, inter_op_parallelism_threads=1
+        )
         with tfjit.Session(graph=graph, config=config) as ours:
             answer = ours.run([dx, db], fed)
-            kinds = [node.op for node in ours.explain([dx, db], {name: value.shape for name, value in fed.items()}).nodes]
+            kinds = [
+                node.op
+                for node in ours.explain(
+                    [dx, db], {name: value.shape for name, value in fed.items()}
+                ).nodes
+            ]
             assert ("MaxPoolGrad" in kinds) == (window > stride)
-        np.testing.assert_allclose(answer[0], wanted[0], rtol=0, atol=0 if window <= stride else 1e-6)  # sums of overlapping windows
+        # sums of overlapping windows
+        np.testing.assert_allclose(
+            answer[0], wanted[0], rtol=0, atol=0 if window <= stride else 1e-6
+        )
         error = np.abs(answer[1] - exact)[1:]
         assert np.all(error <= 4 * np.finfo(dtype).eps * scale[1:] + np.finfo(dtype).tiny)
         assert np.isnan(answer[1][0]) and np.isnan(wanted[1][0])

@@ -1,4 +1,6 @@
-"""Random graphs through the fuse pass: it stays acyclic, keeps every fetch, and values are those of the unfused graph."""
+"""Random graphs through the fuse pass: it stays acyclic, keeps every fetch, and values are those of
+the unfused graph.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,15 @@ REDUCTIONS = ["Sum", "Mean", "Max", "Min"]
 
 
 def random_graph(data: st.DataObject, size: int) -> str:
-    """The text of a graph of `size` nodes over [3,4] and what reductions and products make of it."""
-    lines = ["x = Placeholder(shape=<3,4>)", "z = Placeholder(shape=<3,4>)", "b = Placeholder(shape=<4>)", "s = Placeholder(shape=<>)"]
+    """The text of a graph of `size` nodes over [3,4] and what reductions and products
+    make of it.
+    """
+    lines = [
+        "x = Placeholder(shape=<3,4>)",
+        "z = Placeholder(shape=<3,4>)",
+        "b = Placeholder(shape=<4>)",
+        "s = Placeholder(shape=<>)",
+    ]
     lines += [f"ax{k} = Const(value=int32<1>[{k}])" for k in (0, 1)]
     shapes: dict[str, tuple[int, ...]] = {"x": (3, 4), "z": (3, 4), "b": (4,), "s": ()}
     computed: list[str] = []
@@ -35,7 +44,11 @@ def random_graph(data: st.DataObject, size: int) -> str:
         name = f"n{k}"
         names = list(shapes)
         left = pick(names)
-        wait = f", ^{pick(noops or computed)}" if computed and data.draw(st.integers(0, 7)) == 0 else ""
+        wait = (
+            f", ^{pick(noops or computed)}"
+            if computed and data.draw(st.integers(0, 7)) == 0
+            else ""
+        )
         how = data.draw(st.integers(0, 9))
         if how <= 2:
             op = data.draw(st.sampled_from(UNARY))
@@ -50,8 +63,15 @@ def random_graph(data: st.DataObject, size: int) -> str:
         elif how == 7 and len(shapes[left]) == 2:
             axis = data.draw(st.integers(0, 1))
             keep = data.draw(st.booleans())
-            lines.append(f"{name} = {data.draw(st.sampled_from(REDUCTIONS))}({left}, ax{axis}{wait}, keep_dims={keep})")
-            shapes[name] = (*shapes[left][:axis], *((1,) if keep else ()), *shapes[left][axis + 1 :])
+            lines.append(
+                f"{name} = {data.draw(st.sampled_from(REDUCTIONS))}({left}, ax{axis}{wait}, "
+                f"keep_dims={keep})"
+            )
+            shapes[name] = (
+                *shapes[left][:axis],
+                *((1,) if keep else ()),
+                *shapes[left][axis + 1 :],
+            )
         elif how == 8 and len(shapes[left]) == 2:
             right = pick([n for n in names if len(shapes[n]) == 2])
             transposed = shapes[left][1] != shapes[right][0]
@@ -71,7 +91,10 @@ def random_graph(data: st.DataObject, size: int) -> str:
             lines.append(f"w{k} = NoOp(^{pick(computed)})")
             noops.append(f"w{k}")
     fetched = data.draw(st.lists(st.sampled_from(computed), min_size=1, max_size=4, unique=True))
-    lines += [f"y{k} = _Retval({name}, index={k})" for k, name in enumerate(dict.fromkeys([*fetched, computed[-1]]))]
+    lines += [
+        f"y{k} = _Retval({name}, index={k})"
+        for k, name in enumerate(dict.fromkeys([*fetched, computed[-1]]))
+    ]
     return "\n".join(lines)
 
 
@@ -94,7 +117,9 @@ def compare(text: str, native: bool) -> None:
     graph.topological_order()
     rng = np.random.default_rng(0)
     feeds: dict[str, Any] = {
-        n.name: np.asarray(rng.standard_normal(n.output_shapes[0]), np.float32) for n in plain.op_nodes() if n.op == "Placeholder"
+        n.name: np.asarray(rng.standard_normal(n.output_shapes[0]), np.float32)
+        for n in plain.op_nodes()
+        if n.op == "Placeholder"
     }
     before, after = evaluate(plain, feeds, False), evaluate(graph, feeds, native)
     for node in plain.op_nodes():

@@ -42,9 +42,22 @@ def test_a_fused_graph_is_read_back() -> None:
     fused = [node for node in part.graph.op_nodes() if node.op == "_Fused"]
     for node in fused:
         read, made = again.node(node.name).attrs["group"], node.attrs["group"]
-        assert (read.kind, read.ops, read.names, read.anchor) == (made.kind, made.ops, made.names, made.anchor)
-        assert (read.bytes_moved, read.bytes_unfused, read.flops) == (made.bytes_moved, made.bytes_unfused, made.flops)
-        inputs = [np.linspace(0, 1, 24, dtype=t.dtype.as_numpy_dtype).reshape(t.shape) for t in made.inputs if t.size == 24]
+        assert (read.kind, read.ops, read.names, read.anchor) == (
+            made.kind,
+            made.ops,
+            made.names,
+            made.anchor,
+        )
+        assert (read.bytes_moved, read.bytes_unfused, read.flops) == (
+            made.bytes_moved,
+            made.bytes_unfused,
+            made.flops,
+        )
+        inputs = [
+            np.linspace(0, 1, 24, dtype=t.dtype.as_numpy_dtype).reshape(t.shape)
+            for t in made.inputs
+            if t.size == 24
+        ]
         if len(inputs) == len(made.inputs):
             for a, b in zip(read.run_reference(inputs), made.run_reference(inputs), strict=True):
                 np.testing.assert_array_equal(a, b)
@@ -53,7 +66,9 @@ def test_a_fused_graph_is_read_back() -> None:
 
 
 def test_the_digits_network_is_read_back(demo_dir: Path) -> None:
-    graph = DataflowGraph.from_graph_def(GraphDef.FromString((demo_dir / "digits_cnn.pb").read_bytes()))
+    graph = DataflowGraph.from_graph_def(
+        GraphDef.FromString((demo_dir / "digits_cnn.pb").read_bytes())
+    )
     spec = RunSpec(("images:0",), ("probs:0",), (), {"images:0": (dtypes.float32, (4, 8, 8, 1))})
     (part,), _ = build(graph, spec, PassOptions())
     text = unshaped(part.graph)
@@ -64,8 +79,16 @@ def test_the_digits_network_is_read_back(demo_dir: Path) -> None:
     ("group", "reason"),
     [
         ("group('loop')", "expected ','"),
-        ("group('loop', 'r', anchor=0, costs=[1, 2, 3], inputs=[float32<2>], constants=[], members=[x], outputs=[%0])", "a quoted text"),
-        ("group('loop', 'r', anchor=0, costs=[1, 2, 3], inputs=[2], constants=[], members=[], outputs=[])", "a dtype and shape"),
+        (
+            "group('loop', 'r', anchor=0, costs=[1, 2, 3], inputs=[float32<2>], constants=[], "
+            "members=[x], outputs=[%0])",
+            "a quoted text",
+        ),
+        (
+            "group('loop', 'r', anchor=0, costs=[1, 2, 3], inputs=[2], constants=[], members=[], "
+            "outputs=[])",
+            "a dtype and shape",
+        ),
     ],
 )
 def test_faulty_groups_are_refused(group: str, reason: str) -> None:

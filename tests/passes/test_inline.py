@@ -1,4 +1,6 @@
-"""Inlining: where calls become their bodies, in which order effects then happen, and what stays a call."""
+"""Inlining: where calls become their bodies, in which order effects then happen, and what stays a
+call.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,11 @@ def test_effects_wait_for_what_the_call_waits_for_and_are_waited_for() -> None:
     """)
     order = graph.topological_order()
     assert order.index("k") < order.index("c/p") < order.index("w")
-    assert graph.control_inputs("w") == ["c"] and graph.node("c").op == "NoOp" and "c/p" in graph.control_inputs("c")
+    assert (
+        graph.control_inputs("w") == ["c"]
+        and graph.node("c").op == "NoOp"
+        and "c/p" in graph.control_inputs("c")
+    )
     assert graph.inputs("y") == [("x", 0)] and "c/m" not in graph  # nobody takes the product
 
 
@@ -154,8 +160,12 @@ def test_a_branch_that_is_always_taken_takes_the_place_of_the_choice() -> None:
         y = Case(i, a, Tin=[float32], Tout=[float32], branches=[func'self'{}, func'outer'{}])
         z = Neg(y)
     """)
-    assert messages[0].startswith("y: Case is always 'outer'") or messages[0].startswith("a: If is always 'pure'")
-    assert graph.inputs("z") == [("y/branches_1/n/n", 0)] and graph.inputs("y/branches_1/n/n")[0] == ("a/else_branch/n", 0)
+    assert messages[0].startswith("y: Case is always 'outer'") or messages[0].startswith(
+        "a: If is always 'pure'"
+    )
+    assert graph.inputs("z") == [("y/branches_1/n/n", 0)] and graph.inputs("y/branches_1/n/n")[
+        0
+    ] == ("a/else_branch/n", 0)
     assert not graph.functions.reachable(graph)
 
 
@@ -172,7 +182,9 @@ def test_a_function_inside_of_itself_stays_a_call() -> None:
     call = then.graph.node("y/n/then_branch/n")
     assert call.op == "PartitionedCall"
     again = graph.functions.body(call.attrs["f"])  # by the function's name: all its calls share it
-    inner = graph.functions.body(again.graph.node("self/n").attrs["then_branch"]).graph.node("self/n/then_branch/n")
+    inner = graph.functions.body(again.graph.node("self/n").attrs["then_branch"]).graph.node(
+        "self/n/then_branch/n"
+    )
     assert graph.functions.body(inner.attrs["f"]) is again
 
 
@@ -208,7 +220,9 @@ def test_noinline_matters_where_there_are_effects(f: str, stays: bool) -> None:
 
 
 def test_in_a_dead_branch_the_body_is_dead() -> None:
-    """Every node of the body without inputs waits for a node that is dead when one of the call's inputs is."""
+    """Every node of the body without inputs waits for a node that is dead when one of the call's
+    inputs is.
+    """
     graph, _ = inlined(f"""
         x = Placeholder(shape=<>)
         b = Placeholder(dtype=bool, shape=<>)
@@ -237,20 +251,41 @@ def test_references_are_read_at_the_call_and_loops_keep_their_own_frames() -> No
     inline_functions(graph, PassContext())
     check(graph)
     assert graph.node("a/_arg_0").op == "Identity" and graph.inputs("a/e") == [("a/_arg_0", 0)]
-    assert {graph.node(name).attrs["frame_name"] for name in ("a/e", "b/e")} == {b"a/loop", b"b/loop"}
+    assert {graph.node(name).attrs["frame_name"] for name in ("a/e", "b/e")} == {
+        b"a/loop",
+        b"b/loop",
+    }
 
 
 def test_unknown_functions_and_signatures_that_do_not_fit() -> None:
     with pytest.raises(NotFoundError, match="Function nope is not defined"):
         inlined(f"x = Placeholder()\ny = PartitionedCall(x, {ONE}, f=func'nope'{{}})")
-    with pytest.raises(InvalidArgumentError, match=r"\{\{node y\}\} .* gives function 'pure' int32 as argument 0"):
-        inlined("x = Placeholder(dtype=int32)\ny = PartitionedCall(x, Tin=[int32], Tout=[float32], f=func'pure'{})")
+    with pytest.raises(
+        InvalidArgumentError, match=r"\{\{node y\}\} .* gives function 'pure' int32 as argument 0"
+    ):
+        inlined(
+            "x = Placeholder(dtype=int32)\ny = PartitionedCall(x, Tin=[int32], Tout=[float32], "
+            "f=func'pure'{})"
+        )
     with pytest.raises(InvalidArgumentError, match="2 arguments and 1 results"):
-        inlined("x = Placeholder()\ny = PartitionedCall(x, x, Tin=[float32,float32], Tout=[float32], f=func'pure'{})")
+        inlined(
+            "x = Placeholder()\ny = PartitionedCall(x, x, Tin=[float32,float32], Tout=[float32], "
+            "f=func'pure'{})"
+        )
 
 
 @pytest.mark.parametrize(
-    ("value", "wanted"), [(0.0, False), (-2, True), (b"", False), (b"0", True), ([], False), ([0.0], True), (np.nan, True), (False, False)]
+    ("value", "wanted"),
+    [
+        (0.0, False),
+        (-2, True),
+        (b"", False),
+        (b"0", True),
+        ([], False),
+        ([0.0], True),
+        (np.nan, True),
+        (False, False),
+    ],
 )
 def test_truth(value: object, wanted: bool) -> None:
     assert truth(np.array(value, dtype=object if isinstance(value, bytes) else None)) is wanted

@@ -91,7 +91,11 @@ def test_lists_through_a_loop() -> None:
     ("a", "b", "both"),
     [
         (ListShape(None, EMPTY, 2), ListShape(None, (2,), 2), ListShape(None, (2,), 2)),
-        (ListShape((2,), (2,), 1), ListShape((2,), (2,), 2, True), ListShape((2,), (2,), None, True)),
+        (
+            ListShape((2,), (2,), 1),
+            ListShape((2,), (2,), 2, True),
+            ListShape((2,), (2,), None, True),
+        ),
         (ListShape(None, (2, 3)), ListShape(None, (2, 4)), ListShape(None, (2, None))),
         (ListShape(), None, None),
     ],
@@ -117,7 +121,9 @@ def test_an_element_that_the_list_does_not_accept_is_the_run_s_error() -> None:
         ((2,), (2,), (3,), True, None),
     ],
 )
-def test_reading_where_there_may_be_gaps(accepts: Shape, holds: Shape, asked: Shape, all_asked: bool, read: Shape) -> None:
+def test_reading_where_there_may_be_gaps(
+    accepts: Shape, holds: Shape, asked: Shape, all_asked: bool, read: Shape
+) -> None:
     assert ListShape(accepts, holds, 3, True).read_as(asked, all_asked) == read
     if not isinstance(holds, str):
         assert ListShape(accepts, holds, 3).read_as(asked, all_asked) == (2,)

@@ -1,4 +1,6 @@
-"""Sums of products that leave their loops: when, when not, and that values stay but for rounding."""
+"""Sums of products that leave their loops: when, when not, and that values stay but
+for rounding.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +35,19 @@ def mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     return str(request.param)
 
 
-def check(build: Callable[[Any], Sequence[Any]], behind: int, x: np.ndarray = X, rtol: float = 1e-5) -> None:
+def check(
+    build: Callable[[Any], Sequence[Any]], behind: int, x: np.ndarray = X, rtol: float = 1e-5
+) -> None:
     """behind: how many sums leave their loop."""
     with tf.Graph().as_default() as graph:
         fetches = [t.name for t in build(tf1.placeholder(x.dtype, [None, *x.shape[1:]], name="x"))]
     with tf1.Session(graph=graph) as theirs, tfjit.Session(graph=graph) as ours:
         said = str(ours.explain(fetches, {"x:0": x.shape}))
-        found = sum(line.count(",") + 1 for line in said.splitlines() if BEHIND in line and "loop_sums:" in line)
+        found = sum(
+            line.count(",") + 1
+            for line in said.splitlines()
+            if BEHIND in line and "loop_sums:" in line
+        )
         assert found == behind, [line for line in said.splitlines() if "loop_sums" in line]
         for _ in range(2):
             expected, got = theirs.run(fetches, {"x:0": x}), ours.run(fetches, {"x:0": x})
@@ -48,7 +56,11 @@ def check(build: Callable[[Any], Sequence[Any]], behind: int, x: np.ndarray = X,
 
 
 def summed(
-    x: Any, term: Callable[[Any, Any, Any], Any], start: Any, index: Callable[[Any], Any] = lambda i: i, trips: int = 5
+    x: Any,
+    term: Callable[[Any, Any, Any], Any],
+    start: Any,
+    index: Callable[[Any], Any] = lambda i: i,
+    trips: int = 5,
 ) -> list[Any]:
     """s + term(i, row, state) over the rows of x."""
     rows = tf.TensorArray(x.dtype, 5, clear_after_read=False).unstack(x)
@@ -73,7 +85,9 @@ def biased(x: Any) -> list[Any]:
         h = tf.tanh(h + row)
         return i + 1, h, product(i, row, h) + s, b + tf.raw_ops.BiasAddGrad(out_backprop=h)
 
-    return list(tf.while_loop(lambda i, *_: i < 5, body, [0, x[0], tf.zeros([3, 3]), tf.ones([3])])[1:])
+    return list(
+        tf.while_loop(lambda i, *_: i < 5, body, [0, x[0], tf.zeros([3, 3]), tf.ones([3])])[1:]
+    )
 
 
 def looked_at(x: Any) -> list[Any]:
@@ -94,20 +108,44 @@ def stops_early(x: Any) -> list[Any]:
         row = rows.read(i)
         return i + 1, s + product(i, row, tf.tanh(row))
 
-    return list(tf.while_loop(lambda i, s: tf.logical_and(i < 5, tf.reduce_sum(s) < 2.0), body, [0, tf.zeros([3, 3])]))
+    return list(
+        tf.while_loop(
+            lambda i, s: tf.logical_and(i < 5, tf.reduce_sum(s) < 2.0), body, [0, tf.zeros([3, 3])]
+        )
+    )
 
 
 CASES: dict[str, tuple[int, Callable[[Any], Sequence[Any]]]] = {
     "from zeros": (1, lambda x: summed(x, product, tf.zeros([3, 3]))),
     "from something": (1, lambda x: summed(x, product, tf.matmul(x[0], x[1], transpose_a=True))),
     "from the end": (1, lambda x: summed(x, product, tf.zeros([3, 3]), lambda i: 4 - i)),
-    "the other way round": (1, lambda x: summed(x, lambda i, row, h: tf.matmul(h, row, transpose_a=True), tf.zeros([3, 3]))),
-    "of rows alone": (1, lambda x: summed(x, lambda i, row, h: tf.matmul(row, row, transpose_a=True), tf.zeros([3, 3]))),
+    "the other way round": (
+        1,
+        lambda x: summed(
+            x, lambda i, row, h: tf.matmul(h, row, transpose_a=True), tf.zeros([3, 3])
+        ),
+    ),
+    "of rows alone": (
+        1,
+        lambda x: summed(
+            x, lambda i, row, h: tf.matmul(row, row, transpose_a=True), tf.zeros([3, 3])
+        ),
+    ),
     "with columns": (2, biased),
     "not of all rows": (0, lambda x: summed(x, product, tf.zeros([3, 3]), trips=4)),
     "one row twice": (0, lambda x: summed(x, product, tf.zeros([3, 3]), lambda i: i // 2)),
-    "not over rows": (0, lambda x: summed(x, lambda i, row, h: tf.matmul(row, h, transpose_b=True), tf.zeros([2, 2]))),
-    "both made in the loop": (0, lambda x: summed(x, lambda i, row, h: tf.matmul(tf.sin(h), h, transpose_a=True), tf.zeros([3, 3]))),
+    "not over rows": (
+        0,
+        lambda x: summed(
+            x, lambda i, row, h: tf.matmul(row, h, transpose_b=True), tf.zeros([2, 2])
+        ),
+    ),
+    "both made in the loop": (
+        0,
+        lambda x: summed(
+            x, lambda i, row, h: tf.matmul(tf.sin(h), h, transpose_a=True), tf.zeros([3, 3])
+        ),
+    ),
     "looked at": (0, looked_at),
     "until a value is reached": (0, stops_early),
 }

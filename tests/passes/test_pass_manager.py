@@ -1,4 +1,6 @@
-"""The pass manager over bodies: each optional pass left out, and a wrong rewrite found in a loop's body."""
+"""The pass manager over bodies: each optional pass left out, and a wrong rewrite found in a loop's
+body.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +38,13 @@ def program(v2: bool) -> tuple[tf.Graph, Any, list[Any]]:
                 return i + 1, h, kept.write(i, h + tf.cast(i, tf.float32))
 
             _, last, kept = tf.while_loop(lambda i, h, kept: i < 5, step, [0, x, rows])
-            chosen = tf.cond(tf.reduce_sum(last) > 0.0, lambda: tf.nn.softmax(last) * 2.0, lambda: last + 1.0)
+            chosen = tf.cond(
+                tf.reduce_sum(last) > 0.0, lambda: tf.nn.softmax(last) * 2.0, lambda: last + 1.0
+            )
             loss = tf.reduce_sum(chosen * chosen) + tf.reduce_mean(kept.stack())
-            counted = tf.while_loop(lambda i, total: i < 7, lambda i, total: (i + 1, total * 3 + i), [0, 1])
+            counted = tf.while_loop(
+                lambda i, total: i < 7, lambda i, total: (i + 1, total * 3 + i), [0, 1]
+            )
             fetches = [loss, *tf.gradients(loss, [x, w]), last, counted[1]]
             fetches.append(tf.global_variables_initializer())
     finally:
@@ -74,7 +80,9 @@ def test_without_any_one_pass_the_results_are_the_same(
     assert name not in {entry.name for entry in report.passes}, "it ran in a body"
 
 
-def test_a_wrong_rewrite_in_a_body_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_wrong_rewrite_in_a_body_is_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """By leaving passes out, and in the dump, which holds the body before and after."""
     right = PASSES["drop_control_edges"].function()
 
@@ -87,7 +95,11 @@ def test_a_wrong_rewrite_in_a_body_is_found(monkeypatch: pytest.MonkeyPatch, tmp
     built = program(True)
     expected = results(built)
     found = pass_registry._function
-    monkeypatch.setattr(pass_registry, "_function", lambda home, name: wrong if name == "drop_control_edges" else found(home, name))
+    monkeypatch.setattr(
+        pass_registry,
+        "_function",
+        lambda home, name: wrong if name == "drop_control_edges" else found(home, name),
+    )
     monkeypatch.setenv("TFJIT_DUMP", str(tmp_path))
     assert not np.allclose(results(built)[3], expected[3])
     suspects = []
@@ -96,10 +108,13 @@ def test_a_wrong_rewrite_in_a_body_is_found(monkeypatch: pytest.MonkeyPatch, tmp
         monkeypatch.setenv("TFJIT_DISABLE", name)
         if np.allclose(results(built)[3], expected[3]):
             suspects.append(name)
-    assert "drop_control_edges" in suspects and len(suspects) <= 2  # without specialised bodies there is none to harm
+    # without specialised bodies there is none to harm
+    assert "drop_control_edges" in suspects and len(suspects) <= 2
 
     dumps = sorted(tmp_path.glob("*/*.txt"))
-    bodies = [path for path in dumps if "_drop_control_edges_" in path.name and "Sin(" in path.read_text()]
+    bodies = [
+        path for path in dumps if "_drop_control_edges_" in path.name and "Sin(" in path.read_text()
+    ]
     assert bodies, "the body after the pass"
     place = bodies[0].name.partition("_drop_control_edges_")[2]
     before = [path for path in dumps if path < bodies[0] and path.name.endswith(place)]

@@ -1,4 +1,6 @@
-"""The runner and the whole order of passes: reports, dumps, switches, failures that name the pass, long chains, real graphs."""
+"""The runner and the whole order of passes: reports, dumps, switches, failures that name the pass,
+long chains, real graphs.
+"""
 
 from __future__ import annotations
 
@@ -66,11 +68,19 @@ def test_every_pass_in_order_on_one_graph() -> None:
     values = run_partitions(partitions, [x])
     np.testing.assert_array_equal(values[0], (x * x + x * x) * np.float32(3))
     np.testing.assert_array_equal(values[1], [5, 3])
-    assert [entry.name for entry in report.passes if not entry.depth] == ["extract", *(step.name for step in GRAPH_PASSES), "partition"]
+    assert [entry.name for entry in report.passes if not entry.depth] == [
+        "extract",
+        *(step.name for step in GRAPH_PASSES),
+        "partition",
+    ]
     assert report.passes[0].ops_before == 12 and report.passes[-1].ops_after == 8
     assert all(entry.elapsed_us >= 0 for entry in report.passes) and report.elapsed_us > 0
     text = report.format()
-    assert "simplify" in text and "i: Identity: dropped for '_arg_x_0_0'" in text and "c: is 'b'" in text
+    assert (
+        "simplify" in text
+        and "i: Identity: dropped for '_arg_x_0_0'" in text
+        and "c: is 'b'" in text
+    )
 
 
 def test_the_sessions_graph_is_not_changed() -> None:
@@ -91,7 +101,9 @@ def test_one_input_graph_gives_one_output_byte_for_byte() -> None:
 
 
 def test_options_leave_passes_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    (part,), _ = build(parse_graph(TEXT), _spec("y:0"), PassOptions(optimize=False, partition_passes=()))
+    (part,), _ = build(
+        parse_graph(TEXT), _spec("y:0"), PassOptions(optimize=False, partition_passes=())
+    )
     assert {"i", "a", "k", "one", "two", "c"} <= set(part.graph)
     monkeypatch.setenv("TFJIT_DISABLE", "simplify,prune")
     (part,), report = build(parse_graph(TEXT), _spec("y:0"), UNFUSED)
@@ -107,7 +119,11 @@ def test_users_own_passes() -> None:
         seen.append((ctx.current, graph.num_op_nodes))
         ctx.log("x", "seen")
 
-    _, report = build(parse_graph(TEXT), _spec("y:0"), PassOptions(passes=(*GRAPH_PASSES[:2], look), partition_passes=(look,)))
+    _, report = build(
+        parse_graph(TEXT),
+        _spec("y:0"),
+        PassOptions(passes=(*GRAPH_PASSES[:2], look), partition_passes=(look,)),
+    )
     assert [name for name, _ in seen] == ["look", "look"]
     assert report.passes[-1].where != "" and report.passes[-1].messages == (("x", "seen"),)
 
@@ -127,11 +143,19 @@ def test_a_failing_pass_is_named() -> None:
 
     for pass_, message in (
         (broken, "pass 'broken' failed: ZeroDivisionError: oops"),
-        (leaves_a_hole, "after pass 'leaves_a_hole': Node 'd' (AddV2): it takes 2 inputs, but nothing feeds input [0]"),
+        (
+            leaves_a_hole,
+            "after pass 'leaves_a_hole': Node 'd' (AddV2): it takes 2 inputs, but nothing feeds "
+            "input [0]",
+        ),
         (internal, "pass 'internal': _SOURCE cannot be removed"),
     ):
         with pytest.raises(InternalError) as caught:
-            build(parse_graph(TEXT), _spec("y:0"), PassOptions(passes=(*GRAPH_PASSES[:2], pass_), verify=True))
+            build(
+                parse_graph(TEXT),
+                _spec("y:0"),
+                PassOptions(passes=(*GRAPH_PASSES[:2], pass_), verify=True),
+            )
         assert caught.value.message == message
     with pytest.raises(InvalidArgumentError, match="^what the user did$"):
         build(parse_graph(TEXT), _spec("y:0"), PassOptions(passes=(users_fault,)))
@@ -154,7 +178,9 @@ def test_dumps_can_be_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     build(parse_graph(TEXT), _spec("y:0"), UNFUSED)
     (folder,) = tmp_path.iterdir()
     files = sorted(path.name for path in folder.iterdir())
-    assert files[:3] == ["00_input.txt", "01_lower_feeds.txt", "02_prune.txt"] and files[-1].endswith("_partition_CPU_0.txt")
+    assert files[:3] == ["00_input.txt", "01_lower_feeds.txt", "02_prune.txt"] and files[
+        -1
+    ].endswith("_partition_CPU_0.txt")
     for path in folder.iterdir():
         if path.name != "00_input.txt":  # its fed placeholder stands without what it shields
             parse_graph(path.read_text()).verify()
@@ -168,15 +194,21 @@ def test_log_topic(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFix
 
 
 def test_two_devices_give_the_same_values() -> None:
-    text = TEXT.replace("b   = Square(a)", "b   = Square(a) @/device:CPU:1").replace("y   = Mul(d, k)", "y   = Mul(d, k) @/device:CPU:1")
-    devices = tuple(DeviceInfo(f"/job:localhost/replica:0/task:0/device:CPU:{i}", "CPU") for i in (0, 1))
+    text = TEXT.replace("b   = Square(a)", "b   = Square(a) @/device:CPU:1").replace(
+        "y   = Mul(d, k)", "y   = Mul(d, k) @/device:CPU:1"
+    )
+    devices = tuple(
+        DeviceInfo(f"/job:localhost/replica:0/task:0/device:CPU:{i}", "CPU") for i in (0, 1)
+    )
     whole = parse_graph(text)
     options = PassOptions(devices=devices, verify=True, partition_passes=())
     place_graph(whole, options)
     partitions, _ = build(whole, _spec("y:0", "z:0"), options)
     assert [part.device for part in partitions] == [device.name for device in devices]
     counts = Counter(node.op for part in partitions for node in part.graph.op_nodes())
-    assert counts["_Send"] == counts["_Recv"] == 5, "x and k there, a square back, the sum there, y back"
+    assert counts["_Send"] == counts["_Recv"] == 5, (
+        "x and k there, a square back, the sum there, y back"
+    )
     ids = [node.id for part in partitions for node in part.graph.op_nodes()]
     assert len(ids) == len(set(ids))
     x = np.linspace(-1, 1, 15, dtype=np.float32).reshape(5, 3)
@@ -186,7 +218,11 @@ def test_two_devices_give_the_same_values() -> None:
 
 
 def test_partition_by_task_and_distributed_names() -> None:
-    devices = tuple(DeviceInfo(f"/job:worker/replica:0/task:{t}/device:CPU:{i}", "CPU", 100 + t) for t in (0, 1) for i in (0, 1))
+    devices = tuple(
+        DeviceInfo(f"/job:worker/replica:0/task:{t}/device:CPU:{i}", "CPU", 100 + t)
+        for t in (0, 1)
+        for i in (0, 1)
+    )
     whole = parse_graph("""
         x = Placeholder(shape=<2>) @/job:worker/task:0/device:CPU:0
         a = Neg(x) @/job:worker/task:0/device:CPU:1
@@ -201,10 +237,21 @@ def test_partition_by_task_and_distributed_names() -> None:
         partition_passes=(),
     )
     partitions, _ = build(whole, RunSpec(("x:0",), ("b:0",)), options)
-    assert [part.device for part in partitions] == ["/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1"]
-    sends = {node.name: node for part in partitions for node in part.graph.op_nodes() if node.op in ("_Send", "_Recv")}
+    assert [part.device for part in partitions] == [
+        "/job:worker/replica:0/task:0",
+        "/job:worker/replica:0/task:1",
+    ]
+    sends = {
+        node.name: node
+        for part in partitions
+        for node in part.graph.op_nodes()
+        if node.op in ("_Send", "_Recv")
+    }
     assert set(sends) == {"a_S0", "a_S1", "b_S2", "b_S3"}
-    assert sends["a_S0"].attrs["send_device"] == devices[1].name.encode() and sends["a_S0"].attrs["recv_device"] == devices[2].name.encode()
+    assert (
+        sends["a_S0"].attrs["send_device"] == devices[1].name.encode()
+        and sends["a_S0"].attrs["recv_device"] == devices[2].name.encode()
+    )
     assert sends["b_S3"].attrs["send_device_incarnation"] == 101
 
 
@@ -223,16 +270,34 @@ LOOP = """
 
 
 def test_a_loop_across_devices_has_a_control_loop_on_each() -> None:
-    devices = tuple(DeviceInfo(f"/job:localhost/replica:0/task:0/device:CPU:{i}", "CPU") for i in (0, 1))
+    devices = tuple(
+        DeviceInfo(f"/job:localhost/replica:0/task:0/device:CPU:{i}", "CPU") for i in (0, 1)
+    )
     options = PassOptions(devices=devices, verify=True, partition_passes=())
-    partitions, _ = build(parse_graph(LOOP.format(condition="c = LoopCond(l)")), RunSpec(("x:0",), ("o:0",)), options)
+    partitions, _ = build(
+        parse_graph(LOOP.format(condition="c = LoopCond(l)")), RunSpec(("x:0",), ("o:0",)), options
+    )
     for part in partitions:
-        receives = [node.name for node in part.graph.op_nodes() if node.op in ("_Recv", "_HostRecv")]
-        merges = [node.name for node in part.graph.op_nodes() if node.op == "Merge" and node.name.startswith("_cloop")]
+        receives = [
+            node.name for node in part.graph.op_nodes() if node.op in ("_Recv", "_HostRecv")
+        ]
+        merges = [
+            node.name
+            for node in part.graph.op_nodes()
+            if node.op == "Merge" and node.name.startswith("_cloop")
+        ]
         assert receives and len(merges) == 1
-        assert all(part.graph.control_inputs(receive) == merges for receive in receives), "each receives once an iteration"
-    with pytest.raises(InvalidArgumentError, match="A cross-device loop must have a pivot predicate: loop"):
-        build(parse_graph(LOOP.format(condition="c = Identity(l)")), RunSpec(("x:0",), ("o:0",)), options)
+        assert all(part.graph.control_inputs(receive) == merges for receive in receives), (
+            "each receives once an iteration"
+        )
+    with pytest.raises(
+        InvalidArgumentError, match="A cross-device loop must have a pivot predicate: loop"
+    ):
+        build(
+            parse_graph(LOOP.format(condition="c = Identity(l)")),
+            RunSpec(("x:0",), ("o:0",)),
+            options,
+        )
 
 
 def test_unplaceable_nodes_fail_only_runs_that_need_them() -> None:
@@ -242,7 +307,10 @@ def test_unplaceable_nodes_fail_only_runs_that_need_them() -> None:
     assert list(whole.unplaced) == ["bad"]
     build(whole, _spec("z:0"), UNFUSED)
     for _ in range(2):
-        with pytest.raises(InvalidArgumentError, match="operation bad: {{node bad}} was explicitly assigned to /device:GPU:3"):
+        with pytest.raises(
+            InvalidArgumentError,
+            match="operation bad: {{node bad}} was explicitly assigned to /device:GPU:3",
+        ):
             build(whole, _spec("worse:0"), UNFUSED)
     build(whole, _spec("y:0"), UNFUSED)
     with pytest.raises(InvalidArgumentError, match="operation bad"):
@@ -250,7 +318,9 @@ def test_unplaceable_nodes_fail_only_runs_that_need_them() -> None:
 
 
 def test_placement_is_kept_when_the_graph_grows() -> None:
-    devices = tuple(DeviceInfo(f"/job:localhost/replica:0/task:0/device:CPU:{i}", "CPU") for i in (0, 1))
+    devices = tuple(
+        DeviceInfo(f"/job:localhost/replica:0/task:0/device:CPU:{i}", "CPU") for i in (0, 1)
+    )
     options = PassOptions(devices=devices)
     whole = parse_graph("v = VariableV2(dtype=float32, shape=<2>)")
     place_graph(whole, options)
@@ -266,7 +336,9 @@ def test_placement_is_kept_when_the_graph_grows() -> None:
 
 
 class _Work:
-    """Counts Python function calls: a bound on work that does not depend on how busy the machine is."""
+    """Counts Python function calls: a bound on work that does not depend on how busy the machine
+    is.
+    """
 
     def __init__(self) -> None:
         self.calls = 0
@@ -288,7 +360,9 @@ def _chain(length: int) -> DataflowGraph:
     graph.add_node_op("x", "Placeholder", (), {"dtype": dtypes.float32})
     last = "x"
     for i in range(length):
-        last = graph.add_node_op(f"n{i}", ("Neg", "Square", "Tanh", "Identity")[i % 4], [(last, 0)]).name
+        last = graph.add_node_op(
+            f"n{i}", ("Neg", "Square", "Tanh", "Identity")[i % 4], [(last, 0)]
+        ).name
     graph.tie_ends()
     return graph
 
@@ -308,7 +382,12 @@ def _constants(count: int) -> DataflowGraph:
     graph.add_node_op("x", "Placeholder", (), {"dtype": dtypes.float32})
     last = "x"
     for i in range(count):
-        graph.add_node_op(f"c{i}", "Const", (), {"dtype": dtypes.float32, "value": np.float32(i) * np.ones((), np.float32)})
+        graph.add_node_op(
+            f"c{i}",
+            "Const",
+            (),
+            {"dtype": dtypes.float32, "value": np.float32(i) * np.ones((), np.float32)},
+        )
         graph.add_node_op(f"s{i}", "Square", [(f"c{i}", 0)])
         last = graph.add_node_op(f"n{i}", "Mul", [(last, 0), (f"s{i}", 0)]).name
     graph.tie_ends()
@@ -321,7 +400,11 @@ def test_work_is_linear_in_the_size_of_the_graph(make: Callable[[int], DataflowG
     for size in (500, 2000):
         whole = make(size)
         with _Work() as work:
-            build(whole, RunSpec(("x:0",), (f"n{size - 1}:0",), (), {"x:0": (dtypes.float32, (4,))}), PassOptions(partition_passes=()))
+            build(
+                whole,
+                RunSpec(("x:0",), (f"n{size - 1}:0",), (), {"x:0": (dtypes.float32, (4,))}),
+                PassOptions(partition_passes=()),
+            )
         calls.append(work.calls)
     assert calls[1] < 4.4 * calls[0] and calls[1] < 2000 * 600
 
@@ -366,36 +449,58 @@ def _unfused_values(
 
 def test_digits_cnn(demo_dir: Path) -> None:
     data = np.load(demo_dir / "digits.npz")
-    images = data["x_test"] if "x_test" in data else next(data[key] for key in data.files if data[key].ndim == 4)
+    images = (
+        data["x_test"]
+        if "x_test" in data
+        else next(data[key] for key in data.files if data[key].ndim == 4)
+    )
     images = images[:7].astype(np.float32)
-    (logits,), graph = _unfused_values(demo_dir / "digits_cnn.pb", {"images:0": images}, ["logits:0"])
-    (plain,), _ = _unfused_values(demo_dir / "digits_cnn.pb", {"images:0": images}, ["logits:0"], optimize=False)
+    (logits,), graph = _unfused_values(
+        demo_dir / "digits_cnn.pb", {"images:0": images}, ["logits:0"]
+    )
+    (plain,), _ = _unfused_values(
+        demo_dir / "digits_cnn.pb", {"images:0": images}, ["logits:0"], optimize=False
+    )
     np.testing.assert_array_equal(logits, plain)
     assert not any(node.op == "Identity" for node in graph.op_nodes())
-    assert all(shape is not None and None not in shape for node in graph.op_nodes() for shape in node.output_shapes)
+    assert all(
+        shape is not None and None not in shape
+        for node in graph.op_nodes()
+        for shape in node.output_shapes
+    )
 
 
 def test_mobilenet_v2(data_dir: Path) -> None:
     data = np.load(data_dir / "mobilenet_v2.npz")
     images = next(data[key] for key in data.files if data[key].ndim == 4)[:1].astype(np.float32)
     outputs = next(data[key] for key in data.files if data[key].ndim == 2)[:1]
-    (probs,), graph = _unfused_values(data_dir / "mobilenet_v2.pb", {"images:0": images}, ["Identity:0"])
+    (probs,), graph = _unfused_values(
+        data_dir / "mobilenet_v2.pb", {"images:0": images}, ["Identity:0"]
+    )
     np.testing.assert_allclose(probs, outputs, rtol=1e-4, atol=1e-6)
     ops = Counter(node.op for node in graph.op_nodes())
     assert ops["Conv2D"] == 35 and ops["DepthwiseConv2dNative"] == 17 and ops["Mul"] == 52
     assert not {"FusedBatchNormV3", "ReadVariableOp", "Identity", "Shape", "Cast"} & set(ops)
-    assert all(shape is not None and None not in shape for node in graph.op_nodes() for shape in node.output_shapes)
+    assert all(
+        shape is not None and None not in shape
+        for node in graph.op_nodes()
+        for shape in node.output_shapes
+    )
 
 
 def test_the_order_has_no_repeats_without_reason() -> None:
     for step in (*GRAPH_PASSES, *PARTITION_PASSES):
-        assert step.why or step.name in ("fold_constants", "simplify"), f"{step.name} stands without a reason"
+        assert step.why or step.name in ("fold_constants", "simplify"), (
+            f"{step.name} stands without a reason"
+        )
 
 
 def test_run_passes_on_one_graph() -> None:
     graph = parse_graph(TEXT)
     report = run_passes(graph, GRAPH_PASSES, PassContext(_spec("y:0"), UNFUSED))
-    assert [entry.name for entry in report.passes if not entry.depth] == [step.name for step in GRAPH_PASSES]
+    assert [entry.name for entry in report.passes if not entry.depth] == [
+        step.name for step in GRAPH_PASSES
+    ]
     graph.verify()
 
 
@@ -405,20 +510,30 @@ def test_client_form_through_the_whole_order() -> None:
     (part,), _ = build(parse_graph(TEXT), _spec("y:0", "b:0"), options)
     ops = Counter(node.op for node in part.graph.op_nodes())
     assert ops["_Recv"] == 1 and ops["_Send"] == 2 and "_Arg" not in ops and "_Retval" not in ops
-    names = {node.attrs["tensor_name"] for node in part.graph.op_nodes() if node.op in ("_Recv", "_Send")}
+    names = {
+        node.attrs["tensor_name"] for node in part.graph.op_nodes() if node.op in ("_Recv", "_Send")
+    }
     assert names == {b"x:0", b"y:0", b"b:0"}
-    assert part.graph.node("_recv_x_0").output_shapes == ((5, 3),) and part.graph.node("y").output_shapes == ((5, 3),)
+    assert part.graph.node("_recv_x_0").output_shapes == ((5, 3),) and part.graph.node(
+        "y"
+    ).output_shapes == ((5, 3),)
 
 
 def test_every_pass_is_in_a_pipeline_and_every_step_is_registered() -> None:
     def names(items: Any) -> set[str]:
-        return {name for item in items for name in (names(item.steps) if isinstance(item, Fixpoint) else {item.name})}
+        return {
+            name
+            for item in items
+            for name in (names(item.steps) if isinstance(item, Fixpoint) else {item.name})
+        }
 
     listed = set().union(*(names(items) for items in PIPELINES.values()))
     assert listed == set(PASSES)
     for info in PASSES.values():
         assert info.function().__name__ == info.name
-        assert info.required or info.group in rewriter_config.OPTIMIZERS or info.at_l0, f"{info.name} has no group"
+        assert info.required or info.group in rewriter_config.OPTIMIZERS or info.at_l0, (
+            f"{info.name} has no group"
+        )
 
 
 def test_a_fixpoint_ends_once_nothing_changes() -> None:
@@ -438,9 +553,15 @@ def test_an_analysis_is_computed_again_only_when_it_has_to_be() -> None:
     graph = parse_graph(TEXT)
     ctx = PassContext(_spec("y:0"), UNFUSED)
     run_passes(graph, ("lower_feeds", "infer_shapes"), ctx)
-    complete = all(shape is not None and None not in shape for node in graph.op_nodes() for shape in node.output_shapes)
+    complete = all(
+        shape is not None and None not in shape
+        for node in graph.op_nodes()
+        for shape in node.output_shapes
+    )
     assert ctx.is_valid(SHAPES, graph)
     run_passes(graph, ("prune",), ctx)
-    assert ctx.is_valid(SHAPES, graph) == complete, "shapes that are not all known are inferred again once the graph has changed"
+    assert ctx.is_valid(SHAPES, graph) == complete, (
+        "shapes that are not all known are inferred again once the graph has changed"
+    )
     ctx.invalidate(SHAPES)
     assert not ctx.is_valid(SHAPES, graph)

@@ -21,7 +21,12 @@ DEVICES = tuple(f"/job:localhost/replica:0/task:0/device:CPU:{i}" for i in range
 def placed(graph: tf1.Graph) -> DataflowGraph:
     made = DataflowGraph()
     made.extend(graph.as_graph_def())
-    place(made, PassContext(options=PassOptions(devices=tuple(DeviceInfo(name, "CPU") for name in DEVICES))))
+    place(
+        made,
+        PassContext(
+            options=PassOptions(devices=tuple(DeviceInfo(name, "CPU") for name in DEVICES))
+        ),
+    )
     return made
 
 
@@ -37,7 +42,11 @@ def branches(count: int = 2) -> DataflowGraph:
 
 def run(graph: DataflowGraph, costs: dict[str, float]) -> dict[str, str]:
     names = [node.name for node in graph.op_nodes() if node.name != "x"]
-    return dict(rebalance(graph, names, [Measured((name,), cost) for name, cost in costs.items()], DEVICES).moves)
+    return dict(
+        rebalance(
+            graph, names, [Measured((name,), cost) for name, cost in costs.items()], DEVICES
+        ).moves
+    )
 
 
 def test_one_of_two_equal_branches_moves_with_its_constants() -> None:
@@ -61,7 +70,11 @@ def test_nothing_moves_for_less_than_it_costs() -> None:
 def test_what_ran_as_one_kernel_moves_as_one() -> None:
     graph = branches()
     names = [node.name for node in graph.op_nodes() if node.name != "x"]
-    measured = [Measured(("b0/in", "b0/out"), 900), Measured(("b1/in", "b1/out"), 900), Measured(("sum",), 1)]
+    measured = [
+        Measured(("b0/in", "b0/out"), 900),
+        Measured(("b1/in", "b1/out"), 900),
+        Measured(("sum",), 1),
+    ]
     moves = rebalance(graph, names, measured, DEVICES).moves
     assert ("b0/in" in moves) == ("b0/out" in moves) != ("b1/in" in moves)
 
@@ -78,7 +91,14 @@ def test_state_and_requested_devices_stay() -> None:
     made = placed(graph)
     moves = run(made, {node.name: 1000.0 for node in made.op_nodes()})
     assert moves
-    assert not set(moves) & {"v", "update", "asked", "noise/RandomStandardNormal", "v/read", "v/Assign"}
+    assert not set(moves) & {
+        "v",
+        "update",
+        "asked",
+        "noise/RandomStandardNormal",
+        "v/read",
+        "v/Assign",
+    }
     assert not any(made.node(name).is_stateful for name in moves)
 
 
@@ -91,7 +111,9 @@ def test_a_decision_promises_what_it_must(count: int, costs: Sequence[float]) ->
     decision = rebalance(graph, names, measured, DEVICES)
     total = sum(kernel.cost_us for kernel in measured)
     assert decision.after_us <= decision.before_us
-    np.testing.assert_allclose(decision.before_us, total, rtol=1e-9, atol=1e-6)  # all on one device: one after the other
+    # all on one device: one after the other
+    np.testing.assert_allclose(decision.before_us, total, rtol=1e-9, atol=1e-6)
     assert decision.after_us >= total / 2 - 1e-6
     assert bool(decision.moves) == (decision.after_us < decision.before_us)
-    assert all(graph.node(name).assigned_device == DEVICES[0] for name in names)  # it moves nothing itself
+    # it moves nothing itself
+    assert all(graph.node(name).assigned_device == DEVICES[0] for name in names)

@@ -20,14 +20,18 @@ PASSES = (infer_shapes, simplify, prune)
 SPECIAL = np.array([[1.5, -0.0, 0.0], [np.nan, np.inf, -np.inf]], np.float32)
 
 
-def _simplify(text: str, feeds: dict[str, np.ndarray], fetches: list[str], passes: tuple = PASSES) -> tuple[DataflowGraph, PassContext]:  # type: ignore[type-arg]
+def _simplify(
+    text: str, feeds: dict[str, np.ndarray], fetches: list[str], passes: tuple = PASSES
+) -> tuple[DataflowGraph, PassContext]:  # type: ignore[type-arg]
     before, _ = lowered(text, feeds, fetches)
     graph, ctx = lowered(text, feeds, fetches)
     run_passes(graph, passes, ctx)
     values = list(feeds.values())
     expected, got = run_lowered(before, values), run_lowered(graph, values)
     for index in expected:
-        assert expected[index].dtype == got[index].dtype and expected[index].shape == got[index].shape
+        assert (
+            expected[index].dtype == got[index].dtype and expected[index].shape == got[index].shape
+        )
         assert expected[index].tobytes() == got[index].tobytes()
     return graph, ctx
 
@@ -109,7 +113,10 @@ def test_what_changes_something_stays(line: str, reason: str) -> None:
     graph, ctx = _simplify(text, {"x:0": x}, ["z:0"])
     assert "y" in graph
     if reason:
-        assert any(node == "y" and any(part in said for part in reason.split("|")) for _, node, said in ctx.messages)
+        assert any(
+            node == "y" and any(part in said for part in reason.split("|"))
+            for _, node, said in ctx.messages
+        )
 
 
 def test_integers_may_lose_every_zero_and_one() -> None:
@@ -155,7 +162,9 @@ def test_an_identity_that_reads_a_reference_stays() -> None:
         ["y:0"],
     )
     run_passes(graph, PASSES, ctx)
-    assert "i" in graph and any(node == "i" and "reads the variable 'v'" in said for _, node, said in ctx.messages)
+    assert "i" in graph and any(
+        node == "i" and "reads the variable 'v'" in said for _, node, said in ctx.messages
+    )
 
 
 def test_an_identity_that_marks_a_branch_stays() -> None:
@@ -175,7 +184,8 @@ def test_an_identity_that_marks_a_branch_stays() -> None:
 
 def test_a_copy_to_another_device_stays() -> None:
     graph, ctx = lowered(
-        "x = Placeholder(shape=<2,3>)\n i = Identity(x) on /job:localhost/replica:0/task:0/device:CPU:1\n y = Neg(i)",
+        "x = Placeholder(shape=<2,3>)\n i = Identity(x) on "
+        "/job:localhost/replica:0/task:0/device:CPU:1\n y = Neg(i)",
         {"x:0": SPECIAL},
         ["y:0"],
     )
@@ -184,7 +194,11 @@ def test_a_copy_to_another_device_stays() -> None:
 
 
 def test_a_fetched_middle_is_still_fetched() -> None:
-    graph, _ = _simplify(CONSTANTS + "i = Identity(x)\n y = Mul(i, one)\n z = Exp(y)", {"x:0": SPECIAL}, ["i:0", "y:0", "z:0"])
+    graph, _ = _simplify(
+        CONSTANTS + "i = Identity(x)\n y = Mul(i, one)\n z = Exp(y)",
+        {"x:0": SPECIAL},
+        ["i:0", "y:0", "z:0"],
+    )
     assert graph.inputs("_retval_i_0_0") == [("_arg_x_0_0", 0)] == graph.inputs("_retval_y_0_1")
 
 
@@ -217,7 +231,10 @@ def test_a_transpose_of_unit_axes_is_a_reshape() -> None:
 
 
 def test_unknown_shapes_stop_what_needs_them() -> None:
-    text = CONSTANTS.replace("shape=<2,3>)", "shape=<?,3>)") + "y = Mul(x, one)\n z = Reshape(y, shape)"
+    text = (
+        CONSTANTS.replace("shape=<2,3>)", "shape=<?,3>)")
+        + "y = Mul(x, one)\n z = Reshape(y, shape)"
+    )
     from tfjit.passes.ir.pass_context import PassOptions
     from tfjit.passes.ir.run_spec import RunSpec
     from tfjit.passes.ir.text_format import parse_graph
@@ -249,14 +266,22 @@ def test_batch_norm_is_a_multiply_and_an_add(op: str, layout: str) -> None:
     text = BATCH_NORM.format(op=op, shape=shape, training=False, layout=f"b'{layout}'")
     graph, ctx = lowered(text, {"x:0": x}, ["y:0"])
     run_passes(graph, (infer_shapes, simplify, fold_constants, prune), ctx)
-    assert sorted(node.op for node in graph.op_nodes() if node.op not in ("_Arg", "_Retval", "Const")) == ["AddV2", "Mul"]
+    assert sorted(
+        node.op for node in graph.op_nodes() if node.op not in ("_Arg", "_Retval", "Const")
+    ) == ["AddV2", "Mul"]
     assert graph.node("y").op == "AddV2" and graph.node("y").output_shapes == (size,)
     got = run_lowered(graph, [x])[0]
     channels = (1, 1, 1, 3) if layout == "NHWC" else (1, 3, 1, 1)
     scale, offset, mean, variance = (
-        np.array(v, np.float64).reshape(channels) for v in ([1.5, 0.5, -2.0], [0.1, -0.2, 0.3], [0.5, 1.0, -1.0], [0.25, 4.0, 0.01])
+        np.array(v, np.float64).reshape(channels)
+        for v in ([1.5, 0.5, -2.0], [0.1, -0.2, 0.3], [0.5, 1.0, -1.0], [0.25, 4.0, 0.01])
     )
-    np.testing.assert_allclose(got, (x - mean) / np.sqrt(variance + np.float32(0.001)) * scale + offset, rtol=2e-6, atol=2e-6)
+    np.testing.assert_allclose(
+        got,
+        (x - mean) / np.sqrt(variance + np.float32(0.001)) * scale + offset,
+        rtol=2e-6,
+        atol=2e-6,
+    )
 
 
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
@@ -268,43 +293,68 @@ def test_batch_norm_by_statistics_that_are_fed(layout: str) -> None:
     mean += 1000  # far from 0 beside the deviation: mean * a must not be rounded away
     variance = rng.uniform(0.5, 2, 3).astype(np.float32)
     lines = ["x = Placeholder(shape=<" + ",".join(map(str, size)) + ">)"]
-    lines += [f"{name} = Placeholder(shape=<3>)" for name in ("scale", "offset", "mean", "variance")]
+    lines += [
+        f"{name} = Placeholder(shape=<3>)" for name in ("scale", "offset", "mean", "variance")
+    ]
     attrs = f"epsilon=0.0010000000474974513, is_training=False, data_format=b'{layout}'"
     lines.append(f"y = FusedBatchNormV3(x, scale, offset, mean, variance, {attrs})")
     feeds = {"x:0": x, "scale:0": scale, "offset:0": offset, "mean:0": mean, "variance:0": variance}
     graph, ctx = lowered("\n".join(lines), feeds, ["y:0"])
     run_passes(graph, PASSES, ctx)
-    ops = sorted(node.op for node in graph.op_nodes() if node.op not in ("_Arg", "_Retval", "Const", "Reshape"))
+    ops = sorted(
+        node.op
+        for node in graph.op_nodes()
+        if node.op not in ("_Arg", "_Retval", "Const", "Reshape")
+    )
     assert ops == ["AddV2", "AddV2", "Mul", "Mul", "Rsqrt", "Sub"]
     got = run_lowered(graph, list(feeds.values()))[0]
     channels = (1, 1, 1, 3) if layout == "NHWC" else (1, 3, 1, 1)
-    s, o, m, v = (value.astype(np.float64).reshape(channels) for value in (scale, offset, mean, variance))
-    np.testing.assert_allclose(got, (x - m) / np.sqrt(v + np.float32(0.001)) * s + o, rtol=2e-6, atol=2e-6)
+    s, o, m, v = (
+        value.astype(np.float64).reshape(channels) for value in (scale, offset, mean, variance)
+    )
+    np.testing.assert_allclose(
+        got, (x - m) / np.sqrt(v + np.float32(0.001)) * s + o, rtol=2e-6, atol=2e-6
+    )
 
 
 def test_batch_norm_in_training_is_taken_apart_and_with_used_statistics_stays() -> None:
     x = np.zeros((2, 4, 5, 3), np.float32)
-    text = BATCH_NORM.format(op="FusedBatchNormV3", shape="<2,4,5,3>", training=True, layout="b'NHWC'")
+    text = BATCH_NORM.format(
+        op="FusedBatchNormV3", shape="<2,4,5,3>", training=True, layout="b'NHWC'"
+    )
     graph, ctx = lowered(text, {"x:0": x}, ["y:0"])
     run_passes(graph, PASSES, ctx)
     assert graph.node("y").op == "AddV2" and graph.node("y").output_shapes == (x.shape,)
-    assert sorted(node.op for node in graph.op_nodes() if node.op in ("Mean", "SquaredDifference")) == ["Mean", "Mean", "SquaredDifference"]
-    text = BATCH_NORM.format(op="FusedBatchNormV3", shape="<2,4,5,3>", training=False, layout="b'NHWC'")
+    assert sorted(
+        node.op for node in graph.op_nodes() if node.op in ("Mean", "SquaredDifference")
+    ) == ["Mean", "Mean", "SquaredDifference"]
+    text = BATCH_NORM.format(
+        op="FusedBatchNormV3", shape="<2,4,5,3>", training=False, layout="b'NHWC'"
+    )
     graph, ctx = lowered(text, {"x:0": x}, ["y:0", "y:1"])
     run_passes(graph, PASSES, ctx)
-    assert graph.node("y").op == "FusedBatchNormV3" and any("its outputs [1] are used" in said for _, _, said in ctx.messages)
+    assert graph.node("y").op == "FusedBatchNormV3" and any(
+        "its outputs [1] are used" in said for _, _, said in ctx.messages
+    )
 
 
 @pytest.mark.parametrize("shape", ["<2,4,5,?>", "<2,4,5,4>", "<2,4,3>", "<?,?,?,?>"])
 @pytest.mark.parametrize("known", [True, False])
-def test_batch_norm_of_channels_that_do_not_fit_or_are_not_known_stays(shape: str, known: bool) -> None:
+def test_batch_norm_of_channels_that_do_not_fit_or_are_not_known_stays(
+    shape: str, known: bool
+) -> None:
     text = BATCH_NORM.format(op="FusedBatchNormV3", shape=shape, training=False, layout="b'NHWC'")
     if not known:
-        text = text.replace("mean     = Const(dtype=float32, value=float32<3>[0.5, 1.0, -1.0])", "mean = Placeholder(shape=<3>)")
+        text = text.replace(
+            "mean     = Const(dtype=float32, value=float32<3>[0.5, 1.0, -1.0])",
+            "mean = Placeholder(shape=<3>)",
+        )
     graph = parse_graph(text)
     ctx = PassContext(RunSpec(fetches=("y:0",)), PassOptions())
     run_passes(graph, (simplify,), ctx)
-    assert graph.node("y").op == "FusedBatchNormV3" and any("channels" in said or "rank" in said for _, _, said in ctx.messages)
+    assert graph.node("y").op == "FusedBatchNormV3" and any(
+        "channels" in said or "rank" in said for _, _, said in ctx.messages
+    )
 
 
 def test_constants_made_in_a_loop_belong_to_it() -> None:
@@ -327,7 +377,9 @@ def test_constants_made_in_a_loop_belong_to_it() -> None:
     )
     run_passes(graph, (simplify,), ctx)
     made = graph.inputs("b")[1][0]
-    assert graph.node(made).attrs["value"].tolist() == [2, 0, 1] and graph.control_inputs(made) == ["m"]
+    assert graph.node(made).attrs["value"].tolist() == [2, 0, 1] and graph.control_inputs(made) == [
+        "m"
+    ]
 
 
 @pytest.mark.parametrize("keep", [True, False])
@@ -374,7 +426,11 @@ def test_transposes_become_the_products_own(product: str, left: list[str]) -> No
         {product}
     """
     rng = np.random.default_rng(0)  # whole numbers: every order of a sum gives the same
-    feeds = {f"{name}:0": rng.integers(-9, 9, shape).astype(np.float32) for name, shape in _MATRICES.items() if f"{name}" in product}
+    feeds = {
+        f"{name}:0": rng.integers(-9, 9, shape).astype(np.float32)
+        for name, shape in _MATRICES.items()
+        if f"{name}" in product
+    }
     if "xt" in product:
         feeds["x:0"] = rng.integers(-9, 9, (3, 3)).astype(np.float32)
     graph, _ = _simplify(text, feeds, ["y:0"])
@@ -391,5 +447,7 @@ def test_an_adjoint_of_complex_numbers_is_no_transpose() -> None:
         z    = Transpose(b, last)
         y    = BatchMatMulV2(b, z)
     """
-    graph, _ = _simplify(text, {"b:0": (np.arange(8) * (1 + 2j)).astype(np.complex64).reshape(2, 2, 2)}, ["y:0"])
+    graph, _ = _simplify(
+        text, {"b:0": (np.arange(8) * (1 + 2j)).astype(np.complex64).reshape(2, 2, 2)}, ["y:0"]
+    )
     assert "z" in _left(graph)

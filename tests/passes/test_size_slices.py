@@ -1,4 +1,6 @@
-"""Slices that move with a loop's counter: when their size is found, when not, and that values stay."""
+"""Slices that move with a loop's counter: when their size is found, when not, and
+that values stay.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,28 @@ tf1 = tf.compat.v1
 X = np.random.default_rng(5).standard_normal((8, 6)).astype("f4")
 
 
-def loop(step: Callable[[Any, Any], Any], more: Any = None, first: int = 0, by: int = 1, changes: bool = False) -> Callable[[Any], Any]:
+def loop(
+    step: Callable[[Any, Any], Any],
+    more: Any = None,
+    first: int = 0,
+    by: int = 1,
+    changes: bool = False,
+) -> Callable[[Any], Any]:
     """A sum over i of what `step` makes of x and i; or what x becomes."""
 
     def build(x: Any) -> Any:
         if changes:
-            return tf.while_loop(more or (lambda i, _: i < 8), lambda i, a: (i + by, step(a, i)), [first, x])[1]
+            return tf.while_loop(
+                more or (lambda i, _: i < 8), lambda i, a: (i + by, step(a, i)), [first, x]
+            )[1]
         start = tf.zeros_like(step(x, first))
         shapes = [tf.TensorShape([]), tf.TensorShape([None] * start.shape.ndims)]
-        return tf.while_loop(more or (lambda i, _: i < 8), lambda i, s: (i + by, s + step(x, i)), [first, start], shapes)[1]
+        return tf.while_loop(
+            more or (lambda i, _: i < 8),
+            lambda i, s: (i + by, s + step(x, i)),
+            [first, start],
+            shapes,
+        )[1]
 
     return build
 
@@ -37,19 +52,31 @@ SIZED: dict[str, Callable[[Any], Any]] = {
     "batches": loop(lambda x, i: x[i * 2 : (i + 1) * 2], lambda i, _: i < 4),
     "from the end": loop(lambda x, i: x[7 - i : 8 - i]),
     "a counter that goes down": loop(lambda x, i: x[i : i + 2], lambda i, _: i > 0, 6, -2),
-    "of what the loop changes": loop(lambda a, k: tf.minimum(a, a[:, k : k + 1] + a[k : k + 1, :]), lambda k, _: k < 6, changes=True),
-    "until something is found": loop(lambda x, i: x[i : i + 2], lambda i, s: tf.logical_and(i < 7, tf.reduce_sum(s) < 100.0)),
+    "of what the loop changes": loop(
+        lambda a, k: tf.minimum(a, a[:, k : k + 1] + a[k : k + 1, :]),
+        lambda k, _: k < 6,
+        changes=True,
+    ),
+    "until something is found": loop(
+        lambda x, i: x[i : i + 2], lambda i, s: tf.logical_and(i < 7, tf.reduce_sum(s) < 100.0)
+    ),
     "in a loop in a loop": lambda x: tf.while_loop(
-        lambda i, _: i < 3, lambda i, s: (i + 1, s + loop(lambda y, j: y[i + j : i + j + 2], lambda j, _: j < 5)(x)), [0, tf.zeros([2, 6])]
+        lambda i, _: i < 3,
+        lambda i, s: (i + 1, s + loop(lambda y, j: y[i + j : i + j + 2], lambda j, _: j < 5)(x)),
+        [0, tf.zeros([2, 6])],
     )[1],
-    "in a branch": loop(lambda x, i: tf.cond(tf.equal(i % 2, 0), lambda: x[i : i + 1], lambda: -x[i : i + 1])),
+    "in a branch": loop(
+        lambda x, i: tf.cond(tf.equal(i % 2, 0), lambda: x[i : i + 1], lambda: -x[i : i + 1])
+    ),
 }
 # their sums, since their shapes change
 STAY: dict[str, Callable[[Any], Any]] = {
     "beyond the end": loop(lambda x, i: tf.reduce_sum(x[i : i + 2])),
     "from below": loop(lambda x, i: tf.reduce_sum(x[i - 1 : i + 1]), lambda i, _: i < 7),
     "growing": loop(lambda x, i: tf.reduce_sum(x[i : 2 * i]), lambda i, _: i < 4),
-    "an overflowing counter": loop(lambda x, i: tf.reduce_sum(x[i : i + 1]), lambda i, _: i >= 0, 2**31 - 3),
+    "an overflowing counter": loop(
+        lambda x, i: tf.reduce_sum(x[i : i + 1]), lambda i, _: i >= 0, 2**31 - 3
+    ),
     "by steps": loop(lambda x, i: tf.reduce_sum(x[i : i + 4 : 2]), lambda i, _: i < 4),
 }
 
@@ -82,7 +109,14 @@ def test_the_limit_is_fed() -> None:
     with tf1.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, [8, 6], name="x")
         n = tf1.placeholder(tf.int32, [], name="n")
-        y = loop(lambda x, i: tf.reduce_sum(x[i : i + 3], keepdims=True), lambda i, _: i < n)(x).name
+        y = loop(lambda x, i: tf.reduce_sum(x[i : i + 3], keepdims=True), lambda i, _: i < n)(
+            x
+        ).name
     with tf1.Session(graph=graph) as theirs, tfjit.Session(graph=graph) as ours:
         for count in (3, 8, 10):
-            np.testing.assert_allclose(ours.run(y, {"x:0": X, "n:0": count}), theirs.run(y, {"x:0": X, "n:0": count}), 1e-5, 1e-5)
+            np.testing.assert_allclose(
+                ours.run(y, {"x:0": X, "n:0": count}),
+                theirs.run(y, {"x:0": X, "n:0": count}),
+                1e-5,
+                1e-5,
+            )

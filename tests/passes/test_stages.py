@@ -18,14 +18,18 @@ from tfjit.runtime.kernel_api.op_kernel import is_blocking
 Nodes = Sequence[Any]
 
 
-def split(build: Callable[[], Nodes], feeds: tuple[str, ...] = ()) -> tuple[list[Stage], str, DataflowGraph]:
+def split(
+    build: Callable[[], Nodes], feeds: tuple[str, ...] = ()
+) -> tuple[list[Stage], str, DataflowGraph]:
     """build: makes a graph and returns what is run: tensors and operations."""
     with tf.Graph().as_default() as graph:
         asked = build()
     fetches = tuple(x.name for x in asked if isinstance(x, tf.Tensor))
     targets = tuple(x.name for x in asked if isinstance(x, tf.Operation))
     made = DataflowGraph.from_graph(graph)
-    stages, why = split_stages(made, RunSpec(feeds, fetches, targets), lambda node: is_blocking(node.op))
+    stages, why = split_stages(
+        made, RunSpec(feeds, fetches, targets), lambda node: is_blocking(node.op)
+    )
     for stage in stages:  # each is a run that can be made
         extract(made, RunSpec(stage.feeds, stage.fetches, stage.targets, cut=stage.cut))
     return stages, why, made
@@ -43,8 +47,19 @@ def test_a_batch_from_a_queue() -> None:
             return [tf.reduce_sum(y + 1.0, name="z"), tf.no_op(name="done"), batch]
 
     (first, second), _, _ = split(build)
-    assert (first.waits, first.feeds, first.fetches, first.targets, first.cut) == (True, (), ("take:0",), (), frozenset())
-    assert (second.waits, second.feeds, second.fetches, second.targets) == (False, ("take:0",), ("z:0",), ("done",))
+    assert (first.waits, first.feeds, first.fetches, first.targets, first.cut) == (
+        True,
+        (),
+        ("take:0",),
+        (),
+        frozenset(),
+    )
+    assert (second.waits, second.feeds, second.fetches, second.targets) == (
+        False,
+        ("take:0",),
+        ("z:0",),
+        ("done",),
+    )
     assert second.cut == {"take"} and first.members == {"take"}
 
 
@@ -89,13 +104,18 @@ def test_a_stage_between_two_that_wait() -> None:
     stages, _, _ = split(lambda: build(MIN_BETWEEN))
     assert [stage.waits for stage in stages] == [True, False, True]
     assert [len(stage.members) for stage in stages] == [1, MIN_BETWEEN, 1]
-    assert split(lambda: build(MIN_BETWEEN - 1))[:2] == ([], "there is too little besides what waits")
+    assert split(lambda: build(MIN_BETWEEN - 1))[:2] == (
+        [],
+        "there is too little besides what waits",
+    )
 
 
 def test_few_nodes_before_what_waits_run_with_it() -> None:
     def build() -> Nodes:
         n = tf.placeholder(tf.int32, [], name="n")
-        return [tf.tanh(queue().dequeue_many(tf.maximum(n, 1, name="least"), name="take"), name="y")]
+        return [
+            tf.tanh(queue().dequeue_many(tf.maximum(n, 1, name="least"), name="take"), name="y")
+        ]
 
     (first, second), _, _ = split(build, ("n:0",))
     assert first.members == {"take", "least"} and second.members == {"y"}
@@ -144,7 +164,9 @@ def whole_chosen() -> Nodes:
 
 
 def whole_beside() -> Nodes:
-    looked_up = tf.gather(tf.constant([1.0, 2.0]), tf.placeholder_with_default(5, []), name="look_up")
+    looked_up = tf.gather(
+        tf.constant([1.0, 2.0]), tf.placeholder_with_default(5, []), name="look_up"
+    )
     return [tf.tanh(queue().dequeue()), looked_up]
 
 
@@ -174,7 +196,10 @@ def test_left_whole(build: Callable[[], Nodes], reason: str) -> None:
 def test_looking_at_a_queue_is_no_reason() -> None:
     def build() -> Nodes:
         q = queue()
-        return [tf.tanh(q.dequeue(name="take"), name="y"), tf.cast(q.size(), tf.float32, name="left")]
+        return [
+            tf.tanh(q.dequeue(name="take"), name="y"),
+            tf.cast(q.size(), tf.float32, name="left"),
+        ]
 
     (first, second), _, _ = split(build)
     assert first.members == {"take"} and {"y", "left"} <= second.members
@@ -182,7 +207,9 @@ def test_looking_at_a_queue_is_no_reason() -> None:
 
 def test_python_behind_all_that_waits_is_no_reason() -> None:
     def build() -> Nodes:
-        return [tf.tanh(tf.py_func(lambda x: x, [queue().dequeue(name="take")], tf.float32), name="y")]
+        return [
+            tf.tanh(tf.py_func(lambda x: x, [queue().dequeue(name="take")], tf.float32), name="y")
+        ]
 
     stages, _, _ = split(build)
     assert [stage.waits for stage in stages] == [True, False]

@@ -1,4 +1,6 @@
-"""The text form: what prints can be parsed, and what is no graph is refused with line and reason."""
+"""The text form: what prints can be parsed, and what is no graph is refused with line
+and reason.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def test_attrs_that_follow_are_filled_in() -> None:
     assert graph.node("s").attrs == {"num_split": 2, "T": dtypes.float32}
     assert graph.node("y").attrs == {"N": 3, "T": dtypes.float32}
     assert graph.inputs("y") == [("s", 1), ("s", 0), ("x", 0)]
-    assert graph.node("x").device == "/device:CPU:1" and graph.node("axis").assigned_device.endswith("CPU:0")
+    assert graph.node("x").device == "/device:CPU:1" and graph.node(
+        "axis"
+    ).assigned_device.endswith("CPU:0")
     assert graph.node("s").origin == ("x", "y")
     graph.verify()
 
@@ -43,7 +47,9 @@ def test_types_default_to_float32_and_order_is_free() -> None:
         y = Square(x)
         x = Placeholder()
     """)
-    assert graph.node("y").output_dtypes == (dtypes.float32,) and [node.name for node in graph.op_nodes()] == ["y", "x"]
+    assert graph.node("y").output_dtypes == (dtypes.float32,) and [
+        node.name for node in graph.op_nodes()
+    ] == ["y", "x"]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +119,10 @@ def test_large_tensors_are_elided_and_say_so_when_read() -> None:
         ("x = Placeholder(\ny = Square(x)", "line 1"),
         ("x = Placeholder(dtype=what)", "'what' is no value"),
         ("x = Placeholder() at home", "expected a device"),
-        ("x = Placeholder()\ny = Square(^x, x)", "Control dependencies must come after regular dependencies"),
+        (
+            "x = Placeholder()\ny = Square(^x, x)",
+            "Control dependencies must come after regular dependencies",
+        ),
         ("a = Neg(b)\nb = Neg(a)", "2 nodes in or behind a cycle"),
         ("c = Const(dtype=float32, value=float32<2>[1.0, 2.0, 3.0])", "3 elements do not fill <2>"),
     ],
@@ -147,5 +156,9 @@ def test_real_graphs_survive_both_ways(name: str, data_dir: Path) -> None:
     text = print_graph(graph, full=True)
     again = parse_graph(text)
     again.verify()
-    assert print_graph(again, full=True, shapes=False) == print_graph(graph, full=True, shapes=False)
-    assert {node.name: node for node in again.to_graph_def().node} == {node.name: node for node in graph.to_graph_def().node}
+    assert print_graph(again, full=True, shapes=False) == print_graph(
+        graph, full=True, shapes=False
+    )
+    assert {node.name: node for node in again.to_graph_def().node} == {
+        node.name: node for node in graph.to_graph_def().node
+    }

@@ -72,10 +72,16 @@ def test_parallel_edges_and_control_edges_are_kept_apart() -> None:
         c = Const(dtype=int32, value=int32<>[0])
         y = AddV2(s:1, s:1, ^s)
     """)
-    assert [(edge.src_output, edge.dst_input) for edge in graph.node("y").in_edges] == [(1, 0), (1, 1), (CONTROL, CONTROL)]
+    assert [(edge.src_output, edge.dst_input) for edge in graph.node("y").in_edges] == [
+        (1, 0),
+        (1, 1),
+        (CONTROL, CONTROL),
+    ]
     assert graph.consumers("s", 1) == [("y", 0), ("y", 1)] and graph.consumers("s", 0) == []
     assert graph.control_consumers("s") == ["y"] and graph.control_inputs("y") == ["s"]
-    assert graph.add_control_edge("s", "y") is None, "a second control edge between the same nodes means nothing"
+    assert graph.add_control_edge("s", "y") is None, (
+        "a second control edge between the same nodes means nothing"
+    )
 
 
 def test_back_end_view_of_a_node() -> None:
@@ -83,14 +89,20 @@ def test_back_end_view_of_a_node() -> None:
     node = graph.node("a")
     definition = getattr(node, "def")
     assert type(definition).__name__ == "NodeDef"
-    assert (definition.name, definition.op, list(definition.input)) == ("a", "Square", ["x", "^init"])
+    assert (definition.name, definition.op, list(definition.input)) == (
+        "a",
+        "Square",
+        ["x", "^init"],
+    )
     assert node.op_def is registry.lookup("Square")
     with pytest.raises((AttributeError, TypeError)):
         node.op_def.name = "Other"  # type: ignore[union-attr, misc]
     assert [edge.src for edge in node.in_edges] == ["x", "init"]
     assert [edge.dst for edge in node.out_edges] == ["y"]
     node.attrs["_note"] = b"changed"
-    assert getattr(node, "def").attr["_note"].s == b"changed", "made on demand from the node as it stands"
+    assert getattr(node, "def").attr["_note"].s == b"changed", (
+        "made on demand from the node as it stands"
+    )
 
 
 def test_new_name_is_prefix_and_counter() -> None:
@@ -103,10 +115,29 @@ def test_new_name_is_prefix_and_counter() -> None:
 def test_add_node_op_fills_attrs_and_inherits() -> None:
     graph = parse_graph(DIAMOND)
     like = graph.node("a")
-    like.device, like.assigned_device, like.origin = "/device:CPU:1", "/job:localhost/replica:0/task:0/device:CPU:1", ("a", "z")
-    made = graph.add_node_op("c", "MatMul", [("a", 0), ("b", 0)], {"transpose_b": True}, like=like, control_inputs=["init", "init"])
-    assert made.attrs["T"] is dtypes.float32 and made.attrs["transpose_a"] is False and made.attrs["transpose_b"] is True
-    assert (made.device, made.assigned_device, made.origin) == (like.device, like.assigned_device, ("a", "z"))
+    like.device, like.assigned_device, like.origin = (
+        "/device:CPU:1",
+        "/job:localhost/replica:0/task:0/device:CPU:1",
+        ("a", "z"),
+    )
+    made = graph.add_node_op(
+        "c",
+        "MatMul",
+        [("a", 0), ("b", 0)],
+        {"transpose_b": True},
+        like=like,
+        control_inputs=["init", "init"],
+    )
+    assert (
+        made.attrs["T"] is dtypes.float32
+        and made.attrs["transpose_a"] is False
+        and made.attrs["transpose_b"] is True
+    )
+    assert (made.device, made.assigned_device, made.origin) == (
+        like.device,
+        like.assigned_device,
+        ("a", "z"),
+    )
     assert graph.control_inputs("c") == ["init"]
     with pytest.raises(InternalError, match="already in the graph"):
         graph.add_node_op("c", "NoOp")
@@ -217,14 +248,18 @@ def test_copy_subset_materialises_only_those_nodes() -> None:
 def test_verify_wrong_arity() -> None:
     graph = parse_graph(DIAMOND)
     graph.remove_op("b")
-    with pytest.raises(InternalError, match=r"Node 'y' \(AddV2\): it takes 2 inputs, but nothing feeds input \[1\]"):
+    with pytest.raises(
+        InternalError, match=r"Node 'y' \(AddV2\): it takes 2 inputs, but nothing feeds input \[1\]"
+    ):
         graph.verify()
 
 
 def test_verify_duplicate_slot() -> None:
     graph = parse_graph(DIAMOND)
     graph.add_data_edge("x", 0, "y", 1)
-    with pytest.raises(InternalError, match=r"Node 'y' \(AddV2\): input slot 1 has two edges, from '.' and '.'"):
+    with pytest.raises(
+        InternalError, match=r"Node 'y' \(AddV2\): input slot 1 has two edges, from '.' and '.'"
+    ):
         graph.verify()
 
 
@@ -246,7 +281,9 @@ def test_verify_dtype_mismatch() -> None:
     graph = parse_graph(DIAMOND)
     graph.add_node_op("k", "Cast", [("x", 0)], {"DstT": dtypes.int32})
     graph.replace_input("y", 1, "k", 0)
-    with pytest.raises(InternalError, match=r"Node 'y' \(AddV2\): input 1 from 'k:0' is int32, expected float32"):
+    with pytest.raises(
+        InternalError, match=r"Node 'y' \(AddV2\): input 1 from 'k:0' is int32, expected float32"
+    ):
         graph.verify()
 
 
@@ -278,7 +315,10 @@ def test_verify_missing_op_def_and_stale_dtypes() -> None:
         graph.verify()
     graph = parse_graph(DIAMOND)
     graph.node("a").attrs["T"] = dtypes.int32
-    with pytest.raises(InternalError, match=r"Node 'a' \(Square\): its attrs say inputs \(int32\), the node says \(float32\)"):
+    with pytest.raises(
+        InternalError,
+        match=r"Node 'a' \(Square\): its attrs say inputs \(int32\), the node says \(float32\)",
+    ):
         graph.verify()
 
 
@@ -314,8 +354,13 @@ def test_graph_def_round_trip() -> None:
 
 
 def test_extend_takes_inputs_from_what_is_there() -> None:
-    graph = DataflowGraph.from_graph_def(_graph_def(("x", "Placeholder", []), ("y", "Square", ["x"])))
-    assert graph.extend(_graph_def(("z", "AddV2", ["y", "x:0", "^x"]), ("w", "Neg", ["z"]))) == ["z", "w"]
+    graph = DataflowGraph.from_graph_def(
+        _graph_def(("x", "Placeholder", []), ("y", "Square", ["x"]))
+    )
+    assert graph.extend(_graph_def(("z", "AddV2", ["y", "x:0", "^x"]), ("w", "Neg", ["z"]))) == [
+        "z",
+        "w",
+    ]
     assert graph.inputs("z") == [("y", 0), ("x", 0)] and graph.control_inputs("z") == ["x"]
     assert {edge.src for edge in graph.edges_into(SINK)} == {SOURCE, "w"}, "y has a consumer now"
     graph.verify()
@@ -325,18 +370,40 @@ def test_extend_takes_inputs_from_what_is_there() -> None:
     ("nodes", "error", "message"),
     [
         ([("y", "Square", ["nope"])], InvalidArgumentError, "Node 'y': Unknown input node 'nope'"),
-        ([("y", "Square", ["x"]), ("y", "Neg", ["x"])], InvalidArgumentError, "Node 'y' is not unique"),
-        ([("x", "Neg", [])], InvalidArgumentError, "includes node 'x', which was created by a previous call to Create or Extend"),
+        (
+            [("y", "Square", ["x"]), ("y", "Neg", ["x"])],
+            InvalidArgumentError,
+            "Node 'y' is not unique",
+        ),
+        (
+            [("x", "Neg", [])],
+            InvalidArgumentError,
+            "includes node 'x', which was created by a previous call to Create or Extend",
+        ),
         ([("y", "", ["x"])], InvalidArgumentError, "Node 'y' does not specify an operation"),
-        ([("?", "Neg", ["x"])], InvalidArgumentError, "Node '?': Node name contains invalid characters"),
+        (
+            [("?", "Neg", ["x"])],
+            InvalidArgumentError,
+            "Node '?': Node name contains invalid characters",
+        ),
         ([("y", "NopeOp", ["x"])], NotFoundError, "Op type not registered 'NopeOp'"),
         ([("a", "Neg", ["b"]), ("b", "Neg", ["a"])], InvalidArgumentError, "2 nodes in a cycle"),
         ([("y", "AddV2", ["x"])], InvalidArgumentError, "do not match 1 inputs specified"),
-        ([("y", "Square", ["x:1"])], InvalidArgumentError, "Node 'y': Connecting to invalid output 1 of source node x which has 1 outputs"),
-        ([("y", "Square", ["^x", "x"])], InvalidArgumentError, "Control dependencies must come after regular dependencies"),
+        (
+            [("y", "Square", ["x:1"])],
+            InvalidArgumentError,
+            "Node 'y': Connecting to invalid output 1 of source node x which has 1 outputs",
+        ),
+        (
+            [("y", "Square", ["^x", "x"])],
+            InvalidArgumentError,
+            "Control dependencies must come after regular dependencies",
+        ),
     ],
 )
-def test_bad_extension_adds_nothing(nodes: list[tuple[str, str, list[str]]], error: type[Exception], message: str) -> None:
+def test_bad_extension_adds_nothing(
+    nodes: list[tuple[str, str, list[str]]], error: type[Exception], message: str
+) -> None:
     graph = DataflowGraph.from_graph_def(_graph_def(("x", "Placeholder", [])))
     with pytest.raises(error) as caught:
         graph.extend(_graph_def(*nodes))
@@ -349,8 +416,12 @@ def test_bad_extension_adds_nothing(nodes: list[tuple[str, str, list[str]]], err
 def test_from_framework_graph_equals_the_way_through_graph_def() -> None:
     graph = framework_graph.Graph()
     with graph.as_default():
-        x = graph.create_op("Placeholder", name="x", attrs={"dtype": dtypes.float32, "shape": [None, 3]}).outputs[0]
-        with graph.control_dependencies([graph.create_op("NoOp", name="b"), graph.create_op("NoOp", name="a")]):
+        x = graph.create_op(
+            "Placeholder", name="x", attrs={"dtype": dtypes.float32, "shape": [None, 3]}
+        ).outputs[0]
+        with graph.control_dependencies(
+            [graph.create_op("NoOp", name="b"), graph.create_op("NoOp", name="a")]
+        ):
             graph.create_op("Square", [x], name="y")
     direct = DataflowGraph.from_graph(graph)
     through = DataflowGraph.from_graph_def(graph.as_graph_def())

@@ -1,6 +1,8 @@
-"""Our messages beside TensorFlow's: the same fields and the same bytes, whichever of the two is imported first.
+"""Our messages beside TensorFlow's: the same fields and the same bytes, whichever of the two is
+imported first.
 
-This process imports TensorFlow first; `test_tensorflow_imported_last` repeats the exchange in a process that does it the other way round.
+This process imports TensorFlow first; `test_tensorflow_imported_last` repeats the exchange in a
+process that does it the other way round.
 """
 
 from __future__ import annotations
@@ -76,12 +78,24 @@ def _files(file: FileDescriptor, seen: dict[str, FileDescriptor]) -> None:
 
 
 def _theirs() -> tuple[dict[str, Descriptor], dict[str, EnumDescriptor]]:
-    """TensorFlow's top-level messages and enums by name: those named here and all that they reference."""
+    """TensorFlow's top-level messages and enums by name: those named here and all that they
+    reference.
+    """
     files: dict[str, FileDescriptor] = {}
     for module in _ROOTS:
         _files(module.DESCRIPTOR, files)
-    messages = {name: d for file in files.values() for name, d in file.message_types_by_name.items() if name not in _LEFT_OUT}
-    enums = {name: d for file in files.values() for name, d in file.enum_types_by_name.items() if name not in _LEFT_OUT}
+    messages = {
+        name: d
+        for file in files.values()
+        for name, d in file.message_types_by_name.items()
+        if name not in _LEFT_OUT
+    }
+    enums = {
+        name: d
+        for file in files.values()
+        for name, d in file.enum_types_by_name.items()
+        if name not in _LEFT_OUT
+    }
     return messages, enums
 
 
@@ -173,7 +187,9 @@ def fill(message: Message, rng: random.Random, depth: int = 0) -> None:
                 if depth < 5:
                     fill(item, rng, depth + 1)
         elif field.is_repeated:
-            getattr(message, field.name).extend(_scalar(field, rng) for _ in range(rng.randrange(1, 5)))
+            getattr(message, field.name).extend(
+                _scalar(field, rng) for _ in range(rng.randrange(1, 5))
+            )
         elif field.message_type is not None:
             item = getattr(message, field.name)
             item.SetInParent()
@@ -184,12 +200,14 @@ def fill(message: Message, rng: random.Random, depth: int = 0) -> None:
 
 
 def _exchange(name: str, wire: bytes) -> None:
-    """`wire`, a deterministic encoding of either class, comes back unchanged from both, and neither keeps an unknown field."""
+    """`wire`, a deterministic encoding of either class, comes back unchanged from both, and neither
+    keeps an unknown field.
+    """
     ours, theirs = _our_class(name).FromString(wire), _their_class(name).FromString(wire)
     assert ours.SerializeToString(deterministic=True) == wire
     assert theirs.SerializeToString(deterministic=True) == wire
-    # str() prints fields by name and unknown ones by number, so this compares names and values, nested ones too. Embedded Any
-    # values carry the full name of a message, and are opaque here.
+    # str() prints fields by name and unknown ones by number, so this compares names and values,
+    # nested ones too. Embedded Any values carry the full name of a message, and are opaque here.
     assert str(ours) == str(theirs)
 
 
@@ -200,25 +218,43 @@ def test_every_named_message_is_covered() -> None:
 
 @pytest.mark.parametrize("name", MESSAGES)
 def test_fields_agree(name: str) -> None:
-    """Number, name, type, label, presence, packing, oneof and type names of every field, nested messages and enums included."""
+    """Number, name, type, label, presence, packing, oneof and type names of every field, nested
+    messages and enums included.
+    """
 
     def compare(ours: Descriptor, theirs: Descriptor) -> None:
         extensions = EXTENSIONS.get(theirs.name, {})
-        assert {n: (f.name, f.type) for n, f in ours.fields_by_number.items() if n in extensions} == extensions
+        assert {
+            n: (f.name, f.type) for n, f in ours.fields_by_number.items() if n in extensions
+        } == extensions
         assert sorted(ours.fields_by_number) == sorted([*theirs.fields_by_number, *extensions])
         for number, field in theirs.fields_by_number.items():
             mine = ours.fields_by_number[number]
-            for attribute in ("name", "type", "is_repeated", "is_packed", "has_presence", "default_value"):
+            for attribute in (
+                "name",
+                "type",
+                "is_repeated",
+                "is_packed",
+                "has_presence",
+                "default_value",
+            ):
                 if attribute == "default_value" and field.message_type is not None:
                     continue
-                assert getattr(mine, attribute) == getattr(field, attribute), (field.full_name, attribute)
-            oneofs = [f.containing_oneof.name if f.containing_oneof else None for f in (mine, field)]
+                assert getattr(mine, attribute) == getattr(field, attribute), (
+                    field.full_name,
+                    attribute,
+                )
+            oneofs = [
+                f.containing_oneof.name if f.containing_oneof else None for f in (mine, field)
+            ]
             assert oneofs[0] == oneofs[1], field.full_name
             for attribute in ("message_type", "enum_type"):
                 mine_type, their_type = getattr(mine, attribute), getattr(field, attribute)
                 if their_type is not None:
                     assert _bare(mine_type.full_name) == _bare(their_type.full_name)
-        assert [d.name for d in sorted(ours.nested_types, key=_by_name)] == [d.name for d in sorted(theirs.nested_types, key=_by_name)]
+        assert [d.name for d in sorted(ours.nested_types, key=_by_name)] == [
+            d.name for d in sorted(theirs.nested_types, key=_by_name)
+        ]
         for nested in theirs.nested_types:
             compare(ours.nested_types_by_name[nested.name], nested)
         for enum in theirs.enum_types:
@@ -264,7 +300,9 @@ def exchange_random(name: str, count: int) -> None:
 
 @pytest.mark.parametrize("name", MESSAGES)
 def test_every_field_travels_alone(name: str) -> None:
-    """One field at a time, so that a wrong one cannot hide behind another, and its mistake is named."""
+    """One field at a time, so that a wrong one cannot hide behind another, and its mistake is
+    named.
+    """
     rng = random.Random(name)
     their_class = _their_class(name)
     for field in THEIR_MESSAGES[name].fields:
@@ -289,7 +327,9 @@ def _keep_only(source: Message, target: Message, field: FieldDescriptor) -> None
 
 
 def _graph_files(root: Path) -> Iterator[tuple[str, Path]]:
-    for path in sorted([*(root / "tests" / "data").rglob("*"), *(root / "tfjit" / "demo").rglob("*")]):
+    for path in sorted(
+        [*(root / "tests" / "data").rglob("*"), *(root / "tfjit" / "demo").rglob("*")]
+    ):
         if path.name == "saved_model.pb":
             yield "SavedModel", path
         elif path.suffix == ".meta":
@@ -312,7 +352,12 @@ def test_real_graphs_travel_both_ways(root: Path) -> None:
 
 
 def test_our_extension_fields_survive_tensorflow() -> None:
-    config = protos.ConfigProto(session_handle="trainer", tensor_fuse=True, global_io_parallelism_threads=3, run_graph_mode=True)
+    config = protos.ConfigProto(
+        session_handle="trainer",
+        tensor_fuse=True,
+        global_io_parallelism_threads=3,
+        run_graph_mode=True,
+    )
     config.device_count["CPU"] = 2
     theirs = config_pb2.ConfigProto.FromString(config.SerializeToString())
     assert theirs.device_count["CPU"] == 2
@@ -320,12 +365,19 @@ def test_our_extension_fields_survive_tensorflow() -> None:
 
 
 def test_reserved_numbers_of_other_forks_parse() -> None:
-    """A config that carries fields 204 to 209 parses, keeps them as they are, and does not disturb ours."""
+    """A config that carries fields 204 to 209 parses, keeps them as they are, and does not disturb
+    ours.
+    """
     # field 204 varint 1, field 208 message of 2 bytes
     foreign = bytes([0xE0, 0x0C, 0x01]) + bytes([0x82, 0x0D, 0x02, 0x08, 0x01])
-    config = protos.ConfigProto.FromString(protos.ConfigProto(tensor_fuse=True).SerializeToString() + foreign)
+    config = protos.ConfigProto.FromString(
+        protos.ConfigProto(tensor_fuse=True).SerializeToString() + foreign
+    )
     assert config.tensor_fuse and not config.run_graph_mode
-    assert config.SerializeToString() == protos.ConfigProto(tensor_fuse=True).SerializeToString() + foreign
+    assert (
+        config.SerializeToString()
+        == protos.ConfigProto(tensor_fuse=True).SerializeToString() + foreign
+    )
 
 
 @pytest.mark.parametrize("keep", [0.1, 0.5, 0.9, 0.999])
@@ -339,7 +391,9 @@ def test_messages_pickle() -> None:
     import pickle
 
     graph = protos.GraphDef(versions=protos.VersionDef(producer=2474))
-    graph.node.add(name="x", op="Placeholder").attr["dtype"].type = protos.DataType.Value("DT_FLOAT")
+    graph.node.add(name="x", op="Placeholder").attr["dtype"].type = protos.DataType.Value(
+        "DT_FLOAT"
+    )
     assert pickle.loads(pickle.dumps(graph)) == graph
 
 
@@ -364,6 +418,8 @@ print("exchanged", len(exchange.MESSAGES))
 
 def test_tensorflow_imported_last(root: Path, demo_dir: Path) -> None:
     code = _LAST.format(tests=str(Path(__file__).parent), graph=str(demo_dir / "digits_cnn.pb"))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root.parent, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=root.parent, check=False
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.split() == ["exchanged", str(len(MESSAGES))]

@@ -30,15 +30,28 @@ def rows(*shape: int) -> np.ndarray:
 
 
 def told(session: Any, fetches: Any) -> Any:
-    """The values, or the class and message of the error, without the number in an array's name and without the node's place."""
+    """The values, or the class and message of the error, without the number in an array's name and
+    without the node's place.
+    """
     try:
         results = session.run(fetches)
     except (tf.errors.OpError, KeyError, ValueError) as error:
-        kind = next(k.__name__ for k in type(error).__mro__ if k.__module__.startswith(("tensorflow", "builtins")))
+        kind = next(
+            k.__name__
+            for k in type(error).__mro__
+            if k.__module__.startswith(("tensorflow", "builtins"))
+        )
         lines = str(getattr(error, "message", error)).splitlines()
         at = next((i + 1 for i, line in enumerate(lines) if line.startswith("Node:")), 0)
-        return kind, re.sub(r"TensorArrayV3(_\d+)?_\d+", "TensorArray", "\n".join(lines[at:]).partition("\n\t [[")[0])
-    return [(np.asarray(value).dtype.name, np.shape(value), np.asarray(value).tolist()) for value in tf.nest.flatten(results)]
+        return kind, re.sub(
+            r"TensorArrayV3(_\d+)?_\d+",
+            "TensorArray",
+            "\n".join(lines[at:]).partition("\n\t [[")[0],
+        )
+    return [
+        (np.asarray(value).dtype.name, np.shape(value), np.asarray(value).tolist())
+        for value in tf.nest.flatten(results)
+    ]
 
 
 def both(build: Callable[[], Any]) -> tuple[Any, Any]:

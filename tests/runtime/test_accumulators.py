@@ -1,4 +1,6 @@
-"""Accumulators of gradients beside TensorFlow's, which dies of a vector for a step and of another dtype: those are left out."""
+"""Accumulators of gradients beside TensorFlow's, which dies of a vector for a step and of another
+dtype: those are left out.
+"""
 
 from __future__ import annotations
 
@@ -24,17 +26,30 @@ def told(session: Any, fetch: Any) -> Any:
         lines = str(error.message).splitlines()
         at = next((i + 1 for i, line in enumerate(lines) if line.startswith("Node:")), 0)
         return type(error).__name__, lines[at]
-    return [(np.asarray(x).dtype.name, np.asarray(x).tolist()) for x in tf.nest.flatten(result) if x is not None]
+    return [
+        (np.asarray(x).dtype.name, np.asarray(x).tolist())
+        for x in tf.nest.flatten(result)
+        if x is not None
+    ]
 
 
 def dense(kind: str, mean: bool, shape: Any, dtype: Any = tf.float32) -> dict[str, Any]:
     prefix = "Resource" if kind == "resource" else ""
-    made = getattr(R, f"{prefix}ConditionalAccumulator")(dtype=dtype, shape=shape, reduction_type="MEAN" if mean else "SUM")
-    apply, take = getattr(R, f"{prefix}AccumulatorApplyGradient"), getattr(R, f"{prefix}AccumulatorTakeGradient")
+    made = getattr(R, f"{prefix}ConditionalAccumulator")(
+        dtype=dtype, shape=shape, reduction_type="MEAN" if mean else "SUM"
+    )
+    apply, take = (
+        getattr(R, f"{prefix}AccumulatorApplyGradient"),
+        getattr(R, f"{prefix}AccumulatorTakeGradient"),
+    )
     step = getattr(R, f"{prefix}AccumulatorSetGlobalStep")
 
     def gradient(value: Any, local_step: int) -> Any:
-        return apply(handle=made, local_step=hidden(np.int64(local_step)), gradient=hidden(np.array(value, dtype.as_numpy_dtype)))
+        return apply(
+            handle=made,
+            local_step=hidden(np.int64(local_step)),
+            gradient=hidden(np.array(value, dtype.as_numpy_dtype)),
+        )
 
     return {
         "a0": gradient([1, 2], 0),
@@ -46,12 +61,17 @@ def dense(kind: str, mean: bool, shape: Any, dtype: Any = tf.float32) -> dict[st
         "n": getattr(R, f"{prefix}AccumulatorNumAccumulated")(handle=made),
         "s1": step(handle=made, new_global_step=hidden(np.int64(1))),
         "s5": step(handle=made, new_global_step=hidden(np.int64(5))),
-        **{f"t{n}": take(handle=made, num_required=hidden(np.int32(n)), dtype=dtype) for n in (-1, 0, 1, 2)},
+        **{
+            f"t{n}": take(handle=made, num_required=hidden(np.int32(n)), dtype=dtype)
+            for n in (-1, 0, 1, 2)
+        },
     }
 
 
 def sparse(kind: str, mean: bool, shape: Any, dtype: Any = tf.float32) -> dict[str, Any]:
-    made = R.SparseConditionalAccumulator(dtype=dtype, shape=shape, reduction_type="MEAN" if mean else "SUM")
+    made = R.SparseConditionalAccumulator(
+        dtype=dtype, shape=shape, reduction_type="MEAN" if mean else "SUM"
+    )
 
     def gradient(indices: Any, values: Any, of: Any = (4, 2), local_step: int = 50) -> Any:
         return R.SparseAccumulatorApplyGradient(
@@ -81,19 +101,45 @@ def sparse(kind: str, mean: bool, shape: Any, dtype: Any = tf.float32) -> dict[s
         "cube": gradient([1], np.ones((1, 2, 2)), (4, 2, 2)),
         "n": R.AccumulatorNumAccumulated(handle=made),
         "s5": R.AccumulatorSetGlobalStep(handle=made, new_global_step=hidden(np.int64(5))),
-        **{f"t{n}": R.SparseAccumulatorTakeGradient(handle=made, num_required=hidden(np.int32(n)), dtype=dtype) for n in (0, 1, 2)},
+        **{
+            f"t{n}": R.SparseAccumulatorTakeGradient(
+                handle=made, num_required=hidden(np.int32(n)), dtype=dtype
+            )
+            for n in (0, 1, 2)
+        },
     }
 
 
 SCRIPTS: dict[str, tuple[Callable[..., dict[str, Any]], Any, str]] = {
-    "dense": (dense, [2], "n long scalar n a0 n long scalar b0 n t1 n a0 n a1 n a1 t2 a9 n t1 s5 a1 n a9 n t1 s1 a1 n t0 t-1 n"),
+    "dense": (
+        dense,
+        [2],
+        "n long scalar n a0 n long scalar b0 n t1 n a0 n a1 n a1 t2 a9 n t1 s5 a1 n a9 n t1 s1 a1 "
+        "n t0 t-1 n",
+    ),
     "dense of any shape": (dense, None, "a0 long b0 t1 s1 long n a1"),
     "dense of a partial shape": (dense, [None], "a0 long n t1 a1 scalar t1"),
     "waiting": (dense, [2], "a0 t2 a0 n t2 n"),
-    "sparse": (sparse, [None, 2], "n a n b n t1 n a b c t2 old n a a a t1 empty n t1 empty a t1 unknown b t1 s5 a n old n t0"),
-    "sparse that does not fit": (sparse, [None, 2], "wide few matrix scalar vector cube n a wide few cube n t1"),
-    "sparse out of order": (sparse, [None, 2], "behind unsorted t1 unsorted a t1 twice t1 twice a b t1 a twice t1"),
-    "sparse of any shape": (sparse, None, "a b t1 unknown unknown t1 a c t1 cube t1 a unknown t1 unknown a t1"),
+    "sparse": (
+        sparse,
+        [None, 2],
+        "n a n b n t1 n a b c t2 old n a a a t1 empty n t1 empty a t1 unknown b t1 s5 a n old n t0",
+    ),
+    "sparse that does not fit": (
+        sparse,
+        [None, 2],
+        "wide few matrix scalar vector cube n a wide few cube n t1",
+    ),
+    "sparse out of order": (
+        sparse,
+        [None, 2],
+        "behind unsorted t1 unsorted a t1 twice t1 twice a b t1 a twice t1",
+    ),
+    "sparse of any shape": (
+        sparse,
+        None,
+        "a b t1 unknown unknown t1 a c t1 cube t1 a unknown t1 unknown a t1",
+    ),
     "sparse of a full shape": (sparse, [4, 2], "a c b t1 unknown t1"),
 }
 
@@ -116,7 +162,9 @@ def test_other_dtypes(dtype: Any) -> None:
         with tf1.Graph().as_default() as graph:
             ops = make("ref", True, [2] if make is dense else [4, 2], dtype)
         with tf1.Session(graph=graph) as theirs, tfjit.Session(graph=graph) as ours:
-            assert [told(ours, ops[word]) for word in script.split()] == [told(theirs, ops[word]) for word in script.split()]
+            assert [told(ours, ops[word]) for word in script.split()] == [
+                told(theirs, ops[word]) for word in script.split()
+            ]
 
 
 def test_a_take_waits_without_a_thread_and_ends_with_the_session() -> None:
@@ -151,11 +199,20 @@ def test_what_tensorflow_dies_of_is_an_error() -> None:
         made = R.ConditionalAccumulator(dtype=tf.float32, shape=[2])
         steps = hidden(np.array([0, 1], np.int64))
         vector = R.AccumulatorApplyGradient(handle=made, local_step=steps, gradient=tf.zeros([2]))
-        other = R.AccumulatorApplyGradient(handle=made, local_step=hidden(np.int64(0)), gradient=tf.zeros([2], tf.float64))
-        many = R.AccumulatorTakeGradient(handle=made, num_required=hidden(np.ones(2, np.int32)), dtype=tf.float32)
+        other = R.AccumulatorApplyGradient(
+            handle=made, local_step=hidden(np.int64(0)), gradient=tf.zeros([2], tf.float64)
+        )
+        many = R.AccumulatorTakeGradient(
+            handle=made, num_required=hidden(np.ones(2, np.int32)), dtype=tf.float32
+        )
         taken = R.AccumulatorTakeGradient(handle=made, num_required=1, dtype=tf.float64)
     with tfjit.Session(graph=graph) as session:
         shape = r"scalar, but had bad shape \[2\]"
-        for op, text in ((vector, shape), (many, shape), (other, "is double, but"), (taken, "is double, but")):
+        for op, text in (
+            (vector, shape),
+            (many, shape),
+            (other, "is double, but"),
+            (taken, "is double, but"),
+        ):
             with pytest.raises(tfjit.errors.InvalidArgumentError, match=text):
                 session.run(op)

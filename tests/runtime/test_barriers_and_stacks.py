@@ -1,4 +1,6 @@
-"""Barriers and stacks beside TensorFlow's. Every run has a time limit: what would wait for ever shows as DeadlineExceeded in both."""
+"""Barriers and stacks beside TensorFlow's. Every run has a time limit: what would wait for ever
+shows as DeadlineExceeded in both.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +30,18 @@ class Barrier:
             self.keys = tf1.placeholder(tf.string, [None])
             self.floats, self.ints = tf1.placeholder(tf.float32), tf1.placeholder(tf.int32)
             self.count = tf1.placeholder(tf.int32, [])
-            self.insert = [barrier.insert_many(0, self.keys, self.floats), barrier.insert_many(1, self.keys, self.ints)]
-            self.takes = {small: list(barrier.take_many(self.count, allow_small_batch=small)) for small in (False, True)}
+            self.insert = [
+                barrier.insert_many(0, self.keys, self.floats),
+                barrier.insert_many(1, self.keys, self.ints),
+            ]
+            self.takes = {
+                small: list(barrier.take_many(self.count, allow_small_batch=small))
+                for small in (False, True)
+            }
             self.sizes = [barrier.ready_size(), barrier.incomplete_size()]
-            self.closes = {cancel: barrier.close(cancel_pending_enqueues=cancel) for cancel in (False, True)}
+            self.closes = {
+                cancel: barrier.close(cancel_pending_enqueues=cancel) for cancel in (False, True)
+            }
 
     def put(self, session: Any, component: int, keys: str, *values: Any) -> Any:
         feeds = {self.keys: list(keys), (self.ints if component else self.floats): list(values)}
@@ -48,7 +58,9 @@ def told(call: Callable[[], Any]) -> Any:
     except tf.errors.OpError as error:
         lines = str(error).splitlines()
         at = next((i + 1 for i, line in enumerate(lines) if line.startswith("Node:")), 0)
-        kind = next(k.__name__ for k in type(error).__mro__ if k.__module__.startswith("tensorflow"))
+        kind = next(
+            k.__name__ for k in type(error).__mro__ if k.__module__.startswith("tensorflow")
+        )
         return kind, re.sub(r"_\d+_B|_B", "B", lines[at])
 
 
@@ -119,7 +131,9 @@ def test_a_waiting_take_gets_what_comes() -> None:
     barrier = Barrier()
     with tfjit.Session(graph=barrier.graph) as session:
         taken: list[Any] = []
-        thread = threading.Thread(target=lambda: taken.append(session.run(barrier.takes[False], {barrier.count: 2})))
+        thread = threading.Thread(
+            target=lambda: taken.append(session.run(barrier.takes[False], {barrier.count: 2}))
+        )
         thread.start()
         barrier.put(session, 0, "xy", 1, 2)
         barrier.put(session, 1, "y", [5, 6])
@@ -127,7 +141,11 @@ def test_a_waiting_take_gets_what_comes() -> None:
         assert not taken
         barrier.put(session, 1, "x", [7, 8])
         thread.join(30)
-        assert [a.tolist() for a in (taken[0][1], *taken[0][2])] == [[b"y", b"x"], [2, 1], [[5, 6], [7, 8]]]
+        assert [a.tolist() for a in (taken[0][1], *taken[0][2])] == [
+            [b"y", b"x"],
+            [2, 1],
+            [[5, 6], [7, 8]],
+        ]
 
 
 def test_closing_the_session_ends_a_waiting_take() -> None:
@@ -152,7 +170,11 @@ def test_closing_the_session_ends_a_waiting_take() -> None:
 def test_what_does_not_fit_is_refused_and_leaves_no_trace() -> None:
     barrier = Barrier()
     with tfjit.Session(graph=barrier.graph) as session:
-        for component, keys, values in ((1, "q", [[1, 2, 3]]), (1, "qr", [[1, 2]]), (0, "qq", [1, 2])):
+        for component, keys, values in (
+            (1, "q", [[1, 2, 3]]),
+            (1, "qr", [[1, 2]]),
+            (0, "qq", [1, 2]),
+        ):
             with pytest.raises(tf.errors.InvalidArgumentError):
                 barrier.put(session, component, keys, *values)
         assert session.run(barrier.sizes) == [0, 0]

@@ -1,4 +1,6 @@
-"""Bundles: what may run at the same time, how it is cut, and that values, errors and variables do not depend on it."""
+"""Bundles: what may run at the same time, how it is cut, and that values, errors and variables do
+not depend on it.
+"""
 
 from __future__ import annotations
 
@@ -49,12 +51,19 @@ SHARED = st.tuples(st.floats(1, 1e6), st.integers(1, 32)).map(lambda launch: [la
 
 
 @given(st.lists(st.one_of(LAUNCHES, SHARED), min_size=1, max_size=40), st.integers(2, 16))
-def test_every_chunk_of_every_launch_is_done_once(members: list[list[tuple[float, int]]], threads: int) -> None:
+def test_every_chunk_of_every_launch_is_done_once(
+    members: list[list[tuple[float, int]]], threads: int
+) -> None:
     chunks = horizontal_batching.cut(members, threads)
     assert all(chunks)
     assert len(chunks) <= horizontal_batching.CHUNKS_PER_THREAD * threads + 1
     done = [item for items in chunks for item in items]
-    wanted = [(m, n, chunk, size) for m, launches in enumerate(members) for n, (_, size) in enumerate(launches) for chunk in range(size)]
+    wanted = [
+        (m, n, chunk, size)
+        for m, launches in enumerate(members)
+        for n, (_, size) in enumerate(launches)
+        for chunk in range(size)
+    ]
     assert sorted(done) == wanted
     for items in chunks:  # launches that wait for each other: one chunk, in their order
         for m, launches in enumerate(members):
@@ -63,7 +72,9 @@ def test_every_chunk_of_every_launch_is_done_once(members: list[list[tuple[float
 
 
 def variant_of(session: tfjit.Session, fetch: str) -> Variant:
-    (variant,) = next(plan for plan in session._backend._plans.values() if fetch in plan.fetches + plan.targets).variants.values()
+    (variant,) = next(
+        plan for plan in session._backend._plans.values() if fetch in plan.fetches + plan.targets
+    ).variants.values()
     assert variant.compile_done.wait(300)
     return variant
 
@@ -76,7 +87,9 @@ def check_order(step: Step, variant: Variant) -> int:
     """What the order of a step must be; returns how many bundles it has."""
     layout, lowered = step.layout, variant.lowered
     assert lowered is not None
-    assert sorted(id(i) for members in layout.slots for i in members) == sorted(id(i) for i in lowered.instructions)
+    assert sorted(id(i) for members in layout.slots for i in members) == sorted(
+        id(i) for i in lowered.instructions
+    )
     place = {id(i): n for n, members in enumerate(layout.slots) for i in members}
     names = {i.node.name: place[id(i)] for i in lowered.instructions}
     graph = variant.partitions[0].graph
@@ -94,7 +107,9 @@ def check_order(step: Step, variant: Variant) -> int:
         for a, b in combinations(members, 2):
             for first, second in ((a, b), (b, a)):
                 written = [memory(layout, v) for v in first.outputs] + temporaries(layout, first)
-                touched = [memory(layout, v) for v in (*second.inputs, *second.outputs)] + temporaries(layout, second)
+                touched = [
+                    memory(layout, v) for v in (*second.inputs, *second.outputs)
+                ] + temporaries(layout, second)
                 assert not any(overlap(w, t) for w in written for t in touched if w[1] and t[1])
     return sum(len(members) > 1 for members in layout.slots)
 
@@ -105,13 +120,18 @@ def memory(layout: Any, value: Any) -> tuple[int, int]:
 
 
 def temporaries(layout: Any, instruction: Any) -> list[tuple[int, int]]:
-    return [(life.offset, life.nbytes) for (owner, _), life in layout._temps.items() if owner == id(instruction)]
+    return [
+        (life.offset, life.nbytes)
+        for (owner, _), life in layout._temps.items()
+        if owner == id(instruction)
+    ]
 
 
 def branches(seed: int) -> tf1.Graph:
     """x -> out: branches that draw on each other now and then, of ops that do not all fuse.
 
-    Each ends with an operation that nothing fuses with, so that the groups, and their kernels, are the same few in all graphs.
+    Each ends with an operation that nothing fuses with, so that the groups, and their kernels, are
+    the same few in all graphs.
     """
     rng = random.Random(seed)
     with tf1.Graph().as_default() as graph:
@@ -139,8 +159,12 @@ def branches(seed: int) -> tf1.Graph:
 
 
 @pytest.mark.usefixtures("eagerly")
-@pytest.mark.parametrize(("seed", "fused"), [(0, True), (1, True), *((seed, False) for seed in range(4))])
-def test_values_of_branches(seed: int, fused: bool, pool: IntraOpPool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("seed", "fused"), [(0, True), (1, True), *((seed, False) for seed in range(4))]
+)
+def test_values_of_branches(
+    seed: int, fused: bool, pool: IntraOpPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     graph, fetches = branches(seed), ["head:0", "out:0"]  # in the plan's order
     feeds = {"x:0": np.random.default_rng(seed).standard_normal((33, 33)).astype("f4")}
     off = "" if fused else "fuse"
@@ -181,7 +205,10 @@ def updates(optimizer: Any, resource: bool, sizes: tuple[int, ...]) -> tf1.Graph
         x = tf1.placeholder(tf.float32, [], name="x")
         rng = np.random.default_rng(0)
         made = [
-            tf1.get_variable(f"v{k}", initializer=rng.standard_normal(n).astype("f4"), use_resource=resource) for k, n in enumerate(sizes)
+            tf1.get_variable(
+                f"v{k}", initializer=rng.standard_normal(n).astype("f4"), use_resource=resource
+            )
+            for k, n in enumerate(sizes)
         ]
         loss = tf.add_n([tf.reduce_sum(tf.tanh(v * x)) for v in made], name="loss")
         step = tf1.get_variable("step", initializer=np.int64(0), use_resource=resource)
@@ -203,7 +230,9 @@ SIZES = (1, 7, 64, 1000, 4096, 4097, 5000, 20000, 3, 1024)
 @pytest.mark.parametrize("threads", [1, 2, 8])
 @pytest.mark.parametrize("resource", [False, True], ids=["reference", "resource"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_many_updates(name: str, resource: bool, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_updates(
+    name: str, resource: bool, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TFJIT_THREADS", str(threads))
     with tf1.Graph().as_default():
         graph = updates(OPTIMIZERS[name](), resource, SIZES)
@@ -217,7 +246,9 @@ def test_many_updates(name: str, resource: bool, threads: int, monkeypatch: pyte
             found, _ = ours.run(["loss:0", "train"], feed)
             np.testing.assert_allclose(found, wanted, 1e-4, 1e-3)
         for variable in variables:
-            np.testing.assert_allclose(ours.run(variable), theirs.run(variable), 1e-3, 1e-5, err_msg=variable.name)
+            np.testing.assert_allclose(
+                ours.run(variable), theirs.run(variable), 1e-3, 1e-5, err_msg=variable.name
+            )
         variant = variant_of(ours, "loss:0")
         assert variant.step is not None
         count = check_order(variant.step, variant)
@@ -227,7 +258,10 @@ def test_many_updates(name: str, resource: bool, threads: int, monkeypatch: pyte
 def test_updates_of_a_middling_size_are_bundled_and_tiny_ones_are_not() -> None:
     for size, wanted in ((4096, [26]), (16, [])):
         with tf1.Graph().as_default() as graph:
-            made = [tf1.get_variable(f"v{k}", initializer=np.zeros(size, "f4"), use_resource=True) for k in range(26)]
+            made = [
+                tf1.get_variable(f"v{k}", initializer=np.zeros(size, "f4"), use_resource=True)
+                for k in range(26)
+            ]
             pairs = [(tf.constant(np.full(size, k, "f4")), v) for k, v in enumerate(made)]
             tf1.train.AdamOptimizer(1e-3).apply_gradients(pairs, name="train")
             tf1.global_variables_initializer()
@@ -279,12 +313,16 @@ def test_an_error_names_its_node_and_the_next_run_is_whole() -> None:
         np.testing.assert_array_equal(ours.run("out:0", good), wanted)
         variant = variant_of(ours, "out:0")
         assert variant.step is not None
-        assert any(sum("look" in i.node.name for i in members) > 1 for members in variant.step.bundles)
+        assert any(
+            sum("look" in i.node.name for i in members) > 1 for members in variant.step.bundles
+        )
         for bad in ((3,), (0,), (4, 1), (0, 1, 2, 3, 4)):
             feeds = {name: array.copy() for name, array in good.items()}
             for k in bad:
                 feeds[f"i{k}:0"][17] = 1000 + k
             with pytest.raises(errors.InvalidArgumentError) as caught:
                 ours.run("out:0", feeds)
-            assert any(f"look{k}" in str(caught.value) and str(1000 + k) in str(caught.value) for k in bad)
+            assert any(
+                f"look{k}" in str(caught.value) and str(1000 + k) in str(caught.value) for k in bad
+            )
             np.testing.assert_array_equal(ours.run("out:0", good), wanted)

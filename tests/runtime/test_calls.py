@@ -1,4 +1,6 @@
-"""How many kernels a plan may have: groups of small tensors beyond the budget, or not compiled yet, run one by one with the same values."""
+"""How many kernels a plan may have: groups of small tensors beyond the budget, or not compiled yet,
+run one by one with the same values.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,22 @@ tf1 = tf.compat.v1
 
 
 def random_graph(nodes: int, seed: int) -> tf1.Graph:
-    """x, b -> out: a random graph of elementwise nodes over [3, 5], with what a group forwards and broadcasts in it."""
+    """x, b -> out: a random graph of elementwise nodes over [3, 5], with what a group forwards and
+    broadcasts in it.
+    """
     rng = random.Random(seed)
     with tf1.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, [3, 5], name="x")
         b = tf1.placeholder(tf.float32, [5], name="b")
         made: list[Any] = [x]
-        unary = [tf.tanh, tf.nn.relu, tf.negative, tf.identity, tf.sigmoid, lambda v: tf.reshape(tf.reshape(v, [15]), [3, 5])]
+        unary = [
+            tf.tanh,
+            tf.nn.relu,
+            tf.negative,
+            tf.identity,
+            tf.sigmoid,
+            lambda v: tf.reshape(tf.reshape(v, [15]), [3, 5]),
+        ]
         for _ in range(nodes):
             left, right = rng.choice(made[-8:]), rng.choice([*made[-8:], b])
             if rng.random() < 0.5:
@@ -40,10 +51,15 @@ def random_graph(nodes: int, seed: int) -> tf1.Graph:
     return graph
 
 
-FEEDS = {"x:0": np.linspace(-2, 2, 15, dtype="f4").reshape(3, 5), "b:0": np.arange(5, dtype="f4") / 3}
+FEEDS = {
+    "x:0": np.linspace(-2, 2, 15, dtype="f4").reshape(3, 5),
+    "b:0": np.arange(5, dtype="f4") / 3,
+}
 
 
-def run_both(graph: tf1.Graph, feeds: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, Variant]:
+def run_both(
+    graph: tf1.Graph, feeds: dict[str, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray, Variant]:
     """TensorFlow's value of out, that of a compiled tfjit session, and the variant behind it."""
     with tf1.Session(graph=graph) as session:
         expected = session.run("out:0", feeds)
@@ -58,7 +74,9 @@ def run_both(graph: tf1.Graph, feeds: dict[str, np.ndarray]) -> tuple[np.ndarray
 
 @pytest.mark.parametrize("budget", [0, 1, 64])
 @pytest.mark.parametrize("seed", range(4))
-def test_values_do_not_depend_on_the_budget(budget: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_do_not_depend_on_the_budget(
+    budget: int, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TFJIT_JIT", "eager")
     monkeypatch.setattr(kernel_selection, "MAX_SMALL_KERNELS", budget)
     expected, got, variant = run_both(random_graph(60, seed), FEEDS)
@@ -67,7 +85,11 @@ def test_values_do_not_depend_on_the_budget(budget: int, seed: int, monkeypatch:
     assert variant.lowered is not None
     groups = [i for i in variant.lowered.instructions if i.node.op == "_Fused"]
     assert variant.calls.groups == len(groups) > 0
-    own = {i.call.launches[-1].source for i in groups if i.call is not None and i.call is not i.one_by_one}
+    own = {
+        i.call.launches[-1].source
+        for i in groups
+        if i.call is not None and i.call is not i.one_by_one
+    }
     assert len(own) <= budget
     assert variant.calls.one_by_one == sum(i.call is i.one_by_one for i in groups)
 
@@ -77,11 +99,19 @@ def test_one_by_one_while_the_kernel_is_not_there(monkeypatch: pytest.MonkeyPatc
     _, got, variant = run_both(random_graph(60, 7), FEEDS)
     assert variant.lowered is not None
     shared = set(kernel_selection.sources(i.one_by_one for i in variant.lowered.instructions))
-    own = {s for s in kernel_selection.sources(i.call for i in variant.lowered.instructions) if s not in shared and "loop" in s.title}
+    own = {
+        s
+        for s in kernel_selection.sources(i.call for i in variant.lowered.instructions)
+        if s not in shared and "loop" in s.title
+    }
     assert own
     store.compile(list(shared))
     environment = variant.plan.session.step_environment(variant.partitions[0].device)
-    step = Step(variant.lowered, replace(environment, addresses=lambda s: None if s in own else store.lookup(s)), "early")
+    step = Step(
+        variant.lowered,
+        replace(environment, addresses=lambda s: None if s in own else store.lookup(s)),
+        "early",
+    )
     groups = [i for i in variant.lowered.instructions if i.one_by_one is not None]
     assert any(step.call(i) is i.one_by_one for i in groups)
     (early,) = step.run([FEEDS["b:0"], FEEDS["x:0"]])
@@ -96,7 +126,9 @@ def test_equal_groups_share_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
         for _ in range(5):  # what lies between the groups keeps them apart
             x = tf.cumsum(tf.tanh(x) * x + x)
         tf.identity(x, name="out")
-    expected, got, variant = run_both(graph, {"x:0": np.linspace(-1, 1, 16, dtype="f4").reshape(4, 4)})
+    expected, got, variant = run_both(
+        graph, {"x:0": np.linspace(-1, 1, 16, dtype="f4").reshape(4, 4)}
+    )
     np.testing.assert_allclose(got, expected, 1e-4, 1e-5)
     assert variant.calls is not None
     assert (variant.calls.groups, variant.calls.shared, variant.calls.one_by_one) == (5, 4, 0)

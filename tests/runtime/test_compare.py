@@ -34,7 +34,11 @@ def wrong_sine(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def emit(s: Any, program: Any, *args: Any, **kw: Any) -> list[str]:
         results = list(right(s, program, *args, **kw))
-        return [f"({results[0]} + 1)", *results[1:]] if any(op.op == "Sin" for op in program.ops) else results
+        return (
+            [f"({results[0]} + 1)", *results[1:]]
+            if any(op.op == "Sin" for op in program.ops)
+            else results
+        )
 
     monkeypatch.setattr(expressions, "emit_program", emit)
 
@@ -64,13 +68,19 @@ def right() -> Any:
     v = tf1.get_variable("v", initializer=tf.ones([4, 4]) * 0.1)
     w = tf1.get_variable("w", initializer=tf.ones([4]), use_resource=False)
     h = tf.nn.softmax(tf.tanh(tf.matmul(x, v) + w))
-    h = tf.while_loop(lambda i, _: i < 3, lambda i, h: (i + 1, tf.tanh(tf.matmul(h, v)) + 1), [0, h])[1]
+    h = tf.while_loop(
+        lambda i, _: i < 3, lambda i, h: (i + 1, tf.tanh(tf.matmul(h, v)) + 1), [0, h]
+    )[1]
     h = tf.while_loop(lambda i, _: i < 3, lambda i, h: (i + 1, tf.exp(-h) + 1), [0, h])[1]
     h = tf.cond(x[0, 0] > 0, lambda: tf.tanh(h) * 2, lambda: tf.exp(h))
     loss = tf.reduce_mean(tf.square(h)) + tf.reduce_sum(tf.random.uniform([3], seed=3))
     count = tf1.get_variable("count", initializer=np.int64(0), use_resource=False)
     copied = tf1.get_variable("copied", initializer=tf.zeros([4, 4]), use_resource=False)
-    updates = [tf1.assign_add(w, [1.0, 1, 1, 1]).op, tf1.assign_add(count, 1).op, tf1.assign(copied, tf.tanh(v) * 2).op]
+    updates = [
+        tf1.assign_add(w, [1.0, 1, 1, 1]).op,
+        tf1.assign_add(count, 1).op,
+        tf1.assign(copied, tf.tanh(v) * 2).op,
+    ]
     return [loss, h, tf1.train.AdamOptimizer(0.1).minimize(loss), *updates]
 
 
@@ -85,7 +95,9 @@ def built(make: Callable[[], Any]) -> tuple[Any, Any]:
 
 @MODES
 @pytest.mark.parametrize("make", [plain, loop, branch])
-def test_a_wrong_kernel_is_named(compare: None, wrong_sine: None, caplog: pytest.LogCaptureFixture, make: Any) -> None:
+def test_a_wrong_kernel_is_named(
+    compare: None, wrong_sine: None, caplog: pytest.LogCaptureFixture, make: Any
+) -> None:
     graph, y = built(make)
     with tf1.Session(graph=graph) as theirs:
         expected = theirs.run(y, {"x:0": X})
@@ -129,18 +141,33 @@ def test_compared_nodes_are_explained_and_compiled(compare: None) -> None:
 
 
 @pytest.mark.parametrize("disabled", [""])
-def test_errors_are_compared(compare: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """A division by zero that both report is the run's error; one that the compiled code misses is said too."""
-    graph, y = built(lambda: tf.math.floordiv(tf1.placeholder(tf.int32, [3], name="x"), [1, 0, 2], name="quotient"))
+def test_errors_are_compared(
+    compare: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A division by zero that both report is the run's error; one that the compiled code misses is
+    said too.
+    """
+    graph, y = built(
+        lambda: tf.math.floordiv(
+            tf1.placeholder(tf.int32, [3], name="x"), [1, 0, 2], name="quotient"
+        )
+    )
 
     def fail() -> None:
-        with tfjit.Session(graph=graph) as session, pytest.raises(tfjit.errors.InvalidArgumentError, match=r"(?i)division by zero"):
+        with (
+            tfjit.Session(graph=graph) as session,
+            pytest.raises(tfjit.errors.InvalidArgumentError, match=r"(?i)division by zero"),
+        ):
             session.run(y, {"x:0": [1, 2, 3]})
 
     with caplog.at_level(logging.WARNING, "tfjit.compare"):
         fail()
         assert not caplog.records
-        monkeypatch.setattr(expressions, "emit_program", lambda s, program, *args, **kw: ["7" for _ in program.outputs])
+        monkeypatch.setattr(
+            expressions,
+            "emit_program",
+            lambda s, program, *args, **kw: ["7" for _ in program.outputs],
+        )
         fail()
     assert "quotient" in caplog.text
     assert "the reference raises InvalidArgumentError" in caplog.text

@@ -1,4 +1,6 @@
-"""Every field of ConfigProto and RunOptions: in the table, and those that act shown to act, beside TensorFlow where it acts too."""
+"""Every field of ConfigProto and RunOptions: in the table, and those that act shown to act, beside
+TensorFlow where it acts too.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +42,24 @@ def test_the_table_has_every_field_and_no_other() -> None:
     assert {message: set(fields) for message, fields in FIELDS.items()} == found
     assert all(effect.text for fields in FIELDS.values() for effect in fields.values())
     # TensorFlow's messages have no other fields either
-    theirs = {f"{m.full_name}.{f.name}" for m in walk(tf1.ConfigProto.DESCRIPTOR, tf1.RunOptions.DESCRIPTOR) for f in m.fields}
+    theirs = {
+        f"{m.full_name}.{f.name}"
+        for m in walk(tf1.ConfigProto.DESCRIPTOR, tf1.RunOptions.DESCRIPTOR)
+        for f in m.fields
+    }
     ours = {f"tensorflow.{message}.{name}" for message, names in found.items() for name in names}
-    extensions = {"session_handle", "tensor_fuse", "global_io_parallelism_threads", "run_graph_mode"}
+    extensions = {
+        "session_handle",
+        "tensor_fuse",
+        "global_io_parallelism_threads",
+        "run_graph_mode",
+    }
     assert ours - theirs == {f"tensorflow.ConfigProto.{name}" for name in extensions}
     assert theirs <= ours
     numbers = tfjit.ConfigProto.DESCRIPTOR.fields_by_name
     assert sorted(numbers[name].number for name in extensions) == [200, 201, 202, 203]
-    assert not any(field.number in range(204, 210) for field in numbers.values())  # others' extensions, which are parsed and ignored
+    # others' extensions, which are parsed and ignored
+    assert not any(field.number in range(204, 210) for field in numbers.values())
 
 
 def walk(*messages: Any) -> list[Any]:
@@ -56,16 +68,25 @@ def walk(*messages: Any) -> list[Any]:
         message = waiting.pop()
         if message not in seen and message.name != "AttrValue":
             seen.append(message)
-            waiting += [field.message_type for field in message.fields if field.message_type is not None]
+            waiting += [
+                field.message_type for field in message.fields if field.message_type is not None
+            ]
     return seen
 
 
 def test_every_field_that_acts_has_a_test() -> None:
     shown: set[str] = set()
     for path in Path(__file__).parent.glob("test_*.py"):
-        for call in re.findall(r"^@covers\((.*?)\)$", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+        for call in re.findall(
+            r"^@covers\((.*?)\)$", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+        ):
             shown.update(re.findall(r'"([\w.]+)"', call))
-    acting = {f"{message}.{name}" for message, fields in FIELDS.items() for name, effect in fields.items() if effect.acts}
+    acting = {
+        f"{message}.{name}"
+        for message, fields in FIELDS.items()
+        for name, effect in fields.items()
+        if effect.acts
+    }
     assert acting - shown == set()
     assert shown - acting == set()
 
@@ -92,10 +113,16 @@ class World:
         with self.graph.as_default():
             self.x = tf1.placeholder(tf.float32, [None, 3], name="x")
             self.h = tf.tanh(self.x, name="h")
-            self.y = tf.add(tf.matmul(self.h, tf.constant(np.eye(3, dtype="f4"), name="w"), name="mm"), 1.0, name="y")
+            self.y = tf.add(
+                tf.matmul(self.h, tf.constant(np.eye(3, dtype="f4"), name="w"), name="mm"),
+                1.0,
+                name="y",
+            )
 
     def check(self, session: Any, **kw: Any) -> None:
-        np.testing.assert_allclose(session.run(self.y, {self.x: X}, **kw), np.tanh(X) + 1, rtol=1e-5)
+        np.testing.assert_allclose(
+            session.run(self.y, {self.x: X}, **kw), np.tanh(X) + 1, rtol=1e-5
+        )
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +155,9 @@ def on_gpu() -> tuple[Any, Any]:
 
 
 @covers("ConfigProto.allow_soft_placement")
-@pytest.mark.parametrize("chosen", [None, tf1.ConfigProto(), tf1.ConfigProto(allow_soft_placement=True)])
+@pytest.mark.parametrize(
+    "chosen", [None, tf1.ConfigProto(), tf1.ConfigProto(allow_soft_placement=True)]
+)
 def test_soft_placement(chosen: Any) -> None:
     graph, z = on_gpu()
     for make, errors in ((tfjit.Session, tfjit.errors), (tf1.Session, tf.errors)):
@@ -136,7 +165,10 @@ def test_soft_placement(chosen: Any) -> None:
             if chosen is None or chosen.allow_soft_placement:
                 assert session.run(z) == 3
             else:
-                with pytest.raises(errors.InvalidArgumentError, match="Cannot assign a device for operation z.*CUDA is not enabled"):
+                with pytest.raises(
+                    errors.InvalidArgumentError,
+                    match="Cannot assign a device for operation z.*CUDA is not enabled",
+                ):
                     session.run(z)
 
 
@@ -147,7 +179,9 @@ def test_placement_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
         world = World()
         with make(graph=world.graph, config=tf1.ConfigProto(log_device_placement=True)) as session:
             world.check(session)
-        lines.append(sorted(line for line in capfd.readouterr().out.splitlines() if "): /job" in line))
+        lines.append(
+            sorted(line for line in capfd.readouterr().out.splitlines() if "): /job" in line)
+        )
     assert lines[0] == lines[1]
     assert f"y: (AddV2): {CPU}0" in lines[0]
 
@@ -155,19 +189,26 @@ def test_placement_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
 @covers("ConfigProto.device_filters", "ConfigProto.device_count")
 def test_filters_never_hide_local_devices(world: World) -> None:
     for make, errors in ((tfjit.Session, tfjit.errors), (tf1.Session, tf.errors)):
-        chosen = tf1.ConfigProto(device_filters=["/job:ps/task:3"], device_count={"CPU": 2, "FOO": 4})
+        chosen = tf1.ConfigProto(
+            device_filters=["/job:ps/task:3"], device_count={"CPU": 2, "FOO": 4}
+        )
         with make(graph=world.graph, config=chosen) as session:
             assert [d.name for d in session.list_devices()] == [f"{CPU}0", f"{CPU}1"]
             world.check(session)
         with pytest.raises(errors.InvalidArgumentError, match="Invalid device filter: rubbish!!"):
             make(graph=world.graph, config=tf1.ConfigProto(device_filters=["rubbish!!"]))
-        with pytest.raises(errors.NotFoundError, match="No CPU devices are available in this process"):
+        with pytest.raises(
+            errors.NotFoundError, match="No CPU devices are available in this process"
+        ):
             make(graph=world.graph, config=tf1.ConfigProto(device_count={"CPU": 0}))
 
 
 @covers("GraphOptions.place_pruned_graph")
-def test_only_what_runs_is_placed(world: World, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TFJIT_STRICT_PLACEMENT", "1")  # as TensorFlow: one node that cannot be placed fails every run
+def test_only_what_runs_is_placed(
+    world: World, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # as TensorFlow: one node that cannot be placed fails every run
+    monkeypatch.setenv("TFJIT_STRICT_PLACEMENT", "1")
     graph = tf1.Graph()
     with graph.as_default():
         v = tf1.Variable(2.0, name="v", use_resource=False)
@@ -176,7 +217,10 @@ def test_only_what_runs_is_placed(world: World, capfd: pytest.CaptureFixture[str
             tf.add(v, 5.0, name="nowhere")
     for make, errors in ((tfjit.Session, tfjit.errors), (tf1.Session, tf.errors)):
         chosen = tf1.ConfigProto(log_device_placement=True)
-        with make(graph=graph, config=chosen) as session, pytest.raises(errors.InvalidArgumentError, match="nowhere"):
+        with (
+            make(graph=graph, config=chosen) as session,
+            pytest.raises(errors.InvalidArgumentError, match="nowhere"),
+        ):
             session.run(v.initializer)
         capfd.readouterr()
         chosen.graph_options.place_pruned_graph = True
@@ -209,10 +253,16 @@ def test_shapes_are_sent(own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
             y = tf.tanh(x, name="y")
     sent: list[Any] = []
     extend = DirectSession.extend
-    monkeypatch.setattr(DirectSession, "extend", lambda session, message: (sent.append(message), extend(session, message)))
+    monkeypatch.setattr(
+        DirectSession,
+        "extend",
+        lambda session, message: (sent.append(message), extend(session, message)),
+    )
     for infer in (False, True):
         sent.clear()
-        with tfjit.Session(graph=graph, config=config(f"graph_options {{ infer_shapes: {str(infer).lower()} }}")) as session:
+        with tfjit.Session(
+            graph=graph, config=config(f"graph_options {{ infer_shapes: {str(infer).lower()} }}")
+        ) as session:
             np.testing.assert_allclose(session.run(y, {x: X}), np.tanh(X), rtol=1e-6)
             nodes = {node.name: node for message in sent for node in message.node}
             if infer:
@@ -224,16 +274,22 @@ def test_shapes_are_sent(own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
 # threads
 
 
-@covers("ConfigProto.intra_op_parallelism_threads", "ConfigProto.Experimental.disable_thread_spinning")
+@covers(
+    "ConfigProto.intra_op_parallelism_threads", "ConfigProto.Experimental.disable_thread_spinning"
+)
 def test_threads_of_a_kernel(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TFJIT_THREADS", raising=False)
     for asked in (1, 3):
-        with tfjit.Session(graph=world.graph, config=config(intra_op_parallelism_threads=asked)) as session:
+        with tfjit.Session(
+            graph=world.graph, config=config(intra_op_parallelism_threads=asked)
+        ) as session:
             assert session._backend.threads == asked
             world.check(session)
     spins = []
     for text in ("", "experimental { disable_thread_spinning: true }"):
-        with tfjit.Session(graph=world.graph, config=config(text, intra_op_parallelism_threads=2)) as session:
+        with tfjit.Session(
+            graph=world.graph, config=config(text, intra_op_parallelism_threads=2)
+        ) as session:
             pool = session._backend.step_environment(f"{CPU}0").pool()
             spins.append(pool.spin_us if pool is not None else None)
             for _ in range(5):
@@ -248,7 +304,9 @@ def test_threads_of_a_kernel(world: World, monkeypatch: pytest.MonkeyPatch) -> N
     "RunOptions.inter_op_thread_pool",
 )
 def test_a_big_pool_beside_one_thread_for_low_priority() -> None:
-    """Runs of the small pool never take more than its thread, those of the big one never wait for them."""
+    """Runs of the small pool never take more than its thread, those of the big one never wait for
+    them.
+    """
     busy, most, lock, hold = [0], [0], threading.Lock(), threading.Event()
 
     def create(node_def: Any) -> Any:
@@ -273,12 +331,20 @@ def test_a_big_pool_beside_one_thread_for_low_priority() -> None:
         quick = tf.tanh(x)
         waits = tf1.FIFOQueue(1, [tf.float32], shapes=[[]], name="queue")
         take, put = waits.dequeue(), waits.enqueue(4.0)
-    chosen = config("session_inter_op_thread_pool { num_threads: 4 } session_inter_op_thread_pool { num_threads: 1 global_name: 'low' }")
+    chosen = config(
+        "session_inter_op_thread_pool { num_threads: 4 } session_inter_op_thread_pool { "
+        "num_threads: 1 global_name: 'low' }"
+    )
     low = tfjit.RunOptions(inter_op_thread_pool=1)
-    with tfjit.Session(graph=graph, config=chosen, options=tfjit.SessionOptions(custom_kernel_creator=create)) as session:
+    with tfjit.Session(
+        graph=graph, config=chosen, options=tfjit.SessionOptions(custom_kernel_creator=create)
+    ) as session:
         results: list[Any] = []
         feed = {x: [0.0, 1.0, 2.0]}
-        threads = [threading.Thread(target=lambda: results.append(session.run(slow, feed, low))) for _ in range(4)]
+        threads = [
+            threading.Thread(target=lambda: results.append(session.run(slow, feed, low)))
+            for _ in range(4)
+        ]
         for thread in threads:
             thread.start()
         while not busy[0]:
@@ -324,7 +390,10 @@ def test_slots_come_by_priority_and_survive_interrupts() -> None:
     assert slots.take_free()
 
 
-@covers("RunOptions.Experimental.use_run_handler_pool", "RunOptions.Experimental.RunHandlerPoolOptions.priority")
+@covers(
+    "RunOptions.Experimental.use_run_handler_pool",
+    "RunOptions.Experimental.RunHandlerPoolOptions.priority",
+)
 def test_the_pool_of_run_handlers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     from tfjit.runtime.host import inter_op_pool as pool
 
@@ -343,7 +412,11 @@ def test_the_pool_of_run_handlers(world: World, monkeypatch: pytest.MonkeyPatch)
     assert taken == [7, 7, 7]
 
 
-@covers("ConfigProto.use_per_session_threads", "ConfigProto.inter_op_parallelism_threads", "ConfigProto.Experimental.executor_type")
+@covers(
+    "ConfigProto.use_per_session_threads",
+    "ConfigProto.inter_op_parallelism_threads",
+    "ConfigProto.Experimental.executor_type",
+)
 def test_where_nodes_run(world: World) -> None:
     def pool(text: str) -> Any:
         with tfjit.Session(graph=world.graph, config=config(text)) as session:
@@ -361,7 +434,10 @@ def test_where_nodes_run(world: World) -> None:
     )
     unknown = tf1.ConfigProto(experimental=tf1.ConfigProto.Experimental(executor_type="FOO"))
     for make, errors in ((tfjit.Session, tfjit.errors), (tf1.Session, tf.errors)):
-        with make(graph=world.graph, config=unknown) as session, pytest.raises(errors.NotFoundError, match=text):
+        with (
+            make(graph=world.graph, config=unknown) as session,
+            pytest.raises(errors.NotFoundError, match=text),
+        ):
             session.run(world.y, {world.x: X})
 
 
@@ -375,9 +451,16 @@ def test_file_work_has_threads_of_its_own(tmp_path: Path) -> None:
             tf.raw_ops.SaveV2(prefix=p, tensor_names=[f"t{i}"], shape_and_slices=[""], tensors=[v])
             for i, (p, v) in enumerate(zip(prefixes, parts))
         ]
-        merge = tf.raw_ops.MergeV2Checkpoints(checkpoint_prefixes=prefixes, destination_prefix=str(tmp_path / "all"), delete_old_dirs=True)
+        merge = tf.raw_ops.MergeV2Checkpoints(
+            checkpoint_prefixes=prefixes,
+            destination_prefix=str(tmp_path / "all"),
+            delete_old_dirs=True,
+        )
         back = tf.raw_ops.RestoreV2(
-            prefix=str(tmp_path / "all"), tensor_names=[f"t{i}" for i in range(5)], shape_and_slices=[""] * 5, dtypes=[tf.float32] * 5
+            prefix=str(tmp_path / "all"),
+            tensor_names=[f"t{i}" for i in range(5)],
+            shape_and_slices=[""] * 5,
+            dtypes=[tf.float32] * 5,
         )
     with tfjit.Session(graph=graph, config=config(global_io_parallelism_threads=3)) as session:
         assert session._backend.state.io is io_pool.io_pool(3)
@@ -422,28 +505,43 @@ def test_time_limits_below_zero_are_none(world: World) -> None:
         with make(graph=world.graph, config=tf1.ConfigProto(operation_timeout_in_ms=-5)) as session:
             world.check(session)
             world.check(session, options=tf1.RunOptions(timeout_in_ms=-5))
-        with make(graph=world.graph, config=tf1.ConfigProto(operation_timeout_in_ms=60_000)) as session:
+        with make(
+            graph=world.graph, config=tf1.ConfigProto(operation_timeout_in_ms=60_000)
+        ) as session:
             world.check(session)
 
 
 # names
 
 
-@covers("ConfigProto.Experimental.session_metadata", "SessionMetadata.name", "SessionMetadata.version")
+@covers(
+    "ConfigProto.Experimental.session_metadata", "SessionMetadata.name", "SessionMetadata.version"
+)
 def test_session_metadata(world: World) -> None:
     def chosen(name: str, version: int) -> Any:
         made = tf1.ConfigProto()
-        made.experimental.session_metadata.name, made.experimental.session_metadata.version = name, version
+        made.experimental.session_metadata.name, made.experimental.session_metadata.version = (
+            name,
+            version,
+        )
         return made
 
     for make, errors in ((tfjit.Session, tfjit.errors), (tf1.Session, tf.errors)):
-        with pytest.raises(errors.InvalidArgumentError, match="Session version shouldn't be negative: "):
+        with pytest.raises(
+            errors.InvalidArgumentError, match="Session version shouldn't be negative: "
+        ):
             make(graph=world.graph, config=chosen("m", -1))
-        first, second = make(graph=world.graph, config=chosen("m", 1)), make(graph=world.graph, config=chosen("m", 2))
+        first, second = (
+            make(graph=world.graph, config=chosen("m", 1)),
+            make(graph=world.graph, config=chosen("m", 2)),
+        )
         metadata = tf1.RunMetadata()
         world.check(second, options=tf1.RunOptions(), run_metadata=metadata)
         assert (metadata.session_metadata.name, metadata.session_metadata.version) == ("m", 2)
-        with pytest.raises(errors.InvalidArgumentError, match="A session with the same name and version has already been created: "):
+        with pytest.raises(
+            errors.InvalidArgumentError,
+            match="A session with the same name and version has already been created: ",
+        ):
             make(graph=world.graph, config=chosen("m", 1))
         first.close()
         again = make(graph=world.graph, config=chosen("m", 1))
@@ -454,11 +552,19 @@ def test_session_metadata(world: World) -> None:
 
 @covers("ConfigProto.session_handle")
 def test_a_session_has_the_name_that_its_client_gives_it(world: World) -> None:
-    chosen = config(session_handle="worker 3", use_per_session_threads=True, inter_op_parallelism_threads=2, device_count={"CPU": 2})
+    chosen = config(
+        session_handle="worker 3",
+        use_per_session_threads=True,
+        inter_op_parallelism_threads=2,
+        device_count={"CPU": 2},
+    )
     with tfjit.Session(graph=world.graph, config=chosen) as session:
         assert DirectSessionFactory.find("worker 3") is session._backend
         assert session._backend.pool()._name == "tfjit-inter-op-worker 3"
-        with pytest.raises(tfjit.errors.AlreadyExistsError, match="A session with the handle 'worker 3' is open already"):
+        with pytest.raises(
+            tfjit.errors.AlreadyExistsError,
+            match="A session with the handle 'worker 3' is open already",
+        ):
             tfjit.Session(graph=world.graph, config=chosen)
         world.check(session)
     with pytest.raises(tfjit.errors.NotFoundError, match="No session has the handle 'worker 3'"):
@@ -473,7 +579,14 @@ def test_a_session_has_the_name_that_its_client_gives_it(world: World) -> None:
 # what is done to the graph
 
 LOOPS = set(passes_of_group("loop"))
-TWICE = ["simplify", "fold_constants", "eliminate_common_subexpressions", "drop_control_edges", "fuse", *LOOPS]
+TWICE = [
+    "simplify",
+    "fold_constants",
+    "eliminate_common_subexpressions",
+    "drop_control_edges",
+    "fuse",
+    *LOOPS,
+]
 
 
 @covers(
@@ -499,10 +612,16 @@ TWICE = ["simplify", "fold_constants", "eliminate_common_subexpressions", "drop_
         ("rewrite_options { constant_folding: OFF }", {"fold_constants"}),
         ("rewrite_options { arithmetic_optimization: OFF }", {"simplify"}),
         ("rewrite_options { dependency_optimization: OFF }", {"drop_control_edges"}),
-        ("rewrite_options { common_subgraph_elimination: OFF }", {"eliminate_common_subexpressions"}),
+        (
+            "rewrite_options { common_subgraph_elimination: OFF }",
+            {"eliminate_common_subexpressions"},
+        ),
         ("rewrite_options { remapping: OFF }", {"fuse"}),
         ("rewrite_options { loop_optimization: OFF }", LOOPS),
-        ("rewrite_options { disable_meta_optimizer: true }", {"simplify", "drop_control_edges", "fuse"}),
+        (
+            "rewrite_options { disable_meta_optimizer: true }",
+            {"simplify", "drop_control_edges", "fuse"},
+        ),
         (
             "rewrite_options { optimizers: ['constfold', 'layout', 'remap'] }",
             {"simplify", "drop_control_edges", "eliminate_common_subexpressions", *LOOPS},
@@ -512,8 +631,14 @@ TWICE = ["simplify", "fold_constants", "eliminate_common_subexpressions", "drop_
         ("rewrite_options { min_graph_nodes: -1 }", set()),
         ("rewrite_options { meta_optimizer_timeout_ms: 60000 }", set()),
         ("optimizer_options { opt_level: L0 }", set(TWICE)),
-        ("optimizer_options { opt_level: L0 do_constant_folding: true }", set(TWICE) - {"fold_constants"}),
-        ("optimizer_options { opt_level: L0 do_common_subexpression_elimination: true }", set(TWICE) - {"eliminate_common_subexpressions"}),
+        (
+            "optimizer_options { opt_level: L0 do_constant_folding: true }",
+            set(TWICE) - {"fold_constants"},
+        ),
+        (
+            "optimizer_options { opt_level: L0 do_common_subexpression_elimination: true }",
+            set(TWICE) - {"eliminate_common_subexpressions"},
+        ),
     ],
 )
 def test_passes_left_out(world: World, text: str, gone: set[str]) -> None:
@@ -525,37 +650,60 @@ def test_passes_left_out(world: World, text: str, gone: set[str]) -> None:
 def test_every_optional_pass_belongs_to_one_optimizer() -> None:
     """A pass that is added is turned off with its group, or is listed as one that no group has."""
     for info in PASSES.values():
-        assert info.required or info.group in rewriter_config.OPTIMIZERS or info.name == "replicate_constants", info.name
+        assert (
+            info.required
+            or info.group in rewriter_config.OPTIMIZERS
+            or info.name == "replicate_constants"
+        ), info.name
     assert {"accumulators", "loop_sums"} <= set(passes_of_group("loop"))
 
 
 def test_passes_that_run_once_or_out_of_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def counted(text: str) -> dict[str, int]:
-        with tfjit.Session(graph=world.graph, config=config(f"graph_options {{ rewrite_options {{ {text} }} }}")) as session:
+        with tfjit.Session(
+            graph=world.graph, config=config(f"graph_options {{ rewrite_options {{ {text} }} }}")
+        ) as session:
             world.check(session)
             ran = passes(session)
             return {name: ran.count(name) for name in TWICE}
 
     twice = {"simplify": 2, "fold_constants": 2, "trim_bodies": 2}
-    assert counted("meta_optimizer_iterations: TWO") == counted("") == {**dict.fromkeys(TWICE, 1), **twice}
+    assert (
+        counted("meta_optimizer_iterations: TWO")
+        == counted("")
+        == {**dict.fromkeys(TWICE, 1), **twice}
+    )
     assert counted("meta_optimizer_iterations: ONE") == dict.fromkeys(TWICE, 1)
     from tfjit.passes.ir import pass_manager
 
     began = time.perf_counter()
     ticks = iter(range(10**6))
-    monkeypatch.setattr(pass_manager, "time", type("Clock", (), {"perf_counter": staticmethod(lambda: began + next(ticks))}))
+    monkeypatch.setattr(
+        pass_manager,
+        "time",
+        type("Clock", (), {"perf_counter": staticmethod(lambda: began + next(ticks))}),
+    )
     assert counted("meta_optimizer_timeout_ms: 1") == dict.fromkeys(TWICE, 0)
 
 
-@covers("OptimizerOptions.max_folded_constant_in_bytes", "OptimizerOptions.global_jit_level", "ConfigProto.run_graph_mode")
-def test_folding_limit_and_when_to_compile(world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+@covers(
+    "OptimizerOptions.max_folded_constant_in_bytes",
+    "OptimizerOptions.global_jit_level",
+    "ConfigProto.run_graph_mode",
+)
+def test_folding_limit_and_when_to_compile(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.delenv("TFJIT_JIT", raising=False)
     graph = tf1.Graph()
     with graph.as_default():
         x = tf1.placeholder(tf.float32, [3], name="x")
         y = tf.add(x, tf.exp(tf.constant([1.0, 2.0, 3.0])), name="y")
     for limit, there in ((8, True), (0, False)):
-        text = f"graph_options {{ optimizer_options {{ max_folded_constant_in_bytes: {limit} }} rewrite_options {{ remapping: OFF }} }}"
+        text = (
+            f"graph_options {{ optimizer_options {{ max_folded_constant_in_bytes: {limit} }} "
+            f"rewrite_options {{ remapping: OFF }} }}"
+        )
         metadata = tfjit.RunMetadata()
         with tfjit.Session(graph=graph, config=config(text)) as session:
             session.run(y, {x: [0, 0, 0]}, tfjit.RunOptions(output_partition_graphs=True), metadata)
@@ -565,12 +713,19 @@ def test_folding_limit_and_when_to_compile(world: World, monkeypatch: pytest.Mon
         with tfjit.Session(graph=world.graph, config=config(text, **fields)) as session:
             world.check(session)
             mode: str = session._backend.jit
-            compiled = session._backend.plan(["x:0"], ["y:0"], []).variant(((2, 3),)).compile_done.is_set()
+            compiled = (
+                session._backend.plan(["x:0"], ["y:0"], []).variant(((2, 3),)).compile_done.is_set()
+            )
             assert compiled or mode == "lazy"
             return mode
 
     level = "graph_options {{ optimizer_options {{ global_jit_level: {} }} }}"
-    assert [jit(level.format(name)) for name in ("DEFAULT", "OFF", "ON_1", "ON_2")] == ["lazy", "off", "eager", "eager"]
+    assert [jit(level.format(name)) for name in ("DEFAULT", "OFF", "ON_1", "ON_2")] == [
+        "lazy",
+        "off",
+        "eager",
+        "eager",
+    ]
     assert jit("", run_graph_mode=True) == "eager"
     assert jit(level.format("OFF"), run_graph_mode=True) == "off"
     monkeypatch.setenv("TFJIT_JIT", "lazy")
@@ -596,7 +751,10 @@ def test_debug_operations_go(capfd: pytest.CaptureFixture[str]) -> None:
         with tf1.control_dependencies([check]):
             y = tf.identity(tf1.check_numerics(printed, "bad numbers") * 2.0, name="y")
     bad = [-1.0, np.inf]
-    text = "graph_options {{ rewrite_options {{ {} inter_optimizer_verifier_config {{ structure_verifier: ON }} }} }}"
+    text = (
+        "graph_options {{ rewrite_options {{ {} inter_optimizer_verifier_config {{ "
+        "structure_verifier: ON }} }} }}"
+    )
     for stripped in ("debug_stripper: ON", "optimizers: 'debug_stripper'"):
         with tfjit.Session(graph=graph, config=config(text.format(stripped))) as session:
             np.testing.assert_array_equal(session.run(y, {x: bad}), [-2, np.inf])
@@ -608,20 +766,38 @@ def test_debug_operations_go(capfd: pytest.CaptureFixture[str]) -> None:
             pytest.raises(tfjit.errors.InvalidArgumentError, match="assertion failed|bad numbers"),
         ):
             session.run(y, {x: bad})
-    off = "graph_options { rewrite_options { post_optimization_verifier_config { structure_verifier: OFF } } }"
+    off = (
+        "graph_options { rewrite_options { post_optimization_verifier_config { "
+        "structure_verifier: OFF } } }"
+    )
     with tfjit.Session(graph=graph, config=config(off)) as session:
         session.run(y, {x: [1, 2]})
         assert session._backend.pass_options().verify is False
 
 
 def test_an_unknown_optimizer_is_an_error_that_lists_the_known_ones(world: World) -> None:
-    for text, field in (("optimizers: 'constfolding'", "optimizers"), ("custom_optimizers { name: 'constfolding' }", "custom_optimizers")):
+    for text, field in (
+        ("optimizers: 'constfolding'", "optimizers"),
+        ("custom_optimizers { name: 'constfolding' }", "custom_optimizers"),
+    ):
         with pytest.raises(tfjit.errors.InvalidArgumentError) as caught:
-            tfjit.Session(graph=world.graph, config=config(f"graph_options {{ rewrite_options {{ {text} }} }}"))
-        assert f"rewrite_options.{field} names 'constfolding', which is no optimizer. Known ones: " in caught.value.message
-        assert all(name in caught.value.message for name in ("constfold", "remap", "dependency", "auto_mixed_precision"))
+            tfjit.Session(
+                graph=world.graph,
+                config=config(f"graph_options {{ rewrite_options {{ {text} }} }}"),
+            )
+        assert (
+            f"rewrite_options.{field} names 'constfolding', which is no optimizer. Known ones: "
+            in caught.value.message
+        )
+        assert all(
+            name in caught.value.message
+            for name in ("constfold", "remap", "dependency", "auto_mixed_precision")
+        )
     for name in rewriter_config.OPTIMIZERS:
-        with tfjit.Session(graph=world.graph, config=config(f"graph_options {{ rewrite_options {{ optimizers: '{name}' }} }}")) as session:
+        with tfjit.Session(
+            graph=world.graph,
+            config=config(f"graph_options {{ rewrite_options {{ optimizers: '{name}' }} }}"),
+        ) as session:
             world.check(session)
 
 
@@ -637,14 +813,18 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Any], None]:
     "RewriterConfig.CustomGraphOptimizer.name",
     "RewriterConfig.CustomGraphOptimizer.parameter_map",
 )
-def test_custom_optimizers(world: World, registered: Callable[[str, Any], None], caplog: pytest.LogCaptureFixture) -> None:
+def test_custom_optimizers(
+    world: World, registered: Callable[[str, Any], None], caplog: pytest.LogCaptureFixture
+) -> None:
     def tanh_to(parameters: Any) -> Any:
         op = parameters["op"].decode()
 
         def replace(graph: DataflowGraph, ctx: PassContext) -> None:
             for node in list(graph.op_nodes()):
                 if node.op == "Tanh":
-                    graph.change_op(node.name, op, graph.inputs(node.name), {"T": node.output_dtypes[0]})
+                    graph.change_op(
+                        node.name, op, graph.inputs(node.name), {"T": node.output_dtypes[0]}
+                    )
                 elif node.op == "_Fused":
                     raise AssertionError("graph passes come before fusion")
 
@@ -660,7 +840,9 @@ def test_custom_optimizers(world: World, registered: Callable[[str, Any], None],
     registered("tanh_to", tanh_to)
     registered("breaks", breaks)
     for name in ("tanh_to", "constfold"):
-        with pytest.raises(tfjit.errors.AlreadyExistsError, match=f"an optimizer '{name}' is registered already"):
+        with pytest.raises(
+            tfjit.errors.AlreadyExistsError, match=f"an optimizer '{name}' is registered already"
+        ):
             registered(name, breaks)
     text = "graph_options {{ rewrite_options {{ {} }} }}"
     to_sin = "custom_optimizers { name: 'tanh_to' parameter_map { key: 'op' value { s: 'Sin' } } }"
@@ -668,13 +850,21 @@ def test_custom_optimizers(world: World, registered: Callable[[str, Any], None],
         np.testing.assert_allclose(session.run(world.y, {world.x: X}), np.sin(X) + 1, rtol=1e-5)
         assert "tanh_to" in passes(session)
     breaking = config(text.format("custom_optimizers { name: 'breaks' }"))
-    with caplog.at_level(logging.WARNING, "tfjit.passes"), tfjit.Session(graph=world.graph, config=breaking) as session:
+    with (
+        caplog.at_level(logging.WARNING, "tfjit.passes"),
+        tfjit.Session(graph=world.graph, config=breaking) as session,
+    ):
         world.check(session)
-    assert "custom optimizer breaks failed and is left out" in caplog.text and "half done" in caplog.text
+    assert (
+        "custom optimizer breaks failed and is left out" in caplog.text
+        and "half done" in caplog.text
+    )
     failing = "fail_on_optimizer_errors: true optimizers: ['constfold', 'breaks']"
     with (
         tfjit.Session(graph=world.graph, config=config(text.format(failing))) as session,
-        pytest.raises(tfjit.errors.InternalError, match="pass 'breaks' failed: RuntimeError: half done"),
+        pytest.raises(
+            tfjit.errors.InternalError, match="pass 'breaks' failed: RuntimeError: half done"
+        ),
     ):
         session.run(world.y, {world.x: X})
 
@@ -683,12 +873,19 @@ def test_custom_optimizers(world: World, registered: Callable[[str, Any], None],
 
 
 @covers(
-    "ConfigProto.Experimental.disable_output_partition_graphs", "RunOptions.output_partition_graphs", "DebugOptions.debug_tensor_watch_opts"
+    "ConfigProto.Experimental.disable_output_partition_graphs",
+    "RunOptions.output_partition_graphs",
+    "DebugOptions.debug_tensor_watch_opts",
 )
 def test_run_options_that_are_refused(world: World) -> None:
-    chosen = tf1.ConfigProto(experimental=tf1.ConfigProto.Experimental(disable_output_partition_graphs=True))
+    chosen = tf1.ConfigProto(
+        experimental=tf1.ConfigProto.Experimental(disable_output_partition_graphs=True)
+    )
     options = tf1.RunOptions(output_partition_graphs=True)
-    text = r"RunOptions.output_partition_graphs\(\) is not supported when disable_output_partition_graphs is true\."
+    text = (
+        r"RunOptions.output_partition_graphs\(\) is not supported when "
+        r"disable_output_partition_graphs is true\."
+    )
     for make, errors in ((tfjit.Session, tfjit.errors), (tf1.Session, tf.errors)):
         with make(graph=world.graph, config=chosen) as session:
             with pytest.raises(errors.InvalidArgumentError, match=text):
@@ -699,9 +896,14 @@ def test_run_options_that_are_refused(world: World) -> None:
             world.check(session, options=options, run_metadata=metadata)
         assert len(metadata.partition_graphs) == 1
     watch = tfjit.RunOptions()
-    watch.debug_options.debug_tensor_watch_opts.add(node_name="h", debug_ops=["DebugIdentity"], debug_urls=["file:///tmp/x"])
+    watch.debug_options.debug_tensor_watch_opts.add(
+        node_name="h", debug_ops=["DebugIdentity"], debug_urls=["file:///tmp/x"]
+    )
     with tfjit.Session(graph=world.graph) as session:
-        with pytest.raises(tfjit.errors.UnimplementedError, match=r"RunOptions.debug_options: tfjit has no debugger to watch 'h' with"):
+        with pytest.raises(
+            tfjit.errors.UnimplementedError,
+            match=r"RunOptions.debug_options: tfjit has no debugger to watch 'h' with",
+        ):
             session.run(world.y, {world.x: X}, watch)
         world.check(session)
 
@@ -720,7 +922,9 @@ def test_a_step_out_of_memory_says_what_it_held() -> None:
     one_thread = tfjit.ConfigProto(inter_op_parallelism_threads=1, use_per_session_threads=True)
     with tfjit.Session(graph=graph, config=one_thread) as session:
         for options in (None, tf1.RunOptions(report_tensor_allocations_upon_oom=True)):
-            with pytest.raises(tfjit.errors.ResourceExhaustedError, match="OOM when allocating") as caught:
+            with pytest.raises(
+                tfjit.errors.ResourceExhaustedError, match="OOM when allocating"
+            ) as caught:
                 session.run([big, whole], feed, options)
             held = "20000 B from big = Tanh(_arg_a_0_0), output 0: float32[5000]"
             assert (held in caught.value.message) == (options is not None)

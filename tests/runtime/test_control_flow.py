@@ -1,4 +1,6 @@
-"""Conditionals and loops of TensorFlow 1 (Switch, Merge, Enter, Exit, NextIteration) through the dataflow executor, against TensorFlow."""
+"""Conditionals and loops of TensorFlow 1 (Switch, Merge, Enter, Exit, NextIteration) through the
+dataflow executor, against TensorFlow.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,16 @@ def conditional() -> Any:
 
 @case
 def conditional_in_conditional() -> Any:
-    p, q, x = tf1.placeholder(tf.bool, []), tf1.placeholder(tf.bool, []), tf1.placeholder(tf.float32, [])
-    y = tf1.cond(p, lambda: tf1.cond(q, lambda: x + 1.0, lambda: x + 2.0), lambda: tf1.cond(q, lambda: x * 3.0, lambda: x * 4.0))
+    p, q, x = (
+        tf1.placeholder(tf.bool, []),
+        tf1.placeholder(tf.bool, []),
+        tf1.placeholder(tf.float32, []),
+    )
+    y = tf1.cond(
+        p,
+        lambda: tf1.cond(q, lambda: x + 1.0, lambda: x + 2.0),
+        lambda: tf1.cond(q, lambda: x * 3.0, lambda: x * 4.0),
+    )
     return y, [{p: a, q: b, x: 5.0} for a in (True, False) for b in (True, False)]
 
 
@@ -49,7 +59,12 @@ def conditional_in_conditional() -> Any:
 def one_side_fails() -> Any:
     """The side not taken does not run."""
     p, n = tf1.placeholder(tf.bool, []), tf1.placeholder(tf.int32, [])
-    return tf1.cond(p, lambda: tf1.floordiv(10, n), lambda: n), [{p: True, n: 2}, {p: False, n: 0}, {p: True, n: 0}, {p: True, n: 5}]
+    return tf1.cond(p, lambda: tf1.floordiv(10, n), lambda: n), [
+        {p: True, n: 2},
+        {p: False, n: 0},
+        {p: True, n: 0},
+        {p: True, n: 5},
+    ]
 
 
 @case
@@ -71,7 +86,12 @@ def dead_value_fetched() -> Any:
 def counting() -> Any:
     n = tf1.placeholder(tf.int32, [])
     loops = [
-        tf1.while_loop(lambda i, s: i < n, lambda i, s: (i + 1, s + i), [tf.constant(0), tf.constant(0)], parallel_iterations=k)
+        tf1.while_loop(
+            lambda i, s: i < n,
+            lambda i, s: (i + 1, s + i),
+            [tf.constant(0), tf.constant(0)],
+            parallel_iterations=k,
+        )
         for k in (1, 2, 10)
     ]
     return loops, [{n: v} for v in (0, 1, 2, 37)]
@@ -100,10 +120,16 @@ def loop_in_loop() -> Any:
     n, m = tf1.placeholder(tf.int32, []), tf1.placeholder(tf.int32, [])
 
     def outer(i: Any, total: Any) -> Any:
-        _, inner = tf1.while_loop(lambda j, s: j < m + i, lambda j, s: (j + 1, s + i * j), [tf.constant(0), tf.constant(0)])
+        _, inner = tf1.while_loop(
+            lambda j, s: j < m + i,
+            lambda j, s: (j + 1, s + i * j),
+            [tf.constant(0), tf.constant(0)],
+        )
         return i + 1, total + inner
 
-    return tf1.while_loop(lambda i, t: i < n, outer, [tf.constant(0), tf.constant(0)]), [{n: a, m: b} for a in (0, 1, 4) for b in (0, 3)]
+    return tf1.while_loop(lambda i, t: i < n, outer, [tf.constant(0), tf.constant(0)]), [
+        {n: a, m: b} for a in (0, 1, 4) for b in (0, 3)
+    ]
 
 
 @case
@@ -111,9 +137,15 @@ def conditional_in_loop() -> Any:
     n = tf1.placeholder(tf.int32, [])
 
     def body(i: Any, s: Any) -> Any:
-        return i + 1, tf1.cond(tf.equal(i % 3, 0), lambda: s * 2, lambda: tf1.cond(tf.greater(i, 4), lambda: s + i, lambda: s - 1))
+        return i + 1, tf1.cond(
+            tf.equal(i % 3, 0),
+            lambda: s * 2,
+            lambda: tf1.cond(tf.greater(i, 4), lambda: s + i, lambda: s - 1),
+        )
 
-    return tf1.while_loop(lambda i, s: i < n, body, [tf.constant(0), tf.constant(1)]), [{n: k} for k in (0, 1, 5, 12)]
+    return tf1.while_loop(lambda i, s: i < n, body, [tf.constant(0), tf.constant(1)]), [
+        {n: k} for k in (0, 1, 5, 12)
+    ]
 
 
 @case
@@ -170,21 +202,33 @@ def queue_in_a_loop() -> Any:
     x = tf1.placeholder(tf.int32, [None])
     with tf.control_dependencies([queue.enqueue_many(x)]):
         n = tf.identity(tf.size(x))
-    end = tf1.while_loop(lambda i, s: i < n, lambda i, s: (i + 1, s + queue.dequeue()), [tf.constant(0), tf.constant(0)])
+    end = tf1.while_loop(
+        lambda i, s: i < n,
+        lambda i, s: (i + 1, s + queue.dequeue()),
+        [tf.constant(0), tf.constant(0)],
+    )
     return end, [{x: [1, 2, 3]}, {x: [5]}]
 
 
 @case
 def error_in_a_loop() -> Any:
     n = tf1.placeholder(tf.int32, [])
-    end = tf1.while_loop(lambda i, s: i < 6, lambda i, s: (i + 1, s + tf1.floordiv(12, n - i)), [tf.constant(0), tf.constant(0)])
+    end = tf1.while_loop(
+        lambda i, s: i < 6,
+        lambda i, s: (i + 1, s + tf1.floordiv(12, n - i)),
+        [tf.constant(0), tf.constant(0)],
+    )
     return end, [{n: 20}, {n: 3}, {n: -1}]
 
 
 MODES = {
     "lazy": {"TFJIT_JIT": "lazy"},
     "off": {"TFJIT_JIT": "off"},
-    "plain": {"TFJIT_JIT": "lazy", "TFJIT_DISABLE": "fuse,fold_constants,simplify,eliminate_common_subexpressions", "TFJIT_VERIFY": "1"},
+    "plain": {
+        "TFJIT_JIT": "lazy",
+        "TFJIT_DISABLE": "fuse,fold_constants,simplify,eliminate_common_subexpressions",
+        "TFJIT_VERIFY": "1",
+    },
     "one thread": {"TFJIT_THREADS": "1", "TFJIT_VERIFY": "1"},
 }
 
@@ -205,10 +249,16 @@ def test_control_flow(name: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> 
                 except tf.errors.OpError as error:
                     with pytest.raises(getattr(tfjit.errors, type(error).__name__)) as caught:
                         ours.run(fetches, feed)
-                    cause = [line for line in str(error).split("\n\nOriginal")[0].splitlines() if line.strip() and "[[" not in line][-1]
+                    cause = [
+                        line
+                        for line in str(error).split("\n\nOriginal")[0].splitlines()
+                        if line.strip() and "[[" not in line
+                    ][-1]
                     assert cause[:40] in str(caught.value), f"{feed}: {caught.value}"
                     continue
                 got = ours.run(fetches, feed)
                 for a, b in zip(tf.nest.flatten(got), tf.nest.flatten(expected), strict=True):
                     assert np.asarray(a).dtype == np.asarray(b).dtype
-                    np.testing.assert_allclose(a, b, rtol=1e-5, err_msg=f"{name}, {feed}, round {round}")
+                    np.testing.assert_allclose(
+                        a, b, rtol=1e-5, err_msg=f"{name}, {feed}, round {round}"
+                    )

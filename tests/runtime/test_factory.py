@@ -1,4 +1,6 @@
-"""SessionFactory: which factory serves a target, what the registry says, and sessions made by a third party."""
+"""SessionFactory: which factory serves a target, what the registry says, and sessions made by a
+third party.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ import pytest
 
 import tfjit
 from tfjit.runtime.backend import BackendSession
-from tfjit.runtime.factory import SessionFactory, SessionOptions, new_session, reset, try_new_session
+from tfjit.runtime.factory import (
+    SessionFactory,
+    SessionOptions,
+    new_session,
+    reset,
+    try_new_session,
+)
 from tfjit.runtime.session.direct_session import DirectSession, DirectSessionFactory
 
 
@@ -30,7 +38,12 @@ class TraceSession(BackendSession):
         self.inner.extend(graph_def)
 
     def run(
-        self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str], targets: Sequence[str], options: Any = None, metadata: Any = None
+        self,
+        feeds: Sequence[tuple[str, Any]],
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        options: Any = None,
+        metadata: Any = None,
     ) -> list[Any]:
         self.log.append(f"run {[name for name, _ in feeds]} {list(fetches)} {list(targets)}")
         return self.inner.run(feeds, fetches, targets, options, metadata)
@@ -87,7 +100,10 @@ def test_nobody_serves_other_targets(registry: dict[str, SessionFactory], target
     with pytest.raises(tfjit.errors.NotFoundError) as caught:
         new_session(SessionOptions(target=target, config=config))
     text = caught.value.message
-    assert text.startswith(f'No session factory registered for the given session options: {{target: "{target}" config: ')
+    assert text.startswith(
+        f'No session factory registered for the given session options: {{target: "{target}" '
+        "config: "
+    )
     assert "intra_op_parallelism_threads: 3} Registered factories are {" in text
     assert text.endswith("}.")
     assert names_in(text, "Registered factories are ") == set(registry)
@@ -100,11 +116,18 @@ def test_a_cluster_is_told_that_it_is_not_served_yet(make: Any) -> None:
     with pytest.raises(tfjit.errors.NotFoundError) as caught:
         make("grpc://localhost:1")
     text = str(caught.value)
-    assert text.startswith('No session factory registered for the given session options: {target: "grpc://localhost:1"')
-    assert "grpc:// targets) are not implemented in this version of tfjit: leave the target empty" in text
+    assert text.startswith(
+        'No session factory registered for the given session options: {target: "grpc://localhost:1"'
+    )
+    assert (
+        "grpc:// targets) are not implemented in this version of tfjit: leave the target empty"
+        in text
+    )
 
 
-def test_a_name_is_registered_once(registry: dict[str, SessionFactory], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_name_is_registered_once(
+    registry: dict[str, SessionFactory], caplog: pytest.LogCaptureFixture
+) -> None:
     first = registry["DIRECT_SESSION"]
     with caplog.at_level(logging.ERROR):
         SessionFactory.register("DIRECT_SESSION", TraceFactory())
@@ -118,12 +141,17 @@ def test_two_that_accept_are_an_error(registry: dict[str, SessionFactory]) -> No
     with pytest.raises(tfjit.errors.InternalError) as caught:
         new_session(SessionOptions(target="trace://x"))
     text = caught.value.message
-    assert text.startswith('Multiple session factories registered for the given session options: {target: "trace://x" config: ')
+    assert text.startswith(
+        'Multiple session factories registered for the given session options: {target: "trace://x" '
+        "config: "
+    )
     assert names_in(text, "Candidate factories are ") == {"TRACE", "OTHER_TRACE"}
     assert names_in(text, "Registered factories are ") >= {"TRACE", "OTHER_TRACE", "DIRECT_SESSION"}
 
 
-def test_a_third_party_session_behind_the_client(registry: dict[str, SessionFactory], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_third_party_session_behind_the_client(
+    registry: dict[str, SessionFactory], monkeypatch: pytest.MonkeyPatch
+) -> None:
     log: list[str] = []
     monkeypatch.setattr(TraceFactory, "log", log)
     SessionFactory.register("TRACE", TraceFactory())
@@ -140,11 +168,18 @@ def test_a_third_party_session_behind_the_client(registry: dict[str, SessionFact
         assert session.run([z, y.op], {x: [1, 2]})[1] is None
         np.testing.assert_array_equal(session.make_callable(z, [x])(np.ones(2, "f4")), [4, 4])
         assert session.list_devices()[0].device_type == "CPU"
-        with pytest.raises(tfjit.errors.UnimplementedError, match="TraceSession does not support partial runs"):
+        with pytest.raises(
+            tfjit.errors.UnimplementedError, match="TraceSession does not support partial runs"
+        ):
             session.partial_run_setup(y, [x])
-        with pytest.raises(tfjit.errors.UnimplementedError, match="TraceSession does not explain its plans"):
+        with pytest.raises(
+            tfjit.errors.UnimplementedError, match="TraceSession does not explain its plans"
+        ):
             session.explain(y)
-    assert [entry for entry in log if entry.startswith("extend")] == ["extend ['x', 'y/y', 'y']", "extend ['z/y', 'z']"]
+    assert [entry for entry in log if entry.startswith("extend")] == [
+        "extend ['x', 'y/y', 'y']",
+        "extend ['z/y', 'z']",
+    ]
     assert log[1:3] == ["run ['x:0'] ['y:0'] []"] * 2
     assert "run ['x:0'] ['z:0'] ['y']" in log
     assert log[-2:] == ["close", "destroy"]
@@ -168,15 +203,26 @@ def test_both_forms_of_making_a_session(registry: dict[str, SessionFactory]) -> 
         tfjit.Session("trace://nothing", graph=tfjit.Graph())
 
 
-def test_failures_are_logged(registry: dict[str, SessionFactory], caplog: pytest.LogCaptureFixture) -> None:
+def test_failures_are_logged(
+    registry: dict[str, SessionFactory], caplog: pytest.LogCaptureFixture
+) -> None:
     """In TensorFlow's words, whichever form was called."""
     SessionFactory.register("TRACE", TraceFactory())
     negative = tfjit.ConfigProto()
     negative.experimental.session_metadata.version = -1
     for options, text in (
-        (SessionOptions(target="foo://bar"), "Failed to get session factory: NOT_FOUND: No session factory registered"),
-        (SessionOptions(target="trace://nothing"), "Failed to create session: INTERNAL: Failed to create session."),
-        (SessionOptions(config=negative), "Failed to create session: INVALID_ARGUMENT: Session version shouldn't be negative"),
+        (
+            SessionOptions(target="foo://bar"),
+            "Failed to get session factory: NOT_FOUND: No session factory registered",
+        ),
+        (
+            SessionOptions(target="trace://nothing"),
+            "Failed to create session: INTERNAL: Failed to create session.",
+        ),
+        (
+            SessionOptions(config=negative),
+            "Failed to create session: INVALID_ARGUMENT: Session version shouldn't be negative",
+        ),
     ):
         caplog.clear()
         status, _ = try_new_session(options)
@@ -184,7 +230,9 @@ def test_failures_are_logged(registry: dict[str, SessionFactory], caplog: pytest
         with pytest.raises(type(status)):
             new_session(options)
         records = [record for record in caplog.records if record.levelno == logging.ERROR]
-        assert [record.getMessage().startswith(text) for record in records] == [True, True], caplog.text
+        assert [record.getMessage().startswith(text) for record in records] == [True, True], (
+            caplog.text
+        )
     caplog.clear()
     new_session(SessionOptions()).close()
     assert not caplog.records
@@ -209,7 +257,9 @@ def test_reset(registry: dict[str, SessionFactory]) -> None:
         tfjit.Session.reset("foo://bar")
 
 
-def ways_to_run(session: tfjit.Session, function: Callable[..., Any], x: Any, y: Any) -> list[Callable[[], Any]]:
+def ways_to_run(
+    session: tfjit.Session, function: Callable[..., Any], x: Any, y: Any
+) -> list[Callable[[], Any]]:
     return [
         lambda: session.run(y, {x: [1, 2]}),
         lambda: session.run([y], {x: [1, 2]}),

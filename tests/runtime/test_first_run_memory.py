@@ -1,4 +1,6 @@
-"""A run by reference kernels holds no more than what is still needed: its peak is that of liveness, not of every value ever made."""
+"""A run by reference kernels holds no more than what is still needed: its peak is that of liveness,
+not of every value ever made.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def peak_of_a_run(graph: Any, fetch: Any, feeds: dict[Any, Any]) -> tuple[np.nda
             tracemalloc.stop()
 
 
-@pytest.mark.parametrize("disabled", ["", "fuse", "fuse,straight_line"], ids=["fused", "unfused", "dataflow"])
+@pytest.mark.parametrize(
+    "disabled", ["", "fuse", "fuse,straight_line"], ids=["fused", "unfused", "dataflow"]
+)
 def test_a_chain_holds_few_arrays(disabled: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TFJIT_JIT", "off")
     monkeypatch.setenv("TFJIT_DISABLE", disabled)
@@ -44,7 +48,8 @@ def test_a_chain_holds_few_arrays(disabled: str, monkeypatch: pytest.MonkeyPatch
     for n in range(12):
         expected = np.maximum(expected * b + np.float32(n), 0)
     np.testing.assert_array_equal(found, expected)
-    arrays = 1 if not disabled else 3  # a kernel's result, its operand, and its copy where an op may hand out its input
+    # a kernel's result, its operand, and its copy where an op may hand out its input
+    arrays = 1 if not disabled else 3
     assert peak < (arrays + 0.5) * BYTES
 
 
@@ -70,12 +75,17 @@ def test_errors_name_the_member_in_a_big_group(monkeypatch: pytest.MonkeyPatch) 
         z = tf.raw_ops.FloorDiv(x=x + 1, y=y, name="quotient") + 3
     b = np.ones(COUNT, "i4")
     b[-1] = 0
-    with tfjit.Session(graph=graph) as session, pytest.raises(tfjit.errors.InvalidArgumentError, match="division by zero.*\n.*quotient"):
+    with (
+        tfjit.Session(graph=graph) as session,
+        pytest.raises(tfjit.errors.InvalidArgumentError, match="division by zero.*\n.*quotient"),
+    ):
         session.run(z, {x: b, y: b})
 
 
 def test_every_value_still_needed_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Values used late, used twice, used by nobody, of several outputs, and fetched in the middle."""
+    """Values used late, used twice, used by nobody, of several outputs, and fetched
+    in the middle.
+    """
     monkeypatch.setenv("TFJIT_JIT", "off")
     for disabled in ("", "fuse", "fuse,straight_line"):
         monkeypatch.setenv("TFJIT_DISABLE", disabled)
@@ -84,7 +94,12 @@ def test_every_value_still_needed_is_kept(monkeypatch: pytest.MonkeyPatch) -> No
             early = tf.cumsum(x, axis=1)
             first, second, _ = tf.split(tf.sort(early, axis=0), [3, 3, 2], axis=1)
             late = tf.reshape(tf.matmul(first, second, transpose_a=True), [9])
-            fetched = [late, early, tf.reduce_sum(tf.transpose(early)) + tf.reduce_max(late), tf.identity(first)]
+            fetched = [
+                late,
+                early,
+                tf.reduce_sum(tf.transpose(early)) + tf.reduce_max(late),
+                tf.identity(first),
+            ]
         value = np.random.default_rng(1).standard_normal((6, 8), "f4")
         with tf1.Session(graph=graph) as oracle, tfjit.Session(graph=graph) as session:
             expected = oracle.run(fetched, {x: value})

@@ -1,4 +1,6 @@
-"""Pending counts, dead tensors and loop frames, driven by hand: no kernel and no thread takes part."""
+"""Pending counts, dead tensors and loop frames, driven by hand: no kernel and no
+thread takes part.
+"""
 
 from __future__ import annotations
 

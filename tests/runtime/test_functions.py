@@ -1,4 +1,6 @@
-"""Functions at run time: v2 control flow and calls that TensorFlow has built give TensorFlow's values and errors."""
+"""Functions at run time: v2 control flow and calls that TensorFlow has built give TensorFlow's
+values and errors.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def placeholder(made: dict[str, Any], name: str, dtype: Any, shape: Any) -> Any:
     return made[name]
 
 
-def outcomes(session_class: Any, graph: Any, fetches: Any, feeds: Any, init: Any, runs: int) -> list[Any]:
+def outcomes(
+    session_class: Any, graph: Any, fetches: Any, feeds: Any, init: Any, runs: int
+) -> list[Any]:
     found = []
     with session_class(graph=graph) as session:
         session.run(init)
@@ -46,8 +50,12 @@ def outcomes(session_class: Any, graph: Any, fetches: Any, feeds: Any, init: Any
     return found
 
 
-def compare(build: Build, feeds: dict[str, Any] | None = None, runs: int = 3, same_text: bool = True) -> list[Any]:
-    """Run a program in both sessions, several times: values and error classes are the same, and the last line of errors."""
+def compare(
+    build: Build, feeds: dict[str, Any] | None = None, runs: int = 3, same_text: bool = True
+) -> list[Any]:
+    """Run a program in both sessions, several times: values and error classes are the same, and the
+    last line of errors.
+    """
     with tf.Graph().as_default() as graph:
         made: dict[str, Any] = {}
         fetches = build(made)
@@ -59,7 +67,9 @@ def compare(build: Build, feeds: dict[str, Any] | None = None, runs: int = 3, sa
         if isinstance(one, Exception) or isinstance(other, Exception):
             assert type(one).__name__ == type(other).__name__, (one, other)
             if same_text:
-                first, second = (error.message.split("\n\t [[")[0].split("\n")[-1] for error in (one, other))
+                first, second = (
+                    error.message.split("\n\t [[")[0].split("\n")[-1] for error in (one, other)
+                )
                 assert first == second
         else:
             tf.nest.map_structure(same, one, other)
@@ -80,7 +90,9 @@ X = np.array([[1.0, -2.0, 3.0], [0.5, 0.25, -1.0]], np.float32)
 
 def loop_of_scalars(made: dict[str, Any]) -> Any:
     x = placeholder(made, "x", tf.float32, [])
-    return tf.while_loop(lambda i, a: i < 10, lambda i, a: (i + 1, a * 2.0 + tf.cast(i, tf.float32)), [0, x])
+    return tf.while_loop(
+        lambda i, a: i < 10, lambda i, a: (i + 1, a * 2.0 + tf.cast(i, tf.float32)), [0, x]
+    )
 
 
 def loop_of_unknown_rows(made: dict[str, Any]) -> Any:
@@ -91,13 +103,23 @@ def loop_of_unknown_rows(made: dict[str, Any]) -> Any:
 def loop_that_grows(made: dict[str, Any]) -> Any:
     x = placeholder(made, "x", tf.float32, [None, 3])
     shapes = [tf.TensorShape([]), tf.TensorShape([None, 3])]
-    return tf.while_loop(lambda i, a: i < 6, lambda i, a: (i + 1, tf.concat([a, a[:1] + 1.0], 0)), [0, x], shape_invariants=shapes)
+    return tf.while_loop(
+        lambda i, a: i < 6,
+        lambda i, a: (i + 1, tf.concat([a, a[:1] + 1.0], 0)),
+        [0, x],
+        shape_invariants=shapes,
+    )
 
 
 def loop_that_adds_dimensions(made: dict[str, Any]) -> Any:
     x = placeholder(made, "x", tf.float32, None)
     shapes = [tf.TensorShape([]), tf.TensorShape(None)]
-    return tf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, tf.expand_dims(a, 0)), [0, x], shape_invariants=shapes)
+    return tf.while_loop(
+        lambda i, a: i < 3,
+        lambda i, a: (i + 1, tf.expand_dims(a, 0)),
+        [0, x],
+        shape_invariants=shapes,
+    )
 
 
 def nested(made: dict[str, Any]) -> Any:
@@ -114,7 +136,9 @@ def nested(made: dict[str, Any]) -> Any:
 
 def loop_that_never_runs(made: dict[str, Any]) -> Any:
     x = placeholder(made, "x", tf.float32, [2, 3])
-    return tf.while_loop(lambda i, a, b: i < 0, lambda i, a, b: (i + 1, a * 2.0, b), [0, x, x * 1.0])
+    return tf.while_loop(
+        lambda i, a, b: i < 0, lambda i, a, b: (i + 1, a * 2.0, b), [0, x, x * 1.0]
+    )
 
 
 def loop_with_a_limit(made: dict[str, Any]) -> Any:
@@ -123,7 +147,9 @@ def loop_with_a_limit(made: dict[str, Any]) -> Any:
 
 def strings(made: dict[str, Any]) -> Any:
     x = placeholder(made, "x", tf.string, [])
-    return tf.while_loop(lambda i, s: i < 3, lambda i, s: (i + 1, tf.strings.join([s, "a"])), [0, x])
+    return tf.while_loop(
+        lambda i, s: i < 3, lambda i, s: (i + 1, tf.strings.join([s, "a"])), [0, x]
+    )
 
 
 def variable_in_a_loop(made: dict[str, Any]) -> Any:
@@ -157,8 +183,14 @@ def function_with_a_variable(made: dict[str, Any]) -> Any:
 def random_numbers(made: dict[str, Any]) -> Any:
     tf1.set_random_seed(3)
     p = placeholder(made, "p", tf.bool, [])
-    looped = tf.while_loop(lambda i, a: i < 4, lambda i, a: (i + 1, a + tf1.random_uniform([2], seed=7)), [0, tf.zeros(2)])
-    return looped, tf.cond(p, lambda: tf1.random_uniform([2], seed=7), lambda: tf1.random_normal([2], seed=7))
+    looped = tf.while_loop(
+        lambda i, a: i < 4,
+        lambda i, a: (i + 1, a + tf1.random_uniform([2], seed=7)),
+        [0, tf.zeros(2)],
+    )
+    return looped, tf.cond(
+        p, lambda: tf1.random_uniform([2], seed=7), lambda: tf1.random_normal([2], seed=7)
+    )
 
 
 def queue_behind_an_enqueue(made: dict[str, Any]) -> Any:
@@ -170,7 +202,9 @@ def queue_behind_an_enqueue(made: dict[str, Any]) -> Any:
 def queue_beside_an_enqueue(made: dict[str, Any]) -> Any:
     """The loop waits for a node of the same step."""
     q = tf1.FIFOQueue(100, [tf.int32], shapes=[[]])
-    return tf.while_loop(lambda i, a: i < 4, lambda i, a: (i + 1, a + q.dequeue()), [0, 0]), q.enqueue_many([tf.range(4)])
+    return tf.while_loop(
+        lambda i, a: i < 4, lambda i, a: (i + 1, a + q.dequeue()), [0, 0]
+    ), q.enqueue_many([tf.range(4)])
 
 
 def python_in_a_loop(made: dict[str, Any]) -> Any:
@@ -193,7 +227,8 @@ def functions_by_name(made: dict[str, Any]) -> Any:
 
     x = placeholder(made, "x", tf.float32, [2, 3])
     u, v = f(x, x * 2.0)
-    return u, v, g(x), tf.gradients([u, v], [x])  # the gradient of a function without one of its own: SymbolicGradient
+    # the gradient of a function without one of its own: SymbolicGradient
+    return u, v, g(x), tf.gradients([u, v], [x])
 
 
 def function_with_a_gradient(made: dict[str, Any]) -> Any:
@@ -214,7 +249,11 @@ def function_with_a_gradient(made: dict[str, Any]) -> Any:
 def gradient_of_conds(made: dict[str, Any]) -> Any:
     x = placeholder(made, "x", tf.float32, [2, 3])
     always = tf1.placeholder_with_default(True, [])
-    y = tf.cond(always, lambda: tf.cond(x[0, 0] > 0.0, lambda: x * tf.sin(x), lambda: x * x), lambda: tf.exp(x))
+    y = tf.cond(
+        always,
+        lambda: tf.cond(x[0, 0] > 0.0, lambda: x * tf.sin(x), lambda: x * x),
+        lambda: tf.exp(x),
+    )
     return y, tf.gradients(y, [x])
 
 
@@ -232,7 +271,11 @@ def remote(made: dict[str, Any]) -> Any:
 
 def mapped_and_scanned(made: dict[str, Any]) -> Any:
     x = placeholder(made, "x", tf.float32, [None, 3])
-    return tf.map_fn(lambda t: t * 2.0, x), tf.scan(lambda a, t: a * 0.5 + t, x), tf.foldl(lambda a, t: a * t, x)
+    return (
+        tf.map_fn(lambda t: t * 2.0, x),
+        tf.scan(lambda a, t: a * 0.5 + t, x),
+        tf.foldl(lambda a, t: a * t, x),
+    )
 
 
 def gradient_of_a_loop(made: dict[str, Any]) -> Any:
@@ -240,7 +283,9 @@ def gradient_of_a_loop(made: dict[str, Any]) -> Any:
     w = tf1.get_variable("w", initializer=np.eye(3, dtype=np.float32) * 0.5, use_resource=True)
 
     def body(i: Any, a: Any) -> Any:
-        return i + 1, tf.cond(tf.reduce_sum(a) > 2.0, lambda: tf.tanh(tf.matmul(a, w)), lambda: a * 1.5)
+        return i + 1, tf.cond(
+            tf.reduce_sum(a) > 2.0, lambda: tf.tanh(tf.matmul(a, w)), lambda: a * 1.5
+        )
 
     y = tf.while_loop(lambda i, a: i < 5, body, [0, x])[1]
     return y, tf.gradients(tf.reduce_sum(y * y), [x, w])
@@ -250,7 +295,9 @@ def gradient_of_nested_loops(made: dict[str, Any]) -> Any:
     x = placeholder(made, "x", tf.float32, [2, 3])
 
     def body(i: Any, a: Any) -> Any:
-        return i + 1, tf.while_loop(lambda j, b: j < i, lambda j, b: (j + 1, tf.sin(b) + x), [0, a])[1]
+        return i + 1, tf.while_loop(
+            lambda j, b: j < i, lambda j, b: (j + 1, tf.sin(b) + x), [0, a]
+        )[1]
 
     y = tf.while_loop(lambda i, a: i < 4, body, [0, x])[1]
     return y, tf.gradients(y, [x])
@@ -293,14 +340,22 @@ PROGRAMS: list[tuple[Build, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("build", "feeds"), PROGRAMS, ids=[build.__name__ for build, _ in PROGRAMS])
+@pytest.mark.parametrize(
+    ("build", "feeds"), PROGRAMS, ids=[build.__name__ for build, _ in PROGRAMS]
+)
 def test_programs(build: Build, feeds: dict[str, Any]) -> None:
     compare(build, feeds)
 
 
-@pytest.mark.parametrize("build", [nested, function_with_a_variable, random_numbers, gradient_of_a_loop])
-@pytest.mark.parametrize("setting", ["TFJIT_JIT=off", "TFJIT_JIT=eager", "TFJIT_DISABLE=straight_line"])
-def test_programs_however_they_are_run(build: Build, setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "build", [nested, function_with_a_variable, random_numbers, gradient_of_a_loop]
+)
+@pytest.mark.parametrize(
+    "setting", ["TFJIT_JIT=off", "TFJIT_JIT=eager", "TFJIT_DISABLE=straight_line"]
+)
+def test_programs_however_they_are_run(
+    build: Build, setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(*setting.split("="))
     compare(build, next(feeds for other, feeds in PROGRAMS if other is build), runs=2)
 
@@ -310,7 +365,10 @@ def test_case(index: int) -> None:
     def build(made: dict[str, Any]) -> Any:
         v = tf1.get_variable("v", initializer=[1.0, 2.0], use_resource=True)
         x = placeholder(made, "x", tf.int32, [])
-        add, reset = lambda: tf.identity(v.assign_add([1.0, 1.0])), lambda: tf.identity(v.assign([5.0, 5.0]))
+        add, reset = (
+            lambda: tf.identity(v.assign_add([1.0, 1.0])),
+            lambda: tf.identity(v.assign([5.0, 5.0])),
+        )
         return tf.switch_case(x, [add, reset, v.read_value])
 
     compare(build, {"x": np.int32(index)})
@@ -367,7 +425,9 @@ def failed_assertion(made: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("build", [division_by_zero, failed_assertion])
 def test_errors_in_bodies(build: Build) -> None:
     for error in compare(build, {"x": np.int32(1)}):
-        assert isinstance(error, tfjit.errors.InvalidArgumentError) and isinstance(error, tf.errors.InvalidArgumentError)
+        assert isinstance(error, tfjit.errors.InvalidArgumentError) and isinstance(
+            error, tf.errors.InvalidArgumentError
+        )
         assert error.op.name == "while" and "{{node while/body/" in error.message
 
 
@@ -376,11 +436,18 @@ def test_a_saved_model_of_recurrent_layers(data_dir: Path) -> None:
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         model = tf1.saved_model.load(session, ["serve"], str(data_dir / "lstm_saved_model"))
         signature = model.signature_def["serving_default"]
-        (fed,), (fetched,) = ([info.name for info in infos.values()] for infos in (signature.inputs, signature.outputs))
-        frozen = tf1.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), [fetched.split(":")[0]])
+        (fed,), (fetched,) = (
+            [info.name for info in infos.values()]
+            for infos in (signature.inputs, signature.outputs)
+        )
+        frozen = tf1.graph_util.convert_variables_to_constants(
+            session, graph.as_graph_def(), [fetched.split(":")[0]]
+        )
     with np.load(data_dir / "lstm_saved_model.npz") as file, tfjit.Session(graph=frozen) as ours:
         for _ in range(3):
-            np.testing.assert_allclose(ours.run(fetched, {fed: file["inputs"]}), file["outputs"], rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(
+                ours.run(fetched, {fed: file["inputs"]}), file["outputs"], rtol=1e-5, atol=1e-6
+            )
         plan = ours.explain(fetched, {fed: file["inputs"].shape})
     assert "straight-line" in plan.executor, plan.executor
 
@@ -394,13 +461,22 @@ def test_a_loop_that_reads_a_variable_is_in_its_step() -> None:
     with tfjit.Session(graph=graph) as session:
         session.run(init)
         np.testing.assert_allclose(session.run(y, {x: np.zeros(3)}), 1.9375)
-        assert {node.serving for node in session.explain(y, {x: (3,)}).nodes if node.op in ("While", "StatelessWhile")} == {"native"}
+        assert {
+            node.serving
+            for node in session.explain(y, {x: (3,)}).nodes
+            if node.op in ("While", "StatelessWhile")
+        } == {"native"}
 
 
 def test_each_shape_of_a_growing_loop_has_a_step() -> None:
-    """Shapes that come a second time get steps of their own, behind the caller's back; a run with other ones goes on as before."""
+    """Shapes that come a second time get steps of their own, behind the caller's back; a run with
+    other ones goes on as before.
+    """
     with tf.Graph().as_default() as graph:
-        x, n = tf1.placeholder(tf.float32, [None], name="x"), tf1.placeholder(tf.int32, [], name="n")
+        x, n = (
+            tf1.placeholder(tf.float32, [None], name="x"),
+            tf1.placeholder(tf.int32, [], name="n"),
+        )
         shapes = [tf.TensorShape([]), tf.TensorShape([None])]
         y = tf.while_loop(
             lambda i, v: tf.logical_and(i < n, tf.size(v) < 20),
@@ -408,17 +484,30 @@ def test_each_shape_of_a_growing_loop_has_a_step() -> None:
             [0, x],
             shapes,
         )[1].name
-    feeds = [{"x:0": np.ones(size, "f4"), "n:0": count} for size, count in ((2, 6), (3, 9), (2, 30), (1, 1), (2, 6))]
+    feeds = [
+        {"x:0": np.ones(size, "f4"), "n:0": count}
+        for size, count in ((2, 6), (3, 9), (2, 30), (1, 1), (2, 6))
+    ]
     with tf1.Session(graph=graph) as theirs, tfjit.Session(graph=graph) as ours:
         for feed in (*feeds, *feeds):
             np.testing.assert_allclose(ours.run(y, feed), theirs.run(y, feed), 1e-6)
         (plan,) = ours._backend._plans.values()
-        kept = [k for v in plan.variants.values() for part in v.partitions for k in part.graph.functions._kept.items()]
+        kept = [
+            k
+            for v in plan.variants.values()
+            for part in v.partitions
+            for k in part.graph.functions._kept.items()
+        ]
         loops = [body for (what, _), body in kept if what == "iteration"]
         ends = time.monotonic() + 30
-        while sum(v.lowered is not None for body in loops for v in list(body.variants.values())) < 6 and time.monotonic() < ends:
+        while (
+            sum(v.lowered is not None for body in loops for v in list(body.variants.values())) < 6
+            and time.monotonic() < ends
+        ):
             time.sleep(0.02)
-        assert sum(v.lowered is not None for body in loops for v in list(body.variants.values())) >= 6
+        assert (
+            sum(v.lowered is not None for body in loops for v in list(body.variants.values())) >= 6
+        )
         for feed in feeds:
             np.testing.assert_allclose(ours.run(y, feed), theirs.run(y, feed), 1e-6)
 
@@ -442,7 +531,9 @@ def test_a_graph_of_tfjit_learns_functions_as_it_grows() -> None:
         a = tfjit.constant(3.0)
         with tfjit.Session(graph=graph) as session:
             assert session.run(a) == 3.0
-            (w,) = tfjit.import_graph_def(source.as_graph_def().SerializeToString(), {"x": a}, ["w:2"], name="")
+            (w,) = tfjit.import_graph_def(
+                source.as_graph_def().SerializeToString(), {"x": a}, ["w:2"], name=""
+            )
             assert session.run(w) == 12.0
 
 
@@ -480,7 +571,10 @@ def test_recursion_and_its_limit(disabled: str, monkeypatch: pytest.MonkeyPatch)
     with tfjit.Session(graph=parse_graph(SUM).to_graph_def()) as session:
         for n in (0, 7, 100, 100):
             assert session.run("y:0", {"n:0": n}) == n * (n + 1) // 2
-        with pytest.raises(tfjit.errors.ResourceExhaustedError, match="Function 'Sum' calls itself more than 150 calls deep"):
+        with pytest.raises(
+            tfjit.errors.ResourceExhaustedError,
+            match="Function 'Sum' calls itself more than 150 calls deep",
+        ):
             session.run("y:0", {"n:0": 200})
         assert session.run("y:0", {"n:0": 3}) == 6
 
@@ -492,7 +586,9 @@ def endless() -> Any:
 
 
 @pytest.mark.parametrize("disabled", ["", "straight_line"])
-def test_endless_loops_end_at_their_timeout_and_on_close(disabled: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_loops_end_at_their_timeout_and_on_close(
+    disabled: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TFJIT_DISABLE", disabled)
     session = tfjit.Session(graph=endless())
     with pytest.raises(tfjit.errors.DeadlineExceededError):
@@ -504,7 +600,9 @@ def test_endless_loops_end_at_their_timeout_and_on_close(disabled: str, monkeypa
     assert time.monotonic() - began < 30
 
 
-Program = list[Any]  # statements: ("math", op) | ("loop", count, Program) | ("cond", Program, Program) | ("call", Program)
+# statements: ("math", op) | ("loop", count, Program) | ("cond", Program, Program) | ("call",
+# Program)
+Program = list[Any]
 statements: Any = st.deferred(
     lambda: st.lists(
         st.one_of(
@@ -536,7 +634,10 @@ def interpret(program: Program, a: Any, k: Any) -> tuple[Any, Any]:
         elif statement[0] == "loop":
             _, a, k = tf.while_loop(
                 lambda i, a, k, n=statement[1]: i < n,
-                lambda i, a, k, p=statement[2]: (i + 1, *interpret(p, a + tf.cast(i, tf.float32), k)),
+                lambda i, a, k, p=statement[2]: (
+                    i + 1,
+                    *interpret(p, a + tf.cast(i, tf.float32), k),
+                ),
                 [0, a, k],
             )
         elif statement[0] == "cond":
@@ -551,10 +652,14 @@ def interpret(program: Program, a: Any, k: Any) -> tuple[Any, Any]:
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
-@given(statements, st.sampled_from(["TFJIT_JIT=lazy", "TFJIT_JIT=off", "TFJIT_DISABLE=straight_line"]))
+@given(
+    statements, st.sampled_from(["TFJIT_JIT=lazy", "TFJIT_JIT=off", "TFJIT_DISABLE=straight_line"])
+)
 def test_random_programs(program: Program, setting: str) -> None:
     def build(made: dict[str, Any]) -> Any:
-        return interpret(program, placeholder(made, "a", tf.float32, [3]), placeholder(made, "k", tf.int32, []))
+        return interpret(
+            program, placeholder(made, "a", tf.float32, [3]), placeholder(made, "k", tf.int32, [])
+        )
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(*setting.split("="))

@@ -19,11 +19,15 @@ def _i(value: Any) -> Any:
 
 
 def _plain(op: str, dtype: Any, shape: Any = (5,), algorithm: Any = 1) -> Callable[[Any], Any]:
-    return lambda handle: getattr(raw, op)(resource=handle, algorithm=_i(algorithm), shape=_i(list(shape)), dtype=dtype)
+    return lambda handle: getattr(raw, op)(
+        resource=handle, algorithm=_i(algorithm), shape=_i(list(shape)), dtype=dtype
+    )
 
 
 def _integers(low: int, high: int) -> Callable[[Any], Any]:
-    return lambda handle: raw.StatefulUniformInt(resource=handle, algorithm=_i(3), shape=_i([7]), minval=_i(low), maxval=_i(high))
+    return lambda handle: raw.StatefulUniformInt(
+        resource=handle, algorithm=_i(3), shape=_i([7]), minval=_i(low), maxval=_i(high)
+    )
 
 
 CASES: dict[str, Callable[[Any], Any]] = {
@@ -38,8 +42,12 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "no integers": _integers(5, 5),
     "skip": lambda h: raw.RngSkip(resource=h, algorithm=_i(1), delta=_i(3)),
     "skip back": lambda h: raw.RngSkip(resource=h, algorithm=_i(1), delta=_i(-3)),
-    "read and skip": lambda h: raw.RngReadAndSkip(resource=h, alg=tf.constant(1), delta=tf.constant(3, tf.uint64)),
-    "read and skip far": lambda h: raw.RngReadAndSkip(resource=h, alg=tf.constant(1), delta=tf.constant(2**64 - 1, tf.uint64)),
+    "read and skip": lambda h: raw.RngReadAndSkip(
+        resource=h, alg=tf.constant(1), delta=tf.constant(3, tf.uint64)
+    ),
+    "read and skip far": lambda h: raw.RngReadAndSkip(
+        resource=h, alg=tf.constant(1), delta=tf.constant(2**64 - 1, tf.uint64)
+    ),
     "unknown algorithm": _plain("StatefulUniform", tf.float32, algorithm=9),
     "no ThreeFry": _plain("StatefulUniform", tf.float32, algorithm=2),
 }
@@ -63,8 +71,17 @@ def _all() -> tuple[Any, list[Any]]:
                 if state_name == "longer" and "read" in name:
                     continue  # TensorFlow writes beyond its memory
                 value = state.numpy()
-                variable = tf.compat.v1.get_variable(f"{state_name}_{name}".replace(" ", "_"), initializer=value, use_resource=True)
-                runs.append((f"{state_name} {name}", variable.initializer.name, build(variable.handle).name, variable.value().name))
+                variable = tf.compat.v1.get_variable(
+                    f"{state_name}_{name}".replace(" ", "_"), initializer=value, use_resource=True
+                )
+                runs.append(
+                    (
+                        f"{state_name} {name}",
+                        variable.initializer.name,
+                        build(variable.handle).name,
+                        variable.value().name,
+                    )
+                )
     return graph, runs
 
 
@@ -97,10 +114,17 @@ def test_generators_equal_tensorflows() -> None:
 
 def test_binomial_values_go_on() -> None:
     with tf.Graph().as_default() as graph:
-        variable = tf.compat.v1.get_variable("v", initializer=np.array([5, 6, 7]), use_resource=True)
+        variable = tf.compat.v1.get_variable(
+            "v", initializer=np.array([5, 6, 7]), use_resource=True
+        )
         counts, chances = tf.constant(20.0, tf.float64), tf.constant(0.3, tf.float64)
         draw = raw.StatefulRandomBinomial(
-            resource=variable.handle, algorithm=_i(1), shape=tf.constant([4]), counts=counts, probs=chances, dtype=tf.int64
+            resource=variable.handle,
+            algorithm=_i(1),
+            shape=tf.constant([4]),
+            counts=counts,
+            probs=chances,
+            dtype=tf.int64,
         )
     with tf.compat.v1.Session(graph=graph) as theirs, tfjit.Session(graph=graph) as ours:
         theirs.run(variable.initializer.name)

@@ -1,4 +1,6 @@
-"""What ops say of inputs they cannot take, when shapes and values are known only as they run: TensorFlow's class, node and words."""
+"""What ops say of inputs they cannot take, when shapes and values are known only as they run:
+TensorFlow's class, node and words.
+"""
 
 from __future__ import annotations
 
@@ -52,12 +54,34 @@ def fill(add: Any) -> None:
     add("gather_nd", tf.gather_nd(a, i, name="t_gnd"), a=o((5,)), i=[[1], [9]])
     add("split", tf1.split(a, 4, axis=1, name="t_split")[0], a=o((2, 6)))
     add("slice", tf.slice(a, i, j, name="t_slice"), a=o((3,)), i=[1], j=[5])
-    add("strided", tf.strided_slice(a, i, j, name="t_ss", shrink_axis_mask=1), a=o((3,)), i=[7], j=[8])
+    add(
+        "strided",
+        tf.strided_slice(a, i, j, name="t_ss", shrink_axis_mask=1),
+        a=o((3,)),
+        i=[7],
+        j=[8],
+    )
     add("div", tf1.floordiv(i, j, name="t_div"), i=[1, 2], j=[0, 1])
     add("mod", tf1.floormod(i, j, name="t_mod"), i=[1, 2], j=[0, 1])
-    add("xent", tf.nn.sparse_softmax_cross_entropy_with_logits(labels=i, logits=a, name="t_xe"), a=o((2, 3)), i=[1, 9])
-    add("xent3", tf1.nn.softmax_cross_entropy_with_logits_v2(labels=b, logits=a, name="t_xe3"), a=o((2, 3)), b=o((2, 4)))
-    add("select", tf1.where(bo, a, b, name="t_sel"), a=o((2, 3)), b=o((2, 3)), bo=[True, False, True])
+    add(
+        "xent",
+        tf.nn.sparse_softmax_cross_entropy_with_logits(labels=i, logits=a, name="t_xe"),
+        a=o((2, 3)),
+        i=[1, 9],
+    )
+    add(
+        "xent3",
+        tf1.nn.softmax_cross_entropy_with_logits_v2(labels=b, logits=a, name="t_xe3"),
+        a=o((2, 3)),
+        b=o((2, 4)),
+    )
+    add(
+        "select",
+        tf1.where(bo, a, b, name="t_sel"),
+        a=o((2, 3)),
+        b=o((2, 3)),
+        bo=[True, False, True],
+    )
     add("selectv2", tf.where(bo, a, b, name="t_sel2"), a=o((2, 3)), b=o((4,)), bo=True)
     add("pack", tf.stack([a, b], name="t_pack"), a=o((2,)), b=o((3,)))
     add("unstack", tf.unstack(a, 3, name="t_un")[0], a=o((2,)))
@@ -75,11 +99,25 @@ def fill(add: Any) -> None:
     add("addn", tf.add_n([a, b], name="t_addn"), a=o((3,)), b=o((2,)))
     add("bmm", tf.matmul(a, b, name="t_bmm"), a=o((2, 2, 3)), b=o((3, 3, 2)))
     add("segsum", tf1.unsorted_segment_sum(a, i, 3, name="t_seg"), a=o((3,)), i=[0, 1, 7])
-    add("scatter_nd", tf.scatter_nd(tf.reshape(i, [-1, 1]), a, [4], name="t_sn"), a=o((2,)), i=[1, 9])
+    add(
+        "scatter_nd",
+        tf.scatter_nd(tf.reshape(i, [-1, 1]), a, [4], name="t_sn"),
+        a=o((2,)),
+        i=[1, 9],
+    )
     add("ensure", tf.ensure_shape(a, [2], name="t_es"), a=o((3,)))
     add("bcast grad", tf.gradients(tf.add(a, b), a)[0], a=o((3,)), b=o((2,)))
-    add("placeholder shape", tf1.placeholder_with_default(o((2,)).astype("f4"), [None], name="t_pd") + a, a=o((3,)))
-    add("bn", tf1.nn.fused_batch_norm(a, b, b, b, b, is_training=False, name="t_bn")[0], a=o((1, 2, 2, 3)), b=o((2,)))
+    add(
+        "placeholder shape",
+        tf1.placeholder_with_default(o((2,)).astype("f4"), [None], name="t_pd") + a,
+        a=o((3,)),
+    )
+    add(
+        "bn",
+        tf1.nn.fused_batch_norm(a, b, b, b, b, is_training=False, name="t_bn")[0],
+        a=o((1, 2, 2, 3)),
+        b=o((2,)),
+    )
     add("topk", tf.nn.top_k(a, i, name="t_tk")[0], a=o((3,)), i=7)
     add("dynstitch", tf.dynamic_stitch([i], [a], name="t_ds"), i=[0, 1, 2], a=o((2,)))
 
@@ -118,7 +156,9 @@ MODES = {
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_faulty_inputs(mode: str, theirs: dict[str, tuple[str, str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faulty_inputs(
+    mode: str, theirs: dict[str, tuple[str, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in MODES[mode].items():
         monkeypatch.setenv(name, value)
     wrong = []
@@ -127,6 +167,9 @@ def test_faulty_inputs(mode: str, theirs: dict[str, tuple[str, str, str]], monke
             for _ in range(2):
                 got = outcome(session, name)
                 same = got[0] == expected[0] and (got[1] == expected[1] or name in OTHER_NODE)
-                if not same or (name not in OTHER_WORDS and got[2][:30].replace(" ", "") != expected[2][:30].replace(" ", "")):
+                if not same or (
+                    name not in OTHER_WORDS
+                    and got[2][:30].replace(" ", "") != expected[2][:30].replace(" ", "")
+                ):
                     wrong.append(f"{name}: {got}, TensorFlow {expected}")
     assert not wrong, "\n".join(wrong)

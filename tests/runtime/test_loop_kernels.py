@@ -1,4 +1,6 @@
-"""Loops as one kernel in a session: cancellation, time limits, `close`, first runs that last, several threads, off switches."""
+"""Loops as one kernel in a session: cancellation, time limits, `close`, first runs that last,
+several threads, off switches.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def endless(vector: bool) -> bytes:
     with tf1.Graph().as_default() as graph:
         go = tf1.placeholder(tf.bool, [], name="go")
         x = tf1.placeholder(tf.float32, [1000] if vector else [], name="x")
-        tf.identity(tf.while_loop(lambda i, v: go, lambda i, v: [i + 1, v * 0.5 + 1.0], [0, x])[1], name="y")
+        tf.identity(
+            tf.while_loop(lambda i, v: go, lambda i, v: [i + 1, v * 0.5 + 1.0], [0, x])[1], name="y"
+        )
     data: bytes = graph.as_graph_def().SerializeToString()
     return data
 
@@ -72,7 +76,9 @@ def test_ends_on_an_interrupt(compiled: bool) -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with session(endless(True), compiled) as s:
         s.run("y:0", {"go:0": False, "x:0": x})
-        timer = threading.Timer(0.2, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
+        timer = threading.Timer(
+            0.2, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)
+        )
         timer.start()
         try:
             with pytest.raises(KeyboardInterrupt):
@@ -89,14 +95,17 @@ def test_a_first_run_goes_on_in_compiled_code(monkeypatch: pytest.MonkeyPatch) -
     with tf1.Graph().as_default() as graph:
         n = tf1.placeholder(tf.int32, [], name="n")
         x = tf1.placeholder(tf.float32, [5], name="x")
-        i, y = tf.while_loop(lambda i, v: i < n, lambda i, v: [i + 1, v * 0.999 + tf.cast(i % 7, tf.float32)], [0, x])
+        i, y = tf.while_loop(
+            lambda i, v: i < n, lambda i, v: [i + 1, v * 0.999 + tf.cast(i % 7, tf.float32)], [0, x]
+        )
         tf.identity(i, name="i")
         tf.identity(y, name="y")
     count, value = np.int32(300_000), np.arange(5, dtype=np.float32)
     with session(graph.as_graph_def().SerializeToString(), False) as s:
         began = time.monotonic()
         got = s.run(["i:0", "y:0"], {"n:0": count, "x:0": value})
-        assert time.monotonic() - began < 60  # by NumPy alone it takes longer than the compiler, but no test depends on it
+        # by NumPy alone it takes longer than the compiler, but no test depends on it
+        assert time.monotonic() - began < 60
     wanted = value
     for k in range(count):
         wanted = wanted * np.float32(0.999) + np.float32(k % 7)
@@ -107,8 +116,14 @@ def test_a_first_run_goes_on_in_compiled_code(monkeypatch: pytest.MonkeyPatch) -
 def test_runs_at_the_same_time() -> None:
     x = np.linspace(0, 1, 1000).astype(np.float32)
     with tf1.Graph().as_default() as graph:
-        v, n = tf1.placeholder(tf.float32, [1000], name="x"), tf1.placeholder(tf.int32, [], name="n")
-        tf.identity(tf.while_loop(lambda i, v: i < n, lambda i, v: [i + 1, v * 0.5 + 1.0], [0, v])[1], name="y")
+        v, n = (
+            tf1.placeholder(tf.float32, [1000], name="x"),
+            tf1.placeholder(tf.int32, [], name="n"),
+        )
+        tf.identity(
+            tf.while_loop(lambda i, v: i < n, lambda i, v: [i + 1, v * 0.5 + 1.0], [0, v])[1],
+            name="y",
+        )
     with session(graph.as_graph_def().SerializeToString(), True) as s:
         wrong: list[int] = []
 

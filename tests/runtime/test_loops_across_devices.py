@@ -1,4 +1,6 @@
-"""Loops and branches whose nodes stand on two devices: values and deadness cross through the rendezvous."""
+"""Loops and branches whose nodes stand on two devices: values and deadness cross through the
+rendezvous.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def graph() -> tf1.Graph:
         tf.identity(y, name="loop")
 
         def outer(i: tf.Tensor, z: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            _, inner = tf1.while_loop(lambda j, w: j < i, lambda j, w: (j + 1, _far(w) + 1.0), [0, z])
+            _, inner = tf1.while_loop(
+                lambda j, w: j < i, lambda j, w: (j + 1, _far(w) + 1.0), [0, z]
+            )
             return i + 1, inner
 
         _, z = tf1.while_loop(lambda i, z: i < n, outer, [0, x])
@@ -51,5 +55,8 @@ def _far(value: tf.Tensor) -> tf.Tensor:
 def test_values_equal_tensorflows(graph: tf1.Graph, name: str, count: int) -> None:
     feeds = {"x:0": np.array([1, -2, 3], "f4"), "n:0": count}
     config = tf1.ConfigProto(device_count={"CPU": 2})
-    with tf1.Session(graph=graph, config=config) as theirs, tfjit.Session(graph=graph, config=config) as ours:
+    with (
+        tf1.Session(graph=graph, config=config) as theirs,
+        tfjit.Session(graph=graph, config=config) as ours,
+    ):
         np.testing.assert_array_equal(ours.run(f"{name}:0", feeds), theirs.run(f"{name}:0", feeds))

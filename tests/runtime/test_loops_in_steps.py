@@ -1,4 +1,6 @@
-"""Loops and branches inside a straight-line step: as jumps of the walker's table, and as `while` and `if` of the step's function."""
+"""Loops and branches inside a straight-line step: as jumps of the walker's table, and as `while`
+and `if` of the step's function.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ X = np.random.default_rng(0).standard_normal((3, 3)).astype("f4")
 
 @pytest.fixture(autouse=True)
 def _structured() -> Any:
-    """Graphs of these tests hold While and If, which no executor of TensorFlow's is to take apart first."""
+    """Graphs of these tests hold While and If, which no executor of TensorFlow's is to take apart
+    first.
+    """
     before = tf1.control_flow_v2_enabled()
     tf1.enable_control_flow_v2()
     yield
@@ -40,16 +44,25 @@ def _structured() -> Any:
 def mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How instructions are served. One by one: in groups of their own no kernel is compiled for."""
     monkeypatch.setenv("TFJIT_JIT", "off" if request.param == "off" else "eager")
-    monkeypatch.setenv("TFJIT_DISABLE", "compile_loops,functionalize" + (",fuse" if request.param == "one by one" else ""))
+    monkeypatch.setenv(
+        "TFJIT_DISABLE",
+        "compile_loops,functionalize" + (",fuse" if request.param == "one by one" else ""),
+    )
     return str(request.param)
 
 
 def variants(session: tfjit.Session) -> list[Variant]:
-    return [variant for plan in session._backend._plans.values() for variant in plan.variants.values()]
+    return [
+        variant for plan in session._backend._plans.values() for variant in plan.variants.values()
+    ]
 
 
-def check(build: Callable[..., Sequence[Any]], *feeds: np.ndarray, native: bool | None = None) -> list[Variant]:
-    """Build a graph with TensorFlow, run it in both, compare. native: whether every loop and branch is to be jumps."""
+def check(
+    build: Callable[..., Sequence[Any]], *feeds: np.ndarray, native: bool | None = None
+) -> list[Variant]:
+    """Build a graph with TensorFlow, run it in both, compare. native: whether every loop and branch
+    is to be jumps.
+    """
     with tf.Graph().as_default() as graph:
         placeholders = [tf1.placeholder(a.dtype, a.shape) for a in feeds]
         fetches = [t.name for t in build(*placeholders)]
@@ -81,7 +94,9 @@ def check(build: Callable[..., Sequence[Any]], *feeds: np.ndarray, native: bool 
 
 def repeat(n: int, body: Callable[..., Any], *values: Any) -> list[Any]:
     """`body` n times over a counter and values."""
-    return list(tf.while_loop(lambda i, *_: i < n, lambda i, *v: (i + 1, *body(i, *v)), [0, *values]))
+    return list(
+        tf.while_loop(lambda i, *_: i < n, lambda i, *v: (i + 1, *body(i, *v)), [0, *values])
+    )
 
 
 PROGRAMS: dict[str, Callable[[Any], list[Any]]] = {
@@ -95,24 +110,46 @@ PROGRAMS: dict[str, Callable[[Any], list[Any]]] = {
     "starts alike": lambda x: (lambda s: repeat(4, lambda i, a, b: (a @ b, b * 0.5), s, s))(x @ x),
     "fibonacci": lambda x: repeat(6, lambda i, a, b: (b, a + b), x, x * 2.0),
     "unchanged": lambda x: repeat(3, lambda i, a, b: (a @ b, b), x, x + 1.0),
-    "reshaped": lambda x: repeat(3, lambda i, a: (tf.reshape(tf.reshape(a, [9])[::-1], [3, 3]) @ x,), x),
+    "reshaped": lambda x: repeat(
+        3, lambda i, a: (tf.reshape(tf.reshape(a, [9])[::-1], [3, 3]) @ x,), x
+    ),
     "transposed in place": lambda x: repeat(3, lambda i, a: (tf.transpose(a),), x),
-    "swap of views": lambda x: repeat(3, lambda i, a, b: (tf.reshape(b, [3, 3]), tf.reshape(a, [9])), x, tf.reshape(x * 2.0, [9])),
+    "swap of views": lambda x: repeat(
+        3, lambda i, a, b: (tf.reshape(b, [3, 3]), tf.reshape(a, [9])), x, tf.reshape(x * 2.0, [9])
+    ),
     "a start that goes on": lambda x: (lambda s: [*repeat(3, lambda i, a: (a @ x,), s), s])(x @ x),
     "constants": lambda x: repeat(3, lambda i, a: (tf.constant([[1.0, 2.0, 3.0]]),), x[:1]),
     "invariants": lambda x: repeat(4, lambda i, a: (a @ (x @ x) + tf.reduce_sum(x),), x),
-    "cond in loop": lambda x: repeat(7, lambda i, y: (tf.cond(tf.equal(i % 2, 0), lambda: y @ x, lambda: y * 2.0),), x),
-    "loop in cond": lambda x: [tf.cond(tf.reduce_sum(x) > 99.0, lambda: x, lambda: repeat(3, lambda i, y: (y @ x,), x)[1])],
-    "loop in loop": lambda x: repeat(
-        6, lambda i, y: (tf.while_loop(lambda j, z: j < i, lambda j, z: (j + 1, z @ x * 0.3), [0, y])[1] + 1.0,), x
+    "cond in loop": lambda x: repeat(
+        7, lambda i, y: (tf.cond(tf.equal(i % 2, 0), lambda: y @ x, lambda: y * 2.0),), x
     ),
-    "case": lambda x: repeat(6, lambda i, y: (tf.switch_case(i - 1, [lambda: y @ x, lambda: y * 2.0, lambda: y - x]),), x),
+    "loop in cond": lambda x: [
+        tf.cond(tf.reduce_sum(x) > 99.0, lambda: x, lambda: repeat(3, lambda i, y: (y @ x,), x)[1])
+    ],
+    "loop in loop": lambda x: repeat(
+        6,
+        lambda i, y: (
+            tf.while_loop(lambda j, z: j < i, lambda j, z: (j + 1, z @ x * 0.3), [0, y])[1] + 1.0,
+        ),
+        x,
+    ),
+    "case": lambda x: repeat(
+        6, lambda i, y: (tf.switch_case(i - 1, [lambda: y @ x, lambda: y * 2.0, lambda: y - x]),), x
+    ),
     "one case": lambda x: repeat(3, lambda i, y: (tf.switch_case(i, [lambda: y @ x]),), x),
-    "float condition": lambda x: [tf.while_loop(lambda y: tf.reduce_max(y) < 50.0, lambda y: [y * 2.0 + 1.0], [x])[0]],
-    "sums": lambda x: repeat(4, lambda i, s: (s + tf.reduce_sum(tf.gather(x, i % 3)) + tf.cast(i, tf.float32),), 0.0),
-    "rows by index": lambda x: repeat(4, lambda i, y: (y + x[i % 3] * x[:, i % 3][1] - x[i % 3, 1 - i],), x[0]),
+    "float condition": lambda x: [
+        tf.while_loop(lambda y: tf.reduce_max(y) < 50.0, lambda y: [y * 2.0 + 1.0], [x])[0]
+    ],
+    "sums": lambda x: repeat(
+        4, lambda i, s: (s + tf.reduce_sum(tf.gather(x, i % 3)) + tf.cast(i, tf.float32),), 0.0
+    ),
+    "rows by index": lambda x: repeat(
+        4, lambda i, y: (y + x[i % 3] * x[:, i % 3][1] - x[i % 3, 1 - i],), x[0]
+    ),
     "slices": lambda x: repeat(4, lambda i, y: (tf.concat([y[1:], tf.gather(x, [i % 3])], 0),), x),
-    "after and before": lambda x: (lambda s: [repeat(3, lambda i, y: (y @ s,), tf.tanh(s))[1] @ s])(x @ x),
+    "after and before": lambda x: (lambda s: [repeat(3, lambda i, y: (y @ s,), tf.tanh(s))[1] @ s])(
+        x @ x
+    ),
 }
 
 
@@ -132,7 +169,11 @@ def test_a_loop_with_a_kernel_of_python() -> None:
 
     def build(x: Any) -> list[Any]:
         def body(i: Any, y: Any) -> Any:
-            y = tf.cond(tf.reduce_sum(y) > 0.0, lambda: tf.linalg.diag(tf.linalg.diag_part(y)) @ x, lambda: y @ x + 1.0)
+            y = tf.cond(
+                tf.reduce_sum(y) > 0.0,
+                lambda: tf.linalg.diag(tf.linalg.diag_part(y)) @ x,
+                lambda: y @ x + 1.0,
+            )
             return (tf.tanh(y),)
 
         return repeat(4, body, x @ x)
@@ -148,7 +189,8 @@ def test_variables() -> None:
         before = v.read_value()
 
         def body(i: Any, y: Any) -> Any:
-            with tf.control_dependencies([y]):  # iterations wait for each other by what they carry alone
+            # iterations wait for each other by what they carry alone
+            with tf.control_dependencies([y]):
                 read = v.read_value() @ w
             with tf.control_dependencies([read]):
                 assigned = v.assign(read * 0.3 + x)
@@ -218,12 +260,19 @@ def test_a_variable_without_a_value_in_a_branch_not_taken(mode: str) -> None:
 @pytest.mark.usefixtures("mode")
 def test_a_slice_index_out_of_bounds() -> None:
     with tf.Graph().as_default() as graph:
-        x, n = tf1.placeholder(tf.float32, [3, 3], name="x"), tf1.placeholder(tf.int32, [], name="n")
-        out = tf.while_loop(lambda i, y: i < n, lambda i, y: (i + 1, y + x[:, i - 2]), [0, x[0]])[1].name
+        x, n = (
+            tf1.placeholder(tf.float32, [3, 3], name="x"),
+            tf1.placeholder(tf.int32, [], name="n"),
+        )
+        out = tf.while_loop(lambda i, y: i < n, lambda i, y: (i + 1, y + x[:, i - 2]), [0, x[0]])[
+            1
+        ].name
     with tf1.Session(graph=graph) as theirs, tfjit.Session(graph=graph) as session:
         feeds = {"x:0": X, "n:0": np.int32(5)}
         np.testing.assert_allclose(session.run(out, feeds), theirs.run(out, feeds), 1e-5)
-        with pytest.raises(errors.InvalidArgumentError, match="slice index 3 of dimension 1 out of bounds"):
+        with pytest.raises(
+            errors.InvalidArgumentError, match="slice index 3 of dimension 1 out of bounds"
+        ):
             session.run(out, {"x:0": X, "n:0": np.int32(6)})
         np.testing.assert_allclose(session.run(out, feeds), theirs.run(out, feeds), 1e-5)
 
@@ -238,16 +287,25 @@ def test_an_error_inside_names_its_node() -> None:
     with tfjit.Session(graph=graph) as session, tf1.Session(graph=graph) as theirs:
         for count in (2, 5, 3):
             if count > 3:
-                with pytest.raises(errors.InvalidArgumentError, match=r"indices = 3 is not in \[0, 3\)(.|\n)*picked"):
+                with pytest.raises(
+                    errors.InvalidArgumentError,
+                    match=r"indices = 3 is not in \[0, 3\)(.|\n)*picked",
+                ):
                     session.run(out, {"n:0": np.int32(count)})
             else:
-                np.testing.assert_allclose(session.run(out, {"n:0": np.int32(count)}), theirs.run(out, {"n:0": count}), 1e-6)
+                np.testing.assert_allclose(
+                    session.run(out, {"n:0": np.int32(count)}),
+                    theirs.run(out, {"n:0": count}),
+                    1e-6,
+                )
 
 
 def endless() -> tuple[Any, str]:
     with tf.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, [3, 3], name="x")
-        out = tf.while_loop(lambda y: tf.reduce_sum(y) < 1e30, lambda y: [tf.tanh(y @ x)], [x])[0].name
+        out = tf.while_loop(lambda y: tf.reduce_sum(y) < 1e30, lambda y: [tf.tanh(y @ x)], [x])[
+            0
+        ].name
     return graph, out
 
 
@@ -350,13 +408,23 @@ class _Writer:
         state = self.rng.getrandbits(30)
         if kind == 0:
             trips = self.rng.randrange(4)
-            return list(repeat(trips, lambda j, *v: tuple(_Writer(state).block(v, i + j, x, depth - 1)), *values)[1:])
+            return list(
+                repeat(
+                    trips,
+                    lambda j, *v: tuple(_Writer(state).block(v, i + j, x, depth - 1)),
+                    *values,
+                )[1:]
+            )
         if kind == 1:
             limit = self.rng.uniform(-1, 1)
-            branches = [lambda s=state + k: _Writer(s).block(values, i, x, depth - 1) for k in range(2)]
+            branches = [
+                lambda s=state + k: _Writer(s).block(values, i, x, depth - 1) for k in range(2)
+            ]
             return list(tf.cond(tf.reduce_mean(values[0]) > limit, *branches))
         if kind == 2:
-            branches = [lambda s=state + k: _Writer(s).block(values, i, x, depth - 1) for k in range(3)]
+            branches = [
+                lambda s=state + k: _Writer(s).block(values, i, x, depth - 1) for k in range(3)
+            ]
             return list(tf.switch_case(i - 1, branches))
         if kind == 3:
             return self.block(self.block(values, i, x, depth - 1), i, x, depth - 1)
@@ -373,12 +441,16 @@ def test_random_programs(seed: int, threads: str, jit: str) -> None:
     def build(x: Any) -> list[Any]:
         writer = _Writer(seed)
         values = [x, x * 0.5, x @ x * 0.1]
-        return [*writer.block(writer.block(values, tf.constant(1), x, 3), tf.constant(0), x, 2), values[2]]
+        return [
+            *writer.block(writer.block(values, tf.constant(1), x, 3), tf.constant(0), x, 2),
+            values[2],
+        ]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TFJIT_THREADS", threads)
         patch.setenv("TFJIT_JIT", jit)
-        patch.setenv("TFJIT_DISABLE", "compile_loops,functionalize,fuse")  # the kernels of random groups would all be new
+        # the kernels of random groups would all be new
+        patch.setenv("TFJIT_DISABLE", "compile_loops,functionalize,fuse")
         check(build, X)
 
 
@@ -401,15 +473,21 @@ def overtaken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 def test_a_first_run_that_lasts_goes_on_in_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
     gave_way = overtaken(monkeypatch)
-    monkeypatch.setattr(plan_warm_start, "read", lambda key: None)  # else the first run is compiled where this has run before
+    # else the first run is compiled where this has run before
+    monkeypatch.setattr(plan_warm_start, "read", lambda key: None)
     n = 2_000_000  # minutes by NumPy
     with tf.Graph().as_default() as graph:
         x = tf1.placeholder(tf.int32, [5], name="x")
         y = tf.while_loop(
-            lambda i, c: i < n, lambda i, c: (i + 1, tf.tensor_scatter_nd_add(c, [[x[i % 5]]], [1])), [0, tf.zeros([8], tf.int32)]
+            lambda i, c: i < n,
+            lambda i, c: (i + 1, tf.tensor_scatter_nd_add(c, [[x[i % 5]]], [1])),
+            [0, tf.zeros([8], tf.int32)],
         )[1].name
     with tfjit.Session(graph=graph) as session:
-        np.testing.assert_array_equal(session.run(y, {"x:0": [1, 1, 0, 7, 3]}), np.bincount([1, 1, 0, 7, 3], minlength=8) * (n // 5))
+        np.testing.assert_array_equal(
+            session.run(y, {"x:0": [1, 1, 0, 7, 3]}),
+            np.bincount([1, 1, 0, 7, 3], minlength=8) * (n // 5),
+        )
     assert gave_way == [True]
 
 

@@ -1,4 +1,6 @@
-"""`explain(measure=True)`: what it says of each kernel, and that it changes nothing. How long anything takes is nobody's business here."""
+"""`explain(measure=True)`: what it says of each kernel, and that it changes nothing. How long
+anything takes is nobody's business here.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ def dense(trained: bool = False) -> Any:
     with graph.as_default():
         x = tf.compat.v1.placeholder(tf.float32, [None, 40], name="x")
         weights = np.random.default_rng(0).standard_normal((40, 30)).astype(np.float32)
-        w = tf.compat.v1.get_variable("w", initializer=weights, use_resource=False) if trained else tf.constant(weights)
+        w = (
+            tf.compat.v1.get_variable("w", initializer=weights, use_resource=False)
+            if trained
+            else tf.constant(weights)
+        )
         y = tf.nn.softmax(tf.nn.relu(tf.matmul(x, w)), name="y")
         if trained:
             loss = tf.reduce_mean(tf.square(y - 0.5), name="loss")
@@ -59,8 +65,19 @@ def test_each_kernel_has_a_time_and_a_limit() -> None:
 
 def test_json_has_what_the_text_has() -> None:
     with tfjit.Session(graph=dense()) as session:
-        found = json.loads(json.dumps(session.explain("y:0", {"x:0": (8, 40)}, measure=True).as_json()))
-    assert {"signature", "nodes", "reasons", "kernel_count", "arena_bytes", "peak_bytes", "measured", "passes"} <= set(found)
+        found = json.loads(
+            json.dumps(session.explain("y:0", {"x:0": (8, 40)}, measure=True).as_json())
+        )
+    assert {
+        "signature",
+        "nodes",
+        "reasons",
+        "kernel_count",
+        "arena_bytes",
+        "peak_bytes",
+        "measured",
+        "passes",
+    } <= set(found)
     timed = [node for node in found["nodes"] if node["measured_us"] is not None]
     assert timed
     assert all(node["limit"] in ("bytes", "flops") for node in timed)
@@ -91,24 +108,32 @@ def test_random_streams_are_as_before() -> None:
     with graph.as_default():
         tf.random.uniform([5], seed=3, name="u")
     with tfjit.Session(graph=graph) as measured, tfjit.Session(graph=graph) as plain:
-        name = next(op.outputs[0].name for op in graph.get_operations() if op.type == "RandomUniform")
+        name = next(
+            op.outputs[0].name for op in graph.get_operations() if op.type == "RandomUniform"
+        )
         np.testing.assert_array_equal(measured.run(name), plain.run(name))
         measured.explain(name, measure=True)
         np.testing.assert_array_equal(measured.run(name), plain.run(name))
 
 
 def test_values_to_measure_with() -> None:
-    """Indices that a made-up feed could not know come from feed_dict, which also gives the shapes."""
+    """Indices that a made-up feed could not know come from feed_dict, which also
+    gives the shapes.
+    """
     graph = tf.Graph()
     with graph.as_default():
         table = tf.compat.v1.placeholder(tf.float32, [None, 4], name="table")
         rows = tf.compat.v1.placeholder(tf.int32, [None], name="rows")
         tf.gather(table, rows, name="y")
     with tfjit.Session(graph=graph) as session:
-        found = session.explain("y:0", measure=True, feed_dict={"table:0": np.ones((9, 4)), "rows:0": [8, 0, 3]})
+        found = session.explain(
+            "y:0", measure=True, feed_dict={"table:0": np.ones((9, 4)), "rows:0": [8, 0, 3]}
+        )
         assert found.output_bytes == 3 * 4 * 4
         with pytest.raises(tfjit.errors.InvalidArgumentError, match="not in"):
-            session.explain("y:0", measure=True, feed_dict={"table:0": np.ones((9, 4)), "rows:0": [9]})
+            session.explain(
+                "y:0", measure=True, feed_dict={"table:0": np.ones((9, 4)), "rows:0": [9]}
+            )
 
 
 tf1 = tf.compat.v1
@@ -124,7 +149,12 @@ def a_queue() -> Any:
 
 def grown(x: Any) -> Any:
     shapes = [tf.TensorShape([]), tf.TensorShape([None])]
-    return tf.while_loop(lambda i, _: i < 3, lambda i, h: (i + 1, tf.concat([h, h], 0)), [0, x], shape_invariants=shapes)[1]
+    return tf.while_loop(
+        lambda i, _: i < 3,
+        lambda i, h: (i + 1, tf.concat([h, h], 0)),
+        [0, x],
+        shape_invariants=shapes,
+    )[1]
 
 
 def string_in_a_branch() -> Any:
@@ -152,11 +182,17 @@ def asserting() -> Any:
 
 # name -> (makes what is explained, why there are no times or "")
 KINDS: dict[str, tuple[Any, str]] = {
-    "dynamic shapes": (lambda: tf1.where(numbers() > 0), "only a static step can be measured.*Where"),
+    "dynamic shapes": (
+        lambda: tf1.where(numbers() > 0),
+        "only a static step can be measured.*Where",
+    ),
     "a growing loop": (lambda: grown(numbers()), "only a static step can be measured.*while"),
     "behind a queue": (lambda: tf.tanh(a_queue().dequeue_many(2)), ""),
     "a queue alone": (lambda: a_queue().size(), "only a static step can be measured.*FIFOQueueV2"),
-    "an enqueue": (lambda: a_queue().enqueue(tf.zeros([4])), "only a static step can be measured.*FIFOQueueV2"),
+    "an enqueue": (
+        lambda: a_queue().enqueue(tf.zeros([4])),
+        "only a static step can be measured.*FIFOQueueV2",
+    ),
     "two partitions": (on_two_devices, "only a static step can be measured.*2 partitions"),
     "strings": (lambda: tf.strings.join([tf1.placeholder(tf.string, [3], name="x")] * 2), ""),
     "strings of numbers": (
@@ -166,7 +202,10 @@ KINDS: dict[str, tuple[Any, str]] = {
     "Python in a branch not taken": (string_in_a_branch, ""),
     "Python in a loop": (string_in_a_loop, ""),
     "an assertion": (asserting, "Assert.*effects"),
-    "a variable without value": (lambda: tf1.get_variable("v", initializer=[1.0]) * 2, "a run fails: .*v"),
+    "a variable without value": (
+        lambda: tf1.get_variable("v", initializer=[1.0]) * 2,
+        "a run fails: .*v",
+    ),
     "an initializer": (lambda: tf1.get_variable("v", initializer=[1.0]).initializer, ""),
     "nothing": (lambda: tf.no_op() and [], "there is nothing to compute"),
     "a feed": (numbers, "there is nothing to compute"),
@@ -196,7 +235,9 @@ def test_every_plan_is_explained_with_times_or_why_not(kind: str) -> None:
     assert "measured" not in str(plain)
 
 
-def test_the_command_line_says_why_there_are_no_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_says_why_there_are_no_times(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     graph = tf1.Graph()
     with graph.as_default():
         tf1.where(numbers() > 0, name="y")

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from tfjit.runtime.step.memory_planner import ALIGNMENT, Interval, OutputRecycler, align, lay_out
 
 
-@given(st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 30), st.integers(0, 8)), max_size=60))
+@given(
+    st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 30), st.integers(0, 8)), max_size=60)
+)
 def test_buffers_alive_together_never_overlap(rows: list[tuple[int, int, int]]) -> None:
     intervals = [Interval(nbytes, first, first + length) for nbytes, first, length in rows]
     size = lay_out(intervals)
@@ -22,7 +24,9 @@ def test_buffers_alive_together_never_overlap(rows: list[tuple[int, int, int]]) 
         for b in intervals[:i]:
             alive_together = a.first <= b.last and b.first <= a.last
             if alive_together and a.nbytes and b.nbytes:
-                assert a.offset + align(a.nbytes) <= b.offset or b.offset + align(b.nbytes) <= a.offset
+                assert (
+                    a.offset + align(a.nbytes) <= b.offset or b.offset + align(b.nbytes) <= a.offset
+                )
 
 
 def test_a_chain_needs_two_buffers() -> None:

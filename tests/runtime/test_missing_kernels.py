@@ -64,7 +64,9 @@ def add_node(graph_def: Any, op: OpDef) -> None:
     for name, value in attrs.items():
         node.attr[name].CopyFrom(to_proto(value))
     for index, dtype in enumerate(input_dtypes(op, attrs)):
-        source = graph_def.node.add(name=f"in{index}", op="VariableV2" if dtype.is_ref else "Placeholder")
+        source = graph_def.node.add(
+            name=f"in{index}", op="VariableV2" if dtype.is_ref else "Placeholder"
+        )
         source.attr["dtype"].type = dtype.base_dtype.as_datatype_enum
         source.attr["shape"].shape.unknown_rank = True
         node.input.append(source.name)
@@ -91,11 +93,22 @@ def with_node(op: OpDef) -> Any:
 def test_most_ops_have_kernels() -> None:
     assert 100 < len(MISSING) < len(registry) / 3
     assert {"TensorSliceDataset", "IteratorGetNext"} <= {op.name for op in MISSING}
-    assert not {"If", "While", "Switch", "Const", "MatMul", "VariableV2", "QueueDequeueV2", "_Arg"} & {op.name for op in MISSING}
+    assert not {
+        "If",
+        "While",
+        "Switch",
+        "Const",
+        "MatMul",
+        "VariableV2",
+        "QueueDequeueV2",
+        "_Arg",
+    } & {op.name for op in MISSING}
 
 
 def test_every_op_without_kernel_is_named_with_its_family() -> None:
-    """The run that needs the node names op, node, family and a way out; another run of the same session works."""
+    """The run that needs the node names op, node, family and a way out; another run of the same
+    session works.
+    """
     for op in MISSING:
         if op.deprecated is not None and op.deprecated[0] <= 2474:
             continue  # importing it fails, in TensorFlow's words
@@ -106,13 +119,19 @@ def test_every_op_without_kernel_is_named_with_its_family() -> None:
             with pytest.raises(tfjit.errors.UnimplementedError) as caught:
                 session.run(session.graph.get_operation_by_name("node"))
             message = caught.value.message
-            assert f"tfjit does not implement op '{op.name}' yet (op family '{family.name}': {family.subject})" in message
+            assert (
+                f"tfjit does not implement op '{op.name}' yet (op family '{family.name}': "
+                f"{family.subject})" in message
+            )
             assert "{{node node}}" in message
             assert (family.instead or "SessionOptions.custom_kernel_creator") in message
             np.testing.assert_array_equal(session.run("y:0", {"x:0": X}), 2 * X)
 
 
-@pytest.mark.parametrize("setting", [{}, {"TFJIT_JIT": "eager"}, {"TFJIT_JIT": "off"}, {"TFJIT_DISABLE": "straight_line"}])
+@pytest.mark.parametrize(
+    "setting",
+    [{}, {"TFJIT_JIT": "eager"}, {"TFJIT_JIT": "off"}, {"TFJIT_DISABLE": "straight_line"}],
+)
 def test_a_pipeline_of_tf_data(monkeypatch: pytest.MonkeyPatch, setting: dict[str, str]) -> None:
     for name, value in setting.items():
         monkeypatch.setenv(name, value)
@@ -126,7 +145,10 @@ def test_a_pipeline_of_tf_data(monkeypatch: pytest.MonkeyPatch, setting: dict[st
         both = tf.cast(again.get_next(), tf.float32) + y[:2]
     with tfjit.Session(graph=graph) as session:
         for fetch in (once, again.initializer, both, [y, once]):
-            with pytest.raises(tfjit.errors.UnimplementedError, match=r"datasets and iterators.*placeholders.*queues") as caught:
+            with pytest.raises(
+                tfjit.errors.UnimplementedError,
+                match=r"datasets and iterators.*placeholders.*queues",
+            ) as caught:
                 session.run(fetch, {x: X})
             assert "No OpKernel" not in str(caught.value)
             np.testing.assert_array_equal(session.run(y, {x: X}), X + 1)

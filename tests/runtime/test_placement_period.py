@@ -1,4 +1,6 @@
-"""placement_period: nodes move by measured costs until nothing is to be gained, and values stay what they were."""
+"""placement_period: nodes move by measured costs until nothing is to be gained, and values stay
+what they were.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class World:
 
 
 class NodeClock(Clock):
-    """A clock that goes on by a millisecond whenever it is read, so that each node takes one; by `factor` times that once nodes moved."""
+    """A clock that goes on by a millisecond whenever it is read, so that each node takes one; by
+    `factor` times that once nodes moved.
+    """
 
     def __init__(self, factor: int) -> None:
         self.now, self.factor = 0, factor
@@ -50,7 +54,9 @@ def watched(world: World, clock: NodeClock) -> tfjit.Session:
     clock.session = tfjit.Session(
         graph=world.graph,
         config=chosen,
-        options=tfjit.SessionOptions(env=Env(clock=clock, variables={"TFJIT_JIT": "off", "TFJIT_DISABLE": "fuse"})),
+        options=tfjit.SessionOptions(
+            env=Env(clock=clock, variables={"TFJIT_JIT": "off", "TFJIT_DISABLE": "fuse"})
+        ),
     )
     return clock.session  # type: ignore[no-any-return]
 
@@ -72,16 +78,22 @@ def test_costly_branches_are_spread_and_values_stay(caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.INFO, "tfjit.placement"), watched(world, NodeClock(1)) as session:
         session.run(world.v.initializer)  # sends the graph
         before = placed(session)
-        np.testing.assert_allclose(values(world, session, 60), expected, rtol=1e-5, atol=1e-5)  # sums that come near zero
+        # sums that come near zero
+        np.testing.assert_allclose(values(world, session, 60), expected, rtol=1e-5, atol=1e-5)
         after = placed(session)
         assert session._backend.observer is None  # stable: steps are no longer watched
     assert set(before.values()) == {f"{CPU}0"}
     moved = {name for name in after if after[name] != before[name]}
     assert len(moved & {"a", "b"}) == 1
-    assert not moved & ({"v", "noise/RandomUniform"} | {name for name in after if name.startswith("v/")})
+    assert not moved & (
+        {"v", "noise/RandomUniform"} | {name for name in after if name.startswith("v/")}
+    )
     said = [record.getMessage() for record in caplog.records]
     for name in moved:
-        assert any(text.startswith(f"{name}: (") and f"moves from {CPU}0 to {CPU}1" in text for text in said)
+        assert any(
+            text.startswith(f"{name}: (") and f"moves from {CPU}0 to {CPU}1" in text
+            for text in said
+        )
     assert any("nodes move: a step is predicted at" in text for text in said)
     assert said[-1] == "placement is stable"
 

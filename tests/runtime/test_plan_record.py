@@ -1,4 +1,6 @@
-"""A process that finds a plan's kernels on disk serves its first run by them; one that does not, by references."""
+"""A process that finds a plan's kernels on disk serves its first run by them; one that does not, by
+references.
+"""
 
 from __future__ import annotations
 
@@ -49,21 +51,33 @@ def library() -> Iterator[Processes]:
 
 
 def run(library: Processes, cache: Path, length: int = 2, jit: str = "lazy") -> dict[str, Any]:
-    """What a process of its own with that cache directory says of its first run. length: of a chain in its graph."""
-    done = library.run("-c", _PROCESS, str(length), env={"TFJIT_CACHE_DIR": str(cache), "TFJIT_JIT": jit}, timeout=250)
+    """What a process of its own with that cache directory says of its first run. length: of a chain
+    in its graph.
+    """
+    done = library.run(
+        "-c",
+        _PROCESS,
+        str(length),
+        env={"TFJIT_CACHE_DIR": str(cache), "TFJIT_JIT": jit},
+        timeout=250,
+    )
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
 @pytest.fixture(scope="module")
-def cold(library: Processes, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+def cold(
+    library: Processes, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, dict[str, Any]]:
     """A cache directory that was empty, and the answer of its first process."""
     folder = tmp_path_factory.mktemp("cache")
     return folder, run(library, folder)
 
 
-def test_a_warm_cache_serves_the_first_run(library: Processes, cold: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+def test_a_warm_cache_serves_the_first_run(
+    library: Processes, cold: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
     first = cold[1]
     cache = shutil.copytree(cold[0], tmp_path / "cache")
     assert (first["compiled"], first["native"], first["later"]) == (False, False, True)
@@ -74,7 +88,9 @@ def test_a_warm_cache_serves_the_first_run(library: Processes, cold: tuple[Path,
     assert not off["native"]
 
     (record,) = (cache / "kernels").glob("*.plan")
-    kernels = [cache / "kernels" / f"{name}.o" for name in json.loads(record.read_text())["kernels"]]
+    kernels = [
+        cache / "kernels" / f"{name}.o" for name in json.loads(record.read_text())["kernels"]
+    ]
     assert all(path.is_file() for path in kernels)
     whole = kernels[0].read_bytes()
     kernels[0].write_bytes(whole[: len(whole) // 2])

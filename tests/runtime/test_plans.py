@@ -1,4 +1,6 @@
-"""Plans: one for each signature whatever the order of its names, evicted without loss, shared by threads; and who owns the arrays."""
+"""Plans: one for each signature whatever the order of its names, evicted without loss, shared by
+threads; and who owns the arrays.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,14 @@ MODES = {
     "lazy": {"TFJIT_JIT": "lazy"},
     "off": {"TFJIT_JIT": "off"},
     "dataflow": {"TFJIT_JIT": "lazy", "TFJIT_DISABLE": "straight_line"},
-    "plain": {"TFJIT_JIT": "eager", "TFJIT_DISABLE": "fuse,fold_constants,simplify,eliminate_common_subexpressions"},
-    "plain off": {"TFJIT_JIT": "off", "TFJIT_DISABLE": "fuse,fold_constants,simplify,eliminate_common_subexpressions"},
+    "plain": {
+        "TFJIT_JIT": "eager",
+        "TFJIT_DISABLE": "fuse,fold_constants,simplify,eliminate_common_subexpressions",
+    },
+    "plain off": {
+        "TFJIT_JIT": "off",
+        "TFJIT_DISABLE": "fuse,fold_constants,simplify,eliminate_common_subexpressions",
+    },
 }
 
 
@@ -66,12 +74,16 @@ X = np.linspace(-2, 2, 12, dtype="f4").reshape(3, 4)
 
 
 def test_the_order_of_names_does_not_matter(world: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TFJIT_JIT", "eager")  # else the first run's tanh is NumPy's, and later ones may not be
+    # else the first run's tanh is NumPy's, and later ones may not be
+    monkeypatch.setenv("TFJIT_JIT", "eager")
     with tfjit.Session(graph=world.graph) as session:
         backend = session._backend
         first = session.run([world.a, world.c, world.total], {world.x: X, world.w: 2.0})
         assert (backend.plan_misses, backend.plan_hits) == (1, 0)
-        for fetches, order in (([world.c, world.a, world.total], (1, 0, 2)), ([world.total, world.c, world.a], (2, 1, 0))):
+        for fetches, order in (
+            ([world.c, world.a, world.total], (1, 0, 2)),
+            ([world.total, world.c, world.a], (2, 1, 0)),
+        ):
             for feeds in ({world.x: X, world.w: 2.0}, {world.w: 2.0, world.x: X}):
                 got = session.run(fetches, feeds)
                 for value, i in zip(got, order, strict=True):
@@ -89,7 +101,9 @@ def test_the_order_of_names_does_not_matter(world: Graph, monkeypatch: pytest.Mo
         assert backend.plan_hits == hits + 4
 
 
-def test_eviction_loses_neither_variables_nor_streams_nor_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_eviction_loses_neither_variables_nor_streams_nor_queues(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(direct_session, "MAX_PLANS", 3)
     monkeypatch.setattr(plan.Plan, "max_variants", 2)
     graph = tf1.Graph()
@@ -139,7 +153,8 @@ def test_the_middle_of_the_graph_can_be_fed(mode: str, world: Graph) -> None:
             (world.split, {world.split[1]: X.T, world.parts: parts}),
             (list(world.split), {world.split[0]: X.T, world.split[1]: X.T}),
             (list(world.top), {world.top[0]: X.T[:, :2], world.parts: parts}),
-            ([world.c, world.total], {world.x: X, world.w: 1.0, world.a: X}),  # x is fed and not needed
+            # x is fed and not needed
+            ([world.c, world.total], {world.x: X, world.w: 1.0, world.a: X}),
             (world.c, {world.b: X, world.x: X, world.w: X, world.parts: parts}),
             ([world.b, world.c], {world.b: X}),
             ([world.nothing], {world.x: X}),
@@ -189,8 +204,12 @@ def in_threads(count: int, work: Callable[[int], None]) -> None:
 
 
 @pytest.mark.parametrize("threads", ["1", "3"])
-def test_threads_share_a_plan(mode: str, world: Graph, threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Different feeds and shapes at once, from before the first compiled kernel to after the last."""
+def test_threads_share_a_plan(
+    mode: str, world: Graph, threads: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Different feeds and shapes at once, from before the first compiled kernel to
+    after the last.
+    """
     monkeypatch.setenv("TFJIT_THREADS", threads)
     with tfjit.Session(graph=world.graph) as session:
         function = session.make_callable(world.c, [world.x, world.w])
@@ -211,7 +230,9 @@ def test_threads_share_a_plan(mode: str, world: Graph, threads: str, monkeypatch
         in_threads(8, work)
 
 
-def test_threads_share_a_session_while_compiled_code_swaps_in(world: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_share_a_session_while_compiled_code_swaps_in(
+    world: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TFJIT_JIT", "lazy")
     for round in range(3):
         graph = tf1.Graph()
@@ -219,15 +240,29 @@ def test_threads_share_a_session_while_compiled_code_swaps_in(world: Graph, monk
             x = tf1.placeholder(tf.float32, [None, 8])
             h = x
             for i in range(12):
-                h = tf.nn.relu(tf.matmul(h, tf.constant(np.eye(8, dtype="f4") * (1 + 0.01 * i))) + 0.125 * round)
+                h = tf.nn.relu(
+                    tf.matmul(h, tf.constant(np.eye(8, dtype="f4") * (1 + 0.01 * i)))
+                    + 0.125 * round
+                )
         with tfjit.Session(graph=graph) as session, tf1.Session(graph=graph) as theirs:
-            inputs = [np.random.default_rng(i).standard_normal((1 + i, 8)).astype("f4") for i in range(8)]
+            inputs = [
+                np.random.default_rng(i).standard_normal((1 + i, 8)).astype("f4") for i in range(8)
+            ]
             expected = [theirs.run(h, {x: value}) for value in inputs]
 
-            def work(i: int, session: Any = session, h: Any = h, x: Any = x, inputs: Any = inputs, expected: Any = expected) -> None:
+            def work(
+                i: int,
+                session: Any = session,
+                h: Any = h,
+                x: Any = x,
+                inputs: Any = inputs,
+                expected: Any = expected,
+            ) -> None:
                 for step in range(40):
                     j = (i + step) % 8
-                    np.testing.assert_allclose(session.run(h, {x: inputs[j]}), expected[j], rtol=1e-4, atol=1e-5)
+                    np.testing.assert_allclose(
+                        session.run(h, {x: inputs[j]}), expected[j], rtol=1e-4, atol=1e-5
+                    )
 
             in_threads(8, work)
 
@@ -252,7 +287,9 @@ def test_the_graph_grows_while_threads_run(world: Graph) -> None:
 
 
 def test_a_scope_may_be_sent_before_the_operation_of_its_name() -> None:
-    """TensorFlow names the constant of `add` "Add/y" and makes it first: another thread may send it alone."""
+    """TensorFlow names the constant of `add` "Add/y" and makes it first: another thread may send it
+    alone.
+    """
     graph = tf1.Graph()
     with graph.as_default():
         x = tf1.placeholder(tf.float32, [None], name="x")
@@ -260,9 +297,13 @@ def test_a_scope_may_be_sent_before_the_operation_of_its_name() -> None:
     whole = graph.as_graph_def()
     session = new_session(SessionOptions())
     for names in (("x", "Add/y"), ("Add",)):
-        part = type(whole)(versions=whole.versions, node=[node for node in whole.node if node.name in names])
+        part = type(whole)(
+            versions=whole.versions, node=[node for node in whole.node if node.name in names]
+        )
         session.extend(GraphDef.FromString(part.SerializeToString()))
-    np.testing.assert_array_equal(session.run([("x:0", np.ones(2, "f4"))], ["Add:0"], [])[0], [2, 2])
+    np.testing.assert_array_equal(
+        session.run([("x:0", np.ones(2, "f4"))], ["Add:0"], [])[0], [2, 2]
+    )
     session.close()
     session.destroy()
 
@@ -278,7 +319,9 @@ def test_threads_update_one_variable(mode: str) -> None:
         reads = [v.read_value(), w.read_value()]
     with tfjit.Session(graph=graph) as session:
         session.run(init)
-        in_threads(8, lambda i: [session.run(bump, {one: np.ones(100)}) for _ in range(25)] and None)
+        in_threads(
+            8, lambda i: [session.run(bump, {one: np.ones(100)}) for _ in range(25)] and None
+        )
         for value in session.run(reads):
             np.testing.assert_array_equal(value, np.full(100, 200))
 
@@ -298,18 +341,27 @@ SHARING: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     "split": lambda x, k, r, f: [p for t in (x, k, r, f) for p in tf.split(t, 2, axis=0)],
     "unstack": lambda x, k, r, f: [p for t in (x, k, r, f) for p in tf.unstack(t)[:2]],
     "concat of one": lambda x, k, r, f: [tf1.concat([t, t[:0]], 0) for t in (x, k, r, f)],
-    "cast to itself": lambda x, k, r, f: [tf.raw_ops.Cast(x=t, DstT=tf.float32) for t in (x, k, r.read_value(), f.value())],
+    "cast to itself": lambda x, k, r, f: [
+        tf.raw_ops.Cast(x=t, DstT=tf.float32) for t in (x, k, r.read_value(), f.value())
+    ],
     "pad nothing": lambda x, k, r, f: [tf.pad(t, [[0, 0], [0, 0]]) for t in (x, k, r, f)],
     "tile once": lambda x, k, r, f: [tf.tile(t, [1, 1]) for t in (x, k, r, f)],
     "broadcast to itself": lambda x, k, r, f: [tf.broadcast_to(t, [4, 6]) for t in (x, k, r, f)],
     "stop gradient": lambda x, k, r, f: [tf.stop_gradient(t) for t in (x, k, r, f)],
-    "check numerics": lambda x, k, r, f: [tf.debugging.check_numerics(t, "m") for t in (x, k, r, f)],
+    "check numerics": lambda x, k, r, f: [
+        tf.debugging.check_numerics(t, "m") for t in (x, k, r, f)
+    ],
     "sum of one": lambda x, k, r, f: [tf.add_n([t]) for t in (x, k, r, f)],
     "sum over nothing": lambda x, k, r, f: [tf.reduce_sum(t, axis=[]) for t in (x, k, r, f)],
     "reverse nothing": lambda x, k, r, f: [tf.reverse(t, []) for t in (x, k, r, f)],
     "select": lambda x, k, r, f: [tf.where(tf.constant(True), t, t) for t in (x, k, r, f)],
     "plus nothing": lambda x, k, r, f: [tf.identity(t) + 0.0 for t in (x, k, r, f)],
-    "both": lambda x, k, r, f: [tf.identity(x), tf.reshape(x, [6, 4]), tf.identity(r), tf.reshape(r, [6, 4])],
+    "both": lambda x, k, r, f: [
+        tf.identity(x),
+        tf.reshape(x, [6, 4]),
+        tf.identity(r),
+        tf.reshape(r, [6, 4]),
+    ],
     "gather all": lambda x, k, r, f: [tf.gather(t, [0, 1, 2, 3]) for t in (x, k, r, f)],
     "variables": lambda x, k, r, f: [f, r.read_value(), f.value()],
     "print": lambda x, k, r, f: [tf1.Print(t, [], summarize=0) for t in (x, k, r, f)],
@@ -319,7 +371,9 @@ SHARING: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
 
 @pytest.mark.parametrize("name", SHARING)
 def test_fetched_arrays_are_the_callers_own(mode: str, name: str) -> None:
-    """Writing into a result changes neither feed, constant nor variable, nor another result; later runs do not change it."""
+    """Writing into a result changes neither feed, constant nor variable, nor another result; later
+    runs do not change it.
+    """
     graph = tf1.Graph()
     base = np.arange(24, dtype="f4").reshape(4, 6)
     with graph.as_default():
@@ -362,15 +416,38 @@ def test_read_only_and_unusual_feeds(mode: str, world: Graph) -> None:
     frozen = X.copy()
     frozen.setflags(write=False)
     big = np.zeros((5, 9), "f4")
-    for fed in (frozen, np.asfortranarray(X), np.repeat(X, 2, 1)[:, ::2], X[::-1][::-1], X.astype("f8"), X.astype(">f4"), X.tolist()):
+    for fed in (
+        frozen,
+        np.asfortranarray(X),
+        np.repeat(X, 2, 1)[:, ::2],
+        X[::-1][::-1],
+        X.astype("f8"),
+        X.astype(">f4"),
+        X.tolist(),
+    ):
         with tfjit.Session(graph=world.graph) as session:
-            np.testing.assert_allclose(session.run(world.c, {world.x: fed, world.w: 2}), world.expected(X, 2), rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(
+                session.run(world.c, {world.x: fed, world.w: 2}),
+                world.expected(X, 2),
+                rtol=1e-5,
+                atol=1e-6,
+            )
     unaligned = np.frombuffer(b"\0" + X.tobytes(), "u1")[1:].view("f4").reshape(X.shape)
     assert not unaligned.flags.aligned
     with tfjit.Session(graph=world.graph) as session:
-        np.testing.assert_allclose(session.run(world.c, {world.x: unaligned, world.w: 2}), world.expected(X, 2), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            session.run(world.c, {world.x: unaligned, world.w: 2}),
+            world.expected(X, 2),
+            rtol=1e-5,
+            atol=1e-6,
+        )
         big[1:4, 2:6] = X
-        np.testing.assert_allclose(session.run(world.c, {world.x: big[1:4, 2:6], world.w: 2}), world.expected(X, 2), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            session.run(world.c, {world.x: big[1:4, 2:6], world.w: 2}),
+            world.expected(X, 2),
+            rtol=1e-5,
+            atol=1e-6,
+        )
 
 
 def test_big_results_are_recycled_only_when_every_view_has_died(mode: str, world: Graph) -> None:
@@ -388,9 +465,12 @@ def test_big_results_are_recycled_only_when_every_view_has_died(mode: str, world
             session.run(world.c, {world.x: big, world.w: w})
         np.testing.assert_allclose(kept, world.expected(big, 1), rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(view, world.expected(big, 2)[5:10], rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(np.frombuffer(bytes_of, "f4"), world.expected(big, 3), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            np.frombuffer(bytes_of, "f4"), world.expected(big, 3), rtol=1e-5, atol=1e-6
+        )
         np.testing.assert_allclose(reshaped.ravel(), world.expected(big, 4), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(kept, world.expected(big, 1), rtol=1e-5, atol=1e-6)  # results outlive their session
+    # results outlive their session
+    np.testing.assert_allclose(kept, world.expected(big, 1), rtol=1e-5, atol=1e-6)
 
 
 def test_a_result_may_be_fed_back(mode: str, world: Graph) -> None:

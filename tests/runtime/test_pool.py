@@ -33,7 +33,9 @@ def meet(pool: ThreadPool, count: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("make", [lambda: ThreadPool(4), lambda: ThreadPool(4, slots=Slots(4)), lambda: IoPool(4)])
+@pytest.mark.parametrize(
+    "make", [lambda: ThreadPool(4), lambda: ThreadPool(4, slots=Slots(4)), lambda: IoPool(4)]
+)
 def test_as_many_jobs_run_at_once_as_there_are_threads(make: Callable[[], ThreadPool]) -> None:
     pool = make()
     try:
@@ -68,7 +70,12 @@ def test_a_map_uses_the_threads_of_its_pool() -> None:
         pass
     barrier = threading.Barrier(4)
     try:
-        assert sorted(pool.map(lambda item: (barrier.wait(_PATIENCE_S), item)[1], range(4))) == [0, 1, 2, 3]
+        assert sorted(pool.map(lambda item: (barrier.wait(_PATIENCE_S), item)[1], range(4))) == [
+            0,
+            1,
+            2,
+            3,
+        ]
     finally:
         pool.close()
 
@@ -82,7 +89,8 @@ def test_a_pool_works_in_a_child_that_one_of_its_jobs_forked() -> None:
     def job() -> None:
         child = os.fork()
         if child == 0:
-            # The job ends in the child too, and its thread looks for work; another job needs a thread of its own.
+            # The job ends in the child too, and its thread looks for work; another job needs a
+            # thread of its own.
             def check() -> None:
                 os._exit(0)
 

@@ -1,4 +1,6 @@
-"""Queues: the same course of runs on TensorFlow's session and on tfjit's; and operations that wait, on one thread and across threads."""
+"""Queues: the same course of runs on TensorFlow's session and on tfjit's; and operations that wait,
+on one thread and across threads.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,15 @@ def fifo_of_any_shape() -> list[Step]:
     queue = tf1.FIFOQueue(10, [tf.float32])
     x = tf1.placeholder(tf.float32, None)
     put, take = queue.enqueue(x), queue.dequeue()
-    return [(put, {x: 1.0}), (put, {x: np.ones((2, 3))}), (put, {x: []}), (take, {}), (take, {}), (take, {}), (queue.size(), {})]
+    return [
+        (put, {x: 1.0}),
+        (put, {x: np.ones((2, 3))}),
+        (put, {x: []}),
+        (take, {}),
+        (take, {}),
+        (take, {}),
+        (queue.size(), {}),
+    ]
 
 
 @course
@@ -150,7 +160,13 @@ def two_queues_of_one_name() -> list[Step]:
     a = tf1.FIFOQueue(5, [tf.float32], shapes=[[]], shared_name="shared")
     b = tf1.FIFOQueue(5, [tf.float32], shapes=[[]], shared_name="shared")
     other = tf1.FIFOQueue(5, [tf.int32], shapes=[[]], shared_name="shared")
-    return [(a.enqueue(3.0), {}), (b.size(), {}), (b.dequeue(), {}), (other.size(), {}), (a.size(), {})]
+    return [
+        (a.enqueue(3.0), {}),
+        (b.size(), {}),
+        (b.dequeue(), {}),
+        (other.size(), {}),
+        (a.size(), {}),
+    ]
 
 
 def outcome(session: Any, step: Step) -> tuple[str, Any]:
@@ -182,7 +198,9 @@ def test_a_course_of_runs(name: str, threads: int) -> None:
             ours_kind, got = outcome(ours, step)
             assert ours_kind == kind, f"step {i}: {got!r}, TensorFlow {want!r}"
             if kind == "error":
-                assert type(got).__name__ == type(want).__name__, f"step {i}: {got}, TensorFlow {want}"
+                assert type(got).__name__ == type(want).__name__, (
+                    f"step {i}: {got}, TensorFlow {want}"
+                )
                 assert cause(want).partition("'")[0] == cause(got).partition("'")[0], f"step {i}"
                 assert cause(want).rpartition("'")[2] == cause(got).rpartition("'")[2], f"step {i}"
                 continue
@@ -197,7 +215,9 @@ def test_a_course_of_runs(name: str, threads: int) -> None:
 def test_shuffling_keeps_every_element_and_its_minimum() -> None:
     graph = tf1.Graph()
     with graph.as_default():
-        queue = tf1.RandomShuffleQueue(100, min_after_dequeue=10, dtypes=[tf.int32, tf.float32], shapes=[[], [2]], seed=3)
+        queue = tf1.RandomShuffleQueue(
+            100, min_after_dequeue=10, dtypes=[tf.int32, tf.float32], shapes=[[], [2]], seed=3
+        )
         x = tf1.placeholder(tf.int32, [None])
         put = queue.enqueue_many([x, tf.stack([tf.cast(x, tf.float32)] * 2, axis=1)])
         n = tf1.placeholder(tf.int32, [])
@@ -208,7 +228,8 @@ def test_shuffling_keeps_every_element_and_its_minimum() -> None:
         np.testing.assert_array_equal(rows, np.stack([first, first], 1))
         assert list(first) != sorted(first)
         assert session.run(size) == 10
-        with pytest.raises(tfjit.errors.DeadlineExceededError):  # the last ten stay while the queue is open
+        # the last ten stay while the queue is open
+        with pytest.raises(tfjit.errors.DeadlineExceededError):
             session.run(take, {n: 1}, tf1.RunOptions(timeout_in_ms=100))
         session.run(close)
         rest, _ = session.run(take, {n: 10})
@@ -266,7 +287,9 @@ class Waiting:
 
 
 class Pipe:
-    """A queue of two floats with all its operations, run once so that later runs wait for the queue alone."""
+    """A queue of two floats with all its operations, run once so that later runs wait for the queue
+    alone.
+    """
 
     def __init__(self, make: Any = tfjit.Session) -> None:
         self.graph = tf1.Graph()
@@ -274,8 +297,16 @@ class Pipe:
             queue = tf1.FIFOQueue(2, [tf.float32], shapes=[[]], name="pipe")
             self.x = tf1.placeholder(tf.float32, [None])
             self.put, self.put_many = queue.enqueue(self.x[0]), queue.enqueue_many(self.x)
-            self.take, self.take_3, self.up_to_3 = queue.dequeue(), queue.dequeue_many(3), queue.dequeue_up_to(3)
-            self.size, self.close, self.cancel = queue.size(), queue.close(), queue.close(cancel_pending_enqueues=True)
+            self.take, self.take_3, self.up_to_3 = (
+                queue.dequeue(),
+                queue.dequeue_many(3),
+                queue.dequeue_up_to(3),
+            )
+            self.size, self.close, self.cancel = (
+                queue.size(),
+                queue.close(),
+                queue.close(cancel_pending_enqueues=True),
+            )
         self.session = make(graph=self.graph)
         self.session.run(self.put, {self.x: [1]})
         self.session.run(self.take)
@@ -310,7 +341,9 @@ def test_a_full_queue_holds_its_enqueues() -> None:
 
 @pytest.mark.parametrize("make", [tf1.Session, tfjit.Session], ids=["tensorflow", "tfjit"])
 def test_closing_ends_what_waits(make: Any) -> None:
-    """The same story told of both: pending enqueues go on after a plain close, and end with a cancelling one."""
+    """The same story told of both: pending enqueues go on after a plain close, and end with a
+    cancelling one.
+    """
     pipe = Pipe(make)
     batch = Waiting(lambda: pipe.session.run(pipe.take_3))
     assert batch.waits()
@@ -353,7 +386,9 @@ def test_a_cancelled_dequeue_loses_no_element() -> None:
     """TensorFlow drops what a cancelled batch had taken."""
     pipe = Pipe()
     pipe.session.run(pipe.put_many, {pipe.x: [1, 2]})
-    with pytest.raises(tfjit.errors.DeadlineExceededError, match="Timed out waiting for notification"):
+    with pytest.raises(
+        tfjit.errors.DeadlineExceededError, match="Timed out waiting for notification"
+    ):
         pipe.session.run(pipe.take_3, options=tf1.RunOptions(timeout_in_ms=100))
     assert pipe.session.run(pipe.size) == 2
     assert [pipe.session.run(pipe.take) for _ in range(2)] == [1, 2]
@@ -367,7 +402,10 @@ def test_an_error_beside_a_waiting_dequeue_ends_the_step() -> None:
         zero = tf1.placeholder(tf.int32, [])
         bad = tf1.floordiv(tf.constant(1), zero, name="bad")
         take = queue.dequeue()
-    with tfjit.Session(graph=graph) as session, pytest.raises(tfjit.errors.InvalidArgumentError, match="Integer division by zero"):
+    with (
+        tfjit.Session(graph=graph) as session,
+        pytest.raises(tfjit.errors.InvalidArgumentError, match="Integer division by zero"),
+    ):
         session.run([bad, take], {zero: 0})
 
 
@@ -386,7 +424,9 @@ def test_many_producers_and_consumers() -> None:
             with lock:
                 seen.append(float(value))
 
-    threads = [threading.Thread(target=produce, args=(i,)) for i in range(4)] + [threading.Thread(target=consume) for _ in range(4)]
+    threads = [threading.Thread(target=produce, args=(i,)) for i in range(4)] + [
+        threading.Thread(target=consume) for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -418,7 +458,13 @@ def test_queues_that_share_a_name_must_agree() -> None:
                 with pytest.raises(tf.errors.InvalidArgumentError) as caught:
                     session.run(call)
                 starts = ("Shared queue", "Expected FIFOQueue", "FIFOQueue's")
-                found.append(next(line for line in caught.value.message.splitlines() if line.startswith(starts)))
+                found.append(
+                    next(
+                        line
+                        for line in caught.value.message.splitlines()
+                        if line.startswith(starts)
+                    )
+                )
             texts.append(found)
     assert texts[1] == texts[0]
 

@@ -1,4 +1,6 @@
-"""Switch, Merge, Enter, Exit and NextIteration as GraphDefs put them, well formed or not: TensorFlow's values and errors."""
+"""Switch, Merge, Enter, Exit and NextIteration as GraphDefs put them, well formed or not:
+TensorFlow's values and errors.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def old_control_flow() -> Iterator[None]:
     tf1.enable_control_flow_v2()
 
 
-def node(graph: GraphDef, name: str, op: str, inputs: list[str], device: str = "", **attrs: Any) -> None:
+def node(
+    graph: GraphDef, name: str, op: str, inputs: list[str], device: str = "", **attrs: Any
+) -> None:
     made = graph.node.add(name=name, op=op, input=inputs, device=device)
     for key, value in attrs.items():
         if isinstance(value, str) and value in TYPES:
@@ -50,13 +54,17 @@ def placeholder(graph: GraphDef, name: str, dtype: str, *, scalar: bool = True) 
     made.attr["shape"].shape.CopyFrom(tf.TensorShape([] if scalar else None).as_proto())
 
 
-def add_loop(graph: GraphDef, frame: str = "f", prefix: str = "", count: int = 5, **attrs: Any) -> None:
+def add_loop(
+    graph: GraphDef, frame: str = "f", prefix: str = "", count: int = 5, **attrs: Any
+) -> None:
     """i = 0; while i < count: i += 1."""
     p = prefix
     constant(graph, p + "zero", 0)
     constant(graph, p + "n", count)
     node(graph, p + "enter", "Enter", [p + "zero"], T="int", frame_name=frame, **attrs)
-    node(graph, p + "limit", "Enter", [p + "n"], T="int", frame_name=frame, is_constant=True, **attrs)
+    node(
+        graph, p + "limit", "Enter", [p + "n"], T="int", frame_name=frame, is_constant=True, **attrs
+    )
     node(graph, p + "merge", "Merge", [p + "enter", p + "next"], T="int", N=2)
     node(graph, p + "less", "Less", [p + "merge", p + "limit"], T="int")
     node(graph, p + "cond", "LoopCond", [p + "less"])
@@ -80,7 +88,9 @@ def two_loops(count: int) -> GraphDef:
     return graph
 
 
-def branches(devices: list[str] | None = None, end: Callable[[GraphDef], None] = lambda graph: None) -> GraphDef:
+def branches(
+    devices: list[str] | None = None, end: Callable[[GraphDef], None] = lambda graph: None
+) -> GraphDef:
     """Switch x by p: -x or x * x."""
     on = devices or [""] * 4
     graph = GraphDef()
@@ -129,26 +139,44 @@ def enter(name: str, source: str, frame: str) -> tuple[str, str, list[str], dict
 # name -> (graph, fetches, feeds)
 CASES: dict[str, tuple[GraphDef, Any, dict[str, Any]]] = {
     **{f"a loop, {k} at once": (loop(parallel_iterations=k), "exit:0", {}) for k in (1, 2, 10)},
-    **{f"fetch {name}": (loop(), name, {}) for name in ("add:0", "merge:0", "merge:1", "less:0", "switch:0", "switch:1", "next:0")},
+    **{
+        f"fetch {name}": (loop(), name, {})
+        for name in ("add:0", "merge:0", "merge:1", "less:0", "switch:0", "switch:1", "next:0")
+    },
     **{f"fetch {name}": (loop(), name, {}) for name in ("enter:0", "limit:0")},
     "fetch merge, no iteration": (loop(count=0), "merge:0", {}),
     "fetch outside and inside": (loop(), ["exit:0", "add:0"], {}),
     "run inside": (loop(), ["exit:0", "add"], {}),
     **{
-        f"feed {name}": (loop(), "exit:0", {name: 3}) for name in ("add:0", "merge:1", "switch:0", "switch:1", "enter:0", "exit:0", "one:0")
+        f"feed {name}": (loop(), "exit:0", {name: 3})
+        for name in ("add:0", "merge:1", "switch:0", "switch:1", "enter:0", "exit:0", "one:0")
     },
     **{f"feed {name}": (loop(), "exit:0", {name: True}) for name in ("less:0", "cond:0")},
     **{f"two loops in one frame, {n}": (two_loops(n), ["exit:0", "q_exit:0"], {}) for n in (5, 0)},
     "no frame name": (odd(enter("e", "c", ""), ("x", "Exit", ["e"], {})), "x:0", {}),
     "exit from nothing": (odd(("x", "Exit", ["c"], {})), "x:0", {}),
     "from two frames": (
-        odd(enter("e", "c", "f"), enter("g", "c", "g"), ("a", "AddV2", ["e", "g"], {}), ("x", "Exit", ["a"], {})),
+        odd(
+            enter("e", "c", "f"),
+            enter("g", "c", "g"),
+            ("a", "AddV2", ["e", "g"], {}),
+            ("x", "Exit", ["a"], {}),
+        ),
         "x:0",
         {},
     ),
-    "from outside": (odd(enter("e", "c", "f"), ("a", "AddV2", ["e", "c"], {}), ("x", "Exit", ["a"], {})), "x:0", {}),
+    "from outside": (
+        odd(enter("e", "c", "f"), ("a", "AddV2", ["e", "c"], {}), ("x", "Exit", ["a"], {})),
+        "x:0",
+        {},
+    ),
     "frame in frame": (
-        odd(enter("e", "c", "f"), enter("g", "e", "g"), ("x", "Exit", ["g"], {}), ("y", "Exit", ["x"], {})),
+        odd(
+            enter("e", "c", "f"),
+            enter("g", "e", "g"),
+            ("x", "Exit", ["g"], {}),
+            ("y", "Exit", ["x"], {}),
+        ),
         ["y:0", "e:0", "g:0"],
         {},
     ),
@@ -158,22 +186,43 @@ CASES: dict[str, tuple[GraphDef, Any, dict[str, Any]]] = {
         for p in (True, False)
         for on in ([""] * 4, CPUS)
     },
-    **{f"a dead fetch {p}": (branches(CPUS), ["a:0", "m:0"], {"p:0": p, "x:0": 3}) for p in (True, False)},
-    **{f"a dead target {p}": (branches(CPUS), ["a", "m:0"], {"p:0": p, "x:0": 3}) for p in (True, False)},
-    **{f"{op} {p}": (waits_for_a(op, CPUS), "k:0", {"p:0": p, "x:0": 3}) for op in ("ControlTrigger", "NoOp") for p in (True, False)},
-    **{f"predicate {p}": (branches(), "m:0", {"p:0": p, "x:0": 3}) for p in ([True], [[False]], np.zeros(0, bool))},
-    **{f"switch to {i}": (numbered(), ["m:0", "m:1"], {"i:0": np.array(i, "i4")}) for i in (0, 1, 2, 3, -1, [1])},
+    **{
+        f"a dead fetch {p}": (branches(CPUS), ["a:0", "m:0"], {"p:0": p, "x:0": 3})
+        for p in (True, False)
+    },
+    **{
+        f"a dead target {p}": (branches(CPUS), ["a", "m:0"], {"p:0": p, "x:0": 3})
+        for p in (True, False)
+    },
+    **{
+        f"{op} {p}": (waits_for_a(op, CPUS), "k:0", {"p:0": p, "x:0": 3})
+        for op in ("ControlTrigger", "NoOp")
+        for p in (True, False)
+    },
+    **{
+        f"predicate {p}": (branches(), "m:0", {"p:0": p, "x:0": 3})
+        for p in ([True], [[False]], np.zeros(0, bool))
+    },
+    **{
+        f"switch to {i}": (numbered(), ["m:0", "m:1"], {"i:0": np.array(i, "i4")})
+        for i in (0, 1, 2, 3, -1, [1])
+    },
 }
 
 
-# which nodes TensorFlow tells of depends on how it orders them, and on what it has put in their place before
+# which nodes TensorFlow tells of depends on how it orders them, and on what it has put in their
+# place before
 _UNORDERED = ("has inputs from different frames. The input", "has more than one LoopCond node")
 
 
 def cause(error: Exception) -> str:
     """The line that says what is wrong."""
     lines = str(error).split("\n\nOriginal")[0].splitlines()
-    return [line for line in lines if line.strip() and not line.startswith(("\t [[", "Node:", "Detected", "Hint:"))][-1]
+    return [
+        line
+        for line in lines
+        if line.strip() and not line.startswith(("\t [[", "Node:", "Detected", "Hint:"))
+    ][-1]
 
 
 @pytest.mark.parametrize("disabled", ["", "functionalize"])
@@ -185,7 +234,10 @@ def test_like_tensorflow(name: str, disabled: str, monkeypatch: pytest.MonkeyPat
     with graph.as_default():
         tf.import_graph_def(definition, name="")
     config = tf1.ConfigProto(device_count={"CPU": 4})
-    with tf1.Session(graph=graph, config=config) as theirs, tfjit.Session(graph=graph, config=config) as ours:
+    with (
+        tf1.Session(graph=graph, config=config) as theirs,
+        tfjit.Session(graph=graph, config=config) as ours,
+    ):
         try:
             expected = theirs.run(fetches, feeds)
         except tf.errors.OpError as error:
@@ -197,7 +249,9 @@ def test_like_tensorflow(name: str, disabled: str, monkeypatch: pytest.MonkeyPat
                 assert found == wanted or (phrase is not None and phrase in found)
             return
         for _ in range(3):
-            for one, other in zip(tf.nest.flatten(ours.run(fetches, feeds)), tf.nest.flatten(expected), strict=True):
+            for one, other in zip(
+                tf.nest.flatten(ours.run(fetches, feeds)), tf.nest.flatten(expected), strict=True
+            ):
                 np.testing.assert_array_equal(one, other)
 
 
@@ -211,7 +265,10 @@ def test_a_loop_without_a_condition_is_refused() -> None:
     ours = tfjit.Graph()
     with ours.as_default():
         tfjit.import_graph_def(graph, name="")
-    with tfjit.Session(graph=ours) as session, pytest.raises(tfjit.errors.InvalidArgumentError, match="no condition"):
+    with (
+        tfjit.Session(graph=ours) as session,
+        pytest.raises(tfjit.errors.InvalidArgumentError, match="no condition"),
+    ):
         session.run("x:0")
 
 
@@ -221,7 +278,9 @@ def test_a_reference_chosen_by_index(index: int) -> None:
     with graph.as_default():
         v, w = (tf1.Variable(start, use_resource=False) for start in (1.0, 7.0))
         init = tf1.global_variables_initializer()
-        chosen = tf.raw_ops.RefSelect(index=tf1.placeholder_with_default(index, []), inputs=[v._ref(), w._ref()])
+        chosen = tf.raw_ops.RefSelect(
+            index=tf1.placeholder_with_default(index, []), inputs=[v._ref(), w._ref()]
+        )
         with tf.control_dependencies([tf1.assign_add(chosen, 100.0)]):
             fetches = [tf.raw_ops.Identity(input=v._ref()), tf.raw_ops.Identity(input=w._ref())]
     found = []
@@ -236,7 +295,9 @@ def test_a_reference_chosen_by_index(index: int) -> None:
 
 
 def test_an_assertion_in_a_called_function() -> None:
-    """What a body does beside its results happens, though nothing takes the result that it is told by."""
+    """What a body does beside its results happens, though nothing takes the result that it is told
+    by.
+    """
     tf1.enable_control_flow_v2()
     graph = tf1.Graph()
     with graph.as_default():

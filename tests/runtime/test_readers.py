@@ -35,18 +35,40 @@ FILES = {
 
 SCENARIOS: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "lines": (lambda: tf1.TextLineReader(), ["lines", "ended"]),
-    "lines after a header": (lambda: tf1.TextLineReader(skip_header_lines=1), ["lines", "empty", "ended"]),
+    "lines after a header": (
+        lambda: tf1.TextLineReader(skip_header_lines=1),
+        ["lines", "empty", "ended"],
+    ),
     "a missing file": (lambda: tf1.TextLineReader(), ["none", "ended"]),
     "whole files": (lambda: tf1.WholeFileReader(), ["lines", "empty", "ended"]),
     "a missing whole file": (lambda: tf1.WholeFileReader(), ["lines", "none", "ended"]),
     "identity": (lambda: tf1.IdentityReader(), ["a", "b", "c", "d", "e", "f", "g"]),
-    "pieces": (lambda: tf1.FixedLengthRecordReader(5, header_bytes=2, footer_bytes=3), ["bytes", "empty"]),
-    "overlapping pieces": (lambda: tf1.FixedLengthRecordReader(5, header_bytes=2, footer_bytes=3, hop_bytes=4), ["bytes"]),
-    "compressed pieces": (lambda: tf1.FixedLengthRecordReader(5, header_bytes=1, encoding="ZLIB"), ["zlib bytes"]),
+    "pieces": (
+        lambda: tf1.FixedLengthRecordReader(5, header_bytes=2, footer_bytes=3),
+        ["bytes", "empty"],
+    ),
+    "overlapping pieces": (
+        lambda: tf1.FixedLengthRecordReader(5, header_bytes=2, footer_bytes=3, hop_bytes=4),
+        ["bytes"],
+    ),
+    "compressed pieces": (
+        lambda: tf1.FixedLengthRecordReader(5, header_bytes=1, encoding="ZLIB"),
+        ["zlib bytes"],
+    ),
     "a bad header": (lambda: tf1.FixedLengthRecordReader(5, header_bytes=-1), ["bytes"]),
     "records": (lambda: tf1.TFRecordReader(), ["records", "empty", "records"]),
-    "zlib": (lambda: tf1.TFRecordReader(options=tf1.io.TFRecordOptions(tf1.io.TFRecordCompressionType.ZLIB)), ["zlib"]),
-    "gzip": (lambda: tf1.TFRecordReader(options=tf1.io.TFRecordOptions(tf1.io.TFRecordCompressionType.GZIP)), ["gzip"]),
+    "zlib": (
+        lambda: tf1.TFRecordReader(
+            options=tf1.io.TFRecordOptions(tf1.io.TFRecordCompressionType.ZLIB)
+        ),
+        ["zlib"],
+    ),
+    "gzip": (
+        lambda: tf1.TFRecordReader(
+            options=tf1.io.TFRecordOptions(tf1.io.TFRecordCompressionType.GZIP)
+        ),
+        ["gzip"],
+    ),
     "no records": (lambda: tf1.TFRecordReader(), ["bytes", "records"]),
     "cut": (lambda: tf1.TFRecordReader(), ["cut"]),
     "damaged": (lambda: tf1.TFRecordReader(), ["damaged"]),
@@ -67,11 +89,17 @@ def outcome(session: Any, fetch: Any) -> Any:
     except tf.errors.OpError as error:
         lines = [line for line in error.message.split("\nOriginal stack")[0].splitlines() if line]
         first = max((i for i, line in enumerate(lines) if line.startswith("Node:")), default=-1) + 1
-        kind = next(k.__name__ for k in type(error).__mro__ if k.__module__.startswith("tensorflow"))
+        kind = next(
+            k.__name__ for k in type(error).__mro__ if k.__module__.startswith("tensorflow")
+        )
         if kind == "DataLossError":
             return kind, re.match(r"\w+ record at \d+( \(.*?\))?", lines[first]).group()  # type: ignore[union-attr]
         return kind, re.sub(r"'_\d+_", "'_", lines[first])
-    return value if value is None or isinstance(value, bytes) else [np.asarray(v).tolist() for v in value]
+    return (
+        value
+        if value is None or isinstance(value, bytes)
+        else [np.asarray(v).tolist() for v in value]
+    )
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -84,7 +112,9 @@ def test_records_and_errors_are_tensorflows(name: str, folder: Path) -> None:
         one, some = reader.read(queue), reader.read_up_to(queue, 3)
         counts = [reader.num_records_produced(), reader.num_work_units_completed()]
         state, reset = reader.serialize_state(), reader.reset()
-        restore = reader.restore_state(tf1.placeholder_with_default(b"\x08\x02\x10\x02\x18\x07\x22\x01w", []))
+        restore = reader.restore_state(
+            tf1.placeholder_with_default(b"\x08\x02\x10\x02\x18\x07\x22\x01w", [])
+        )
         bad = reader.restore_state(tf1.placeholder_with_default(b"zz", []))
     with tf1.Session(graph=graph) as theirs, tfjit.Session(graph=graph) as ours:
         for session in (theirs, ours):
@@ -92,7 +122,11 @@ def test_records_and_errors_are_tensorflows(name: str, folder: Path) -> None:
             session.run(close)
         fetches = [one, one, some, one, state, some, one, some, bad, restore, state, reset, one]
         for i, fetch in enumerate(fetches):
-            assert (i, outcome(ours, fetch), outcome(ours, counts)) == (i, outcome(theirs, fetch), outcome(theirs, counts))
+            assert (i, outcome(ours, fetch), outcome(ours, counts)) == (
+                i,
+                outcome(theirs, fetch),
+                outcome(theirs, counts),
+            )
 
 
 def test_many_readers_of_one_and_a_cancelled_wait(folder: Path) -> None:
@@ -116,7 +150,13 @@ def test_many_readers_of_one_and_a_cancelled_wait(folder: Path) -> None:
             thread.start()
         with pytest.raises(tf.errors.DeadlineExceededError):
             session.run(one, options=tf1.RunOptions(timeout_in_ms=50))
-        session.run(fill, {names: [str(folder / "empty")] * 200 + [str(folder / "ended"), str(folder / "lines")] * 40})
+        session.run(
+            fill,
+            {
+                names: [str(folder / "empty")] * 200
+                + [str(folder / "ended"), str(folder / "lines")] * 40
+            },
+        )
         session.run(close)
         for thread in threads:
             thread.join(30)

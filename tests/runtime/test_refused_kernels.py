@@ -1,4 +1,6 @@
-"""Kernels that the compiler refuses: references serve them in every mode, `explain` says so, and no result changes."""
+"""Kernels that the compiler refuses: references serve them in every mode, `explain` says so, and no
+result changes.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,20 @@ tf1 = tf.compat.v1
 X = np.linspace(-1, 1, 12, dtype="f4").reshape(3, 4)
 MODES = pytest.mark.parametrize(
     "setting",
-    [{"TFJIT_JIT": "eager"}, {"TFJIT_JIT": "lazy"}, {"TFJIT_JIT": "eager", "TFJIT_DISABLE": "straight_line"}],
+    [
+        {"TFJIT_JIT": "eager"},
+        {"TFJIT_JIT": "lazy"},
+        {"TFJIT_JIT": "eager", "TFJIT_DISABLE": "straight_line"},
+    ],
     ids=["eager", "lazy", "dataflow"],
 )
 
 
 @pytest.fixture
 def refuse(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
-    """Let the store refuse kernels whose title has a text; what it refused is forgotten afterwards."""
+    """Let the store refuse kernels whose title has a text; what it refused is
+    forgotten afterwards.
+    """
     whole, refused = store._load_or_queue, list[KernelSource]()
     loaded = dict(store._loaded)
 
@@ -42,7 +50,11 @@ def refuse(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
 
         monkeypatch.setattr(store, "_load_or_queue", load_or_queue)
         whole_load = store._load_from_disk
-        monkeypatch.setattr(store, "_load_from_disk", lambda source, key: text not in source.title and whole_load(source, key))
+        monkeypatch.setattr(
+            store,
+            "_load_from_disk",
+            lambda source, key: text not in source.title and whole_load(source, key),
+        )
 
     yield plant
     for source in refused:
@@ -62,7 +74,12 @@ def loop() -> tuple[Any, Any]:
     with graph.as_default():
         x = tf1.placeholder(tf.float32, [None, 4], name="x")
         step = lambda i, h: (i + 1, tf.tanh(tf.matmul(h, tf.eye(4) * 0.9) + x))  # noqa: E731
-        _, h = tf.while_loop(lambda i, h: i < 5, step, [0, x], shape_invariants=[tf.TensorShape([]), tf.TensorShape([None, 4])])
+        _, h = tf.while_loop(
+            lambda i, h: i < 5,
+            step,
+            [0, x],
+            shape_invariants=[tf.TensorShape([]), tf.TensorShape([None, 4])],
+        )
         return graph, tf.identity(h, name="y")
 
 
@@ -70,7 +87,9 @@ def branch() -> tuple[Any, Any]:
     graph = tf1.Graph()
     with graph.as_default():
         x = tf1.placeholder(tf.float32, [None, 4], name="x")
-        return graph, tf.cond(x[0, 0] > 0, lambda: tf.tanh(x) + 1, lambda: tf.tanh(x * 2) - 1, name="y")
+        return graph, tf.cond(
+            x[0, 0] > 0, lambda: tf.tanh(x) + 1, lambda: tf.tanh(x * 2) - 1, name="y"
+        )
 
 
 def scalars() -> tuple[Any, Any]:
@@ -86,7 +105,12 @@ def scalars() -> tuple[Any, Any]:
 @pytest.mark.parametrize("make", [plain, loop, branch, scalars])
 @pytest.mark.parametrize("text", ["", "matmul", "loop"])
 def test_references_serve_what_is_refused(
-    refuse: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, make: Any, text: str, setting: dict[str, str]
+    refuse: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    make: Any,
+    text: str,
+    setting: dict[str, str],
 ) -> None:
     for name, value in setting.items():
         monkeypatch.setenv(name, value)
@@ -106,8 +130,12 @@ def test_references_serve_what_is_refused(
         assert "The reference kernel serves it" in caplog.text
 
 
-def test_a_row_kernel_keeps_more_arrays_than_there_are_scopes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forty rounds of a row's sum or maximum taken off are one group, which keeps an array for each round."""
+def test_a_row_kernel_keeps_more_arrays_than_there_are_scopes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Forty rounds of a row's sum or maximum taken off are one group, which keeps an array for each
+    round.
+    """
     monkeypatch.setenv("TFJIT_JIT", "eager")
     graph = tf1.Graph()
     with graph.as_default():
@@ -118,7 +146,9 @@ def test_a_row_kernel_keeps_more_arrays_than_there_are_scopes(monkeypatch: pytes
         tf.identity(h, name="y")
     x = np.random.default_rng(0).standard_normal((8, 16)).astype("f4")
     with tf1.Session(graph=graph) as theirs, tfjit.Session(graph=graph) as session:
-        np.testing.assert_allclose(session.run("y:0", {"x:0": x}), theirs.run("y:0", {"x:0": x}), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(
+            session.run("y:0", {"x:0": x}), theirs.run("y:0", {"x:0": x}), rtol=1e-5, atol=1e-5
+        )
         explained = session.explain("y:0")
     assert {node.serving for node in explained.nodes if node.op == "_Fused"} == {"native"}
     assert not explained.refused

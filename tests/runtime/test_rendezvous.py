@@ -17,11 +17,18 @@ def test_keys_have_tensorflows_form() -> None:
     key = create_key(CPU0, 0x8F83F02E50E0E3F2, CPU1, "edge_5_a")
     assert key == f"{CPU0};8f83f02e50e0e3f2;{CPU1};edge_5_a;0:0"
     parsed = parse_key(key)
-    assert (parsed.src_device, parsed.src_incarnation, parsed.edge_name, parsed.frame) == (CPU0, 0x8F83F02E50E0E3F2, "edge_5_a", "0:0")
+    assert (parsed.src_device, parsed.src_incarnation, parsed.edge_name, parsed.frame) == (
+        CPU0,
+        0x8F83F02E50E0E3F2,
+        "edge_5_a",
+        "0:0",
+    )
     assert str(parsed) == key
 
 
-@pytest.mark.parametrize("key", ["", "a;b", f"{CPU0};12;{CPU1};e;0:0", f"{CPU0};zzzzzzzzzzzzzzzz;{CPU1};e;0:0"])
+@pytest.mark.parametrize(
+    "key", ["", "a;b", f"{CPU0};12;{CPU1};e;0:0", f"{CPU0};zzzzzzzzzzzzzzzz;{CPU1};e;0:0"]
+)
 def test_other_forms_are_refused(key: str) -> None:
     with pytest.raises(InvalidArgumentError, match="Invalid  rendezvous key: "):
         parse_key(key)

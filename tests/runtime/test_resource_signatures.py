@@ -1,4 +1,6 @@
-"""Nodes whose dtypes are not those of the queue that they use, as only a GraphDef can have them: TensorFlow's errors."""
+"""Nodes whose dtypes are not those of the queue that they use, as only a GraphDef can have them:
+TensorFlow's errors.
+"""
 
 from typing import Any
 
@@ -39,17 +41,38 @@ ENQUEUE = node("enqueue", "QueueEnqueueV2", ("queue", "float"), Tcomponents=type
 NODES = {
     "enqueue": node("use", "QueueEnqueueV2", ("queue", "int"), Tcomponents=types("INT32")),
     "enqueue text": node("use", "QueueEnqueueV2", ("queue", "string"), Tcomponents=types("STRING")),
-    "enqueue two": node("use", "QueueEnqueueV2", ("queue", "float", "float"), Tcomponents=types("FLOAT", "FLOAT")),
-    "enqueue many": node("use", "QueueEnqueueManyV2", ("queue", "ints"), Tcomponents=types("INT32")),
-    "enqueue many of two": node("use", "QueueEnqueueManyV2", ("queue", "floats", "floats"), Tcomponents=types("FLOAT", "FLOAT")),
-    "enqueue another shape": node("use", "QueueEnqueueV2", ("queue", "floats"), Tcomponents=types("FLOAT")),
+    "enqueue two": node(
+        "use", "QueueEnqueueV2", ("queue", "float", "float"), Tcomponents=types("FLOAT", "FLOAT")
+    ),
+    "enqueue many": node(
+        "use", "QueueEnqueueManyV2", ("queue", "ints"), Tcomponents=types("INT32")
+    ),
+    "enqueue many of two": node(
+        "use",
+        "QueueEnqueueManyV2",
+        ("queue", "floats", "floats"),
+        Tcomponents=types("FLOAT", "FLOAT"),
+    ),
+    "enqueue another shape": node(
+        "use", "QueueEnqueueV2", ("queue", "floats"), Tcomponents=types("FLOAT")
+    ),
     "dequeue": node("use", "QueueDequeueV2", ("queue",), component_types=types("INT32")),
-    "dequeue two": node("use", "QueueDequeueV2", ("queue",), component_types=types("FLOAT", "FLOAT")),
-    "dequeue many": node("use", "QueueDequeueManyV2", ("queue", "int"), component_types=types("INT32")),
-    "dequeue up to": node("use", "QueueDequeueUpToV2", ("queue", "int"), component_types=types("INT32")),
+    "dequeue two": node(
+        "use", "QueueDequeueV2", ("queue",), component_types=types("FLOAT", "FLOAT")
+    ),
+    "dequeue many": node(
+        "use", "QueueDequeueManyV2", ("queue", "int"), component_types=types("INT32")
+    ),
+    "dequeue up to": node(
+        "use", "QueueDequeueUpToV2", ("queue", "int"), component_types=types("INT32")
+    ),
     "right dequeue": node("use", "QueueDequeueV2", ("queue",), component_types=types("FLOAT")),
-    "right dequeue many": node("use", "QueueDequeueManyV2", ("queue", "int"), component_types=types("FLOAT")),
-    "right dequeue up to": node("use", "QueueDequeueUpToV2", ("queue", "int"), component_types=types("FLOAT")),
+    "right dequeue many": node(
+        "use", "QueueDequeueManyV2", ("queue", "int"), component_types=types("FLOAT")
+    ),
+    "right dequeue up to": node(
+        "use", "QueueDequeueUpToV2", ("queue", "int"), component_types=types("FLOAT")
+    ),
 }
 
 
@@ -64,14 +87,22 @@ def used(api: Any, text: str, runs: tuple[str, ...], fetch: str) -> Any:
                     session.run(name)
                 return session.run(fetch)
             except api.errors.OpError as error:
-                lines = [line for line in error.message.splitlines() if "Signature mismatch" in line]
+                lines = [
+                    line for line in error.message.splitlines() if "Signature mismatch" in line
+                ]
                 return [type(error).__name__, *lines]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", NODES)
 def test_dtypes_that_are_not_the_queues(kind: str, name: str) -> None:
-    queue = node("queue", f"{kind}V2", component_types=types("FLOAT"), shapes="list { shape {} }", capacity="i: 10")
+    queue = node(
+        "queue",
+        f"{kind}V2",
+        component_types=types("FLOAT"),
+        shapes="list { shape {} }",
+        capacity="i: 10",
+    )
     fetch = "use:0" if "dequeue" in name else "use"
     text = CONSTANTS + queue + ENQUEUE + NODES[name]
     expected, got = (used(api, text, ("enqueue",), fetch) for api in (tf1, tfjit))
@@ -79,8 +110,23 @@ def test_dtypes_that_are_not_the_queues(kind: str, name: str) -> None:
 
 
 def test_a_priority_queue_counts_its_priorities() -> None:
-    queue = node("queue", "PriorityQueueV2", component_types=types("FLOAT"), shapes="list { shape {} }", capacity="i: 10")
-    text = CONSTANTS + queue + node("use", "QueueEnqueueV2", ("queue", "float", "float"), Tcomponents=types("FLOAT", "FLOAT"))
+    queue = node(
+        "queue",
+        "PriorityQueueV2",
+        component_types=types("FLOAT"),
+        shapes="list { shape {} }",
+        capacity="i: 10",
+    )
+    text = (
+        CONSTANTS
+        + queue
+        + node(
+            "use",
+            "QueueEnqueueV2",
+            ("queue", "float", "float"),
+            Tcomponents=types("FLOAT", "FLOAT"),
+        )
+    )
     expected, got = (used(api, text, (), "use") for api in (tf1, tfjit))
     assert got == expected
 

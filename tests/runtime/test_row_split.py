@@ -1,4 +1,6 @@
-"""Loops whose rows the threads divide: which they are, that they give what the whole gives bit for bit, how they end early."""
+"""Loops whose rows the threads divide: which they are, that they give what the whole gives bit for
+bit, how they end early.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def _however_little(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("TFJIT_DISABLE", "compile_loops")
     monkeypatch.setattr(loop_parallelization, "_LEAST_NS", 0.0)
     monkeypatch.setattr(loop_parallelization, "_GAIN", 1e9)
-    monkeypatch.setattr(DirectSession, "split_threads", property(lambda self: self.threads if self._splits else 1))
+    monkeypatch.setattr(
+        DirectSession, "split_threads", property(lambda self: self.threads if self._splits else 1)
+    )
     before = tf1.control_flow_v2_enabled()
     tf1.enable_control_flow_v2()
     yield
@@ -44,11 +48,15 @@ def _however_little(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def repeat(n: int, body: Callable[..., Any], *values: Any) -> list[Any]:
     """`body` n times over a counter and values."""
-    return list(tf.while_loop(lambda i, *_: i < n, lambda i, *v: (i + 1, *body(i, *v)), [0, *values]))
+    return list(
+        tf.while_loop(lambda i, *_: i < n, lambda i, *v: (i + 1, *body(i, *v)), [0, *values])
+    )
 
 
 def session(graph: Any, threads: int) -> tfjit.Session:
-    return tfjit.Session(graph=graph, config=config_pb2.ConfigProto(intra_op_parallelism_threads=threads))
+    return tfjit.Session(
+        graph=graph, config=config_pb2.ConfigProto(intra_op_parallelism_threads=threads)
+    )
 
 
 def divisions(ours: tfjit.Session) -> list[tuple[int, tuple[str, ...]]]:
@@ -57,18 +65,26 @@ def divisions(ours: tfjit.Session) -> list[tuple[int, tuple[str, ...]]]:
 
 
 def check(
-    build: Callable[..., Sequence[Any]], *feeds: np.ndarray, threads: int = 2, parts: int | None = 2, exact: bool = True
+    build: Callable[..., Sequence[Any]],
+    *feeds: np.ndarray,
+    threads: int = 2,
+    parts: int | None = 2,
+    exact: bool = True,
 ) -> list[tuple[str, ...]]:
     """Run a graph in TensorFlow, in tfjit on one thread and on several. Returns nodes divided.
 
-    parts: of its division, 0 for none, None for any number of divisions.
-    exact: the same bits on any number of threads. Products of a few rows are summed up in another order than those of many.
+    parts: of its division, 0 for none, None for any number of divisions. exact: the same bits on
+    any number of threads. Products of a few rows are summed up in another order than those of many.
     """
     with tf.Graph().as_default() as graph:
         placeholders = [tf1.placeholder(a.dtype, a.shape) for a in feeds]
         fetches = [t.name for t in build(*placeholders)]
     named = dict(zip([p.name for p in placeholders], feeds, strict=True))
-    with tf1.Session(graph=graph) as theirs, session(graph, 1) as whole, session(graph, threads) as ours:
+    with (
+        tf1.Session(graph=graph) as theirs,
+        session(graph, 1) as whole,
+        session(graph, threads) as ours,
+    ):
         expected, alone = theirs.run(fetches, named), whole.run(fetches, named)
         for _ in range(3):
             found = ours.run(fetches, named)
@@ -83,13 +99,20 @@ def check(
 
 
 def recurrent(x: Any, time_major: bool = False) -> list[Any]:
-    """A recurrent network over x [batch, steps, units], all its states, the last one and the number of steps."""
+    """A recurrent network over x [batch, steps, units], all its states, the last one and the number
+    of steps.
+    """
     x = tf.transpose(x, [1, 0, 2])
     steps, batch = x.shape[:2]
     rows, states = tf1.TensorArray(tf.float32, steps).unstack(x), tf1.TensorArray(tf.float32, steps)
 
     def body(t: Any, h: Any, states: Any) -> Any:
-        h = tf.tanh(tf.nn.bias_add(tf.matmul(tf.concat([rows.read(t), h], 1), np.concatenate([W, W])), [0.1, 0.2, 0.3, 0.4]))
+        h = tf.tanh(
+            tf.nn.bias_add(
+                tf.matmul(tf.concat([rows.read(t), h], 1), np.concatenate([W, W])),
+                [0.1, 0.2, 0.3, 0.4],
+            )
+        )
         return t + 1, h, states.write(t, h)
 
     t, h, states = tf.while_loop(lambda t, *_: t < steps, body, [0, tf.zeros([batch, 4]), states])
@@ -103,17 +126,33 @@ DIVIDED: dict[str, Callable[[Any], list[Any]]] = {
     "a start of constants": lambda x: repeat(3, lambda i, y: (y @ W + x,), tf.ones([32, 4])),
     "two of them": lambda x: repeat(4, lambda i, a, b: (tf.tanh(b @ W), a + b), x, x * 2.0),
     "swap": lambda x: repeat(5, lambda i, a, b: (b, tf.sin(a)), x, x * 2.0),
-    "reduced along the row": lambda x: repeat(4, lambda i, y: (y / (1.0 + tf.reduce_sum(y * y, 1, keepdims=True)),), x),
+    "reduced along the row": lambda x: repeat(
+        4, lambda i, y: (y / (1.0 + tf.reduce_sum(y * y, 1, keepdims=True)),), x
+    ),
     "softmax": lambda x: repeat(4, lambda i, y: (tf.nn.softmax(y @ W),), x),
-    "split and joined": lambda x: repeat(4, lambda i, y: (tf.concat(tf.split(y, 2, 1)[::-1], 1) @ W,), x),
-    "slices": lambda x: repeat(4, lambda i, y: (tf.concat([y[:, 1:], tf.slice(y, [0, 0], [32, 1])], 1) * 0.9,), x),
-    "reshaped": lambda x: repeat(3, lambda i, y: (tf.reshape(tf.reshape(y, [64, 2]) * 2.0, [32, 4]) @ W,), x),
-    "a branch in the loop": lambda x: repeat(5, lambda i, y: (tf.cond(tf.equal(i % 2, 0), lambda: y @ W, lambda: y * 0.5),), x),
+    "split and joined": lambda x: repeat(
+        4, lambda i, y: (tf.concat(tf.split(y, 2, 1)[::-1], 1) @ W,), x
+    ),
+    "slices": lambda x: repeat(
+        4, lambda i, y: (tf.concat([y[:, 1:], tf.slice(y, [0, 0], [32, 1])], 1) * 0.9,), x
+    ),
+    "reshaped": lambda x: repeat(
+        3, lambda i, y: (tf.reshape(tf.reshape(y, [64, 2]) * 2.0, [32, 4]) @ W,), x
+    ),
+    "a branch in the loop": lambda x: repeat(
+        5, lambda i, y: (tf.cond(tf.equal(i % 2, 0), lambda: y @ W, lambda: y * 0.5),), x
+    ),
     "a loop in the loop": lambda x: repeat(
-        3, lambda i, y: (tf.while_loop(lambda j, z: j < i, lambda j, z: (j + 1, z @ W), [0, y])[1] + 1.0,), x
+        3,
+        lambda i, y: (
+            tf.while_loop(lambda j, z: j < i, lambda j, z: (j + 1, z @ W), [0, y])[1] + 1.0,
+        ),
+        x,
     ),
     "what all rows share": lambda x: repeat(4, lambda i, w, y: (w * 0.5, y @ w), tf.constant(W), x),
-    "before and behind": lambda x: (lambda s: [tf.nn.relu(repeat(3, lambda i, y: (y @ W,), s)[1])])(tf.exp(x) + 1.0),
+    "before and behind": lambda x: (lambda s: [tf.nn.relu(repeat(3, lambda i, y: (y @ W,), s)[1])])(
+        tf.exp(x) + 1.0
+    ),
     "doubles": lambda x: repeat(3, lambda i, y: (y @ W.astype("f8"),), tf.cast(x, tf.float64)),
     "no iteration": lambda x: repeat(0, lambda i, y: (y @ W,), x),
 }
@@ -128,13 +167,20 @@ def test_rows_are_divided(name: str) -> None:
 @pytest.mark.parametrize("threads", [2, 3, 4])
 def test_sizes(rows: int, threads: int) -> None:
     """Parts of unlike sizes, and fewer rows than threads."""
-    check(lambda x: repeat(4, lambda i, y: (tf.tanh(y * 0.5 + x),), x), X[:rows], threads=threads, parts=min(rows, threads))
+    check(
+        lambda x: repeat(4, lambda i, y: (tf.tanh(y * 0.5 + x),), x),
+        X[:rows],
+        threads=threads,
+        parts=min(rows, threads),
+    )
 
 
 @pytest.mark.parametrize("time_major", [False, True])
 @pytest.mark.parametrize("batch", [2, 5, 33])
 def test_a_recurrent_network(batch: int, time_major: bool) -> None:
-    """Time-major arrays hold a part's rows in pieces: they are its own inside, what is fetched is put together."""
+    """Time-major arrays hold a part's rows in pieces: they are its own inside, what is fetched is
+    put together.
+    """
     (nodes,) = check(lambda x: recurrent(x, time_major), SERIES[:batch], exact=batch > 20)
     assert any("transpose" in name for name in nodes)
 
@@ -142,11 +188,19 @@ def test_a_recurrent_network(batch: int, time_major: bool) -> None:
 MIXED: dict[str, Callable[[Any], list[Any]]] = {
     "a sum over rows": lambda x: repeat(4, lambda i, y: (y @ W + tf.reduce_sum(y, 0),), x),
     "a mean of all": lambda x: repeat(4, lambda i, y: (y - tf.reduce_mean(y),), x),
-    "rows decide how long": lambda x: [tf.while_loop(lambda y: tf.reduce_max(y) < 50.0, lambda y: [tf.abs(y) * 2.0 + 1.0], [x])[0]],
-    "rows decide for a branch": lambda x: repeat(4, lambda i, y: (tf.cond(tf.reduce_sum(y) > 0.0, lambda: y @ W, lambda: y * 0.5),), x),
+    "rows decide how long": lambda x: [
+        tf.while_loop(lambda y: tf.reduce_max(y) < 50.0, lambda y: [tf.abs(y) * 2.0 + 1.0], [x])[0]
+    ],
+    "rows decide for a branch": lambda x: repeat(
+        4, lambda i, y: (tf.cond(tf.reduce_sum(y) > 0.0, lambda: y @ W, lambda: y * 0.5),), x
+    ),
     "other rows": lambda x: repeat(4, lambda i, y: (y[::-1] @ W + y[:1],), x),
-    "rows in another order": lambda x: repeat(4, lambda i, y: (tf.gather(y, np.arange(32)[::-1]) @ W + tf.transpose(y)[0, 0],), x),
-    "products of rows": lambda x: repeat(4, lambda i, y: (tf.matmul(y, y, transpose_b=True) @ y * 0.01 + tf.reduce_sum(y),), x),
+    "rows in another order": lambda x: repeat(
+        4, lambda i, y: (tf.gather(y, np.arange(32)[::-1]) @ W + tf.transpose(y)[0, 0],), x
+    ),
+    "products of rows": lambda x: repeat(
+        4, lambda i, y: (tf.matmul(y, y, transpose_b=True) @ y * 0.01 + tf.reduce_sum(y),), x
+    ),
     "softmax over rows": lambda x: repeat(4, lambda i, y: (tf.nn.softmax(y, 0) @ W,), x),
 }
 
@@ -160,7 +214,11 @@ def test_one_row_and_none() -> None:
     def build(x: Any) -> list[Any]:
         return repeat(4, lambda i, y: (y[:, :1] * 2.0,), x)
 
-    check(lambda x: repeat(4, lambda i, y: (tf.reshape(tf.reduce_sum(y), [1, 1]) + x,), x), X[:1, :1], parts=0)
+    check(
+        lambda x: repeat(4, lambda i, y: (tf.reshape(tf.reduce_sum(y), [1, 1]) + x,), x),
+        X[:1, :1],
+        parts=0,
+    )
     check(lambda x: repeat(4, lambda i, y: (y @ W[:1, :1],), x), X[:0, :1], parts=0)
     check(build, X[:3, :1], parts=2)
 
@@ -187,11 +245,17 @@ def test_what_may_fail_for_one_row_stays_whole() -> None:
 
 
 def test_an_error_in_all_parts_is_one_error() -> None:
-    """The index of a row that all parts read is out of bounds: as in one piece, and the session goes on."""
+    """The index of a row that all parts read is out of bounds: as in one piece, and the session
+    goes on.
+    """
     with tf.Graph().as_default() as graph:
         x, n = tf1.placeholder(tf.float32, SERIES.shape), tf1.placeholder(tf.int32, [])
-        rows = tf1.TensorArray(tf.float32, 5, clear_after_read=False).unstack(tf.transpose(x, [1, 0, 2]))
-        y = tf.while_loop(lambda i, _: i < n, lambda i, y: (i + 1, rows.read(i) @ W + y), [0, tf.zeros([33, 4])])[1]
+        rows = tf1.TensorArray(tf.float32, 5, clear_after_read=False).unstack(
+            tf.transpose(x, [1, 0, 2])
+        )
+        y = tf.while_loop(
+            lambda i, _: i < n, lambda i, y: (i + 1, rows.read(i) @ W + y), [0, tf.zeros([33, 4])]
+        )[1]
     texts = []
     with session(graph, 1) as whole, session(graph, 2) as ours:
         for each in (whole, ours):
@@ -286,14 +350,18 @@ class _Writer:
     def expression(self, values: Sequence[Any], i: Any, x: Any) -> Any:
         a, b = self.rng.choice(values), self.rng.choice([*values, x])
         if self.rng.random() < self.mixing:
-            return [a[::-1] * 0.5, a - tf.reduce_mean(b, 0), tf.roll(a, 1, 0), tf.nn.softmax(a, 0)][self.rng.randrange(4)]
+            return [a[::-1] * 0.5, a - tf.reduce_mean(b, 0), tf.roll(a, 1, 0), tf.nn.softmax(a, 0)][
+                self.rng.randrange(4)
+            ]
         kind = self.rng.randrange(10)
         if kind == 0:
             return tf.tanh(a @ W)
         if kind == 1:
             return tf.concat([a[:, 2:], b[:, :2]], 1)
         if kind == 2:
-            return tf.transpose(tf.matmul(W, a, transpose_a=True, transpose_b=True)) * 0.5 + tf.cast(i, tf.float32)
+            return tf.transpose(
+                tf.matmul(W, a, transpose_a=True, transpose_b=True)
+            ) * 0.5 + tf.cast(i, tf.float32)
         if kind == 3:
             return tf.nn.softmax(a - b)
         if kind == 4:
@@ -314,9 +382,19 @@ class _Writer:
             return _Writer(state + number, self.mixing)
 
         if kind == 0:
-            return repeat(self.rng.randrange(4), lambda j, *v: tuple(inner(0).block(v, i + j, x, depth - 1)), *values)[1:]
+            return repeat(
+                self.rng.randrange(4),
+                lambda j, *v: tuple(inner(0).block(v, i + j, x, depth - 1)),
+                *values,
+            )[1:]
         if kind == 1:
-            return list(tf.cond(i > 1, lambda: inner(0).block(values, i, x, depth - 1), lambda: inner(1).block(values, i, x, depth - 1)))
+            return list(
+                tf.cond(
+                    i > 1,
+                    lambda: inner(0).block(values, i, x, depth - 1),
+                    lambda: inner(1).block(values, i, x, depth - 1),
+                )
+            )
         if kind == 2:
             return self.block(self.block(values, i, x, depth - 1), i, x, depth - 1)
         made = [self.expression(values, i, x) for _ in range(3)]
@@ -324,8 +402,12 @@ class _Writer:
         return made
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.integers(0, 2**30), st.integers(2, 5), st.sampled_from([2, 3]), st.sampled_from([0.0, 0.05]))
+@settings(
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.integers(0, 2**30), st.integers(2, 5), st.sampled_from([2, 3]), st.sampled_from([0.0, 0.05])
+)
 def test_random_programs(seed: int, rows: int, threads: int, mixing: float) -> None:
     def build(x: Any) -> list[Any]:
         writer = _Writer(seed, mixing)
@@ -334,5 +416,6 @@ def test_random_programs(seed: int, rows: int, threads: int, mixing: float) -> N
         return [*writer.block(values, tf.constant(0), x, 1), values[2]]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TFJIT_DISABLE", "compile_loops,fuse")  # the kernels of random groups would all be new
+        # the kernels of random groups would all be new
+        patch.setenv("TFJIT_DISABLE", "compile_loops,fuse")
         check(build, X[:rows], threads=threads, parts=None, exact=False)

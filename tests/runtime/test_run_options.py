@@ -1,4 +1,6 @@
-"""Thread pools, time limits, traces and partition graphs: what ConfigProto and RunOptions ask for."""
+"""Thread pools, time limits, traces and partition graphs: what ConfigProto and
+RunOptions ask for.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class Graph:
         with self.graph.as_default():
             self.x = tf1.placeholder(tf.float32, [None, 3], name="x")
             self.h = tf.tanh(self.x, name="h")
-            self.y = tf.add(tf.matmul(self.h, tf.constant(np.eye(3, dtype="f4"), name="w")), 1.0, name="y")
+            self.y = tf.add(
+                tf.matmul(self.h, tf.constant(np.eye(3, dtype="f4"), name="w")), 1.0, name="y"
+            )
             queue = tf1.FIFOQueue(1, [tf.float32], shapes=[[]], name="queue")
             self.take = queue.dequeue(name="take")
             self.put = queue.enqueue(1.0, name="put")
@@ -53,10 +57,14 @@ def test_pools_by_index(world: Graph) -> None:
         assert pools[2].num_threads >= 1
         for index in (0, 1, 2, -1):
             options = tf1.RunOptions(inter_op_thread_pool=index)
-            np.testing.assert_allclose(session.run(world.y, {world.x: X}, options), EXPECTED, rtol=1e-6)
+            np.testing.assert_allclose(
+                session.run(world.y, {world.x: X}, options), EXPECTED, rtol=1e-6
+            )
             assert session.run([world.put, world.take], options=options) == [None, 1]
         for index in (3, -2, 77):
-            with pytest.raises(tfjit.errors.InvalidArgumentError, match=f"Invalid inter_op_thread_pool: {index}"):
+            with pytest.raises(
+                tfjit.errors.InvalidArgumentError, match=f"Invalid inter_op_thread_pool: {index}"
+            ):
                 session.run(world.y, {world.x: X}, tf1.RunOptions(inter_op_thread_pool=index))
         np.testing.assert_allclose(session.run(world.y, {world.x: X}), EXPECTED, rtol=1e-6)
 
@@ -65,8 +73,14 @@ def test_without_pools_there_is_one(world: Graph) -> None:
     with tfjit.Session(graph=world.graph) as session, tf1.Session(graph=world.graph) as theirs:
         for s, errors in ((session, tfjit.errors), (theirs, tf.errors)):
             for index in (0, -1):
-                np.testing.assert_allclose(s.run(world.y, {world.x: X}, tf1.RunOptions(inter_op_thread_pool=index)), EXPECTED, rtol=1e-5)
-            with pytest.raises(errors.InvalidArgumentError, match="Invalid inter_op_thread_pool: 1"):
+                np.testing.assert_allclose(
+                    s.run(world.y, {world.x: X}, tf1.RunOptions(inter_op_thread_pool=index)),
+                    EXPECTED,
+                    rtol=1e-5,
+                )
+            with pytest.raises(
+                errors.InvalidArgumentError, match="Invalid inter_op_thread_pool: 1"
+            ):
                 s.run(world.y, {world.x: X}, tf1.RunOptions(inter_op_thread_pool=1))
 
 
@@ -76,9 +90,15 @@ def test_named_pools_are_shared_and_keep_their_size(world: Graph) -> None:
         made.session_inter_op_thread_pool.add(num_threads=threads, global_name=name)
         return made
 
-    with tfjit.Session(graph=world.graph, config=config(2, "mine")) as a, tfjit.Session(graph=world.graph, config=config(2, "mine")) as b:
+    with (
+        tfjit.Session(graph=world.graph, config=config(2, "mine")) as a,
+        tfjit.Session(graph=world.graph, config=config(2, "mine")) as b,
+    ):
         assert a._backend._pools.pools[0] is b._backend._pools.pools[0]
-        text = r"Pool mine configured previously with num_threads=2; cannot re-configure with num_threads=5"
+        text = (
+            r"Pool mine configured previously with num_threads=2; cannot re-configure with "
+            r"num_threads=5"
+        )
         with pytest.raises(tfjit.errors.InvalidArgumentError, match=text):
             tfjit.Session(graph=world.graph, config=config(5, "mine"))
         a.close()
@@ -90,8 +110,13 @@ def test_named_pools_are_shared_and_keep_their_size(world: Graph) -> None:
 def test_own_pools_and_the_callers_thread(world: Graph) -> None:
     with (
         tfjit.Session(graph=world.graph) as shared,
-        tfjit.Session(graph=world.graph, config=tf1.ConfigProto(use_per_session_threads=True, inter_op_parallelism_threads=2)) as own,
-        tfjit.Session(graph=world.graph, config=tf1.ConfigProto(inter_op_parallelism_threads=-1)) as caller,
+        tfjit.Session(
+            graph=world.graph,
+            config=tf1.ConfigProto(use_per_session_threads=True, inter_op_parallelism_threads=2),
+        ) as own,
+        tfjit.Session(
+            graph=world.graph, config=tf1.ConfigProto(inter_op_parallelism_threads=-1)
+        ) as caller,
     ):
         assert shared._backend._pools.pools[0] is inter_op_pool.global_pool(None)
         assert own._backend._pools.pools[0] is not inter_op_pool.global_pool(None)
@@ -125,11 +150,14 @@ def test_a_pool_runs_jobs_in_order_on_no_more_threads_than_it_has() -> None:
 def test_a_closed_session_ends_its_own_threads(world: Graph) -> None:
     before = threading.active_count()
     for _ in range(5):
-        config = tf1.ConfigProto(use_per_session_threads=True, inter_op_parallelism_threads=3, device_count={"CPU": 2})
+        config = tf1.ConfigProto(
+            use_per_session_threads=True, inter_op_parallelism_threads=3, device_count={"CPU": 2}
+        )
         with tfjit.Session(graph=world.graph, config=config) as session:
             session.run([world.put, world.take])
     for _ in range(100):
-        if threading.active_count() <= before + 2:  # the compiling thread and an intra-op helper may have been started
+        # the compiling thread and an intra-op helper may have been started
+        if threading.active_count() <= before + 2:
             break
         time.sleep(0.05)
     assert threading.active_count() <= before + 2
@@ -142,24 +170,36 @@ def test_a_time_limit_of_a_run(world: Graph) -> None:
     with tfjit.Session(graph=world.graph) as session:
         session.run([world.put, world.take])
         began = time.perf_counter()
-        with pytest.raises(tfjit.errors.DeadlineExceededError, match="Timed out waiting for notification"):
+        with pytest.raises(
+            tfjit.errors.DeadlineExceededError, match="Timed out waiting for notification"
+        ):
             session.run(world.take, options=tf1.RunOptions(timeout_in_ms=150))
         assert 0.14 < time.perf_counter() - began < 5
         # nothing of the cancelled step is left behind
         assert session.run([world.put, world.take]) == [None, 1]
-        np.testing.assert_allclose(session.run(world.y, {world.x: X}, tf1.RunOptions(timeout_in_ms=60_000)), EXPECTED, rtol=1e-6)
+        np.testing.assert_allclose(
+            session.run(world.y, {world.x: X}, tf1.RunOptions(timeout_in_ms=60_000)),
+            EXPECTED,
+            rtol=1e-6,
+        )
         with pytest.raises(tfjit.errors.InvalidArgumentError, match="You must feed"):
             session.run(world.y, options=tf1.RunOptions(timeout_in_ms=60_000))
 
 
 def test_a_time_limit_of_a_session(world: Graph) -> None:
-    with tfjit.Session(graph=world.graph, config=tf1.ConfigProto(operation_timeout_in_ms=150)) as session:
+    with tfjit.Session(
+        graph=world.graph, config=tf1.ConfigProto(operation_timeout_in_ms=150)
+    ) as session:
         for _ in range(2):
-            with pytest.raises(tfjit.errors.DeadlineExceededError, match="Timed out waiting for notification"):
+            with pytest.raises(
+                tfjit.errors.DeadlineExceededError, match="Timed out waiting for notification"
+            ):
                 session.run(world.take)
         np.testing.assert_allclose(session.run(world.y, {world.x: X}), EXPECTED, rtol=1e-6)
         function = session.make_callable(world.take)
-        with pytest.raises(tfjit.errors.DeadlineExceededError, match="Timed out waiting for notification"):
+        with pytest.raises(
+            tfjit.errors.DeadlineExceededError, match="Timed out waiting for notification"
+        ):
             function()
         # the run's own limit wins
         waiting = threading.Thread(target=lambda: (time.sleep(0.4), session.run(world.put)))
@@ -176,7 +216,10 @@ def test_an_endless_loop_ends_at_its_time_limit() -> None:
             end = tf1.while_loop(lambda i: i >= 0, lambda i: (i + 1) % 1000, [tf.constant(0)])
         finally:
             tf1.enable_control_flow_v2()
-    with tfjit.Session(graph=graph) as session, pytest.raises(tfjit.errors.DeadlineExceededError, match="Timed out waiting"):
+    with (
+        tfjit.Session(graph=graph) as session,
+        pytest.raises(tfjit.errors.DeadlineExceededError, match="Timed out waiting"),
+    ):
         session.run(end, options=tf1.RunOptions(timeout_in_ms=200))
 
 
@@ -185,7 +228,11 @@ def test_an_endless_loop_ends_at_its_time_limit() -> None:
 
 def run_traced(session: Any, world: Graph, level: int = 3) -> Any:
     metadata = tf1.RunMetadata()
-    np.testing.assert_allclose(session.run(world.y, {world.x: X}, tf1.RunOptions(trace_level=level), metadata), EXPECTED, rtol=1e-5)
+    np.testing.assert_allclose(
+        session.run(world.y, {world.x: X}, tf1.RunOptions(trace_level=level), metadata),
+        EXPECTED,
+        rtol=1e-5,
+    )
     return metadata
 
 
@@ -236,7 +283,10 @@ def test_metadata_is_filled_anew(world: Graph) -> None:
         session.run(world.y, {world.x: X}, options, metadata)
         first = len(metadata.step_stats.dev_stats[0].node_stats), len(metadata.partition_graphs)
         session.run(world.y, {world.x: X}, options, metadata)
-        assert (len(metadata.step_stats.dev_stats[0].node_stats), len(metadata.partition_graphs)) == first
+        assert (
+            len(metadata.step_stats.dev_stats[0].node_stats),
+            len(metadata.partition_graphs),
+        ) == first
         session.run(world.y, {world.x: X}, tf1.RunOptions(), metadata)
         assert not metadata.step_stats.dev_stats
         assert not metadata.partition_graphs
@@ -251,24 +301,37 @@ def test_partition_graphs_of_one_device(world: Graph) -> None:
     assert ops["_arg_x_0_0"] == "_Arg"
     assert ops["_retval_y_0_0"] == "_Retval"
     assert not {"_Send", "_Recv"} & set(ops.values())
-    assert all(node.device == "/job:localhost/replica:0/task:0/device:CPU:0" for node in graph_def.node)
+    assert all(
+        node.device == "/job:localhost/replica:0/task:0/device:CPU:0" for node in graph_def.node
+    )
 
 
 def test_a_callable_with_options(world: Graph) -> None:
     with tfjit.Session(graph=world.graph) as session:
         function = session.make_callable(world.y, [world.x], accept_options=True)
         metadata = tf1.RunMetadata()
-        np.testing.assert_allclose(function(X, options=tf1.RunOptions(trace_level=3), run_metadata=metadata), EXPECTED, rtol=1e-6)
+        np.testing.assert_allclose(
+            function(X, options=tf1.RunOptions(trace_level=3), run_metadata=metadata),
+            EXPECTED,
+            rtol=1e-6,
+        )
         assert metadata.step_stats.dev_stats
         np.testing.assert_allclose(function(X), EXPECTED, rtol=1e-6)
         options = CallableOptions(feed=["x:0"], fetch=["y:0"])
         options.run_options.timeout_in_ms = 10_000
         handle = session._backend.make_callable(options)
-        np.testing.assert_allclose(session._backend.run_callable(handle, [X])[0], EXPECTED, rtol=1e-6)
-        with pytest.raises(tfjit.errors.InvalidArgumentError, match="Expected 1 feed tensors, but got 2"):
+        np.testing.assert_allclose(
+            session._backend.run_callable(handle, [X])[0], EXPECTED, rtol=1e-6
+        )
+        with pytest.raises(
+            tfjit.errors.InvalidArgumentError, match="Expected 1 feed tensors, but got 2"
+        ):
             session._backend.run_callable(handle, [X, X])
         session._backend.release_callable(handle)
-        with pytest.raises(tfjit.errors.InvalidArgumentError, match=f"Attempted to run callable after handle was released: {handle}"):
+        with pytest.raises(
+            tfjit.errors.InvalidArgumentError,
+            match=f"Attempted to run callable after handle was released: {handle}",
+        ):
             session._backend.run_callable(handle, [X])
         with pytest.raises(tfjit.errors.InvalidArgumentError, match="No such callable handle: 77"):
             session._backend.run_callable(77, [X])

@@ -1,4 +1,6 @@
-"""What a session is given besides target and config: its surroundings, resources shared with others, kernels of its user's own."""
+"""What a session is given besides target and config: its surroundings, resources shared with
+others, kernels of its user's own.
+"""
 
 from __future__ import annotations
 
@@ -77,14 +79,22 @@ def test_checkpoints_and_files_go_through_the_sessions_files() -> None:
     options = tfjit.SessionOptions(env=Env(files=files))
     with tfjit.Session(graph=graph, options=options) as session:
         session.run([v.initializer, w.initializer])
-        session.run(saver.saver_def.save_tensor_name, {saver.saver_def.filename_tensor_name: "/nowhere/ck"})
+        session.run(
+            saver.saver_def.save_tensor_name, {saver.saver_def.filename_tensor_name: "/nowhere/ck"}
+        )
         session.run(zero)
-        session.run(saver.saver_def.restore_op_name, {saver.saver_def.filename_tensor_name: "/nowhere/ck"})
+        session.run(
+            saver.saver_def.restore_op_name, {saver.saver_def.filename_tensor_name: "/nowhere/ck"}
+        )
         np.testing.assert_array_equal(session.run(v), np.arange(6).reshape(2, 3))
         assert session.run(w) == 3
         session.run(written)
         assert session.run(read) == b"text"
-        assert set(session.run(names)) == {name.encode() for name in files.data} >= {b"/nowhere/a.txt", b"/nowhere/ck.index"}
+        assert (
+            set(session.run(names))
+            == {name.encode() for name in files.data}
+            >= {b"/nowhere/a.txt", b"/nowhere/ck.index"}
+        )
         del files.data["/nowhere/a.txt"]
         with pytest.raises(tfjit.errors.NotFoundError, match=r"/nowhere/a.txt; No such file"):
             session.run(read)
@@ -96,7 +106,9 @@ def test_checkpoints_and_files_go_through_the_sessions_files() -> None:
 
 
 class SteppedClock(Clock):
-    """A clock that goes a millisecond further each time it is read, and on which nobody can wait."""
+    """A clock that goes a millisecond further each time it is read, and on which
+    nobody can wait.
+    """
 
     def __init__(self) -> None:
         self.ticks = 0
@@ -137,12 +149,23 @@ def test_settings_are_the_sessions_own(monkeypatch: pytest.MonkeyPatch, tmp_path
         with graph.as_default():
             x = tfjit.placeholder(tfjit.float32, [4], name="x")
             y = tfjit.tanh(x * 2.0 + 1.0, name="y")
-        session = tfjit.Session(graph=graph, options=tfjit.SessionOptions(env=Env(variables=variables)))
-        np.testing.assert_allclose(session.run(y, {x: [0, 1, 2, 3]}), np.tanh(np.arange(4) * 2 + 1), rtol=1e-6)
+        session = tfjit.Session(
+            graph=graph, options=tfjit.SessionOptions(env=Env(variables=variables))
+        )
+        np.testing.assert_allclose(
+            session.run(y, {x: [0, 1, 2, 3]}), np.tanh(np.arange(4) * 2 + 1), rtol=1e-6
+        )
         return session
 
     monkeypatch.setenv("TFJIT_JIT", "lazy")
-    with run({"TFJIT_JIT": "off", "TFJIT_THREADS": "3", "TFJIT_DUMP": str(tmp_path), "TFJIT_DISABLE": "fuse"}) as session:
+    with run(
+        {
+            "TFJIT_JIT": "off",
+            "TFJIT_THREADS": "3",
+            "TFJIT_DUMP": str(tmp_path),
+            "TFJIT_DISABLE": "fuse",
+        }
+    ) as session:
         assert (session._backend.jit, session._backend.threads) == ("off", 3)
         assert "fuse" not in [entry.name for entry in session.explain("y:0").report.passes]
         assert list(tmp_path.rglob("*_fold_constants.txt"))
@@ -209,7 +232,9 @@ def test_an_isolated_session_shares_nothing() -> None:
     isolated = tfjit.ConfigProto(isolate_session_state=True)
     with (
         tfjit.Session(graph=graph, options=tfjit.SessionOptions(session_resource=shared)) as common,
-        tfjit.Session(graph=graph, config=isolated, options=tfjit.SessionOptions(session_resource=shared)) as alone,
+        tfjit.Session(
+            graph=graph, config=isolated, options=tfjit.SessionOptions(session_resource=shared)
+        ) as alone,
     ):
         common.run(initialize)
         with pytest.raises(tfjit.errors.FailedPreconditionError):
@@ -233,7 +258,10 @@ def test_a_shared_variable_has_one_dtype() -> None:
     first, v = session(tf.float32)
     first.run(v.initializer)
     second, w = session(tf.int64)
-    with pytest.raises(tfjit.errors.InvalidArgumentError, match="container localhost has dtype float32, and is wanted as int64"):
+    with pytest.raises(
+        tfjit.errors.InvalidArgumentError,
+        match="container localhost has dtype float32, and is wanted as int64",
+    ):
         second.run(w.initializer)
     np.testing.assert_array_equal(first.run(v), [0, 0])
     first.close()
@@ -244,7 +272,9 @@ def test_a_shared_variable_has_one_dtype() -> None:
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_a_custom_kernel_runs_in_place_of_the_built_in_one(dynamic: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_custom_kernel_runs_in_place_of_the_built_in_one(
+    dynamic: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TFJIT_VERIFY", "1")
     asked: list[str] = []
 
@@ -268,14 +298,18 @@ def test_a_custom_kernel_runs_in_place_of_the_built_in_one(dynamic: bool, monkey
         fixed = tf.tanh(tf.constant([1.0, 2.0]), name="fixed")  # not h: declined
         tf1.disable_control_flow_v2()
         try:
-            loop = tf.while_loop(lambda i, s: i < 3, lambda i, s: (i + 1, tf.identity(s + y)), [0, y])[1]
+            loop = tf.while_loop(
+                lambda i, s: i < 3, lambda i, s: (i + 1, tf.identity(s + y)), [0, y]
+            )[1]
         finally:
             tf1.enable_control_flow_v2()
     feed = np.arange(6, dtype="f4").reshape(2, 3)
     expected = np.maximum((feed + 1) * 200 + 1, 0)
     # "fixed" has the op as well
     only_h = lambda node_def: create(node_def) if node_def.name != "fixed" else None  # noqa: E731
-    with tfjit.Session(graph=graph, options=tfjit.SessionOptions(custom_kernel_creator=only_h)) as session:
+    with tfjit.Session(
+        graph=graph, options=tfjit.SessionOptions(custom_kernel_creator=only_h)
+    ) as session:
         for _ in range(4):
             np.testing.assert_allclose(session.run(y, {x: feed}), expected)
         np.testing.assert_allclose(session.run([h, y], {x: feed})[0], (feed + 1) * 100)
@@ -310,22 +344,33 @@ def test_custom_kernels_that_fail() -> None:
             r"0 of the custom kernel of Tanh is float64\[2\]",
         ),
         (lambda ctx, inputs: [inputs[0][:1]], tfjit.errors.InternalError, r"expected float32\[2\]"),
-        (lambda ctx, inputs: inputs[0], tfjit.errors.InternalError, "returned a ndarray, expected a list of 1"),
+        (
+            lambda ctx, inputs: inputs[0],
+            tfjit.errors.InternalError,
+            "returned a ndarray, expected a list of 1",
+        ),
         (lambda ctx, inputs: [], tfjit.errors.InternalError, "returned 0 outputs"),
         (raises, tfjit.errors.DataLossError, "lost"),
         (3, tfjit.errors.InvalidArgumentError, "returned a int for {{node y}}"),
     ]
     for kernel, kind, text in cases:
         answers["Tanh"] = kernel
-        with tfjit.Session(graph=graph, options=tfjit.SessionOptions(custom_kernel_creator=create)) as session:
+        with tfjit.Session(
+            graph=graph, options=tfjit.SessionOptions(custom_kernel_creator=create)
+        ) as session:
             with pytest.raises(kind, match=text):
                 session.run(y, {x: [1, 2]})
             np.testing.assert_allclose(session.run(z, {x: [0, 0]}), [1, 1])  # the session goes on
 
 
 def test_options_of_another_kind_are_refused() -> None:
-    with pytest.raises(TypeError, match=r"Argument `options` must be a tfjit\.SessionOptions, got dict"):
+    with pytest.raises(
+        TypeError, match=r"Argument `options` must be a tfjit\.SessionOptions, got dict"
+    ):
         tfjit.Session(graph=tfjit.Graph(), options={})  # type: ignore[arg-type]
-    made = tfjit.Session(graph=tfjit.Graph(), options=tfjit.SessionOptions(config=tfjit.ConfigProto(device_count={"CPU": 2})))
+    made = tfjit.Session(
+        graph=tfjit.Graph(),
+        options=tfjit.SessionOptions(config=tfjit.ConfigProto(device_count={"CPU": 2})),
+    )
     assert len(made.list_devices()) == 2
     made.close()

@@ -21,7 +21,9 @@ tf1 = tf.compat.v1
 
 
 def network(width: int = 64, python: bool = False) -> tuple[Any, Any, Any]:
-    """(graph, a placeholder of any batch size, three layers over it). python: with a Python kernel between them."""
+    """(graph, a placeholder of any batch size, three layers over it). python: with a Python kernel
+    between them.
+    """
     rng = np.random.default_rng(0)
     with tf1.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, [None, width])
@@ -34,7 +36,9 @@ def network(width: int = 64, python: bool = False) -> tuple[Any, Any, Any]:
 
 
 @pytest.mark.parametrize("python", [False, True], ids=["compiled", "with a Python kernel"])
-def test_a_hundred_batch_sizes_share_one_arena(python: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hundred_batch_sizes_share_one_arena(
+    python: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TFJIT_JIT", "eager")
     graph, x, y = network(python=python)
     sizes = [int(n) for n in np.random.default_rng(1).permutation(np.arange(300, 700, 4))]
@@ -43,9 +47,13 @@ def test_a_hundred_batch_sizes_share_one_arena(python: bool, monkeypatch: pytest
         expected = oracle.run(y, {x: batch})
     with tfjit.Session(graph=graph) as session:
         for n in [*sizes, *sizes[:9]]:
-            np.testing.assert_allclose(session.run(y, {x: batch[:n]}), expected[:n], rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(
+                session.run(y, {x: batch[:n]}), expected[:n], rtol=1e-4, atol=1e-4
+            )
         backend = session._backend
-        largest = max(v.step.arena_bytes for p in backend._plans.values() for v in p.variants.values())
+        largest = max(
+            v.step.arena_bytes for p in backend._plans.values() for v in p.variants.values()
+        )
         assert largest >= SHARED_BYTES
         assert backend.arenas.count == 1
         assert backend.arenas.nbytes <= 1.2 * largest  # the largest may have given way
@@ -66,7 +74,9 @@ def test_threads_with_different_shapes_never_share_at_once(monkeypatch: pytest.M
             try:
                 for n in range(40):
                     k = (first + n * (first + 1)) % len(batches)
-                    np.testing.assert_allclose(session.run(y, {x: batches[k]}), expected[k], rtol=1e-4, atol=1e-4)
+                    np.testing.assert_allclose(
+                        session.run(y, {x: batches[k]}), expected[k], rtol=1e-4, atol=1e-4
+                    )
             except BaseException as error:
                 wrong.append(error)
 
@@ -84,7 +94,12 @@ def test_an_arena_that_is_outgrown_is_freed_though_views_stood_on_it() -> None:
     pool = ArenaPool()
     scope: dict[str, Any] = {}
     words = np.zeros(3, np.int64)
-    placement = Placement(words, [(0, 0), (2, 128)], {"s1": (128, (4, 4), np.dtype("f4")), "s2": (0, (0, 3), np.dtype("f4"))}, scope)
+    placement = Placement(
+        words,
+        [(0, 0), (2, 128)],
+        {"s1": (128, (4, 4), np.dtype("f4")), "s2": (0, (0, 3), np.dtype("f4"))},
+        scope,
+    )
     small = pool.lend(1000)
     pool.bind(placement, small)
     assert words.tolist() == [small.address, 0, small.address + 128]
@@ -118,9 +133,18 @@ class FakeVariant:
         self.idle = 0
 
 
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3000), st.sets(st.integers(0, 3)), st.booleans()), max_size=40))
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 9), st.integers(0, 3000), st.sets(st.integers(0, 3)), st.booleans()
+        ),
+        max_size=40,
+    )
+)
 @settings(deadline=None)
-def test_the_budget_holds_and_counts_shared_arrays_for_nobody(steps: list[tuple[int, int, set[int], bool]]) -> None:
+def test_the_budget_holds_and_counts_shared_arrays_for_nobody(
+    steps: list[tuple[int, int, set[int], bool]],
+) -> None:
     arrays = [np.zeros(5000 + k, np.uint8) for k in range(4)]
     plan = FakePlan()
     variants = [FakeVariant(plan) for _ in range(10)]
@@ -136,7 +160,9 @@ def test_the_budget_holds_and_counts_shared_arrays_for_nobody(steps: list[tuple[
         for gone in plan.dropped:
             del held[gone]
         alone = [k for k in range(4) if sum(k in own for _, own in held.values()) == 1]
-        assert budget.held_bytes == sum(n for n, _ in held.values()) + sum(arrays[k].nbytes for k in alone)
+        assert budget.held_bytes == sum(n for n, _ in held.values()) + sum(
+            arrays[k].nbytes for k in alone
+        )
         assert len(budget) == len(held)
         assert budget.held_bytes <= budget.limit_bytes or len(held) == 1
     for variant in list(held):
@@ -156,7 +182,9 @@ def test_variants_in_use_outlive_those_that_are_not(monkeypatch: pytest.MonkeyPa
         (plan,) = session._backend._plans.values()
         favourite = plan.variants[(50, 64),]
         for n in range(1, 50):
-            np.testing.assert_allclose(session.run(y, {x: batch[:n]}), expected[:n], rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(
+                session.run(y, {x: batch[:n]}), expected[:n], rtol=1e-4, atol=1e-4
+            )
             session.run(y, {x: batch[:50]})
         budget = session._backend.budget
         assert plan.variants[(50, 64),] is favourite

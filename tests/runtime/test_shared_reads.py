@@ -1,4 +1,6 @@
-"""What a read of a reference variable shows of writes: in TensorFlow it shares the variable's memory, here too."""
+"""What a read of a reference variable shows of writes: in TensorFlow it shares the variable's
+memory, here too.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,9 @@ PROGRAMS: list[Callable[[Any], Any]] = [
 
 @pytest.mark.parametrize("how", ["straight line", "compiled", "dataflow executor"])
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_reference_variables(program: Callable[[Any], Any], how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reference_variables(
+    program: Callable[[Any], Any], how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if how == "dataflow executor":
         monkeypatch.setenv("TFJIT_DISABLE", "straight_line")
     if how == "compiled":
@@ -99,7 +103,9 @@ def test_reference_variables(program: Callable[[Any], Any], how: str, monkeypatc
 
 
 @pytest.mark.parametrize("how", ["straight line", "dataflow executor"])
-def test_a_read_of_a_resource_variable_is_a_value(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_of_a_resource_variable_is_a_value(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if how == "dataflow executor":
         monkeypatch.setenv("TFJIT_DISABLE", "straight_line")
     graph = tf1.Graph()

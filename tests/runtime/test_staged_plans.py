@@ -37,7 +37,11 @@ def test_values_and_their_types() -> None:
             s.run(q.enqueue_many([np.arange(12).reshape(6, 2), list("abcdef")]))
             x, word = q.dequeue()
             y = tf.reduce_sum(x * 2.0 + 1.0)
-            joined = tf.strings.join([word, "!"]) if tf is tf1 else tf.raw_ops.StringJoin(inputs=[word, tf.constant("!")])
+            joined = (
+                tf.strings.join([word, "!"])
+                if tf is tf1
+                else tf.raw_ops.StringJoin(inputs=[word, tf.constant("!")])
+            )
             found = [*s.run([x, word, y, joined]), s.run({"size": q.size()})]
             if tf is tfjit:
                 assert staged(s)
@@ -59,7 +63,9 @@ def test_a_training_step_is_compiled() -> None:
             q = tf.FIFOQueue(500, [tf.float32, tf.int64], shapes=[[8], []])
             x, y = q.dequeue_many(10)
             w = tf.get_variable("w", [8, 3], initializer=tf.zeros_initializer())
-            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=tf.matmul(x, w)))
+            loss = tf.reduce_mean(
+                tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=tf.matmul(x, w))
+            )
             step = tf.train.GradientDescentOptimizer(0.5).minimize(loss)
             s.run(tf.global_variables_initializer())
             s.run(q.enqueue_many([data, labels]))
@@ -67,7 +73,11 @@ def test_a_training_step_is_compiled() -> None:
             if tf is tfjit:
                 (plan,) = (plan for plan in staged(s) if plan.fetches == (loss.name,))
                 (variant,) = plan.largest.variants.values()
-                assert variant.compile_done.wait(100) and variant.step is not None and variant.step.native
+                assert (
+                    variant.compile_done.wait(100)
+                    and variant.step is not None
+                    and variant.step.native
+                )
                 assert "stage 2 of 2, behind" in str(s.explain([loss, step]))
             return found
 
@@ -110,7 +120,9 @@ def test_errors_are_those_of_the_node() -> None:
         with pytest.raises(tfjit.errors.InvalidArgumentError, match="look_up"):
             s.run(y)
         s.run(q.close())
-        with pytest.raises(tfjit.errors.OutOfRangeError, match=r"(?s)take.*is closed and has insufficient elements"):
+        with pytest.raises(
+            tfjit.errors.OutOfRangeError, match=r"(?s)take.*is closed and has insufficient elements"
+        ):
             s.run(y)
 
 
@@ -153,7 +165,11 @@ def test_options_callables_and_metadata() -> None:
         metadata = tfjit.RunMetadata()
         options = tfjit.RunOptions(trace_level=3, output_partition_graphs=True)
         np.testing.assert_array_equal(s.run(y, {x: [4, 5]}, options, metadata), [4, 5])
-        names = {stats.node_name for device in metadata.step_stats.dev_stats for stats in device.node_stats}
+        names = {
+            stats.node_name
+            for device in metadata.step_stats.dev_stats
+            for stats in device.node_stats
+        }
         assert {"fifo_queue_Dequeue"} <= names
         assert s.run(q.size()) == 18
 
@@ -218,7 +234,20 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 def programs(draw: Draw) -> list[tuple[str, int, int]]:
     """Operations on what came before: (kind, operand, operand)."""
     count = draw(st.integers(3, 14))
-    kinds = st.sampled_from(["dequeue a", "dequeue b", "add", "mul", "after", "read", "assign", "enqueue b", "tanh", "feed"])
+    kinds = st.sampled_from(
+        [
+            "dequeue a",
+            "dequeue b",
+            "add",
+            "mul",
+            "after",
+            "read",
+            "assign",
+            "enqueue b",
+            "tanh",
+            "feed",
+        ]
+    )
     return [(draw(kinds), draw(st.integers(0, 30)), draw(st.integers(0, 30))) for _ in range(count)]
 
 
@@ -230,7 +259,9 @@ def _build(tf: Any, program: list[tuple[str, int, int]]) -> tuple[Any, Any, Any,
     last: list[Any] = []
     for kind, i, j in program:
         left, right = values[i % len(values)], values[j % len(values)]
-        with tf.control_dependencies(last[-1:] if kind in ("read", "assign", "dequeue a", "dequeue b", "enqueue b") else []):
+        with tf.control_dependencies(
+            last[-1:] if kind in ("read", "assign", "dequeue a", "dequeue b", "enqueue b") else []
+        ):
             if kind.startswith("dequeue"):
                 made = (a if kind.endswith("a") else b).dequeue()
             elif kind == "enqueue b":

@@ -1,4 +1,6 @@
-"""Staging areas and maps against TensorFlow's; what would wait for ever there ends with its step here."""
+"""Staging areas and maps against TensorFlow's; what would wait for ever there ends with its step
+here.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,10 @@ def area(**options: Any) -> Ops:
 
 
 def keyed(prefix: str, **options: Any) -> Ops:
-    key, x, index = (tf1.placeholder(t, None, n) for t, n in ((tf.int64, "key"), (tf.float32, "x"), (tf.int32, "index")))
+    key, x, index = (
+        tf1.placeholder(t, None, n)
+        for t, n in ((tf.int64, "key"), (tf.float32, "x"), (tf.int32, "index"))
+    )
     options["shared_name"] = "m"
 
     def op(name: str, dtypes: Any = TYPES["dtypes"], **inputs: Any) -> Any:
@@ -65,8 +70,16 @@ def steps(text: str) -> list[tuple[str, dict[str, Any]]]:
         words = line.strip().split(" ")
         feeds = [word for word in words if "=" in word]
         arrays = {"key": np.int64, "x": np.float32, "index": np.int32}
-        values = {name: np.array(eval(value), arrays[name]) for name, _, value in (feed.partition("=") for feed in feeds)}
-        found.append((" ".join(word for word in words if "=" not in word), {f"{name}:0": value for name, value in values.items()}))
+        values = {
+            name: np.array(eval(value), arrays[name])
+            for name, _, value in (feed.partition("=") for feed in feeds)
+        }
+        found.append(
+            (
+                " ".join(word for word in words if "=" not in word),
+                {f"{name}:0": value for name, value in values.items()},
+            )
+        )
     return found
 
 
@@ -141,7 +154,11 @@ MAP = """
             {"memory_limit": 40},
             "put0 key=1 x=[0]*20\nput0 key=1 x=3\nincomplete\nput1 key=1\nget key=1\nsize",
         ),
-        (lambda **o: keyed("Map", **o), {"capacity": 1}, "put key=3 x=1\nput0 key=5 x=1\nput1 key=5\nsize\nget key=3\nget key=5"),
+        (
+            lambda **o: keyed("Map", **o),
+            {"capacity": 1},
+            "put key=3 x=1\nput0 key=5 x=1\nput1 key=5\nsize\nget key=3\nget key=5",
+        ),
     ],
     ids=["area", "bytes", "map", "ordered map", "bytes of a map", "capacity of a map"],
 )
@@ -182,7 +199,9 @@ def test_waiting_for_each_other(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "feeds"), [("get", {}), ("peek", {"index:0": 3}), ("put", {"x:0": 1})], ids=["an empty area", "one not there", "a full area"]
+    ("name", "feeds"),
+    [("get", {}), ("peek", {"index:0": 3}), ("put", {"x:0": 1})],
+    ids=["an empty area", "one not there", "a full area"],
 )
 def test_what_waits_ends_with_its_step(name: str, feeds: Any) -> None:
     graph = tf1.Graph()

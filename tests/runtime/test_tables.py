@@ -52,17 +52,50 @@ def immutable(folder: Path) -> list[Any]:
     none = tf.constant(-1, tf.int64)
     find = ops.lookup_table_find_v2(table, ["a", "b", "z"], none)
     return [
-        *(find, ops.lookup_table_size_v2(table), contents(ops.lookup_table_export_v2(table, tf.string, tf.int64))),
-        *(ops.initialize_table_v2(table, ["a", "a"], ints(1, 2)), ops.initialize_table_v2(table, late(["a", "b"]), late(ints(1)))),
-        *(ops.initialize_table_v2(table, late([["a"]]), late(ints([1]))), ops.initialize_table_v2(table, [1], ints(1))),
+        *(
+            find,
+            ops.lookup_table_size_v2(table),
+            contents(ops.lookup_table_export_v2(table, tf.string, tf.int64)),
+        ),
+        *(
+            ops.initialize_table_v2(table, ["a", "a"], ints(1, 2)),
+            ops.initialize_table_v2(table, late(["a", "b"]), late(ints(1))),
+        ),
+        *(
+            ops.initialize_table_v2(table, late([["a"]]), late(ints([1]))),
+            ops.initialize_table_v2(table, [1], ints(1)),
+        ),
         *(ops.initialize_table_v2(table, ["a"], floats(1)), ops.lookup_table_size_v2(table)),
-        *(ops.initialize_table_v2(table, ["a", "b", "a"], ints(1, 2, 1)), find, ops.lookup_table_size_v2(table)),
-        *(ops.initialize_table_v2(table, ["a", "c"], ints(1, 2)), ops.initialize_table_v2(table, ["a"], ints(1)), find),
-        *(ops.lookup_table_insert_v2(table, ["q"], ints(1)), ops.lookup_table_remove_v2(table, ["q"])),
-        *(ops.lookup_table_import_v2(table, ["q"], ints(1)), contents(ops.lookup_table_export_v2(table, tf.string, tf.int64))),
-        *(ops.lookup_table_find_v2(table, [["a"], ["b"]], none), ops.lookup_table_find_v2(table, "b", none)),
-        *(ops.lookup_table_find_v2(table, late(np.array([], object)), none), ops.lookup_table_find_v2(table, ["a"], late(ints(1, 2)))),
-        *(ops.lookup_table_find_v2(table, ["z", "y"], ints(5, 6)), ops.lookup_table_find_v2(table, [1], none)),
+        *(
+            ops.initialize_table_v2(table, ["a", "b", "a"], ints(1, 2, 1)),
+            find,
+            ops.lookup_table_size_v2(table),
+        ),
+        *(
+            ops.initialize_table_v2(table, ["a", "c"], ints(1, 2)),
+            ops.initialize_table_v2(table, ["a"], ints(1)),
+            find,
+        ),
+        *(
+            ops.lookup_table_insert_v2(table, ["q"], ints(1)),
+            ops.lookup_table_remove_v2(table, ["q"]),
+        ),
+        *(
+            ops.lookup_table_import_v2(table, ["q"], ints(1)),
+            contents(ops.lookup_table_export_v2(table, tf.string, tf.int64)),
+        ),
+        *(
+            ops.lookup_table_find_v2(table, [["a"], ["b"]], none),
+            ops.lookup_table_find_v2(table, "b", none),
+        ),
+        *(
+            ops.lookup_table_find_v2(table, late(np.array([], object)), none),
+            ops.lookup_table_find_v2(table, ["a"], late(ints(1, 2))),
+        ),
+        *(
+            ops.lookup_table_find_v2(table, ["z", "y"], ints(5, 6)),
+            ops.lookup_table_find_v2(table, [1], none),
+        ),
         ops.lookup_table_find_v2(table, ["a"], tf.constant(1.0)),
     ]
 
@@ -72,9 +105,18 @@ def old_kinds(folder: Path) -> list[Any]:
     changing = ops.mutable_hash_table(tf.string, tf.float32, name="changing")
     return [
         *(ops.initialize_table(table, ints(3, 4), ["c", "d"]), ops.lookup_table_size(table)),
-        *(ops.lookup_table_find(table, ints(4, 5), "none"), contents(ops.lookup_table_export(table, tf.int64, tf.string))),
-        *(ops.lookup_table_find(table, ["a"], "none"), ops.lookup_table_insert(changing, ["x", "y"], floats(1, 2))),
-        *(ops.lookup_table_find(changing, ["y", "z"], floats(9)[0]), ops.lookup_table_import(changing, ["u"], floats(1))),
+        *(
+            ops.lookup_table_find(table, ints(4, 5), "none"),
+            contents(ops.lookup_table_export(table, tf.int64, tf.string)),
+        ),
+        *(
+            ops.lookup_table_find(table, ["a"], "none"),
+            ops.lookup_table_insert(changing, ["x", "y"], floats(1, 2)),
+        ),
+        *(
+            ops.lookup_table_find(changing, ["y", "z"], floats(9)[0]),
+            ops.lookup_table_import(changing, ["u"], floats(1)),
+        ),
         ops.lookup_table_size(changing),
     ]
 
@@ -83,56 +125,140 @@ def mutable(folder: Path) -> list[Any]:
     table = ops.mutable_hash_table_v2(tf.string, tf.int64, name="table")
     none = tf.constant(-1, tf.int64)
     return [
-        *(ops.lookup_table_find_v2(table, ["a"], none), ops.lookup_table_insert_v2(table, ["a", "b"], ints(1, 2))),
-        *(ops.lookup_table_find_v2(table, [["a", "z"]], none), ops.lookup_table_insert_v2(table, [["a", "c"]], ints([5, 2]))),
+        *(
+            ops.lookup_table_find_v2(table, ["a"], none),
+            ops.lookup_table_insert_v2(table, ["a", "b"], ints(1, 2)),
+        ),
+        *(
+            ops.lookup_table_find_v2(table, [["a", "z"]], none),
+            ops.lookup_table_insert_v2(table, [["a", "c"]], ints([5, 2])),
+        ),
         *(ops.lookup_table_size_v2(table), ops.lookup_table_find_v2(table, ["a", "z"], ints(7, 8))),
-        *(ops.lookup_table_find_v2(table, ["a", "z"], late(ints(7))), ops.lookup_table_insert_v2(table, ["a", "b"], late(ints(1)))),
+        *(
+            ops.lookup_table_find_v2(table, ["a", "z"], late(ints(7))),
+            ops.lookup_table_insert_v2(table, ["a", "b"], late(ints(1))),
+        ),
         *(ops.lookup_table_remove_v2(table, ["a", "q"]), ops.lookup_table_size_v2(table)),
-        *(ops.lookup_table_insert_v2(table, ["n", "a", "n"], ints(1, 2, 3)), ops.lookup_table_find_v2(table, ["n", "a", "b", "c"], none)),
-        *(ops.lookup_table_remove_v2(table, [1]), ops.lookup_table_insert_v2(table, "s", ints(3)[0])),
-        *(ops.lookup_table_find_v2(table, "s", none), ops.lookup_table_import_v2(table, ["x"], ints(1))),
-        *(ops.lookup_table_size_v2(table), contents(ops.lookup_table_export_v2(table, tf.string, tf.int64))),
-        *(ops.lookup_table_import_v2(table, late(["x", "y"]), late(ints(1))), ops.lookup_table_remove_v2(table, ["x"])),
-        *(ops.lookup_table_size_v2(table), contents(ops.lookup_table_export_v2(table, tf.string, tf.int64))),
+        *(
+            ops.lookup_table_insert_v2(table, ["n", "a", "n"], ints(1, 2, 3)),
+            ops.lookup_table_find_v2(table, ["n", "a", "b", "c"], none),
+        ),
+        *(
+            ops.lookup_table_remove_v2(table, [1]),
+            ops.lookup_table_insert_v2(table, "s", ints(3)[0]),
+        ),
+        *(
+            ops.lookup_table_find_v2(table, "s", none),
+            ops.lookup_table_import_v2(table, ["x"], ints(1)),
+        ),
+        *(
+            ops.lookup_table_size_v2(table),
+            contents(ops.lookup_table_export_v2(table, tf.string, tf.int64)),
+        ),
+        *(
+            ops.lookup_table_import_v2(table, late(["x", "y"]), late(ints(1))),
+            ops.lookup_table_remove_v2(table, ["x"]),
+        ),
+        *(
+            ops.lookup_table_size_v2(table),
+            contents(ops.lookup_table_export_v2(table, tf.string, tf.int64)),
+        ),
         ops.lookup_table_insert_v2(table, ["a"], floats(1)),
     ]
 
 
 def of_tensors(folder: Path) -> list[Any]:
-    table = ops.mutable_hash_table_of_tensors_v2(tf.string, tf.float32, value_shape=[2], name="table")
-    matrix = ops.mutable_hash_table_of_tensors_v2(tf.string, tf.float32, value_shape=[2, 2], name="matrix")
+    table = ops.mutable_hash_table_of_tensors_v2(
+        tf.string, tf.float32, value_shape=[2], name="table"
+    )
+    matrix = ops.mutable_hash_table_of_tensors_v2(
+        tf.string, tf.float32, value_shape=[2, 2], name="matrix"
+    )
     none = tf.constant([0.0, 9.0])
     return [
-        *(ops.lookup_table_find_v2(table, ["a"], none), ops.lookup_table_insert_v2(table, ["a", "b"], floats([1, 2], [3, 4]))),
-        *(ops.lookup_table_find_v2(table, [["a", "z"]], none), ops.lookup_table_find_v2(table, ["a", "z"], late(floats([1, 1], [2, 2])))),
-        *(ops.lookup_table_find_v2(table, ["a"], late(np.float32(1))), ops.lookup_table_find_v2(table, ["a"], late(floats(1, 2, 3)))),
-        *(ops.lookup_table_insert_v2(table, ["a", "b"], late(floats([1], [2]))), ops.lookup_table_remove_v2(table, ["a"])),
-        *(ops.lookup_table_size_v2(table), ops.lookup_table_import_v2(table, ["k"], floats([7, 8]))),
-        *(contents(ops.lookup_table_export_v2(table, tf.string, tf.float32)), ops.lookup_table_size_v2(matrix)),
+        *(
+            ops.lookup_table_find_v2(table, ["a"], none),
+            ops.lookup_table_insert_v2(table, ["a", "b"], floats([1, 2], [3, 4])),
+        ),
+        *(
+            ops.lookup_table_find_v2(table, [["a", "z"]], none),
+            ops.lookup_table_find_v2(table, ["a", "z"], late(floats([1, 1], [2, 2]))),
+        ),
+        *(
+            ops.lookup_table_find_v2(table, ["a"], late(np.float32(1))),
+            ops.lookup_table_find_v2(table, ["a"], late(floats(1, 2, 3))),
+        ),
+        *(
+            ops.lookup_table_insert_v2(table, ["a", "b"], late(floats([1], [2]))),
+            ops.lookup_table_remove_v2(table, ["a"]),
+        ),
+        *(
+            ops.lookup_table_size_v2(table),
+            ops.lookup_table_import_v2(table, ["k"], floats([7, 8])),
+        ),
+        *(
+            contents(ops.lookup_table_export_v2(table, tf.string, tf.float32)),
+            ops.lookup_table_size_v2(matrix),
+        ),
     ]
 
 
 def dense(folder: Path) -> list[Any]:
-    table = ops.mutable_dense_hash_table_v2(ints(0)[0], ints(-1)[0], tf.int64, initial_num_buckets=4, name="table")
+    table = ops.mutable_dense_hash_table_v2(
+        ints(0)[0], ints(-1)[0], tf.int64, initial_num_buckets=4, name="table"
+    )
     none = tf.constant(-1, tf.int64)
     return [
-        *(ops.lookup_table_find_v2(table, ints(5), none), ops.lookup_table_insert_v2(table, ints(11, 12, 13, 14, 15), ints(1, 2, 3, 4, 5))),
-        *(ops.lookup_table_find_v2(table, ints([11, 99]), none), ops.lookup_table_insert_v2(table, ints(0), ints(5))),
-        *(ops.lookup_table_insert_v2(table, ints(-1), ints(5)), ops.lookup_table_find_v2(table, ints(0), none)),
-        *(ops.lookup_table_remove_v2(table, ints(-1)), ops.lookup_table_remove_v2(table, ints(11, 77)), ops.lookup_table_size_v2(table)),
-        *(ops.lookup_table_insert_v2(table, ints(21, 22), late(ints(5))), ops.lookup_table_find_v2(table, ints(12, 11), none)),
-        *(ops.lookup_table_find_v2(table, ints(21, 12, 11), ints(5, 6, 7)), ops.lookup_table_find_v2(table, ints(11, 12), late(ints(8)))),
+        *(
+            ops.lookup_table_find_v2(table, ints(5), none),
+            ops.lookup_table_insert_v2(table, ints(11, 12, 13, 14, 15), ints(1, 2, 3, 4, 5)),
+        ),
+        *(
+            ops.lookup_table_find_v2(table, ints([11, 99]), none),
+            ops.lookup_table_insert_v2(table, ints(0), ints(5)),
+        ),
+        *(
+            ops.lookup_table_insert_v2(table, ints(-1), ints(5)),
+            ops.lookup_table_find_v2(table, ints(0), none),
+        ),
+        *(
+            ops.lookup_table_remove_v2(table, ints(-1)),
+            ops.lookup_table_remove_v2(table, ints(11, 77)),
+            ops.lookup_table_size_v2(table),
+        ),
+        *(
+            ops.lookup_table_insert_v2(table, ints(21, 22), late(ints(5))),
+            ops.lookup_table_find_v2(table, ints(12, 11), none),
+        ),
+        *(
+            ops.lookup_table_find_v2(table, ints(21, 12, 11), ints(5, 6, 7)),
+            ops.lookup_table_find_v2(table, ints(11, 12), late(ints(8))),
+        ),
     ]
 
 
 def dense_of_vectors(folder: Path) -> list[Any]:
-    table = ops.mutable_dense_hash_table_v2(ints(0, 0), ints(-1, -1), tf.float32, value_shape=[3], initial_num_buckets=8, name="table")
+    table = ops.mutable_dense_hash_table_v2(
+        ints(0, 0), ints(-1, -1), tf.float32, value_shape=[3], initial_num_buckets=8, name="table"
+    )
     none = tf.constant([1.0, 2.0, 3.0])
     return [
-        *(ops.lookup_table_insert_v2(table, ints([1, 2], [3, 4]), floats([1, 2, 3], [4, 5, 6])), ops.lookup_table_size_v2(table)),
-        *(ops.lookup_table_find_v2(table, ints([3, 4], [9, 9]), none), ops.lookup_table_find_v2(table, late(ints(1, 2)), none)),
-        *(ops.lookup_table_find_v2(table, late(ints([1, 2, 3])), none), ops.lookup_table_remove_v2(table, ints([1, 2]))),
-        *(ops.lookup_table_size_v2(table), ops.lookup_table_insert_v2(table, ints([1, 2], [3, 4]), late(floats([1, 2], [4, 5])))),
+        *(
+            ops.lookup_table_insert_v2(table, ints([1, 2], [3, 4]), floats([1, 2, 3], [4, 5, 6])),
+            ops.lookup_table_size_v2(table),
+        ),
+        *(
+            ops.lookup_table_find_v2(table, ints([3, 4], [9, 9]), none),
+            ops.lookup_table_find_v2(table, late(ints(1, 2)), none),
+        ),
+        *(
+            ops.lookup_table_find_v2(table, late(ints([1, 2, 3])), none),
+            ops.lookup_table_remove_v2(table, ints([1, 2])),
+        ),
+        *(
+            ops.lookup_table_size_v2(table),
+            ops.lookup_table_insert_v2(table, ints([1, 2], [3, 4]), late(floats([1, 2], [4, 5]))),
+        ),
         *(ops.lookup_table_find_v2(table, ints([0, 0]), none), ops.lookup_table_size_v2(table)),
     ]
 
@@ -146,16 +272,28 @@ def bad_dense(folder: Path) -> list[Any]:
         {"deleted_key": ints(1)[0], "max_load_factor": 0.0},
         {"deleted_key": late(ints(1, 2))},
     ]
-    return [ops.lookup_table_size_v2(ops.mutable_dense_hash_table_v2(ints(0)[0], value_dtype=tf.int64, **m)) for m in makers]
+    return [
+        ops.lookup_table_size_v2(
+            ops.mutable_dense_hash_table_v2(ints(0)[0], value_dtype=tf.int64, **m)
+        )
+        for m in makers
+    ]
 
 
 def shared(folder: Path) -> list[Any]:
-    one, two = (ops.hash_table_v2(tf.string, tf.int64, shared_name="s", name=name) for name in ("one", "two"))
+    one, two = (
+        ops.hash_table_v2(tf.string, tf.int64, shared_name="s", name=name)
+        for name in ("one", "two")
+    )
     other = ops.hash_table_v2(tf.string, tf.float32, shared_name="s", name="other")
     kept = ops.hash_table_v2(tf.string, tf.int64, container="box", shared_name="s", name="kept")
     sizes = [ops.lookup_table_size_v2(table) for table in (one, two, kept, other)]
     mutable_table = ops.mutable_hash_table_v2(tf.string, tf.int64, name="mutable")
-    return [ops.initialize_table_v2(one, ["a"], ints(1)), *sizes, ops.lookup_table_size_v2(mutable_table)]
+    return [
+        ops.initialize_table_v2(one, ["a"], ints(1)),
+        *sizes,
+        ops.lookup_table_size_v2(mutable_table),
+    ]
 
 
 def anonymous(folder: Path) -> list[Any]:
@@ -169,13 +307,22 @@ def anonymous(folder: Path) -> list[Any]:
 
 
 def of_file(
-    name: str, key_index: int, value_index: int, key: str = "string", value: str = "int64", **more: Any
+    name: str,
+    key_index: int,
+    value_index: int,
+    key: str = "string",
+    value: str = "int64",
+    **more: Any,
 ) -> Callable[[Path], list[Any]]:
     def make(folder: Path) -> list[Any]:
         table = ops.hash_table_v2(tf.as_dtype(key), tf.as_dtype(value), name="table")
         path = str(folder / name) if name else ""
-        fill = ops.initialize_table_from_text_file_v2(table, path, key_index=key_index, value_index=value_index, **more)
-        again = ops.initialize_table_from_text_file_v2(table, path, key_index=key_index, value_index=value_index, **more)
+        fill = ops.initialize_table_from_text_file_v2(
+            table, path, key_index=key_index, value_index=value_index, **more
+        )
+        again = ops.initialize_table_from_text_file_v2(
+            table, path, key_index=key_index, value_index=value_index, **more
+        )
         return [
             fill,
             ops.lookup_table_size_v2(table),
@@ -188,13 +335,28 @@ def of_file(
 
 def file_of_vector(folder: Path) -> list[Any]:
     table = ops.hash_table(tf.string, tf.int64, name="table")
-    return [ops.initialize_table_from_text_file(table, late([str(folder / "words")]), key_index=-2, value_index=-1)]
+    return [
+        ops.initialize_table_from_text_file(
+            table, late([str(folder / "words")]), key_index=-2, value_index=-1
+        )
+    ]
 
 
 SCENARIOS: dict[str, Callable[[Path], list[Any]]] = {
     **{
         f.__name__: f
-        for f in (immutable, old_kinds, mutable, of_tensors, dense, dense_of_vectors, bad_dense, shared, anonymous, file_of_vector)
+        for f in (
+            immutable,
+            old_kinds,
+            mutable,
+            of_tensors,
+            dense,
+            dense_of_vectors,
+            bad_dense,
+            shared,
+            anonymous,
+            file_of_vector,
+        )
     },
     "columns": of_file("pairs", 0, 1),
     "columns of another delimiter": of_file("pairs", 0, 1, delimiter=" "),
@@ -230,10 +392,14 @@ def outcome(session: Any, fetch: Any) -> Any:
     except tf.errors.OpError as error:
         lines = [line for line in error.message.split("\nOriginal stack")[0].splitlines() if line]
         first = max((i for i, line in enumerate(lines) if line.startswith("Node:")), default=-1) + 1
-        kind = next(k.__name__ for k in type(error).__mro__ if k.__module__.startswith("tensorflow"))
+        kind = next(
+            k.__name__ for k in type(error).__mro__ if k.__module__.startswith("tensorflow")
+        )
         return kind, [line for line in lines[first:] if "[[" not in line]
     if isinstance(value, list):  # what is exported comes in any order
-        return sorted(zip(*(part.tolist() for part in value), strict=True)), [part.dtype for part in value]
+        return sorted(zip(*(part.tolist() for part in value), strict=True)), [
+            part.dtype for part in value
+        ]
     return value if value is None else (value.dtype, value.shape, value.tolist())
 
 
@@ -256,8 +422,12 @@ def test_values_and_errors_are_tensorflows(name: str, folder: Path) -> None:
 
 def test_what_a_dense_table_exports() -> None:
     with tf1.Graph().as_default() as graph:
-        table = ops.mutable_dense_hash_table_v2(ints(0)[0], ints(-1)[0], tf.float32, value_shape=[2], initial_num_buckets=4)
-        insert = ops.lookup_table_insert_v2(table, ints(11, 12, 13, 14, 15), floats(*((k, -k) for k in range(5))))
+        table = ops.mutable_dense_hash_table_v2(
+            ints(0)[0], ints(-1)[0], tf.float32, value_shape=[2], initial_num_buckets=4
+        )
+        insert = ops.lookup_table_insert_v2(
+            table, ints(11, 12, 13, 14, 15), floats(*((k, -k) for k in range(5)))
+        )
         export = ops.lookup_table_export_v2(table, tf.int64, tf.float32)
         remove = ops.lookup_table_remove_v2(table, ints(12))
     found = []
@@ -266,14 +436,24 @@ def test_what_a_dense_table_exports() -> None:
             session.run(insert)
             session.run(remove)
             keys, values = session.run([export.keys, export.values])
-        found.append((keys.shape, values.shape, sorted((k, *v) for (k,), v in zip(keys.tolist(), values.tolist(), strict=True) if k > 0)))
+        found.append(
+            (
+                keys.shape,
+                values.shape,
+                sorted(
+                    (k, *v) for (k,), v in zip(keys.tolist(), values.tolist(), strict=True) if k > 0
+                ),
+            )
+        )
     assert found[0] == found[1]
 
 
 def test_a_model_with_a_table_is_a_compiled_step() -> None:
     words = np.array(["one", "two", "four", "one"], object)
     with tf1.Graph().as_default() as graph:
-        table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["one", "two"], ints(1, 2)), 0)
+        table = tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(["one", "two"], ints(1, 2)), 0
+        )
         x = tf1.placeholder(tf.string, [4], name="x")
         y = tf.tanh(tf.cast(table.lookup(x), tf.float32) * 0.5) + 1.0
         start = tf1.tables_initializer()
@@ -289,15 +469,22 @@ def test_a_model_with_a_table_is_a_compiled_step() -> None:
 
 
 def test_a_dense_table_of_the_old_kind() -> None:
-    """Which TensorFlow defines and cannot make: its kernel asks for the deleted key of the new kind."""
+    """Which TensorFlow defines and cannot make: its kernel asks for the deleted key of the new
+    kind.
+    """
     with tf1.Graph().as_default() as graph:
         table = ops.mutable_dense_hash_table(ints(0)[0], tf.float32, initial_num_buckets=4)
         insert = ops.lookup_table_insert(table, ints(7), floats(1))
-        find, bad = (ops.lookup_table_find(table, ints(*keys), floats(9)[0]) for keys in ((7, 8), (0,)))
+        find, bad = (
+            ops.lookup_table_find(table, ints(*keys), floats(9)[0]) for keys in ((7, 8), (0,))
+        )
     with tfjit.Session(graph=graph) as session:
         session.run(insert)
         assert session.run(find).tolist() == [1, 9]
-        with pytest.raises(tf.errors.InvalidArgumentError, match="Using the empty_key as a table key is not allowed"):
+        with pytest.raises(
+            tf.errors.InvalidArgumentError,
+            match="Using the empty_key as a table key is not allowed",
+        ):
             session.run(bad)
 
 
@@ -305,8 +492,14 @@ def test_many_threads_change_one_table() -> None:
     with tf1.Graph().as_default() as graph:
         table = ops.mutable_hash_table_v2(tf.int64, tf.int64)
         keys, values = tf1.placeholder(tf.int64, [None]), tf1.placeholder(tf.int64, [None])
-        insert, remove = ops.lookup_table_insert_v2(table, keys, values), ops.lookup_table_remove_v2(table, keys)
-        find, size = ops.lookup_table_find_v2(table, keys, ints(-1)[0]), ops.lookup_table_size_v2(table)
+        insert, remove = (
+            ops.lookup_table_insert_v2(table, keys, values),
+            ops.lookup_table_remove_v2(table, keys),
+        )
+        find, size = (
+            ops.lookup_table_find_v2(table, keys, ints(-1)[0]),
+            ops.lookup_table_size_v2(table),
+        )
     with tfjit.Session(graph=graph) as session:
 
         def work(first: int) -> None:

@@ -23,7 +23,9 @@ Step = Callable[["Arrays"], Any]
 
 
 class Arrays:
-    """The arrays of a program, every use of one after the one before it; `at` is the array that steps use."""
+    """The arrays of a program, every use of one after the one before it; `at` is the array that
+    steps use.
+    """
 
     def __init__(self, size: Any = 3, dtype: Any = tf.float32, **attrs: Any) -> None:
         self.arrays = [tuple(R.TensorArrayV3(size=ints(size), dtype=dtype, **attrs))]
@@ -61,7 +63,9 @@ def concat(dtype: Any = tf.float32, **attrs: Any) -> Step:
 
 
 def split(value: Any, lengths: Any) -> Step:
-    return lambda a: a.use(R.TensorArraySplitV3, True, value=hidden(value), lengths=hidden(np.array(lengths, np.int64)))
+    return lambda a: a.use(
+        R.TensorArraySplitV3, True, value=hidden(value), lengths=hidden(np.array(lengths, np.int64))
+    )
 
 
 def size() -> Step:
@@ -88,7 +92,12 @@ def grad(source: str = "g", prepend: Any = None) -> Step:
             if prepend is None:
                 made = R.TensorArrayGradV3(handle=handle, flow_in=tf.identity(flow), source=source)
             else:
-                made = R.TensorArrayGradWithShape(handle=handle, flow_in=tf.identity(flow), source=source, shape_to_prepend=ints(prepend))
+                made = R.TensorArrayGradWithShape(
+                    handle=handle,
+                    flow_in=tf.identity(flow),
+                    source=source,
+                    shape_to_prepend=ints(prepend),
+                )
         a.arrays.append(tuple(made))
         a.outputs.append(made[1])
         a.at = len(a.arrays) - 1
@@ -126,15 +135,30 @@ CASES: dict[str, tuple[dict[str, Any], list[Step]]] = {
     "write past the end": ({}, [write(3, f32(1))]),
     "write before the start": ({}, [write(-1, f32(1))]),
     "write before the start of a dynamic array": ({"dynamic_size": True}, [write(-1, f32(1))]),
-    "a dynamic array grows": ({"dynamic_size": True, "size": 0}, [write(4, f32(5)), size(), write(0, f32(1)), gather([0, 4])]),
+    "a dynamic array grows": (
+        {"dynamic_size": True, "size": 0},
+        [write(4, f32(5)), size(), write(0, f32(1)), gather([0, 4])],
+    ),
     "what a growth leaves out": ({"dynamic_size": True, "size": 0}, [write(4, f32(5)), read(2)]),
     "written twice": ({}, [write(0, f32(1)), write(0, f32(1))]),
     "another dtype written": ({}, [write(0, np.int32(1))]),
     "another shape than declared": ({"element_shape": [2]}, [write(0, f32(1))]),
-    "a shape that does not fit a partial one": ({"element_shape": [None, 2]}, [write(1, rows(2, 3))]),
-    "shapes that fit a partial one": ({"element_shape": [None, 2]}, [write(1, rows(3, 2)), write(0, rows(1, 2)), read(1), read(0)]),
-    "a second shape where all are identical": ({"identical_element_shapes": True}, [write(0, rows(2, 3)), write(1, rows(3))]),
-    "zeros of the first shape where all are identical": ({"identical_element_shapes": True}, [write(0, rows(2)), read(1)]),
+    "a shape that does not fit a partial one": (
+        {"element_shape": [None, 2]},
+        [write(1, rows(2, 3))],
+    ),
+    "shapes that fit a partial one": (
+        {"element_shape": [None, 2]},
+        [write(1, rows(3, 2)), write(0, rows(1, 2)), read(1), read(0)],
+    ),
+    "a second shape where all are identical": (
+        {"identical_element_shapes": True},
+        [write(0, rows(2, 3)), write(1, rows(3))],
+    ),
+    "zeros of the first shape where all are identical": (
+        {"identical_element_shapes": True},
+        [write(0, rows(2)), read(1)],
+    ),
     "write by a vector": ({}, [write([1, 2], f32(1))]),
     "read by a vector": ({}, [read([1, 2])]),
     "read what is not written": ({}, [read(1)]),
@@ -145,9 +169,15 @@ CASES: dict[str, tuple[dict[str, Any], list[Step]]] = {
     "another dtype read": ({}, [write(0, f32(1)), read(0, tf.int32)]),
     "read twice": ({}, [write(0, f32(1)), read(0), read(0)]),
     "read twice where kept": ({"clear_after_read": False}, [write(0, f32(1)), read(0), read(0)]),
-    "written after it was read": ({"clear_after_read": False}, [write(0, f32(1)), read(0), write(0, f32(1))]),
+    "written after it was read": (
+        {"clear_after_read": False},
+        [write(0, f32(1)), read(0), write(0, f32(1))],
+    ),
     "zeros read twice": ({"element_shape": [2]}, [read(1), read(1)]),
-    "zeros read twice where kept": ({"element_shape": [2], "clear_after_read": False}, [read(1), read(1)]),
+    "zeros read twice where kept": (
+        {"element_shape": [2], "clear_after_read": False},
+        [read(1), read(1)],
+    ),
     "written after zeros were read": ({"element_shape": [2]}, [read(1), write(1, rows(2))]),
     "closed, then read": ({}, [close(), read(0)]),
     "closed, then written": ({}, [close(), write(0, f32(1))]),
@@ -158,7 +188,10 @@ CASES: dict[str, tuple[dict[str, Any], list[Step]]] = {
     "gather": ({}, [*full(), gather([2, 0])]),
     "gather all": ({}, [*full(3, 2), gather([0, 1, 2])]),
     "gather twice the same": ({}, [*full(), gather([2, 2])]),
-    "gather twice the same where kept": ({"clear_after_read": False}, [*full(), gather([2, 2]), gather([0, 1, 2]), gather([2])]),
+    "gather twice the same where kept": (
+        {"clear_after_read": False},
+        [*full(), gather([2, 2]), gather([0, 1, 2]), gather([2])],
+    ),
     "gather past the end": ({}, [*full(), gather([0, 5])]),
     "gather before the start": ({}, [*full(), gather([0, -1])]),
     "gather nothing": ({"element_shape": []}, [*full(), gather([])]),
@@ -167,34 +200,55 @@ CASES: dict[str, tuple[dict[str, Any], list[Step]]] = {
     "gather by a matrix": ({}, [*full(), gather([[0]])]),
     "gather different shapes": ({}, [write(0, rows(2)), write(1, rows(3)), gather([0, 1])]),
     "gather another dtype": ({}, [*full(), gather([0, 1], tf.int32)]),
-    "gather another shape than declared": ({"element_shape": []}, [*full(), gather([0, 1], element_shape=[2])]),
+    "gather another shape than declared": (
+        {"element_shape": []},
+        [*full(), gather([0, 1], element_shape=[2])],
+    ),
     "gather another shape": ({}, [*full(), gather([0, 1], element_shape=[2])]),
     "gather what is not written": ({}, [write(0, f32(1)), gather([0, 1])]),
-    "gather what is not written of a known shape": ({"element_shape": [2]}, [write(0, rows(2)), gather([0, 1])]),
-    "a gather tells the shape": ({"clear_after_read": False}, [write(0, f32(1)), gather([0], element_shape=[]), write(1, rows(2))]),
+    "gather what is not written of a known shape": (
+        {"element_shape": [2]},
+        [write(0, rows(2)), gather([0, 1])],
+    ),
+    "a gather tells the shape": (
+        {"clear_after_read": False},
+        [write(0, f32(1)), gather([0], element_shape=[]), write(1, rows(2))],
+    ),
     "scatter": ({}, [scatter([2, 0, 1], rows(3)), gather([0, 1, 2])]),
     "scatter in order": ({}, [scatter([0, 1, 2], rows(3, 2)), read(1), gather([0, 2])]),
-    "scatter in order to what is written": ({}, [write(1, rows(2)), scatter([0, 1, 2], rows(3, 2))]),
+    "scatter in order to what is written": (
+        {},
+        [write(1, rows(2)), scatter([0, 1, 2], rows(3, 2))],
+    ),
     "scatter another dtype": ({}, [scatter([2, 0, 1], np.arange(3))]),
     "scatter a scalar": ({}, [scatter([2], f32(3))]),
     "scatter too much": ({}, [scatter([2, 0], rows(3))]),
     "scatter by a matrix": ({}, [scatter([[2]], rows(1))]),
     "scatter past the end": ({}, [scatter([2, 7, 1], rows(3))]),
     "scatter before the start": ({}, [scatter([2, -7, 1], rows(3))]),
-    "scatter makes it grow": ({"dynamic_size": True}, [scatter([2, 7, 1], rows(3)), size(), gather([1, 7, 2])]),
+    "scatter makes it grow": (
+        {"dynamic_size": True},
+        [scatter([2, 7, 1], rows(3)), size(), gather([1, 7, 2])],
+    ),
     "scatter twice to one": ({}, [scatter([2, 2, 1], rows(3))]),
     "scatter another shape": ({"element_shape": [2]}, [scatter([0, 1, 2], rows(3, 3))]),
     "scatter nothing": ({}, [scatter([], rows(0, 2)), size()]),
     "concat": ({"size": 2}, [write(0, rows(2, 3)), write(1, rows(1, 3)), concat()]),
     "concat equal lengths": ({"size": 2}, [write(0, rows(2, 3)), write(1, rows(2, 3)), concat()]),
     "concat scalars": ({}, [*full(), concat()]),
-    "concat different shapes": ({"size": 2}, [write(0, rows(2, 3)), write(1, rows(1, 4)), concat()]),
+    "concat different shapes": (
+        {"size": 2},
+        [write(0, rows(2, 3)), write(1, rows(1, 4)), concat()],
+    ),
     "concat different ranks": ({"size": 2}, [write(0, rows(2, 3)), write(1, rows(1)), concat()]),
     "concat what is not written": ({"size": 2}, [write(0, rows(2, 3)), concat()]),
     "concat nothing": ({"size": 0}, [concat()]),
     "concat nothing of a known shape": ({"size": 0}, [concat(element_shape_except0=[3])]),
     "concat nothing of a partial shape": ({"size": 0}, [concat(element_shape_except0=[None])]),
-    "concat another shape": ({"size": 1}, [write(0, rows(2, 3)), concat(element_shape_except0=[7])]),
+    "concat another shape": (
+        {"size": 1},
+        [write(0, rows(2, 3)), concat(element_shape_except0=[7])],
+    ),
     "concat another dtype": ({"size": 1}, [write(0, rows(2, 3)), concat(tf.int32)]),
     "split": ({"size": 2}, [split(rows(3, 2), [1, 2]), read(1), read(0)]),
     "split evenly": ({"size": 2}, [split(rows(4, 2), [2, 2]), read(1), concat()]),
@@ -209,36 +263,75 @@ CASES: dict[str, tuple[dict[str, Any], list[Step]]] = {
     "split to another shape": ({"size": 2, "element_shape": [1, 2]}, [split(rows(3, 2), [1, 2])]),
     "a gradient nobody wrote": ({}, [*full(3, 2), grad(), read(1)]),
     "a gradient of what is not written": ({}, [write(0, f32(1)), grad(), read(1)]),
-    "a gradient of what is not written of a known shape": ({"element_shape": [2]}, [grad(), read(1)]),
-    "a gradient past the end": ({"element_shape": [2]}, [grad(), read(5), size(), write(4, rows(2)), read(4)]),
+    "a gradient of what is not written of a known shape": (
+        {"element_shape": [2]},
+        [grad(), read(1)],
+    ),
+    "a gradient past the end": (
+        {"element_shape": [2]},
+        [grad(), read(5), size(), write(4, rows(2)), read(4)],
+    ),
     "a gradient before the start": ({}, [*full(), grad(), read(-4)]),
     "gradients add up": ({}, [*full(3, 2), grad(), *[write(1, rows(2))] * 3, read(1)]),
     "a gradient keeps a negative zero": ({}, [*full(), grad(), write(1, f32(-0.0)), read(1)]),
     "a gradient of another shape": ({}, [*full(3, 2), grad(), write(1, rows(3))]),
-    "a second gradient of another shape": ({}, [write(0, rows(2)), grad(), write(1, rows(2)), write(1, rows(3))]),
+    "a second gradient of another shape": (
+        {},
+        [write(0, rows(2)), grad(), write(1, rows(2)), write(1, rows(3))],
+    ),
     "a gradient written past the end": ({}, [*full(3, 2), grad(), write(5, rows(2))]),
     "the size of a gradient": ({}, [*full(3, 2), grad(), size()]),
-    "no growth after a gradient": ({"dynamic_size": True, "size": 1}, [write(0, f32(1)), grad(), use(0), write(3, f32(1))]),
+    "no growth after a gradient": (
+        {"dynamic_size": True, "size": 1},
+        [write(0, f32(1)), grad(), use(0), write(3, f32(1))],
+    ),
     "the gradient of a gradient": ({}, [*full(), grad(), grad()]),
     "a gradient gathered": ({}, [*full(3, 2), grad(), write(1, rows(2)), gather([0, 1, 2])]),
-    "a gradient scattered": ({}, [*full(3, 2), grad(), write(1, rows(2)), scatter([0, 1, 2], rows(3, 2)), gather([0, 1, 2])]),
-    "a gradient asked for twice": ({}, [*full(3, 2), grad(), write(1, rows(2)), use(0), grad(), read(1)]),
-    "gradients of two sources": ({}, [*full(3, 2), grad("a"), write(1, rows(2)), use(0), grad("b"), read(1)]),
+    "a gradient scattered": (
+        {},
+        [*full(3, 2), grad(), write(1, rows(2)), scatter([0, 1, 2], rows(3, 2)), gather([0, 1, 2])],
+    ),
+    "a gradient asked for twice": (
+        {},
+        [*full(3, 2), grad(), write(1, rows(2)), use(0), grad(), read(1)],
+    ),
+    "gradients of two sources": (
+        {},
+        [*full(3, 2), grad("a"), write(1, rows(2)), use(0), grad("b"), read(1)],
+    ),
     "a gradient after reading": ({}, [*full(3, 2), read(1), grad(), gather([0, 1, 2])]),
-    "a gradient of different shapes": ({}, [write(0, rows(2)), write(1, rows(3)), read(0), grad(), read(1), read(0)]),
+    "a gradient of different shapes": (
+        {},
+        [write(0, rows(2)), write(1, rows(3)), read(0), grad(), read(1), read(0)],
+    ),
     "a gradient with more dimensions": ({}, [*full(3, 2), grad("q", [3]), gather([0, 1, 2])]),
     "a gradient with negative ones": ({}, [*full(3, 2), grad("q", [-3])]),
-    "a gradient with more dimensions of a known shape": ({"element_shape": [2]}, [grad("q", [3]), read(1)]),
+    "a gradient with more dimensions of a known shape": (
+        {"element_shape": [2]},
+        [grad("q", [3]), read(1)],
+    ),
     "a gradient read twice": ({"clear_after_read": False}, [*full(), grad(), read(1), read(1)]),
     "a gradient written after it was read": ({}, [*full(), grad(), read(1), write(1, f32(1))]),
-    "an identical shape passed on": ({"identical_element_shapes": True}, [write(0, rows(2)), grad(), read(1)]),
+    "an identical shape passed on": (
+        {"identical_element_shapes": True},
+        [write(0, rows(2)), grad(), read(1)],
+    ),
     "bools do not add up": (
         {"dtype": tf.bool},
         [write(0, np.bool_(True)), grad(), write(0, np.bool_(True)), write(0, np.bool_(True))],
     ),
-    "strings": ({"dtype": tf.string, "size": 2}, [write(0, b"a"), write(1, b"b"), gather([1, 0], tf.string)]),
-    "strings of several": ({"dtype": tf.string, "size": 1}, [write(0, np.array([b"a", b"bc"], object)), gather([0], tf.string)]),
-    "strings do not add up": ({"dtype": tf.string}, [write(0, b"a"), grad(), write(0, b"a"), write(0, b"b")]),
+    "strings": (
+        {"dtype": tf.string, "size": 2},
+        [write(0, b"a"), write(1, b"b"), gather([1, 0], tf.string)],
+    ),
+    "strings of several": (
+        {"dtype": tf.string, "size": 1},
+        [write(0, np.array([b"a", b"bc"], object)), gather([0], tf.string)],
+    ),
+    "strings do not add up": (
+        {"dtype": tf.string},
+        [write(0, b"a"), grad(), write(0, b"a"), write(0, b"b")],
+    ),
     "strings have no zeros": ({"dtype": tf.string}, [write(0, b"a"), grad(), read(0, tf.string)]),
 }
 
@@ -308,7 +401,9 @@ def test_loops_and_their_gradients() -> None:
     def build() -> Any:
         x = tf1.placeholder_with_default(rows(6, 2), [6, 2])
         source = tf.TensorArray(tf.float32, 6, clear_after_read=False).unstack(x)
-        target = tf.TensorArray(tf.float32, 0, dynamic_size=True, clear_after_read=False, element_shape=[2])
+        target = tf.TensorArray(
+            tf.float32, 0, dynamic_size=True, clear_after_read=False, element_shape=[2]
+        )
 
         def body(i: Any, h: Any, out: Any) -> Any:
             h = tf.tanh(h * 0.5 + source.read(i)) + source.read(5 - i)
@@ -316,7 +411,12 @@ def test_loops_and_their_gradients() -> None:
 
         _, h, out = tf1.while_loop(lambda i, h, out: i < 6, body, [0, tf.zeros([2]), target])
         y = out.stack()
-        return [y, h, *tf1.gradients(tf.reduce_sum(y * y) + tf.reduce_sum(h), [x]), tf1.gradients(out.concat(), [x])[0]]
+        return [
+            y,
+            h,
+            *tf1.gradients(tf.reduce_sum(y * y) + tf.reduce_sum(h), [x]),
+            tf1.gradients(out.concat(), [x])[0],
+        ]
 
     theirs, ours = both(build)
     assert [r[:2] for r in ours] == [r[:2] for r in theirs], theirs
@@ -354,7 +454,9 @@ def test_arrays_die_with_their_step(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_growth_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Elements one by one: each reallocation doubles, the memory is theirs and a flag's, and together they are a view at the end."""
+    """Elements one by one: each reallocation doubles, the memory is theirs and a flag's, and
+    together they are a view at the end.
+    """
     grown: list[int] = []
     grow = element_buffer.Elements._grow
 

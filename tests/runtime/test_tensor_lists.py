@@ -1,4 +1,6 @@
-"""Tensor lists beside TensorFlow's: single programs, random ones that use old versions, lists in lists, and what a change costs."""
+"""Tensor lists beside TensorFlow's: single programs, random ones that use old versions, lists in
+lists, and what a change costs.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,19 @@ def handle(made: Any) -> Any:
 
 
 def reserve(shape: Any, count: Any, dtype: Any = tf.float32) -> Any:
-    return handle(R.TensorListReserve(element_shape=ints(shape), num_elements=ints(count), element_dtype=dtype))
+    return handle(
+        R.TensorListReserve(
+            element_shape=ints(shape), num_elements=ints(count), element_dtype=dtype
+        )
+    )
 
 
 def empty(shape: Any, limit: Any = -1, dtype: Any = tf.float32) -> Any:
-    return handle(R.EmptyTensorList(element_shape=ints(shape), max_num_elements=ints(limit), element_dtype=dtype))
+    return handle(
+        R.EmptyTensorList(
+            element_shape=ints(shape), max_num_elements=ints(limit), element_dtype=dtype
+        )
+    )
 
 
 def of(value: Any, shape: Any = -1) -> Any:
@@ -41,24 +51,36 @@ def full(count: int = 3, *shape: int, known: bool = False) -> Any:
 
 
 def get(made: Any, index: Any, shape: Any = -1, dtype: Any = tf.float32) -> Any:
-    return R.TensorListGetItem(input_handle=made, index=ints(index), element_shape=ints(shape), element_dtype=dtype)
+    return R.TensorListGetItem(
+        input_handle=made, index=ints(index), element_shape=ints(shape), element_dtype=dtype
+    )
 
 
 def put(made: Any, index: Any, value: Any, **attrs: Any) -> Any:
-    return handle(R.TensorListSetItem(input_handle=made, index=ints(index), item=hidden(value), **attrs))
+    return handle(
+        R.TensorListSetItem(input_handle=made, index=ints(index), item=hidden(value), **attrs)
+    )
 
 
 def push(made: Any, value: Any) -> Any:
-    return handle(R.TensorListPushBack(input_handle=made, tensor=value if isinstance(value, tf.Tensor) else hidden(value)))
+    return handle(
+        R.TensorListPushBack(
+            input_handle=made, tensor=value if isinstance(value, tf.Tensor) else hidden(value)
+        )
+    )
 
 
 def pop(made: Any, shape: Any = -1, dtype: Any = tf.float32) -> Any:
-    rest, value = R.TensorListPopBack(input_handle=made, element_shape=ints(shape), element_dtype=dtype)
+    rest, value = R.TensorListPopBack(
+        input_handle=made, element_shape=ints(shape), element_dtype=dtype
+    )
     return handle(rest), value
 
 
 def stack(made: Any, shape: Any = -1, dtype: Any = tf.float32, count: int = -1) -> Any:
-    return R.TensorListStack(input_handle=made, element_shape=ints(shape), element_dtype=dtype, num_elements=count)
+    return R.TensorListStack(
+        input_handle=made, element_shape=ints(shape), element_dtype=dtype, num_elements=count
+    )
 
 
 def length(made: Any) -> Any:
@@ -70,26 +92,40 @@ def shape_of(made: Any, dtype: Any = tf.int32) -> Any:
 
 
 def gather(made: Any, indices: Any, shape: Any = -1, dtype: Any = tf.float32) -> Any:
-    return R.TensorListGather(input_handle=made, indices=ints(indices), element_shape=ints(shape), element_dtype=dtype)
+    return R.TensorListGather(
+        input_handle=made, indices=ints(indices), element_shape=ints(shape), element_dtype=dtype
+    )
 
 
 def scatter(value: Any, indices: Any, shape: Any = -1, count: Any = None) -> Any:
     inputs = {"tensor": hidden(value), "indices": ints(indices), "element_shape": ints(shape)}
-    return handle(R.TensorListScatter(**inputs) if count is None else R.TensorListScatterV2(**inputs, num_elements=ints(count)))
+    return handle(
+        R.TensorListScatter(**inputs)
+        if count is None
+        else R.TensorListScatterV2(**inputs, num_elements=ints(count))
+    )
 
 
 def into(made: Any, value: Any, indices: Any) -> Any:
-    return handle(R.TensorListScatterIntoExistingList(input_handle=made, tensor=hidden(value), indices=ints(indices)))
+    return handle(
+        R.TensorListScatterIntoExistingList(
+            input_handle=made, tensor=hidden(value), indices=ints(indices)
+        )
+    )
 
 
 def concat(made: Any, shape: Any = -1, leading: Any = (), dtype: Any = tf.float32) -> Any:
     leading = hidden(np.array(leading, np.int64))
-    return R.TensorListConcatV2(input_handle=made, element_shape=ints(shape), leading_dims=leading, element_dtype=dtype)
+    return R.TensorListConcatV2(
+        input_handle=made, element_shape=ints(shape), leading_dims=leading, element_dtype=dtype
+    )
 
 
 def split(value: Any, lengths: Any, shape: Any = -1) -> Any:
     lengths = hidden(np.array(lengths, np.int64))
-    return handle(R.TensorListSplit(tensor=hidden(value), element_shape=ints(shape), lengths=lengths))
+    return handle(
+        R.TensorListSplit(tensor=hidden(value), element_shape=ints(shape), lengths=lengths)
+    )
 
 
 def resize(made: Any, size: Any) -> Any:
@@ -131,7 +167,9 @@ CASES: dict[str, Callable[[], Any]] = {
     "get what is not set of another shape": lambda: get(reserve([2], 3), 1, [4]),
     "get another shape": lambda: get(put(reserve([2], 3), 1, rows(2)), 1, [4]),
     "get what is not set of another's shape": lambda: get(put(reserve(-1, 3), 0, rows(2)), 1),
-    "get what is not set of two shapes": lambda: get(put(put(reserve(-1, 3), 0, rows(2)), 2, rows(3)), 1),
+    "get what is not set of two shapes": lambda: get(
+        put(put(reserve(-1, 3), 0, rows(2)), 2, rows(3)), 1
+    ),
     "get past the end": lambda: get(reserve([2], 3), 3),
     "get before the start": lambda: get(reserve([2], 3), -1),
     "get another dtype": lambda: get(full(), 0, dtype=tf.int32),
@@ -145,7 +183,9 @@ CASES: dict[str, Callable[[], Any]] = {
     "empty with a matrix for a shape": lambda: length(empty([[2]], 3)),
     "set": lambda: stack(put(reserve([2], 3), 1, rows(2))),
     "set past the end": lambda: length(put(reserve([2], 3), 3, rows(2))),
-    "set makes it grow": lambda: stack(put(reserve([2], 3), 5, rows(2), resize_if_index_out_of_bounds=True)),
+    "set makes it grow": lambda: stack(
+        put(reserve([2], 3), 5, rows(2), resize_if_index_out_of_bounds=True)
+    ),
     "set before the start": lambda: length(put(reserve([2], 3), -1, rows(2))),
     "set another shape": lambda: length(put(reserve([2], 3), 1, rows(3))),
     "set another dtype": lambda: length(put(full(), 1, np.arange(2, dtype=np.int32))),
@@ -168,21 +208,30 @@ CASES: dict[str, Callable[[], Any]] = {
     "stack what is not set of unknown shape": lambda: stack(reserve(-1, 3)),
     "stack what is not set of a shape given": lambda: stack(reserve(-1, 3), [2]),
     "stack what is partly set": lambda: stack(put(reserve(-1, 3), 1, rows(2))),
-    "stack what is partly set of a partial shape": lambda: stack(put(reserve(-1, 3), 1, rows(2, 2)), [2, -1]),
+    "stack what is partly set of a partial shape": lambda: stack(
+        put(reserve(-1, 3), 1, rows(2, 2)), [2, -1]
+    ),
     "stack nothing": lambda: stack(empty([2])),
     "stack nothing of unknown shape": lambda: stack(empty(-1)),
     "stack nothing of a partial shape": lambda: stack(empty([-1, 2])),
     "stack nothing of a shape given": lambda: stack(empty(-1), [2]),
     "stack two shapes": lambda: stack(put(put(reserve(-1, 2), 0, rows(2)), 1, rows(3))),
-    "stack two shapes that fit a partial one": lambda: stack(put(put(reserve([-1], 2), 0, rows(2)), 1, rows(3))),
-    "stack two shapes, one given": lambda: stack(put(put(reserve([-1], 2), 0, rows(2)), 1, rows(3)), [2]),
+    "stack two shapes that fit a partial one": lambda: stack(
+        put(put(reserve([-1], 2), 0, rows(2)), 1, rows(3))
+    ),
+    "stack two shapes, one given": lambda: stack(
+        put(put(reserve([-1], 2), 0, rows(2)), 1, rows(3)), [2]
+    ),
     "stack another shape": lambda: stack(full(), [5]),
     "stack another shape than declared": lambda: stack(full(known=True), [5]),
     "stack another rank than declared": lambda: stack(full(known=True), [2, 2]),
     "stack another dtype": lambda: stack(full(), dtype=tf.int32),
     "of a scalar": lambda: length(of(f32(2), [2])),
     "of another shape": lambda: length(of(rows(3, 2), [4])),
-    "element shape": lambda: [shape_of(of(rows(3, 2, 4), [-1, 4])), shape_of(of(rows(3, 2, 4), [2, 4]), tf.int64)],
+    "element shape": lambda: [
+        shape_of(of(rows(3, 2, 4), [-1, 4])),
+        shape_of(of(rows(3, 2, 4), [2, 4]), tf.int64),
+    ],
     "element shapes that say little": lambda: [shape_of(empty(-1)), shape_of(empty(NOTHING))],
     "gather": lambda: [gather(full(), [2, 0, 2]), gather(full(), [1, 2])],
     "gather past the end": lambda: gather(full(), [2, 3]),
@@ -218,8 +267,12 @@ CASES: dict[str, Callable[[], Any]] = {
     "scatter a scalar into": lambda: length(into(full(), f32(1), [2])),
     "concat": lambda: concat(full(3, 2, 2)),
     "concat vectors": lambda: concat(full(3, 2)),
-    "concat by attr": lambda: R.TensorListConcat(input_handle=full(3, 2, 2), element_dtype=tf.float32),
-    "concat nothing by attr": lambda: R.TensorListConcat(input_handle=empty(-1), element_dtype=tf.float32, element_shape=[None, 3]),
+    "concat by attr": lambda: R.TensorListConcat(
+        input_handle=full(3, 2, 2), element_dtype=tf.float32
+    ),
+    "concat nothing by attr": lambda: R.TensorListConcat(
+        input_handle=empty(-1), element_dtype=tf.float32, element_shape=[None, 3]
+    ),
     "concat different lengths": lambda: concat(push(push(empty([-1, 2]), rows(1, 2)), rows(3, 2))),
     "concat different shapes": lambda: concat(push(push(empty(-1), rows(1, 2)), rows(3, 3))),
     "concat scalars": lambda: concat(push(push(empty(-1), f32(1)), f32(2))),
@@ -232,9 +285,15 @@ CASES: dict[str, Callable[[], Any]] = {
     "concat what is not set of any length": lambda: concat(reserve([-1, 2], 2)),
     "concat what is not set of lengths given": lambda: concat(reserve([-1, 2], 2), [-1, 2], [3, 1]),
     "concat what is not set of too few lengths": lambda: concat(reserve([-1, 2], 2), [-1, 2], [3]),
-    "concat what is partly set": lambda: concat(put(reserve([-1, 2], 2), 0, rows(2, 2)), [-1, 2], [3, 1]),
-    "concat what is partly set of unknown shape": lambda: concat(put(reserve(-1, 2), 0, rows(2, 2))),
-    "concat what is partly set of a shape given": lambda: concat(put(reserve(-1, 2), 0, rows(2, 2)), [2, 2]),
+    "concat what is partly set": lambda: concat(
+        put(reserve([-1, 2], 2), 0, rows(2, 2)), [-1, 2], [3, 1]
+    ),
+    "concat what is partly set of unknown shape": lambda: concat(
+        put(reserve(-1, 2), 0, rows(2, 2))
+    ),
+    "concat what is partly set of a shape given": lambda: concat(
+        put(reserve(-1, 2), 0, rows(2, 2)), [2, 2]
+    ),
     "concat another length": lambda: concat(full(3, 2, 2), [5, 2]),
     "concat another shape": lambda: concat(full(3, 2, 2), [-1, 5]),
     "concat another dtype": lambda: concat(full(3, 2, 2), dtype=tf.int32),
@@ -244,7 +303,10 @@ CASES: dict[str, Callable[[], Any]] = {
     "split a scalar": lambda: length(split(f32(1), [2, 4])),
     "split by a matrix": lambda: length(split(rows(5, 2), [[2, 3]])),
     "split another shape": lambda: length(split(rows(5, 2), [2, 3], [-1, 3])),
-    "split to another length": lambda: [shape_of(split(rows(5, 2), [2, 3], [2, 2])), shape_of(split(rows(5, 2), [2, 3], [-1, 2]))],
+    "split to another length": lambda: [
+        shape_of(split(rows(5, 2), [2, 3], [2, 2])),
+        shape_of(split(rows(5, 2), [2, 3], [-1, 2])),
+    ],
     "split to scalars": lambda: length(split(rows(5), [2, 3], NOTHING)),
     "resize up": lambda: stack(resize(full(known=True), 5)),
     "resize down": lambda: stack(resize(full(known=True), 1)),
@@ -253,22 +315,32 @@ CASES: dict[str, Callable[[], Any]] = {
     "zeros": lambda: stack(zeros_like(full(known=True))),
     "zeros of what is not set": lambda: stack(zeros_like(reserve(-1, 2)), [2]),
     "add": lambda: stack(add(full(), full(), full())),
-    "add what is partly set": lambda: stack(add(put(reserve([2], 3), 0, rows(2)), put(put(reserve([2], 3), 1, rows(2)), 0, rows(2)))),
+    "add what is partly set": lambda: stack(
+        add(put(reserve([2], 3), 0, rows(2)), put(put(reserve([2], 3), 1, rows(2)), 0, rows(2)))
+    ),
     "the shape of a sum": lambda: shape_of(add(put(reserve(-1, 3), 0, rows(2)), reserve([2], 3))),
     "add different lengths": lambda: length(add(full(2), full(3))),
     "add different dtypes": lambda: length(add(full(2), of(INTS))),
     "add different shapes": lambda: length(add(full(2, 2), full(2, 3))),
-    "add different declared shapes": lambda: length(add(full(2, 2, known=True), full(2, 3, known=True))),
+    "add different declared shapes": lambda: length(
+        add(full(2, 2, known=True), full(2, 3, known=True))
+    ),
     "add bools": lambda: length(add(*[of(np.array([True, False]))] * 2)),
     "add one": lambda: stack(add(full())),
     "nested": lambda: [length(get(nested(), i, dtype=tf.variant)) for i in (0, 1)],
-    "nested, stacked": lambda: [tf.shape(stack(nested(), dtype=tf.variant)), stack(stack(nested(), dtype=tf.variant)[0])],
+    "nested, stacked": lambda: [
+        tf.shape(stack(nested(), dtype=tf.variant)),
+        stack(stack(nested(), dtype=tf.variant)[0]),
+    ],
     "nested, added": lambda: stack(get(add(nested(), nested()), 0, dtype=tf.variant)),
     "nested, zeros": lambda: stack(get(zeros_like(nested()), 0, dtype=tf.variant)),
     "nested, not set": lambda: length(get(reserve(NOTHING, 2, tf.variant), 0, dtype=tf.variant)),
-    "nested, not set, stacked": lambda: tf.shape(stack(reserve(NOTHING, 2, tf.variant), dtype=tf.variant)),
+    "nested, not set, stacked": lambda: tf.shape(
+        stack(reserve(NOTHING, 2, tf.variant), dtype=tf.variant)
+    ),
     "an array of lists": lambda: (
-        [length(x) for x in tf.unstack(two(), num=2)] + [tf.shape(two()), length(tf.reshape(tf.reshape(full(), [1]), []))]
+        [length(x) for x in tf.unstack(two(), num=2)]
+        + [tf.shape(two()), length(tf.reshape(tf.reshape(full(), [1]), []))]
     ),
     "push a batch": lambda: [stack(x) for x in tf.unstack(pushed(two(), rows(2, 2) * 10), num=2)],
     "push a batch of another size": lambda: tf.shape(pushed(two(), rows(3, 2))),
@@ -284,11 +356,17 @@ CASES: dict[str, Callable[[], Any]] = {
     "join another dtype": lambda: length(join(full(), full(), tf.int32)),
     "join different shapes": lambda: length(join(full(3, 2, known=True), full(3, 3, known=True))),
     "a handle that is a vector": lambda: length(two()),
-    "strings": lambda: [stack(push(empty(-1, dtype=tf.string), b"a"), dtype=tf.string), stack(reserve([2], 2, tf.string), dtype=tf.string)],
+    "strings": lambda: [
+        stack(push(empty(-1, dtype=tf.string), b"a"), dtype=tf.string),
+        stack(reserve([2], 2, tf.string), dtype=tf.string),
+    ],
     "bools": lambda: stack(reserve([2], 2, tf.bool), dtype=tf.bool),
     "fetched": lambda: full(),
     "fetched, an array": lambda: two(),
-    "passed on": lambda: [length(tf.identity(full())), *[length(x) for x in tf.identity_n([full(), full(2)])]],
+    "passed on": lambda: [
+        length(tf.identity(full())),
+        *[length(x) for x in tf.identity_n([full(), full(2)])],
+    ],
 }
 
 
@@ -314,7 +392,11 @@ def test_a_variant_cannot_be_fed() -> None:
 
 
 INDEX = st.integers(0, 4)
-VALUE = st.builds(lambda shape, x: np.full(shape, x, f32), st.sampled_from([(2,), (2,), (2,), (1,)]), st.integers(1, 9))
+VALUE = st.builds(
+    lambda shape, x: np.full(shape, x, f32),
+    st.sampled_from([(2,), (2,), (2,), (1,)]),
+    st.integers(1, 9),
+)
 STEP = st.one_of(
     st.tuples(st.just("set"), st.integers(0, 2), INDEX, VALUE),
     st.tuples(st.just("set"), st.just(0), INDEX, VALUE),
@@ -329,7 +411,9 @@ STEP = st.one_of(
 
 
 def in_order(answer: Any) -> Any:
-    """Of several operations that fail either may be the first, in TensorFlow and here: the class counts. Texts have tests of their own."""
+    """Of several operations that fail either may be the first, in TensorFlow and here: the class
+    counts. Texts have tests of their own.
+    """
     return answer if isinstance(answer, list) else answer[0]
 
 
@@ -360,30 +444,53 @@ def test_random_programs(steps: list[Any], known: bool) -> None:
                 lists.append(add(made, lists[-1 - min(rest[0], len(lists) - 1)]))
             else:
                 lists.append(resize(made, *rest))
-        return [[stack(made, [-1]) for made in lists[-3:]], outputs, [length(made) for made in lists]]
+        return [
+            [stack(made, [-1]) for made in lists[-3:]],
+            outputs,
+            [length(made) for made in lists],
+        ]
 
     with tf1.Graph().as_default() as graph:
         fetches = [[fetch] for fetch in tf.nest.flatten(build())]
     with tf1.Session(graph=graph) as theirs, tfjit.Session(graph=graph) as ours:
         answers = [told(theirs, fetch) for fetch in fetches]
-        assert [in_order(told(ours, fetch)) for fetch in fetches] == [in_order(answer) for answer in answers]
-        good = [fetch for fetch, answer in zip(fetches, answers, strict=True) if isinstance(answer, list)]
+        assert [in_order(told(ours, fetch)) for fetch in fetches] == [
+            in_order(answer) for answer in answers
+        ]
+        good = [
+            fetch
+            for fetch, answer in zip(fetches, answers, strict=True)
+            if isinstance(answer, list)
+        ]
         assert told(ours, good) == told(theirs, good)
 
 
-MODEL_STEP = st.tuples(st.sampled_from(["set", "set", "push", "pop", "grow", "read", "whole"]), st.integers(0, 99), st.integers(0, 99))
+MODEL_STEP = st.tuples(
+    st.sampled_from(["set", "set", "push", "pop", "grow", "read", "whole"]),
+    st.integers(0, 99),
+    st.integers(0, 99),
+)
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(MODEL_STEP, max_size=120), st.integers(0, 6), st.integers(1, 40), st.sampled_from(["numbers", "strings"]))
+@given(
+    st.lists(MODEL_STEP, max_size=120),
+    st.integers(0, 6),
+    st.integers(1, 40),
+    st.sampled_from(["numbers", "strings"]),
+)
 def test_versions_are_values(steps: list[Any], size: int, spread: int, kind: str) -> None:
-    """Against plain Python lists, with old versions far behind: what a version holds never changes."""
+    """Against plain Python lists, with old versions far behind: what a version holds
+    never changes.
+    """
     dtype = dtypes.float32 if kind == "numbers" else dtypes.string
 
     def element(x: int) -> Any:
         return np.array(x, np.float32) if kind == "numbers" else np.array(str(x).encode(), object)
 
-    versions: list[tuple[TensorList, list[Any]]] = [(TensorList.unset(dtype, (), size), [None] * size)]
+    versions: list[tuple[TensorList, list[Any]]] = [
+        (TensorList.unset(dtype, (), size), [None] * size)
+    ]
     held: list[tuple[Any, list[Any]]] = []
     for i, (step, which, where) in enumerate(steps):
         made, model = versions[-1 - which % min(spread, len(versions))]
@@ -415,7 +522,9 @@ def test_versions_are_values(steps: list[Any], size: int, spread: int, kind: str
 
 
 def test_a_change_costs_nothing_of_the_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loop that carries a list copies it as often as it has doubled, even if the first version is kept."""
+    """A loop that carries a list copies it as often as it has doubled, even if the first version is
+    kept.
+    """
     copied: list[int] = []
     copy = Elements.copy
 
@@ -431,7 +540,11 @@ def test_a_change_costs_nothing_of_the_length(monkeypatch: pytest.MonkeyPatch) -
         made = made.set(i, value)
     assert not copied
     stacked = made.whole()
-    assert stacked is not None and stacked.shape == (count,) and np.shares_memory(stacked, made.whole())
+    assert (
+        stacked is not None
+        and stacked.shape == (count,)
+        and np.shares_memory(stacked, made.whole())
+    )
     made = TensorList.unset(dtypes.float32, (), 0)
     for _ in range(count):
         made = made.push(value)
@@ -463,21 +576,36 @@ def test_a_list_of_a_tensor_is_the_tensor() -> None:
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_loops_carry_lists_round(dynamic: bool) -> None:
     def build() -> Any:
-        made = R.TensorListFromTensor(tensor=tf1.placeholder_with_default(rows(6, 2), [6, 2]), element_shape=[2])
+        made = R.TensorListFromTensor(
+            tensor=tf1.placeholder_with_default(rows(6, 2), [6, 2]), element_shape=[2]
+        )
         if dynamic:
-            out = R.EmptyTensorList(element_shape=[2], max_num_elements=-1, element_dtype=tf.float32)
+            out = R.EmptyTensorList(
+                element_shape=[2], max_num_elements=-1, element_dtype=tf.float32
+            )
         else:
             out = R.TensorListReserve(element_shape=[2], num_elements=6, element_dtype=tf.float32)
 
         def body(i: Any, h: Any, out: Any) -> Any:
-            h = tf.tanh(h * 0.5 + R.TensorListGetItem(input_handle=made, index=i, element_shape=[2], element_dtype=tf.float32))
+            h = tf.tanh(
+                h * 0.5
+                + R.TensorListGetItem(
+                    input_handle=made, index=i, element_shape=[2], element_dtype=tf.float32
+                )
+            )
             if dynamic:
                 return i + 1, h, R.TensorListPushBack(input_handle=out, tensor=h * h)
             return i + 1, h, R.TensorListSetItem(input_handle=out, index=i, item=h * h)
 
         _, h, out = tf1.while_loop(lambda i, h, out: i < 6, body, [0, tf.zeros([2]), out])
         chosen = tf1.cond(h[0] > 0, lambda: out, lambda: made)
-        return [h, *[R.TensorListStack(input_handle=x, element_shape=[2], element_dtype=tf.float32) for x in (out, chosen)]]
+        return [
+            h,
+            *[
+                R.TensorListStack(input_handle=x, element_shape=[2], element_dtype=tf.float32)
+                for x in (out, chosen)
+            ],
+        ]
 
     tf1.disable_control_flow_v2()
     try:

@@ -55,16 +55,33 @@ CASES: dict[str, Callable[[], Any]] = {
     "size": lambda: [size(raw.EmptyTensorMap()), size(two())],
     "lookup": lambda: [lookup(two(), 1.0), lookup(two(), 2.0, tf.string)],
     "another dtype": lambda: lookup(two(), 1.0, tf.float32),
-    **{f"no key {key!r}": lambda key=key: lookup(two(), key) for key in (3.0, 1, [1.0, 2.0], "k", [[1.0]])},
-    "has key": lambda: [raw.TensorMapHasKey(input_handle=two(), key=value(key)) for key in (1.0, 3.0, 1, [1.0])],
+    **{
+        f"no key {key!r}": lambda key=key: lookup(two(), key)
+        for key in (3.0, 1, [1.0, 2.0], "k", [[1.0]])
+    },
+    "has key": lambda: [
+        raw.TensorMapHasKey(input_handle=two(), key=value(key)) for key in (1.0, 3.0, 1, [1.0])
+    ],
     "erase": lambda: [size(erase(two(), 1.0)), keys(erase(two(), 1.0))],
     "erase what is not there": lambda: erase(two(), 7.0) is not None and size(erase(two(), 7.0)),
-    "keys": lambda: [keys(two()), raw.TensorMapStackKeys(input_handle=put(raw.EmptyTensorMap(), "a", 1), key_dtype=tf.string)],
+    "keys": lambda: [
+        keys(two()),
+        raw.TensorMapStackKeys(input_handle=put(raw.EmptyTensorMap(), "a", 1), key_dtype=tf.string),
+    ],
     "keys of another dtype": lambda: keys(two(), tf.int32),
     "keys of nothing": lambda: keys(raw.EmptyTensorMap()),
     "keys of two shapes": lambda: keys(put(two(), [1.0, 2.0], 1)),
-    "replaced": lambda: (lambda old: [lookup(put(old, 1.0, 9), 1.0), size(put(old, 1.0, 9)), lookup(old, 1.0), size(old)])(two()),
-    "a list": lambda: size(raw.EmptyTensorList(element_shape=-1, max_num_elements=-1, element_dtype=tf.float32)),
+    "replaced": lambda: (
+        lambda old: [
+            lookup(put(old, 1.0, 9), 1.0),
+            size(put(old, 1.0, 9)),
+            lookup(old, 1.0),
+            size(old),
+        ]
+    )(two()),
+    "a list": lambda: size(
+        raw.EmptyTensorList(element_shape=-1, max_num_elements=-1, element_dtype=tf.float32)
+    ),
     "an array of maps": lambda: size(tf.stack([two(), two()])),
     "zeros": lambda: size(raw.ZerosLike(x=two())),
     "in a loop": in_a_loop,

@@ -1,4 +1,6 @@
-"""intra_op_parallelism_threads and inter_op_parallelism_threads are obeyed to the thread: what fresh processes have started after runs."""
+"""intra_op_parallelism_threads and inter_op_parallelism_threads are obeyed to the thread: what
+fresh processes have started after runs.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def library() -> Iterator[Processes]:
 
 def started(library: Processes, intra: int, inter: int, sessions: int = 1) -> dict[str, int]:
     """Threads by name after a process's runs, its last session still open."""
-    done = library.run("-c", PROGRAM, json.dumps([intra, inter, sessions]), env={"TFJIT_JIT": "eager"}, timeout=240)
+    done = library.run(
+        "-c", PROGRAM, json.dumps([intra, inter, sessions]), env={"TFJIT_JIT": "eager"}, timeout=240
+    )
     assert done.returncode == 0, done.stderr
     counts: dict[str, int] = json.loads(done.stdout)
     return counts

@@ -1,4 +1,6 @@
-"""Training steps beside TensorFlow: every optimizer on reference and on resource variables, what serves them, and concurrent updates."""
+"""Training steps beside TensorFlow: every optimizer on reference and on resource variables, what
+serves them, and concurrent updates.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,17 @@ OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "centred rmsprop": lambda lr: tf1.train.RMSPropOptimizer(0.1 * lr, momentum=0.5, centered=True),
     "adagrad": lambda lr: tf1.train.AdagradOptimizer(lr),
     "adadelta": lambda lr: tf1.train.AdadeltaOptimizer(20 * lr),
-    "ftrl": lambda lr: tf1.train.FtrlOptimizer(lr, l1_regularization_strength=0.001, l2_regularization_strength=0.01),
+    "ftrl": lambda lr: tf1.train.FtrlOptimizer(
+        lr, l1_regularization_strength=0.001, l2_regularization_strength=0.01
+    ),
     "ftrl with another power": lambda lr: tf1.train.FtrlOptimizer(lr, learning_rate_power=-0.6),
 }
 
 
 def make_graph(optimizer: str, resource: bool) -> tf.Graph:
-    """x [17, 12], labels [17] -> loss; two dense layers, a learning rate that decays with the step, weights of several sizes."""
+    """x [17, 12], labels [17] -> loss; two dense layers, a learning rate that decays with the step,
+    weights of several sizes.
+    """
     graph = tf.Graph()
     with graph.as_default():
         x = tf1.placeholder(tf.float32, [BATCH, 12], name="x")
@@ -43,8 +49,13 @@ def make_graph(optimizer: str, resource: bool) -> tf.Graph:
 
         hidden = tf.nn.relu(tf.matmul(x, variable("w0", 12, 33)) + variable("b0", 33))
         logits = tf.matmul(hidden, variable("w1", 33, 5)) + variable("b1", 5)
-        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits), name="loss")
-        step = tf1.get_variable("step", initializer=np.int64(0), trainable=False, use_resource=resource)
+        loss = tf.reduce_mean(
+            tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits),
+            name="loss",
+        )
+        step = tf1.get_variable(
+            "step", initializer=np.int64(0), trainable=False, use_resource=resource
+        )
         rate = tf1.train.exponential_decay(0.1, step, 10, 0.9)
         OPTIMIZERS[optimizer](rate).minimize(loss, global_step=step, name="train")
         tf1.global_variables_initializer()
@@ -59,8 +70,12 @@ def feeds(rng: np.random.Generator) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("resource", [False, True], ids=["reference", "resource"])
-@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=[name.replace(" ", "_") for name in OPTIMIZERS])
-def test_fifty_steps_beside_tensorflow(optimizer: str, resource: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "optimizer", OPTIMIZERS, ids=[name.replace(" ", "_") for name in OPTIMIZERS]
+)
+def test_fifty_steps_beside_tensorflow(
+    optimizer: str, resource: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TFJIT_JIT", "eager")
     monkeypatch.setenv("TFJIT_VERIFY", "1")
     graph = make_graph(optimizer, resource)
@@ -77,19 +92,37 @@ def test_fifty_steps_beside_tensorflow(optimizer: str, resource: bool, monkeypat
             np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=2e-6)
             losses.append(wanted)
         for variable in variables:
-            np.testing.assert_allclose(ours.run(variable), theirs.run(variable), rtol=1e-3, atol=2e-5, err_msg=variable.name)
-        explanation = ours.explain(["loss:0", "train"], {name: value.shape for name, value in batch.items()})
-        assert [(n.name, n.op, n.reason) for n in explanation.nodes if n.serving in ("reference", "runtime", "copy", "dataflow")] == []
+            np.testing.assert_allclose(
+                ours.run(variable),
+                theirs.run(variable),
+                rtol=1e-3,
+                atol=2e-5,
+                err_msg=variable.name,
+            )
+        explanation = ours.explain(
+            ["loss:0", "train"], {name: value.shape for name, value in batch.items()}
+        )
+        assert [
+            (n.name, n.op, n.reason)
+            for n in explanation.nodes
+            if n.serving in ("reference", "runtime", "copy", "dataflow")
+        ] == []
     assert np.mean(losses[-5:]) < np.mean(losses[:5])
 
 
 @pytest.mark.parametrize("resource", [False, True], ids=["reference", "resource"])
-def test_a_read_that_an_update_must_follow_or_precede(resource: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Control edges decide what a read sees, compiled or not; nothing is copied where nothing needs the old value."""
+def test_a_read_that_an_update_must_follow_or_precede(
+    resource: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Control edges decide what a read sees, compiled or not; nothing is copied where nothing needs
+    the old value.
+    """
     monkeypatch.setenv("TFJIT_JIT", "eager")
     graph = tf.Graph()
     with graph.as_default():
-        v = tf1.get_variable("v", initializer=np.arange(40, dtype=np.float32), use_resource=resource)
+        v = tf1.get_variable(
+            "v", initializer=np.arange(40, dtype=np.float32), use_resource=resource
+        )
         before = tf.identity(v.read_value() * 1.0, name="before")
         with tf.control_dependencies([before]):
             update = tf1.assign_add(v, np.full(40, 2, np.float32))
@@ -104,20 +137,31 @@ def test_a_read_that_an_update_must_follow_or_precede(resource: bool, monkeypatc
         theirs.run("init")
         ours.run("init")
         for _ in range(3):
-            for found, wanted in zip(ours.run(["before:0", "after:0", "end:0"]), theirs.run(["before:0", "after:0", "end:0"])):
+            for found, wanted in zip(
+                ours.run(["before:0", "after:0", "end:0"]),
+                theirs.run(["before:0", "after:0", "end:0"]),
+            ):
                 np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("resource", [False, True], ids=["reference", "resource"])
 @pytest.mark.parametrize("mode", ["eager", "off"])
-def test_no_increment_is_lost_between_threads(resource: bool, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_increment_is_lost_between_threads(
+    resource: bool, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TFJIT_JIT", mode)
     graph = tf.Graph()
     with graph.as_default():
         step = tf1.get_variable("step", initializer=np.int64(0), use_resource=resource)
-        wide = tf1.get_variable("wide", initializer=np.zeros(5000, np.float32), use_resource=resource)
+        wide = tf1.get_variable(
+            "wide", initializer=np.zeros(5000, np.float32), use_resource=resource
+        )
         x = tf1.placeholder(tf.float32, [5000], name="x")
-        tf.group(tf1.assign_add(step, np.int64(1), use_locking=True), tf1.assign_add(wide, x, use_locking=True), name="add")
+        tf.group(
+            tf1.assign_add(step, np.int64(1), use_locking=True),
+            tf1.assign_add(wide, x, use_locking=True),
+            name="add",
+        )
         tf1.global_variables_initializer()
     with tfjit.Session(graph=graph) as session:
         session.run("init")
@@ -137,7 +181,9 @@ def test_no_increment_is_lost_between_threads(resource: bool, mode: str, monkeyp
 
 
 @pytest.mark.parametrize("resource", [False, True], ids=["reference", "resource"])
-def test_training_from_two_threads_stays_valid(resource: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_from_two_threads_stays_valid(
+    resource: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TFJIT_JIT", "eager")
     graph = make_graph("adam", resource)
     with tfjit.Session(graph=graph) as session:

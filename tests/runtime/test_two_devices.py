@@ -1,4 +1,6 @@
-"""Graphs on two CPU devices: the same values as TensorFlow's, split with the same sends, receives and keys."""
+"""Graphs on two CPU devices: the same values as TensorFlow's, split with the same sends, receives
+and keys.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ TRANSFERS = ("_Send", "_Recv", "_HostSend", "_HostRecv")
 
 
 class Graph:
-    """Data edges both ways with several consumers, several outputs, control edges across, and both kinds of variable on both devices."""
+    """Data edges both ways with several consumers, several outputs, control edges across, and both
+    kinds of variable on both devices.
+    """
 
     def __init__(self) -> None:
         self.graph = tf1.Graph()
@@ -35,7 +39,9 @@ class Graph:
                 bump_v1 = tf1.assign_add(v1, [1.0, 1.0, 1.0], name="bump_v1")
                 bump_r1 = r1.assign_add([1.0, 1.0, 1.0])
                 with tf.control_dependencies([a]):
-                    waits = tf.add(tf1.placeholder_with_default([5.0, 6.0], [2], "given"), 1.0, name="waits")
+                    waits = tf.add(
+                        tf1.placeholder_with_default([5.0, 6.0], [2], "given"), 1.0, name="waits"
+                    )
                 parts = tf.split(self.x, 3, axis=1, name="parts")
             with tf.device("/cpu:0"):
                 with tf.control_dependencies([bump_v1, bump_r1]):
@@ -65,7 +71,9 @@ def world() -> Graph:
 
 
 def config() -> Any:
-    """Two CPUs, and TensorFlow's graph optimizers off: keys hold edge numbers, which Grappler's rewrites would change."""
+    """Two CPUs, and TensorFlow's graph optimizers off: keys hold edge numbers, which Grappler's
+    rewrites would change.
+    """
     made = tf1.ConfigProto(device_count={"CPU": 2})
     made.graph_options.rewrite_options.disable_meta_optimizer = True
     made.graph_options.optimizer_options.opt_level = -1
@@ -91,9 +99,14 @@ def transfers(metadata: Any) -> list[tuple[str, str, str, int]]:
     return sorted(found)
 
 
-@pytest.mark.parametrize("name", ["data", "both ways", "control", "variables", "update", "ordered", "operation", "all", "init"])
+@pytest.mark.parametrize(
+    "name",
+    ["data", "both ways", "control", "variables", "update", "ordered", "operation", "all", "init"],
+)
 @pytest.mark.parametrize("jit", ["lazy", "off"])
-def test_values_and_keys_are_tensorflows(world: Graph, name: str, jit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_and_keys_are_tensorflows(
+    world: Graph, name: str, jit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TFJIT_JIT", jit)
     fetches = world.init if name == "init" else world.fetches[name]
     options = tf1.RunOptions(output_partition_graphs=True)
@@ -104,7 +117,13 @@ def test_values_and_keys_are_tensorflows(world: Graph, name: str, jit: str, monk
             metadata = tf1.RunMetadata()
             values = [session.run(fetches, {world.x: X}, options, metadata)]
             values += [session.run(fetches, {world.x: X + i}) for i in range(3)]
-            outcomes.append((values, transfers(metadata), sorted(p.node[0].device for p in metadata.partition_graphs)))
+            outcomes.append(
+                (
+                    values,
+                    transfers(metadata),
+                    sorted(p.node[0].device for p in metadata.partition_graphs),
+                )
+            )
     (theirs, their_transfers, their_devices), (ours, our_transfers, our_devices) = outcomes
     assert our_transfers == their_transfers
     assert our_devices == their_devices
@@ -128,7 +147,10 @@ def test_without_partition_graphs_none_are_given(world: Graph) -> None:
 def test_two_devices_on_any_number_of_threads(world: Graph, threads: int) -> None:
     settings = config()
     settings.inter_op_parallelism_threads = threads
-    with tfjit.Session(graph=world.graph, config=settings) as session, tf1.Session(graph=world.graph, config=config()) as theirs:
+    with (
+        tfjit.Session(graph=world.graph, config=settings) as session,
+        tf1.Session(graph=world.graph, config=config()) as theirs,
+    ):
         for s in (session, theirs):
             s.run(world.init)
         for i in range(20):
@@ -138,9 +160,14 @@ def test_two_devices_on_any_number_of_threads(world: Graph, threads: int) -> Non
 
 
 def test_devices_are_listed_as_tensorflow_lists_them(world: Graph) -> None:
-    with tfjit.Session(graph=world.graph, config=config()) as ours, tf1.Session(graph=world.graph, config=config()) as theirs:
+    with (
+        tfjit.Session(graph=world.graph, config=config()) as ours,
+        tf1.Session(graph=world.graph, config=config()) as theirs,
+    ):
         a, b = ours.list_devices(), theirs.list_devices()
-        assert [(d.name, d.device_type, d.memory_limit_bytes) for d in a] == [(d.name, d.device_type, d.memory_limit_bytes) for d in b]
+        assert [(d.name, d.device_type, d.memory_limit_bytes) for d in a] == [
+            (d.name, d.device_type, d.memory_limit_bytes) for d in b
+        ]
         assert len({d.incarnation for d in a}) == 2 and all(d.incarnation for d in a)
 
 
@@ -154,13 +181,18 @@ def test_an_error_on_one_device_ends_the_step_on_both() -> None:
             after = tf.add(bad, 1, name="after")
     with tfjit.Session(graph=graph, config=config()) as session:
         for _ in range(2):
-            with pytest.raises(tfjit.errors.InvalidArgumentError, match=r"Integer division by zero(.|\n)*\{\{node bad\}\}"):
+            with pytest.raises(
+                tfjit.errors.InvalidArgumentError,
+                match=r"Integer division by zero(.|\n)*\{\{node bad\}\}",
+            ):
                 session.run(after, {zero: 0})
             assert session.run(after, {zero: 1}) == 2
 
 
 def test_a_conditional_across_devices() -> None:
-    """What is not taken on one device is heard of on the other, through data and through control edges."""
+    """What is not taken on one device is heard of on the other, through data and through control
+    edges.
+    """
     graph = tf1.Graph()
     tf1.disable_control_flow_v2()
     try:
@@ -188,7 +220,9 @@ def test_a_conditional_across_devices() -> None:
         with make(graph=graph, config=config()) as session:
             for _ in range(2):
                 y = np.tanh([2.0, 4.0])
-                np.testing.assert_allclose(session.run(after, {p: True, x: [1, 2]}), np.array([2, 3]) * y * 3, rtol=1e-6)
+                np.testing.assert_allclose(
+                    session.run(after, {p: True, x: [1, 2]}), np.array([2, 3]) * y * 3, rtol=1e-6
+                )
                 np.testing.assert_allclose(session.run(after, {p: False, x: [1, 2]}), [0, 3])
                 np.testing.assert_allclose(session.run(dead, {p: True, x: [1, 2]}), [-1, -2])
                 with pytest.raises(Exception, match=r"Retval\[0\] does not have value"):
@@ -197,5 +231,7 @@ def test_a_conditional_across_devices() -> None:
 
 
 def test_no_cpu_devices() -> None:
-    with pytest.raises(tfjit.errors.NotFoundError, match="No CPU devices are available in this process"):
+    with pytest.raises(
+        tfjit.errors.NotFoundError, match="No CPU devices are available in this process"
+    ):
         tfjit.Session(graph=tfjit.Graph(), config=tf1.ConfigProto(device_count={"CPU": 0}))

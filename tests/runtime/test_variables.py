@@ -1,4 +1,6 @@
-"""Variables and random streams: the same course of runs on TensorFlow's session and on tfjit's gives the same values and errors."""
+"""Variables and random streams: the same course of runs on TensorFlow's session and on tfjit's
+gives the same values and errors.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ MODES = {
     "eager": {"TFJIT_JIT": "eager"},
     "off": {"TFJIT_JIT": "off"},
     "dataflow": {"TFJIT_JIT": "lazy", "TFJIT_DISABLE": "straight_line"},
-    "plain": {"TFJIT_JIT": "eager", "TFJIT_DISABLE": "fuse,fold_constants,simplify,eliminate_common_subexpressions"},
+    "plain": {
+        "TFJIT_JIT": "eager",
+        "TFJIT_DISABLE": "fuse,fold_constants,simplify,eliminate_common_subexpressions",
+    },
 }
 
 
@@ -71,7 +76,9 @@ def assign_and_read() -> list[Step]:
 
 @course
 def reads_before_and_after_a_write() -> list[Step]:
-    """The graph orders each read before or after the update: a fetched read of a resource must not see a later one."""
+    """The graph orders each read before or after the update: a fetched read of a resource must not
+    see a later one.
+    """
     steps: list[Step] = []
     for v in (ref("f", V), res("r", V)):
         before = v.read_value()
@@ -113,7 +120,13 @@ def a_value_read_before_a_write_and_used_after_it() -> list[Step]:
             late = tf.tanh(old) + old
             late_view = tf.reshape(old, [2, 2]) + 0.0
             both = old + v.read_value()
-        steps += [(v.initializer, {}), ([late, late_view, both], {}), (v.initializer, {}), ([both, old], {}), (v.read_value(), {})]
+        steps += [
+            (v.initializer, {}),
+            ([late, late_view, both], {}),
+            (v.initializer, {}),
+            ([both, old], {}),
+            (v.read_value(), {}),
+        ]
     return steps
 
 
@@ -125,12 +138,22 @@ def chains_of_updates() -> list[Step]:
         previous: list[Any] = []
         for i in range(5):
             with tf.control_dependencies(previous):
-                update = v.assign(v.read_value() * 2.0 + float(i)) if i % 2 else v.assign_add(tf.ones([4]) * float(i))
+                update = (
+                    v.assign(v.read_value() * 2.0 + float(i))
+                    if i % 2
+                    else v.assign_add(tf.ones([4]) * float(i))
+                )
             previous = [update]
             chain.append(update)
         with tf.control_dependencies(previous):
             last = v.read_value()
-        steps += [(v.initializer, {}), (last, {}), (last, {}), (chain[2].op, {}), (v.read_value(), {})]
+        steps += [
+            (v.initializer, {}),
+            (last, {}),
+            (last, {}),
+            (chain[2].op, {}),
+            (v.read_value(), {}),
+        ]
     return steps
 
 
@@ -159,21 +182,39 @@ def initialised_from_another() -> list[Step]:
     c = ref("c", V)
     d = ref("d", c.initial_value + 1.0)
     init = tf1.global_variables_initializer()
-    return [(d.initializer, {}), (init, {}), ([a.read_value(), b.read_value(), c.read_value(), d.read_value()], {})]
+    return [
+        (d.initializer, {}),
+        (init, {}),
+        ([a.read_value(), b.read_value(), c.read_value(), d.read_value()], {}),
+    ]
 
 
 @course
 def initialisation() -> list[Step]:
     a, b, c = ref("a", V), res("b", V), ref("c", 3)
-    flags = [tf1.is_variable_initialized(a), tf.raw_ops.VarIsInitializedOp(resource=b.handle), tf1.is_variable_initialized(c)]
+    flags = [
+        tf1.is_variable_initialized(a),
+        tf.raw_ops.VarIsInitializedOp(resource=b.handle),
+        tf1.is_variable_initialized(c),
+    ]
     names = tf1.report_uninitialized_variables()
     del names  # needs string ops of its own
-    return [(flags, {}), (a.initializer, {}), (flags, {}), (b.initializer, {}), (flags, {}), (c.read_value(), {}), (flags, {})]
+    return [
+        (flags, {}),
+        (a.initializer, {}),
+        (flags, {}),
+        (b.initializer, {}),
+        (flags, {}),
+        (c.read_value(), {}),
+        (flags, {}),
+    ]
 
 
 @course
 def uninitialised() -> list[Step]:
-    """An update of what is not there is left out for the resource: TensorFlow's error depends on whether its container exists."""
+    """An update of what is not there is left out for the resource: TensorFlow's error depends on
+    whether its container exists.
+    """
     a, b = ref("a", V), res("b", V)
     steps: list[Step] = [(a.assign_add(V).op, {}), (tf1.scatter_add(a, [0], [1.0]).op, {})]
     for v in (a, b):
@@ -192,7 +233,9 @@ def uninitialised() -> list[Step]:
 def shapes_that_change() -> list[Step]:
     x = tf1.placeholder(tf.float32, None)
     f = tf1.Variable(V, name="f", use_resource=False, validate_shape=False)
-    r = tf1.Variable(V, name="r", use_resource=True, validate_shape=False, shape=tf.TensorShape(None))
+    r = tf1.Variable(
+        V, name="r", use_resource=True, validate_shape=False, shape=tf.TensorShape(None)
+    )
     known = ref("known", V)
     steps: list[Step] = [(tf1.global_variables_initializer(), {})]
     for v in (f, r):
@@ -214,7 +257,12 @@ def shapes_that_change() -> list[Step]:
         after = tf.reduce_sum(known.read_value())
     double = tf.reduce_sum(known * 2.0)
     for value in (V, np.ones(9), np.ones((2, 2)), V):
-        steps += [(after, {x: value}), (double, {}), (known.assign_add(x).op, {x: value}), (double, {})]
+        steps += [
+            (after, {x: value}),
+            (double, {}),
+            (known.assign_add(x).op, {x: value}),
+            (double, {}),
+        ]
     return steps
 
 
@@ -226,7 +274,12 @@ def wrong_shapes() -> list[Step]:
     for v in (f, r):
         for change in (v.assign, v.assign_add, v.assign_sub):
             update = change(x)
-            steps += [(update.op, {x: np.ones(3)}), (v.read_value(), {}), (update.op, {x: np.ones(4)}), (v.read_value(), {})]
+            steps += [
+                (update.op, {x: np.ones(3)}),
+                (v.read_value(), {}),
+                (update.op, {x: np.ones(4)}),
+                (v.read_value(), {}),
+            ]
     return steps
 
 
@@ -239,7 +292,15 @@ def scatters() -> list[Step]:
     f, r = ref("f", base), res("r", base)
     ops: list[Any] = [
         getattr(tf1, name)(f, i, x)
-        for name in ("scatter_update", "scatter_add", "scatter_sub", "scatter_mul", "scatter_div", "scatter_min", "scatter_max")
+        for name in (
+            "scatter_update",
+            "scatter_add",
+            "scatter_sub",
+            "scatter_mul",
+            "scatter_div",
+            "scatter_min",
+            "scatter_max",
+        )
     ]
     raw = tf.raw_ops
     ops += [
@@ -254,8 +315,13 @@ def scatters() -> list[Step]:
             updates = np.arange(2 * len(indices), dtype="f4").reshape(-1, 2) + 1
             steps += [(operation, {i: indices, x: updates}), ([f.read_value(), r.read_value()], {})]
         steps.append((operation, {i: [0, 7], x: np.ones((2, 2))}))
-        steps.append((init, {}))  # TensorFlow has written the rows before the wrong one, tfjit has not
-    gathered = [tf.gather(f, i), tf.gather(r, i), raw.ResourceGather(resource=r.handle, indices=i, dtype=tf.float32)]
+        # TensorFlow has written the rows before the wrong one, tfjit has not
+        steps.append((init, {}))
+    gathered = [
+        tf.gather(f, i),
+        tf.gather(r, i),
+        raw.ResourceGather(resource=r.handle, indices=i, dtype=tf.float32),
+    ]
     steps += [(gathered, {i: [4, 0, 4]}), (gathered[1], {i: [5]}), (gathered[2], {i: [-1]})]
     return steps
 
@@ -266,13 +332,17 @@ def counters() -> list[Step]:
     r = res("r", 0)
     count = f.count_up_to(3)
     step = tf1.assign_add(r, 1)
-    return [(tf1.global_variables_initializer(), {})] + [(fetch, {}) for _ in range(5) for fetch in (count, step, f.read_value())]
+    return [(tf1.global_variables_initializer(), {})] + [
+        (fetch, {}) for _ in range(5) for fetch in (count, step, f.read_value())
+    ]
 
 
 @course
 def dtypes_of_variables() -> list[Step]:
     steps: list[Step] = []
-    values = [np.array([1, 2], d) for d in ("f8", "f2", "i4", "i8", "u1", "bool", "c8")] + [np.array([b"a", b"bc"], object)]
+    values = [np.array([1, 2], d) for d in ("f8", "f2", "i4", "i8", "u1", "bool", "c8")] + [
+        np.array([b"a", b"bc"], object)
+    ]
     reads = []
     for i, value in enumerate(values):
         for make in (ref, res):
@@ -340,7 +410,15 @@ def random_streams() -> list[Step]:
         tf1.random_normal([2, 3], dtype=tf.float64, seed=2),
     ]
     both = [tf.identity(ops[0]), ops[0] * 2.0]
-    steps: list[Step] = [(ops, {n: 3}), (ops[0], {}), (ops[1:3], {}), (both, {}), (ops, {n: 9}), (ops[7], {n: 0}), (ops[7], {n: 2})]
+    steps: list[Step] = [
+        (ops, {n: 3}),
+        (ops[0], {}),
+        (ops[1:3], {}),
+        (both, {}),
+        (ops, {n: 9}),
+        (ops[7], {n: 0}),
+        (ops[7], {n: 2}),
+    ]
     return steps * 2
 
 
@@ -395,7 +473,9 @@ def test_a_course_of_runs(mode: str, name: str, answers: Any) -> None:
     graph, steps, wanted = answers[name]
     with tfjit.Session(graph=graph) as session:
         for i, (step, want) in enumerate(zip(steps, wanted, strict=True)):
-            assert_same(outcome(session, step), want, f"step {i} of {name}", exact=name not in ROUNDED)
+            assert_same(
+                outcome(session, step), want, f"step {i} of {name}", exact=name not in ROUNDED
+            )
     if name == "random_streams":
         # a new session starts the streams anew
         with tfjit.Session(graph=graph) as session:
@@ -410,14 +490,20 @@ def test_errors_have_tensorflows_words(name: str, answers: Any) -> None:
             kind, got = outcome(session, step)
             if want[0] == "error":
                 assert kind == "error"
-                cause = [line for line in str(want[1]).split("\n\nOriginal stack")[0].splitlines() if line.strip() and "[[" not in line][-1]
+                cause = [
+                    line
+                    for line in str(want[1]).split("\n\nOriginal stack")[0].splitlines()
+                    if line.strip() and "[[" not in line
+                ][-1]
                 if "Could not find variable" in cause:
                     cause = cause.split(". (", 1)[0][:60]
                 assert cause[:50] in str(got), f"step {i}: {got}"
 
 
 def test_streams_go_on_from_reference_to_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same numbers whichever kernel draws them, and one stream when compiled code takes over in the middle."""
+    """The same numbers whichever kernel draws them, and one stream when compiled code takes over in
+    the middle.
+    """
     graph = tf1.Graph()
     with graph.as_default():
         draws = [
@@ -435,7 +521,12 @@ def test_streams_go_on_from_reference_to_compiled_code(monkeypatch: pytest.Monke
             seen = [session.run(draws)]
             if jit == "lazy":
                 session.explain(draws)
-            seen += [session.run(draws), session.run(shuffled), session.run(draws[:2]), session.run(draws)]
+            seen += [
+                session.run(draws),
+                session.run(shuffled),
+                session.run(draws[:2]),
+                session.run(draws),
+            ]
             courses.append(seen)
     with tf1.Session(graph=graph) as session:
         courses.append([session.run(f) for f in (draws, draws, shuffled, draws[:2], draws)])
@@ -462,7 +553,9 @@ def test_variables_of_two_signatures_are_one(mode: str) -> None:
         for i in range(3):
             session.run(update, {x: np.ones(4)})
             np.testing.assert_array_equal(session.run(read), V + i + 1)
-            np.testing.assert_array_equal(session.run([read, update], {x: np.zeros(4)})[0], V + i + 1)
+            np.testing.assert_array_equal(
+                session.run([read, update], {x: np.zeros(4)})[0], V + i + 1
+            )
             session.run(other)
         assert session.run(shared) == sum(6 + 4 * (i + 1) for i in range(3))
         session.run(init)
@@ -470,7 +563,9 @@ def test_variables_of_two_signatures_are_one(mode: str) -> None:
 
 
 def test_a_fetched_reference_is_read_at_the_end_of_a_straight_step(mode: str) -> None:
-    """As in `run([train, loss, global_step])`: it neither sends the step to the dataflow executor nor shares the variable's memory."""
+    """As in `run([train, loss, global_step])`: it neither sends the step to the dataflow executor
+    nor shares the variable's memory.
+    """
     graph = tf1.Graph()
     with graph.as_default():
         v, count = ref("v", V), ref("count", np.int64(0), dtype=tf.int64)

@@ -32,10 +32,16 @@ def write_records(folder):
                 label = (i + k) % CLASSES
                 image = (200 * patterns[label] + 50 * rng.rand(SIDE, SIDE)).astype(np.uint8)
                 feature = {
-                    "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[image.tobytes()])),
+                    "image": tf.train.Feature(
+                        bytes_list=tf.train.BytesList(value=[image.tobytes()])
+                    ),
                     "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[label])),
                 }
-                writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+                writer.write(
+                    tf.train.Example(
+                        features=tf.train.Features(feature=feature)
+                    ).SerializeToString()
+                )
     return names
 
 
@@ -43,7 +49,10 @@ def read_batches(names, epochs, shuffle):
     with tf.name_scope("input"):
         files = tf.train.string_input_producer(names, num_epochs=epochs, shuffle=False)
         _, record = tf.TFRecordReader().read(files)
-        parsed = tf.parse_single_example(record, {"image": tf.FixedLenFeature([], tf.string), "label": tf.FixedLenFeature([], tf.int64)})
+        parsed = tf.parse_single_example(
+            record,
+            {"image": tf.FixedLenFeature([], tf.string), "label": tf.FixedLenFeature([], tf.int64)},
+        )
         image = tf.reshape(tf.decode_raw(parsed["image"], tf.uint8), [SIDE, SIDE, 1])
         image = tf.cast(image, tf.float32) / 255.0 - 0.5
         label = tf.cast(parsed["label"], tf.int32)
@@ -58,21 +67,31 @@ def batch_norm(x, training):
         scale = tf.get_variable("scale", [size], initializer=tf.ones_initializer())
         offset = tf.get_variable("offset", [size], initializer=tf.zeros_initializer())
         mean = tf.get_variable("mean", [size], initializer=tf.zeros_initializer(), trainable=False)
-        variance = tf.get_variable("variance", [size], initializer=tf.ones_initializer(), trainable=False)
+        variance = tf.get_variable(
+            "variance", [size], initializer=tf.ones_initializer(), trainable=False
+        )
     if not training:
         return tf.nn.batch_normalization(x, mean, variance, offset, scale, 1e-3)
     now, spread = tf.nn.moments(x, [0, 1, 2])
     for variable, value in ((mean, now), (variance, spread)):
-        tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, tf.assign_sub(variable, 0.1 * (variable - value)))
+        tf.add_to_collection(
+            tf.GraphKeys.UPDATE_OPS, tf.assign_sub(variable, 0.1 * (variable - value))
+        )
     return tf.nn.batch_normalization(x, now, spread, offset, scale, 1e-3)
 
 
 def network(images, training):
-    kernel = tf.get_variable("conv", [3, 3, 1, 4], initializer=tf.truncated_normal_initializer(stddev=0.3, seed=11))
+    kernel = tf.get_variable(
+        "conv", [3, 3, 1, 4], initializer=tf.truncated_normal_initializer(stddev=0.3, seed=11)
+    )
     x = tf.nn.relu(batch_norm(tf.nn.conv2d(images, kernel, [1, 1, 1, 1], "SAME"), training))
     x = tf.nn.max_pool(x, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
     x = tf.reshape(x, [-1, SIDE * SIDE])
-    w = tf.get_variable("dense", [SIDE * SIDE, CLASSES], initializer=tf.truncated_normal_initializer(stddev=0.1, seed=12))
+    w = tf.get_variable(
+        "dense",
+        [SIDE * SIDE, CLASSES],
+        initializer=tf.truncated_normal_initializer(stddev=0.1, seed=12),
+    )
     b = tf.get_variable("bias", [CLASSES], initializer=tf.zeros_initializer())
     return tf.matmul(x, w) + b
 
@@ -86,7 +105,9 @@ def train(folder, names, epochs, shuffle):
     images, labels = read_batches(names, epochs, shuffle)
     logits = network(images, True)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-    decay = 1e-3 * tf.add_n([tf.nn.l2_loss(v) for v in tf.trainable_variables() if "norm" not in v.name])
+    decay = 1e-3 * tf.add_n(
+        [tf.nn.l2_loss(v) for v in tf.trainable_variables() if "norm" not in v.name]
+    )
     loss = tf.reduce_mean(losses) + decay
     step = tf.train.get_or_create_global_step()
     rate = tf.train.exponential_decay(0.2, step, 9, 0.7, staircase=True)

@@ -19,7 +19,9 @@ tf.disable_v2_behavior()
 tf.logging.set_verbosity(tf.logging.ERROR)
 
 TRAIN, EVAL, PREDICT = "train", "eval", "infer"
-EstimatorSpec = collections.namedtuple("EstimatorSpec", "mode predictions loss train_op eval_metric_ops scaffold training_hooks")
+EstimatorSpec = collections.namedtuple(
+    "EstimatorSpec", "mode predictions loss train_op eval_metric_ops scaffold training_hooks"
+)
 
 
 def spec(mode, predictions=None, loss=None, train_op=None, metrics=None, scaffold=None, hooks=()):
@@ -67,23 +69,33 @@ class Estimator:
             updates = tf.group(update, *[update for _, update in made.eval_metric_ops.values()])
             final = tf.train.FinalOpsHook({**values, "loss": mean, "global_step": step})
             evaluated = tf.get_variable(
-                "evals", [], tf.int64, tf.zeros_initializer(), trainable=False, collections=[tf.GraphKeys.LOCAL_VARIABLES]
+                "evals",
+                [],
+                tf.int64,
+                tf.zeros_initializer(),
+                trainable=False,
+                collections=[tf.GraphKeys.LOCAL_VARIABLES],
             )
             count = evaluated.assign_add(1)
             creator = tf.train.ChiefSessionCreator(
-                scaffold=made.scaffold, checkpoint_filename_with_path=tf.train.latest_checkpoint(self.model_dir)
+                scaffold=made.scaffold,
+                checkpoint_filename_with_path=tf.train.latest_checkpoint(self.model_dir),
             )
             done = 0
             with tf.train.MonitoredSession(creator, hooks=[*hooks, final]) as session:
                 while not session.should_stop() and (steps is None or done < steps):
                     _, done = session.run([updates, count])
-            return {name: np.round(value, 4).item() for name, value in sorted(final.final_ops_values.items())}
+            return {
+                name: np.round(value, 4).item()
+                for name, value in sorted(final.final_ops_values.items())
+            }
 
     def predict(self, input_fn):
         with tf.Graph().as_default():
             made = self._build(input_fn, PREDICT)
             creator = tf.train.ChiefSessionCreator(
-                scaffold=made.scaffold, checkpoint_filename_with_path=tf.train.latest_checkpoint(self.model_dir)
+                scaffold=made.scaffold,
+                checkpoint_filename_with_path=tf.train.latest_checkpoint(self.model_dir),
             )
             with tf.train.MonitoredSession(creator) as session:
                 while not session.should_stop():
@@ -97,12 +109,16 @@ def model_fn(features, labels, mode, params):
     for i, units in enumerate(params["hidden"]):
         with tf.variable_scope(f"hidden_{i}"):
             size = x.shape[-1].value
-            w = tf.get_variable("kernel", [size, units], initializer=tf.glorot_uniform_initializer())
+            w = tf.get_variable(
+                "kernel", [size, units], initializer=tf.glorot_uniform_initializer()
+            )
             b = tf.get_variable("bias", [units], initializer=tf.zeros_initializer())
             x = tf.nn.relu(tf.matmul(x, w) + b)
             if mode == TRAIN:
                 x = tf.nn.dropout(x, rate=0.1, seed=3)
-    w = tf.get_variable("logits", [x.shape[-1].value, 3], initializer=tf.glorot_uniform_initializer())
+    w = tf.get_variable(
+        "logits", [x.shape[-1].value, 3], initializer=tf.glorot_uniform_initializer()
+    )
     logits = tf.matmul(x, w)
     classes = tf.argmax(logits, 1)
     predictions = {"classes": classes, "probabilities": tf.nn.softmax(logits)}
@@ -164,11 +180,21 @@ def main(folder):
     losses = Losses()
     print("train to the end", estimator.train(ordered, hooks=[losses]), int(losses.last))
     print("evaluate", estimator.evaluate(input_fn_of_queues(2, 1, False)))
-    print("train on", estimator.train(ordered, hooks=[losses], steps=15), int(losses.first), int(losses.last))
+    print(
+        "train on",
+        estimator.train(ordered, hooks=[losses], steps=15),
+        int(losses.first),
+        int(losses.last),
+    )
     print("evaluate 3 steps", estimator.evaluate(input_fn_of_queues(2, None, False), steps=3))
     predictions = list(estimator.predict(input_fn_of_queues(3, 1, False)))
     right = np.mean([p["classes"] == label for p, label in zip(predictions, data(3)[1])])
-    print("predict", len(predictions), round(float(right), 3), predictions[0]["probabilities"].round(3).tolist())
+    print(
+        "predict",
+        len(predictions),
+        round(float(right), 3),
+        predictions[0]["probabilities"].round(3).tolist(),
+    )
     first = next(estimator.predict(input_fn_of_queues(3, 1, False)))
     print("first prediction", int(first["classes"]))
     shuffled = Estimator(model_fn, os.path.join(folder, "shuffled"), {"hidden": [4]})

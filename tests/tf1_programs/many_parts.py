@@ -1,6 +1,8 @@
-"""A TensorFlow 1 program with what such programs are made of: queue runners, checkpoints, summaries, monitored sessions, SavedModels.
+"""A TensorFlow 1 program with what such programs are made of: queue runners, checkpoints,
+summaries, monitored sessions, SavedModels.
 
-`python many_parts.py FOLDER` writes into FOLDER and prints one line a section: the same under TensorFlow and under `python -m tfjit`.
+`python many_parts.py FOLDER` writes into FOLDER and prints one line a section: the same under
+TensorFlow and under `python -m tfjit`.
 """
 
 import os
@@ -29,7 +31,11 @@ def write_data(folder):
         for k in range(10):
             x = tf.train.Feature(float_list=tf.train.FloatList(value=[k, k + 1.0]))
             y = tf.train.Feature(int64_list=tf.train.Int64List(value=[k]))
-            writer.write(tf.train.Example(features=tf.train.Features(feature={"x": x, "y": y})).SerializeToString())
+            writer.write(
+                tf.train.Example(
+                    features=tf.train.Features(feature={"x": x, "y": y})
+                ).SerializeToString()
+            )
     return names, records
 
 
@@ -62,15 +68,28 @@ def train_from_csv(folder, names, records):
             coordinator.request_stop()
         coordinator.join(threads)
         kept = [os.path.basename(path) for path in saver.last_checkpoints]
-        return runs, int(session.run(step)), kept, np.round(session.run(w).ravel(), 3).tolist(), round(float(session.run(bias)), 3)
+        return (
+            runs,
+            int(session.run(step)),
+            kept,
+            np.round(session.run(w).ravel(), 3).tolist(),
+            round(float(session.run(bias)), 3),
+        )
 
 
 def shuffle_records(folder, names, records):
     queue = tf.train.string_input_producer([records], num_epochs=3, shuffle=True, seed=1)
     _, record = tf.TFRecordReader().read(queue)
-    parsed = tf.parse_single_example(record, {"x": tf.FixedLenFeature([2], tf.float32), "y": tf.FixedLenFeature([], tf.int64)})
+    parsed = tf.parse_single_example(
+        record, {"x": tf.FixedLenFeature([2], tf.float32), "y": tf.FixedLenFeature([], tf.int64)}
+    )
     xs, ys = tf.train.shuffle_batch(
-        [parsed["x"], parsed["y"]], 5, capacity=30, min_after_dequeue=10, num_threads=2, allow_smaller_final_batch=True
+        [parsed["x"], parsed["y"]],
+        5,
+        capacity=30,
+        min_after_dequeue=10,
+        num_threads=2,
+        allow_smaller_final_batch=True,
     )
     seen = []
     with tf.Session() as session:
@@ -130,16 +149,35 @@ def monitored_training(folder, names, records):
     hooks = [tf.train.StopAtStepHook(last_step=25), counter, tf.train.NanTensorHook(loss)]
     hooks.append(tf.train.LoggingTensorHook({"loss": loss}, every_n_iter=100))
     with tf.train.MonitoredTrainingSession(
-        checkpoint_dir=checkpoints, hooks=hooks, save_checkpoint_steps=10, save_summaries_steps=5, log_step_count_steps=10
+        checkpoint_dir=checkpoints,
+        hooks=hooks,
+        save_checkpoint_steps=10,
+        save_summaries_steps=5,
+        log_step_count_steps=10,
     ) as session:
         while not session.should_stop():
             session.run(train)
     latest = tf.train.latest_checkpoint(checkpoints)
-    events = [os.path.join(checkpoints, name) for name in sorted(os.listdir(checkpoints)) if "tfevents" in name]
-    tags = {value.tag for path in events for event in tf.train.summary_iterator(path) for value in event.summary.value}
+    events = [
+        os.path.join(checkpoints, name)
+        for name in sorted(os.listdir(checkpoints))
+        if "tfevents" in name
+    ]
+    tags = {
+        value.tag
+        for path in events
+        for event in tf.train.summary_iterator(path)
+        for value in event.summary.value
+    }
     reader = tf.train.load_checkpoint(latest)
     restored = reader.get_tensor("w/ExponentialMovingAverage").shape
-    return int(counter.runs), os.path.basename(latest), sorted(reader.get_variable_to_shape_map()), sorted(tags), restored
+    return (
+        int(counter.runs),
+        os.path.basename(latest),
+        sorted(reader.get_variable_to_shape_map()),
+        sorted(tags),
+        restored,
+    )
 
 
 def supervised(folder, names, records):
@@ -150,7 +188,9 @@ def supervised(folder, names, records):
         step = tf.train.get_or_create_global_step()
         both = tf.group(v.assign_add(1.0), step.assign_add(1))
         tf.summary.scalar("v", v)
-        supervisor = tf.train.Supervisor(logdir=os.path.join(folder, "supervised"), save_model_secs=0, save_summaries_secs=0)
+        supervisor = tf.train.Supervisor(
+            logdir=os.path.join(folder, "supervised"), save_model_secs=0, save_summaries_secs=0
+        )
         with supervisor.managed_session() as session:
             for _ in range(5):
                 session.run(both)
@@ -159,7 +199,9 @@ def supervised(folder, names, records):
     tf.reset_default_graph()
     v = tf.get_variable("v", [], initializer=tf.zeros_initializer())
     manager = tf.train.SessionManager()
-    session, found = manager.recover_session("", saver=tf.train.Saver(), checkpoint_dir=os.path.join(folder, "supervised"))
+    session, found = manager.recover_session(
+        "", saver=tf.train.Saver(), checkpoint_dir=os.path.join(folder, "supervised")
+    )
     with session:
         return results, found, float(session.run(v))
 
@@ -172,9 +214,13 @@ def saved_model(folder, names, records):
     asset = tf.constant(vocabulary, name="asset")
     tf.add_to_collection(tf.GraphKeys.ASSET_FILEPATHS, asset)
     index = tf.lookup.TextFileIndex
-    source = tf.lookup.TextFileInitializer(asset, tf.string, index.WHOLE_LINE, tf.int64, index.LINE_NUMBER)
+    source = tf.lookup.TextFileInitializer(
+        asset, tf.string, index.WHOLE_LINE, tf.int64, index.LINE_NUMBER
+    )
     table = tf.lookup.StaticHashTable(source, -1)
-    embedding = tf.get_variable("embedding", [4, 2], initializer=tf.random_normal_initializer(seed=2))
+    embedding = tf.get_variable(
+        "embedding", [4, 2], initializer=tf.random_normal_initializer(seed=2)
+    )
     y = tf.gather(embedding, table.lookup(x) + 1, name="y")
     words = {x: ["b", "zz"]}
     with tf.Session() as session:
@@ -184,7 +230,9 @@ def saved_model(folder, names, records):
         builder.add_meta_graph_and_variables(
             session,
             [tf.saved_model.tag_constants.SERVING],
-            signature_def_map={"serving_default": tf.saved_model.predict_signature_def({"x": x}, {"y": y})},
+            signature_def_map={
+                "serving_default": tf.saved_model.predict_signature_def({"x": x}, {"y": y})
+            },
             assets_collection=tf.get_collection(tf.GraphKeys.ASSET_FILEPATHS),
             main_op=tf.tables_initializer(),
         )
@@ -199,13 +247,20 @@ def saved_model(folder, names, records):
 def simple_save(folder, names, records):
     model = os.path.join(folder, "simple")
     x = tf.placeholder(tf.float32, [None, 2])
-    y = tf.matmul(x, tf.get_variable("w", [2, 2], use_resource=True, initializer=tf.random_normal_initializer(seed=2)))
+    y = tf.matmul(
+        x,
+        tf.get_variable(
+            "w", [2, 2], use_resource=True, initializer=tf.random_normal_initializer(seed=2)
+        ),
+    )
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         tf.saved_model.simple_save(session, model, {"x": x}, {"y": y})
         before = session.run(y, {x: np.eye(2)})
     with tf.Session(graph=tf.Graph()) as session:
-        signature = tf.saved_model.loader.load(session, ["serve"], model).signature_def["serving_default"]
+        signature = tf.saved_model.loader.load(session, ["serve"], model).signature_def[
+            "serving_default"
+        ]
         after = session.run(signature.outputs["y"].name, {signature.inputs["x"].name: np.eye(2)})
     return bool(np.array_equal(before, after)), tf.saved_model.contains_saved_model(model)
 
@@ -249,7 +304,14 @@ def main(folder):
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     names, records = write_data(folder)
-    sections = (train_from_csv, shuffle_records, failing_queue_runner, monitored_training, supervised, saved_model)
+    sections = (
+        train_from_csv,
+        shuffle_records,
+        failing_queue_runner,
+        monitored_training,
+        supervised,
+        saved_model,
+    )
     for section in (*sections, simple_save, meta_graph, scaffold, interactive):
         tf.reset_default_graph()
         tf.set_random_seed(1)

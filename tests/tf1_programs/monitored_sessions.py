@@ -111,8 +111,17 @@ def files_of_text(folder):
 def shuffled_batches(folder):
     images = np.arange(24, dtype=np.float32).reshape(12, 2)
     labels = np.arange(12, dtype=np.int32)
-    image, label = tf.train.slice_input_producer([images, labels], num_epochs=2, shuffle=True, seed=3)
-    x, y = tf.train.shuffle_batch([image, label], 5, capacity=20, min_after_dequeue=5, num_threads=2, allow_smaller_final_batch=True)
+    image, label = tf.train.slice_input_producer(
+        [images, labels], num_epochs=2, shuffle=True, seed=3
+    )
+    x, y = tf.train.shuffle_batch(
+        [image, label],
+        5,
+        capacity=20,
+        min_after_dequeue=5,
+        num_threads=2,
+        allow_smaller_final_batch=True,
+    )
     step = tf.train.get_or_create_global_step()
     increment = step.assign_add(1)
     seen = []
@@ -135,7 +144,11 @@ def hooks_and_checkpoints(folder):
     with tf.train.MonitoredTrainingSession(
         checkpoint_dir=place,
         scaffold=scaffold,
-        hooks=[tf.train.LoggingTensorHook({"loss": loss}, every_n_iter=5), tf.train.StepCounterHook(3), calls],
+        hooks=[
+            tf.train.LoggingTensorHook({"loss": loss}, every_n_iter=5),
+            tf.train.StepCounterHook(3),
+            calls,
+        ],
         chief_only_hooks=[tf.train.StopAtStepHook(last_step=30)],
         save_checkpoint_steps=4,
         save_summaries_steps=2,
@@ -150,7 +163,13 @@ def hooks_and_checkpoints(folder):
             for event in tf.train.summary_iterator(os.path.join(place, name)):
                 tags |= {value.tag for value in event.summary.value if "/sec" not in value.tag}
     latest = os.path.basename(tf.train.latest_checkpoint(place))
-    return calls.counts, latest, sorted(tags), round(float(restored), 4), round(float(final.final_ops_values), 4)
+    return (
+        calls.counts,
+        latest,
+        sorted(tags),
+        round(float(restored), 4),
+        round(float(final.final_ops_values), 4),
+    )
 
 
 class Ends(tf.train.SessionRunHook):

@@ -33,7 +33,9 @@ def documents(count, seed):
 def words_embedded(folder, combiner="mean", optimizer=None):
     words = tf.sparse_placeholder(tf.int64, [None, None], name="words")
     labels = tf.placeholder(tf.float32, [None])
-    embedding = tf.get_variable("embedding", [WORDS, SIZE], initializer=tf.random_normal_initializer(stddev=0.1, seed=2))
+    embedding = tf.get_variable(
+        "embedding", [WORDS, SIZE], initializer=tf.random_normal_initializer(stddev=0.1, seed=2)
+    )
     w = tf.get_variable("w", [SIZE, 1], initializer=tf.constant_initializer(0.3))
     filled, empty = tf.sparse_fill_empty_rows(words, 0)
     vectors = tf.nn.embedding_lookup_sparse(embedding, filled, None, combiner=combiner)
@@ -50,7 +52,11 @@ def words_embedded(folder, combiner="mean", optimizer=None):
             _, value, sparse = session.run([train, loss, gradient], {words: given, labels: wanted})
             losses.append(value)
         kinds = type(sparse).__name__, sparse.values.shape[1], sparse.dense_shape.tolist()
-        return kinds, np.round(losses[::5], 4).tolist(), np.round(session.run(embedding)[3], 3).tolist()
+        return (
+            kinds,
+            np.round(losses[::5], 4).tolist(),
+            np.round(session.run(embedding)[3], 3).tolist(),
+        )
 
 
 def other_optimizers(folder):
@@ -79,7 +85,10 @@ def weighted_lookup(folder):
     values = given.values[keep]
     shape = (rows.max() + 1, given.dense_shape[1])
     with tf.Session() as session:
-        feeds = {ids: (indices, values, shape), weights: (indices, np.linspace(0, 1, len(values)), shape)}
+        feeds = {
+            ids: (indices, values, shape),
+            weights: (indices, np.linspace(0, 1, len(values)), shape),
+        }
         return session.run(summed, feeds).round(3).tolist()
 
 
@@ -100,7 +109,9 @@ def linear_model_of_sparse_rows(folder):
             sparse = tf.SparseTensorValue(indices, dense[tuple(indices.T)], dense.shape)
             _, last = session.run([train, loss], {x: sparse, y: dense @ true})
         again, totals = session.run([x, tf.sparse_reduce_sum(x, 1)], {x: sparse})
-        same = np.array_equal(again.indices, sparse.indices) and np.allclose(totals, dense.sum(1), atol=1e-5)
+        same = np.array_equal(again.indices, sparse.indices) and np.allclose(
+            totals, dense.sum(1), atol=1e-5
+        )
         return round(float(last), 4), bool(same), np.round(session.run(w)[:3, 0], 3).tolist()
 
 
@@ -113,7 +124,9 @@ def examples_with_lists(folder):
     }
     parsed = tf.parse_example(serialized, features)
     buckets = tf.SparseTensor(
-        parsed["words"].indices, tf.string_to_hash_bucket_fast(parsed["words"].values, 7), parsed["words"].dense_shape
+        parsed["words"].indices,
+        tf.string_to_hash_bucket_fast(parsed["words"].values, 7),
+        parsed["words"].dense_shape,
     )
     indicator = tf.sparse_to_indicator(buckets, 7)
     dense = tf.sparse_tensor_to_dense(parsed["counts"], default_value=-5)
@@ -128,13 +141,20 @@ def examples_with_lists(folder):
     with tf.Session() as session:
         found = session.run([parsed, indicator, dense], {serialized: records})
         words = found[0]["words"]
-        return words.values.tolist(), found[0]["age"].tolist(), found[1].sum(1).tolist(), found[2].tolist()
+        return (
+            words.values.tolist(),
+            found[0]["age"].tolist(),
+            found[1].sum(1).tolist(),
+            found[2].tolist(),
+        )
 
 
 def saved_and_restored(folder):
     path = os.path.join(folder, "model")
     ids = tf.sparse_placeholder(tf.int64, name="ids")
-    embedding = tf.get_variable("embedding", [WORDS, 2], initializer=tf.random_uniform_initializer(seed=4))
+    embedding = tf.get_variable(
+        "embedding", [WORDS, 2], initializer=tf.random_uniform_initializer(seed=4)
+    )
     vectors = tf.nn.embedding_lookup_sparse(embedding, ids, None, combiner="mean", name="vectors")
     given = tf.SparseTensorValue([[0, 0], [0, 1], [1, 0]], [1, 2, 3], [2, 2])
     with tf.Session() as session:

@@ -44,7 +44,12 @@ def gradients(folder):
         with tf.Session() as session:
             for value in VALUES:
                 results.append(session.run([y, dx, dw], {x: value}))
-    total = sum(np.abs(part).sum(dtype=np.float64) for row in results for part in row if np.isfinite(part).all())
+    total = sum(
+        np.abs(part).sum(dtype=np.float64)
+        for row in results
+        for part in row
+        if np.isfinite(part).all()
+    )
     return rounded(results[1]), rounded(results[7]), rounded(results[22]), round(float(total), 2)
 
 
@@ -97,7 +102,16 @@ def ranks_and_shapes(folder):
     with tf.Session() as session:
         for value in VALUES[1:]:
             got = session.run([rank, shape, size, tf.shape(expanded), total, gradient], {x: value})
-            results.append((int(got[0]), got[1].tolist(), int(got[2]), got[3].tolist(), got[4].shape, got[5].shape))
+            results.append(
+                (
+                    int(got[0]),
+                    got[1].tolist(),
+                    int(got[2]),
+                    got[3].tolist(),
+                    got[4].shape,
+                    got[5].shape,
+                )
+            )
         try:
             session.run(total, {x: np.float32(3)})
         except tf.errors.InvalidArgumentError:
@@ -138,7 +152,14 @@ def loops_and_branches(folder):
 
 
 def main(folder):
-    for section in (gradients, optimizers, default_values, ranks_and_shapes, broadcasts, loops_and_branches):
+    for section in (
+        gradients,
+        optimizers,
+        default_values,
+        ranks_and_shapes,
+        broadcasts,
+        loops_and_branches,
+    ):
         tf.reset_default_graph()
         tf.set_random_seed(1)
         print(section.__name__, section(folder), flush=True)

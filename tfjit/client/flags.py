@@ -1,4 +1,6 @@
-"""`tfjit.flags`: options of a program's command line, in the way of TensorFlow 1's tf.flags; and `tfjit.app.run`."""
+"""`tfjit.flags`: options of a program's command line, in the way of TensorFlow 1's tf.flags; and
+`tfjit.app.run`.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,29 @@ class IllegalFlagValueError(Error):
 class _Flag:
     """parse: text -> value, raising ValueError. is_bool: it needs no value."""
 
-    def __init__(self, name: str, default: Any, help_text: str, parse: Callable[[str], Any], is_bool: bool = False) -> None:
-        self.name, self.default, self.help, self.parse, self.is_bool = name, default, help_text, parse, is_bool
+    def __init__(
+        self,
+        name: str,
+        default: Any,
+        help_text: str,
+        parse: Callable[[str], Any],
+        is_bool: bool = False,
+    ) -> None:
+        self.name, self.default, self.help, self.parse, self.is_bool = (
+            name,
+            default,
+            help_text,
+            parse,
+            is_bool,
+        )
         self.value = default
         self.is_required = False
 
 
 class FlagValues:
-    """The flags by name, as attributes. The first use of one reads the program's command line; calling the object reads another."""
+    """The flags by name, as attributes. The first use of one reads the program's command line;
+    calling the object reads another.
+    """
 
     def __init__(self) -> None:
         self.__dict__["_flags"] = {}
@@ -41,10 +58,11 @@ class FlagValues:
         self._flags[flag.name] = flag
 
     def __call__(self, argv: Sequence[str], known_only: bool = False) -> list[str]:
-        """Take the flags out of a command line (its first element is the program), and return the rest.
+        """Take the flags out of a command line (its first element is the program), and return the
+        rest.
 
-        Raises Error for an unknown flag, unless known_only; IllegalFlagValueError for a value that does not fit, or a required flag that
-        has none.
+        Raises Error for an unknown flag, unless known_only; IllegalFlagValueError for a value that
+        does not fit, or a required flag that has none.
         """
         rest, words = list(argv[:1]), list(argv[1:])
         while words:
@@ -57,7 +75,13 @@ class FlagValues:
                 rest.append(word)
                 continue
             flag = self._flags.get(name)
-            if flag is None and name.startswith("no") and name[2:] in self._flags and self._flags[name[2:]].is_bool and not equals:
+            if (
+                flag is None
+                and name.startswith("no")
+                and name[2:] in self._flags
+                and self._flags[name[2:]].is_bool
+                and not equals
+            ):
                 self._flags[name[2:]].value = False
                 continue
             if flag is None:
@@ -76,7 +100,9 @@ class FlagValues:
         self.__dict__["_parsed"] = True
         for flag in self._flags.values():
             if flag.is_required and flag.value is None:
-                raise IllegalFlagValueError(f"Flag --{flag.name} must have a value other than None.")
+                raise IllegalFlagValueError(
+                    f"Flag --{flag.name} must have a value other than None."
+                )
         return rest
 
     def _set(self, flag: _Flag, text: str) -> None:
@@ -118,7 +144,10 @@ class FlagValues:
 
     def main_module_help(self) -> str:
         """A line a flag."""
-        return "\n".join(f"  --{flag.name}: {flag.help} (default: {flag.default!r})" for flag in self._flags.values())
+        return "\n".join(
+            f"  --{flag.name}: {flag.help} (default: {flag.default!r})"
+            for flag in self._flags.values()
+        )
 
 
 FLAGS: Final = FlagValues()
@@ -145,12 +174,22 @@ def _bounded(parse: Callable[[str], Any], lower: Any, upper: Any) -> Callable[[s
 def _define(flag_values: FlagValues, flag: _Flag, required: bool) -> None:
     """Add a flag. Raises ValueError for a required one with a default."""
     if required and flag.default is not None:
-        raise ValueError("If marking a single flag as required, use the required keyword argument with a default of None.")
+        raise ValueError(
+            "If marking a single flag as required, use the required keyword argument with a "
+            "default of None."
+        )
     flag.is_required = required
     flag_values._define(flag)
 
 
-def DEFINE_string(name: str, default: str | None, help: str, flag_values: FlagValues = FLAGS, required: bool = False, **args: Any) -> None:
+def DEFINE_string(
+    name: str,
+    default: str | None,
+    help: str,
+    flag_values: FlagValues = FLAGS,
+    required: bool = False,
+    **args: Any,
+) -> None:
     """Text. required: reading a command line without it is an error."""
     _define(flag_values, _Flag(name, default, help, str), required)
 
@@ -166,7 +205,11 @@ def DEFINE_integer(
     **args: Any,
 ) -> None:
     """A whole number, within bounds."""
-    _define(flag_values, _Flag(name, default, help, _bounded(lambda text: int(text, 0), lower_bound, upper_bound)), required)
+    _define(
+        flag_values,
+        _Flag(name, default, help, _bounded(lambda text: int(text, 0), lower_bound, upper_bound)),
+        required,
+    )
 
 
 def DEFINE_float(
@@ -181,7 +224,9 @@ def DEFINE_float(
 ) -> None:
     """A number, within bounds."""
     start = None if default is None else float(default)
-    _define(flag_values, _Flag(name, start, help, _bounded(float, lower_bound, upper_bound)), required)
+    _define(
+        flag_values, _Flag(name, start, help, _bounded(float, lower_bound, upper_bound)), required
+    )
 
 
 def DEFINE_boolean(
@@ -193,20 +238,33 @@ def DEFINE_boolean(
     required: bool = False,
     **args: Any,
 ) -> None:
-    """Yes or no: --name, --noname, --name=false. module_name: of the module that has it; help lists all flags alike."""
+    """Yes or no: --name, --noname, --name=false. module_name: of the module that has it; help lists
+    all flags alike.
+    """
     _define(flag_values, _Flag(name, default, help, _bool, is_bool=True), required)
 
 
 DEFINE_bool = DEFINE_boolean
 
 
-def DEFINE_list(name: str, default: Any, help: str, flag_values: FlagValues = FLAGS, required: bool = False, **args: Any) -> None:
+def DEFINE_list(
+    name: str,
+    default: Any,
+    help: str,
+    flag_values: FlagValues = FLAGS,
+    required: bool = False,
+    **args: Any,
+) -> None:
     """Texts with commas between."""
 
     def parse(text: str) -> list[str]:
         return [part.strip() for part in text.split(",")] if text else []
 
-    _define(flag_values, _Flag(name, parse(default) if isinstance(default, str) else default, help, parse), required)
+    _define(
+        flag_values,
+        _Flag(name, parse(default) if isinstance(default, str) else default, help, parse),
+        required,
+    )
 
 
 def DEFINE_enum(
@@ -235,7 +293,8 @@ def mark_flag_as_required(flag_name: str, flag_values: FlagValues = FLAGS) -> No
 
 
 def run(main: Callable[[list[str]], Any] | None = None, argv: Sequence[str] | None = None) -> None:
-    """Read the flags, call `main` (of the program's module by default) with the rest of the command line, and exit with what it returns.
+    """Read the flags, call `main` (of the program's module by default) with the rest of the command
+    line, and exit with what it returns.
 
     --help prints the flags; what is wrong with one ends the program with code 1.
     """

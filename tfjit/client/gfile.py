@@ -1,4 +1,6 @@
-"""`tfjit.gfile`: files and folders under the names TensorFlow 1 has for them. What is missing is a NotFoundError."""
+"""`tfjit.gfile`: files and folders under the names TensorFlow 1 has for them. What is missing is a
+NotFoundError.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def _text(path: Any) -> str:
 
 
 class GFile:
-    """A file: read, written or appended to, as text or (mode with "b") bytes. It is opened by its first use."""
+    """A file: read, written or appended to, as text or (mode with "b") bytes. It is opened by its
+    first use.
+    """
 
     def __init__(self, name: Any, mode: str = "r") -> None:
         self.name, self.mode = name, mode
@@ -152,7 +156,9 @@ def Copy(oldpath: Any, newpath: Any, overwrite: bool = False) -> None:
 
 
 def Rename(oldname: Any, newname: Any, overwrite: bool = False) -> None:
-    """Give a file another name. Raises AlreadyExistsError where there is one, unless `overwrite`."""
+    """Give a file another name. Raises AlreadyExistsError where there is one, unless
+    `overwrite`.
+    """
     if not overwrite and Exists(newname):
         raise errors.AlreadyExistsError(None, None, f"file already exists: {newname}")
     with _op_errors(oldname):
@@ -172,5 +178,7 @@ class _Stat:
 
 
 def Walk(top: Any, in_order: bool = True) -> Iterator[tuple[str, list[str], list[str]]]:
-    """(folder, folders in it, files in it) of a folder and all below; itself first, or (not in_order) last."""
+    """(folder, folders in it, files in it) of a folder and all below; itself first, or (not
+    in_order) last.
+    """
     yield from os.walk(_text(top), topdown=in_order)

@@ -11,8 +11,19 @@ from tfjit.client.data.parsing import (
     parse_example,
     parse_single_example,
 )
-from tfjit.client.data.record_files import TFRecordCompressionType, TFRecordOptions, TFRecordWriter, tf_record_iterator
-from tfjit.client.strings import decode_base64, decode_compressed, encode_base64, parse_tensor, serialize_tensor
+from tfjit.client.data.record_files import (
+    TFRecordCompressionType,
+    TFRecordOptions,
+    TFRecordWriter,
+    tf_record_iterator,
+)
+from tfjit.client.strings import (
+    decode_base64,
+    decode_compressed,
+    encode_base64,
+    parse_tensor,
+    serialize_tensor,
+)
 
 __all__ = [
     "FixedLenFeature",

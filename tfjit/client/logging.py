@@ -1,4 +1,6 @@
-"""`tfjit.logging`: a program's own messages, on stderr under the logger "tensorflow" as TensorFlow 1 has them."""
+"""`tfjit.logging`: a program's own messages, on stderr under the logger "tensorflow" as TensorFlow
+1 has them.
+"""
 
 from __future__ import annotations
 

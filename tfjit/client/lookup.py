@@ -50,14 +50,26 @@ class TableInitializerBase:
 class KeyValueTensorInitializer(TableInitializerBase):
     """Fills a table from two vectors."""
 
-    def __init__(self, keys: Any, values: Any, key_dtype: Any = None, value_dtype: Any = None, name: str | None = None) -> None:
+    def __init__(
+        self,
+        keys: Any,
+        values: Any,
+        key_dtype: Any = None,
+        value_dtype: Any = None,
+        name: str | None = None,
+    ) -> None:
         with name_scope(name, "key_value_init"):
             self._keys = convert_to_tensor(keys, dtype=key_dtype, name="keys")
             self._values = convert_to_tensor(values, dtype=value_dtype, name="values")
         super().__init__(self._keys.dtype.base_dtype, self._values.dtype.base_dtype)
 
     def initialize(self, table: Any) -> Operation:
-        return create("InitializeTableV2", table_handle=table.resource_handle, keys=self._keys, values=self._values)
+        return create(
+            "InitializeTableV2",
+            table_handle=table.resource_handle,
+            keys=self._keys,
+            values=self._values,
+        )
 
 
 class TextFileInitializer(TableInitializerBase):
@@ -79,21 +91,37 @@ class TextFileInitializer(TableInitializerBase):
         value_index_offset: int = 0,
     ) -> None:
         super().__init__(key_dtype, value_dtype)
-        for what, dtype, index in (("Key", self._key_dtype, key_index), ("Value", self._value_dtype, value_index)):
+        for what, dtype, index in (
+            ("Key", self._key_dtype, key_index),
+            ("Value", self._value_dtype, value_index),
+        ):
             if index == TextFileIndex.LINE_NUMBER and dtype is not dtypes.int64:
                 raise ValueError(f"{what}_dtype must be int64 for a line number, got {dtype.name}")
-            if index == TextFileIndex.WHOLE_LINE and not (dtype.is_integer or dtype is dtypes.string):
-                raise ValueError(f"{what}_dtype must be string or integer for a whole line, got {dtype.name}")
+            if index == TextFileIndex.WHOLE_LINE and not (
+                dtype.is_integer or dtype is dtypes.string
+            ):
+                raise ValueError(
+                    f"{what}_dtype must be string or integer for a whole line, got {dtype.name}"
+                )
             if index < -2:
                 raise ValueError(f"Invalid {what.lower()} index {index}.")
         if key_index == value_index:
-            raise ValueError(f"Filename: {filename}, Key index and value index are both {key_index}.")
+            raise ValueError(
+                f"Filename: {filename}, Key index and value index are both {key_index}."
+            )
         if (vocab_size is not None and vocab_size <= 0) or len(delimiter) != 1:
-            raise ValueError(f"vocab_size {vocab_size} must be positive, and the delimiter {delimiter!r} one character")
+            raise ValueError(
+                f"vocab_size {vocab_size} must be positive, and the delimiter {delimiter!r} one "
+                "character"
+            )
         with name_scope(name, "text_file_init"):
             self._filename = convert_to_tensor(filename, dtype=dtypes.string, name="asset_filepath")
         self._indices = int(key_index), int(value_index)
-        self._vocab_size, self._delimiter, self._offset = vocab_size, delimiter, int(value_index_offset)
+        self._vocab_size, self._delimiter, self._offset = (
+            vocab_size,
+            delimiter,
+            int(value_index_offset),
+        )
         if self._filename.op.type == "Const":
             add_to_collection(GraphKeys.ASSET_FILEPATHS, self._filename)
 
@@ -113,7 +141,9 @@ class TextFileInitializer(TableInitializerBase):
 class _Table:
     """What tables share: the handle, lookups, the size."""
 
-    def __init__(self, handle: Tensor, key_dtype: DType, value_dtype: DType, value_shape: Any = ()) -> None:
+    def __init__(
+        self, handle: Tensor, key_dtype: DType, value_dtype: DType, value_shape: Any = ()
+    ) -> None:
         self._handle = handle
         self._key_dtype, self._value_dtype = key_dtype, value_dtype
         self._value_shape = TensorShape(value_shape)
@@ -147,15 +177,32 @@ class _Table:
 
     def size(self, name: str | None = None) -> Tensor:
         """Number of keys, int64."""
-        return tensor("LookupTableSizeV2", name or f"{self._handle.op.name.rpartition('/')[2]}_Size", table_handle=self._handle)
+        return tensor(
+            "LookupTableSizeV2",
+            name or f"{self._handle.op.name.rpartition('/')[2]}_Size",
+            table_handle=self._handle,
+        )
 
     def lookup(self, keys: Any, name: str | None = None) -> Tensor:
-        """The values of keys, the default for unknown ones. Raises TypeError for keys of another dtype."""
-        given = convert_to_tensor(keys, dtype=None if isinstance(keys, Tensor) else self._key_dtype, name="keys")
+        """The values of keys, the default for unknown ones. Raises TypeError for keys of another
+        dtype.
+        """
+        given = convert_to_tensor(
+            keys, dtype=None if isinstance(keys, Tensor) else self._key_dtype, name="keys"
+        )
         if given.dtype.base_dtype is not self._key_dtype:
-            raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype.name}, received: {given.dtype.name}")
+            raise TypeError(
+                f"Dtype of argument `keys` must be {self._key_dtype.name}, received: "
+                f"{given.dtype.name}"
+            )
         short = self._handle.op.name.rpartition("/")[2]
-        found = tensor("LookupTableFindV2", name or f"{short}_Lookup", table_handle=self._handle, keys=given, default_value=self._default)
+        found = tensor(
+            "LookupTableFindV2",
+            name or f"{short}_Lookup",
+            table_handle=self._handle,
+            keys=given,
+            default_value=self._default,
+        )
         shape = given.shape_tuple
         if shape is not None and self._value_shape.dims_tuple is not None:
             found.set_shape((*shape[: len(shape) - self._key_rank], *self._value_shape.dims_tuple))
@@ -166,14 +213,22 @@ class _Table:
 
     def export(self, name: str | None = None) -> tuple[Tensor, Tensor]:
         """All keys, and their values."""
-        found = call("LookupTableExportV2", name, table_handle=self._handle, Tkeys=self._key_dtype, Tvalues=self._value_dtype)
+        found = call(
+            "LookupTableExportV2",
+            name,
+            table_handle=self._handle,
+            Tkeys=self._key_dtype,
+            Tvalues=self._value_dtype,
+        )
         return found.keys, found.values
 
 
 class StaticHashTable(_Table):
-    """A table that `initializer` fills once, among TABLE_INITIALIZERS. default_value: of unknown keys.
+    """A table that `initializer` fills once, among TABLE_INITIALIZERS. default_value: of unknown
+    keys.
 
-    experimental_is_anonymous: each run of the table's operation makes a table of its own, as in TensorFlow.
+    experimental_is_anonymous: each run of the table's operation makes a table of its own, as in
+    TensorFlow.
     """
 
     def __init__(
@@ -190,9 +245,17 @@ class StaticHashTable(_Table):
             if experimental_is_anonymous:
                 handle = tensor("AnonymousHashTable", scope, **types)
             else:
-                handle = tensor("HashTableV2", scope, shared_name=shared_name or "", use_node_name_sharing=True, **types)
+                handle = tensor(
+                    "HashTableV2",
+                    scope,
+                    shared_name=shared_name or "",
+                    use_node_name_sharing=True,
+                    **types,
+                )
             super().__init__(handle, initializer.key_dtype, initializer.value_dtype)
-            self._default = convert_to_tensor(default_value, dtype=initializer.value_dtype, name="Const")
+            self._default = convert_to_tensor(
+                default_value, dtype=initializer.value_dtype, name="Const"
+            )
             with name_scope("table_init"):
                 self._initializer = initializer.initialize(self)
         add_to_collection(GraphKeys.TABLE_INITIALIZERS, self._initializer)
@@ -207,9 +270,11 @@ HashTable = StaticHashTable
 
 
 class StaticVocabularyTable:
-    """A table of strings to ids, whose unknown words get one of `num_oov_buckets` ids after the known ones, by their hash.
+    """A table of strings to ids, whose unknown words get one of `num_oov_buckets` ids after the
+    known ones, by their hash.
 
-    Raises TypeError for keys other than strings, or ids other than int64; ValueError for less than one bucket.
+    Raises TypeError for keys other than strings, or ids other than int64; ValueError for less than
+    one bucket.
     """
 
     def __init__(
@@ -221,11 +286,20 @@ class StaticVocabularyTable:
         experimental_is_anonymous: bool = False,
     ) -> None:
         if num_oov_buckets <= 0:
-            raise ValueError(f"Argument `num_oov_buckets` must be greater than 0. Received: {num_oov_buckets}.")
+            raise ValueError(
+                f"Argument `num_oov_buckets` must be greater than 0. Received: {num_oov_buckets}."
+            )
         if initializer.value_dtype is not dtypes.int64:
-            raise TypeError(f"Invalid `value_dtype`, expected {dtypes.int64} but got {initializer.value_dtype}.")
-        if initializer.key_dtype is not dtypes.string or lookup_key_dtype not in (None, dtypes.string):
-            raise TypeError(f"only strings have hash buckets here, got keys of {initializer.key_dtype.name}")
+            raise TypeError(
+                f"Invalid `value_dtype`, expected {dtypes.int64} but got {initializer.value_dtype}."
+            )
+        if initializer.key_dtype is not dtypes.string or lookup_key_dtype not in (
+            None,
+            dtypes.string,
+        ):
+            raise TypeError(
+                f"only strings have hash buckets here, got keys of {initializer.key_dtype.name}"
+            )
         self._buckets = int(num_oov_buckets)
         self._table = StaticHashTable(initializer, -1, name, experimental_is_anonymous)
 
@@ -261,18 +335,26 @@ class StaticVocabularyTable:
 
     def lookup(self, keys: Any, name: str | None = None) -> Tensor:
         """The ids of words. Raises TypeError for what are no strings."""
-        given = convert_to_tensor(keys, dtype=None if isinstance(keys, Tensor) else dtypes.string, name="keys")
+        given = convert_to_tensor(
+            keys, dtype=None if isinstance(keys, Tensor) else dtypes.string, name="keys"
+        )
         with name_scope(name, f"{self._table.name.rpartition('/')[2]}_Lookup"):
             ids = self._table.lookup(given)
-            hashed = tensor("StringToHashBucketFast", "hash_bucket", input=given, num_buckets=self._buckets)
-            return ops.where(ops.not_equal(ids, np.int64(-1)), ids, ops.add(hashed, self._table.size()))
+            hashed = tensor(
+                "StringToHashBucketFast", "hash_bucket", input=given, num_buckets=self._buckets
+            )
+            return ops.where(
+                ops.not_equal(ids, np.int64(-1)), ids, ops.add(hashed, self._table.size())
+            )
 
     def __getitem__(self, keys: Any) -> Tensor:
         return self.lookup(keys)
 
 
 class MutableHashTable(_Table):
-    """A table that runs change. default_value: of unknown keys; its shape is that of all values (a scalar or vector)."""
+    """A table that runs change. default_value: of unknown keys; its shape is that of all values (a
+    scalar or vector).
+    """
 
     def __init__(
         self,
@@ -300,16 +382,28 @@ class MutableHashTable(_Table):
 
     def insert(self, keys: Any, values: Any, name: str | None = None) -> Operation:
         """Set the values of keys."""
-        pair = convert_to_tensor(keys, self._key_dtype, name="keys"), convert_to_tensor(values, self._value_dtype, name="values")
-        return create("LookupTableInsertV2", name, table_handle=self._handle, keys=pair[0], values=pair[1])
+        pair = (
+            convert_to_tensor(keys, self._key_dtype, name="keys"),
+            convert_to_tensor(values, self._value_dtype, name="values"),
+        )
+        return create(
+            "LookupTableInsertV2", name, table_handle=self._handle, keys=pair[0], values=pair[1]
+        )
 
     def remove(self, keys: Any, name: str | None = None) -> Operation:
         """Drop keys."""
-        return create("LookupTableRemoveV2", name, table_handle=self._handle, keys=convert_to_tensor(keys, self._key_dtype, name="keys"))
+        return create(
+            "LookupTableRemoveV2",
+            name,
+            table_handle=self._handle,
+            keys=convert_to_tensor(keys, self._key_dtype, name="keys"),
+        )
 
 
 class DenseHashTable(MutableHashTable):
-    """A mutable table; `empty_key` and `deleted_key` are two keys that are never used. Keys may be vectors."""
+    """A mutable table; `empty_key` and `deleted_key` are two keys that are never used. Keys may be
+    vectors.
+    """
 
     def __init__(
         self,
@@ -341,4 +435,6 @@ class DenseHashTable(MutableHashTable):
         self._key_rank = empty.shape.rank or 0
 
 
-experimental: Final = SimpleNamespace(DenseHashTable=DenseHashTable, MutableHashTable=MutableHashTable)
+experimental: Final = SimpleNamespace(
+    DenseHashTable=DenseHashTable, MutableHashTable=MutableHashTable
+)

@@ -25,14 +25,17 @@ def disable_v2_tensorshape() -> None:
 def enable_v2_tensorshape() -> None:
     """Indexing and iterating a TensorShape gives ints and None, as in TensorFlow 2.
 
-    This is the default, as after `import tensorflow.compat.v1`. The ints have a Dimension's `value` too;
-    an unknown size is None, which has not: `disable_v2_tensorshape` is for programs that ask it of those.
+    This is the default, as after `import tensorflow.compat.v1`. The ints have a Dimension's `value`
+    too; an unknown size is None, which has not: `disable_v2_tensorshape` is for programs that ask
+    it of those.
     """
     set_v2_tensorshape(True)
 
 
 def disable_v2_behavior() -> None:
-    """Back to TF1's behaviour: reference variables where `use_resource` is not given, Dimensions as the sizes of shapes."""
+    """Back to TF1's behaviour: reference variables where `use_resource` is not given, Dimensions as
+    the sizes of shapes.
+    """
     disable_resource_variables()
     disable_v2_tensorshape()
 

@@ -7,9 +7,21 @@ from typing import Any
 
 from tfjit.client import rnn_cell
 from tfjit.client.rnn.raw_rnn import raw_rnn
-from tfjit.client.rnn.rnn import bidirectional_dynamic_rnn, dynamic_rnn, static_bidirectional_rnn, static_rnn
+from tfjit.client.rnn.rnn import (
+    bidirectional_dynamic_rnn,
+    dynamic_rnn,
+    static_bidirectional_rnn,
+    static_rnn,
+)
 
-__all__ = ["bidirectional_dynamic_rnn", "dynamic_rnn", "raw_rnn", "rnn_cell", "static_bidirectional_rnn", "static_rnn"]
+__all__ = [
+    "bidirectional_dynamic_rnn",
+    "dynamic_rnn",
+    "raw_rnn",
+    "rnn_cell",
+    "static_bidirectional_rnn",
+    "static_rnn",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,14 @@
 """`tfjit.nn.rnn_cell`: cells of recurrent networks, and what wraps them."""
 
-from tfjit.client.rnn.rnn_cells import BasicLSTMCell, BasicRNNCell, GRUCell, LSTMCell, LSTMStateTuple, MultiRNNCell, RNNCell
+from tfjit.client.rnn.rnn_cells import (
+    BasicLSTMCell,
+    BasicRNNCell,
+    GRUCell,
+    LSTMCell,
+    LSTMStateTuple,
+    MultiRNNCell,
+    RNNCell,
+)
 from tfjit.client.rnn.rnn_wrappers import DeviceWrapper, DropoutWrapper, ResidualWrapper
 
 __all__ = [

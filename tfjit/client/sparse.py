@@ -57,11 +57,22 @@ def _sparse(value: Any) -> SparseTensor:
     return SparseTensor.from_value(value)
 
 
-def to_dense(sp_input: Any, default_value: Any = None, validate_indices: bool = True, name: str | None = None) -> Tensor:
+def to_dense(
+    sp_input: Any, default_value: Any = None, validate_indices: bool = True, name: str | None = None
+) -> Tensor:
     """The dense tensor, with `default_value` (zero, or an empty string) where no value is."""
     sp = _sparse(sp_input)
-    default = default_value if default_value is not None else (b"" if sp.dtype == dtypes.string else 0)
-    return sparse_to_dense(sp.indices, sp.dense_shape, sp.values, convert_to_tensor(default, dtype=sp.dtype), validate_indices, name)
+    default = (
+        default_value if default_value is not None else (b"" if sp.dtype == dtypes.string else 0)
+    )
+    return sparse_to_dense(
+        sp.indices,
+        sp.dense_shape,
+        sp.values,
+        convert_to_tensor(default, dtype=sp.dtype),
+        validate_indices,
+        name,
+    )
 
 
 def sparse_to_dense(
@@ -72,7 +83,9 @@ def sparse_to_dense(
     validate_indices: bool = True,
     name: str | None = None,
 ) -> Tensor:
-    """A dense tensor of `output_shape` with `sparse_values` at `sparse_indices` (a scalar, [n] or [n, rank])."""
+    """A dense tensor of `output_shape` with `sparse_values` at `sparse_indices` (a scalar, [n] or
+    [n, rank]).
+    """
     return tensor(
         "SparseToDense",
         name,
@@ -88,15 +101,25 @@ def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
     """The elements that are not zero."""
     with name_scope(name, "dense_to_sparse", [tensor]):
         dense = convert_to_tensor(tensor)
-        zero = convert_to_tensor(b"" if dense.dtype.base_dtype == dtypes.string else 0, dtype=dense.dtype.base_dtype)
+        zero = convert_to_tensor(
+            b"" if dense.dtype.base_dtype == dtypes.string else 0, dtype=dense.dtype.base_dtype
+        )
         indices = ops.where(ops.not_equal(dense, zero))
-        return SparseTensor(indices, ops.gather_nd(dense, indices), ops.shape(dense, out_type=dtypes.int64))
+        return SparseTensor(
+            indices, ops.gather_nd(dense, indices), ops.shape(dense, out_type=dtypes.int64)
+        )
 
 
 def reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
     """The same tensor with its indices in the order of rows."""
     sp = _sparse(sp_input)
-    indices, values = call("SparseReorder", name, input_indices=sp.indices, input_values=sp.values, input_shape=sp.dense_shape)
+    indices, values = call(
+        "SparseReorder",
+        name,
+        input_indices=sp.indices,
+        input_values=sp.values,
+        input_shape=sp.dense_shape,
+    )
     return SparseTensor(indices, values, sp.dense_shape)
 
 
@@ -104,7 +127,13 @@ def reshape(sp_input: Any, shape: Any, name: str | None = None) -> SparseTensor:
     """The same values in another dense shape; one size may be -1."""
     sp = _sparse(sp_input)
     wanted = convert_to_tensor(shape, dtype=dtypes.int64)
-    indices, dense = call("SparseReshape", name, input_indices=sp.indices, input_shape=sp.dense_shape, new_shape=wanted)
+    indices, dense = call(
+        "SparseReshape",
+        name,
+        input_indices=sp.indices,
+        input_shape=sp.dense_shape,
+        new_shape=wanted,
+    )
     return SparseTensor(indices, sp.values, dense)
 
 
@@ -116,16 +145,22 @@ def expand_dims(sp_input: Any, axis: int | None = None, name: str | None = None)
     with name_scope(name, "expand_dims", [sp.values]):
         if place < 0:
             place = place + 1 + (ops.size(sp.dense_shape) if rank is None else rank)
-        new = ops.concat([sp.dense_shape[:place], ops.ones([1], dtypes.int64), sp.dense_shape[place:]], 0)
+        new = ops.concat(
+            [sp.dense_shape[:place], ops.ones([1], dtypes.int64), sp.dense_shape[place:]], 0
+        )
         return reshape(sp, new)
 
 
-def transpose(sp_input: Any, perm: Sequence[int] | None = None, name: str | None = None) -> SparseTensor:
+def transpose(
+    sp_input: Any, perm: Sequence[int] | None = None, name: str | None = None
+) -> SparseTensor:
     """Axes in another order, reversed where none is given."""
     sp = _sparse(sp_input)
     with name_scope(name, "SparseTranspose", [sp.values]):
         order = list(perm) if perm is not None else ops.range(ops.size(sp.dense_shape) - 1, -1, -1)
-        moved = SparseTensor(ops.gather(sp.indices, order, axis=1), sp.values, ops.gather(sp.dense_shape, order))
+        moved = SparseTensor(
+            ops.gather(sp.indices, order, axis=1), sp.values, ops.gather(sp.dense_shape, order)
+        )
         return reorder(moved)
 
 
@@ -137,8 +172,15 @@ def concat(
     concat_dim: int | None = None,
     expand_nonconcat_dims: bool | None = None,
 ) -> SparseTensor:
-    """Sparse tensors side by side along an axis; other sizes must be equal, or grow to the largest with expand_nonconcat_dim."""
-    expands = renamed(expand_nonconcat_dims, expand_nonconcat_dim or None, "expand_nonconcat_dims", "expand_nonconcat_dim")
+    """Sparse tensors side by side along an axis; other sizes must be equal, or grow to the largest
+    with expand_nonconcat_dim.
+    """
+    expands = renamed(
+        expand_nonconcat_dims,
+        expand_nonconcat_dim or None,
+        "expand_nonconcat_dims",
+        "expand_nonconcat_dim",
+    )
     place = renamed(axis, concat_dim, "axis", "concat_dim")
     inputs = [_sparse(sp) for sp in sp_inputs]
     if len(inputs) == 1:
@@ -146,7 +188,9 @@ def concat(
     shapes = [sp.dense_shape for sp in inputs]
     if expands:
         largest = ops.reduce_max(ops.stack(shapes), 0)
-        own = ops.equal(ops.range(ops.size(largest)), place if place >= 0 else ops.size(largest) + place)
+        own = ops.equal(
+            ops.range(ops.size(largest)), place if place >= 0 else ops.size(largest) + place
+        )
         shapes = [ops.raw_ops.SelectV2(condition=own, t=shape, e=largest) for shape in shapes]
     found = call(
         "SparseConcat",
@@ -198,7 +242,15 @@ def split(
             raise ValueError(f"{what} is required")
     sp = _sparse(sp_input)
     place = convert_to_tensor(axis, dtype=dtypes.int64)
-    found = call("SparseSplit", name, split_dim=place, indices=sp.indices, values=sp.values, shape=sp.dense_shape, num_split=num_split)
+    found = call(
+        "SparseSplit",
+        name,
+        split_dim=place,
+        indices=sp.indices,
+        values=sp.values,
+        shape=sp.dense_shape,
+        num_split=num_split,
+    )
     return [SparseTensor(*parts) for parts in zip(*found, strict=True)]
 
 
@@ -206,7 +258,15 @@ def slice(sp_input: Any, start: Any, size: Any, name: str | None = None) -> Spar
     """The part from `start` of `size`, which ends where the tensor does."""
     sp = _sparse(sp_input)
     bounds = [convert_to_tensor(value, dtype=dtypes.int64) for value in (start, size)]
-    found = call("SparseSlice", name, indices=sp.indices, values=sp.values, shape=sp.dense_shape, start=bounds[0], size=bounds[1])
+    found = call(
+        "SparseSlice",
+        name,
+        indices=sp.indices,
+        values=sp.values,
+        shape=sp.dense_shape,
+        start=bounds[0],
+        size=bounds[1],
+    )
     return SparseTensor(*found)
 
 
@@ -218,9 +278,11 @@ def retain(sp_input: Any, to_retain: Any) -> SparseTensor:
 
 
 def reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
-    """The same values in a dense shape of the same rank that holds them; in the smallest one where none is given.
+    """The same values in a dense shape of the same rank that holds them; in the smallest one where
+    none is given.
 
-    Raises ValueError for sizes below those the tensor has, or InvalidArgumentError in a run that finds that.
+    Raises ValueError for sizes below those the tensor has, or InvalidArgumentError in a run that
+    finds that.
     """
     sp = _sparse(sp_input)
     if new_shape is None:
@@ -232,24 +294,45 @@ def reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
     known, before = constant_value(sizes), sp.get_shape()
     if known is not None and before.is_fully_defined():
         if (np.array(before.as_list()) > known).any():
-            raise ValueError(f"Requested new_shape should have dimension sizes >= sp_input.shape. Found {before}, {known.tolist()}.")
+            raise ValueError(
+                "Requested new_shape should have dimension sizes >= sp_input.shape. Found "
+                f"{before}, {known.tolist()}."
+            )
         return SparseTensor(sp.indices, sp.values, sizes)
     holds = ops.reduce_all(ops.less_equal(sp.dense_shape, sizes))
-    check = create("Assert", None, condition=holds, data=["new_shape is below the tensor's:", sp.dense_shape, sizes])
+    check = create(
+        "Assert",
+        None,
+        condition=holds,
+        data=["new_shape is below the tensor's:", sp.dense_shape, sizes],
+    )
     with control_dependencies([check]):
         return SparseTensor(sp.indices, sp.values, ops.identity(sizes))
 
 
-def fill_empty_rows(sp_input: Any, default_value: Any, name: str | None = None) -> tuple[SparseTensor, Tensor]:
-    """(the tensor with `default_value` at the beginning of each empty row, which rows were empty)"""
+def fill_empty_rows(
+    sp_input: Any, default_value: Any, name: str | None = None
+) -> tuple[SparseTensor, Tensor]:
+    """(the tensor with `default_value` at the beginning of each empty row, which rows
+    were empty)
+    """
     sp = _sparse(sp_input)
     default = convert_to_tensor(default_value, dtype=sp.dtype)
-    found = call("SparseFillEmptyRows", name, indices=sp.indices, values=sp.values, dense_shape=sp.dense_shape, default_value=default)
+    found = call(
+        "SparseFillEmptyRows",
+        name,
+        indices=sp.indices,
+        values=sp.values,
+        dense_shape=sp.dense_shape,
+        default_value=default,
+    )
     return SparseTensor(found[0], found[1], sp.dense_shape), found[2]
 
 
 def add(a: Any, b: Any, threshold: Any = None, thresh: Any = None) -> Any:
-    """The sum: sparse of two sparse tensors, dense where one is dense. Sums smaller than the threshold are left out."""
+    """The sum: sparse of two sparse tensors, dense where one is dense. Sums smaller than the
+    threshold are left out.
+    """
     kinds = (SparseTensor, SparseTensorValue)
     if not isinstance(a, kinds) and not isinstance(b, kinds):
         raise TypeError("At least one input should be SparseTensor; do you mean to use tf.add()?")
@@ -270,10 +353,19 @@ def add(a: Any, b: Any, threshold: Any = None, thresh: Any = None) -> Any:
         )
         return SparseTensor(*found)
     sp, dense = (_sparse(a), b) if isinstance(a, kinds) else (_sparse(b), a)
-    return tensor("SparseTensorDenseAdd", None, a_indices=sp.indices, a_values=sp.values, a_shape=sp.dense_shape, b=dense)
+    return tensor(
+        "SparseTensorDenseAdd",
+        None,
+        a_indices=sp.indices,
+        a_values=sp.values,
+        a_shape=sp.dense_shape,
+        b=dense,
+    )
 
 
-def sparse_dense_matmul(sp_a: Any, b: Any, adjoint_a: bool = False, adjoint_b: bool = False, name: str | None = None) -> Tensor:
+def sparse_dense_matmul(
+    sp_a: Any, b: Any, adjoint_a: bool = False, adjoint_b: bool = False, name: str | None = None
+) -> Tensor:
     """The product of a sparse and a dense matrix."""
     sp = _sparse(sp_a)
     with name_scope(name, "SparseTensorDenseMatMul", [sp.indices, sp.values, b]) as scope:
@@ -308,23 +400,49 @@ def _reduction(op: str, sp_input: Any, axis: Any, keepdims: bool | None) -> Tens
 
 
 def reduce_sum(
-    sp_input: Any, axis: Any = None, keepdims: bool | None = None, reduction_axes: Any = None, keep_dims: bool | None = None
+    sp_input: Any,
+    axis: Any = None,
+    keepdims: bool | None = None,
+    reduction_axes: Any = None,
+    keep_dims: bool | None = None,
 ) -> Tensor:
     """The sum along axes (all where none is given), dense."""
-    return _reduction("SparseReduceSum", sp_input, axis if axis is not None else reduction_axes, keepdims or keep_dims)
+    return _reduction(
+        "SparseReduceSum",
+        sp_input,
+        axis if axis is not None else reduction_axes,
+        keepdims or keep_dims,
+    )
 
 
 def reduce_max(
-    sp_input: Any, axis: Any = None, keepdims: bool | None = None, reduction_axes: Any = None, keep_dims: bool | None = None
+    sp_input: Any,
+    axis: Any = None,
+    keepdims: bool | None = None,
+    reduction_axes: Any = None,
+    keep_dims: bool | None = None,
 ) -> Tensor:
     """The largest value along axes (all where none is given), dense; zero where no value is."""
-    return _reduction("SparseReduceMax", sp_input, axis if axis is not None else reduction_axes, keepdims or keep_dims)
+    return _reduction(
+        "SparseReduceMax",
+        sp_input,
+        axis if axis is not None else reduction_axes,
+        keepdims or keep_dims,
+    )
 
 
 def softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
     """Softmax of the values of each row, as if there were no others."""
     sp = _sparse(sp_input)
-    return sp.with_values(tensor("SparseSoftmax", name, sp_indices=sp.indices, sp_values=sp.values, sp_shape=sp.dense_shape))
+    return sp.with_values(
+        tensor(
+            "SparseSoftmax",
+            name,
+            sp_indices=sp.indices,
+            sp_values=sp.values,
+            sp_shape=sp.dense_shape,
+        )
+    )
 
 
 def _extreme(op: str, sp_a: Any, sp_b: Any, name: str | None) -> SparseTensor:
@@ -352,7 +470,13 @@ def minimum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTensor:
     return _extreme("SparseSparseMinimum", sp_a, sp_b, name)
 
 
-def merge(sp_ids: Any, sp_values: Any, vocab_size: Any, name: str | None = None, already_sorted: bool = False) -> SparseTensor:
+def merge(
+    sp_ids: Any,
+    sp_values: Any,
+    vocab_size: Any,
+    name: str | None = None,
+    already_sorted: bool = False,
+) -> SparseTensor:
     """Values at the places that the ids name along a last axis of `vocab_size`."""
     ids, values = _sparse(sp_ids), _sparse(sp_values)
     with name_scope(name, "SparseMerge", [ids.values, values.values]):

@@ -47,13 +47,31 @@ def as_string(
     name: str | None = None,
 ) -> Tensor:
     """Each element as text, in the forms of printf."""
-    return tensor("AsString", name, input=input, precision=precision, scientific=scientific, shortest=shortest, width=width, fill=fill)
+    return tensor(
+        "AsString",
+        name,
+        input=input,
+        precision=precision,
+        scientific=scientific,
+        shortest=shortest,
+        width=width,
+        fill=fill,
+    )
 
 
-def format(template: str, inputs: Any, placeholder: str = "{}", summarize: int = 3, name: str | None = None) -> Tensor:
+def format(
+    template: str, inputs: Any, placeholder: str = "{}", summarize: int = 3, name: str | None = None
+) -> Tensor:
     """The template with each placeholder replaced by the summary of a tensor."""
     values = inputs if isinstance(inputs, (list, tuple)) else [inputs]
-    return tensor("StringFormat", name, inputs=list(values), template=template, placeholder=placeholder, summarize=summarize)
+    return tensor(
+        "StringFormat",
+        name,
+        inputs=list(values),
+        template=template,
+        placeholder=placeholder,
+        summarize=summarize,
+    )
 
 
 def join(inputs: Sequence[Any], separator: str = "", name: str | None = None) -> Tensor:
@@ -88,17 +106,44 @@ def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Tenso
     return tensor("RegexFullMatch", name, input=input, pattern=pattern)
 
 
-def regex_replace(input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None) -> Tensor:
-    """What the pattern matches replaced by `rewrite`, in which \\1 to \\9 stand for groups; only the first match without replace_global."""
+def regex_replace(
+    input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None
+) -> Tensor:
+    """What the pattern matches replaced by `rewrite`, in which \\1 to \\9 stand for groups; only
+    the first match without replace_global.
+    """
     if isinstance(pattern, (str, bytes)) and isinstance(rewrite, (str, bytes)):
-        return tensor("StaticRegexReplace", name, input=input, pattern=pattern, rewrite=rewrite, replace_global=replace_global)
-    return tensor("RegexReplace", name, input=input, pattern=pattern, rewrite=rewrite, replace_global=replace_global)
+        return tensor(
+            "StaticRegexReplace",
+            name,
+            input=input,
+            pattern=pattern,
+            rewrite=rewrite,
+            replace_global=replace_global,
+        )
+    return tensor(
+        "RegexReplace",
+        name,
+        input=input,
+        pattern=pattern,
+        rewrite=rewrite,
+        replace_global=replace_global,
+    )
 
 
 def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
-    """`len` bytes (or characters, unit "UTF8_CHAR") from `pos` on; a negative place counts from the end."""
+    """`len` bytes (or characters, unit "UTF8_CHAR") from `pos` on; a negative place counts from the
+    end.
+    """
     start = convert_to_tensor(pos)
-    return tensor("Substr", name, input=input, pos=start, len=convert_to_tensor(len, dtype=start.dtype.base_dtype), unit=unit)
+    return tensor(
+        "Substr",
+        name,
+        input=input,
+        pos=start,
+        len=convert_to_tensor(len, dtype=start.dtype.base_dtype),
+        unit=unit,
+    )
 
 
 def string_split(
@@ -109,27 +154,42 @@ def string_split(
     result_type: str = "SparseTensor",
     name: str | None = None,
 ) -> SparseTensor:
-    """The pieces of each string between any of the separator's bytes (a space where none is given), as a sparse matrix.
+    """The pieces of each string between any of the separator's bytes (a space where none is given),
+    as a sparse matrix.
 
     Raises ValueError for a result_type other than SparseTensor.
     """
     if result_type != "SparseTensor":
-        raise ValueError(f"result_type must be SparseTensor, not {result_type!r}: ragged tensors are not supported yet")
+        raise ValueError(
+            f"result_type must be SparseTensor, not {result_type!r}: ragged tensors are not "
+            "supported yet"
+        )
     given = sep if sep is not None else delimiter if delimiter is not None else " "
     text = convert_to_tensor(source, dtype=dtypes.string)
     cut = convert_to_tensor(given, dtype=dtypes.string)
-    return SparseTensor(*call("StringSplit", name, input=text, delimiter=cut, skip_empty=skip_empty))
+    return SparseTensor(
+        *call("StringSplit", name, input=text, delimiter=cut, skip_empty=skip_empty)
+    )
 
 
 def split(
-    input: Any = None, sep: Any = None, maxsplit: int = -1, result_type: str = "SparseTensor", source: Any = None, name: str | None = None
+    input: Any = None,
+    sep: Any = None,
+    maxsplit: int = -1,
+    result_type: str = "SparseTensor",
+    source: Any = None,
+    name: str | None = None,
 ) -> SparseTensor:
-    """The pieces of each string of a vector between separators, or between white space where none is given, as a sparse matrix.
+    """The pieces of each string of a vector between separators, or between white space where none
+    is given, as a sparse matrix.
 
     Raises ValueError for a result_type other than SparseTensor.
     """
     if result_type != "SparseTensor":
-        raise ValueError(f"result_type must be SparseTensor, not {result_type!r}: ragged tensors are not supported yet")
+        raise ValueError(
+            f"result_type must be SparseTensor, not {result_type!r}: ragged tensors are not "
+            "supported yet"
+        )
     text = convert_to_tensor(input if input is not None else source, dtype=dtypes.string)
     cut = convert_to_tensor("" if sep is None else sep, dtype=dtypes.string)
     return SparseTensor(*call("StringSplitV2", name, input=text, sep=cut, maxsplit=maxsplit))
@@ -162,9 +222,18 @@ def unicode_script(input: Any, name: str | None = None) -> Tensor:
     return tensor("UnicodeScript", name, input=input)
 
 
-def unsorted_segment_join(inputs: Any, segment_ids: Any, num_segments: Any, separator: str = "", name: str | None = None) -> Tensor:
+def unsorted_segment_join(
+    inputs: Any, segment_ids: Any, num_segments: Any, separator: str = "", name: str | None = None
+) -> Tensor:
     """The strings of each segment in one."""
-    return tensor("UnsortedSegmentJoin", name, inputs=inputs, segment_ids=segment_ids, num_segments=num_segments, separator=separator)
+    return tensor(
+        "UnsortedSegmentJoin",
+        name,
+        inputs=inputs,
+        segment_ids=segment_ids,
+        num_segments=num_segments,
+        separator=separator,
+    )
 
 
 def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Tensor:
@@ -183,7 +252,9 @@ def serialize_tensor(tensor: Any, name: str | None = None) -> Tensor:
 
 
 def parse_tensor(serialized: Any, out_type: Any, name: str | None = None) -> Tensor:
-    """The tensor of a serialized TensorProto. Its run raises InvalidArgumentError for another dtype."""
+    """The tensor of a serialized TensorProto. Its run raises InvalidArgumentError for another
+    dtype.
+    """
     return tensor("ParseTensor", name, serialized=serialized, out_type=dtypes.as_dtype(out_type))
 
 

@@ -1,4 +1,6 @@
-"""What `tfjit.train` holds: savers, checkpoints, coordinators, queue runners, input queues, the global step, messages."""
+"""What `tfjit.train` holds: savers, checkpoints, coordinators, queue runners, input queues, the
+global step, messages.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +24,31 @@ from tfjit.client.variables.global_step import (
 )
 
 _OPTIMIZERS: Final = (
-    *("AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer", "FtrlOptimizer", "GradientDescentOptimizer"),
-    *("MomentumOptimizer", "ProximalAdagradOptimizer", "ProximalGradientDescentOptimizer", "RMSPropOptimizer"),
+    *(
+        "AdadeltaOptimizer",
+        "AdagradDAOptimizer",
+        "AdagradOptimizer",
+        "AdamOptimizer",
+        "FtrlOptimizer",
+        "GradientDescentOptimizer",
+    ),
+    *(
+        "MomentumOptimizer",
+        "ProximalAdagradOptimizer",
+        "ProximalGradientDescentOptimizer",
+        "RMSPropOptimizer",
+    ),
 )
 _HOMES: Final = {
     "saving.checkpoints": (
-        "CheckpointReader NewCheckpointReader checkpoint_exists get_checkpoint_state latest_checkpoint list_variables load_checkpoint "
+        "CheckpointReader NewCheckpointReader checkpoint_exists get_checkpoint_state "
+        "latest_checkpoint list_variables load_checkpoint "
         "load_variable remove_checkpoint update_checkpoint_state"
     ),
     "training.coordinator": "Coordinator LooperThread",
     "training.input_queues": (
-        "batch batch_join input_producer limit_epochs match_filenames_once maybe_batch range_input_producer shuffle_batch "
+        "batch batch_join input_producer limit_epochs match_filenames_once maybe_batch "
+        "range_input_producer shuffle_batch "
         "shuffle_batch_join slice_input_producer string_input_producer"
     ),
     "saving.meta_graph": "export_meta_graph",
@@ -43,7 +59,17 @@ _HOMES: Final = {
 }
 _NAMES: Final = {name: home for home, names in _HOMES.items() for name in names.split()}
 _MESSAGES: Final = (
-    *("BytesList", "CheckpointState", "ClusterDef", "Example", "Feature", "FeatureList", "FeatureLists", "Features", "FloatList"),
+    *(
+        "BytesList",
+        "CheckpointState",
+        "ClusterDef",
+        "Example",
+        "Feature",
+        "FeatureList",
+        "FeatureLists",
+        "Features",
+        "FloatList",
+    ),
     *("Int64List", "JobDef", "SaverDef", "SequenceExample", "ServerDef"),
 )
 # How a name of TensorFlow's tf.train ends or begins, and what it would take.
@@ -67,9 +93,13 @@ def __getattr__(name: str) -> Any:
         value = globals()[name] = getattr(importlib.import_module("tfjit.protos"), name)
         return value
     if name in _NAMES:
-        value = globals()[name] = getattr(importlib.import_module(f"tfjit.client.{_NAMES[name]}"), name)
+        value = globals()[name] = getattr(
+            importlib.import_module(f"tfjit.client.{_NAMES[name]}"), name
+        )
         return value
-    reason = next((f": {feature} are not supported yet" for part, feature in _MISSING if part in name), "")
+    reason = next(
+        (f": {feature} are not supported yet" for part, feature in _MISSING if part in name), ""
+    )
     raise AttributeError(f"module 'tfjit.train' has no attribute {name!r}{reason}")
 
 

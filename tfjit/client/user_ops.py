@@ -37,7 +37,8 @@ def register_op(
     commutative: bool = False,
     cost_ns: float | None = None,
 ) -> Callable[..., Any]:
-    """Define an op type; returns the function that adds a node of it: `function(*inputs, name=None, **attrs)`.
+    """Define an op type; returns the function that adds a node of it: `function(*inputs, name=None,
+    **attrs)`.
 
     inputs, outputs, attrs: specs as TensorFlow writes them: "x: T", "y: T", "T: {float, double} = DT_FLOAT", "alpha: float = 1.0".
     shape: `(ShapeContext) -> shapes of the outputs`; without it inputs of an expression broadcast, and nothing is known otherwise.
@@ -51,24 +52,43 @@ def register_op(
     stateful: never folded, merged with an equal one or left out. commutative: as in an OpDef.
     cost_ns: predicted time, on one core, an element of the largest array.
 
-    Graphs imported from elsewhere may use the op. Raises ValueError for a type that is registered, a spec, expression or kernel that does
-    not fit, TypeError for arguments of the wrong type; nothing is registered then.
+    Graphs imported from elsewhere may use the op. Raises ValueError for a type that is registered,
+    a spec, expression or kernel that does not fit, TypeError for arguments of the wrong type;
+    nothing is registered then.
     """
     if not isinstance(op_type, str) or _TYPE.fullmatch(op_type) is None:
-        raise ValueError(f"an op type is a capital letter and then letters, digits and underscores, got {op_type!r}")
+        raise ValueError(
+            "an op type is a capital letter and then letters, digits and underscores, got "
+            f"{op_type!r}"
+        )
     if op_type in registry:
         whose = "by an earlier register_op" if op_type in _ours else "as one of TensorFlow's"
         raise ValueError(f"Op type {op_type} is registered already, {whose}")
     if gradient is not None and gradient_registry.has_gradient(op_type):
         raise ValueError(f"a gradient is registered for {op_type} already")
     if (expression is None) == (kernel is None) and (expression is not None or reference is None):
-        raise ValueError(f"{op_type} needs an expression, or a kernel with a reference, or a reference")
+        raise ValueError(
+            f"{op_type} needs an expression, or a kernel with a reference, or a reference"
+        )
     if kernel is not None and reference is None:
-        raise ValueError(f"{op_type} needs a reference beside its kernel: it serves until the kernel is compiled, and checks it")
-    for what, function in (("shape", shape), ("reference", reference), ("kernel", kernel), ("gradient", gradient)):
+        raise ValueError(
+            f"{op_type} needs a reference beside its kernel: it serves until the kernel is "
+            "compiled, and checks it"
+        )
+    for what, function in (
+        ("shape", shape),
+        ("reference", reference),
+        ("kernel", kernel),
+        ("gradient", gradient),
+    ):
         if function is not None and not callable(function):
-            raise TypeError(f"register_op({op_type!r}): {what} must be a function, got {type(function).__name__}")
-    definition = op_def.define_op(op_type, inputs, outputs, attrs, stateful=stateful, commutative=commutative)
+            raise TypeError(
+                f"register_op({op_type!r}): {what} must be a function, got "
+                f"{type(function).__name__}"
+            )
+    definition = op_def.define_op(
+        op_type, inputs, outputs, attrs, stateful=stateful, commutative=commutative
+    )
     names = [attr.name for attr in definition.attrs]
     row = _row(definition, expression, reference, cost_ns) if expression is not None else None
     compiled = None
@@ -77,7 +97,10 @@ def register_op(
 
         for arg in (*definition.inputs, *definition.outputs):
             if arg.is_list or arg.is_ref:
-                raise ValueError(f"register_op({op_type!r}): a kernel takes single arrays, and {arg.name!r} is a list or a reference")
+                raise ValueError(
+                    f"register_op({op_type!r}): a kernel takes single arrays, and {arg.name!r} is "
+                    "a list or a reference"
+                )
         compiled = user_ops.user_kernel(
             op_type,
             kernel,
@@ -95,7 +118,9 @@ def register_op(
 
 
 def unregister_op(op_type: str) -> None:
-    """Undo `register_op`; graphs that use the op can no longer be run. Raises ValueError for a type that it did not register."""
+    """Undo `register_op`; graphs that use the op can no longer be run. Raises ValueError for a type
+    that it did not register.
+    """
     if op_type not in _ours:
         raise ValueError(f"{op_type} was not registered by register_op")
     _ours.discard(op_type)
@@ -105,7 +130,9 @@ def unregister_op(op_type: str) -> None:
     gradient_registry.unregister(op_type)
 
 
-def _add_kernels(op_type: str, row: Elementwise | None, compiled: Any, reference: Any, attrs: Sequence[str]) -> None:
+def _add_kernels(
+    op_type: str, row: Elementwise | None, compiled: Any, reference: Any, attrs: Sequence[str]
+) -> None:
     from tfjit.kernels.cpu import user_ops
 
     if row is not None:
@@ -117,15 +144,21 @@ def _add_kernels(op_type: str, row: Elementwise | None, compiled: Any, reference
         user_ops.register_kernel(compiled)
 
 
-def _row(definition: OpDef, expression: str, reference: Callable[..., Any] | None, cost_ns: float | None) -> Elementwise:
-    """The row of an op given by an expression. Raises ValueError where its inputs, output and expression do not fit each other."""
+def _row(
+    definition: OpDef, expression: str, reference: Callable[..., Any] | None, cost_ns: float | None
+) -> Elementwise:
+    """The row of an op given by an expression. Raises ValueError where its inputs, output and
+    expression do not fit each other.
+    """
     where = f"register_op({definition.name!r})"
     if len(definition.outputs) != 1 or definition.is_stateful:
         raise ValueError(f"{where}: an op given by an expression has one output and no state")
     typed = {arg.type_attr or arg.type for arg in definition.inputs if arg.type is not dtypes.bool}
     args = (*definition.inputs, *definition.outputs)
     if len(typed) != 1 or any(arg.is_list or arg.is_ref for arg in args):
-        raise ValueError(f"{where}: the inputs of an expression are single tensors of one dtype, besides bools")
+        raise ValueError(
+            f"{where}: the inputs of an expression are single tensors of one dtype, besides bools"
+        )
     kinds = {arg.name: "bool" if arg.type is dtypes.bool else "T" for arg in definition.inputs}
     numbers = [attr.name for attr in definition.attrs if attr.type in ("int", "float")]
     try:
@@ -137,14 +170,30 @@ def _row(definition: OpDef, expression: str, reference: Callable[..., Any] | Non
     allowed = attr.allowed if attr is not None else (operand,)
     refused = [t.name for t in allowed if t not in parsed.dtypes]
     if not allowed or refused:
-        what = f"takes {', '.join(refused)}, for which" if refused else f"takes any dtype as {operand}, and"
+        what = (
+            f"takes {', '.join(refused)}, for which"
+            if refused
+            else f"takes any dtype as {operand}, and"
+        )
         known = ", ".join(sorted(t.name for t in parsed.dtypes))
-        raise ValueError(f"{where}: it {what} its expression is not defined; list those it is meant for, of: {known}")
+        raise ValueError(
+            f"{where}: it {what} its expression is not defined; list those it is meant for, of: "
+            f"{known}"
+        )
     output = definition.outputs[0]
     result = "bool" if output.type is dtypes.bool else "T"
     if result != parsed.result or (result == "T" and (output.type_attr or output.type) != operand):
-        given = "bool" if parsed.result == "bool" else operand if isinstance(operand, str) else operand.name  # type: ignore[union-attr]
-        raise ValueError(f"{where}: its expression gives {given}, and output {output.name!r} is declared otherwise")
+        given = (
+            "bool"
+            if parsed.result == "bool"
+            else operand
+            if isinstance(operand, str)
+            else operand.name  # type: ignore[union-attr]
+        )
+        raise ValueError(
+            f"{where}: its expression gives {given}, and output {output.name!r} is declared "
+            "otherwise"
+        )
     used = {step.value for step in parsed.steps if isinstance(step.value, str)}
     attrs = tuple(name for name in numbers if name in used)
     function = reference if reference is not None else parsed.evaluate
@@ -181,7 +230,9 @@ def _function(definition: OpDef) -> Callable[..., Any]:
     """The public function of an op."""
     op_type = definition.name
     names = [arg.name for arg in definition.inputs]
-    inferred = {a for arg in definition.inputs for a in (arg.type_attr, arg.number_attr, arg.type_list_attr)}
+    inferred = {
+        a for arg in definition.inputs for a in (arg.type_attr, arg.number_attr, arg.type_list_attr)
+    }
     optional = [attr for attr in definition.attrs if attr.name not in inferred]
     kind = inspect.Parameter
     parameters = [kind(name, kind.POSITIONAL_OR_KEYWORD) for name in names]

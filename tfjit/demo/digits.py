@@ -1,4 +1,6 @@
-"""The demo: a small convolutional network reads handwritten digits. Right first, then how fast, then where the time goes."""
+"""The demo: a small convolutional network reads handwritten digits. Right first, then how fast,
+then where the time goes.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,14 @@ from tfjit.client.session.session import Session
 from tfjit.demo.progress import Progress
 from tfjit.demo.stopwatch import Step, medians_us
 from tfjit.framework import errors
-from tfjit.protos import ConfigProto, GraphDef, OptimizerOptions, RewriterConfig, RunMetadata, RunOptions
+from tfjit.protos import (
+    ConfigProto,
+    GraphDef,
+    OptimizerOptions,
+    RewriterConfig,
+    RunMetadata,
+    RunOptions,
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -33,13 +42,20 @@ def load_graph() -> GraphDef:
 
 
 def load_data() -> dict[str, Array]:
-    """The held-out images and labels, and what TensorFlow computes for them: test_images, test_labels, test_logits, test_accuracy."""
+    """The held-out images and labels, and what TensorFlow computes for them: test_images,
+    test_labels, test_logits, test_accuracy.
+    """
     with files("tfjit.demo").joinpath("digits.npz").open("rb") as file, np.load(file) as archive:
-        return {name: archive[name] for name in ("test_images", "test_labels", "test_logits", "test_accuracy")}
+        return {
+            name: archive[name]
+            for name in ("test_images", "test_labels", "test_logits", "test_accuracy")
+        }
 
 
 def run_demo(seconds: float = 2.0, tensorflow: bool = True) -> int:
-    """Print all; `seconds` for each batch size and kind of measurement. Returns 0, or 1 when the results are not TensorFlow's."""
+    """Print all; `seconds` for each batch size and kind of measurement. Returns 0, or 1 when the
+    results are not TensorFlow's.
+    """
     graph, data = load_graph(), load_data()
     right = _classify(graph, data)
     with (
@@ -51,7 +67,10 @@ def run_demo(seconds: float = 2.0, tensorflow: bool = True) -> int:
             for session in (fused, unfused):
                 for batch in BATCHES:
                     session.run(PROBS, {IMAGES: data["test_images"][:batch]})
-        print(f"compiled fused and unfused, or loaded from the cache, in {time.perf_counter() - started:.2f} s")
+        print(
+            "compiled fused and unfused, or loaded from the cache, in "
+            f"{time.perf_counter() - started:.2f} s"
+        )
         candidates: dict[str, Any] = {"tfjit fused": fused.run, "tfjit unfused": unfused.run}
         if tensorflow:
             candidates.update(_tensorflow(graph))
@@ -79,7 +98,10 @@ def _classify(graph: GraphDef, data: Mapping[str, Array]) -> bool:
     elapsed_ms = (time.perf_counter() - started) * 1e3
     accuracy = float(np.mean(probs.argmax(axis=1) == labels))
     difference = float(np.abs(logits - data["test_logits"]).max())
-    print(f"{len(images)} held-out digits: accuracy {accuracy:.4f} (TensorFlow {float(data['test_accuracy']):.4f})")
+    print(
+        f"{len(images)} held-out digits: accuracy {accuracy:.4f} (TensorFlow "
+        f"{float(data['test_accuracy']):.4f})"
+    )
     print(f"max |logits - TensorFlow's| {difference:.2e}")
     print(f"first result {elapsed_ms:.0f} ms after the session was asked for")
     right = difference <= LARGEST_DIFFERENCE and abs(accuracy - float(data["test_accuracy"])) < 1e-6
@@ -89,7 +111,9 @@ def _classify(graph: GraphDef, data: Mapping[str, Array]) -> bool:
 
 
 def _tensorflow(graph: GraphDef) -> dict[str, Callable[..., Any]]:
-    """TensorFlow's Session.run over the same graph, default and on the caller's thread; nothing where it is not installed."""
+    """TensorFlow's Session.run over the same graph, default and on the caller's thread; nothing
+    where it is not installed.
+    """
     if importlib.util.find_spec("tensorflow") is None:
         print("TensorFlow is not installed, so it is not timed")
         return {}
@@ -103,12 +127,18 @@ def _tensorflow(graph: GraphDef) -> dict[str, Callable[..., Any]]:
     options = tf.compat.v1.RunOptions(inter_op_thread_pool=-1)
     return {
         f"TensorFlow {tf.__version__}": session.run,
-        "TensorFlow, caller's thread": lambda fetches, feeds: session.run(fetches, feeds, options=options),
+        "TensorFlow, caller's thread": lambda fetches, feeds: session.run(
+            fetches, feeds, options=options
+        ),
     }
 
 
-def _compare(candidates: Mapping[str, Callable[..., Any]], data: Mapping[str, Array], seconds: float) -> None:
-    """Print the median time of `run` for each candidate and batch size. Every candidate's result is compared with the first one's."""
+def _compare(
+    candidates: Mapping[str, Callable[..., Any]], data: Mapping[str, Array], seconds: float
+) -> None:
+    """Print the median time of `run` for each candidate and batch size. Every candidate's result is
+    compared with the first one's.
+    """
     images = data["test_images"]
     table: dict[str, list[float]] = {name: [] for name in candidates}
     for batch in BATCHES:
@@ -118,7 +148,9 @@ def _compare(candidates: Mapping[str, Callable[..., Any]], data: Mapping[str, Ar
         expected = steps["tfjit fused"](7)
         for name, step in steps.items():
             if not np.allclose(step(7), expected, rtol=1e-4, atol=1e-6):  # type: ignore[arg-type]
-                raise errors.InternalError(None, None, f"{name} disagrees at batch {batch}: the times would mean nothing")
+                raise errors.InternalError(
+                    None, None, f"{name} disagrees at batch {batch}: the times would mean nothing"
+                )
     width = max(map(len, candidates))
     print("\nmedian time of Session.run, in microseconds")
     print(f"  {'':{width}}" + "".join(f"{f'batch {batch}':>12}" for batch in BATCHES))
@@ -127,7 +159,9 @@ def _compare(candidates: Mapping[str, Callable[..., Any]], data: Mapping[str, Ar
     fused = table["tfjit fused"]
     others = {
         "unfused": [table["tfjit unfused"]],
-        "TensorFlow's best": [times for name, times in table.items() if name.startswith("TensorFlow")],
+        "TensorFlow's best": [
+            times for name, times in table.items() if name.startswith("TensorFlow")
+        ],
     }
     for what, rows in others.items():
         if rows:
@@ -142,7 +176,9 @@ def _step(run: Callable[..., Any], images: Array, batch: int) -> Step:
 
 
 def _profile(session: Any, images: Array, seconds: float) -> None:
-    """Print the median time of each node over traced runs, largest first. A traced step calls its kernels one by one from Python."""
+    """Print the median time of each node over traced runs, largest first. A traced step calls its
+    kernels one by one from Python.
+    """
     options = RunOptions(trace_level=RunOptions.FULL_TRACE)
     times_us: dict[str, list[float]] = defaultdict(list)
     labels: dict[str, str] = {}
@@ -157,9 +193,14 @@ def _profile(session: Any, images: Array, seconds: float) -> None:
         if not times_us:
             print(f"\nno kernel of batch {len(images)} was traced")
             return
-    rows = sorted(((statistics.median(times), name) for name, times in times_us.items()), reverse=True)
+    rows = sorted(
+        ((statistics.median(times), name) for name, times in times_us.items()), reverse=True
+    )
     total = sum(time_us for time_us, _ in rows)
-    print(f"\nwhere the time goes, batch {len(images)}: {total:.1f} us in {len(rows)} nodes, traced one by one (adds 1 to 2 us to each)")
+    print(
+        f"\nwhere the time goes, batch {len(images)}: {total:.1f} us in {len(rows)} nodes, traced "
+        "one by one (adds 1 to 2 us to each)"
+    )
     shown = [row for row in rows if row[0] >= total / 50][:12]
     for time_us, name in shown:
         print(f"  {time_us:9.2f} us {time_us / total:6.1%}  {labels[name][:110]}")

@@ -10,7 +10,8 @@ from typing import TextIO
 
 
 class Progress:
-    """Context manager: says what is going on once it has taken `after_s` seconds, and then at growing intervals, and how long it took.
+    """Context manager: says what is going on once it has taken `after_s` seconds, and then at
+    growing intervals, and how long it took.
 
     On a terminal one line is rewritten; elsewhere lines are few. Quick work prints nothing.
     """
@@ -29,7 +30,12 @@ class Progress:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._done.set()
         self._thread.join()
         if self._shown:
@@ -44,5 +50,7 @@ class Progress:
 
     def _write(self, state: str, end: str) -> None:
         start = "\r" if self._terminal else ""
-        self._stream.write(f"{start}tfjit: {self._what} {state} {time.monotonic() - self._started:.1f} s{end}")
+        self._stream.write(
+            f"{start}tfjit: {self._what} {state} {time.monotonic() - self._started:.1f} s{end}"
+        )
         self._stream.flush()

@@ -1,4 +1,6 @@
-"""Times several ways of doing one thing alternately, so that what else the machine does touches all of them alike."""
+"""Times several ways of doing one thing alternately, so that what else the machine does touches all
+of them alike.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,14 @@ from collections.abc import Callable, Mapping
 Step = Callable[[int], object]  # takes the number of the call, so that inputs can change
 
 
-def medians_us(candidates: Mapping[str, Step], seconds: float, calls_per_turn: int = 20) -> dict[str, float]:
-    """Median time of one call of each candidate, in microseconds, over about `seconds` seconds in all.
+def medians_us(
+    candidates: Mapping[str, Step], seconds: float, calls_per_turn: int = 20
+) -> dict[str, float]:
+    """Median time of one call of each candidate, in microseconds, over about `seconds` seconds in
+    all.
 
-    Each turn calls one candidate `calls_per_turn` times and counts all but the first fifth, which finds the caches as another left them.
+    Each turn calls one candidate `calls_per_turn` times and counts all but the first fifth, which
+    finds the caches as another left them.
     """
     times_ns: dict[str, list[int]] = {name: [] for name in candidates}
     skipped = calls_per_turn // 5

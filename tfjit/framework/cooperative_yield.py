@@ -1,8 +1,9 @@
 """How long work on a background thread leaves the interpreter to others.
 
-One thread at a time runs Python. A thread that comes back from a kernel of 2 ms and finds another one at work waits up to the switch
-interval of 5 ms: a plan that is optimised behind it would take two thirds of its throughput. So background work is cut into slices:
-its loops call `breathe()`, which sleeps when a slice is over. Slices are longer while no other thread of the process is busy.
+One thread at a time runs Python. A thread that comes back from a kernel of 2 ms and finds another
+one at work waits up to the switch interval of 5 ms: a plan that is optimised behind it would take
+two thirds of its throughput. So background work is cut into slices: its loops call `breathe()`,
+which sleeps when a slice is over. Slices are longer while no other thread of the process is busy.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from typing import Final
 SLICE_S: Final = 100e-6
 """What others wait for at most, as far as the loops call `breathe` so often."""
 _IDLE_SLICE_S: Final = 2e-3  # while nobody else was busy
-_NAP_S: Final = 50e-6  # enough for a waiting thread to wake up; sleeping for nothing does not hand the interpreter over
+# enough for a waiting thread to wake up; sleeping for nothing does not hand the interpreter over
+_NAP_S: Final = 50e-6
 _BUSY_S: Final = 20e-6
-# the kernel adds up the processor time of threads that run elsewhere only at its ticks, of up to 10 ms
+# the kernel adds up the processor time of threads that run elsewhere only at its ticks, of up to 10
+# ms
 _BUSY_FOR_S: Final = 30e-3
 
 _thread = 0  # that is in the background now
@@ -27,7 +30,9 @@ _state: _Pace | None = None
 
 
 class _Pace:
-    """share: asks for the part of the time that the background may have while others want the interpreter."""
+    """share: asks for the part of the time that the background may have while others want the
+    interpreter.
+    """
 
     def __init__(self, share: Callable[[], float]) -> None:
         self.share = share
@@ -56,7 +61,9 @@ def _others_s() -> float:
 
 
 def breathe() -> None:
-    """Let other threads in, if this is background work and its slice is over. For loops of background work: it costs 0.1 us."""
+    """Let other threads in, if this is background work and its slice is over. For loops of
+    background work: it costs 0.1 us.
+    """
     global _due
     if _thread and _thread == threading.get_ident() and time.perf_counter() >= _due:
         assert _state is not None
@@ -68,7 +75,8 @@ def breathe() -> None:
 def background(share: Callable[[], float] = lambda: 0.1) -> Iterator[None]:
     """What this thread does inside is background work. One thread of the process may be in it.
 
-    share: of the time that it may take from threads that want the interpreter, above 0 and below 1; asked again and again.
+    share: of the time that it may take from threads that want the interpreter, above 0 and below 1;
+    asked again and again.
     """
     global _thread, _due, _state
     _state = _Pace(share)

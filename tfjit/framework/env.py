@@ -1,8 +1,10 @@
-"""The surroundings of a session: its files, its clock and its environment variables. By default they are the process's.
+"""The surroundings of a session: its files, its clock and its environment variables. By default
+they are the process's.
 
-A session reads the world through its `Env` alone: file kernels and checkpoints its `files`, time limits and step statistics its
-`clock`, and TFJIT_* settings its `variables`. What belongs to the process, whatever its sessions say, stays the process's: the store of
-compiled code (TFJIT_CACHE_DIR), and the times by which tfjit decides what to compile.
+A session reads the world through its `Env` alone: file kernels and checkpoints its `files`, time
+limits and step statistics its `clock`, and TFJIT_* settings its `variables`. What belongs to the
+process, whatever its sessions say, stays the process's: the store of compiled code
+(TFJIT_CACHE_DIR), and the times by which tfjit decides what to compile.
 """
 
 from __future__ import annotations
@@ -20,11 +22,14 @@ from typing import IO, Any
 class FileSystem:
     """The process's files. A subclass serves others: it need not override what it never gets asked.
 
-    Paths are as the graph has them, less a leading "file://". Raises what the functions of the same purpose in `os` raise.
+    Paths are as the graph has them, less a leading "file://". Raises what the functions of the same
+    purpose in `os` raise.
     """
 
     def open(self, path: str, mode: str) -> IO[Any]:
-        """A file object, seekable when it is read. mode: "rb", "wb" (the folder must be there) or "a" (text)."""
+        """A file object, seekable when it is read. mode: "rb", "wb" (the folder must be there) or
+        "a" (text).
+        """
         return open(path, mode)
 
     def exists(self, path: str) -> bool:
@@ -75,7 +80,9 @@ class Clock:
         return time.perf_counter_ns()
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
-        """Wait until the event is set, or until so many seconds of this clock are over; whether it is set."""
+        """Wait until the event is set, or until so many seconds of this clock are over; whether it
+        is set.
+        """
         return event.wait(seconds)
 
 
@@ -85,8 +92,10 @@ _CLOCK = Clock()
 
 @dataclass(frozen=True, slots=True)
 class Env:
-    """files: where file operations of the graph read and write. clock: of time limits and step statistics. variables: where TFJIT_*
-    settings are looked up; the default is `os.environ` itself, so that later changes count."""
+    """files: where file operations of the graph read and write. clock: of time limits and step
+    statistics. variables: where TFJIT_* settings are looked up; the default is `os.environ` itself,
+    so that later changes count.
+    """
 
     files: FileSystem = LOCAL_FILES
     clock: Clock = _CLOCK

@@ -26,13 +26,14 @@ UNAUTHENTICATED: Final = 16
 class OpError(Exception):
     """A failure while building, placing or running a graph.
 
-    node_def: the NodeDef at fault, or None. op: the user's Operation, or None. message: what went wrong.
-    error_code: one of the codes of this module.
+    node_def: the NodeDef at fault, or None. op: the user's Operation, or None. message: what went
+    wrong. error_code: one of the codes of this module.
     """
 
-    # Filled by `client/session/tensorflow_interop.py` once TensorFlow is loaded: our class -> TensorFlow's of that name,
-    # which is then a subclass of ours. It is raised in the place of ours, since TensorFlow's own
-    # programs compare classes exactly (MonitoredSession ends by `exception_type in [...]`).
+    # Filled by `client/session/tensorflow_interop.py` once TensorFlow is loaded: our class ->
+    # TensorFlow's of that name, which is then a subclass of ours. It is raised in the place of
+    # ours, since TensorFlow's own programs compare classes exactly (MonitoredSession ends by
+    # `exception_type in [...]`).
     _raised_as: ClassVar[dict[type, type]] = {}
     _raised_by_tfjit = False  # of an instance of TensorFlow's class: whether tfjit made it
 
@@ -61,7 +62,9 @@ class OpError(Exception):
         self._op = op
         self._message = message
         self._error_code = error_code
-        self._experimental_payloads: dict[str, bytes] = dict(args[0]) if args and isinstance(args[0], dict) else {}
+        self._experimental_payloads: dict[str, bytes] = (
+            dict(args[0]) if args and isinstance(args[0], dict) else {}
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # An Operation belongs to a graph of this process: only what the text says travels.
@@ -70,7 +73,11 @@ class OpError(Exception):
     def restated(self, message: str, op: Any = None, node_def: Any = None) -> OpError:
         """The same error with other words; node_def and op stay where none are given."""
         made = _rebuild(
-            type(self), node_def if node_def is not None else self._node_def, op if op is not None else self._op, message, self._error_code
+            type(self),
+            node_def if node_def is not None else self._node_def,
+            op if op is not None else self._op,
+            message,
+            self._error_code,
         )
         made._experimental_payloads = dict(self._experimental_payloads)
         made._raised_by_tfjit = True
@@ -237,8 +244,8 @@ class UnauthenticatedError(OpError):
 class InvalidGraphError(InvalidArgumentError, ValueError):
     """A graph that can't be built or imported.
 
-    TensorFlow raises ValueError from Python's graph building and INVALID_ARGUMENT from a session that is sent the same
-    graph; here one class serves both, so either `except` clause catches it.
+    TensorFlow raises ValueError from Python's graph building and INVALID_ARGUMENT from a session
+    that is sent the same graph; here one class serves both, so either `except` clause catches it.
     """
 
     # TensorFlow's, which come first once its classes are among the bases, expect its Operation.
@@ -247,7 +254,9 @@ class InvalidGraphError(InvalidArgumentError, ValueError):
 
 
 class InvalidDtypeError(InvalidArgumentError, TypeError):
-    """A dtype or attr value of a wrong type while a graph is built: TensorFlow raises TypeError there."""
+    """A dtype or attr value of a wrong type while a graph is built: TensorFlow raises TypeError
+    there.
+    """
 
     __reduce__ = OpError.__reduce__
     __str__ = OpError.__str__
@@ -292,7 +301,9 @@ def exception_type_from_error_code(error_code: int) -> type[OpError]:
 
 
 def error_code_from_exception_type(cls: type[OpError]) -> int:
-    """The status code of an exception class. Raises KeyError for a class that is not one of the sixteen."""
+    """The status code of an exception class. Raises KeyError for a class that is not one of the
+    sixteen.
+    """
     for base in cls.__mro__:
         code = _CODE_OF.get(base)
         if code is not None:
@@ -303,7 +314,10 @@ def error_code_from_exception_type(cls: type[OpError]) -> int:
 def status_text(error: OpError) -> str:
     """Return the error as TensorFlow prints a status: the code's name, then the message."""
     kind = _BY_CODE.get(error.error_code, UnknownError)
-    name = "".join("_" + letter if letter.isupper() else letter for letter in kind.__name__.removesuffix("Error"))
+    name = "".join(
+        "_" + letter if letter.isupper() else letter
+        for letter in kind.__name__.removesuffix("Error")
+    )
     return f"{name.lstrip('_').upper()}: {error.message}"
 
 

@@ -18,9 +18,11 @@ _enabled = False  # whether the collector was on before the first of them
 
 @contextmanager
 def collection_paused() -> Iterator[None]:
-    """A block without collections, for the making of graphs and plans: all that is new there lives on, and the full collections that
-    its growth sets off would walk it again and again, for as long as making it takes. At the end it counts as old, where it is much,
-    so that nothing is walked before the collector finds that a full collection is due."""
+    """A block without collections, for the making of graphs and plans: all that is new there lives
+    on, and the full collections that its growth sets off would walk it again and again, for as long
+    as making it takes. At the end it counts as old, where it is much, so that nothing is walked
+    before the collector finds that a full collection is due.
+    """
     global _pausing, _enabled
     with _lock:
         if not _pausing:

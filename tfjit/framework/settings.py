@@ -1,6 +1,8 @@
-"""Every TFJIT_* environment variable with its type, default and meaning. They are read when used, so tests may set them.
+"""Every TFJIT_* environment variable with its type, default and meaning. They are read when used,
+so tests may set them.
 
-A session with variables of its own (framework/env.py) has them looked up there: `using` says so for what is done on its behalf.
+A session with variables of its own (framework/env.py) has them looked up there: `using` says so for
+what is done on its behalf.
 """
 
 from __future__ import annotations
@@ -28,12 +30,18 @@ class Setting:
 
 LOG_SUBJECTS: Final = ("passes", "cache", "placement", "kernels", "executor", "rendezvous")
 SETTINGS: Final = (
-    Setting("TFJIT_CACHE_DIR", "path", "", "where compiled kernels are kept (default: the user's cache directory, then tfjit)"),
+    Setting(
+        "TFJIT_CACHE_DIR",
+        "path",
+        "",
+        "where compiled kernels are kept (default: the user's cache directory, then tfjit)",
+    ),
     Setting(
         "TFJIT_CPU",
         "choice",
         "",
-        "x86-64 level that kernels are compiled for, as LLVM names it (default: all this CPU has); read once by a process",
+        "x86-64 level that kernels are compiled for, as LLVM names it (default: all this CPU has); "
+        "read once by a process",
         ("", "x86-64-v2", "x86-64-v3", "x86-64-v4"),
     ),
     Setting(
@@ -44,33 +52,79 @@ SETTINGS: Final = (
         ("off", "lazy", "eager"),
     ),
     Setting(
-        "TFJIT_DISABLE", "names", "", "optional passes to leave out, by name; bundle, split_rows, stages, straight_line: how steps are run"
+        "TFJIT_DISABLE",
+        "names",
+        "",
+        "optional passes to leave out, by name; bundle, split_rows, stages, straight_line: how "
+        "steps are run",
     ),
-    Setting("TFJIT_DUMP", "path", "", "directory for the graph and its bodies after each pass, partitions and kernels"),
+    Setting(
+        "TFJIT_DUMP",
+        "path",
+        "",
+        "directory for the graph and its bodies after each pass, partitions and kernels",
+    ),
     Setting("TFJIT_LOG", "names", "", f"subjects to log: {', '.join(LOG_SUBJECTS)}"),
     Setting("TFJIT_VERIFY", "flag", "0", "check the working graph after each pass"),
-    Setting("TFJIT_COMPARE", "flag", "0", "run each compiled kernel beside its reference, and log where they part"),
-    Setting("TFJIT_THREADS", "int", "0", "threads of the pools (0: the number of cores; 1: one thread, fixed order)"),
-    Setting("TFJIT_PLAN_MEMORY", "int", "2048", "MB that a session's plans may hold; variants (feed shapes) longest unused give way"),
-    Setting("TFJIT_RECURSION", "int", "500", "how deep a function may call itself before ResourceExhaustedError says so"),
-    Setting("TFJIT_STRICT_PLACEMENT", "flag", "0", "a node that cannot be placed fails every run, as in TensorFlow"),
-    Setting("TFJIT_WINOGRAD", "flag", "1", "3x3 convolutions in Winograd's form where that is faster; 0: always the direct sum"),
-    Setting("TFJIT_FULL_TRACEBACK", "flag", "0", "the command line prints the traceback of an error"),
+    Setting(
+        "TFJIT_COMPARE",
+        "flag",
+        "0",
+        "run each compiled kernel beside its reference, and log where they part",
+    ),
+    Setting(
+        "TFJIT_THREADS",
+        "int",
+        "0",
+        "threads of the pools (0: the number of cores; 1: one thread, fixed order)",
+    ),
+    Setting(
+        "TFJIT_PLAN_MEMORY",
+        "int",
+        "2048",
+        "MB that a session's plans may hold; variants (feed shapes) longest unused give way",
+    ),
+    Setting(
+        "TFJIT_RECURSION",
+        "int",
+        "500",
+        "how deep a function may call itself before ResourceExhaustedError says so",
+    ),
+    Setting(
+        "TFJIT_STRICT_PLACEMENT",
+        "flag",
+        "0",
+        "a node that cannot be placed fails every run, as in TensorFlow",
+    ),
+    Setting(
+        "TFJIT_WINOGRAD",
+        "flag",
+        "1",
+        "3x3 convolutions in Winograd's form where that is faster; 0: always the direct sum",
+    ),
+    Setting(
+        "TFJIT_FULL_TRACEBACK", "flag", "0", "the command line prints the traceback of an error"
+    ),
     Setting(
         "TFJIT_SEED_RULE",
         "choice",
         "2",
-        "op seeds under a graph seed: 2 counts per graph as TensorFlow 2 does; 1 takes the number of ops so far as 1.15 did",
+        "op seeds under a graph seed: 2 counts per graph as TensorFlow 2 does; 1 takes the number "
+        "of ops so far as 1.15 did",
         ("2", "1"),
     ),
 )
 _BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
-_VARIABLES: Final[ContextVar[Mapping[str, str] | None]] = ContextVar("tfjit_variables", default=None)
+_VARIABLES: Final[ContextVar[Mapping[str, str] | None]] = ContextVar(
+    "tfjit_variables", default=None
+)
 
 
 @contextmanager
 def using(variables: Mapping[str, str]) -> Iterator[None]:
-    """Look settings up in `variables` instead of `os.environ`, in this thread, until the block is left."""
+    """Look settings up in `variables` instead of `os.environ`, in this thread, until the block is
+    left.
+    """
     token = _VARIABLES.set(variables)
     try:
         yield
@@ -89,11 +143,15 @@ def _variables() -> Mapping[str, str]:
 
 
 def text(name: str) -> str:
-    """The variable's text, or its default. Raises KeyError for a name that is not listed, ValueError for a bad choice."""
+    """The variable's text, or its default. Raises KeyError for a name that is not listed,
+    ValueError for a bad choice.
+    """
     setting = _BY_NAME[name]
     value = _variables().get(name, "").strip() or setting.default
     if setting.choices and value not in setting.choices:
-        raise ValueError(f"{name}={value!r}: expected one of {', '.join(filter(None, setting.choices))}")
+        raise ValueError(
+            f"{name}={value!r}: expected one of {', '.join(filter(None, setting.choices))}"
+        )
     return value
 
 
@@ -132,7 +190,9 @@ def say(subject: str, text: str, *values: object) -> None:
 def tell(subject: str, text: str, *values: object) -> None:
     """Log to `tfjit.<subject>`, as a warning where the logger would hide information."""
     logger = logging.getLogger(f"tfjit.{subject}")
-    logger.log(logging.INFO if logger.isEnabledFor(logging.INFO) else logging.WARNING, text, *values)
+    logger.log(
+        logging.INFO if logger.isEnabledFor(logging.INFO) else logging.WARNING, text, *values
+    )
 
 
 def path(name: str) -> Path | None:
@@ -142,7 +202,9 @@ def path(name: str) -> Path | None:
 
 
 def cache_dir() -> Path:
-    """Where compiled kernels are kept: TFJIT_CACHE_DIR of the process, else `tfjit` in XDG_CACHE_HOME or ~/.cache."""
+    """Where compiled kernels are kept: TFJIT_CACHE_DIR of the process, else `tfjit` in
+    XDG_CACHE_HOME or ~/.cache.
+    """
     with using(os.environ):
         chosen = path("TFJIT_CACHE_DIR")
     if chosen is not None:
@@ -156,5 +218,8 @@ def describe() -> str:
     lines = []
     for setting in SETTINGS:
         value = _variables().get(setting.name)
-        lines.append(f"{setting.name:22} {value if value is not None else setting.default!r:10} {setting.meaning}")
+        lines.append(
+            f"{setting.name:22} {value if value is not None else setting.default!r:10} "
+            f"{setting.meaning}"
+        )
     return "\n".join(lines)

@@ -12,65 +12,96 @@ from tfjit.framework.graphs.operation import Tensor
 _FAMILIES: Final = {
     "layers.activation": ("log_sigmoid sigmoid tanh"),
     "arrays.array": (
-        "bitcast broadcast_dynamic_shape broadcast_static_shape broadcast_to check_numerics diag diag_part ensure_shape "
-        "expand_dims eye fill guarantee_const identity identity_n invert_permutation lin_space linspace meshgrid ones "
-        "ones_like placeholder placeholder_with_default prevent_gradient range rank reshape sequence_mask shape shape_n "
+        "bitcast broadcast_dynamic_shape broadcast_static_shape broadcast_to check_numerics diag "
+        "diag_part ensure_shape "
+        "expand_dims eye fill guarantee_const identity identity_n invert_permutation lin_space "
+        "linspace meshgrid ones "
+        "ones_like placeholder placeholder_with_default prevent_gradient range rank reshape "
+        "sequence_mask shape shape_n "
         "size squeeze stop_gradient zeros zeros_like"
     ),
     "arithmetic.clipping": ("clip_by_global_norm clip_by_norm global_norm"),
     "control_flow.conditionals": ("case cond switch_case"),
     "control_flow.control_flow": ("Assert Print group no_op timestamp tuple"),
-    "control_flow.control_flow_form": ("control_flow_v2_enabled disable_control_flow_v2 enable_control_flow_v2"),
-    "core.convert": ("ConversionFunction constant convert_n_to_tensor convert_to_tensor register_tensor_conversion_function"),
+    "control_flow.control_flow_form": (
+        "control_flow_v2_enabled disable_control_flow_v2 enable_control_flow_v2"
+    ),
+    "core.convert": (
+        "ConversionFunction constant convert_n_to_tensor convert_to_tensor "
+        "register_tensor_conversion_function"
+    ),
     "arithmetic.elementwise": (
-        "abs accumulate_n acos acosh add add_n angle asin asinh atan atan2 atanh betainc cast ceil clip_by_value "
-        "complex conj cos cosh digamma div div_no_nan divide equal erf erfc exp expm1 floor floor_div floordiv floormod "
-        "greater greater_equal igamma igammac imag is_finite is_inf is_nan less less_equal lgamma log log1p logical_and "
-        "logical_not logical_or logical_xor maximum minimum mod multiply negative not_equal polygamma pow real realdiv "
-        "reciprocal rint round rsqrt saturate_cast scalar_mul sign sin sinh sqrt square squared_difference subtract tan "
-        "to_bfloat16 to_complex128 to_complex64 to_double to_float to_int32 to_int64 truediv truncatediv truncatemod "
+        "abs accumulate_n acos acosh add add_n angle asin asinh atan atan2 atanh betainc cast ceil "
+        "clip_by_value "
+        "complex conj cos cosh digamma div div_no_nan divide equal erf erfc exp expm1 floor "
+        "floor_div floordiv floormod "
+        "greater greater_equal igamma igammac imag is_finite is_inf is_nan less less_equal lgamma "
+        "log log1p logical_and "
+        "logical_not logical_or logical_xor maximum minimum mod multiply negative not_equal "
+        "polygamma pow real realdiv "
+        "reciprocal rint round rsqrt saturate_cast scalar_mul sign sin sinh sqrt square "
+        "squared_difference subtract tan "
+        "to_bfloat16 to_complex128 to_complex64 to_double to_float to_int32 to_int64 truediv "
+        "truncatediv truncatemod "
         "zeta"
     ),
-    "autodiff.backprop": ("AggregationMethod UnconnectedGradients custom_gradient gradients hessians"),
+    "autodiff.backprop": (
+        "AggregationMethod UnconnectedGradients custom_gradient gradients hessians"
+    ),
     "control_flow.folds": ("foldl foldr map_fn scan"),
     "control_flow.functional": ("numpy_function py_func"),
     "control_flow.functions": ("function"),
     "arrays.indexing": (
-        "dynamic_partition dynamic_stitch gather gather_nd one_hot scatter_nd searchsorted setdiff1d tensor_scatter_add "
+        "dynamic_partition dynamic_stitch gather gather_nd one_hot scatter_nd searchsorted "
+        "setdiff1d tensor_scatter_add "
         "tensor_scatter_nd_add tensor_scatter_nd_max tensor_scatter_nd_min tensor_scatter_nd_sub "
-        "tensor_scatter_nd_update tensor_scatter_sub tensor_scatter_update unique unique_with_counts unravel_index "
+        "tensor_scatter_nd_update tensor_scatter_sub tensor_scatter_update unique "
+        "unique_with_counts unravel_index "
         "where"
     ),
     "linalg": (
-        "cholesky cholesky_solve matrix_band_part=band_part matrix_determinant=det matrix_diag=diag matrix_diag_part=diag_part "
-        "matrix_inverse=inv matrix_set_diag=set_diag matrix_solve=solve matrix_solve_ls=lstsq matrix_square_root=sqrtm "
-        "matrix_triangular_solve=triangular_solve norm qr self_adjoint_eig=eigh self_adjoint_eigvals=eigvalsh svd trace"
+        "cholesky cholesky_solve matrix_band_part=band_part matrix_determinant=det "
+        "matrix_diag=diag matrix_diag_part=diag_part "
+        "matrix_inverse=inv matrix_set_diag=set_diag matrix_solve=solve matrix_solve_ls=lstsq "
+        "matrix_square_root=sqrtm "
+        "matrix_triangular_solve=triangular_solve norm qr self_adjoint_eig=eigh "
+        "self_adjoint_eigvals=eigvalsh svd trace"
     ),
     "control_flow.loops": ("while_loop"),
     "arithmetic.matrix_product": ("cross einsum matmul tensordot"),
     "arrays.movement": (
-        "concat matrix_transpose pad parallel_stack repeat reverse reverse_sequence reverse_v2 roll split stack tile transpose unstack"
+        "concat matrix_transpose pad parallel_stack repeat reverse reverse_sequence reverse_v2 "
+        "roll split stack tile transpose unstack"
     ),
     "random_values.stateful": (
-        "multinomial random_crop random_gamma random_normal random_poisson random_shuffle random_uniform truncated_normal"
+        "multinomial random_crop random_gamma random_normal random_poisson random_shuffle "
+        "random_uniform truncated_normal"
     ),
     "arithmetic.reduction": (
-        "arg_max arg_min argmax argmin count_nonzero cumprod cumsum reduce_all reduce_any reduce_logsumexp reduce_max "
+        "arg_max arg_min argmax argmin count_nonzero cumprod cumsum reduce_all reduce_any "
+        "reduce_logsumexp reduce_max "
         "reduce_mean reduce_min reduce_prod reduce_sum"
     ),
     "arithmetic.segment": (
-        "bincount histogram_fixed_width segment_max segment_mean segment_min segment_prod segment_sum "
-        "sparse_segment_mean sparse_segment_sqrt_n sparse_segment_sum unsorted_segment_max unsorted_segment_mean "
+        "bincount histogram_fixed_width segment_max segment_mean segment_min segment_prod "
+        "segment_sum "
+        "sparse_segment_mean sparse_segment_sqrt_n sparse_segment_sum unsorted_segment_max "
+        "unsorted_segment_mean "
         "unsorted_segment_min unsorted_segment_prod unsorted_segment_sqrt_n unsorted_segment_sum"
     ),
     "arrays.slicing": ("boolean_mask slice strided_slice"),
     "arrays.space": (
-        "batch_to_space batch_to_space_nd depth_to_space required_space_to_batch_paddings space_to_batch space_to_batch_nd space_to_depth"
+        "batch_to_space batch_to_space_nd depth_to_space required_space_to_batch_paddings "
+        "space_to_batch space_to_batch_nd space_to_depth"
     ),
     "control_flow.tensor_array": ("TensorArray"),
 }
 # public name -> (module, its name there)
-_NAMES: Final = {name.partition("=")[0]: (family, name.rpartition("=")[2]) for family, names in _FAMILIES.items() for name in names.split()}
+_NAMES: Final = {
+    name.partition("=")[0]: (family, name.rpartition("=")[2])
+    for family, names in _FAMILIES.items()
+    for name in names.split()
+}
 _NAMESPACES: Final = ("bitwise", "image", "linalg", "math", "nn", "random", "raw_ops")
 newaxis = None
 

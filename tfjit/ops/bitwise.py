@@ -1,5 +1,21 @@
 """tf.bitwise: operations on the bits of integers."""
 
-from tfjit.ops.arithmetic.elementwise import bitwise_and, bitwise_or, bitwise_xor, invert, left_shift, population_count, right_shift
+from tfjit.ops.arithmetic.elementwise import (
+    bitwise_and,
+    bitwise_or,
+    bitwise_xor,
+    invert,
+    left_shift,
+    population_count,
+    right_shift,
+)
 
-__all__ = ["bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift", "population_count", "right_shift"]
+__all__ = [
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "invert",
+    "left_shift",
+    "population_count",
+    "right_shift",
+]

@@ -15,28 +15,71 @@ def _resized(op_type: str, name: str | None, images: Any, size: Any, **options: 
 
 
 def resize_bilinear(
-    images: Any, size: Any, align_corners: bool = False, name: str | None = None, half_pixel_centers: bool = False
+    images: Any,
+    size: Any,
+    align_corners: bool = False,
+    name: str | None = None,
+    half_pixel_centers: bool = False,
 ) -> Tensor:
-    """images [batch, h, w, c], size [2] -> float32 [batch, *size, c], between the four nearest pixels."""
-    return _resized("ResizeBilinear", name, images, size, align_corners=align_corners, half_pixel_centers=half_pixel_centers)
+    """images [batch, h, w, c], size [2] -> float32 [batch, *size, c], between the four nearest
+    pixels.
+    """
+    return _resized(
+        "ResizeBilinear",
+        name,
+        images,
+        size,
+        align_corners=align_corners,
+        half_pixel_centers=half_pixel_centers,
+    )
 
 
 def resize_nearest_neighbor(
-    images: Any, size: Any, align_corners: bool = False, name: str | None = None, half_pixel_centers: bool = False
+    images: Any,
+    size: Any,
+    align_corners: bool = False,
+    name: str | None = None,
+    half_pixel_centers: bool = False,
 ) -> Tensor:
-    """images [batch, h, w, c], size [2] -> [batch, *size, c] of the same dtype, the nearest pixel."""
-    return _resized("ResizeNearestNeighbor", name, images, size, align_corners=align_corners, half_pixel_centers=half_pixel_centers)
+    """images [batch, h, w, c], size [2] -> [batch, *size, c] of the same dtype, the
+    nearest pixel.
+    """
+    return _resized(
+        "ResizeNearestNeighbor",
+        name,
+        images,
+        size,
+        align_corners=align_corners,
+        half_pixel_centers=half_pixel_centers,
+    )
 
 
 def resize_bicubic(
-    images: Any, size: Any, align_corners: bool = False, name: str | None = None, half_pixel_centers: bool = False
+    images: Any,
+    size: Any,
+    align_corners: bool = False,
+    name: str | None = None,
+    half_pixel_centers: bool = False,
 ) -> Tensor:
-    """images [batch, h, w, c], size [2] -> float32 [batch, *size, c], by a cubic through the 16 nearest pixels."""
-    return _resized("ResizeBicubic", name, images, size, align_corners=align_corners, half_pixel_centers=half_pixel_centers)
+    """images [batch, h, w, c], size [2] -> float32 [batch, *size, c], by a cubic through the 16
+    nearest pixels.
+    """
+    return _resized(
+        "ResizeBicubic",
+        name,
+        images,
+        size,
+        align_corners=align_corners,
+        half_pixel_centers=half_pixel_centers,
+    )
 
 
-def resize_area(images: Any, size: Any, align_corners: bool = False, name: str | None = None) -> Tensor:
-    """images [batch, h, w, c], size [2] -> float32 [batch, *size, c], the mean of what each pixel covers."""
+def resize_area(
+    images: Any, size: Any, align_corners: bool = False, name: str | None = None
+) -> Tensor:
+    """images [batch, h, w, c], size [2] -> float32 [batch, *size, c], the mean of what each pixel
+    covers.
+    """
     return _resized("ResizeArea", name, images, size, align_corners=align_corners)
 
 
@@ -50,7 +93,9 @@ def crop_and_resize(
     name: str | None = None,
     box_indices: Any = None,
 ) -> Tensor:
-    """image [batch, h, w, c], boxes [n, 4] (y1, x1, y2, x2 in 0..1), box_ind [n], crop_size [2] -> float32 [n, *crop_size, c]."""
+    """image [batch, h, w, c], boxes [n, 4] (y1, x1, y2, x2 in 0..1), box_ind [n], crop_size [2] ->
+    float32 [n, *crop_size, c].
+    """
     return tensor(
         "CropAndResize",
         name,
@@ -71,12 +116,19 @@ def non_max_suppression(
     score_threshold: Any = float("-inf"),
     name: str | None = None,
 ) -> Tensor:
-    """boxes [n, 4], scores [n] -> int32 indices of the best boxes, none of which overlaps a better one by more than the threshold."""
+    """boxes [n, 4], scores [n] -> int32 indices of the best boxes, none of which overlaps a better
+    one by more than the threshold.
+    """
     with name_scope(name, "non_max_suppression"):
-        limits = (convert_to_tensor(v, name=n) for v, n in ((iou_threshold, "iou_threshold"), (score_threshold, "score_threshold")))
+        limits = (
+            convert_to_tensor(v, name=n)
+            for v, n in ((iou_threshold, "iou_threshold"), (score_threshold, "score_threshold"))
+        )
         limit, least = limits
         arguments = {"boxes": boxes, "scores": scores, "max_output_size": max_output_size}
-        return tensor("NonMaxSuppressionV3", None, **arguments, iou_threshold=limit, score_threshold=least)
+        return tensor(
+            "NonMaxSuppressionV3", None, **arguments, iou_threshold=limit, score_threshold=least
+        )
 
 
 def non_max_suppression_with_scores(
@@ -88,7 +140,9 @@ def non_max_suppression_with_scores(
     soft_nms_sigma: Any = 0.0,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """As `non_max_suppression`, with the scores; a sigma above 0 lowers the scores of overlapping boxes instead of dropping them."""
+    """As `non_max_suppression`, with the scores; a sigma above 0 lowers the scores of overlapping
+    boxes instead of dropping them.
+    """
     with name_scope(name, "non_max_suppression_with_scores"):
         found = call(
             "NonMaxSuppressionV5",
@@ -136,7 +190,9 @@ def combined_non_max_suppression(
     clip_boxes: bool = True,
     name: str | None = None,
 ) -> Any:
-    """boxes [batch, n, 1 or classes, 4], scores [batch, n, classes] -> the best boxes of all classes, scores, classes, valid_detections."""
+    """boxes [batch, n, 1 or classes, 4], scores [batch, n, classes] -> the best boxes of all
+    classes, scores, classes, valid_detections.
+    """
     with name_scope(name, "combined_non_max_suppression"):
         return call(
             "CombinedNonMaxSuppression",
@@ -161,9 +217,19 @@ def extract_image_patches(
     name: str | None = None,
     sizes: Any = None,
 ) -> Tensor:
-    """images [batch, h, w, c] -> [batch, out_h, out_w, k_h * k_w * c]: what each window sees, side by side."""
+    """images [batch, h, w, c] -> [batch, out_h, out_w, k_h * k_w * c]: what each window sees, side
+    by side.
+    """
     sizes = ksizes if sizes is None else sizes
-    return tensor("ExtractImagePatches", name, images=images, ksizes=sizes, strides=strides, rates=rates, padding=padding)
+    return tensor(
+        "ExtractImagePatches",
+        name,
+        images=images,
+        ksizes=sizes,
+        strides=strides,
+        rates=rates,
+        padding=padding,
+    )
 
 
 def rgb_to_hsv(images: Any, name: str | None = None) -> Tensor:
@@ -176,8 +242,12 @@ def hsv_to_rgb(images: Any, name: str | None = None) -> Tensor:
     return tensor("HSVToRGB", name, images=images)
 
 
-def draw_bounding_boxes(images: Any, boxes: Any, name: str | None = None, colors: Any = None) -> Tensor:
-    """images [batch, h, w, c], boxes [batch, n, 4] in 0..1, colors [m, c] -> images with a frame around each box."""
+def draw_bounding_boxes(
+    images: Any, boxes: Any, name: str | None = None, colors: Any = None
+) -> Tensor:
+    """images [batch, h, w, c], boxes [batch, n, 4] in 0..1, colors [m, c] -> images with a frame
+    around each box.
+    """
     if colors is None:
         return tensor("DrawBoundingBoxes", name, images=images, boxes=boxes)
     return tensor("DrawBoundingBoxesV2", name, images=images, boxes=boxes, colors=colors)

@@ -1,4 +1,6 @@
-"""tf.linalg: products, solvers, factorisations and norms of (batches of) matrices [..., rows, columns]."""
+"""tf.linalg: products, solvers, factorisations and norms of (batches of) matrices [..., rows,
+columns].
+"""
 
 from __future__ import annotations
 
@@ -77,19 +79,25 @@ def adjoint(matrix: Any, name: str | None = None) -> Tensor:
 
 
 def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Tensor:
-    """Zero outside of so many diagonals below and above the main one; a negative number keeps all."""
+    """Zero outside of so many diagonals below and above the main one; a negative
+    number keeps all.
+    """
     return tensor("MatrixBandPart", name, input=input, num_lower=num_lower, num_upper=num_upper)
 
 
 def cholesky(input: Any, name: str | None = None) -> Tensor:
-    """The lower factor of symmetric positive definite matrices, of which the lower triangle is read."""
+    """The lower factor of symmetric positive definite matrices, of which the lower triangle is
+    read.
+    """
     return tensor("Cholesky", name, input=input)
 
 
 def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
     """x with (chol chol^H) x = rhs."""
     with name_scope(name, "cholesky_solve", [chol, rhs]):
-        return triangular_solve(chol, triangular_solve(chol, rhs, adjoint=False, lower=True), adjoint=True, lower=True)
+        return triangular_solve(
+            chol, triangular_solve(chol, rhs, adjoint=False, lower=True), adjoint=True, lower=True
+        )
 
 
 def det(input: Any, name: str | None = None) -> Tensor:
@@ -109,26 +117,56 @@ def diag(
     """Matrices with these diagonals: k says which, a number or a pair (lowest, highest)."""
     diagonal = convert_to_tensor(diagonal)
     padding = _padding(diagonal, padding_value)
-    return tensor("MatrixDiagV3", name, diagonal=diagonal, k=k, num_rows=num_rows, num_cols=num_cols, padding_value=padding, align=align)
+    return tensor(
+        "MatrixDiagV3",
+        name,
+        diagonal=diagonal,
+        k=k,
+        num_rows=num_rows,
+        num_cols=num_cols,
+        padding_value=padding,
+        align=align,
+    )
 
 
-def diag_part(input: Any, name: str = "diag_part", k: Any = 0, padding_value: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
+def diag_part(
+    input: Any,
+    name: str = "diag_part",
+    k: Any = 0,
+    padding_value: Any = 0,
+    align: str = "RIGHT_LEFT",
+) -> Tensor:
     """The diagonals k of matrices, a number or a pair (lowest, highest)."""
     input = convert_to_tensor(input)
-    return tensor("MatrixDiagPartV3", name, input=input, k=k, padding_value=_padding(input, padding_value), align=align)
+    return tensor(
+        "MatrixDiagPartV3",
+        name,
+        input=input,
+        k=k,
+        padding_value=_padding(input, padding_value),
+        align=align,
+    )
 
 
 def _padding(like: Tensor, value: Any) -> Any:
-    return value != 0 if like.dtype.base_dtype == dtypes.bool and not isinstance(value, Tensor) else value
+    return (
+        value != 0
+        if like.dtype.base_dtype == dtypes.bool and not isinstance(value, Tensor)
+        else value
+    )
 
 
-def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
+def set_diag(
+    input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, align: str = "RIGHT_LEFT"
+) -> Tensor:
     """Matrices with their diagonals k replaced."""
     return tensor("MatrixSetDiagV3", name, input=input, diagonal=diagonal, k=k, align=align)
 
 
 def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
-    """(eigenvalues [..., m] from the least up, eigenvectors in columns [..., m, m]) of self-adjoint matrices."""
+    """(eigenvalues [..., m] from the least up, eigenvectors in columns [..., m, m]) of self-adjoint
+    matrices.
+    """
     e, v = raw.SelfAdjointEigV2(input=tensor, compute_v=True, name=name)
     return e, v
 
@@ -148,7 +186,11 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
     """Logarithms of the determinants of positive definite matrices, [...]."""
     with name_scope(name, "logdet", [matrix]):
         roots = diag_part(cholesky(matrix))
-        roots = raw.Real(input=roots, Tout=roots.dtype.base_dtype.real_dtype) if _is_complex(roots) else roots
+        roots = (
+            raw.Real(input=roots, Tout=roots.dtype.base_dtype.real_dtype)
+            if _is_complex(roots)
+            else roots
+        )
         return 2.0 * reduce_sum(raw.Log(x=roots), axis=[-1])
 
 
@@ -166,22 +208,33 @@ def sqrtm(input: Any, name: str | None = None) -> Tensor:
     return tensor("MatrixSquareRoot", name, input=input)
 
 
-def lstsq(matrix: Any, rhs: Any, l2_regularizer: Any = 0.0, fast: bool = True, name: str | None = None) -> Tensor:
+def lstsq(
+    matrix: Any, rhs: Any, l2_regularizer: Any = 0.0, fast: bool = True, name: str | None = None
+) -> Tensor:
     """x of least |matrix x - rhs|^2 + l2_regularizer |x|^2; of least norm where equations are fewer than unknowns.
 
-    matrix [..., m, n], rhs [..., m, k] -> [..., n, k]. fast: by Cholesky of the normal equations; else complete, without a regulariser.
+    matrix [..., m, n], rhs [..., m, k] -> [..., n, k]. fast: by Cholesky of the normal equations;
+    else complete, without a regulariser.
     """
-    return tensor("MatrixSolveLs", name, matrix=matrix, rhs=rhs, l2_regularizer=l2_regularizer, fast=fast)
+    return tensor(
+        "MatrixSolveLs", name, matrix=matrix, rhs=rhs, l2_regularizer=l2_regularizer, fast=fast
+    )
 
 
-def lu(input: Any, output_idx_type: Any = dtypes.int32, name: str | None = None) -> tuple[Tensor, Tensor]:
+def lu(
+    input: Any, output_idx_type: Any = dtypes.int32, name: str | None = None
+) -> tuple[Tensor, Tensor]:
     """(both factors in one matrix, the permutation of the rows)"""
     found, order = raw.Lu(input=input, output_idx_type=output_idx_type, name=name)
     return found, order
 
 
-def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str | None = None) -> Tensor:
-    """How many singular values are above `tol`, by default the rounding of the greatest times the greater size. int32 [...]."""
+def matrix_rank(
+    a: Any, tol: Any = None, validate_args: bool = False, name: str | None = None
+) -> Tensor:
+    """How many singular values are above `tol`, by default the rounding of the greatest times the
+    greater size. int32 [...].
+    """
     with name_scope(name, "matrix_rank", [a, tol]):
         a = convert_to_tensor(a, dtype_hint=dtypes.float32)
         s = svd(a, compute_uv=False)
@@ -193,7 +246,8 @@ def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str 
 
 
 def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | None = None) -> Tensor:
-    """Moore and Penrose's pseudo-inverses [..., n, m]; singular values up to `rcond` times the greatest count as zero.
+    """Moore and Penrose's pseudo-inverses [..., n, m]; singular values up to `rcond` times the
+    greatest count as zero.
 
     rcond: by default 10 times the greater size times the rounding.
     """
@@ -205,7 +259,11 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
             rcond = 10.0 * reduce_max(sizes) * float(np.finfo(dtype.real_dtype.as_numpy_dtype).eps)
         s, u, v = svd(a)
         cutoff = rcond * reduce_max(s, axis=-1, keepdims=True)
-        s = raw.SelectV2(condition=s > cutoff, t=s, e=raw.Fill(dims=raw.Shape(input=s), value=np.array(np.inf, s.dtype.as_numpy_dtype)))
+        s = raw.SelectV2(
+            condition=s > cutoff,
+            t=s,
+            e=raw.Fill(dims=raw.Shape(input=s), value=np.array(np.inf, s.dtype.as_numpy_dtype)),
+        )
         return matmul(v / cast(expand_dims(s, -2), dtype), u, adjoint_b=True)
 
 
@@ -226,8 +284,12 @@ def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None)
     return tensor("MatrixSolve", name, matrix=matrix, rhs=rhs, adjoint=adjoint)
 
 
-def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
-    """(s [..., k], u [..., m, k], v [..., n, k]) with tensor = u diag(s) v^H, greatest first; s alone without `compute_uv`."""
+def svd(
+    tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None
+) -> Any:
+    """(s [..., k], u [..., m, k], v [..., n, k]) with tensor = u diag(s) v^H, greatest first; s
+    alone without `compute_uv`.
+    """
     s, u, v = raw.Svd(input=tensor, compute_uv=compute_uv, full_matrices=full_matrices, name=name)
     return (s, u, v) if compute_uv else s
 
@@ -238,9 +300,13 @@ def trace(x: Any, name: str | None = None) -> Tensor:
         return reduce_sum(diag_part(convert_to_tensor(x, name="x")), [-1], name=scope)
 
 
-def triangular_solve(matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None) -> Tensor:
+def triangular_solve(
+    matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
+) -> Tensor:
     """x with matrix x = rhs, of which one triangle is read; outer dimensions broadcast."""
-    return tensor("MatrixTriangularSolve", name, matrix=matrix, rhs=rhs, lower=lower, adjoint=adjoint)
+    return tensor(
+        "MatrixTriangularSolve", name, matrix=matrix, rhs=rhs, lower=lower, adjoint=adjoint
+    )
 
 
 def _diagonals(diagonals: Any, form: str) -> Tensor:
@@ -259,7 +325,10 @@ def _diagonals(diagonals: Any, form: str) -> Tensor:
             if size is None or last is None or size == last:
                 return value
             if size != last - 1:
-                raise ValueError(f"Expected {'subdiagonal' if front else 'superdiagonal'} to be of size {last} or {last - 1}, got {size}.")
+                raise ValueError(
+                    f"Expected {'subdiagonal' if front else 'superdiagonal'} to be of size {last} "
+                    f"or {last - 1}, got {size}."
+                )
             rank = len(value.shape_tuple or ())
             paddings = [[0, 0]] * (rank - 1) + [[1, 0] if front else [0, 1]]
             return raw.Pad(input=value, paddings=paddings)
@@ -281,9 +350,11 @@ def tridiagonal_solve(
     partial_pivoting: bool = True,
     perturb_singular: bool = False,
 ) -> Tensor:
-    """x [..., m] or [..., m, k] of tridiagonal systems; rhs of that shape, or [..., k, m] with `transpose_rhs`.
+    """x [..., m] or [..., m, k] of tridiagonal systems; rhs of that shape, or [..., k, m] with
+    `transpose_rhs`.
 
-    diagonals: [..., 3, m] (compact: above, main, below), a sequence of the three, or whole matrices, as `diagonals_format` says.
+    diagonals: [..., 3, m] (compact: above, main, below), a sequence of the three, or whole
+    matrices, as `diagonals_format` says.
     Raises ValueError for another format.
     """
     with name_scope(name, "tridiagonal_solve", [rhs]):
@@ -297,12 +368,21 @@ def tridiagonal_solve(
             rhs = matrix_transpose(rhs, conjugate=conjugate_rhs)
         elif conjugate_rhs:
             rhs = conj(rhs)
-        out = raw.TridiagonalSolve(diagonals=three, rhs=rhs, partial_pivoting=partial_pivoting, perturb_singular=perturb_singular)
+        out = raw.TridiagonalSolve(
+            diagonals=three,
+            rhs=rhs,
+            partial_pivoting=partial_pivoting,
+            perturb_singular=perturb_singular,
+        )
         return squeeze(out, -1) if vector else out
 
 
-def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compact", name: str | None = None) -> Tensor:
-    """Products of tridiagonal matrices and rhs [..., m, k]; see tridiagonal_solve for the formats."""
+def tridiagonal_matmul(
+    diagonals: Any, rhs: Any, diagonals_format: str = "compact", name: str | None = None
+) -> Tensor:
+    """Products of tridiagonal matrices and rhs [..., m, k]; see tridiagonal_solve for
+    the formats.
+    """
     with name_scope(name, "tridiagonal_matmul", [rhs]):
         three = _diagonals(diagonals, diagonals_format)
         above, main, below = (three[..., i : i + 1, :] for i in range(3))
@@ -319,20 +399,29 @@ def norm(
 ) -> Tensor:
     """The norm of vectors (axis a number, or None for all elements) or of matrices (axis a pair).
 
-    ord: "euclidean", "fro", 1, 2, np.inf, or for vectors any positive number; "euclidean" and "fro" of complex numbers
-    stay complex, as in TensorFlow. Raises ValueError for another one.
+    ord: "euclidean", "fro", 1, 2, np.inf, or for vectors any positive number; "euclidean" and "fro"
+    of complex numbers stay complex, as in TensorFlow. Raises ValueError for another one.
     """
     keepdims = bool(keep_dims) if keepdims is None else keepdims
     matrices = isinstance(axis, (tuple, list)) and len(axis) == 2
     if isinstance(axis, (tuple, list)) and not matrices:
-        raise ValueError(f"'axis' must be None, an integer, or a tuple of 2 unique integers, got {axis}")
+        raise ValueError(
+            f"'axis' must be None, an integer, or a tuple of 2 unique integers, got {axis}"
+        )
     if matrices:
         if axis[0] == axis[1]:
-            raise ValueError(f"'axis' must be None, an integer, or a tuple of 2 unique integers, got {axis}")
+            raise ValueError(
+                f"'axis' must be None, an integer, or a tuple of 2 unique integers, got {axis}"
+            )
         if ord not in ("euclidean", "fro", 1, 2, np.inf):
-            raise ValueError(f"'ord' must be a supported matrix norm in ['euclidean', 'fro', 1, 2, inf], got {ord}")
+            raise ValueError(
+                "'ord' must be a supported matrix norm in ['euclidean', 'fro', 1, 2, inf], got "
+                f"{ord}"
+            )
     elif not (ord == "euclidean" or (not isinstance(ord, str) and ord > 0)):
-        raise ValueError(f"'ord' must be a supported vector norm: 'euclidean' or a positive number, got {ord}")
+        raise ValueError(
+            f"'ord' must be a supported vector norm: 'euclidean' or a positive number, got {ord}"
+        )
     with name_scope(name, "norm", [tensor]):
         x = convert_to_tensor(tensor)
         if ord in ("fro", "euclidean", 2) and not (matrices and ord == 2):
@@ -347,7 +436,11 @@ def norm(
             for i in sorted((a, b)):
                 out = expand_dims(out, i)
         elif ord == np.inf:
-            out = reduce_max(_abs(x) if not matrices else reduce_sum(_abs(x), axis[1], keepdims=True), axis[0] if matrices else axis, True)
+            out = reduce_max(
+                _abs(x) if not matrices else reduce_sum(_abs(x), axis[1], keepdims=True),
+                axis[0] if matrices else axis,
+                True,
+            )
         elif ord == 1:
             out = reduce_sum(_abs(x), axis[0] if matrices else axis, keepdims=True)
             out = reduce_max(out, axis[1], keepdims=True) if matrices else out
@@ -356,7 +449,9 @@ def norm(
         return out if keepdims else squeeze(out, list(axis) if matrices else axis)
 
 
-def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str | None = None) -> tuple[Tensor, Tensor]:
+def normalize(
+    tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str | None = None
+) -> tuple[Tensor, Tensor]:
     """(the tensor over its norm, the norm with its axes kept)"""
     with name_scope(name, "normalize", [tensor]):
         tensor = convert_to_tensor(tensor)

@@ -57,7 +57,15 @@ from tfjit.ops.layers.normalization import (
     xw_plus_b,
     zero_fraction,
 )
-from tfjit.ops.layers.pooling import avg_pool, avg_pool2d, avg_pool3d, max_pool, max_pool2d, max_pool3d, max_pool_with_argmax
+from tfjit.ops.layers.pooling import (
+    avg_pool,
+    avg_pool2d,
+    avg_pool3d,
+    max_pool,
+    max_pool2d,
+    max_pool3d,
+    max_pool_with_argmax,
+)
 from tfjit.ops.random_values.candidate_sampling import (
     all_candidate_sampler,
     compute_accidental_hits,

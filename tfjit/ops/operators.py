@@ -48,7 +48,11 @@ def _truediv(x: Tensor, y: Any, name: str) -> Tensor:
 
 
 def _xor(x: Tensor, y: Any, name: str) -> Tensor:
-    return e.logical_xor(x, y, name=name) if x.dtype.base_dtype is dtypes.bool else tensor("BitwiseXor", None, x=x, y=y)
+    return (
+        e.logical_xor(x, y, name=name)
+        if x.dtype.base_dtype is dtypes.bool
+        else tensor("BitwiseXor", None, x=x, y=y)
+    )
 
 
 # operator -> (name of its nodes, function)
@@ -75,7 +79,9 @@ def _forward(name: str, function: Binary) -> Callable[[Tensor, Any], Any]:
                 return function(x, y, scope)
             except (TypeError, ValueError):
                 # The other operand's class may know how to combine with a tensor.
-                if hasattr(type(y), f"__r{name}__") and not isinstance(y, (Tensor, int, float, complex, str, np.ndarray, np.generic)):
+                if hasattr(type(y), f"__r{name}__") and not isinstance(
+                    y, (Tensor, int, float, complex, str, np.ndarray, np.generic)
+                ):
                     return NotImplemented
                 raise
 
@@ -98,7 +104,11 @@ def _compare(op_type: str) -> Callable[[Tensor, Any], Tensor]:
 
 
 def _invert(x: Tensor) -> Tensor:
-    return tensor("LogicalNot", None, x=x) if x.dtype.base_dtype is dtypes.bool else tensor("Invert", None, x=x)
+    return (
+        tensor("LogicalNot", None, x=x)
+        if x.dtype.base_dtype is dtypes.bool
+        else tensor("Invert", None, x=x)
+    )
 
 
 def _negative(x: Tensor) -> Tensor:
@@ -114,7 +124,12 @@ def install() -> None:
     for operator, (name, function) in _BINARY.items():
         Tensor._override_operator(f"__{operator}__", _forward(name, function))
         Tensor._override_operator(f"__r{operator}__", _reflected(name, function))
-    for operator, op_type in (("lt", "Less"), ("le", "LessEqual"), ("gt", "Greater"), ("ge", "GreaterEqual")):
+    for operator, op_type in (
+        ("lt", "Less"),
+        ("le", "LessEqual"),
+        ("gt", "Greater"),
+        ("ge", "GreaterEqual"),
+    ):
         Tensor._override_operator(f"__{operator}__", _compare(op_type))
     Tensor._override_operator("__neg__", _negative)
     Tensor._override_operator("__abs__", _absolute)

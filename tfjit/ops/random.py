@@ -8,7 +8,11 @@ from tfjit.ops.random_values.stateful import random_normal as normal
 from tfjit.ops.random_values.stateful import random_poisson as poisson
 from tfjit.ops.random_values.stateful import random_shuffle as shuffle
 from tfjit.ops.random_values.stateful import random_uniform as uniform
-from tfjit.ops.random_values.stateless import stateless_categorical, stateless_multinomial, stateless_truncated_normal
+from tfjit.ops.random_values.stateless import (
+    stateless_categorical,
+    stateless_multinomial,
+    stateless_truncated_normal,
+)
 from tfjit.ops.random_values.stateless import stateless_random_normal as stateless_normal
 from tfjit.ops.random_values.stateless import stateless_random_uniform as stateless_uniform
 

@@ -1,4 +1,6 @@
-"""Every op type as a function of its inputs and attrs by name: `raw_ops.MatMul(a=x, b=y, transpose_b=True)`."""
+"""Every op type as a function of its inputs and attrs by name: `raw_ops.MatMul(a=x, b=y,
+transpose_b=True)`.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ def _function(op_def: OpDef) -> Callable[..., Any]:
 def __getattr__(name: str) -> Any:
     op_def = None if name.startswith("__") else registry.lookup(name)
     if op_def is None:
-        raise AttributeError(f"module 'tfjit.raw_ops' has no attribute {name!r}: no op type of that name is registered")
+        raise AttributeError(
+            f"module 'tfjit.raw_ops' has no attribute {name!r}: no op type of that name is "
+            "registered"
+        )
     function = globals()[name] = _function(op_def)
     return function
 

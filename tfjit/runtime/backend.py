@@ -18,10 +18,12 @@ Runner = Callable[[Sequence[Any]], list[Any]]
 
 @dataclass(frozen=True, slots=True)
 class PlanCounters:
-    """The plan cache of a session: a plan for each signature whatever the order of its names, a variant for each tuple of feed shapes.
+    """The plan cache of a session: a plan for each signature whatever the order of its names, a
+    variant for each tuple of feed shapes.
 
-    hits: a signature's plan was there when a new order of its names came (a `run` seen before asks for no plan). misses: plans made.
-    evictions: plans beyond 256, those longest unused. variant_evictions: variants beyond TFJIT_PLAN_MEMORY.
+    hits: a signature's plan was there when a new order of its names came (a `run` seen before asks
+    for no plan). misses: plans made. evictions: plans beyond 256, those longest unused.
+    variant_evictions: variants beyond TFJIT_PLAN_MEMORY.
     """
 
     plans: int
@@ -35,8 +37,9 @@ class PlanCounters:
 class BackendSession(ABC):
     """A session behind the client. A SessionFactory may return any implementation.
 
-    Names are tensor names "x:0" for feeds and fetches, operation names for targets. Values are ndarrays (strings: object arrays of
-    bytes). Messages are tfjit's protobuf messages (ConfigProto, RunOptions, RunMetadata, CallableOptions, GraphDef).
+    Names are tensor names "x:0" for feeds and fetches, operation names for targets. Values are
+    ndarrays (strings: object arrays of bytes). Messages are tfjit's protobuf messages (ConfigProto,
+    RunOptions, RunMetadata, CallableOptions, GraphDef).
     """
 
     @abstractmethod
@@ -45,19 +48,24 @@ class BackendSession(ABC):
 
     @abstractmethod
     def extend(self, graph_def: Any) -> None:
-        """Add nodes; the first extend creates. Raises InvalidArgumentError for a faulty graph, and then keeps the old one."""
+        """Add nodes; the first extend creates. Raises InvalidArgumentError for a faulty graph, and
+        then keeps the old one.
+        """
 
     def extend_from(self, graph: Any, version: int) -> None:
-        """Add the operations of a tfjit Graph that are newer than `version`. A back end in the same process may take them as they are.
+        """Add the operations of a tfjit Graph that are newer than `version`. A back end in the same
+        process may take them as they are.
 
-        Raises InvalidArgumentError where an older operation was changed, which a message of new nodes does not tell.
+        Raises InvalidArgumentError where an older operation was changed, which a message of new
+        nodes does not tell.
         """
         changed = graph.operations_changed_after(version)
         if changed:
             raise errors.InvalidArgumentError(
                 None,
                 changed[0],
-                f"Operation '{changed[0].name}' was changed after it was run by a session: gradients were asked for, for which it gives "
+                f"Operation '{changed[0].name}' was changed after it was run by a session: "
+                "gradients were asked for, for which it gives "
                 "out more. Ask for gradients before the first run, or make a new session.",
             )
         self.extend(graph.as_graph_def(from_version=version or None))
@@ -73,42 +81,65 @@ class BackendSession(ABC):
     ) -> list[Any]:
         """One step. options: RunOptions; metadata: RunMetadata, filled in."""
 
-    def prepare(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Runner:
-        """A function for many steps of one signature; a back end overrides this to make it cheaper than `run`."""
+    def prepare(
+        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]
+    ) -> Runner:
+        """A function for many steps of one signature; a back end overrides this to make it cheaper
+        than `run`.
+        """
 
         def runner(values: Sequence[Any]) -> list[Any]:
             return self.run(list(zip(feeds, values, strict=True)), fetches, targets)
 
         return runner
 
-    def partial_run_setup(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> str:
+    def partial_run_setup(
+        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]
+    ) -> str:
         """Start a step that is fed and fetched in parts; returns its handle."""
-        raise errors.UnimplementedError(None, None, f"{type(self).__name__} does not support partial runs.")
+        raise errors.UnimplementedError(
+            None, None, f"{type(self).__name__} does not support partial runs."
+        )
 
-    def partial_run(self, handle: str, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]) -> list[Any]:
+    def partial_run(
+        self, handle: str, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]
+    ) -> list[Any]:
         """Feed and fetch a part of the step `handle`."""
-        raise errors.UnimplementedError(None, None, f"{type(self).__name__} does not support partial runs.")
+        raise errors.UnimplementedError(
+            None, None, f"{type(self).__name__} does not support partial runs."
+        )
 
     def session_tensor(self, handle: str) -> tuple[DType, Any]:
-        """(dtype, value) of the tensor that GetSessionHandle has kept. The value is not to be written. Raises InvalidArgumentError when
-        there is none."""
-        raise errors.UnimplementedError(None, None, f"{type(self).__name__} does not support session handles.")
+        """(dtype, value) of the tensor that GetSessionHandle has kept. The value is not to be
+        written. Raises InvalidArgumentError when there is none.
+        """
+        raise errors.UnimplementedError(
+            None, None, f"{type(self).__name__} does not support session handles."
+        )
 
     def delete_session_tensors(self, handles: Sequence[str]) -> None:
         """Let go of kept tensors, as far as they are there."""
-        raise errors.UnimplementedError(None, None, f"{type(self).__name__} does not support session handles.")
+        raise errors.UnimplementedError(
+            None, None, f"{type(self).__name__} does not support session handles."
+        )
 
     def make_callable(self, options: Any) -> int:
         """A handle for `run_callable`. options: CallableOptions."""
-        raise errors.UnimplementedError(None, None, f"{type(self).__name__} does not support callables.")
+        raise errors.UnimplementedError(
+            None, None, f"{type(self).__name__} does not support callables."
+        )
 
     def run_callable(self, handle: int, values: Sequence[Any], metadata: Any = None) -> list[Any]:
         """Run a callable with its feeds' values in order."""
-        raise errors.UnimplementedError(None, None, f"{type(self).__name__} does not support callables.")
+        raise errors.UnimplementedError(
+            None, None, f"{type(self).__name__} does not support callables."
+        )
 
     def release_callable(self, handle: int) -> None:
         """Forget a callable."""
-        raise errors.UnimplementedError(None, None, f"{type(self).__name__} does not support callables.")
+        raise errors.UnimplementedError(
+            None, None, f"{type(self).__name__} does not support callables."
+        )
 
     def explain(
         self,
@@ -118,15 +149,21 @@ class BackendSession(ABC):
         measure: bool = False,
         values: Mapping[str, Any] | None = None,
     ) -> Any:
-        """What the passes did and which kernel serves each node. feeds: names with a shape (internal form) or None.
+        """What the passes did and which kernel serves each node. feeds: names with a shape
+        (internal form) or None.
 
-        measure: also time each kernel in place, with `values` of feeds, and made-up ones where there is none.
+        measure: also time each kernel in place, with `values` of feeds, and made-up ones where
+        there is none.
         """
-        raise errors.UnimplementedError(None, None, f"{type(self).__name__} does not explain its plans.")
+        raise errors.UnimplementedError(
+            None, None, f"{type(self).__name__} does not explain its plans."
+        )
 
     def plan_counters(self) -> PlanCounters:
         """How plans are found and lost."""
-        raise errors.UnimplementedError(None, None, f"{type(self).__name__} does not count its plans.")
+        raise errors.UnimplementedError(
+            None, None, f"{type(self).__name__} does not count its plans."
+        )
 
     @abstractmethod
     def list_devices(self) -> list[Any]:

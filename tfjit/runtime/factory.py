@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("tfjit.session")
 
 _NO_CLUSTERS: Final = (
-    " Cluster sessions (grpc:// targets) are not implemented in this version of tfjit: leave the target empty"
+    " Cluster sessions (grpc:// targets) are not implemented in this version of tfjit: leave the "
+    "target empty"
     " to run the graph in this process, or run it on the cluster with TensorFlow's own session."
 )
 
@@ -81,11 +82,16 @@ class SessionFactory(ABC):
 
     @classmethod
     def get_factory(cls, options: SessionOptions) -> SessionFactory:
-        """The one factory that accepts `options`. Raises NotFoundError when none does, InternalError when several do."""
-        importlib.import_module("tfjit.runtime.session.direct_session")  # registers itself; not before a session is wanted
+        """The one factory that accepts `options`. Raises NotFoundError when none does,
+        InternalError when several do.
+        """
+        # registers itself; not before a session is wanted
+        importlib.import_module("tfjit.runtime.session.direct_session")
         with cls._lock:
             factories = dict(cls._factories)
-        accepted = {name: factory for name, factory in factories.items() if factory.accepts_options(options)}
+        accepted = {
+            name: factory for name, factory in factories.items() if factory.accepts_options(options)
+        }
         if len(accepted) == 1:
             return next(iter(accepted.values()))
         registered = ", ".join(factories)
@@ -94,21 +100,25 @@ class SessionFactory(ABC):
             raise errors.NotFoundError(
                 None,
                 None,
-                f"No session factory registered for the given session options: {{{options.describe()}}} "
+                "No session factory registered for the given session options: "
+                f"{{{options.describe()}}} "
                 f"Registered factories are {{{registered}}}.{hint}",
             )
         raise errors.InternalError(
             None,
             None,
-            f"Multiple session factories registered for the given session options: {{{options.describe()}}} "
-            f"Candidate factories are {{{', '.join(accepted)}}}. Registered factories are {{{registered}}}.",
+            "Multiple session factories registered for the given session options: "
+            f"{{{options.describe()}}} "
+            f"Candidate factories are {{{', '.join(accepted)}}}. Registered factories are "
+            f"{{{registered}}}.",
         )
 
 
 def new_session(options: SessionOptions) -> BackendSession:
     """Return a session for the options; log what fails, as TensorFlow's NewSession does.
 
-    Raises what `SessionFactory.get_factory` and the factory raise, and InternalError when the factory made no session.
+    Raises what `SessionFactory.get_factory` and the factory raise, and InternalError when the
+    factory made no session.
     """
     try:
         factory = SessionFactory.get_factory(options)

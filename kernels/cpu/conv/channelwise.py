@@ -1,7 +1,8 @@
-"""Windows combined channel by channel: the driver of depthwise convolution, pooling and the gradient of a depthwise input.
+"""Windows combined channel by channel: the driver of depthwise convolution, pooling and the
+gradient of a depthwise input.
 
-No padding is copied. An output position reads the taps that lie inside the image; positions with the same taps form a class,
-and runs of neighbouring positions of one class are cut into tiles.
+No padding is copied. An output position reads the taps that lie inside the image; positions with
+the same taps form a class, and runs of neighbouring positions of one class are cut into tiles.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ import numpy as np
 
 from tfjit.kernels.cpu.conv.window import Window
 from tfjit.kernels.cpu.gemm.macro_kernel import write_share, write_words
-from tfjit.kernels.cpu.gemm.micro_kernels import CHANNELWISE_HEIGHT, ROW_TAPS, Tile, channelwise_tiles, cover
+from tfjit.kernels.cpu.gemm.micro_kernels import (
+    CHANNELWISE_HEIGHT,
+    ROW_TAPS,
+    Tile,
+    channelwise_tiles,
+    cover,
+)
 from tfjit.kernels.cpu.template import cost_model
 from tfjit.kernels.cpu.template.call_builder import CallBuilder
 from tfjit.kernels.cpu.template.chunking import shares
@@ -24,7 +31,8 @@ from tfjit.kernels.cpu.template.epilogue import EpilogueText, epilogue_ns, epilo
 from tfjit.kernels.registry import Launch, Pointer, TensorSpec, Word
 from tfjit.kernels.source import KernelSource, Source
 
-_BLOCK_BYTES: Final = 32 << 10  # results that are still in the first-level cache when the epilogue comes
+# results that are still in the first-level cache when the epilogue comes
+_BLOCK_BYTES: Final = 32 << 10
 
 
 RUN_WORDS: Final = 9
@@ -33,7 +41,8 @@ RUN_WORDS: Final = 9
 
 @dataclass(frozen=True, slots=True)
 class AxisMap:
-    """For each output position along an axis: where its taps start in the input (may be outside) and which taps it has.
+    """For each output position along an axis: where its taps start in the input (may be outside)
+    and which taps it has.
 
     taps: tuples of (position relative to the start, tap number).
     """
@@ -47,7 +56,9 @@ class AxisMap:
         return list(dict.fromkeys(self.taps))
 
     def runs(self) -> list[tuple[int, int, int, int, int]]:
-        """(first position, positions, distance of positions, distance of starts, class) that cover every position once."""
+        """(first position, positions, distance of positions, distance of starts, class) that cover
+        every position once.
+        """
         found = []
         for number, taps in enumerate(self.classes):
             left = [i for i, own in enumerate(self.taps) if own == taps]
@@ -87,7 +98,8 @@ def backward_map(window: Window) -> AxisMap:
             if away % window.stride == 0 and 0 <= start - away // window.stride < window.out:
                 own.append((-(away // window.stride), t))
         starts.append(start)
-        taps.append(tuple(reversed(own)))  # from left to right in memory, as the micro-kernels for rows of taps want them
+        # from left to right in memory, as the micro-kernels for rows of taps want them
+        taps.append(tuple(reversed(own)))
     return AxisMap(tuple(starts), tuple(taps))
 
 
@@ -99,11 +111,13 @@ _WORDS: Final = (
 
 @functools.cache
 def channelwise_source(tile: Tile, text: EpilogueText) -> KernelSource:
-    """The driver: blocks of output rows, rows, runs of columns, tiles of pixels; then the epilogue over the block.
+    """The driver: blocks of output rows, rows, runs of columns, tiles of pixels; then the epilogue
+    over the block.
 
-    A unit is an output row of one image. Words: those of _WORDS, two sets of micro-kernels, the epilogue's. Tables: row (x offset,
-    first entry of the row's class), run (x offset, y offset, x step, y step, tiles, height, tall, class, first micro-kernel of
-    its set), class (number of taps, byte offset of their list).
+    A unit is an output row of one image. Words: those of _WORDS, two sets of micro-kernels, the
+    epilogue's. Tables: row (x offset, first entry of the row's class), run (x offset, y offset, x
+    step, y step, tiles, height, tall, class, first micro-kernel of its set), class (number of taps,
+    byte offset of their list).
     """
     s = Source()
     s.line(f"# channelwise windows {tile.kind} {tile.isa}{text.title}")
@@ -143,7 +157,10 @@ def channelwise_source(tile: Tile, text: EpilogueText) -> KernelSource:
                         with s.block("if t == tall:"):
                             s.line("height -= 1")
                             s.line("kernel_at = word(args, set + height)")
-                        s.line("call_channelwise(kernel_at, x_at, x_step, taps, ntaps, w, y_at, y_step, channels)")
+                        s.line(
+                            "call_channelwise(kernel_at, x_at, x_step, taps, ntaps, w, y_at, "
+                            "y_step, channels)"
+                        )
                         s.line("x_at += height * x_step")
                         s.line("y_at += height * y_step")
             text.write_block(s)
@@ -152,23 +169,39 @@ def channelwise_source(tile: Tile, text: EpilogueText) -> KernelSource:
 
 
 def _is_row(taps: tuple[tuple[int, int], ...], move: int) -> bool:
-    """Whether the taps of a column class are ROW_TAPS neighbours, as far apart as the starts of a run's positions."""
+    """Whether the taps of a column class are ROW_TAPS neighbours, as far apart as the starts of a
+    run's positions.
+    """
     return len(taps) == ROW_TAPS and all(b[0] - a[0] == move for a, b in pairwise(taps))
 
 
-def class_lists(maps: tuple[AxisMap, AxisMap], pitch: int, pixel: int, weight_columns: int = 1) -> tuple[list[int], list[int]]:
-    """The row table and the class table of `channelwise_source`. pitch, pixel: bytes of a row and a pixel of the input."""
+def class_lists(
+    maps: tuple[AxisMap, AxisMap], pitch: int, pixel: int, weight_columns: int = 1
+) -> tuple[list[int], list[int]]:
+    """The row table and the class table of `channelwise_source`. pitch, pixel: bytes of a row and a
+    pixel of the input.
+    """
     rows, cols = maps
     row_classes, col_classes = rows.classes, cols.classes
     lists = [
-        [(dh * pitch + dw * pixel, (kh * weight_columns + kw) * pixel) for dh, kh in row_taps for dw, kw in col_taps]
+        [
+            (dh * pitch + dw * pixel, (kh * weight_columns + kw) * pixel)
+            for dh, kh in row_taps
+            for dw, kw in col_taps
+        ]
         for row_taps in row_classes
         for col_taps in col_classes
     ]
     starts = np.cumsum([0, *(16 * len(taps) for taps in lists)])
-    class_table = [v for taps, start in zip(lists, starts) for v in (len(taps), 16 * len(lists) + int(start))]
+    class_table = [
+        v for taps, start in zip(lists, starts) for v in (len(taps), 16 * len(lists) + int(start))
+    ]
     class_table += [v for taps in lists for pair in taps for v in pair]
-    row_table = [v for start, taps in zip(rows.starts, rows.taps) for v in (start * pitch, row_classes.index(taps) * len(col_classes))]
+    row_table = [
+        v
+        for start, taps in zip(rows.starts, rows.taps)
+        for v in (start * pitch, row_classes.index(taps) * len(col_classes))
+    ]
     return row_table, class_table
 
 
@@ -186,7 +219,8 @@ def add_channelwise(
     weight_columns: int = 1,
     operands: Sequence[tuple[Pointer, TensorSpec]] = (),
 ) -> None:
-    """Add the launch. maps: of rows and columns. x_size: (height, width) of x in memory. weights: [taps, channels] for "fma".
+    """Add the launch. maps: of rows and columns. x_size: (height, width) of x in memory. weights:
+    [taps, channels] for "fma".
 
     weight_columns: taps in a row of the weights.
     """
@@ -199,21 +233,56 @@ def add_channelwise(
     run_table = []
     for first, count, step, move, number in cols.runs():
         tiles = cover(count, CHANNELWISE_HEIGHT)
-        run_table += [cols.starts[first] * pixel, first * pixel, move * pixel, step * pixel, tiles.count, tiles.height, tiles.tall, number]
-        run_table.append(CHANNELWISE_HEIGHT if op == "fma" and tiles.height > 2 and _is_row(cols.classes[number], move) else 0)
+        run_table += [
+            cols.starts[first] * pixel,
+            first * pixel,
+            move * pixel,
+            step * pixel,
+            tiles.count,
+            tiles.height,
+            tiles.tall,
+            number,
+        ]
+        run_table.append(
+            CHANNELWISE_HEIGHT
+            if op == "fma" and tiles.height > 2 and _is_row(cols.classes[number], move)
+            else 0
+        )
     units = batch * out_height
     row_bytes = out_width * pixel
     block = max(1, _BLOCK_BYTES // max(1, row_bytes)) if text.epilogue else max(1, units)
     terms = sum(len(r) for r in rows.taps) * sum(len(c) for c in cols.taps) * batch
     vectors = -(-channels // tile.lanes)
     tile_calls = units * sum(run_table[4::RUN_WORDS])
-    cost = cost_model.FIXED_NS + 0.4 * terms * vectors + 3.0 * tile_calls + epilogue_ns(text.epilogue, units * out_width * channels)
+    cost = (
+        cost_model.FIXED_NS
+        + 0.4 * terms * vectors
+        + 3.0 * tile_calls
+        + epilogue_ns(text.epilogue, units * out_width * channels)
+    )
     chunks = shares(cost, units)
     source = channelwise_tiles(tile, op)
     words: tuple[Word, ...] = (
         *(units, out_height, block, x, x_size[0] * pitch, row_bytes, channels, weights or 0),
-        *(call.table(row_table), len(run_table) // RUN_WORDS, call.table(run_table), call.table(class_table), out_width),
-        *(Pointer("code", source=source, entry=entry) for entry in (source.entries * 2)[: 2 * CHANNELWISE_HEIGHT]),
-        *epilogue_words(call, text, operands, units * out_width, channels, True, (min(block, units) * row_bytes, chunks)),
+        *(
+            call.table(row_table),
+            len(run_table) // RUN_WORDS,
+            call.table(run_table),
+            call.table(class_table),
+            out_width,
+        ),
+        *(
+            Pointer("code", source=source, entry=entry)
+            for entry in (source.entries * 2)[: 2 * CHANNELWISE_HEIGHT]
+        ),
+        *epilogue_words(
+            call,
+            text,
+            operands,
+            units * out_width,
+            channels,
+            True,
+            (min(block, units) * row_bytes, chunks),
+        ),
     )
     call.launch(Launch(channelwise_source(tile, text), words, chunks=chunks, cost_ns=cost))

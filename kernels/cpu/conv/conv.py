@@ -1,4 +1,6 @@
-"""2-D convolutions with fused epilogues, NHWC, without im2col: micro-kernels walk a padded band of input rows."""
+"""2-D convolutions with fused epilogues, NHWC, without im2col: micro-kernels walk a padded band of
+input rows.
+"""
 
 from __future__ import annotations
 
@@ -15,24 +17,48 @@ from tfjit.kernels.cpu.conv.window import Layout, Window, layout_of
 from tfjit.kernels.cpu.gemm.macro_kernel import part_table, write_panels, write_shares, write_words
 from tfjit.kernels.cpu.gemm.matmul import matmul_call, operand_pointers, product_ns, traffic
 from tfjit.kernels.cpu.gemm.micro_kernels import Tile, cover, tile_of
-from tfjit.kernels.cpu.gemm.packing import MatrixLayout, PanelPlan, depth_blocks, pack_at_run_time, plan_panels
+from tfjit.kernels.cpu.gemm.packing import (
+    MatrixLayout,
+    PanelPlan,
+    depth_blocks,
+    pack_at_run_time,
+    plan_panels,
+)
 from tfjit.kernels.cpu.template import cost_model
 from tfjit.kernels.cpu.template.call_builder import CallBuilder
 from tfjit.kernels.cpu.template.chunking import shares
-from tfjit.kernels.cpu.template.epilogue import Epilogue, EpilogueText, epilogue_ns, epilogue_text, epilogue_words
-from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported, Word, native
+from tfjit.kernels.cpu.template.epilogue import (
+    Epilogue,
+    EpilogueText,
+    epilogue_ns,
+    epilogue_text,
+    epilogue_words,
+)
+from tfjit.kernels.registry import (
+    Launch,
+    NativeCall,
+    NodeSpec,
+    Pointer,
+    TensorSpec,
+    Unsupported,
+    Word,
+    native,
+)
 from tfjit.kernels.source import KernelSource, Source
 
-_BAND_BYTES: Final = 256 << 10  # of padded input rows and of products: both stay in the second-level cache
+# of padded input rows and of products: both stay in the second-level cache
+_BAND_BYTES: Final = 256 << 10
 _SHARE_ROWS_FROM: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class ConvSpec:
-    """A convolution of x [batch, rows.length, cols.length, channels]; filter [rows.size, cols.size, channels / groups, out_channels].
+    """A convolution of x [batch, rows.length, cols.length, channels]; filter [rows.size, cols.size,
+    channels / groups, out_channels].
 
-    spread: (rows, columns) the input is imagined with spread - 1 rows and columns of zeros between its own, as the gradient
-    of a strided convolution needs; the windows then count positions of that spread image.
+    spread: (rows, columns) the input is imagined with spread - 1 rows and columns of zeros between
+    its own, as the gradient of a strided convolution needs; the windows then count positions of
+    that spread image.
     """
 
     batch: int
@@ -65,7 +91,8 @@ _WORDS: Final = (
 
 @functools.cache
 def conv_source(tile: Tile, text: EpilogueText) -> KernelSource:
-    """The driver: bands of input rows, panels, parts of the sum, output rows, tiles of output columns; then the epilogue.
+    """The driver: bands of input rows, panels, parts of the sum, output rows, tiles of output
+    columns; then the epilogue.
 
     A unit of work is one output row of one image. Words: those of _WORDS, then the epilogue's.
     """
@@ -122,11 +149,15 @@ def _write_band(s: Source) -> None:
             with s.block("if right != 0:"):
                 s.line("fill_bytes(at + left + copy, 0, right)")
         with s.block("else:"):
-            # here left, skip and right hold columns of the spread image: first position, first column read, columns
+            # here left, skip and right hold columns of the spread image: first position, first
+            # column read, columns
             s.line("fill_bytes(at, 0, pitch)")
             with s.block("for column in range(copy):"):
                 s.line("target = at + (left + column * spread_w) * pixel_bytes")
-                s.line("copy_bytes(target, x_image + ih * row_bytes_x + (skip + column) * pixel_bytes, pixel_bytes)")
+                s.line(
+                    "copy_bytes(target, x_image + ih * row_bytes_x + (skip + column) * "
+                    "pixel_bytes, pixel_bytes)"
+                )
 
 
 def _column_words(spec: ConvSpec, pixel: int) -> tuple[int, int, int, int]:
@@ -143,12 +174,18 @@ def _column_words(spec: ConvSpec, pixel: int) -> tuple[int, int, int, int]:
 
 
 def segments_of(spec: ConvSpec, pixel: int, pitch: int, size: int) -> tuple[list[int], int]:
-    """(byte offsets, k) of the runs of contiguous values that one output reads: filter rows, or single taps."""
+    """(byte offsets, k) of the runs of contiguous values that one output reads: filter rows, or
+    single taps.
+    """
     group_channels = spec.channels // spec.groups
     if spec.groups == 1 and spec.cols.dilation == 1:
-        return [kh * spec.rows.dilation * pitch for kh in range(spec.rows.size)], spec.cols.size * group_channels
+        return [
+            kh * spec.rows.dilation * pitch for kh in range(spec.rows.size)
+        ], spec.cols.size * group_channels
     return [
-        kh * spec.rows.dilation * pitch + kw * spec.cols.dilation * pixel for kh in range(spec.rows.size) for kw in range(spec.cols.size)
+        kh * spec.rows.dilation * pitch + kw * spec.cols.dilation * pixel
+        for kh in range(spec.rows.size)
+        for kw in range(spec.cols.size)
     ], group_channels
 
 
@@ -162,13 +199,18 @@ def add_convolution(
     x: Pointer,
     operands: Sequence[tuple[Pointer, TensorSpec]],
 ) -> None:
-    """Add the launch of a convolution, its filter packed by `plan` (depth: filter height, width, channels) given."""
+    """Add the launch of a convolution, its filter packed by `plan` (depth: filter height, width,
+    channels) given.
+    """
     tile = plan.tile
     size = tile.size
     rows, cols = spec.rows, spec.cols
     pixel = spec.channels * size
     # windows that never leave the image read it in place
-    copies = any(w.before != 0 or w.padded > w.length for w in (rows, cols)) or spec.spread != (1, 1)
+    copies = any(w.before != 0 or w.padded > w.length for w in (rows, cols)) or spec.spread != (
+        1,
+        1,
+    )
     pitch = cols.padded * pixel if copies else cols.length * pixel
     segments, k = segments_of(spec, pixel, pitch, size)
     row_tiles = cover(cols.out, plan.max_height)
@@ -192,13 +234,30 @@ def add_convolution(
     parts = depth_blocks(len(segments), k)
     left, skip, copied, right = _column_words(spec, pixel)
     words: tuple[Word, ...] = (
-        *(units, rows.out, row_tiles.count, row_tiles.height, row_tiles.tall, band_rows, int(share_columns), cols.out),
+        *(
+            units,
+            rows.out,
+            row_tiles.count,
+            row_tiles.height,
+            row_tiles.tall,
+            band_rows,
+            int(share_columns),
+            cols.out,
+        ),
         *plan.micro_kernels(row_tiles),
         *(x, spec.height * spec.width * pixel, rows.length, spec.width * pixel, pixel),
         *(cols.stride * pixel, rows.stride, rows.before, rows.extent),
         *(int(copies), band, band_bytes, pitch, left, skip, copied, right, *spec.spread),
         *(packed, len(plan.panels), table, len(parts), part_table(call, parts, segments, k, size)),
-        *epilogue_words(call, text, operands, products, spec.out_channels, not share_columns, (band_rows * out_row_bytes, chunks)),
+        *epilogue_words(
+            call,
+            text,
+            operands,
+            products,
+            spec.out_channels,
+            not share_columns,
+            (band_rows * out_row_bytes, chunks),
+        ),
     )
     call.launch(Launch(conv_source(tile, text), words, chunks=chunks, cost_ns=cost))
 
@@ -213,11 +272,12 @@ def conv2d_call(
     epilogue: Epilogue | None = None,
     constants: Mapping[int, np.ndarray] | None = None,
 ) -> NativeCall:
-    """x [b, h, w, groups * in_c], filter [k_h, k_w, in_c, out_c], operands... -> [b, out_h, out_w, out_c] through the epilogue.
+    """x [b, h, w, groups * in_c], filter [k_h, k_w, in_c, out_c], operands... -> [b, out_h, out_w,
+    out_c] through the epilogue.
 
-    padding: "SAME", "VALID" or "EXPLICIT" (then `explicit` holds (before, after) of height and width). constants: inputs known
-    while planning, by index; the filter is then packed now. Raises Unsupported for dtypes without tiles, ValueError for sizes
-    that do not fit.
+    padding: "SAME", "VALID" or "EXPLICIT" (then `explicit` holds (before, after) of height and
+    width). constants: inputs known while planning, by index; the filter is then packed now. Raises
+    Unsupported for dtypes without tiles, ValueError for sizes that do not fit.
     """
     x, w = inputs[:2]
     tile = tile_of(x.dtype)
@@ -234,7 +294,9 @@ def conv2d_call(
     groups = channels // in_c
     if products == 0:
         return CallBuilder().finish()
-    pointwise = k_h == k_w == groups == 1 and strides == (1, 1) and (rows.before, cols.before) == (0, 0)
+    pointwise = (
+        k_h == k_w == groups == 1 and strides == (1, 1) and (rows.before, cols.before) == (0, 0)
+    )
     if pointwise and (rows.out, cols.out) == (height, width):
         pixels = TensorSpec(x.dtype, (batch * height * width, channels))
         filters = TensorSpec(w.dtype, (in_c, out_c))
@@ -254,7 +316,13 @@ def conv2d_call(
     if value is not None:
         packed = call.constant(plan.pack(np.asarray(value).reshape(depth, out_c)))
     else:
-        packed = pack_at_run_time(call, plan, table, Pointer("in", 1), MatrixLayout(1, 0, depth, out_c * tile.size, tile.size))
+        packed = pack_at_run_time(
+            call,
+            plan,
+            table,
+            Pointer("in", 1),
+            MatrixLayout(1, 0, depth, out_c * tile.size, tile.size),
+        )
     add_convolution(call, ConvSpec(batch, rows, cols, channels, out_c, groups), plan, packed, table, text, Pointer("in", 0),
                     operand_pointers(inputs))  # fmt: skip
     return call.finish(traffic(inputs, text, products), 2 * products * depth)

@@ -10,7 +10,12 @@ import numpy as np
 from tfjit.kernels.cpu.conv import winograd
 from tfjit.kernels.cpu.conv.channelwise import add_channelwise, backward_map
 from tfjit.kernels.cpu.conv.conv import ConvSpec, add_convolution, native_layout
-from tfjit.kernels.cpu.conv.filter_grad import FilterGradSpec, add_filter_gradient, joins_taps, valid_outputs
+from tfjit.kernels.cpu.conv.filter_grad import (
+    FilterGradSpec,
+    add_filter_gradient,
+    joins_taps,
+    valid_outputs,
+)
 from tfjit.kernels.cpu.conv.window import Window
 from tfjit.kernels.cpu.data_movement.strided_copy import View, copy_launch
 from tfjit.kernels.cpu.gemm.macro_kernel import write_words
@@ -21,11 +26,22 @@ from tfjit.kernels.cpu.template import cost_model
 from tfjit.kernels.cpu.template.call_builder import CallBuilder
 from tfjit.kernels.cpu.template.chunking import shares
 from tfjit.kernels.cpu.template.epilogue import epilogue_text
-from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported, Word, native
+from tfjit.kernels.registry import (
+    Launch,
+    NativeCall,
+    NodeSpec,
+    Pointer,
+    TensorSpec,
+    Unsupported,
+    Word,
+    native,
+)
 from tfjit.kernels.source import KernelSource, Source
 
 
-def _windows(node: NodeSpec, x_shape: tuple[int, ...], filter_shape: tuple[int, ...]) -> tuple[Window, Window]:
+def _windows(
+    node: NodeSpec, x_shape: tuple[int, ...], filter_shape: tuple[int, ...]
+) -> tuple[Window, Window]:
     return native_layout(node).windows(x_shape[1], x_shape[2], (filter_shape[0], filter_shape[1]))
 
 
@@ -38,7 +54,17 @@ def _require(dtype_of: TensorSpec, *others: TensorSpec) -> Tile:
 
 def zero_call(nbytes: int) -> NativeCall:
     """Output 0 filled with zeros."""
-    return NativeCall((Launch(zero_source(), (Pointer("out", 0), nbytes), cost_ns=cost_model.FIXED_NS + 0.02 * nbytes),) if nbytes else ())
+    return NativeCall(
+        (
+            Launch(
+                zero_source(),
+                (Pointer("out", 0), nbytes),
+                cost_ns=cost_model.FIXED_NS + 0.02 * nbytes,
+            ),
+        )
+        if nbytes
+        else ()
+    )
 
 
 @functools.cache
@@ -55,10 +81,19 @@ def zero_source() -> KernelSource:
 
 
 def mirrored(window: Window) -> Window:
-    """The window over the spread-out gradient of `window`'s outputs that gives the gradient of its inputs (filter turned round)."""
+    """The window over the spread-out gradient of `window`'s outputs that gives the gradient of its
+    inputs (filter turned round).
+    """
     length = (window.out - 1) * window.stride + 1
     before = window.extent - 1 - window.before
-    return Window(length, window.size, 1, window.dilation, before, window.length - 1 + window.extent - before - length)
+    return Window(
+        length,
+        window.size,
+        1,
+        window.dilation,
+        before,
+        window.length - 1 + window.extent - before - length,
+    )
 
 
 @native("Conv2DBackpropInput")
@@ -68,7 +103,8 @@ def _input_gradient(node: NodeSpec) -> NativeCall:
 
 
 def _dense_input_gradient(node: NodeSpec, filter_shape: tuple[int, int, int, int]) -> NativeCall:
-    """A convolution of out_backprop with the filter turned round, its channels swapped; strides spread the gradient with zeros.
+    """A convolution of out_backprop with the filter turned round, its channels swapped; strides
+    spread the gradient with zeros.
 
     filter_shape: [k_h, k_w, channels of a group, out_c].
     """
@@ -93,27 +129,53 @@ def _dense_input_gradient(node: NodeSpec, filter_shape: tuple[int, int, int, int
     ):
         turned, weights = _turned_filter(call, filter_shape, value, size)
         winograd.add_winograd(
-            call, batch, mirrored(rows), mirrored(cols), turned, epilogue_text(None, dy.dtype), (), Pointer("in", 2), weights
+            call,
+            batch,
+            mirrored(rows),
+            mirrored(cols),
+            turned,
+            epilogue_text(None, dy.dtype),
+            (),
+            Pointer("in", 2),
+            weights,
         )
         return call.finish(dy.nbytes + w.nbytes + dx.nbytes, 2 * dy.size * taps * in_c)
     table = call.table(plan.table(share * size))
     if value is not None:
-        turned = np.ascontiguousarray(value.reshape(filter_shape)[::-1, ::-1]).reshape(taps, in_c, groups, share)
-        packed = call.constant(plan.pack(turned.transpose(0, 3, 2, 1).reshape(taps * share, channels)))
+        turned = np.ascontiguousarray(value.reshape(filter_shape)[::-1, ::-1]).reshape(
+            taps, in_c, groups, share
+        )
+        packed = call.constant(
+            plan.pack(turned.transpose(0, 3, 2, 1).reshape(taps * share, channels))
+        )
     else:
         tap, column = in_c * out_c * size, out_c * size
         shift = share * size - in_c * column
-        layout = MatrixLayout(taps, -tap, share, size, column, start=(taps - 1) * tap, group_shift=shift)
+        layout = MatrixLayout(
+            taps, -tap, share, size, column, start=(taps - 1) * tap, group_shift=shift
+        )
         packed = pack_at_run_time(call, plan, table, Pointer("in", 1), layout)
-    spec = ConvSpec(batch, mirrored(rows), mirrored(cols), out_c, channels, groups, spread=(rows.stride, cols.stride))
-    add_convolution(call, spec, plan, packed, table, epilogue_text(None, dy.dtype), Pointer("in", 2), ())
+    spec = ConvSpec(
+        batch,
+        mirrored(rows),
+        mirrored(cols),
+        out_c,
+        channels,
+        groups,
+        spread=(rows.stride, cols.stride),
+    )
+    add_convolution(
+        call, spec, plan, packed, table, epilogue_text(None, dy.dtype), Pointer("in", 2), ()
+    )
     return call.finish(dy.nbytes + w.nbytes + dx.nbytes, 2 * dy.size * taps * in_c)
 
 
 def _turned_filter(
     call: CallBuilder, shape: tuple[int, int, int, int], value: np.ndarray | None, size: int
 ) -> tuple[np.ndarray | tuple[int, ...], Pointer]:
-    """A filter turned round, its channels swapped: (its value, or its shape where that is not known while planning; where it lies)."""
+    """A filter turned round, its channels swapped: (its value, or its shape where that is not known
+    while planning; where it lies).
+    """
     k_h, k_w, in_c, out_c = shape
     if value is not None:
         turned = np.ascontiguousarray(value.reshape(shape)[::-1, ::-1].transpose(0, 1, 3, 2))
@@ -122,18 +184,35 @@ def _turned_filter(
     swapped = (k_h * k_w, out_c, in_c)
     tap = in_c * out_c * size
     source = View(swapped, (-tap, size, out_c * size), (k_h * k_w - 1) * tap)
-    launch = copy_launch(size, source, View(swapped, (tap, in_c * size, size)), Pointer("in", 1), target)
+    launch = copy_launch(
+        size, source, View(swapped, (tap, in_c * size, size)), Pointer("in", 1), target
+    )
     assert launch is not None  # a filter without elements is served before
     call.launch(launch)
     return (k_h, k_w, out_c, in_c), target
 
 
-_PAD_WORDS: Final = ("units", "height", "in_height", "before", "x", "row_bytes", "target", "pitch", "left", "skip", "copy", "right")
+_PAD_WORDS: Final = (
+    "units",
+    "height",
+    "in_height",
+    "before",
+    "x",
+    "row_bytes",
+    "target",
+    "pitch",
+    "left",
+    "skip",
+    "copy",
+    "right",
+)
 
 
 @functools.cache
 def pad_source() -> KernelSource:
-    """Copies images with a border of zeros; a unit is a row of the result. Words: those of _PAD_WORDS."""
+    """Copies images with a border of zeros; a unit is a row of the result. Words: those of
+    _PAD_WORDS.
+    """
     s = Source()
     s.line("# pad images with zeros")
     s.line("from tfjit.kernels.codegen.intrinsics import copy_bytes, fill_bytes, word")
@@ -148,13 +227,19 @@ def pad_source() -> KernelSource:
                 s.line("fill_bytes(at, 0, pitch)")
             with s.block("else:"):
                 s.line("fill_bytes(at, 0, left)")
-                s.line("copy_bytes(at + left, x + (image * in_height + row) * row_bytes + skip, copy)")
+                s.line(
+                    "copy_bytes(at + left, x + (image * in_height + row) * row_bytes + skip, copy)"
+                )
                 s.line("fill_bytes(at + left + copy, 0, right)")
     return KernelSource(s.text(), title="pad images")
 
 
-def _padded(call: CallBuilder, x: Pointer, batch: int, rows: Window, cols: Window, pixel: int) -> tuple[Pointer, int, int]:
-    """(where, rows, bytes of a row) of images that hold all their windows read; copied only where the windows leave them."""
+def _padded(
+    call: CallBuilder, x: Pointer, batch: int, rows: Window, cols: Window, pixel: int
+) -> tuple[Pointer, int, int]:
+    """(where, rows, bytes of a row) of images that hold all their windows read; copied only where
+    the windows leave them.
+    """
     if all(w.before == 0 and w.padded <= w.length for w in (rows, cols)):
         return x, rows.length, cols.length * pixel
     first, last = max(0, -cols.before), min(cols.length, cols.padded - cols.before)
@@ -178,7 +263,8 @@ def _filter_gradient(node: NodeSpec) -> NativeCall:
 
 
 def _dense_filter_gradient(node: NodeSpec, filter_shape: tuple[int, int, int, int]) -> NativeCall:
-    """For every tap a product of the input, transposed, and out_backprop, summed over all output pixels that read inside it.
+    """For every tap a product of the input, transposed, and out_backprop, summed over all output
+    pixels that read inside it.
 
     filter_shape: [k_h, k_w, channels of a group, out_c].
     """
@@ -203,7 +289,9 @@ def _dense_filter_gradient(node: NodeSpec, filter_shape: tuple[int, int, int, in
 
 @native("DepthwiseConv2dNativeBackpropInput")
 def _depthwise_input_gradient(node: NodeSpec) -> NativeCall:
-    """Every input position gathers the outputs it went into; with several results a channel, channels are groups."""
+    """Every input position gathers the outputs it went into; with several results a channel,
+    channels are groups.
+    """
     _, w, dy = node.inputs
     dx = node.outputs[0]
     tile = _require(dy, w)
@@ -216,7 +304,19 @@ def _depthwise_input_gradient(node: NodeSpec) -> NativeCall:
     maps = backward_map(rows), backward_map(cols)
     text = epilogue_text(None, dy.dtype)
     batch, channels = dx.shape[0], dx.shape[3]
-    add_channelwise(call, tile, "fma", text, maps, batch, (rows.out, cols.out), channels, Pointer("in", 2), Pointer("in", 1), cols.size)
+    add_channelwise(
+        call,
+        tile,
+        "fma",
+        text,
+        maps,
+        batch,
+        (rows.out, cols.out),
+        channels,
+        Pointer("in", 2),
+        Pointer("in", 1),
+        cols.size,
+    )
     return call.finish(dx.nbytes + dy.nbytes + w.nbytes, 2 * dy.size * rows.size * cols.size)
 
 
@@ -230,8 +330,8 @@ _REDUCE_WORDS: Final = (
 def depthwise_filter_source(tile: Tile) -> KernelSource:
     """Gradient of a depthwise filter; a unit is a block of channels of one tap.
 
-    Words: those of _REDUCE_WORDS. tap_table: rows (first output row, last, byte offset of the first output column in x, in dy,
-    output columns, byte offset of output row 0 in x).
+    Words: those of _REDUCE_WORDS. tap_table: rows (first output row, last, byte offset of the first
+    output column in x, in dy, output columns, byte offset of output row 0 in x).
     """
     s = Source()
     s.line(f"# depthwise filter gradient {tile.kind} {tile.isa}")
@@ -256,7 +356,9 @@ def depthwise_filter_source(tile: Tile) -> KernelSource:
             with s.block("for image in range(batch):"), s.block("for line in range(top, last):"):
                 s.line("x_at = x_start + image * image_bytes + line * row_step")
                 s.line("dy_at = dy_start + (image * out_height + line) * dy_row_bytes")
-                s.line(f"reduce(x_at, column_step, dy_at, channels * {tile.size}, count, total, own)")
+                s.line(
+                    f"reduce(x_at, column_step, dy_at, channels * {tile.size}, count, total, own)"
+                )
     return KernelSource(s.text(), title=f"depthwise filter gradient {tile.kind}")
 
 
@@ -266,7 +368,9 @@ def _depthwise_filter_gradient(node: NodeSpec) -> NativeCall:
     dw = node.outputs[0]
     tile = _require(dy, x)
     if dw.shape[3] != 1:
-        return _dense_filter_gradient(node, (dw.shape[0], dw.shape[1], 1, dw.shape[2] * dw.shape[3]))
+        return _dense_filter_gradient(
+            node, (dw.shape[0], dw.shape[1], 1, dw.shape[2] * dw.shape[3])
+        )
     rows, cols = _windows(node, x.shape, dw.shape)
     if dw.size == 0 or dy.size == 0:
         return zero_call(dw.nbytes)
@@ -280,14 +384,40 @@ def _depthwise_filter_gradient(node: NodeSpec) -> NativeCall:
             top, last = valid_outputs(rows, kh)
             left, right = valid_outputs(cols, kw)
             x_left = (left * cols.stride + kw * cols.dilation - cols.before) * pixel
-            table += [top, last, x_left, left * pixel, right - left, (kh * rows.dilation - rows.before) * pitch]
+            table += [
+                top,
+                last,
+                x_left,
+                left * pixel,
+                right - left,
+                (kh * rows.dilation - rows.before) * pitch,
+            ]
     taps = rows.size * cols.size
     blocks = -(-channels // 64)
     units = taps * blocks
-    cost = cost_model.FIXED_NS + taps * batch * rows.out * (5.0 + 0.8 * cols.out * -(-channels // tile.lanes))
+    cost = cost_model.FIXED_NS + taps * batch * rows.out * (
+        5.0 + 0.8 * cols.out * -(-channels // tile.lanes)
+    )
     words: tuple[Word, ...] = (
-        *(units, blocks, 64, channels, Pointer("in", 0), height * pitch, pitch, cols.stride * pixel, rows.stride * pitch),
-        *(Pointer("in", 2), cols.out * pixel, Pointer("out", 0), batch, rows.out, call.table(table)),
+        *(
+            units,
+            blocks,
+            64,
+            channels,
+            Pointer("in", 0),
+            height * pitch,
+            pitch,
+            cols.stride * pixel,
+            rows.stride * pitch,
+        ),
+        *(
+            Pointer("in", 2),
+            cols.out * pixel,
+            Pointer("out", 0),
+            batch,
+            rows.out,
+            call.table(table),
+        ),
     )
     chunks = shares(cost, units)
     call.launch(Launch(depthwise_filter_source(tile), words, chunks=chunks, cost_ns=cost))

@@ -27,9 +27,11 @@ def depthwise_call(
     epilogue: Epilogue | None = None,
     constants: Mapping[int, np.ndarray] | None = None,
 ) -> NativeCall:
-    """x [b, h, w, c], filter [k_h, k_w, c, multiplier], operands... -> [b, out_h, out_w, c * multiplier] through the epilogue.
+    """x [b, h, w, c], filter [k_h, k_w, c, multiplier], operands... -> [b, out_h, out_w, c *
+    multiplier] through the epilogue.
 
-    Arguments as for `conv2d_call`. Raises Unsupported for dtypes without tiles, ValueError for sizes that do not fit.
+    Arguments as for `conv2d_call`. Raises Unsupported for dtypes without tiles, ValueError for
+    sizes that do not fit.
     """
     x, w = inputs[:2]
     tile = tile_of(x.dtype)
@@ -53,7 +55,9 @@ def depthwise_call(
             constants=known,
         )
     text = epilogue_text(epilogue, x.dtype)
-    rows, cols = Layout(True, strides, dilations, padding, explicit).windows(height, width, (k_h, k_w))
+    rows, cols = Layout(True, strides, dilations, padding, explicit).windows(
+        height, width, (k_h, k_w)
+    )
     call = CallBuilder(constants)
     products = batch * rows.out * cols.out * channels
     if products == 0:

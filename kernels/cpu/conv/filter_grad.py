@@ -1,4 +1,6 @@
-"""Gradient of a dense convolution's filter, NHWC: sums of outer products of input pixels and gradient pixels, neither of them packed."""
+"""Gradient of a dense convolution's filter, NHWC: sums of outer products of input pixels and
+gradient pixels, neither of them packed.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,12 @@ from tfjit.kernels.registry import Launch, Pointer, Word
 from tfjit.kernels.source import KernelSource, Source
 
 _MAX_TERMS: Final = 400
-"""Pixels that one chain of FMAs takes; a chain over all pixels of a batch has several times the error of TensorFlow's blocked sums."""
+"""Pixels that one chain of FMAs takes; a chain over all pixels of a batch has several times the
+error of TensorFlow's blocked sums.
+"""
 _MIN_ITEMS: Final = 16
-"""Units of work that two and more threads share well; a filter with fewer tiles is summed in parts."""
+"""Units of work that two and more threads share well; a filter with fewer tiles is summed in parts.
+"""
 _TABLE_WORDS: Final = 6
 
 
@@ -27,13 +32,27 @@ _TABLE_WORDS: Final = 6
 def outer_source(tile: Tile, height: int, vectors: int, masked: bool) -> KernelSource:
     """The micro-kernel of one size: each is compiled only where it is needed."""
     s = Source()
-    s.line(f"# outer product tile {tile.kind} {tile.isa}, {height} x {vectors * tile.lanes}{', some columns' if masked else ''}")
+    s.line(
+        f"# outer product tile {tile.kind} {tile.isa}, {height} x "
+        f"{vectors * tile.lanes}{', some columns' if masked else ''}"
+    )
     s.line("from tfjit.kernels.cpu.conv.outer_product_ir import outer_tile")
-    s.line(f"emit = outer_tile({tile.kind!r}, {tile.lanes}, {height}, {vectors}, {masked}, {tile.fused})")
-    names = "x, x_image, x_row, x_step, y, y_image, y_row, y_step, images, rows, columns, c, stride_c, ncols, accumulate"
+    s.line(
+        f"emit = outer_tile({tile.kind!r}, {tile.lanes}, {height}, {vectors}, {masked}, "
+        f"{tile.fused})"
+    )
+    names = (
+        "x, x_image, x_row, x_step, y, y_image, y_row, y_step, images, rows, columns, c, "
+        "stride_c, ncols, accumulate"
+    )
     with s.block(f"def tile({names}):"):
         s.line(f"emit({names})")
-    return KernelSource(s.text(), ("tile",), arity=15, title=f"outer product tile {tile.kind} {height} x {vectors * tile.lanes}")
+    return KernelSource(
+        s.text(),
+        ("tile",),
+        arity=15,
+        title=f"outer product tile {tile.kind} {height} x {vectors * tile.lanes}",
+    )
 
 
 _WORDS: Final = (
@@ -46,11 +65,14 @@ _WORDS: Final = (
 
 @functools.cache
 def filter_gradient_source(tile: Tile) -> KernelSource:
-    """The driver: for a block of pixels that stays in cache, every tap, tile of its rows and panel of columns.
+    """The driver: for a block of pixels that stays in cache, every tap, tile of its rows and panel
+    of columns.
 
-    An item of work is a unit (one tile) in one part of the pixels; a part's sum has its own place. Words: those of _WORDS.
-    tap_table: rows (byte offset in x of output row 0 and the first valid column, first valid output row, last, byte offset of the
-    first valid column in dy, valid columns, byte offset in the sum). panel_table: (byte offset in x, in a row of dy, columns, tail).
+    An item of work is a unit (one tile) in one part of the pixels; a part's sum has its own place.
+    Words: those of _WORDS. tap_table: rows (byte offset in x of output row 0 and the first valid
+    column, first valid output row, last, byte offset of the first valid column in dy, valid
+    columns, byte offset in the sum). panel_table: (byte offset in x, in a row of dy, columns,
+    tail).
     """
     s = Source()
     s.line(f"# convolution filter gradient {tile.kind} {tile.isa}")
@@ -82,15 +104,22 @@ def filter_gradient_source(tile: Tile) -> KernelSource:
                     s.line("top = max(row_first, word(entry, 1))")
                     s.line("rows = max(0, min(row_last, word(entry, 2)) - top)")
                     s.line("row = t * height - max(0, t - tall)")
-                    s.line(f"x_at = x + image * x_image + top * x_row + word(entry, 0) + word(panel, 0) + row * {tile.size}")
-                    s.line("dy_at = dy + image * dy_image + top * dy_row + word(entry, 3) + word(panel, 1)")
+                    s.line(
+                        "x_at = x + image * x_image + top * x_row + word(entry, 0) + word(panel, "
+                        f"0) + row * {tile.size}"
+                    )
+                    s.line(
+                        "dy_at = dy + image * dy_image + top * dy_row + word(entry, 3) + "
+                        "word(panel, 1)"
+                    )
                     s.line("c_at = total + word(entry, 5) + row * stride_c + word(panel, 1)")
                     with s.block("if word(panel, 3) == 0:"):
                         s.line("code = tall_full if t < tall else low_full")
                     with s.block("else:"):
                         s.line("code = tall_tail if t < tall else low_tail")
                     s.line(
-                        "call_outer(code, x_at, x_image, x_row, x_step, dy_at, dy_image, dy_row, dy_step, images, rows, "
+                        "call_outer(code, x_at, x_image, x_row, x_step, dy_at, dy_image, dy_row, "
+                        "dy_step, images, rows, "
                         "word(entry, 4), c_at, stride_c, word(panel, 2), block)"
                     )
     return KernelSource(s.text(), title=f"convolution filter gradient {tile.kind}")
@@ -98,7 +127,9 @@ def filter_gradient_source(tile: Tile) -> KernelSource:
 
 @functools.cache
 def sum_parts_source(kind: str) -> KernelSource:
-    """Adds arrays that lie behind each other. Words: target, source, elements, parts, bytes from one part to the next."""
+    """Adds arrays that lie behind each other. Words: target, source, elements, parts, bytes from
+    one part to the next.
+    """
     s = Source()
     s.line(f"# sum of parts {kind}")
     s.line(f"from tfjit.kernels.codegen.intrinsics import ld, ld_out, ptr_{kind}, st_out, word")
@@ -123,9 +154,11 @@ _SIZES: Final = {"f32": 4, "f64": 8}
 
 @dataclass(frozen=True, slots=True)
 class FilterGradSpec:
-    """x: batch images of x_image bytes, rows of pitch bytes, pixels of `channels` elements; dy [batch, rows.out, cols.out, out_channels].
+    """x: batch images of x_image bytes, rows of pitch bytes, pixels of `channels` elements; dy
+    [batch, rows.out, cols.out, out_channels].
 
-    in_channels: of a group. padded: x holds every position that the windows read (which begins `before` earlier).
+    in_channels: of a group. padded: x holds every position that the windows read (which begins
+    `before` earlier).
     """
 
     batch: int
@@ -140,7 +173,8 @@ class FilterGradSpec:
 
 
 def joins_taps(tile: Tile, in_channels: int, channels: int, cols: Window) -> bool:
-    """Whether the taps of a filter row make one tile together: with few channels they would leave most of it empty.
+    """Whether the taps of a filter row make one tile together: with few channels they would leave
+    most of it empty.
 
     They then read all columns, so that x must be padded.
     """
@@ -155,7 +189,9 @@ def valid_outputs(window: Window, tap: int) -> tuple[int, int]:
     return first, max(first, last)
 
 
-def _taps(spec: FilterGradSpec, pixel: int, dy_pixel: int, row_bytes: int) -> tuple[list[int], int, int]:
+def _taps(
+    spec: FilterGradSpec, pixel: int, dy_pixel: int, row_bytes: int
+) -> tuple[list[int], int, int]:
     """(tap table, taps in it, rows of one of them)."""
     rows, cols = spec.rows, spec.cols
     table = []
@@ -165,12 +201,23 @@ def _taps(spec: FilterGradSpec, pixel: int, dy_pixel: int, row_bytes: int) -> tu
         for kw in range(0, cols.size, joined):
             left, right = (0, cols.out) if spec.padded else valid_outputs(cols, kw)
             over, beside = (0, 0) if spec.padded else (rows.before, cols.before)
-            place = (kh * rows.dilation - over) * spec.pitch + (left * cols.stride + kw * cols.dilation - beside) * pixel
-            table += [place, top, bottom, left * dy_pixel, right - left, (kh * cols.size + kw) * spec.in_channels * row_bytes]
+            place = (kh * rows.dilation - over) * spec.pitch + (
+                left * cols.stride + kw * cols.dilation - beside
+            ) * pixel
+            table += [
+                place,
+                top,
+                bottom,
+                left * dy_pixel,
+                right - left,
+                (kh * cols.size + kw) * spec.in_channels * row_bytes,
+            ]
     return table, len(table) // _TABLE_WORDS, joined * spec.in_channels
 
 
-def add_filter_gradient(call: CallBuilder, tile: Tile, spec: FilterGradSpec, x: Pointer, dy: Pointer) -> None:
+def add_filter_gradient(
+    call: CallBuilder, tile: Tile, spec: FilterGradSpec, x: Pointer, dy: Pointer
+) -> None:
     """Add the launches that sum output 0 [rows.size, cols.size, in_channels, out_channels]."""
     size = tile.size
     rows, cols = spec.rows, spec.cols
@@ -180,7 +227,12 @@ def add_filter_gradient(call: CallBuilder, tile: Tile, spec: FilterGradSpec, x: 
     plan = plan_panels(tile, 1, spec.out_channels, spec.channels // spec.in_channels)
     panel_table = []
     for p in plan.panels:
-        panel_table += [p.group * spec.in_channels * size, p.first_column * size, p.columns, int(p.columns < tile.columns)]
+        panel_table += [
+            p.group * spec.in_channels * size,
+            p.first_column * size,
+            p.columns,
+            int(p.columns < tile.columns),
+        ]
     image_pixels = rows.out * cols.out
     block_images = max(1, _MAX_TERMS // image_pixels)
     block_rows = rows.out if image_pixels <= _MAX_TERMS else max(1, _MAX_TERMS // cols.out)
@@ -189,31 +241,67 @@ def add_filter_gradient(call: CallBuilder, tile: Tile, spec: FilterGradSpec, x: 
     units = taps * row_tiles.count * len(plan.panels)
     parts = min(blocks, -(-_MIN_ITEMS // units))
     nbytes = rows.size * cols.size * spec.in_channels * dy_pixel
-    cost = cost_model.FIXED_NS + units * (blocks * 15.0 + 0.2 * spec.batch * image_pixels * row_tiles.height * VECTORS)
+    cost = cost_model.FIXED_NS + units * (
+        blocks * 15.0 + 0.2 * spec.batch * image_pixels * row_tiles.height * VECTORS
+    )
     words: tuple[Word, ...] = (
-        *(units * parts, units, parts, blocks, row_blocks, block_images, block_rows, spec.batch, rows.out),
-        *(row_tiles.count, row_tiles.height, row_tiles.tall, len(plan.panels), call.table(panel_table), call.table(tap_table)),
+        *(
+            units * parts,
+            units,
+            parts,
+            blocks,
+            row_blocks,
+            block_images,
+            block_rows,
+            spec.batch,
+            rows.out,
+        ),
+        *(
+            row_tiles.count,
+            row_tiles.height,
+            row_tiles.tall,
+            len(plan.panels),
+            call.table(panel_table),
+            call.table(tap_table),
+        ),
         *(x, spec.x_image, rows.stride * spec.pitch, cols.stride * pixel),
         *(dy, image_pixels * dy_pixel, cols.out * dy_pixel, dy_pixel),
         *(call.temp(parts * nbytes) if parts > 1 else Pointer("out", 0), nbytes, dy_pixel),
         *_micro_kernels(tile, row_tiles, {p.columns for p in plan.panels}),
     )
-    call.launch(Launch(filter_gradient_source(tile), words, chunks=shares(cost, units * parts), cost_ns=cost))
+    call.launch(
+        Launch(
+            filter_gradient_source(tile), words, chunks=shares(cost, units * parts), cost_ns=cost
+        )
+    )
     if parts > 1:
         place = words[_WORDS.index("target")]
         again = cost_model.FIXED_NS + 0.02 * nbytes * parts
         sums: tuple[Word, ...] = (Pointer("out", 0), place, nbytes // size, parts, nbytes)
-        call.launch(Launch(sum_parts_source(tile.kind), sums, chunks=shares(again, nbytes // 256 + 1), cost_ns=again))
+        call.launch(
+            Launch(
+                sum_parts_source(tile.kind),
+                sums,
+                chunks=shares(again, nbytes // 256 + 1),
+                cost_ns=again,
+            )
+        )
 
 
 def _micro_kernels(tile: Tile, rows: RowCover, widths: set[int]) -> tuple[Pointer, ...]:
-    """Addresses of the micro-kernels: tall and low for full panels, then for a narrower last one. Only those in use are named."""
+    """Addresses of the micro-kernels: tall and low for full panels, then for a narrower last one.
+    Only those in use are named.
+    """
     found: dict[bool, tuple[Pointer, ...]] = {}
     for width in sorted(widths):
         tail = width < tile.columns
         vectors = 1 if width <= tile.lanes else VECTORS
         tall = _entry(tile, rows.height, vectors, width % tile.lanes != 0)
-        low = _entry(tile, rows.height - 1, vectors, width % tile.lanes != 0) if rows.tall < rows.count else tall
+        low = (
+            _entry(tile, rows.height - 1, vectors, width % tile.lanes != 0)
+            if rows.tall < rows.count
+            else tall
+        )
         found[tail] = (tall, low)
     return found.get(False, found.get(True, ())) + found.get(True, found.get(False, ()))
 

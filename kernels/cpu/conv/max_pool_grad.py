@@ -1,7 +1,9 @@
-"""Gradient of maximum pooling over windows that do not overlap: every input is written once, and none is read back.
+"""Gradient of maximum pooling over windows that do not overlap: every input is written once, and
+none is read back.
 
-The gradient of a ReLU before the pooling and the sum by channel (the gradient of a bias) come out of the same pass: the ReLU's result
-is what the pooling read, and what a window gives goes to one of its inputs, so that windows are summed up instead of inputs.
+The gradient of a ReLU before the pooling and the sum by channel (the gradient of a bias) come out
+of the same pass: the ReLU's result is what the pooling read, and what a window gives goes to one of
+its inputs, so that windows are summed up instead of inputs.
 """
 
 from __future__ import annotations
@@ -19,7 +21,16 @@ from tfjit.kernels.cpu.template import cost_model
 from tfjit.kernels.cpu.template.call_builder import CallBuilder
 from tfjit.kernels.cpu.template.chunking import shares
 from tfjit.kernels.ir.fused_group import FusedGroup, Ref
-from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported, Word, find_native
+from tfjit.kernels.registry import (
+    Launch,
+    NativeCall,
+    NodeSpec,
+    Pointer,
+    TensorSpec,
+    Unsupported,
+    Word,
+    find_native,
+)
 from tfjit.kernels.source import KernelSource, Source
 
 _MAX_TAPS: Final = 16
@@ -35,7 +46,9 @@ _WORDS: Final = (
 @functools.cache
 def spread_tile(tile: Tile, ntaps: int, relu: bool = False, summed: bool = False) -> KernelSource:
     """The micro-kernel for windows of that many taps; relu, summed: as for `spread_windows`."""
-    title = f"maximum pooling gradient{'+relugrad' * relu}{'+sum' * summed} of {ntaps} taps {tile.kind}"
+    title = (
+        f"maximum pooling gradient{'+relugrad' * relu}{'+sum' * summed} of {ntaps} taps {tile.kind}"
+    )
     s = Source()
     s.line(f"# {title} {tile.isa}")
     s.line("from tfjit.kernels.cpu.conv.max_pool_grad_ir import spread_windows")
@@ -50,8 +63,9 @@ def spread_tile(tile: Tile, ntaps: int, relu: bool = False, summed: bool = False
 def spread_source(tile: Tile) -> KernelSource:
     """The driver: images, rows of windows, runs of windows with the same taps.
 
-    Words: those of _WORDS, then the micro-kernel of every class. Tables as for `channelwise_source`. gaps: whether there are inputs that
-    no window reads. totals: where there is a vector of sums for each row of windows, or nothing of 0 bytes.
+    Words: those of _WORDS, then the micro-kernel of every class. Tables as for
+    `channelwise_source`. gaps: whether there are inputs that no window reads. totals: where there
+    is a vector of sums for each row of windows, or nothing of 0 bytes.
     """
     s = Source()
     s.line(f"# maximum pooling gradient {tile.kind} {tile.isa}")
@@ -75,7 +89,8 @@ def spread_source(tile: Tile) -> KernelSource:
                     s.line("kind = word(row_table, 2 * top + 1) + word(entry, 7)")
                     s.line("taps = class_table + word(class_table, 2 * kind + 1)")
                     s.line(
-                        f"call_spread(word(args, {tiles_at} + kind), x + place, taps, dy_row + word(entry, 1), dx + place, channels, "
+                        f"call_spread(word(args, {tiles_at} + kind), x + place, taps, dy_row + "
+                        "word(entry, 1), dx + place, channels, "
                         "word(entry, 4), word(entry, 2), word(entry, 3), total)"
                     )
     return KernelSource(s.text(), title=f"maximum pooling gradient {tile.kind}")
@@ -94,13 +109,19 @@ def spread_call(
 ) -> NativeCall | None:
     """The gradient of pooling an input [b, h, w, c]; None where windows overlap or are large.
 
-    relu: x is a ReLU's result, and dx the gradient of what that was given. total: where the sum of dx by channel [c] is to lie.
+    relu: x is a ReLU's result, and dx the gradient of what that was given. total: where the sum of
+    dx by channel [c] is to lie.
     """
     batch, height, width, channels = shape
     maps = forward_map(rows), forward_map(cols)
     classes = [len(own) * len(other) for own in maps[0].classes for other in maps[1].classes]
     overlap = any(w.extent > w.stride or w.dilation != 1 for w in (rows, cols))
-    if overlap or not classes or len(classes) > _MAX_CLASSES or not 1 <= min(classes) <= max(classes) <= _MAX_TAPS:
+    if (
+        overlap
+        or not classes
+        or len(classes) > _MAX_CLASSES
+        or not 1 <= min(classes) <= max(classes) <= _MAX_TAPS
+    ):
         return None
     call = CallBuilder()
     pixel = channels * tile.size
@@ -109,28 +130,73 @@ def spread_call(
     row_table, class_table = class_lists(maps, pitch, pixel)
     run_table: list[int] = []
     for first, count, step, move, number in maps[1].runs():
-        run_table += [maps[1].starts[first] * pixel, first * pixel, move * pixel, step * pixel, count, 0, 0, number, 0]
-    gaps = any(sum(len(taps) for taps in axis.taps) < window.length for axis, window in zip(maps, (rows, cols), strict=True))
+        run_table += [
+            maps[1].starts[first] * pixel,
+            first * pixel,
+            move * pixel,
+            step * pixel,
+            count,
+            0,
+            0,
+            number,
+            0,
+        ]
+    gaps = any(
+        sum(len(taps) for taps in axis.taps) < window.length
+        for axis, window in zip(maps, (rows, cols), strict=True)
+    )
     nbytes = batch * height * pitch
-    cost = cost_model.FIXED_NS + 3.0 * batch * rows.out + cost_model.traffic_ns(2 * nbytes + batch * rows.out * cols.out * pixel)
+    cost = (
+        cost_model.FIXED_NS
+        + 3.0 * batch * rows.out
+        + cost_model.traffic_ns(2 * nbytes + batch * rows.out * cols.out * pixel)
+    )
     words: tuple[Word, ...] = (
-        *(batch, x, dy, dx, height * pitch, rows.out * cols.out * pixel, rows.out, cols.out * pixel, channels, int(gaps)),
-        *(call.table(row_table), len(run_table) // RUN_WORDS, call.table(run_table), call.table(class_table)),
+        *(
+            batch,
+            x,
+            dy,
+            dx,
+            height * pitch,
+            rows.out * cols.out * pixel,
+            rows.out,
+            cols.out * pixel,
+            channels,
+            int(gaps),
+        ),
+        *(
+            call.table(row_table),
+            len(run_table) // RUN_WORDS,
+            call.table(run_table),
+            call.table(class_table),
+        ),
         *((0, 0) if totals is None else (totals, pixel)),
-        *(Pointer("code", source=spread_tile(tile, count, relu, total is not None), entry="tile") for count in classes),
+        *(
+            Pointer("code", source=spread_tile(tile, count, relu, total is not None), entry="tile")
+            for count in classes
+        ),
     )
     call.launch(Launch(spread_source(tile), words, chunks=shares(cost, batch), cost_ns=cost))
     if total is not None and totals is not None:
         dtype = dtypes.float32 if tile.kind == "f32" else dtypes.float64
-        node = NodeSpec("", "BiasAddGrad", {}, (TensorSpec(dtype, (batch * rows.out, channels)),), (TensorSpec(dtype, (channels,)),))
+        node = NodeSpec(
+            "",
+            "BiasAddGrad",
+            {},
+            (TensorSpec(dtype, (batch * rows.out, channels)),),
+            (TensorSpec(dtype, (channels,)),),
+        )
         builder = find_native(node.op)
         assert builder is not None
         call.append(builder(node), [totals], [total])
-    return call.finish(2 * nbytes + batch * rows.out * cols.out * pixel, batch * height * width * channels)
+    return call.finish(
+        2 * nbytes + batch * rows.out * cols.out * pixel, batch * height * width * channels
+    )
 
 
 def pool_gradient_call(group: FusedGroup) -> NativeCall:
-    """MaxPoolGrad(x, y, dy), then perhaps ReluGrad(., x), then perhaps BiasAddGrad of that: outputs dx and the sum.
+    """MaxPoolGrad(x, y, dy), then perhaps ReluGrad(., x), then perhaps BiasAddGrad of that: outputs
+    dx and the sum.
 
     Raises Unsupported for windows that overlap or are large, and where dx itself is not wanted.
     """
@@ -141,7 +207,11 @@ def pool_gradient_call(group: FusedGroup) -> NativeCall:
         raise Unsupported("the gradient of a ReLU that is not what was pooled")
     if len(rest) > relu:
         wanted.append(Ref(int(relu) + 1))
-        if rest[-1].spec.op != "BiasAddGrad" or rest[-1].inputs != (wanted[0],) or len(rest) > relu + 1:
+        if (
+            rest[-1].spec.op != "BiasAddGrad"
+            or rest[-1].inputs != (wanted[0],)
+            or len(rest) > relu + 1
+        ):
             raise Unsupported("more than a sum by channel after the gradient of pooling")
     if set(group.outputs) != set(wanted) or len(rest) == 0:
         raise Unsupported("other results than the gradient and its sum")
@@ -149,7 +219,17 @@ def pool_gradient_call(group: FusedGroup) -> NativeCall:
     rows, cols = pool_layout(pool.spec, 3).windows(x.shape[1], x.shape[2])
     places = [Pointer("out", group.outputs.index(ref)) for ref in wanted]
     x_at, dy_at = (Pointer("in", pool.inputs[k].index) for k in (0, 2))
-    call = spread_call(tile_of(x.dtype), x.shape, rows, cols, x_at, dy_at, places[0], relu, places[1] if len(places) > 1 else None)
+    call = spread_call(
+        tile_of(x.dtype),
+        x.shape,
+        rows,
+        cols,
+        x_at,
+        dy_at,
+        places[0],
+        relu,
+        places[1] if len(places) > 1 else None,
+    )
     if call is None:
         raise Unsupported("windows that overlap or are large")
     return call

@@ -10,26 +10,39 @@ from typing import Any, Final
 
 from llvmlite import ir
 
-from tfjit.kernels.cpu.gemm.micro_kernels_ir import VectorBuilder, call_address, intrinsic_of, loop, over_vectors
+from tfjit.kernels.cpu.gemm.micro_kernels_ir import (
+    VectorBuilder,
+    call_address,
+    intrinsic_of,
+    loop,
+    over_vectors,
+)
 
 ARGUMENTS: Final = 9
 _WORD: Final = ir.IntType(64)
 _LOWEST: Final = {"f32": -3.4028234663852886e38, "f64": -1.7976931348623157e308}
 
 
-def spread_windows(kind: str, lanes: int, ntaps: int, relu: bool = False, summed: bool = False) -> Any:
-    """Write the gradients of `count` windows to the inputs they read: all of a window's to its first largest one, zero to the others.
+def spread_windows(
+    kind: str, lanes: int, ntaps: int, relu: bool = False, summed: bool = False
+) -> Any:
+    """Write the gradients of `count` windows to the inputs they read: all of a window's to its
+    first largest one, zero to the others.
 
-    Arguments: x, taps, dy, dx, channels, count, step, dy_step, totals; step: bytes from one window to the next in x and dx. taps: int64
-    pairs whose first says where a tap lies. NaN is never the largest; where nothing is above the lowest finite number the first tap is.
-    relu: x is what a ReLU gave, and the gradient of what it was given is written: that is zero where the largest is not above zero.
-    summed: what is written is added to totals, a vector of sums by channel.
+    Arguments: x, taps, dy, dx, channels, count, step, dy_step, totals; step: bytes from one window
+    to the next in x and dx. taps: int64 pairs whose first says where a tap lies. NaN is never the
+    largest; where nothing is above the lowest finite number the first tap is. relu: x is what a
+    ReLU gave, and the gradient of what it was given is written: that is zero where the largest is
+    not above zero. summed: what is written is added to totals, a vector of sums by channel.
     """
 
     def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
         x, taps, dy, dx, channels, count, step, dy_step, totals = args
         v = VectorBuilder(b, kind, lanes)
-        places = [b.load(b.inttoptr(b.add(taps, ir.Constant(_WORD, 16 * t)), _WORD.as_pointer())) for t in range(ntaps)]
+        places = [
+            b.load(b.inttoptr(b.add(taps, ir.Constant(_WORD, 16 * t)), _WORD.as_pointer()))
+            for t in range(ntaps)
+        ]
 
         def window(_: ir.Value, state: list[ir.Value]) -> Sequence[ir.Value]:
             x_first, dx_first, dy_first = state
@@ -55,7 +68,9 @@ def spread_windows(kind: str, lanes: int, ntaps: int, relu: bool = False, summed
                 share = load(b.add(dy_first, offset))
                 zero = v.splat_of(0)
                 if relu:  # a product, so that NaN stays NaN
-                    share = b.fmul(share, b.select(b.fcmp_ordered(">", best, zero), v.splat_of(1), zero))
+                    share = b.fmul(
+                        share, b.select(b.fcmp_ordered(">", best, zero), v.splat_of(1), zero)
+                    )
                 if summed:
                     total_at = b.add(totals, offset)
                     store(b.fadd(load(total_at), share), total_at)

@@ -21,7 +21,8 @@ _TO_FIRST: Final = (0, 3, 1, 2)
 def either_layout(builder: Builder) -> Builder:
     """A builder for both layouts, from one for NHWC whose first input and only output are images.
 
-    Other inputs have the same form in both layouts, but for the window sizes and strides that MaxPoolV2 takes as inputs.
+    Other inputs have the same form in both layouts, but for the window sizes and strides that
+    MaxPoolV2 takes as inputs.
     """
 
     @functools.wraps(builder)
@@ -44,33 +45,64 @@ def _attrs(attrs: Mapping[str, Any]) -> dict[str, Any]:
             found[name] = tuple(attrs[name][axis] for axis in _TO_LAST)
     pads = attrs.get("explicit_paddings", ())
     if len(pads) == 8:
-        found["explicit_paddings"] = tuple(pads[2 * axis + side] for axis in _TO_LAST for side in (0, 1))
+        found["explicit_paddings"] = tuple(
+            pads[2 * axis + side] for axis in _TO_LAST for side in (0, 1)
+        )
     return found
 
 
-def _turn(spec: TensorSpec, order: tuple[int, ...], source: Pointer, target: Pointer) -> list[Launch]:
+def _turn(
+    spec: TensorSpec, order: tuple[int, ...], source: Pointer, target: Pointer
+) -> list[Launch]:
     """The launch that copies an array of that spec with its axes in another order."""
     layout = Layout(spec.shape, spec.dtype.size)
     view = layout.view(layout.array.transpose(order))
-    launch = copy_launch(spec.dtype.size, view, View(view.shape, c_strides(view.shape, spec.dtype.size)), source, target)
+    launch = copy_launch(
+        spec.dtype.size,
+        view,
+        View(view.shape, c_strides(view.shape, spec.dtype.size)),
+        source,
+        target,
+    )
     return [] if launch is None else [launch]
 
 
 def _turned_call(node: NodeSpec, builder: Builder) -> NativeCall:
     x, y = _moved(node.inputs[0]), _moved(node.outputs[0])
-    sizes = {k: np.asarray(v)[list(_TO_LAST)] if k and np.shape(v) == (4,) else v for k, v in node.constants.items()}
-    inner = builder(replace(node, attrs=_attrs(node.attrs), inputs=(x, *node.inputs[1:]), outputs=(y,), constants=sizes))
-    places = {("in", 0): Pointer("temp", len(inner.temp_bytes)), ("out", 0): Pointer("temp", len(inner.temp_bytes) + 1)}
+    sizes = {
+        k: np.asarray(v)[list(_TO_LAST)] if k and np.shape(v) == (4,) else v
+        for k, v in node.constants.items()
+    }
+    inner = builder(
+        replace(
+            node,
+            attrs=_attrs(node.attrs),
+            inputs=(x, *node.inputs[1:]),
+            outputs=(y,),
+            constants=sizes,
+        )
+    )
+    places = {
+        ("in", 0): Pointer("temp", len(inner.temp_bytes)),
+        ("out", 0): Pointer("temp", len(inner.temp_bytes) + 1),
+    }
 
     def moved(word: Word) -> Word:
         place = places.get((word.kind, word.index)) if isinstance(word, Pointer) else None
-        return word if place is None or not isinstance(word, Pointer) else replace(place, offset=word.offset)
+        return (
+            word
+            if place is None or not isinstance(word, Pointer)
+            else replace(place, offset=word.offset)
+        )
 
     return replace(
         inner,
         launches=(
             *_turn(node.inputs[0], _TO_LAST, Pointer("in", 0), places["in", 0]),
-            *(replace(launch, words=tuple(moved(word) for word in launch.words)) for launch in inner.launches),
+            *(
+                replace(launch, words=tuple(moved(word) for word in launch.words))
+                for launch in inner.launches
+            ),
             *_turn(y, _TO_FIRST, places["out", 0], Pointer("out", 0)),
         ),
         in_place=(),

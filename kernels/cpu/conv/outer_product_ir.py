@@ -1,4 +1,5 @@
-"""The micro-kernel of filter gradients: a sum of outer products over a box of pixels, both operands read where they lie.
+"""The micro-kernel of filter gradients: a sum of outer products over a box of pixels, both operands
+read where they lie.
 
 Like micro_kernels_ir.py for the compiler process only.
 """
@@ -17,17 +18,35 @@ _UNROLL: Final = 2
 
 
 def outer_tile(kind: str, lanes: int, height: int, vectors: int, masked: bool, fused: bool) -> Any:
-    """c[height][ncols] (+)= sum over images i, rows r, columns q of x[i, r, q, :height] by y[i, r, q, :ncols].
+    """c[height][ncols] (+)= sum over images i, rows r, columns q of x[i, r, q, :height] by y[i, r,
+    q, :ncols].
 
-    Arguments: x, x_image, x_row, x_step, y, y_image, y_row, y_step, images, rows, columns, c, stride_c, ncols, accumulate; the
-    strides are in bytes, the elements of x and of y side by side. masked: ncols may be less than vectors * lanes; y is not read
-    and c not written beyond. accumulate: 0 stores the sum, otherwise adds it to c. Small tiles get several accumulators, or the
-    FMA's latency would show.
+    Arguments: x, x_image, x_row, x_step, y, y_image, y_row, y_step, images, rows, columns, c,
+    stride_c, ncols, accumulate; the strides are in bytes, the elements of x and of y side by side.
+    masked: ncols may be less than vectors * lanes; y is not read and c not written beyond.
+    accumulate: 0 stores the sum, otherwise adds it to c. Small tiles get several accumulators, or
+    the FMA's latency would show.
     """
     sets = next(n for n in (1, 2, 4) if n == 4 or height * vectors * n >= 8)
 
     def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
-        x, x_image, x_row, x_step, y, y_image, y_row, y_step, images, rows, columns, c, stride_c, ncols, accumulate = args
+        (
+            x,
+            x_image,
+            x_row,
+            x_step,
+            y,
+            y_image,
+            y_row,
+            y_step,
+            images,
+            rows,
+            columns,
+            c,
+            stride_c,
+            ncols,
+            accumulate,
+        ) = args
         v = VectorBuilder(b, kind, lanes, fused)
         tile = height * vectors
         word = ir.IntType(64)
@@ -35,11 +54,19 @@ def outer_tile(kind: str, lanes: int, height: int, vectors: int, masked: bool, f
         def const(value: int) -> ir.Constant:
             return ir.Constant(word, value)
 
-        masks = [v.mask(b.sub(ncols, const(j * lanes))) for j in range(vectors)] if masked else [None] * vectors
+        masks = (
+            [v.mask(b.sub(ncols, const(j * lanes))) for j in range(vectors)]
+            if masked
+            else [None] * vectors
+        )
 
         def read(address: ir.Value, j: int) -> ir.Value:
             mask = masks[j]
-            return v.load(address, j * v.bytes) if mask is None else v.masked_load(address, mask, j * v.bytes)
+            return (
+                v.load(address, j * v.bytes)
+                if mask is None
+                else v.masked_load(address, mask, j * v.bytes)
+            )
 
         def steps(count: int) -> Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]]:
             def body(_: ir.Value, state: list[ir.Value]) -> Sequence[ir.Value]:

@@ -6,7 +6,13 @@ import functools
 from collections.abc import Sequence
 from typing import Final
 
-from tfjit.kernels.cpu.conv.channelwise import RUN_WORDS, AxisMap, add_channelwise, class_lists, forward_map
+from tfjit.kernels.cpu.conv.channelwise import (
+    RUN_WORDS,
+    AxisMap,
+    add_channelwise,
+    class_lists,
+    forward_map,
+)
 from tfjit.kernels.cpu.conv.max_pool_grad import spread_call
 from tfjit.kernels.cpu.conv.nchw import either_layout
 from tfjit.kernels.cpu.conv.window import Window, pool_layout
@@ -33,7 +39,18 @@ def _pool(node: NodeSpec, op: str) -> NativeCall:
     if results == 0:
         return call.finish()
     maps = forward_map(rows), forward_map(cols)
-    add_channelwise(call, tile, op, epilogue_text(None, x.dtype), maps, batch, (height, width), channels, Pointer("in", 0), None)
+    add_channelwise(
+        call,
+        tile,
+        op,
+        epilogue_text(None, x.dtype),
+        maps,
+        batch,
+        (height, width),
+        channels,
+        Pointer("in", 0),
+        None,
+    )
     return call.finish(x.nbytes + results * x.dtype.size, results * rows.size * cols.size)
 
 
@@ -59,8 +76,8 @@ _WORDS: Final = (
 def scatter_source(tile: Tile, op: str) -> KernelSource:
     """Gradient of pooling: zeroes dx, then gives every window's gradient to the inputs it read.
 
-    Windows may overlap, so that a unit of work is a whole image, or a block of its channels. Words: those of _WORDS. The tables
-    are those of `channelwise_source`.
+    Windows may overlap, so that a unit of work is a whole image, or a block of its channels. Words:
+    those of _WORDS. The tables are those of `channelwise_source`.
     """
     s = Source()
     s.line(f"# {op} pooling gradient {tile.kind} {tile.isa}")
@@ -77,8 +94,13 @@ def scatter_source(tile: Tile, op: str) -> KernelSource:
             s.line(f"at = image * image_bytes + start * {tile.size}")
             with s.block("if own == channels:"):
                 s.line("fill_bytes(dx + at, 0, image_bytes)")
-            with s.block("else:"), s.block(f"for pixel in range(image_bytes // (channels * {tile.size})):"):
-                s.line(f"fill_bytes(dx + at + pixel * channels * {tile.size}, 0, own * {tile.size})")
+            with (
+                s.block("else:"),
+                s.block(f"for pixel in range(image_bytes // (channels * {tile.size})):"),
+            ):
+                s.line(
+                    f"fill_bytes(dx + at + pixel * channels * {tile.size}, 0, own * {tile.size})"
+                )
             s.line(f"dy_at = dy + image * dy_image_bytes + start * {tile.size}")
             with s.block("for top in range(out_height):"):
                 s.line("row = at + word(row_table, 2 * top)")
@@ -99,7 +121,15 @@ def scatter_source(tile: Tile, op: str) -> KernelSource:
     return KernelSource(s.text(), title=f"{op} pooling gradient {tile.kind}")
 
 
-def _scatter(tile: Tile, op: str, shape: Sequence[int], rows: Window, cols: Window, x: Pointer | None, dy: Pointer) -> NativeCall:
+def _scatter(
+    tile: Tile,
+    op: str,
+    shape: Sequence[int],
+    rows: Window,
+    cols: Window,
+    x: Pointer | None,
+    dy: Pointer,
+) -> NativeCall:
     """The launch of a pooling gradient; shape: of the input [b, h, w, c]."""
     batch, height, width, channels = shape
     call = CallBuilder()
@@ -111,16 +141,35 @@ def _scatter(tile: Tile, op: str, shape: Sequence[int], rows: Window, cols: Wind
     row_table, class_table = class_lists(maps, pitch, pixel)
     run_table = []
     for first, count, step, move, number in maps[1].runs():
-        run_table += [maps[1].starts[first] * pixel, first * pixel, move * pixel, step * pixel, count, 0, 0, number, 0]
+        run_table += [
+            maps[1].starts[first] * pixel,
+            first * pixel,
+            move * pixel,
+            step * pixel,
+            count,
+            0,
+            0,
+            number,
+            0,
+        ]
     block = channels if batch >= 16 or channels <= _CHANNEL_BLOCK else _CHANNEL_BLOCK
     blocks = -(-channels // block)
     reads = batch * rows.out * rows.size * cols.out * cols.size
-    cost = cost_model.FIXED_NS + reads * -(-channels // tile.lanes) * 1.5 + 3.0 * batch * rows.out * cols.out
+    cost = (
+        cost_model.FIXED_NS
+        + reads * -(-channels // tile.lanes) * 1.5
+        + 3.0 * batch * rows.out * cols.out
+    )
     units = batch * blocks
     words: tuple[Word, ...] = (
         *(units, blocks, block, channels, x or 0, dy, Pointer("out", 0), height * pitch),
         *(rows.out * cols.out * pixel, rows.out, cols.out * pixel),
-        *(call.table(row_table), len(run_table) // RUN_WORDS, call.table(run_table), call.table(class_table)),
+        *(
+            call.table(row_table),
+            len(run_table) // RUN_WORDS,
+            call.table(run_table),
+            call.table(class_table),
+        ),
     )
     chunks = shares(cost, units)
     call.launch(Launch(scatter_source(tile, op), words, chunks=chunks, cost_ns=cost))
@@ -133,7 +182,11 @@ def _max_pool_grad(node: NodeSpec) -> NativeCall:
     x = node.inputs[0]
     tile = tile_of(x.dtype)
     rows, cols = pool_layout(node, 3).windows(x.shape[1], x.shape[2])
-    found = spread_call(tile, x.shape, rows, cols, Pointer("in", 0), Pointer("in", 2)) if x.size else None
+    found = (
+        spread_call(tile, x.shape, rows, cols, Pointer("in", 0), Pointer("in", 2))
+        if x.size
+        else None
+    )
     return found or _scatter(tile, "max", x.shape, rows, cols, Pointer("in", 0), Pointer("in", 2))
 
 

@@ -1,4 +1,6 @@
-"""Geometry of convolution and pooling windows: padding, output sizes, and the layout attrs of a node."""
+"""Geometry of convolution and pooling windows: padding, output sizes, and the layout attrs of a
+node.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,11 @@ from tfjit.kernels.registry import NodeSpec, Unsupported
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One spatial axis of a convolution or pooling: `out` positions of a `size`-tap window over `length` values.
+    """One spatial axis of a convolution or pooling: `out` positions of a `size`-tap window over
+    `length` values.
 
-    Tap t of output o reads input o * stride + t * dilation - before; positions outside [0, length) are padding.
+    Tap t of output o reads input o * stride + t * dilation - before; positions outside [0, length)
+    are padding.
     """
 
     length: int
@@ -48,9 +52,16 @@ class Window:
 
 
 def make_window(
-    length: int, size: int, stride: int, dilation: int, padding: str, explicit: tuple[int, int] = (0, 0), out: int | None = None
+    length: int,
+    size: int,
+    stride: int,
+    dilation: int,
+    padding: str,
+    explicit: tuple[int, int] = (0, 0),
+    out: int | None = None,
 ) -> Window:
-    """The window TensorFlow means by `padding` ("SAME", "VALID" or "EXPLICIT" with (before, after)).
+    """The window TensorFlow means by `padding` ("SAME", "VALID" or "EXPLICIT" with (before,
+    after)).
 
     out: the number of outputs, where a gradient knows it; it then also fixes `after`.
     Raises InvalidArgumentError when the window is longer than the input by more than a stride.
@@ -65,7 +76,8 @@ def make_window(
         before, after = explicit
     elif padding != "VALID":
         raise ValueError(f"padding is {padding!r}, expected SAME, VALID or EXPLICIT")
-    positions = int((length + before + after - extent + stride) / stride)  # rounded towards zero, as TensorFlow counts
+    # rounded towards zero, as TensorFlow counts
+    positions = int((length + before + after - extent + stride) / stride)
     if positions < 0:
         raise InvalidArgumentError(
             None,
@@ -89,8 +101,8 @@ def attr_text(attrs: Mapping[str, Any], name: str, default: str = "") -> str:
 class Layout:
     """What the attrs of a 2-D convolution or pooling say, in the order height, width.
 
-    channels_last: NHWC (True) or NCHW. explicit: (before, after) pairs, used where padding is "EXPLICIT".
-    depth_stride, depth_size: of the channel axis (pooling over depth).
+    channels_last: NHWC (True) or NCHW. explicit: (before, after) pairs, used where padding is
+    "EXPLICIT". depth_stride, depth_size: of the channel axis (pooling over depth).
     """
 
     channels_last: bool
@@ -102,16 +114,26 @@ class Layout:
     depth_stride: int = 1
     depth_size: int = 1
 
-    def windows(self, height: int, width: int, sizes: tuple[int, int] | None = None) -> tuple[Window, Window]:
+    def windows(
+        self, height: int, width: int, sizes: tuple[int, int] | None = None
+    ) -> tuple[Window, Window]:
         """The windows over an image of that size; sizes: (k_h, k_w), from ksize when left out."""
         k_h, k_w = sizes or self.sizes
         return (
-            make_window(height, k_h, self.strides[0], self.dilations[0], self.padding, self.explicit[0]),
-            make_window(width, k_w, self.strides[1], self.dilations[1], self.padding, self.explicit[1]),
+            make_window(
+                height, k_h, self.strides[0], self.dilations[0], self.padding, self.explicit[0]
+            ),
+            make_window(
+                width, k_w, self.strides[1], self.dilations[1], self.padding, self.explicit[1]
+            ),
         )
 
 
-def layout_of(attrs: Mapping[str, Any], strides: Sequence[int] | None = None, ksize: Sequence[int] | None = None) -> Layout:
+def layout_of(
+    attrs: Mapping[str, Any],
+    strides: Sequence[int] | None = None,
+    ksize: Sequence[int] | None = None,
+) -> Layout:
     """Read strides, dilations, padding, data_format, explicit_paddings and ksize.
 
     strides, ksize: given where they are inputs of the node (MaxPoolV2) instead of attrs.
@@ -139,12 +161,17 @@ def layout_of(attrs: Mapping[str, Any], strides: Sequence[int] | None = None, ks
 
 
 def pool_layout(node: NodeSpec, first: int) -> Layout:
-    """Layout of a pooling node; `first` is the input that holds ksize in the V2 forms. Raises Unsupported."""
+    """Layout of a pooling node; `first` is the input that holds ksize in the V2 forms. Raises
+    Unsupported.
+    """
     sizes: dict[str, list[int]] = {}
     if len(node.inputs) > first:
         if not {first, first + 1} <= node.constants.keys():
             raise Unsupported("window sizes that are not known while planning")
-        sizes = {"ksize": node.constants[first].tolist(), "strides": node.constants[first + 1].tolist()}
+        sizes = {
+            "ksize": node.constants[first].tolist(),
+            "strides": node.constants[first + 1].tolist(),
+        }
     try:
         layout = layout_of(node.attrs, **sizes)
     except ValueError as error:

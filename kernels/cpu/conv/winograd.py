@@ -1,20 +1,25 @@
-"""Winograd's form of 3 x 3 convolutions with stride 1: 2.25 times fewer multiplications, with fused epilogues, NHWC.
+"""Winograd's form of 3 x 3 convolutions with stride 1: 2.25 times fewer multiplications, with fused
+epilogues, NHWC.
 
-A tile is a 4 x 4 patch d of the input, from which 2 x 2 outputs follow. With g a 3 x 3 filter, channel by channel,
+A tile is a 4 x 4 patch d of the input, from which 2 x 2 outputs follow. With g a 3 x 3 filter,
+channel by channel,
 
     y = A.T [sum over channels of (G g G.T) * (B.T d B)] A
 
-and the sum over channels, for each of the 16 positions of the transformed patch, is a matrix product [tiles, channels] by
-[channels, out_channels], which the micro-kernels of `matmul` do. Tiles come in blocks whose transformed patches and products stay in the
-second-level cache.
+and the sum over channels, for each of the 16 positions of the transformed patch, is a matrix
+product [tiles, channels] by [channels, out_channels], which the micro-kernels of `matmul` do. Tiles
+come in blocks whose transformed patches and products stay in the second-level cache.
 
-Source: S. Winograd, Arithmetic complexity of computations (1980); A. Lavin and S. Gray, Fast algorithms for convolutional neural networks
-(2015). Of the family F(m x m, 3 x 3) only F(2 x 2, 3 x 3) is here: measured against float64 its largest error is 0.4 (16 channels) to
-1.4 (512) times that of the direct sum in blocks, where F(4 x 4, 3 x 3) with the points 0, +-1, +-2 has 5 to 25 times, with the best points
-tried (0, +-3/4, +-3/2) 2 to 7 times. The transforms of F(2 x 2) only add and subtract.
+Source: S. Winograd, Arithmetic complexity of computations (1980); A. Lavin and S. Gray, Fast
+algorithms for convolutional neural networks (2015). Of the family F(m x m, 3 x 3) only F(2 x 2, 3 x
+3) is here: measured against float64 its largest error is 0.4 (16 channels) to 1.4 (512) times that
+of the direct sum in blocks, where F(4 x 4, 3 x 3) with the points 0, +-1, +-2 has 5 to 25 times,
+with the best points tried (0, +-3/4, +-3/2) 2 to 7 times. The transforms of F(2 x 2) only add and
+subtract.
 
-NaN and infinity would spread over their tile, and sums of numbers near the largest could overflow where the direct form does not:
-the output transform notices, and the row of tiles is computed again in the direct form.
+NaN and infinity would spread over their tile, and sums of numbers near the largest could overflow
+where the direct form does not: the output transform notices, and the row of tiles is computed again
+in the direct form.
 """
 
 from __future__ import annotations
@@ -28,9 +33,22 @@ import numpy as np
 from tfjit.framework import settings
 from tfjit.kernels.cpu.conv.window import Window
 from tfjit.kernels.cpu.conv.winograd_filter import FILTER_MATRIX, filter_ns, transform_at_run_time
-from tfjit.kernels.cpu.gemm.macro_kernel import part_table, write_panels, write_share, write_shares, write_words
+from tfjit.kernels.cpu.gemm.macro_kernel import (
+    part_table,
+    write_panels,
+    write_share,
+    write_shares,
+    write_words,
+)
 from tfjit.kernels.cpu.gemm.matmul import product_ns
-from tfjit.kernels.cpu.gemm.micro_kernels import VECTORS, Tile, cover, matmul_tiles, tile_entry, tile_of
+from tfjit.kernels.cpu.gemm.micro_kernels import (
+    VECTORS,
+    Tile,
+    cover,
+    matmul_tiles,
+    tile_entry,
+    tile_of,
+)
 from tfjit.kernels.cpu.gemm.packing import PANEL_WORDS, PanelPlan, depth_blocks, plan_panels
 from tfjit.kernels.cpu.template import cost_model
 from tfjit.kernels.cpu.template.call_builder import CallBuilder
@@ -49,7 +67,8 @@ OUTPUT_MATRIX: Final = ((1, 1, 1, 0), (0, 1, -1, -1))
 
 _BLOCK_BYTES: Final = 256 << 10  # of transformed patches and products of a block
 _MIN_CHANNELS: Final = 16  # with fewer, the transforms cost what the products save
-_SHARE_ROWS_FROM: Final = 12  # with fewer rows of tiles, chunks take panels of output channels instead
+# with fewer rows of tiles, chunks take panels of output channels instead
+_SHARE_ROWS_FROM: Final = 12
 _GROUP_PANELS: Final = 1
 _MAX_CHUNKS: Final = 16
 _STREAM_NS: Final = 0.04  # a byte of transformed filters more than the cache keeps, from memory
@@ -61,10 +80,16 @@ def transform_source(tile: Tile) -> KernelSource:
     """The transforms of one tile of pixels, and the direct form of one pixel."""
     s = Source()
     s.line(f"# winograd transforms {tile.kind} {tile.isa}")
-    s.line("from tfjit.kernels.cpu.conv.winograd_ir import direct_pixel, input_transform, output_transform")
+    s.line(
+        "from tfjit.kernels.cpu.conv.winograd_ir import direct_pixel, input_transform, "
+        "output_transform"
+    )
     entries = ("forward", "backward", "direct")
     for name, maker, form in zip(
-        entries, ("input_transform", "output_transform", "direct_pixel"), (INPUT_MATRIX, OUTPUT_MATRIX, TAPS), strict=True
+        entries,
+        ("input_transform", "output_transform", "direct_pixel"),
+        (INPUT_MATRIX, OUTPUT_MATRIX, TAPS),
+        strict=True,
     ):
         s.line(f"emit_{name} = {maker}({tile.kind!r}, {tile.lanes}, {form}, {tile.fused})")
         with s.block(f"def {name}(a, b, c, d, e, f, g, h, i):"):
@@ -83,9 +108,13 @@ _WORDS: Final = (
 
 
 def _write_locate(s: Source) -> None:
-    """Define source and source_step, where the patch of column `t` of a row of tiles lies: in the image, or copied with zeros around."""
+    """Define source and source_step, where the patch of column `t` of a row of tiles lies: in the
+    image, or copied with zeros around.
+    """
     s.line(f"iw = {OUTPUTS} * t - before_w")
-    with s.block(f"if ih >= 0 and ih + {PATCH} <= in_height and iw >= 0 and iw + {PATCH} <= in_width:"):
+    with s.block(
+        f"if ih >= 0 and ih + {PATCH} <= in_height and iw >= 0 and iw + {PATCH} <= in_width:"
+    ):
         s.line("source = x_image + ih * row_bytes_x + iw * pixel_bytes")
         s.line("source_step = row_bytes_x")
     with s.block("else:"):
@@ -97,11 +126,16 @@ def _write_locate(s: Source) -> None:
             s.line("fill_bytes(patch + r * source_step, 0, source_step)")
             with s.block("if ih + r >= 0 and ih + r < in_height and right > left:"):
                 s.line("from_ = x_image + (ih + r) * row_bytes_x + (iw + left) * pixel_bytes")
-                s.line("copy_bytes(patch + r * source_step + left * pixel_bytes, from_, (right - left) * pixel_bytes)")
+                s.line(
+                    "copy_bytes(patch + r * source_step + left * pixel_bytes, from_, (right - "
+                    "left) * pixel_bytes)"
+                )
 
 
 def _write_line(s: Source, line: str) -> None:
-    """Define the image, the first output row and the first input row of row of tiles number `line`."""
+    """Define the image, the first output row and the first input row of row of tiles
+    number `line`.
+    """
     s.line(f"image = ({line}) // tile_rows")
     s.line(f"top = (({line}) - image * tile_rows) * {OUTPUTS}")
     s.line("ih = top - before_h")
@@ -114,13 +148,18 @@ def _write_forward(s: Source, line: str, target: str) -> None:
     s.line(f"to = {target}")
     with s.block("for t in range(tile_columns):"):
         _write_locate(s)
-        s.line("call_winograd(forward, source, source_step, pixel_bytes, to, position_v, channels, 0, 0, 0)")
+        s.line(
+            "call_winograd(forward, source, source_step, pixel_bytes, to, position_v, channels, 0, "
+            "0, 0)"
+        )
         s.line("to += v_row")
 
 
 @functools.cache
 def forward_source(tile: Tile) -> KernelSource:
-    """Transforms all patches; a unit of work is a row of tiles of one image. Words: those of _GEOMETRY."""
+    """Transforms all patches; a unit of work is a row of tiles of one image. Words: those of
+    _GEOMETRY.
+    """
     s = Source()
     s.line(f"# winograd input transform {tile.kind} {tile.isa}")
     s.line("from tfjit.kernels.codegen.intrinsics import *")
@@ -137,10 +176,12 @@ def forward_source(tile: Tile) -> KernelSource:
 
 @functools.cache
 def winograd_source(tile: Tile, text: EpilogueText) -> KernelSource:
-    """The driver: groups of panels, blocks of rows of tiles; transform, products of every position, transform back, epilogue.
+    """The driver: groups of panels, blocks of rows of tiles; transform, products of every position,
+    transform back, epilogue.
 
-    A unit of work is a row of tiles of one image. With share_columns chunks take panels instead, and v holds all patches already
-    (whole_v). Words: those of _WORDS, the micro-kernels of every height for full and for narrow panels, the epilogue's.
+    A unit of work is a row of tiles of one image. With share_columns chunks take panels instead,
+    and v holds all patches already (whole_v). Words: those of _WORDS, the micro-kernels of every
+    height for full and for narrow panels, the epilogue's.
     """
     s = Source()
     s.line(f"# winograd conv2d {tile.kind} {tile.isa}{text.title}")
@@ -205,7 +246,9 @@ def _write_products(s: Source, tile: Tile, tiles_at: int) -> None:
 
 
 def _write_outputs(s: Source, tile: Tile, text: EpilogueText) -> None:
-    """Transform the products back, row of tiles by row of tiles, then the epilogue over all of them."""
+    """Transform the products back, row of tiles by row of tiles, then the epilogue over all of
+    them.
+    """
     _write_line(s, "unit")
     s.line("row_first = (image * out_height + top) * out_width")
     _write_line(s, "unit + count - 1")
@@ -216,11 +259,17 @@ def _write_outputs(s: Source, tile: Tile, text: EpilogueText) -> None:
         _write_line(s, "unit + q")
         s.line(f"rows = min({OUTPUTS}, out_height - top)")
         s.line("y_row = out_width * y_pixel")
-        s.line(f"y_line = c_at + ((image * out_height + top) * out_width - row_first) * y_pixel + column_first * {tile.size}")
+        s.line(
+            "y_line = c_at + ((image * out_height + top) * out_width - row_first) * y_pixel + "
+            f"column_first * {tile.size}"
+        )
         s.line("y_at = y_line")
         with s.block("for t in range(tile_columns):"):
             s.line(f"cols = min({OUTPUTS}, out_width - {OUTPUTS} * t)")
-            s.line("call_winograd(backward, m_at, position_m, y_at, y_row, y_pixel, rows, cols, column_last - column_first, flag)")
+            s.line(
+                "call_winograd(backward, m_at, position_m, y_at, y_row, y_pixel, rows, cols, "
+                "column_last - column_first, flag)"
+            )
             s.line("m_at += stride_c")
             s.line(f"y_at += {OUTPUTS} * y_pixel")
         with s.block("if load_word(flag) != 0:"):
@@ -229,17 +278,25 @@ def _write_outputs(s: Source, tile: Tile, text: EpilogueText) -> None:
             s.line(f"filter_at = filter + column_first * {tile.size}")
             with s.block("for t in range(tile_columns):"):
                 _write_locate(s)
-                with s.block("for r in range(rows):"), s.block(f"for col in range(min({OUTPUTS}, out_width - {OUTPUTS} * t)):"):
+                with (
+                    s.block("for r in range(rows):"),
+                    s.block(f"for col in range(min({OUTPUTS}, out_width - {OUTPUTS} * t)):"),
+                ):
                     s.line("pixel_at = source + r * source_step + col * pixel_bytes")
                     s.line("y_to = y_at + r * y_row + col * y_pixel")
                     s.line("width = column_last - column_first")
-                    s.line("call_winograd(direct, pixel_at, source_step, pixel_bytes, filter_at, y_pixel, channels, y_to, width, 0)")
+                    s.line(
+                        "call_winograd(direct, pixel_at, source_step, pixel_bytes, filter_at, "
+                        "y_pixel, channels, y_to, width, 0)"
+                    )
                 s.line(f"y_at += {OUTPUTS} * y_pixel")
     text.write_block(s)
 
 
 def transformed_filter(filter_: np.ndarray, plan: PanelPlan) -> np.ndarray:
-    """The packed matrices [POSITIONS, packed elements] of a filter [3, 3, channels, out_channels]; worked out in float64, rounded once."""
+    """The packed matrices [POSITIONS, packed elements] of a filter [3, 3, channels, out_channels];
+    worked out in float64, rounded once.
+    """
     g = np.array(FILTER_MATRIX)
     half = np.tensordot(g, np.asarray(filter_, np.float64), (1, 0))
     u = np.tensordot(g, half, (1, 1)).swapaxes(0, 1).astype(filter_.dtype)
@@ -247,32 +304,54 @@ def transformed_filter(filter_: np.ndarray, plan: PanelPlan) -> np.ndarray:
 
 
 def forward_ns(tiles: int, channels: int, lanes: int) -> float:
-    """Predicted time of transforming patches, or products back: what moving 32 vectors between first and second-level cache takes."""
+    """Predicted time of transforming patches, or products back: what moving 32 vectors between
+    first and second-level cache takes.
+    """
     return tiles * (5.0 + 20.0 * -(-channels // lanes))
 
 
-def winograd_ns(tile: Tile, batch: int, rows: Window, cols: Window, channels: int, out_channels: int) -> float:
+def winograd_ns(
+    tile: Tile, batch: int, rows: Window, cols: Window, channels: int, out_channels: int
+) -> float:
     """Predicted time on one thread, without the epilogue."""
     tiles = batch * -(-rows.out // OUTPUTS) * -(-cols.out // OUTPUTS)
     heights = cover(tiles, tile.height)
-    products = product_ns(tile, heights.count, heights.height, plan_panels(tile, channels, out_channels))
+    products = product_ns(
+        tile, heights.count, heights.height, plan_panels(tile, channels, out_channels)
+    )
     stream = max(0, POSITIONS * channels * out_channels * tile.size - _KEPT_BYTES) * _STREAM_NS
-    return POSITIONS * products + forward_ns(tiles, channels, tile.lanes) + forward_ns(tiles, out_channels, tile.lanes) + stream
+    return (
+        POSITIONS * products
+        + forward_ns(tiles, channels, tile.lanes)
+        + forward_ns(tiles, out_channels, tile.lanes)
+        + stream
+    )
 
 
 def pays(
-    tile: Tile, batch: int, rows: Window, cols: Window, channels: int, out_channels: int, filter_: np.ndarray | None, direct_ns: float
+    tile: Tile,
+    batch: int,
+    rows: Window,
+    cols: Window,
+    channels: int,
+    out_channels: int,
+    filter_: np.ndarray | None,
+    direct_ns: float,
 ) -> bool:
     """Whether Winograd's form should serve a convolution whose direct form takes direct_ns.
 
-    A filter that is known while planning (filter_) is transformed once, and must be finite; another one in every run.
+    A filter that is known while planning (filter_) is transformed once, and must be finite; another
+    one in every run.
     """
     if any((w.size, w.stride, w.dilation) != (TAPS, 1, 1) for w in (rows, cols)):
         return False
     if min(channels, out_channels) < _MIN_CHANNELS or not settings.flag("TFJIT_WINOGRAD"):
         return False
     transform_ns = 0.0 if filter_ is not None else filter_ns(channels, out_channels)
-    if winograd_ns(tile, batch, rows, cols, channels, out_channels) + transform_ns > 0.85 * direct_ns:
+    if (
+        winograd_ns(tile, batch, rows, cols, channels, out_channels) + transform_ns
+        > 0.85 * direct_ns
+    ):
         return False
     return filter_ is None or bool(np.isfinite(filter_).all())
 
@@ -292,9 +371,11 @@ def add_winograd(
     x: Pointer = _X,
     weights: Pointer = _WEIGHTS,
 ) -> None:
-    """Add the launches of a convolution of x [batch, rows.length, cols.length, channels] with the filter at `weights`.
+    """Add the launches of a convolution of x [batch, rows.length, cols.length, channels] with the
+    filter at `weights`.
 
-    filter_: its value, or its shape [3, 3, channels, out_channels] where it is not known while planning.
+    filter_: its value, or its shape [3, 3, channels, out_channels] where it is not known while
+    planning.
     """
     known = filter_ if isinstance(filter_, np.ndarray) else None
     channels, out_channels = (known.shape if known is not None else tuple(filter_))[2:]
@@ -302,16 +383,23 @@ def add_winograd(
     size = tile.size
     plan = plan_panels(tile, channels, out_channels)
     table = call.table(plan.table())
-    packed = call.constant(transformed_filter(known, plan)) if known is not None else transform_at_run_time(call, plan, table, weights)
+    packed = (
+        call.constant(transformed_filter(known, plan))
+        if known is not None
+        else transform_at_run_time(call, plan, table, weights)
+    )
     packed_bytes = POSITIONS * plan.nbytes
     tile_rows, tile_columns = -(-rows.out // OUTPUTS), -(-cols.out // OUTPUTS)
     units = batch * tile_rows
     tiles = units * tile_columns
     v_row = channels * size
-    v_row += 64 if v_row % 2048 == 0 else 0  # rows in one set of the first-level cache would push each other out
+    # rows in one set of the first-level cache would push each other out
+    v_row += 64 if v_row % 2048 == 0 else 0
     all_v = tiles * v_row * POSITIONS
     share_columns = len(plan.panels) > 1 and (units < _SHARE_ROWS_FROM or packed_bytes > all_v)
-    cost = winograd_ns(tile, batch, rows, cols, channels, out_channels) + epilogue_ns(text.epilogue, tiles * OUTPUTS**2 * out_channels)
+    cost = winograd_ns(tile, batch, rows, cols, channels, out_channels) + epilogue_ns(
+        text.epilogue, tiles * OUTPUTS**2 * out_channels
+    )
     group = _GROUP_PANELS if share_columns else len(plan.panels)
     m_row = min(group * tile.columns, out_channels) * size
     line_bytes = tile_columns * POSITIONS * (m_row if share_columns else v_row + m_row)
@@ -330,16 +418,37 @@ def add_winograd(
     v = call.temp(v_bytes * (1 if share_columns else chunks))
     geometry: tuple[Word, ...] = (
         *(units, tile_rows, tile_columns, x),
-        *(rows.length * cols.length * channels * size, cols.length * channels * size, channels * size, rows.length, cols.length),
-        *(rows.before, cols.before, channels, call.temp(patch_bytes * max(chunks, forward_chunks)), patch_bytes),
+        *(
+            rows.length * cols.length * channels * size,
+            cols.length * channels * size,
+            channels * size,
+            rows.length,
+            cols.length,
+        ),
+        *(
+            rows.before,
+            cols.before,
+            channels,
+            call.temp(patch_bytes * max(chunks, forward_chunks)),
+            patch_bytes,
+        ),
         *(Pointer("code", source=transforms, entry="forward"), v, v_row, position_v),
     )
     if share_columns:
-        call.launch(Launch(forward_source(tile), geometry, chunks=forward_chunks, cost_ns=cost_model.FIXED_NS + forward_cost))
+        call.launch(
+            Launch(
+                forward_source(tile),
+                geometry,
+                chunks=forward_chunks,
+                cost_ns=cost_model.FIXED_NS + forward_cost,
+            )
+        )
         cost -= forward_cost
     parts = depth_blocks(1, channels)
     widths = {panel.vectors for panel in plan.panels}
-    wide, narrow = (vectors if vectors in widths else next(iter(widths)) for vectors in (VECTORS, 1))
+    wide, narrow = (
+        vectors if vectors in widths else next(iter(widths)) for vectors in (VECTORS, 1)
+    )
     words: tuple[Word, ...] = (
         *geometry,
         *(0 if share_columns else v_bytes, int(share_columns), band, int(share_columns), group),
@@ -362,4 +471,8 @@ def add_winograd(
             (band * OUTPUTS * cols.out * out_channels * size, chunks),
         ),
     )
-    call.launch(Launch(winograd_source(tile, text), words, chunks=chunks, cost_ns=cost_model.FIXED_NS + cost))
+    call.launch(
+        Launch(
+            winograd_source(tile, text), words, chunks=chunks, cost_ns=cost_model.FIXED_NS + cost
+        )
+    )

@@ -1,4 +1,6 @@
-"""The filter of Winograd's form, transformed at run time: that of a training step changes in every run."""
+"""The filter of Winograd's form, transformed at run time: that of a training step changes in every
+run.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,15 @@ FILTER_MATRIX: Final = ((1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1))
 _ELEMENT_NS: Final = 2.5
 _TAPS: Final = 3
 _POSITIONS: Final = 16
-_WORDS: Final = ("channels", "out_channels", "panels", "panel_table", "filter", "target", "matrix_bytes")
+_WORDS: Final = (
+    "channels",
+    "out_channels",
+    "panels",
+    "panel_table",
+    "filter",
+    "target",
+    "matrix_bytes",
+)
 
 
 def filter_ns(channels: int, out_channels: int) -> float:
@@ -27,14 +37,17 @@ def filter_ns(channels: int, out_channels: int) -> float:
 
 
 def _combined(names: list[str]) -> list[str]:
-    """Terms of FILTER_MATRIX times a column of three values; the halves are taken of sums, which rounds no worse."""
+    """Terms of FILTER_MATRIX times a column of three values; the halves are taken of sums, which
+    rounds no worse.
+    """
     a, b, c = names
     return [a, f"half * ({a} + {b} + {c})", f"half * ({a} - {b} + {c})", c]
 
 
 @functools.cache
 def filter_source(tile: Tile) -> KernelSource:
-    """Filter [3, 3, channels, out_channels] -> 16 packed matrices [channels, out_channels], G g G.T. A unit of work is a channel.
+    """Filter [3, 3, channels, out_channels] -> 16 packed matrices [channels, out_channels], G g
+    G.T. A unit of work is a channel.
 
     Words: those of _WORDS.
     """
@@ -42,7 +55,10 @@ def filter_source(tile: Tile) -> KernelSource:
     s = Source()
     s.line(f"# winograd filter transform {tile.kind}, {tile.columns} columns")
     s.line("from tfjit.kernels import vmath as vm")
-    s.line(f"from tfjit.kernels.codegen.intrinsics import fill_bytes, ld, ptr_{tile.kind}, st_out, word")
+    s.line(
+        f"from tfjit.kernels.codegen.intrinsics import fill_bytes, ld, ptr_{tile.kind}, st_out, "
+        "word"
+    )
     with s.block("def kernel(args, chunk, nchunks):"):
         write_words(s, *_WORDS)
         s.line(f"half = vm.{cast}(0.5)")
@@ -55,7 +71,10 @@ def filter_source(tile: Tile) -> KernelSource:
                 s.line("row_bytes = word(entry, 5)")
                 s.line("columns = word(entry, 4)")
                 s.line("out = target + word(entry, 1) + channel * row_bytes")
-                with s.block(f"if columns * {tile.size} != row_bytes:"), s.block(f"for position in range({_POSITIONS}):"):
+                with (
+                    s.block(f"if columns * {tile.size} != row_bytes:"),
+                    s.block(f"for position in range({_POSITIONS}):"),
+                ):
                     s.line("fill_bytes(out + position * matrix_bytes, 0, row_bytes)")
                 s.line("g = filter + channel * row + word(entry, 2)")
                 for tap in range(_TAPS**2):
@@ -66,19 +85,29 @@ def filter_source(tile: Tile) -> KernelSource:
                     for tap in range(_TAPS**2):
                         s.line(f"x{tap} = ld(g{tap}, j)")
                     for column in range(_TAPS):
-                        for i, term in enumerate(_combined([f"x{_TAPS * k + column}" for k in range(_TAPS)])):
+                        for i, term in enumerate(
+                            _combined([f"x{_TAPS * k + column}" for k in range(_TAPS)])
+                        ):
                             s.line(f"h{i}_{column} = {term}")
                     for i in range(4):
-                        for k, term in enumerate(_combined([f"h{i}_{column}" for column in range(_TAPS)])):
+                        for k, term in enumerate(
+                            _combined([f"h{i}_{column}" for column in range(_TAPS)])
+                        ):
                             s.line(f"st_out(u{4 * i + k}, j, {term}, 0)")
     return KernelSource(s.text(), title=f"winograd filter transform {tile.kind}")
 
 
-def transform_at_run_time(call: CallBuilder, plan: PanelPlan, table: Pointer, weights: Pointer) -> Pointer:
-    """Add the launch that transforms the filter at `weights`, and return where the packed matrices lie, plan.nbytes apart."""
+def transform_at_run_time(
+    call: CallBuilder, plan: PanelPlan, table: Pointer, weights: Pointer
+) -> Pointer:
+    """Add the launch that transforms the filter at `weights`, and return where the packed matrices
+    lie, plan.nbytes apart.
+    """
     channels, out_channels = plan.depth, sum(panel.columns for panel in plan.panels)
     target = call.temp(_POSITIONS * plan.nbytes)
     cost = filter_ns(channels, out_channels)
     words = (channels, out_channels, len(plan.panels), table, weights, target, plan.nbytes)
-    call.launch(Launch(filter_source(plan.tile), words, chunks=shares(cost, channels), cost_ns=cost))
+    call.launch(
+        Launch(filter_source(plan.tile), words, chunks=shares(cost, channels), cost_ns=cost)
+    )
     return target

@@ -1,4 +1,6 @@
-"""Intrinsics that emit LLVM vector IR: the transforms of Winograd convolution. Only the compiler process imports this module."""
+"""Intrinsics that emit LLVM vector IR: the transforms of Winograd convolution. Only the compiler
+process imports this module.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,13 @@ from typing import Any
 
 from llvmlite import ir
 
-from tfjit.kernels.cpu.gemm.micro_kernels_ir import VectorBuilder, call_address, intrinsic_of, loop, over_vectors
+from tfjit.kernels.cpu.gemm.micro_kernels_ir import (
+    VectorBuilder,
+    call_address,
+    intrinsic_of,
+    loop,
+    over_vectors,
+)
 
 _I64 = ir.IntType(64)
 _ARITY = 9
@@ -23,7 +31,9 @@ def _combined(v: VectorBuilder, row: Sequence[float], values: Sequence[ir.Value]
     """The sum of row[i] * values[i], where a coefficient of 1 or -1 costs no multiplication."""
     total: ir.Value | None = None
     # a positive term first, so that the sum does not begin with a negation
-    for factor, value in sorted(((f, x) for f, x in zip(row, values, strict=True) if f), key=lambda term: term[0] < 0):
+    for factor, value in sorted(
+        ((f, x) for f, x in zip(row, values, strict=True) if f), key=lambda term: term[0] < 0
+    ):
         if total is None:
             total = value if factor == 1 else v.b.fmul(value, v.splat_of(factor))
         elif factor == 1:
@@ -36,28 +46,44 @@ def _combined(v: VectorBuilder, row: Sequence[float], values: Sequence[ir.Value]
     return total
 
 
-def _both_sides(v: VectorBuilder, matrix: Matrix, square: Sequence[Sequence[ir.Value]]) -> list[list[ir.Value]]:
+def _both_sides(
+    v: VectorBuilder, matrix: Matrix, square: Sequence[Sequence[ir.Value]]
+) -> list[list[ir.Value]]:
     """matrix @ square @ matrix.T, of vectors."""
-    left = [[_combined(v, row, [line[c] for line in square]) for c in range(len(square))] for row in matrix]
+    left = [
+        [_combined(v, row, [line[c] for line in square]) for c in range(len(square))]
+        for row in matrix
+    ]
     return [[_combined(v, row, line) for row in matrix] for line in left]
 
 
 def input_transform(kind: str, lanes: int, matrix: Matrix, fused: bool = True) -> Any:
-    """v[i, j][c] = (matrix @ d @ matrix.T)[i, j] of the patch d[r, s] = x[r, s][c], for all channels c.
+    """v[i, j][c] = (matrix @ d @ matrix.T)[i, j] of the patch d[r, s] = x[r, s][c], for all
+    channels c.
 
-    Arguments: x, row_step, pixel_step, v, position_step, channels, and three that are not used. Steps are bytes.
+    Arguments: x, row_step, pixel_step, v, position_step, channels, and three that are not used.
+    Steps are bytes.
     """
     size = len(matrix)
 
     def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
         x, row_step, pixel_step, target, position_step, channels = args[:6]
         v = VectorBuilder(b, kind, lanes, fused)
-        places = [[b.add(b.mul(row_step, _const(r)), b.mul(pixel_step, _const(c))) for c in range(size)] for r in range(size)]
+        places = [
+            [b.add(b.mul(row_step, _const(r)), b.mul(pixel_step, _const(c))) for c in range(size)]
+            for r in range(size)
+        ]
 
         def vector(offset: ir.Value, mask: ir.Value | None) -> None:
             at = b.add(x, offset)
             patch = [
-                [v.load(b.add(at, place)) if mask is None else v.masked_load(b.add(at, place), mask) for place in line] for line in places
+                [
+                    v.load(b.add(at, place))
+                    if mask is None
+                    else v.masked_load(b.add(at, place), mask)
+                    for place in line
+                ]
+                for line in places
             ]
             out = b.add(target, offset)
             for value in (value for line in _both_sides(v, matrix, patch) for value in line):
@@ -73,10 +99,11 @@ def input_transform(kind: str, lanes: int, matrix: Matrix, fused: bool = True) -
 
 
 def output_transform(kind: str, lanes: int, matrix: Matrix, fused: bool = True) -> Any:
-    """y[i, j][k] = (matrix @ m @ matrix.T)[i, j] of the products m[r, s][k], for i < rows, j < cols and all k < columns.
+    """y[i, j][k] = (matrix @ m @ matrix.T)[i, j] of the products m[r, s][k], for i < rows, j < cols
+    and all k < columns.
 
-    Arguments: m, position_step, y, row_step, pixel_step, rows, cols, columns, flag. The int64 at `flag` becomes 1 when a value is NaN or
-    infinite, also one that is not stored.
+    Arguments: m, position_step, y, row_step, pixel_step, rows, cols, columns, flag. The int64 at
+    `flag` becomes 1 when a value is NaN or infinite, also one that is not stored.
     """
     size, results = len(matrix[0]), len(matrix)
 
@@ -95,19 +122,29 @@ def output_transform(kind: str, lanes: int, matrix: Matrix, fused: bool = True) 
             for _ in range(size * size):
                 products.append(v.load(at) if mask is None else v.masked_load(at, mask))
                 at = b.add(at, position_step)
-            found = _both_sides(v, matrix, [products[i * size : (i + 1) * size] for i in range(size)])
+            found = _both_sides(
+                v, matrix, [products[i * size : (i + 1) * size] for i in range(size)]
+            )
             odd = v.splat_of(0)
             for r, line in enumerate(found):
                 for c, value in enumerate(line):
-                    odd = v.fma(value, v.splat_of(0), odd)  # 0, or NaN from the first NaN or infinity on
-                    place = b.add(b.add(y, offset), b.add(b.mul(row_step, _const(r)), b.mul(pixel_step, _const(c))))
+                    # 0, or NaN from the first NaN or infinity on
+                    odd = v.fma(value, v.splat_of(0), odd)
+                    place = b.add(
+                        b.add(y, offset),
+                        b.add(b.mul(row_step, _const(r)), b.mul(pixel_step, _const(c))),
+                    )
                     with b.if_then(inside[r, c], likely=True):
                         if mask is None:
                             v.store(value, place)
                         else:
                             v.masked_store(value, place, mask)
             lanes_of = ir.IntType(lanes)
-            some = b.icmp_unsigned("!=", b.bitcast(b.fcmp_unordered("uno", odd, odd), lanes_of), ir.Constant(lanes_of, 0))
+            some = b.icmp_unsigned(
+                "!=",
+                b.bitcast(b.fcmp_unordered("uno", odd, odd), lanes_of),
+                ir.Constant(lanes_of, 0),
+            )
             with b.if_then(some, likely=False):
                 b.store(_const(1), b.inttoptr(flag, _I64.as_pointer()))
 
@@ -117,10 +154,11 @@ def output_transform(kind: str, lanes: int, matrix: Matrix, fused: bool = True) 
 
 
 def direct_pixel(kind: str, lanes: int, size: int, fused: bool = True) -> Any:
-    """y[k] = sum over r, s < size and channels c of x[r, s][c] * w[r, s, c][k], for all k < columns: the plain form, for a pixel.
+    """y[k] = sum over r, s < size and channels c of x[r, s][c] * w[r, s, c][k], for all k <
+    columns: the plain form, for a pixel.
 
-    Arguments: x, row_step, pixel_step, w, w_step, channels, y, columns, and one that is not used. w_step: bytes from one w[r, s, c] to the
-    next.
+    Arguments: x, row_step, pixel_step, w, w_step, channels, y, columns, and one that is not used.
+    w_step: bytes from one w[r, s, c] to the next.
     """
 
     def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
@@ -143,10 +181,16 @@ def direct_pixel(kind: str, lanes: int, size: int, fused: bool = True) -> Any:
     return intrinsic_of(_ARITY, emit)
 
 
-def _tap(v: VectorBuilder, w_step: ir.Value, mask: ir.Value | None) -> Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]]:
+def _tap(
+    v: VectorBuilder, w_step: ir.Value, mask: ir.Value | None
+) -> Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]]:
     def body(_: ir.Value, state: list[ir.Value]) -> Sequence[ir.Value]:
         at, w_at, acc = state
         weights = v.load(w_at) if mask is None else v.masked_load(w_at, mask)
-        return [v.b.add(at, _const(v.size)), v.b.add(w_at, w_step), v.fma(v.broadcast(at), weights, acc)]
+        return [
+            v.b.add(at, _const(v.size)),
+            v.b.add(w_at, w_step),
+            v.fma(v.broadcast(at), weights, acc),
+        ]
 
     return body

@@ -1,4 +1,6 @@
-"""One row of an array read or written by an index that comes at run time: what tensor arrays and lists of known size become."""
+"""One row of an array read or written by an index that comes at run time: what tensor arrays and
+lists of known size become.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,18 @@ from tfjit.kernels.source import KernelSource, Source
 
 
 def _source(writes: bool) -> KernelSource:
-    """Words: rows, bytes of one, array, index, row (read: where it goes; write: what is written), and for a write where the array goes."""
+    """Words: rows, bytes of one, array, index, row (read: where it goes; write: what is written),
+    and for a write where the array goes.
+    """
     s = Source()
     s.line(f"# {'write' if writes else 'read'} one row")
     s.line("from tfjit.kernels.codegen.intrinsics import *")
     s.line()
     s.line()
     with s.block("def kernel(args, chunk, nchunks):"):
-        for k, name in enumerate(("count", "size", "array", "index", "row", *(("out",) if writes else ()))):
+        for k, name in enumerate(
+            ("count", "size", "array", "index", "row", *(("out",) if writes else ()))
+        ):
             s.line(f"{name} = word(args, {2 + k})")
         s.line("k = int(ld(ptr_i32(index), 0))")
         with s.block("if k < 0 or k >= count:"):
@@ -30,13 +36,20 @@ def _source(writes: bool) -> KernelSource:
     return KernelSource(s.text(), title=f"{'write' if writes else 'read'} row")
 
 
-def _call(spec: NodeSpec, row: int, pointers: tuple[Pointer, ...], in_place: tuple[tuple[int, int], ...]) -> NativeCall:
+def _call(
+    spec: NodeSpec, row: int, pointers: tuple[Pointer, ...], in_place: tuple[tuple[int, int], ...]
+) -> NativeCall:
     array, item = spec.inputs[0], (spec.inputs if in_place else spec.outputs)[row]
     if array.dtype.size == 0 or not array.shape or array.shape[1:] != item.shape:
         raise Unsupported("its elements are no plain words, or of another shape than the rows")
     cost = cost_model.FIXED_NS + cost_model.traffic_ns(2 * item.nbytes)
     errors = {1: ("InvalidArgumentError", spec.attrs["message"].decode())}
-    launch = Launch(_source(bool(in_place)), (array.shape[0], item.nbytes, *pointers), cost_ns=cost, errors=errors)
+    launch = Launch(
+        _source(bool(in_place)),
+        (array.shape[0], item.nbytes, *pointers),
+        cost_ns=cost,
+        errors=errors,
+    )
     return NativeCall((launch,), in_place, bytes_moved=2 * item.nbytes)
 
 
@@ -47,4 +60,9 @@ def _get_row(spec: NodeSpec) -> NativeCall:
 
 @native("_SetRow")
 def _set_row(spec: NodeSpec) -> NativeCall:
-    return _call(spec, 2, (Pointer("in", 0), Pointer("in", 1), Pointer("in", 2), Pointer("out", 0)), ((0, 0),))
+    return _call(
+        spec,
+        2,
+        (Pointer("in", 0), Pointer("in", 1), Pointer("in", 2), Pointer("out", 0)),
+        ((0, 0),),
+    )

@@ -1,4 +1,6 @@
-"""Slices of a known size that begin at places which come at run time: blocks of rows copied, each dimension checked first."""
+"""Slices of a known size that begin at places which come at run time: blocks of rows copied, each
+dimension checked first.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ _WORDS = {1: "u8", 2: "u16", 4: "i32", 8: "i64"}
 
 
 class _OutOfBounds(str):
-    """TensorFlow's message for a begin or a size; dimension and place come packed in one detail word."""
+    """TensorFlow's message for a begin or a size; dimension and place come packed in one detail
+    word.
+    """
 
     def __new__(cls, text: str, shape: tuple[int, ...], sizes: tuple[int, ...]) -> _OutOfBounds:
         made = super().__new__(cls, text)
@@ -34,11 +38,15 @@ class _OutOfBounds(str):
 
 
 def _source(index: str, rank: int, loops: int, word: str) -> KernelSource:
-    """Words: input, begin, output, bytes of a run; for each dimension how far it goes and its size there; of each but the last for how
-    many it is walked, and the bytes from one to the next in the input and in the output. word: the type a run has, "" for longer ones.
+    """Words: input, begin, output, bytes of a run; for each dimension how far it goes and its size
+    there; of each but the last for how many it is walked, and the bytes from one to the next in the
+    input and in the output. word: the type a run has, "" for longer ones.
     """
     s = Source()
-    s.line(f"# slice of {rank} dimensions by {index} places, {loops} walked{f', of {word}' if word else ''}")
+    s.line(
+        f"# slice of {rank} dimensions by {index} places, {loops} "
+        f"walked{f', of {word}' if word else ''}"
+    )
     s.line("from tfjit.kernels.codegen.intrinsics import *")
     s.line()
     s.line()
@@ -50,7 +58,9 @@ def _source(index: str, rank: int, loops: int, word: str) -> KernelSource:
             s.line(f"b{d} = int(ld(places, {d}))")
             with s.block(f"if b{d} < 0 or b{d} > word(args, {6 + 2 * d}):"):
                 limit = 1 << (_BITS - 1)
-                s.line(f"fail(args, 1, {d << _BITS} + min(max(b{d}, {-limit}), {limit - 1}) + {limit})")
+                s.line(
+                    f"fail(args, 1, {d << _BITS} + min(max(b{d}, {-limit}), {limit - 1}) + {limit})"
+                )
                 s.line("return")
             s.line(f"source += b{d} * word(args, {7 + 2 * d})")
         at = 6 + 2 * rank
@@ -74,18 +84,26 @@ def _source(index: str, rank: int, loops: int, word: str) -> KernelSource:
 
 
 def block_slice(spec: NodeSpec) -> NativeCall:
-    """The call of a Slice whose begin is not known while planning, but its size is. Raises Unsupported."""
+    """The call of a Slice whose begin is not known while planning, but its size is. Raises
+    Unsupported.
+    """
     x, begin, out = spec.inputs[0], spec.inputs[1], spec.outputs[0]
     rank, size = len(x.shape), x.dtype.size
     if begin.shape != (rank,) or len(out.shape) != rank or not rank:
         raise Unsupported("its begin does not have the rank of its input")
-    if begin.dtype.name not in ("int32", "int64") or not x.dtype.is_numpy_compatible or x.dtype.name == "string" or not out.size:
+    if (
+        begin.dtype.name not in ("int32", "int64")
+        or not x.dtype.is_numpy_compatible
+        or x.dtype.name == "string"
+        or not out.size
+    ):
         raise Unsupported("its elements are no plain words, or there are none")
     if any(n > whole for n, whole in zip(out.shape, x.shape)):
         raise Unsupported("the slice leaves its input")
     strides = [size * prod(x.shape[d + 1 :]) for d in range(rank)]
     targets = [size * prod(out.shape[d + 1 :]) for d in range(rank)]
-    last = max((d for d in range(rank) if out.shape[d] != x.shape[d]), default=0)  # what is behind it is taken whole
+    # what is behind it is taken whole
+    last = max((d for d in range(rank) if out.shape[d] != x.shape[d]), default=0)
     run = out.shape[last] * strides[last]
     walked = [d for d in range(last) if out.shape[d] != 1]
     words: list[int] = []
@@ -97,7 +115,14 @@ def block_slice(spec: NodeSpec) -> NativeCall:
     launch = Launch(
         _source("i32" if begin.dtype.size == 4 else "i64", rank, len(walked), word),
         (Pointer("in", 0), Pointer("in", 1), Pointer("out", 0), run, *words),
-        cost_ns=cost_model.FIXED_NS + cost_model.traffic_ns(2 * out.nbytes) + 2.0 * prod(out.shape[d] for d in walked),
-        errors={1: ("InvalidArgumentError", _OutOfBounds("a slice leaves its input ({detail})", x.shape, out.shape))},
+        cost_ns=cost_model.FIXED_NS
+        + cost_model.traffic_ns(2 * out.nbytes)
+        + 2.0 * prod(out.shape[d] for d in walked),
+        errors={
+            1: (
+                "InvalidArgumentError",
+                _OutOfBounds("a slice leaves its input ({detail})", x.shape, out.shape),
+            )
+        },
     )
     return NativeCall((launch,), bytes_moved=2 * out.nbytes)

@@ -11,11 +11,14 @@ from tfjit.kernels.cpu.template import cost_model, typed_pointers
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, native
 from tfjit.kernels.source import KernelSource, Source
 
-_BITS = 31  # a failing index travels in the lower half of the detail word, its position in the upper
+# a failing index travels in the lower half of the detail word, its position in the upper
+_BITS = 31
 
 
 class IndexMessage(str):
-    """TensorFlow's message for an index out of range, which names position and value; both come packed in one detail word."""
+    """TensorFlow's message for an index out of range, which names position and value; both come
+    packed in one detail word.
+    """
 
     shape: tuple[int, ...]
     limit: int
@@ -30,7 +33,11 @@ class IndexMessage(str):
         detail = int(kwargs["detail"])  # type: ignore[call-overload]
         position, value = detail >> (_BITS + 1), detail & ((1 << (_BITS + 1)) - 1)
         value -= 1 << _BITS
-        place = "[" + ",".join(str(int(i)) for i in np.unravel_index(position, self.shape)) + "]" if self.shape else ""
+        place = (
+            "[" + ",".join(str(int(i)) for i in np.unravel_index(position, self.shape)) + "]"
+            if self.shape
+            else ""
+        )
         return f"indices{place} = {value} is not in [0, {self.limit})"
 
 
@@ -42,7 +49,9 @@ def gather_source(size: int, index_name: str, run: bool) -> KernelSource:
     s.line()
     s.line()
     with s.block("def kernel(args, chunk, nchunks):"):
-        for k, name in enumerate(("batches", "outer", "length", "limit", "inner", "params", "indices", "out")):
+        for k, name in enumerate(
+            ("batches", "outer", "length", "limit", "inner", "params", "indices", "out")
+        ):
             s.line(f"{name} = word(args, {2 + k})")
         s.line("bad = -1")
         s.line("bad_value = 0")
@@ -62,10 +71,18 @@ def gather_source(size: int, index_name: str, run: bool) -> KernelSource:
                 s.line("fill_bytes(out + (first + u) * inner, 0, inner)")
             with s.block("else:"):
                 if run:
-                    s.line("copy_bytes(out + (first + u) * inner, params + (row * limit + k) * inner, inner)")
+                    s.line(
+                        "copy_bytes(out + (first + u) * inner, params + (row * limit + k) * inner, "
+                        "inner)"
+                    )
                 else:
-                    s.line(f"src_p = {typed_pointers.raw_pointer(size, 'params + (row * limit + k) * inner')}")
-                    s.line(f"dst_p = {typed_pointers.raw_pointer(size, 'out + (first + u) * inner')}")
+                    s.line(
+                        "src_p = "
+                        f"{typed_pointers.raw_pointer(size, 'params + (row * limit + k) * inner')}"
+                    )
+                    s.line(
+                        f"dst_p = {typed_pointers.raw_pointer(size, 'out + (first + u) * inner')}"
+                    )
                     with s.block(f"for i in range(inner // {size}):"):
                         s.line("st(dst_p, i, ld(src_p, i))")
             s.line("at += 1")
@@ -90,7 +107,11 @@ def _gather(spec: NodeSpec) -> NativeCall:
     if not rank or not -rank <= axis < rank:
         raise Unsupported("the axis is out of range")
     axis %= rank
-    if batch > axis or params.shape[:batch] != indices.shape[:batch] or indices.dtype.name not in ("int32", "int64"):
+    if (
+        batch > axis
+        or params.shape[:batch] != indices.shape[:batch]
+        or indices.dtype.name not in ("int32", "int64")
+    ):
         raise Unsupported("batch dims do not fit")
     if out.size == 0 and indices.size == 0:
         return NativeCall(())
@@ -100,11 +121,30 @@ def _gather(spec: NodeSpec) -> NativeCall:
     inner = prod(params.shape[axis + 1 :]) * size
     batches, outer = prod(params.shape[:batch]), prod(params.shape[batch:axis])
     length = prod(indices.shape[batch:])
-    cost = cost_model.FIXED_NS + cost_model.traffic_ns(2 * out.nbytes + indices.nbytes) + 3.0 * batches * outer * length
+    cost = (
+        cost_model.FIXED_NS
+        + cost_model.traffic_ns(2 * out.nbytes + indices.nbytes)
+        + 3.0 * batches * outer * length
+    )
     source = gather_source(size, "i32" if indices.dtype.size == 4 else "i64", inner >= 48)
-    words = (batches, outer, length, params.shape[axis], inner, Pointer("in", 0), Pointer("in", 1), Pointer("out", 0))
+    words = (
+        batches,
+        outer,
+        length,
+        params.shape[axis],
+        inner,
+        Pointer("in", 0),
+        Pointer("in", 1),
+        Pointer("out", 0),
+    )
     errors = {1: ("InvalidArgumentError", IndexMessage(indices.shape, params.shape[axis]))}
-    launch = Launch(source, words, chunks=cost_model.chunks_for(cost, batches * outer * length), cost_ns=cost, errors=errors)
+    launch = Launch(
+        source,
+        words,
+        chunks=cost_model.chunks_for(cost, batches * outer * length),
+        cost_ns=cost,
+        errors=errors,
+    )
     return NativeCall((launch,), bytes_moved=2 * out.nbytes + indices.nbytes)
 
 
@@ -125,7 +165,9 @@ def one_hot_source(size: int, index_name: str) -> KernelSource:
         s.line("count = rows * (chunk + 1) // nchunks - first")
         with s.block("for u in range(count):"):
             s.line("row = first + u")
-            s.line(f"out_p = {typed_pointers.raw_pointer(size, f'out + row * depth * inner * {size}')}")
+            s.line(
+                f"out_p = {typed_pointers.raw_pointer(size, f'out + row * depth * inner * {size}')}"
+            )
             with s.block("for i in range(depth * inner):"):
                 s.line("st_any(out_p, i, off)")
             with s.block("for j in range(inner):"):
@@ -147,6 +189,17 @@ def _one_hot(spec: NodeSpec) -> NativeCall:
     axis = len(indices.shape) if axis == -1 else axis
     rows, inner, depth = prod(indices.shape[:axis]), prod(indices.shape[axis:]), out.shape[axis]
     cost = cost_model.FIXED_NS + cost_model.traffic_ns(out.nbytes) + 2.0 * indices.size
-    words = (rows, depth, inner, Pointer("in", 0), Pointer("in", 2), Pointer("in", 3), Pointer("out", 0))
+    words = (
+        rows,
+        depth,
+        inner,
+        Pointer("in", 0),
+        Pointer("in", 2),
+        Pointer("in", 3),
+        Pointer("out", 0),
+    )
     source = one_hot_source(out.dtype.size, names[indices.dtype.name])
-    return NativeCall((Launch(source, words, chunks=cost_model.chunks_for(cost, rows), cost_ns=cost),), bytes_moved=out.nbytes)
+    return NativeCall(
+        (Launch(source, words, chunks=cost_model.chunks_for(cost, rows), cost_ns=cost),),
+        bytes_moved=out.nbytes,
+    )

@@ -45,12 +45,16 @@ def _range(spec: NodeSpec) -> NativeCall:
         return NativeCall(())
     cost = cost_model.FIXED_NS + cost_model.traffic_ns(out.nbytes) + 0.1 * out.size
     words: tuple[Word, ...] = (out.size, Pointer("in", 0), Pointer("in", 2), Pointer("out", 0))
-    launch = Launch(range_source(out.dtype), words, chunks=cost_model.chunks_for(cost, out.size), cost_ns=cost)
+    launch = Launch(
+        range_source(out.dtype), words, chunks=cost_model.chunks_for(cost, out.size), cost_ns=cost
+    )
     return NativeCall((launch,), bytes_moved=out.nbytes)
 
 
 def band_source(size: int) -> KernelSource:
-    """Words: rows of all matrices together, rows of one, bytes of a row, elements kept left of the diagonal, right of it, input, output."""
+    """Words: rows of all matrices together, rows of one, bytes of a row, elements kept left of the
+    diagonal, right of it, input, output.
+    """
     s = Source()
     s.line(f"# band of matrices of elements of {size} bytes")
     s.line("from tfjit.kernels.codegen.intrinsics import *")
@@ -89,6 +93,15 @@ def _band_part(spec: NodeSpec) -> NativeCall:
     typed_pointers.raw_pointer(size, "")
     cost = cost_model.FIXED_NS + cost_model.traffic_ns(2 * x.nbytes) + 8.0 * total
     kept = (rows if below < 0 else below, columns if above < 0 else above)
-    words: tuple[Word, ...] = (total, rows, columns * size, *kept, Pointer("in", 0), Pointer("out", 0))
-    launch = Launch(band_source(size), words, chunks=cost_model.chunks_for(cost, total), cost_ns=cost)
+    words: tuple[Word, ...] = (
+        total,
+        rows,
+        columns * size,
+        *kept,
+        Pointer("in", 0),
+        Pointer("out", 0),
+    )
+    launch = Launch(
+        band_source(size), words, chunks=cost_model.chunks_for(cost, total), cost_ns=cost
+    )
     return NativeCall((launch,), bytes_moved=2 * x.nbytes)

@@ -1,4 +1,6 @@
-"""Rows taken from, put into and added up at computed places: GatherNd, scatters, unsorted segments, inverse permutations."""
+"""Rows taken from, put into and added up at computed places: GatherNd, scatters, unsorted segments,
+inverse permutations.
+"""
 
 from __future__ import annotations
 
@@ -17,40 +19,66 @@ from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.data_movement.strided_copy import View, copy_launch
 from tfjit.kernels.cpu.template import cost_model, typed_pointers
 from tfjit.kernels.cpu.template.region import c_strides
-from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported, Word, native
+from tfjit.kernels.registry import (
+    Launch,
+    NativeCall,
+    NodeSpec,
+    Pointer,
+    TensorSpec,
+    Unsupported,
+    Word,
+    native,
+)
 from tfjit.kernels.source import KernelSource, Source
 
 _MAX_DEPTH: Final = 8
 _INDEX: Final = {"int32": "i32", "int64": "i64"}
 _BAND_BYTES: Final = 256
-"""A share of every row is at least that long where rows rather than targets are shared between threads."""
+"""A share of every row is at least that long where rows rather than targets are shared between
+threads.
+"""
 _SHARED_BYTES: Final = 64
 _SCATTER_CHUNKS: Final = 8
 
 
 class PlaceMessage(str):
-    """TensorFlow's message for an index vector that leads nowhere; the detail is the address of [its number, its values]."""
+    """TensorFlow's message for an index vector that leads nowhere; the detail is the address of
+    [its number, its values].
+    """
 
     shape: tuple[int, ...]
     target: tuple[int, ...]
     tail: str
     more: str
 
-    def __new__(cls, shape: Sequence[int], target: Sequence[int], tail: str, more: str = "") -> PlaceMessage:
-        made = super().__new__(cls, f"indices do not index into {tail} {format_shape(tuple(target))}")
+    def __new__(
+        cls, shape: Sequence[int], target: Sequence[int], tail: str, more: str = ""
+    ) -> PlaceMessage:
+        made = super().__new__(
+            cls, f"indices do not index into {tail} {format_shape(tuple(target))}"
+        )
         made.shape, made.target, made.tail, made.more = tuple(shape), tuple(target), tail, more
         return made
 
     def format(self, *args: object, **kwargs: object) -> str:
         """The message for `detail`."""
         report = (ctypes.c_int64 * (1 + self.shape[-1])).from_address(int(kwargs["detail"]))  # type: ignore[call-overload]
-        place = ",".join(str(int(i)) for i in np.unravel_index(report[0], self.shape[:-1])) if self.shape[:-1] else ""
+        place = (
+            ",".join(str(int(i)) for i in np.unravel_index(report[0], self.shape[:-1]))
+            if self.shape[:-1]
+            else ""
+        )
         values = ", ".join(str(value) for value in report[1:])
-        return f"indices[{place}] = [{values}] does not index into {self.tail} {format_shape(self.target)}{self.more}"
+        return (
+            f"indices[{place}] = [{values}] does not index into {self.tail} "
+            f"{format_shape(self.target)}{self.more}"
+        )
 
 
 class SegmentMessage(str):
-    """TensorFlow's message for a segment number that is too large; the detail is the address of [its place, its value]."""
+    """TensorFlow's message for a segment number that is too large; the detail is the address of
+    [its place, its value].
+    """
 
     shape: tuple[int, ...]
     segments: int
@@ -63,7 +91,9 @@ class SegmentMessage(str):
     def format(self, *args: object, **kwargs: object) -> str:
         """The message for `detail`."""
         place, value = (ctypes.c_int64 * 2).from_address(int(kwargs["detail"]))  # type: ignore[call-overload]
-        where = ",".join(str(int(i)) for i in np.unravel_index(place, self.shape)) if self.shape else ""
+        where = (
+            ",".join(str(int(i)) for i in np.unravel_index(place, self.shape)) if self.shape else ""
+        )
         return f"segment_ids[{where}] = {value} is out of range [0, {self.segments})"
 
 
@@ -99,9 +129,13 @@ def _write_report(s: Source, depth: int) -> None:
 
 
 def gather_nd_source(size: int, index: str, depth: int, run: bool) -> KernelSource:
-    """Words: count, bytes of a row, the limits, report memory and its bytes a chunk, params, indices, output."""
+    """Words: count, bytes of a row, the limits, report memory and its bytes a chunk, params,
+    indices, output.
+    """
     s = Source()
-    _head(s, f"gather {'runs' if run else f'elements of {size} bytes'} by vectors of {depth} {index}")
+    _head(
+        s, f"gather {'runs' if run else f'elements of {size} bytes'} by vectors of {depth} {index}"
+    )
     limits = [f"limit{k}" for k in range(depth)]
     with s.block("def kernel(args, chunk, nchunks):"):
         _words(s, ["total", "inner", *limits, "reports", "report_size", "params", "indices", "out"])
@@ -129,7 +163,9 @@ def gather_nd_source(size: int, index: str, depth: int, run: bool) -> KernelSour
 
 
 def _refuse_policies(spec: NodeSpec) -> None:
-    """Raise Unsupported where indices outside are no error: the reference kernels pass over them."""
+    """Raise Unsupported where indices outside are no error: the reference kernels
+    pass over them.
+    """
     policy = spec.attrs.get("bad_indices_policy", b"")
     if policy not in (b"", b"DEFAULT", b"ERROR"):
         raise Unsupported(f"bad_indices_policy {policy.decode(errors='replace')}")
@@ -146,19 +182,29 @@ def _gather_nd(spec: NodeSpec) -> NativeCall:
         raise Unsupported("nothing to take")
     total, size = prod(indices.shape[:-1]), params.dtype.size
     inner = prod(params.shape[depth:]) * size
-    cost = cost_model.FIXED_NS + cost_model.traffic_ns(2 * out.nbytes + indices.nbytes) + 3.0 * total
+    cost = (
+        cost_model.FIXED_NS + cost_model.traffic_ns(2 * out.nbytes + indices.nbytes) + 3.0 * total
+    )
     chunks = cost_model.chunks_for(cost, total)
     report = 8 * (1 + depth)
     words: tuple[Word, ...] = (
         total, inner, *params.shape[:depth], Pointer("temp", 0), report, Pointer("in", 0), Pointer("in", 1), Pointer("out", 0)
     )  # fmt: skip
     source = gather_nd_source(size, _INDEX[indices.dtype.name], depth, inner >= 48)
-    errors = {1: ("InvalidArgumentError", PlaceMessage(indices.shape, params.shape, "param shape", f", node name: {spec.name}"))}
+    errors = {
+        1: (
+            "InvalidArgumentError",
+            PlaceMessage(indices.shape, params.shape, "param shape", f", node name: {spec.name}"),
+        )
+    }
     launch = Launch(source, words, chunks=chunks, cost_ns=cost, errors=errors)
-    return NativeCall((launch,), temp_bytes=(report * chunks,), bytes_moved=2 * out.nbytes + indices.nbytes)
+    return NativeCall(
+        (launch,), temp_bytes=(report * chunks,), bytes_moved=2 * out.nbytes + indices.nbytes
+    )
 
 
-# how a scattered value meets what is there; the extremes keep NaNs as TensorFlow's functors of either op do
+# how a scattered value meets what is there; the extremes keep NaNs as TensorFlow's functors of
+# either op do
 _SCATTERED: Final = {
     "Add": ("AddV2", ""), "Sub": ("Sub", ""), "Prod": ("Mul", ""), "Update": ("", "v"),
     "Max": ("", "v if t < v else t"), "Min": ("", "v if v < t else t"),
@@ -166,22 +212,44 @@ _SCATTERED: Final = {
 }  # fmt: skip
 
 
-def scatter_source(kind: str, dtype: DType, index: str, depth: int, by_column: bool, drop: bool, single: bool = False) -> KernelSource:
-    """Words: number of updates, elements of a row, rows of the target, the limits, report memory and its bytes a chunk, target,
-    indices, updates.
+def scatter_source(
+    kind: str,
+    dtype: DType,
+    index: str,
+    depth: int,
+    by_column: bool,
+    drop: bool,
+    single: bool = False,
+) -> KernelSource:
+    """Words: number of updates, elements of a row, rows of the target, the limits, report memory
+    and its bytes a chunk, target, indices, updates.
 
-    A chunk works on some columns of every row, or on some rows of the target. drop: negative indices are passed over. single: a row is
-    one element.
+    A chunk works on some columns of every row, or on some rows of the target. drop: negative
+    indices are passed over. single: a row is one element.
     """
     op, text = _SCATTERED[kind]
     s = Source()
     how = "columns" if by_column else "single elements" if single else "rows"
-    _head(s, f"{kind} of {dtype.name} rows by vectors of {depth} {index}, shared by {how}{', negative ones dropped' if drop else ''}",
+    _head(s, f"{kind} of {dtype.name} rows by vectors of {depth} {index}, shared by "
+             f"{how}{', negative ones dropped' if drop else ''}",
           expressions.IMPORTS)  # fmt: skip
     limits = [f"limit{k}" for k in range(depth)]
     size = dtype.size
     with s.block("def kernel(args, chunk, nchunks):"):
-        _words(s, ["total", "inner", "rows", *limits, "reports", "report_size", "target", "indices", "updates"])
+        _words(
+            s,
+            [
+                "total",
+                "inner",
+                "rows",
+                *limits,
+                "reports",
+                "report_size",
+                "target",
+                "indices",
+                "updates",
+            ],
+        )
         s.line("report = reports + chunk * report_size")
         s.line(f"index_p = ptr_{index}(indices)")
         s.line("failed = 0")
@@ -198,11 +266,18 @@ def scatter_source(kind: str, dtype: DType, index: str, depth: int, by_column: b
                     _write_report(s, depth)
             with s.block("else:" if by_column else "elif row >= lo and row < hi:"):
                 start, length = ("lo", "hi - lo") if by_column else ("0", "inner")
-                s.line(f"t_p = {typed_pointers.pointer(dtype, f'target + (row * inner + {start}) * {size}')}")
-                s.line(f"v_p = {typed_pointers.pointer(dtype, f'updates + (u * inner + {start}) * {size}')}")
+                s.line(
+                    "t_p = "
+                    f"{typed_pointers.pointer(dtype, f'target + (row * inner + {start}) * {size}')}"
+                )
+                s.line(
+                    "v_p = "
+                    f"{typed_pointers.pointer(dtype, f'updates + (u * inner + {start}) * {size}')}"
+                )
                 with ExitStack() as loop:
                     if single:
-                        s.line("i = 0")  # a loop over one element would test each time whether it is worth vectors
+                        # a loop over one element would test each time whether it is worth vectors
+                        s.line("i = 0")
                     else:
                         loop.enter_context(s.block(f"for i in range({length}):"))
                     s.line(f"v = {expressions.loaded(dtype, 'ld(v_p, i)')}")
@@ -210,7 +285,11 @@ def scatter_source(kind: str, dtype: DType, index: str, depth: int, by_column: b
                         value = "v"
                     else:
                         s.line(f"t = {expressions.loaded(dtype, 'ld_out(t_p, i, 0)')}")
-                        value = expressions.emit_op(op, ("t", "v"), (dtype, dtype), dtype) if op else text
+                        value = (
+                            expressions.emit_op(op, ("t", "v"), (dtype, dtype), dtype)
+                            if op
+                            else text
+                        )
                     s.line(f"st_out(t_p, i, {expressions.stored(dtype, value)}, 0)")
         with s.block("if failed != 0:"):
             s.line("fail(args, 1, report)")
@@ -221,21 +300,51 @@ def _scatter_launch(
     kind: str, values: TensorSpec, indices: TensorSpec, depth: int, limits: Sequence[int], drop: bool, at: tuple[Pointer, Pointer],
     message: str,
 ) -> tuple[Launch, int]:  # fmt: skip
-    """(the launch, bytes of report memory). values: shape and type of the target. at: where indices and updates lie."""
-    if indices.dtype.name not in _INDEX or not 0 < depth <= _MAX_DEPTH or not typed_pointers.is_supported(values.dtype):
+    """(the launch, bytes of report memory). values: shape and type of the target. at: where indices
+    and updates lie.
+    """
+    if (
+        indices.dtype.name not in _INDEX
+        or not 0 < depth <= _MAX_DEPTH
+        or not typed_pointers.is_supported(values.dtype)
+    ):
         raise Unsupported(f"{depth} indices of {indices.dtype.name} for {values.dtype.name}")
     rows = prod(limits)
     inner = prod(values.shape) // max(rows, 1)
     total = indices.size // depth
-    cost = cost_model.FIXED_NS + cost_model.traffic_ns(3 * total * inner * values.dtype.size + indices.nbytes) + 2.0 * total
+    cost = (
+        cost_model.FIXED_NS
+        + cost_model.traffic_ns(3 * total * inner * values.dtype.size + indices.nbytes)
+        + 2.0 * total
+    )
     by_column = inner * values.dtype.size >= 2 * _BAND_BYTES
-    # every chunk reads all indices: short rows are not worth that, and the branch on their place is hard to foretell
-    limit = inner * values.dtype.size // _BAND_BYTES if by_column else rows if inner * values.dtype.size >= _SHARED_BYTES else 1
+    # every chunk reads all indices: short rows are not worth that, and the branch on their place is
+    # hard to foretell
+    limit = (
+        inner * values.dtype.size // _BAND_BYTES
+        if by_column
+        else rows
+        if inner * values.dtype.size >= _SHARED_BYTES
+        else 1
+    )
     chunks = cost_model.chunks_for(cost, max(1, min(limit, _SCATTER_CHUNKS)))
     report = 8 * (1 + depth)
-    words: tuple[Word, ...] = (total, inner, rows, *limits, Pointer("temp", 0), report, Pointer("out", 0), *at)
-    source = scatter_source(kind, values.dtype, _INDEX[indices.dtype.name], depth, by_column, drop, inner == 1)
-    launch = Launch(source, words, chunks=chunks, cost_ns=cost, errors={1: ("InvalidArgumentError", message)})
+    words: tuple[Word, ...] = (
+        total,
+        inner,
+        rows,
+        *limits,
+        Pointer("temp", 0),
+        report,
+        Pointer("out", 0),
+        *at,
+    )
+    source = scatter_source(
+        kind, values.dtype, _INDEX[indices.dtype.name], depth, by_column, drop, inner == 1
+    )
+    launch = Launch(
+        source, words, chunks=chunks, cost_ns=cost, errors={1: ("InvalidArgumentError", message)}
+    )
     return launch, report * chunks
 
 
@@ -252,20 +361,38 @@ def filled_launch(out: TensorSpec, value: Pointer) -> Launch:
     return made
 
 
-@native("ScatterNd", "TensorScatterAdd", "TensorScatterSub", "TensorScatterMax", "TensorScatterMin", "TensorScatterUpdate")
+@native(
+    "ScatterNd",
+    "TensorScatterAdd",
+    "TensorScatterSub",
+    "TensorScatterMax",
+    "TensorScatterMin",
+    "TensorScatterUpdate",
+)
 def _scatter_nd(spec: NodeSpec) -> NativeCall:
     _refuse_policies(spec)
     plain = spec.op == "ScatterNd"
-    indices, updates, out = spec.inputs[0 if plain else 1], spec.inputs[1 if plain else 2], spec.outputs[0]
+    indices, updates, out = (
+        spec.inputs[0 if plain else 1],
+        spec.inputs[1 if plain else 2],
+        spec.outputs[0],
+    )
     depth = indices.shape[-1] if indices.shape else 0
-    if depth > len(out.shape) or updates.shape != indices.shape[:-1] + out.shape[depth:] or not out.size or not indices.size:
+    if (
+        depth > len(out.shape)
+        or updates.shape != indices.shape[:-1] + out.shape[depth:]
+        or not out.size
+        or not indices.size
+    ):
         raise Unsupported("shapes do not fit")
     kind = "Add" if plain else spec.op.removeprefix("TensorScatter")
     if out.dtype is d.bool:
         kind = "Update"
     at = (Pointer("in", 0 if plain else 1), Pointer("in", 1 if plain else 2))
     message = PlaceMessage(indices.shape, out.shape, "shape")
-    launch, report = _scatter_launch(kind, out, indices, depth, out.shape[:depth], False, at, message)
+    launch, report = _scatter_launch(
+        kind, out, indices, depth, out.shape[:depth], False, at, message
+    )
     if plain:
         zero = np.zeros(1, np.dtype(out.dtype.as_numpy_dtype))
         first: Launch | None = filled_launch(out, Pointer("const", 0))
@@ -296,9 +423,13 @@ def _unsorted_segment(spec: NodeSpec) -> NativeCall:
     scattered = {"Sum": "Add", "Prod": "Prod", "Max": "SegmentMax", "Min": "SegmentMin"}[kind]
     count = out.shape[0]
     at = (Pointer("in", 1), Pointer("in", 0))
-    launch, report = _scatter_launch(scattered, out, ids, 1, (count,), True, at, SegmentMessage(ids.shape, count))
+    launch, report = _scatter_launch(
+        scattered, out, ids, 1, (count,), True, at, SegmentMessage(ids.shape, count)
+    )
     moved = out.nbytes + 3 * data.nbytes + ids.nbytes
-    return NativeCall((first, launch), temp_bytes=(report,), constants=(constant,), bytes_moved=moved)
+    return NativeCall(
+        (first, launch), temp_bytes=(report,), constants=(constant,), bytes_moved=moved
+    )
 
 
 def invert_source(index: str) -> KernelSource:
@@ -335,6 +466,12 @@ def _invert_permutation(spec: NodeSpec) -> NativeCall:
         raise Unsupported("no vector of integers")
     cost = cost_model.FIXED_NS + cost_model.traffic_ns(3 * x.nbytes) + 1.5 * x.size
     kind = "InvalidArgumentError"
-    errors = {1: (kind, f"{{detail}} is not between 0 and {x.size}"), 2: (kind, "{detail} is duplicated in the input.")}
+    errors = {
+        1: (kind, f"{{detail}} is not between 0 and {x.size}"),
+        2: (kind, "{detail} is duplicated in the input."),
+    }
     words = (x.size, Pointer("in", 0), Pointer("out", 0))
-    return NativeCall((Launch(invert_source(_INDEX[x.dtype.name]), words, cost_ns=cost, errors=errors),), bytes_moved=3 * x.nbytes)
+    return NativeCall(
+        (Launch(invert_source(_INDEX[x.dtype.name]), words, cost_ns=cost, errors=errors),),
+        bytes_moved=3 * x.nbytes,
+    )

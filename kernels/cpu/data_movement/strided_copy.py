@@ -17,7 +17,8 @@ from tfjit.kernels.registry import Launch, Pointer, Word
 from tfjit.kernels.source import KernelSource, Source
 
 _WOVEN: Final = 4
-"""Up to so many elements side by side in the target come from as many runs of the source at a time."""
+"""Up to so many elements side by side in the target come from as many runs of the source at a time.
+"""
 _WOVEN_RUN: Final = 4096
 """Elements of each of those runs that one unit of work takes."""
 _RUN_BYTES: Final = 48
@@ -34,10 +35,14 @@ class View:
 
 
 class Layout:
-    """A buffer's C-contiguous array, on which NumPy's own view operations find strides and offsets; no memory stands behind it."""
+    """A buffer's C-contiguous array, on which NumPy's own view operations find strides and offsets;
+    no memory stands behind it.
+    """
 
     def __init__(self, shape: Sequence[int], size: int) -> None:
-        self.array = np.lib.stride_tricks.as_strided(np.empty(1, f"V{size}"), tuple(shape), c_strides(shape, size))
+        self.array = np.lib.stride_tricks.as_strided(
+            np.empty(1, f"V{size}"), tuple(shape), c_strides(shape, size)
+        )
 
     def view(self, array: np.ndarray) -> View:
         """The View of an array made from `array` by indexing, transposing, broadcasting."""
@@ -46,8 +51,11 @@ class Layout:
         return View(array.shape, array.strides, offset)
 
 
-def copy_launch(size: int, source: View, target: View, source_at: Pointer, target_at: Pointer) -> Launch | None:
-    """The launch that copies elements of `size` bytes from one view to another of the same shape; None when there are none.
+def copy_launch(
+    size: int, source: View, target: View, source_at: Pointer, target_at: Pointer
+) -> Launch | None:
+    """The launch that copies elements of `size` bytes from one view to another of the same shape;
+    None when there are none.
 
     Raises Unsupported for elements that are no plain words.
     """
@@ -70,12 +78,18 @@ def copy_launch(size: int, source: View, target: View, source_at: Pointer, targe
     if turned is not None:
         cost = cost_model.FIXED_NS + cost_model.traffic_ns(touched) + 0.25 * count
         return _transpose_launch(dims, reads, writes, size, turned, src, dst, cost)
-    cost = cost_model.FIXED_NS + cost_model.traffic_ns(touched) + 0.5 * count + 4.0 * prod(dims[:-1])
+    cost = (
+        cost_model.FIXED_NS + cost_model.traffic_ns(touched) + 0.5 * count + 4.0 * prod(dims[:-1])
+    )
     return _strided_launch(dims, reads, writes, size, src, dst, cost)
 
 
-def _turned_dim(dims: Sequence[int], reads: Sequence[int], writes: Sequence[int], size: int) -> int | None:
-    """The dim along which the source is contiguous while the target's inner dim is another, when both are long enough for blocks."""
+def _turned_dim(
+    dims: Sequence[int], reads: Sequence[int], writes: Sequence[int], size: int
+) -> int | None:
+    """The dim along which the source is contiguous while the target's inner dim is another, when
+    both are long enough for blocks.
+    """
     if len(dims) < 2 or writes[-1] != size or reads[-1] in (0, size):
         return None
     return next((k for k in range(len(dims) - 1) if reads[k] == size and dims[k] >= 4), None)
@@ -89,7 +103,9 @@ def _parts(outer: int, inner: int, least: int, cost: float) -> tuple[int, int]:
 
 
 def _head(s: Source, outer: int, what: str, words: Sequence[str]) -> int:
-    """The words before the strides: sizes of the outer dims, parts, then `words`; returns the number of the next word."""
+    """The words before the strides: sizes of the outer dims, parts, then `words`; returns the
+    number of the next word.
+    """
     for k in range(outer):
         s.line(f"n{k} = word(args, {2 + k})")
     at = 2 + outer
@@ -128,7 +144,13 @@ def _imports(s: Source) -> None:
 
 
 def _run_launch(
-    dims: Sequence[int], reads: Sequence[int], writes: Sequence[int], size: int, src: Pointer, dst: Pointer, cost: float
+    dims: Sequence[int],
+    reads: Sequence[int],
+    writes: Sequence[int],
+    size: int,
+    src: Pointer,
+    dst: Pointer,
+    cost: float,
 ) -> Launch:
     outer = len(dims) - 1
     s = Source()
@@ -149,14 +171,29 @@ def _run_launch(
 
 
 def _strided_launch(
-    dims: Sequence[int], reads: Sequence[int], writes: Sequence[int], size: int, src: Pointer, dst: Pointer, cost: float
+    dims: Sequence[int],
+    reads: Sequence[int],
+    writes: Sequence[int],
+    size: int,
+    src: Pointer,
+    dst: Pointer,
+    cost: float,
 ) -> Launch:
     outer = len(dims) - 1
-    read = "value" if reads[-1] == 0 else "ld(src_p, i)" if reads[-1] == size else "ld_at(src_p, i * read_step)"
+    read = (
+        "value"
+        if reads[-1] == 0
+        else "ld(src_p, i)"
+        if reads[-1] == size
+        else "ld_at(src_p, i * read_step)"
+    )
     even = writes[-1] == size
     s = Source()
     kind = "one value" if reads[-1] == 0 else "contiguous" if reads[-1] == size else "strided"
-    s.line(f"# copy elements of {size} bytes, {kind} to {'contiguous' if even else 'strided'}, {outer} outer dims")
+    s.line(
+        f"# copy elements of {size} bytes, {kind} to {'contiguous' if even else 'strided'}, "
+        f"{outer} outer dims"
+    )
     _imports(s)
     with s.block("def kernel(args, chunk, nchunks):"):
         at = _head(s, outer, "length", ("length",))
@@ -166,15 +203,31 @@ def _strided_launch(
         with s.block("for u in range(count):"):
             s.line("lo = part * width")
             s.line("m = width if part + 1 < parts else length - lo")
-            s.line(f"src_p = {typed_pointers.raw_pointer(size, _place('src', outer) + ' + lo * read_step')}")
-            s.line(f"dst_p = {typed_pointers.raw_pointer(size, _place('dst', outer) + ' + lo * write_step')}")
+            s.line(
+                "src_p = "
+                f"{typed_pointers.raw_pointer(size, _place('src', outer) + ' + lo * read_step')}"
+            )
+            s.line(
+                "dst_p = "
+                f"{typed_pointers.raw_pointer(size, _place('dst', outer) + ' + lo * write_step')}"
+            )
             if reads[-1] == 0:
                 s.line("value = ld(src_p, 0)")
             with s.block("for i in range(m):"):
                 s.line(f"st(dst_p, i, {read})" if even else f"st_at(dst_p, i * write_step, {read})")
             _next(s, outer)
     parts, chunks = _parts(prod(dims[:-1]), dims[-1], 1024, cost)
-    words: tuple[Word, ...] = (*dims[:-1], parts, dims[-1], src, dst, *reads[:-1], *writes[:-1], reads[-1], writes[-1])
+    words: tuple[Word, ...] = (
+        *dims[:-1],
+        parts,
+        dims[-1],
+        src,
+        dst,
+        *reads[:-1],
+        *writes[:-1],
+        reads[-1],
+        writes[-1],
+    )
     return Launch(KernelSource(s.text(), title=f"copy {kind}"), words, chunks=chunks, cost_ns=cost)
 
 
@@ -192,7 +245,9 @@ def _transpose_launch(
     rest = [k for k in range(len(dims) - 1) if k != turned]
     outer = len(rest)
     side = block_side(size)
-    woven = dims[-1] if dims[-1] <= _WOVEN and size <= 8 and writes[turned] == dims[-1] * size else 0
+    woven = (
+        dims[-1] if dims[-1] <= _WOVEN and size <= 8 and writes[turned] == dims[-1] * size else 0
+    )
     height = _WOVEN_RUN if woven else max(SPAN // size, side)
     s = Source()
     what = f"{woven} runs woven into one" if woven else "transpose"
@@ -204,7 +259,8 @@ def _transpose_launch(
         s.line(f"read_step = word(args, {at})")
         s.line(f"write_step = word(args, {at + 1})")
         with s.block("for u in range(count):"):
-            s.line(f"row = part % bands * {height}")  # a unit is so many rows of the target, and some of its columns
+            # a unit is so many rows of the target, and some of its columns
+            s.line(f"row = part % bands * {height}")
             s.line("column = part // bands * width")
             s.line(f"h = min(rows - row, {height})")
             s.line("m = min(columns - column, width)")
@@ -212,7 +268,9 @@ def _transpose_launch(
             s.line(f"dst_at = {_place('dst', outer)} + row * write_step + column * {size}")
             if woven:
                 for c in range(woven):
-                    s.line(f"src_{c} = {typed_pointers.raw_pointer(size, f'src_at + {c} * read_step')}")
+                    s.line(
+                        f"src_{c} = {typed_pointers.raw_pointer(size, f'src_at + {c} * read_step')}"
+                    )
                 s.line(f"dst_p = {typed_pointers.raw_pointer(size, 'dst_at')}")
                 with s.block("for i in range(h):"):
                     for c in range(woven):
@@ -230,4 +288,9 @@ def _transpose_launch(
         *(dims[k] for k in rest), bands * blocks, dims[turned], dims[-1], bands, width, src, dst,
         *(reads[k] for k in rest), *(writes[k] for k in rest), reads[-1], writes[turned],
     )  # fmt: skip
-    return Launch(KernelSource(s.text(), title="transpose"), words, chunks=min(chunks, units * blocks), cost_ns=cost)
+    return Launch(
+        KernelSource(s.text(), title="transpose"),
+        words,
+        chunks=min(chunks, units * blocks),
+        cost_ns=cost,
+    )

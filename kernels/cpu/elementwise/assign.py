@@ -1,4 +1,6 @@
-"""Assignments to variables as compiled code: the variable's buffer, input 0, is written in place."""
+"""Assignments to variables as compiled code: the variable's buffer, input 0, is
+written in place.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,12 @@ from tfjit.kernels.cpu.template.cost_model import FIXED_NS, chunks_for, traffic_
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, native
 from tfjit.kernels.source import KernelSource, Source
 
-_SIZES: Final = {"float32": ("f32", 4), "float64": ("f64", 8), "int32": ("i32", 4), "int64": ("i64", 8)}
+_SIZES: Final = {
+    "float32": ("f32", 4),
+    "float64": ("f64", 8),
+    "int32": ("i32", 4),
+    "int64": ("i64", 8),
+}
 _MIN_CHUNK: Final = 16384  # bytes
 
 
@@ -24,7 +31,10 @@ def move_source() -> KernelSource:
     with s.block("def kernel(args, chunk, nchunks):"):
         s.line("size = word(args, 4)")
         s.line("first = size * chunk // nchunks")
-        s.line("move_bytes(word(args, 2) + first, word(args, 3) + first, size * (chunk + 1) // nchunks - first)")
+        s.line(
+            "move_bytes(word(args, 2) + first, word(args, 3) + first, size * (chunk + 1) // "
+            "nchunks - first)"
+        )
     return KernelSource(s.text(), title="assign")
 
 
@@ -47,7 +57,10 @@ def add_source(kind: str, size: int, sign: str) -> KernelSource:
 def _same(node: NodeSpec) -> None:
     variable, value = node.inputs
     if variable.shape != value.shape or variable.dtype is not value.dtype:
-        raise Unsupported(f"{value.dtype.name}{list(value.shape)} into a variable of {variable.dtype.name}{list(variable.shape)}")
+        raise Unsupported(
+            f"{value.dtype.name}{list(value.shape)} into a variable of "
+            f"{variable.dtype.name}{list(variable.shape)}"
+        )
 
 
 @native("Assign", "AssignVariableOp")
@@ -59,7 +72,9 @@ def _assign(node: NodeSpec) -> NativeCall:
     nbytes = variable.nbytes
     cost = FIXED_NS + traffic_ns(2 * nbytes)
     words = (Pointer("in", 0), Pointer("in", 1), nbytes)
-    launch = Launch(move_source(), words, chunks=chunks_for(cost, max(1, nbytes // _MIN_CHUNK)), cost_ns=cost)
+    launch = Launch(
+        move_source(), words, chunks=chunks_for(cost, max(1, nbytes // _MIN_CHUNK)), cost_ns=cost
+    )
     return NativeCall((launch,) if nbytes else (), bytes_moved=2 * nbytes)
 
 
@@ -73,5 +88,9 @@ def _assign_add(node: NodeSpec) -> NativeCall:
     cost = FIXED_NS + traffic_ns(3 * variable.nbytes) + 0.1 * variable.size
     source = add_source(kind, size, "+" if "Add" in node.op else "-")
     words = (variable.size, Pointer("in", 0), Pointer("in", 1))
-    launch = Launch(source, words, chunks=chunks_for(cost, max(1, variable.nbytes // _MIN_CHUNK)), cost_ns=cost)
-    return NativeCall((launch,) if variable.size else (), bytes_moved=3 * variable.nbytes, flops=variable.size)
+    launch = Launch(
+        source, words, chunks=chunks_for(cost, max(1, variable.nbytes // _MIN_CHUNK)), cost_ns=cost
+    )
+    return NativeCall(
+        (launch,) if variable.size else (), bytes_moved=3 * variable.nbytes, flops=variable.size
+    )

@@ -1,4 +1,6 @@
-"""Fused elementwise loops: any number of inputs and outputs over one iteration space, with every broadcast and stride pattern."""
+"""Fused elementwise loops: any number of inputs and outputs over one iteration space, with every
+broadcast and stride pattern.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,21 @@ from typing import Final
 
 from tfjit.framework.scalar import elementwise
 from tfjit.kernels.codegen import expressions
-from tfjit.kernels.cpu.elementwise.loop_text import STRIDED, LoopOperand, inner_pattern, loop_source, said_step
-from tfjit.kernels.cpu.elementwise.tiled_loop import TURNED, Tiling, find_tiling, tile_pitch, tile_sides, tiled_source
+from tfjit.kernels.cpu.elementwise.loop_text import (
+    STRIDED,
+    LoopOperand,
+    inner_pattern,
+    loop_source,
+    said_step,
+)
+from tfjit.kernels.cpu.elementwise.tiled_loop import (
+    TURNED,
+    Tiling,
+    find_tiling,
+    tile_pitch,
+    tile_sides,
+    tiled_source,
+)
 from tfjit.kernels.cpu.template import cost_model, typed_pointers
 from tfjit.kernels.cpu.template.epilogue import repeat_source
 from tfjit.kernels.cpu.template.region import (
@@ -37,7 +52,9 @@ FOLD_WIDTH: Final = 512
 
 
 def region_of(group: FusedGroup) -> Region:
-    """The scalar program and operands of a loop group over its outputs' common shape. Raises Unsupported when they differ."""
+    """The scalar program and operands of a loop group over its outputs' common shape. Raises
+    Unsupported when they differ.
+    """
     shapes = {group.tensor(ref).shape for ref in group.outputs}
     reshapes = [m for m in group.members if m.spec.op in RESHAPING]
     sizes = {prod(shape) for shape in shapes}
@@ -64,12 +81,24 @@ def loop_call(group: FusedGroup, title: str = "") -> NativeCall:
         raise Unsupported(f"{len(group.outputs)} outputs")
     tensors = [group.tensor(ref) for ref in group.outputs]
     results = [
-        Operand(ref, t.dtype, tuple(0 if n == 1 else b for n, b in zip(region.shape, c_strides(region.shape, t.dtype.size))))
+        Operand(
+            ref,
+            t.dtype,
+            tuple(
+                0 if n == 1 else b
+                for n, b in zip(region.shape, c_strides(region.shape, t.dtype.size))
+            ),
+        )
         for ref, t in zip(group.outputs, tensors)
     ]
-    call = strided_call(region, results, title or loop_title(region.program), _named_errors(group, region.program))
+    call = strided_call(
+        region, results, title or loop_title(region.program), _named_errors(group, region.program)
+    )
     # a slice may start where its input does and be smaller
-    return replace(call, in_place=tuple((k, j) for k, j in call.in_place if group.inputs[j].size == tensors[k].size))
+    return replace(
+        call,
+        in_place=tuple((k, j) for k, j in call.in_place if group.inputs[j].size == tensors[k].size),
+    )
 
 
 def _named_errors(group: FusedGroup, program: Program) -> dict[int, tuple[str, str]]:
@@ -82,16 +111,20 @@ def _named_errors(group: FusedGroup, program: Program) -> dict[int, tuple[str, s
             if row is not None and row.error is not None and row.error.code == code:
                 suspects.append(member.spec.name)
         if len(group.members) > 1 and len(suspects) == 1:
-            message += node_suffix(suspects[0]).replace("{", "{{").replace("}", "}}")  # it goes through str.format
+            # it goes through str.format
+            message += node_suffix(suspects[0]).replace("{", "{{").replace("}", "}}")
         named[code] = (kind, message)
     return named
 
 
-def strided_call(region: Region, results: Sequence[Operand], title: str, errors: Mapping[int, tuple[str, str]]) -> NativeCall:
+def strided_call(
+    region: Region, results: Sequence[Operand], title: str, errors: Mapping[int, tuple[str, str]]
+) -> NativeCall:
     """Launches of a region whose outputs are laid out as `results` say. errors: as in Launch."""
     operands = [*region.operands, *results]
     for operand in operands:
-        if not typed_pointers.is_supported(operand.dtype):  # strings, which are objects without a size
+        # strings, which are objects without a size
+        if not typed_pointers.is_supported(operand.dtype):
             raise Unsupported(f"values of type {operand.dtype.name}")
     count = prod(region.shape)
     moved = sum(o.dtype.size * _touched(region.shape, o) for o in operands)
@@ -99,36 +132,62 @@ def strided_call(region: Region, results: Sequence[Operand], title: str, errors:
         return NativeCall((), bytes_moved=0)
     dims, strides = collapse(region.shape, [o.strides for o in operands])
     if not dims:
-        dims, strides = (1,), [(o.dtype.size if k >= len(region.operands) else 0,) for k, o in enumerate(operands)]
+        dims, strides = (
+            (1,),
+            [(o.dtype.size if k >= len(region.operands) else 0,) for k, o in enumerate(operands)],
+        )
     flops = len(region.program.ops) * count
-    cost = cost_model.FIXED_NS + count * cost_model.program_ns(region.program) + cost_model.traffic_ns(moved)
+    cost = (
+        cost_model.FIXED_NS
+        + count * cost_model.program_ns(region.program)
+        + cost_model.traffic_ns(moved)
+    )
     tiling = find_tiling(dims, strides, [o.dtype.size for o in operands])
     if tiling is None:
         launches, temps = _plain_launches(region, operands, dims, strides, cost, title)
     else:
         launches, temps = _tiled_launch(region, operands, dims, strides, tiling, cost, title)
     launches[-1] = replace(launches[-1], errors=errors)
-    return NativeCall(tuple(launches), in_place=_in_place(region, results), temp_bytes=tuple(temps), bytes_moved=moved, flops=flops)
+    return NativeCall(
+        tuple(launches),
+        in_place=_in_place(region, results),
+        temp_bytes=tuple(temps),
+        bytes_moved=moved,
+        flops=flops,
+    )
 
 
-def _described(region: Region, operands: Sequence[Operand], strides: Sequence[Sequence[int]]) -> list[LoopOperand]:
+def _described(
+    region: Region, operands: Sequence[Operand], strides: Sequence[Sequence[int]]
+) -> list[LoopOperand]:
     """The operands as the text knows them, by their way along the last dim."""
     found = []
     for k, (operand, step) in enumerate(zip(operands, strides)):
         output = k - len(region.operands)
         name = f"x{k}" if output < 0 else f"y{output}"
         every = said_step(step[-1], operand.dtype)
-        found.append(LoopOperand(name, operand.dtype, inner_pattern(step[-1], operand.dtype), max(output, -1), every))
+        found.append(
+            LoopOperand(
+                name, operand.dtype, inner_pattern(step[-1], operand.dtype), max(output, -1), every
+            )
+        )
     return found
 
 
 def _place(region: Region, k: int, operand: Operand) -> Pointer:
     output = k - len(region.operands)
-    return Pointer("out", output) if output >= 0 else Pointer("in", operand.ref.index, operand.offset)
+    return (
+        Pointer("out", output) if output >= 0 else Pointer("in", operand.ref.index, operand.offset)
+    )
 
 
 def _plain_launches(
-    region: Region, operands: Sequence[Operand], dims: Sequence[int], strides: Sequence[tuple[int, ...]], cost: float, title: str
+    region: Region,
+    operands: Sequence[Operand],
+    dims: Sequence[int],
+    strides: Sequence[tuple[int, ...]],
+    cost: float,
+    title: str,
 ) -> tuple[list[Launch], list[int]]:
     """(launches, sizes of scratch buffers) of a loop row by row."""
     dims, strides, fold = _folded(operands, dims, strides)
@@ -149,14 +208,22 @@ def _plain_launches(
         if fold > 1 and step[0] == 0 and step[-1] != 0:
             width = dims[-1] // fold * operand.dtype.size
             temps.append(width * fold)
-            launches.append(Launch(repeat_source(), (Pointer("temp", len(temps) - 1), place, width, fold), cost_ns=100.0))
+            launches.append(
+                Launch(
+                    repeat_source(),
+                    (Pointer("temp", len(temps) - 1), place, width, fold),
+                    cost_ns=100.0,
+                )
+            )
             place = Pointer("temp", len(temps) - 1)
         words.append(place)
         words.extend(step[:-1])
         if text.pattern == STRIDED:
             words.append(step[-1])
     source = loop_source(region.program, len(dims), described, title)
-    source = replace(source, interleave=cost_model.interleave_for(region.program, dims[-1] // parts))
+    source = replace(
+        source, interleave=cost_model.interleave_for(region.program, dims[-1] // parts)
+    )
     launches.append(Launch(source, tuple(words), chunks=chunks, cost_ns=cost))
     return launches, temps
 
@@ -170,12 +237,18 @@ def _tiled_launch(
     cost: float,
     title: str,
 ) -> tuple[list[Launch], list[int]]:
-    """(the launch, sizes of scratch buffers) of a loop whose last two dims, in the tiling's order, are walked in tiles."""
+    """(the launch, sizes of scratch buffers) of a loop whose last two dims, in the tiling's order,
+    are walked in tiles.
+    """
     dims = [dims[d] for d in tiling.order]
     strides = [tuple(step[d] for d in tiling.order) for step in strides]
     described = _described(region, operands, strides)
-    described = [replace(o, pattern=TURNED) if k in tiling.turned else o for k, o in enumerate(described)]
-    size = max((operands[k].dtype.size for k in tiling.turned), default=max(o.dtype.size for o in operands))
+    described = [
+        replace(o, pattern=TURNED) if k in tiling.turned else o for k, o in enumerate(described)
+    ]
+    size = max(
+        (operands[k].dtype.size for k in tiling.turned), default=max(o.dtype.size for o in operands)
+    )
     height, width = tile_sides(dims[-2], dims[-1], size)
     units = prod(dims[:-2]) * -(-dims[-2] // height) * -(-dims[-1] // width)
     cost += 0.25 * prod(dims) * len(tiling.turned)
@@ -197,7 +270,8 @@ def _tiled_launch(
 def _folded(
     operands: Sequence[Operand], dims: Sequence[int], strides: Sequence[tuple[int, ...]]
 ) -> tuple[tuple[int, ...], list[tuple[int, ...]], int]:
-    """Several short rows taken as one longer one, vectors along them repeated as often: (dims, strides, rows in one).
+    """Several short rows taken as one longer one, vectors along them repeated as often: (dims,
+    strides, rows in one).
 
     A loop over the three channels of a pixel would be all prologue and tail.
     """
@@ -217,7 +291,9 @@ def _touched(shape: Sequence[int], operand: Operand) -> int:
 
 
 def _in_place(region: Region, results: Sequence[Operand]) -> tuple[tuple[int, int], ...]:
-    """Pairs where an output may overwrite an input: read at the same element only, and needed for what is stored there."""
+    """Pairs where an output may overwrite an input: read at the same element only, and needed for
+    what is stored there.
+    """
     pairs: list[tuple[int, int]] = []
     uses: dict[int, int] = {}
     for operand in region.operands:
@@ -225,8 +301,17 @@ def _in_place(region: Region, results: Sequence[Operand]) -> tuple[tuple[int, in
     needs = _dependencies(region.program)
     for k, (result, value) in enumerate(zip(results, region.program.outputs)):
         for position, operand in enumerate(region.operands):
-            same = operand.ref.member == INPUT and operand.dtype.size == result.dtype.size and operand.offset == 0
-            if same and operand.strides == result.strides and uses[operand.ref.index] == 1 and needs[value] >> position & 1:
+            same = (
+                operand.ref.member == INPUT
+                and operand.dtype.size == result.dtype.size
+                and operand.offset == 0
+            )
+            if (
+                same
+                and operand.strides == result.strides
+                and uses[operand.ref.index] == 1
+                and needs[value] >> position & 1
+            ):
                 pairs.append((k, operand.ref.index))
     return tuple(pairs)
 

@@ -22,9 +22,11 @@ HEADER: Final = (*expressions.IMPORTS, "from tfjit.kernels.codegen.intrinsics im
 
 @dataclass(frozen=True, slots=True)
 class LoopOperand:
-    """An input or output of a loop's text. name: in the text; pattern: its way along the inner dim; output: its number, or -1.
+    """An input or output of a loop's text. name: in the text; pattern: its way along the inner dim;
+    output: its number, or -1.
 
-    every: elements a strided operand moves by, where the text says it; 0 where an argument word does.
+    every: elements a strided operand moves by, where the text says it; 0 where an argument word
+    does.
     """
 
     name: str
@@ -35,22 +37,33 @@ class LoopOperand:
 
 
 def inner_pattern(stride: int, dtype: DType) -> str:
-    """How an operand moves along the inner dimension: side by side, not at all (read once a row), or by a stride."""
+    """How an operand moves along the inner dimension: side by side, not at all (read once a row),
+    or by a stride.
+    """
     if stride == dtype.size:
         return CONTIGUOUS
     return HOISTED if stride == 0 else STRIDED
 
 
 def said_step(stride: int, dtype: DType) -> int:
-    """LoopOperand.every of an operand with that stride: steps for which LLVM loads whole vectors and picks from them."""
-    return stride // dtype.size if stride in (-dtype.size, 2 * dtype.size, 3 * dtype.size, 4 * dtype.size) else 0
+    """LoopOperand.every of an operand with that stride: steps for which LLVM loads whole vectors
+    and picks from them.
+    """
+    return (
+        stride // dtype.size
+        if stride in (-dtype.size, 2 * dtype.size, 3 * dtype.size, 4 * dtype.size)
+        else 0
+    )
 
 
-def loop_source(program: Program, rank: int, operands: Sequence[LoopOperand], title: str = "") -> KernelSource:
+def loop_source(
+    program: Program, rank: int, operands: Sequence[LoopOperand], title: str = ""
+) -> KernelSource:
     """The kernel of a loop over `rank` dims. operands: the program's inputs, then its outputs.
 
-    Argument words: the sizes of its dims, the number of parts the inner dim is cut into (rank > 1), then for each operand its
-    address, for rank > 1 its byte strides along the outer dims, and for a strided one its inner stride.
+    Argument words: the sizes of its dims, the number of parts the inner dim is cut into (rank > 1),
+    then for each operand its address, for rank > 1 its byte strides along the outer dims, and for a
+    strided one its inner stride.
     """
     s = Source()
     s.line(f"# {rank}-d loop: {' '.join(op.op for op in program.ops) or 'copy'}")
@@ -69,7 +82,9 @@ def loop_source(program: Program, rank: int, operands: Sequence[LoopOperand], ti
             base[o.name] = f"word(args, {at})"
             if rank > 1:
                 s.line(f"{o.name}_at = {base[o.name]}")
-                base[o.name] = " + ".join([f"{o.name}_at", *(f"i{d} * {o.name}_s{d}" for d in range(inner))])
+                base[o.name] = " + ".join(
+                    [f"{o.name}_at", *(f"i{d} * {o.name}_s{d}" for d in range(inner))]
+                )
             for d in range(inner):
                 s.line(f"{o.name}_s{d} = word(args, {at + 1 + d})")
             at += 1 + inner
@@ -99,7 +114,9 @@ def loop_source(program: Program, rank: int, operands: Sequence[LoopOperand], ti
 
 
 def write_odometer(s: Source, outer: int) -> None:
-    """Set `part` and the indices i0.. of `outer` dims from the unit number `first`; a row has `parts` units."""
+    """Set `part` and the indices i0.. of `outer` dims from the unit number `first`; a row has
+    `parts` units.
+    """
     s.line("row = first // parts")
     s.line("part = first - row * parts")
     for d in range(outer - 1, 0, -1):
@@ -121,30 +138,52 @@ def advance_odometer(s: Source, outer: int) -> None:
         s.line("i0 += 1")
 
 
-def write_pointers(s: Source, operands: Sequence[LoopOperand], base: Mapping[str, str], start: str = "lo") -> dict[str, str]:
+def write_pointers(
+    s: Source, operands: Sequence[LoopOperand], base: Mapping[str, str], start: str = "lo"
+) -> dict[str, str]:
     """Pointers of operands at inner index `start`, and the register values of hoisted ones.
 
-    Returns for each operand the text that is its value (inputs) or nothing yet (outputs) at inner index `i`.
+    Returns for each operand the text that is its value (inputs) or nothing yet (outputs) at inner
+    index `i`.
     """
     values: dict[str, str] = {}
     for o in operands:
         if o.pattern == HOISTED:
-            s.line(f"{o.name} = {expressions.loaded(o.dtype, f'ld({typed_pointers.pointer(o.dtype, base[o.name])}, 0)')}")
+            s.line(
+                f"{o.name} = {expressions.loaded(o.dtype, f'ld({typed_pointers.pointer(o.dtype, base[o.name])}, 0)')}"
+            )
             values[o.name] = o.name
         elif o.pattern == STRIDED:
-            s.line(f"{o.name}_p = {typed_pointers.pointer(o.dtype, f'{base[o.name]} + {start} * {o.name}_step')}")
-            element = f"ld({o.name}_p, i * {o.every})" if o.every else f"ld_at({o.name}_p, i * {o.name}_step)"
+            s.line(
+                f"{o.name}_p = "
+                f"{typed_pointers.pointer(o.dtype, f'{base[o.name]} + {start} * {o.name}_step')}"
+            )
+            element = (
+                f"ld({o.name}_p, i * {o.every})"
+                if o.every
+                else f"ld_at({o.name}_p, i * {o.name}_step)"
+            )
             values[o.name] = expressions.loaded(o.dtype, element)
         else:
-            s.line(f"{o.name}_p = {typed_pointers.pointer(o.dtype, f'{base[o.name]} + {start} * {o.dtype.size}')}")
+            s.line(
+                f"{o.name}_p = "
+                f"{typed_pointers.pointer(o.dtype, f'{base[o.name]} + {start} * {o.dtype.size}')}"
+            )
             values[o.name] = expressions.loaded(o.dtype, f"ld({o.name}_p, i)")
     return values
 
 
 def write_row(
-    s: Source, program: Program, operands: Sequence[LoopOperand], base: Mapping[str, str], fails: bool, start: str = "lo"
+    s: Source,
+    program: Program,
+    operands: Sequence[LoopOperand],
+    base: Mapping[str, str],
+    fails: bool,
+    start: str = "lo",
 ) -> None:
-    """The loop over `m` elements of a row from inner index `start` on; base: address of each operand's row."""
+    """The loop over `m` elements of a row from inner index `start` on; base: address of each
+    operand's row.
+    """
     inputs = [o for o in operands if o.output < 0]
     outputs = [o for o in operands if o.output >= 0]
     values = write_pointers(s, operands, base, start)

@@ -22,9 +22,10 @@ _MIN_CHUNK: Final = 4096  # elements
 class Update:
     """One optimizer's rule.
 
-    inputs: the op's inputs in order: "*name" is a variable or slot that is written, "name" a scalar, "name[]" an array.
-    setup: lines before the loop, over scalars. body: lines of the loop; a written name holds its old value first and its new one at the
-    end. {T} is the dtype's cast, {k} its vector-math suffix; root(x) is x ** -power, which for the usual power, -0.5, is a square
+    inputs: the op's inputs in order: "*name" is a variable or slot that is written, "name" a
+    scalar, "name[]" an array. setup: lines before the loop, over scalars. body: lines of the loop;
+    a written name holds its old value first and its new one at the end. {T} is the dtype's cast,
+    {k} its vector-math suffix; root(x) is x ** -power, which for the usual power, -0.5, is a square
     root. flag: a bool attr that selects `alternative` instead of body.
     """
 
@@ -41,18 +42,22 @@ UPDATES: Final[dict[str, Update]] = {
         "*var *accum lr grad[] momentum",
         "accum = accum * momentum + grad; var = var - accum * lr",
         flag="use_nesterov",
-        alternative="accum = accum * momentum + grad; var = var - (grad * lr + accum * momentum * lr)",
+        alternative="accum = accum * momentum + grad; var = var - (grad * lr + accum * momentum * "
+        "lr)",
     ),
     "KerasMomentum": Update(
         "*var *accum lr grad[] momentum",
         "accum = accum * momentum - grad * lr; var = var + accum",
         flag="use_nesterov",
-        alternative="accum = accum * momentum - grad * lr; var = var + (accum * momentum - grad * lr)",
+        alternative="accum = accum * momentum - grad * lr; var = var + (accum * momentum - grad * "
+        "lr)",
     ),
     "Adam": Update(
         "*var *m *v beta1_power beta2_power lr beta1 beta2 epsilon grad[]",
-        "m = m + (grad - m) * rest1; v = v + (grad * grad - v) * rest2; var = var - (m * alpha) / (vm.sqrt_{k}(v) + epsilon)",
-        setup="alpha = lr * vm.sqrt_{k}({T}(1) - beta2_power) / ({T}(1) - beta1_power); rest1 = {T}(1) - beta1; rest2 = {T}(1) - beta2",
+        "m = m + (grad - m) * rest1; v = v + (grad * grad - v) * rest2; var = var - (m * alpha) / "
+        "(vm.sqrt_{k}(v) + epsilon)",
+        setup="alpha = lr * vm.sqrt_{k}({T}(1) - beta2_power) / ({T}(1) - beta1_power); rest1 = "
+        "{T}(1) - beta1; rest2 = {T}(1) - beta2",
         flag="use_nesterov",
         alternative=(
             "m = m + (grad - m) * rest1; v = v + (grad * grad - v) * rest2; "
@@ -61,23 +66,27 @@ UPDATES: Final[dict[str, Update]] = {
     ),
     "AdaMax": Update(
         "*var *m *v beta1_power lr beta1 beta2 epsilon grad[]",
-        "m = m + (grad - m) * rest1; v = max(beta2 * v, abs(grad)); var = var - alpha * (m / (v + epsilon))",
+        "m = m + (grad - m) * rest1; v = max(beta2 * v, abs(grad)); var = var - alpha * (m / (v + "
+        "epsilon))",
         setup="alpha = lr / ({T}(1) - beta1_power); rest1 = {T}(1) - beta1",
     ),
     "RMSProp": Update(
         "*var *ms *mom lr rho momentum epsilon grad[]",
-        "ms = ms + (grad * grad - ms) * rest; mom = mom * momentum + (grad * lr) / vm.sqrt_{k}(ms + epsilon); var = var - mom",
+        "ms = ms + (grad * grad - ms) * rest; mom = mom * momentum + (grad * lr) / vm.sqrt_{k}(ms "
+        "+ epsilon); var = var - mom",
         setup="rest = {T}(1) - rho",
     ),
     "CenteredRMSProp": Update(
         "*var *mg *ms *mom lr rho momentum epsilon grad[]",
         "ms = ms + (grad * grad - ms) * rest; mg = mg + (grad - mg) * rest; "
-        "mom = mom * momentum + (grad * lr) / vm.sqrt_{k}((ms - mg * mg) + epsilon); var = var - mom",
+        "mom = mom * momentum + (grad * lr) / vm.sqrt_{k}((ms - mg * mg) + epsilon); var = var - "
+        "mom",
         setup="rest = {T}(1) - rho",
     ),
     "Adadelta": Update(
         "*var *accum *accum_update lr rho epsilon grad[]",
-        "accum = accum * rho + grad * grad * rest; change = vm.sqrt_{k}(accum_update + epsilon) * vm.rsqrt_{k}(accum + epsilon) * grad; "
+        "accum = accum * rho + grad * grad * rest; change = vm.sqrt_{k}(accum_update + epsilon) * "
+        "vm.rsqrt_{k}(accum + epsilon) * grad; "
         "var = var - change * lr; accum_update = accum_update * rho + change * change * rest",
         setup="rest = {T}(1) - rho",
     ),
@@ -91,21 +100,28 @@ UPDATES: Final[dict[str, Update]] = {
         "*var *accum lr epsilon grad[]",
         "var = var - grad * lr / (vm.sqrt_{k}(accum) + epsilon)",
         flag="update_slots",
-        alternative="accum = accum + grad * grad; var = var - grad * lr / (vm.sqrt_{k}(accum) + epsilon)",
+        alternative="accum = accum + grad * grad; var = var - grad * lr / (vm.sqrt_{k}(accum) + "
+        "epsilon)",
     ),
 }
 
-# `shrunk` is what the linear term grows by; past the threshold the variable is pulled towards it, otherwise it is exactly zero
+# `shrunk` is what the linear term grows by; past the threshold the variable is pulled towards it,
+# otherwise it is exactly zero
 _FTRL: Final = (
     "grown = accum + grad * grad; before = root(accum); after = root(grown); "
-    "linear = linear + shrunk - (after - before) / lr * var; threshold = l1; scale = after / lr + two * l2; accum = grown; "
-    "var = select(abs(linear) > threshold, (select(linear > {T}(0), threshold, -threshold) - linear) / scale, {T}(0))"
+    "linear = linear + shrunk - (after - before) / lr * var; threshold = l1; scale = after / lr + "
+    "two * l2; accum = grown; "
+    "var = select(abs(linear) > threshold, (select(linear > {T}(0), threshold, -threshold) - "
+    "linear) / scale, {T}(0))"
 )
 _FTRL_BY_LR: Final = _FTRL.replace(
     "shrunk - (after - before) / lr * var; threshold = l1; scale = after / lr + two * l2;",
     "shrunk * lr - (after - before) * var; threshold = l1 * lr; scale = after + two * l2 * lr;",
 )
-for _name, _scalars, _shrunk in (("Ftrl", "", "grad"), ("FtrlV2", "shrinkage ", "(grad + two * shrinkage * var)")):
+for _name, _scalars, _shrunk in (
+    ("Ftrl", "", "grad"),
+    ("FtrlV2", "shrinkage ", "(grad + two * shrinkage * var)"),
+):
     UPDATES[_name] = Update(
         f"*var *accum *linear grad[] lr l1 l2 {_scalars}power",
         _FTRL.replace("shrunk", _shrunk),
@@ -115,18 +131,25 @@ for _name, _scalars, _shrunk in (("Ftrl", "", "grad"), ("FtrlV2", "shrinkage ", 
     )
 
 
-def update_source(name: str, update: Update, kind: str, flag: bool, square_root: bool = False) -> KernelSource:
-    """The kernel of one rule and dtype. Argument words: number of elements, then the address of each input.
+def update_source(
+    name: str, update: Update, kind: str, flag: bool, square_root: bool = False
+) -> KernelSource:
+    """The kernel of one rule and dtype. Argument words: number of elements, then the address of
+    each input.
 
     square_root: what root(x) in the rule is.
     """
     source = Source()
     cast = {"f32": "vm.float32", "f64": "vm.float64"}[kind]
     body = update.alternative if flag else update.body
-    body = re.sub(r"root\((\w+)\)", r"vm.sqrt_{k}(\1)" if square_root else r"vm.pow_{k}(\1, -power)", body)
+    body = re.sub(
+        r"root\((\w+)\)", r"vm.sqrt_{k}(\1)" if square_root else r"vm.pow_{k}(\1, -power)", body
+    )
     size = 4 if kind == "f32" else 8
     source.line("from tfjit.kernels import vmath as vm")
-    source.line(f"from tfjit.kernels.codegen.intrinsics import ld, ptr_{kind}, select, st_out, word")
+    source.line(
+        f"from tfjit.kernels.codegen.intrinsics import ld, ptr_{kind}, select, st_out, word"
+    )
     source.line()
     source.line()
     roles = update.inputs.split()
@@ -153,7 +176,10 @@ def update_source(name: str, update: Update, kind: str, flag: bool, square_root:
                 plain = role.strip("*")
                 if f"{plain} = " in f"; {body}".replace("; ", "\n") and _assigned(plain, body):
                     source.line(f"st_out(p_{plain}, i, {plain}, {k})")
-    return KernelSource(source.text(), title=f"{name} update {kind}{' ' + update.flag if flag and update.flag else ''}")
+    return KernelSource(
+        source.text(),
+        title=f"{name} update {kind}{' ' + update.flag if flag and update.flag else ''}",
+    )
 
 
 def _assigned(name: str, body: str) -> bool:
@@ -172,14 +198,21 @@ def _builder(name: str, update: Update) -> Callable[[NodeSpec], NativeCall]:
         for role, tensor in zip(roles, node.inputs, strict=True):
             whole = role.startswith("*") or role.endswith("[]")
             if tensor.shape != (var.shape if whole else ()):
-                raise Unsupported(f"{node.op}: {role.strip('*[]')} has shape {list(tensor.shape)}, the variable {list(var.shape)}")
-        flag = bool(update.flag) and bool(node.attrs.get(update.flag, update.flag == "update_slots"))
+                raise Unsupported(
+                    f"{node.op}: {role.strip('*[]')} has shape {list(tensor.shape)}, the variable "
+                    f"{list(var.shape)}"
+                )
+        flag = bool(update.flag) and bool(
+            node.attrs.get(update.flag, update.flag == "update_slots")
+        )
         power = node.constants.get(roles.index("power")) if "power" in roles else None
         source = update_source(name, update, kind, flag, power is not None and float(power) == -0.5)
         words: tuple[Word, ...] = (var.size, *(Pointer("in", i) for i in range(len(roles))))
         moved = var.nbytes * (2 * written + sum(1 for r in roles if r.endswith("[]")))
         cost = FIXED_NS + traffic_ns(moved) + 0.3 * var.size * (1 if kind == "f32" else 2)
-        launch = Launch(source, words, chunks=chunks_for(cost, max(1, var.size // _MIN_CHUNK)), cost_ns=cost)
+        launch = Launch(
+            source, words, chunks=chunks_for(cost, max(1, var.size // _MIN_CHUNK)), cost_ns=cost
+        )
         return NativeCall((launch,), bytes_moved=moved, flops=8 * var.size)
 
     return build

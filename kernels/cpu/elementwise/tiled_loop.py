@@ -1,4 +1,6 @@
-"""Elementwise loops whose operands are contiguous along different dims: tile by tile, transposed in cache on the way in or out."""
+"""Elementwise loops whose operands are contiguous along different dims: tile by tile, transposed in
+cache on the way in or out.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,14 @@ from typing import Final
 
 from tfjit.kernels.codegen import expressions
 from tfjit.kernels.codegen.transpose_text import IMPORT, SPAN, block_side, write_turned
-from tfjit.kernels.cpu.elementwise.loop_text import CONTIGUOUS, HEADER, LoopOperand, advance_odometer, write_odometer, write_row
+from tfjit.kernels.cpu.elementwise.loop_text import (
+    CONTIGUOUS,
+    HEADER,
+    LoopOperand,
+    advance_odometer,
+    write_odometer,
+    write_row,
+)
 from tfjit.kernels.ir.scalar_program import Program
 from tfjit.kernels.source import KernelSource, Source
 
@@ -16,40 +25,66 @@ TURNED: Final = "t"
 """Pattern of an operand that is contiguous along the tiles' other dim."""
 TILE_BYTES: Final = 1 << 14
 _PITCH: Final = 64
-"""Bytes between a tile's rows beyond their length, so that rows of 2^k bytes do not share cache sets."""
+"""Bytes between a tile's rows beyond their length, so that rows of 2^k bytes do not share cache
+sets.
+"""
 _SHORT: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """order: the loop's dims, the last two being those of the tiles. turned: operands that are contiguous along the last but one."""
+    """order: the loop's dims, the last two being those of the tiles. turned: operands that are
+    contiguous along the last but one.
+    """
 
     order: tuple[int, ...]
     turned: frozenset[int]
 
 
-def find_tiling(dims: Sequence[int], strides: Sequence[Sequence[int]], sizes: Sequence[int]) -> Tiling | None:
-    """How to walk a loop that has operands contiguous along different dims; None where a plain walk reads all along the inner dim.
+def find_tiling(
+    dims: Sequence[int], strides: Sequence[Sequence[int]], sizes: Sequence[int]
+) -> Tiling | None:
+    """How to walk a loop that has operands contiguous along different dims; None where a plain walk
+    reads all along the inner dim.
 
     sizes: of each operand's elements. Raises nothing: what fits no tiling is strided.
     """
     last = len(dims) - 1
     if last < 1:
         return None
-    along = [next((d for d in range(last, -1, -1) if step[d] == size), -1) for step, size in zip(strides, sizes)]
-    other = [d for d in range(last) if any(way == d and step[last] not in (0, size) for way, step, size in zip(along, strides, sizes))]
+    along = [
+        next((d for d in range(last, -1, -1) if step[d] == size), -1)
+        for step, size in zip(strides, sizes)
+    ]
+    other = [
+        d
+        for d in range(last)
+        if any(
+            way == d and step[last] not in (0, size)
+            for way, step, size in zip(along, strides, sizes)
+        )
+    ]
     if not other:
         return None
 
     def turned(inner: int, outer: int) -> frozenset[int]:
-        return frozenset(k for k, step in enumerate(strides) if along[k] == outer and step[inner] not in (0, sizes[k]))
+        return frozenset(
+            k
+            for k, step in enumerate(strides)
+            if along[k] == outer and step[inner] not in (0, sizes[k])
+        )
 
-    # the pair of dims that leaves the fewest operands strided, then the one with the fewest to transpose
+    # the pair of dims that leaves the fewest operands strided, then the one with the fewest to
+    # transpose
     best: tuple[tuple[int, int, bool], int, int] | None = None
     for a in other:
         for inner, outer in ((last, a), (a, last)):
             chosen = turned(inner, outer)
-            strided = sum(1 for k, step in enumerate(strides) if k not in chosen and step[inner] not in (0, sizes[k]))
+            strided = sum(
+                1
+                for k, step in enumerate(strides)
+                if k not in chosen and step[inner] not in (0, sizes[k])
+            )
             score = (strided, len(chosen), inner != last)
             if dims[inner] >= _SHORT and (best is None or score < best[0]):
                 best = (score, inner, outer)
@@ -62,7 +97,9 @@ def find_tiling(dims: Sequence[int], strides: Sequence[Sequence[int]], sizes: Se
 
 
 def tile_sides(rows: int, columns: int, size: int) -> tuple[int, int]:
-    """(height, width) of the tiles over an area, for elements of up to `size` bytes: whole blocks, evenly cut."""
+    """(height, width) of the tiles over an area, for elements of up to `size` bytes: whole blocks,
+    evenly cut.
+    """
     side = block_side(size)
     bands = -(-rows // max(SPAN // size, side))
     height = min(_rounded(-(-rows // bands), side), _rounded(rows, side))
@@ -79,11 +116,15 @@ def tile_pitch(width: int, size: int) -> int:
     return width * size + _PITCH
 
 
-def tiled_source(program: Program, rank: int, operands: Sequence[LoopOperand], title: str = "") -> KernelSource:
-    """The kernel of a loop over `rank` dims, the last two in tiles. operands: the program's inputs, then its outputs.
+def tiled_source(
+    program: Program, rank: int, operands: Sequence[LoopOperand], title: str = ""
+) -> KernelSource:
+    """The kernel of a loop over `rank` dims, the last two in tiles. operands: the program's inputs,
+    then its outputs.
 
-    Argument words: sizes of the dims, a tile's height and width; then for each operand its address and byte strides along all dims,
-    for a turned one also the address of its scratch memory, that memory's bytes a chunk and its bytes a row.
+    Argument words: sizes of the dims, a tile's height and width; then for each operand its address
+    and byte strides along all dims, for a turned one also the address of its scratch memory, that
+    memory's bytes a chunk and its bytes a row.
     """
     s = Source()
     s.line(f"# {rank}-d loop in tiles: {' '.join(op.op for op in program.ops) or 'copy'}")
@@ -121,18 +162,35 @@ def tiled_source(program: Program, rank: int, operands: Sequence[LoopOperand], t
             s.line("h = min(height, rows - top)")
             s.line("m = min(width, columns - left)")
             for o in operands:
-                place = " + ".join([f"{o.name}_at", *(f"i{d} * {o.name}_s{d}" for d in range(outer))])
+                place = " + ".join(
+                    [f"{o.name}_at", *(f"i{d} * {o.name}_s{d}" for d in range(outer))]
+                )
                 s.line(f"{o.name}_0 = {place} + top * {o.name}_down + left * {o.name}_step")
                 if o.pattern == TURNED and o.output < 0:
                     _write_turned_in(s, o)
             with s.block("for r in range(h):"):
                 base = {o.name: f"{o.name}_0 + r * {o.name}_down" for o in operands}
-                base |= {o.name: f"{o.name}_tile + r * {o.name}_pitch" for o in operands if o.pattern == TURNED}
-                plain = [replace(o, pattern=CONTIGUOUS) if o.pattern == TURNED else o for o in operands]
+                base |= {
+                    o.name: f"{o.name}_tile + r * {o.name}_pitch"
+                    for o in operands
+                    if o.pattern == TURNED
+                }
+                plain = [
+                    replace(o, pattern=CONTIGUOUS) if o.pattern == TURNED else o for o in operands
+                ]
                 write_row(s, program, plain, base, fails, "0")
             for o in operands:
                 if o.pattern == TURNED and o.output >= 0:
-                    write_turned(s, o.dtype.size, f"{o.name}_0", f"{o.name}_step", f"{o.name}_tile", f"{o.name}_pitch", "m", "h")
+                    write_turned(
+                        s,
+                        o.dtype.size,
+                        f"{o.name}_0",
+                        f"{o.name}_step",
+                        f"{o.name}_tile",
+                        f"{o.name}_pitch",
+                        "m",
+                        "h",
+                    )
             if outer:
                 advance_odometer(s, outer)
             else:
@@ -144,4 +202,13 @@ def tiled_source(program: Program, rank: int, operands: Sequence[LoopOperand], t
 
 
 def _write_turned_in(s: Source, o: LoopOperand) -> None:
-    write_turned(s, o.dtype.size, f"{o.name}_tile", f"{o.name}_pitch", f"{o.name}_0", f"{o.name}_step", "h", "m")
+    write_turned(
+        s,
+        o.dtype.size,
+        f"{o.name}_tile",
+        f"{o.name}_pitch",
+        f"{o.name}_0",
+        f"{o.name}_step",
+        "h",
+        "m",
+    )

@@ -1,9 +1,11 @@
-"""Attention: the scores of a block of queries, what is added to them, their softmax and its product with the values, in one kernel.
+"""Attention: the scores of a block of queries, what is added to them, their softmax and its product
+with the values, in one kernel.
 
-A block of queries stands in the lanes of a few vectors. Keys are the rows of the first product and values (transposed) those of
-the second, so both are read where they lie, the softmax runs down the lanes without a sum across them, and its result is the
-packed operand of the second product as it stands. Only queries and result are turned, a block at a time. No score leaves the
-chunk's scratch, which holds one block: keys * lanes of them.
+A block of queries stands in the lanes of a few vectors. Keys are the rows of the first product and
+values (transposed) those of the second, so both are read where they lie, the softmax runs down the
+lanes without a sum across them, and its result is the packed operand of the second product as it
+stands. Only queries and result are turned, a block at a time. No score leaves the chunk's scratch,
+which holds one block: keys * lanes of them.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ PRODUCTS: Final = frozenset({"MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMat
 MIN_QUERIES: Final = 4
 """Fewer queries than that waste more lanes than the scores' way through memory costs."""
 _MAX_DEPTH: Final = 512  # of a query: one chain of sums
-_WIDE_BYTES: Final = 512 << 10  # scores of a block of two vectors that still lie in the second-level cache
+# scores of a block of two vectors that still lie in the second-level cache
+_WIDE_BYTES: Final = 512 << 10
 _SCRATCH_BYTES: Final = 64 << 20  # of all chunks
 _SCORES: Final = 0  # output number, for what LLVM may know about aliases
 
@@ -53,8 +56,9 @@ Pattern = Literal["scalar", "query", "key", "full"]
 class Attention:
     """out = softmax(program(query . key^T, operands...)) . value, for all batch axes.
 
-    space: (*batch, queries, keys). query, key, value, out: their strides run over (*batch, rows, columns), rows being queries or keys.
-    operands: of the program after its first input, over `space`.
+    space: (*batch, queries, keys). query, key, value, out: their strides run over (*batch, rows,
+    columns), rows being queries or keys. operands: of the program after its first input, over
+    `space`.
     """
 
     space: tuple[int, ...]
@@ -81,14 +85,29 @@ class Attention:
 
 
 def attention_of(group: FusedGroup) -> Attention:
-    """What a group of kind "attention" computes; its anchor is the second product. Raises Unsupported where it is no attention."""
-    if any(n < 0 for member in group.members for t in (*member.spec.inputs, *member.spec.outputs) for n in t.shape):
+    """What a group of kind "attention" computes; its anchor is the second product. Raises
+    Unsupported where it is no attention.
+    """
+    if any(
+        n < 0
+        for member in group.members
+        for t in (*member.spec.inputs, *member.spec.outputs)
+        for n in t.shape
+    ):
         raise Unsupported("shapes are not known")
     second = group.members[group.anchor]
     softmax = _behind_views(group, second.inputs[0])
-    if softmax.member < 0 or group.members[softmax.member].spec.op != "Softmax" or len(group.outputs) != 1:
+    if (
+        softmax.member < 0
+        or group.members[softmax.member].spec.op != "Softmax"
+        or len(group.outputs) != 1
+    ):
         raise Unsupported("no softmax before the second product")
-    firsts = [k for k, member in enumerate(group.members) if member.spec.op in PRODUCTS and k != group.anchor]
+    firsts = [
+        k
+        for k, member in enumerate(group.members)
+        if member.spec.op in PRODUCTS and k != group.anchor
+    ]
     if len(firsts) != 1:
         raise Unsupported("not two products")
     product = Ref(firsts[0])
@@ -96,20 +115,34 @@ def attention_of(group: FusedGroup) -> Attention:
     space = group.tensor(product).shape
     keys = space[-1]
     weights = group.tensor(softmax).shape
-    if not weights or weights[-1] != keys or group.tensor(second.inputs[0]).shape != space or _swapped(second, 0):
+    if (
+        not weights
+        or weights[-1] != keys
+        or group.tensor(second.inputs[0]).shape != space
+        or _swapped(second, 0)
+    ):
         raise Unsupported("the softmax does not run along the keys")
     dtype = group.tensor(product).dtype
-    if any(group.tensor(ref).dtype is not dtype for ref in (*first.inputs, *second.inputs, Ref(group.anchor))):
+    if any(
+        group.tensor(ref).dtype is not dtype
+        for ref in (*first.inputs, *second.inputs, Ref(group.anchor))
+    ):
         raise Unsupported("products of several dtypes")
     builder = RegionBuilder(group, space, is_leaf=lambda ref: ref == product)
     builder.value(product, identity_map(len(space)))  # so that it is operand 0
     scores = group.members[softmax.member].inputs[0]
     region = builder.finish([builder.value(scores, builder.whole(group.tensor(scores).shape))])
-    if region.operands[0].strides != tuple(0 if n == 1 else s for n, s in zip(space, c_strides(space, dtype.size))):
+    if region.operands[0].strides != tuple(
+        0 if n == 1 else s for n, s in zip(space, c_strides(space, dtype.size))
+    ):
         raise Unsupported("the scores are read at other places than their own")
     if any(o.ref.member != INPUT or o.offset for o in region.operands[1:]):
         raise Unsupported("an operand of the scores is computed inside the group")
-    if expressions.program_errors(region.program) or region.program.outputs == () or _result_dtype(region.program) is not dtype:
+    if (
+        expressions.program_errors(region.program)
+        or region.program.outputs == ()
+        or _result_dtype(region.program) is not dtype
+    ):
         raise Unsupported("scores of another dtype, or that can fail")
     batch = space[:-2]
     result = group.tensor(Ref(group.anchor)).shape
@@ -121,7 +154,9 @@ def attention_of(group: FusedGroup) -> Attention:
     key = _view(group, first.inputs[1], (*batch, keys, depth), adjoint[1])
     value = _view(group, second.inputs[1], (*batch, keys, result[-1]), adjoint[2])
     out = _result_strides(group, group.outputs[0], dtype.size)
-    return Attention(space, depth, result[-1], dtype, query, key, value, out, region.program, region.operands[1:])
+    return Attention(
+        space, depth, result[-1], dtype, query, key, value, out, region.program, region.operands[1:]
+    )
 
 
 def _result_dtype(program: Program) -> DType:
@@ -141,7 +176,9 @@ def _swapped(member: Member, side: int) -> bool:
 
 
 def _view(group: FusedGroup, ref: Ref, space: tuple[int, ...], swapped: bool) -> Operand:
-    """An operand of a product, read through the transposes before it; its strides run over `space`."""
+    """An operand of a product, read through the transposes before it; its strides run
+    over `space`.
+    """
     index: IndexMap = identity_map(len(space))
     target = space
     if swapped:
@@ -155,12 +192,17 @@ def _view(group: FusedGroup, ref: Ref, space: tuple[int, ...], swapped: bool) ->
 
 
 def _result_strides(group: FusedGroup, ref: Ref, size: int) -> tuple[int, ...]:
-    """Strides of the group's output over the axes of the second product, transposes after it undone."""
+    """Strides of the group's output over the axes of the second product, transposes after it
+    undone.
+    """
     strides = c_strides(group.tensor(ref).shape, size)
     while ref != Ref(group.anchor):
         member = group.members[ref.member]
         if member.spec.op == "Transpose" and ref.member > group.anchor:
-            order = [int(axis) % len(strides) for axis in np.asarray(_constant(group, member)).reshape(-1)]
+            order = [
+                int(axis) % len(strides)
+                for axis in np.asarray(_constant(group, member)).reshape(-1)
+            ]
             moved = [0] * len(strides)
             for axis, stride in zip(order, strides):
                 moved[axis] = stride
@@ -185,8 +227,16 @@ _PLACES: Final = 4  # columns of the table before those of the operands: query, 
 
 
 @functools.cache
-def attention_source(tile: Tile, vectors: int, dtype: DType, turned: bool, program: Program, patterns: tuple[Pattern, ...]) -> KernelSource:
-    """Words: those of _WORDS, then address, query stride and key stride of every operand. table: a row of byte offsets a head.
+def attention_source(
+    tile: Tile,
+    vectors: int,
+    dtype: DType,
+    turned: bool,
+    program: Program,
+    patterns: tuple[Pattern, ...],
+) -> KernelSource:
+    """Words: those of _WORDS, then address, query stride and key stride of every operand. table: a
+    row of byte offsets a head.
 
     turned: a query's terms lie side by side, else the queries do.
     """
@@ -198,7 +248,10 @@ def attention_source(tile: Tile, vectors: int, dtype: DType, turned: bool, progr
     for line in expressions.IMPORTS:
         s.line(line)
     s.line("from tfjit.kernels.codegen.intrinsics import *")
-    s.line("from tfjit.kernels.cpu.gemm.column_ir import column_combine, column_reduce, transpose_block")
+    s.line(
+        "from tfjit.kernels.cpu.gemm.column_ir import column_combine, column_reduce, "
+        "transpose_block"
+    )
     s.line("from tfjit.kernels.cpu.gemm.micro_kernels_ir import call_tile, copy_row")
     s.line(f"turn = transpose_block({tile.kind!r}, {tile.lanes})")
     s.line(f"copy_columns = copy_row({tile.kind!r}, {tile.lanes}, {vectors})")
@@ -235,10 +288,22 @@ def attention_source(tile: Tile, vectors: int, dtype: DType, turned: bool, progr
             s.line("done = 0")
             with s.block("while done < keys:"):
                 s.line("terms = min(key_part, keys - done)")
-                _write_tiles(s, "v", "v_at + done * v_part", "terms", f"scores + done * {row}", "mixed", row, lanes, "done")
+                _write_tiles(
+                    s,
+                    "v",
+                    "v_at + done * v_part",
+                    "terms",
+                    f"scores + done * {row}",
+                    "mixed",
+                    row,
+                    lanes,
+                    "done",
+                )
                 s.line("done += terms")
             _write_result(s, tile, lanes)
-    return KernelSource(s.text(), title=f"attention{ops} {tile.kind}", interleave=cost_model.INTERLEAVE)
+    return KernelSource(
+        s.text(), title=f"attention{ops} {tile.kind}", interleave=cost_model.INTERLEAVE
+    )
 
 
 def _write_queries(s: Source, tile: Tile, turned: bool, row: int) -> None:
@@ -251,20 +316,31 @@ def _write_queries(s: Source, tile: Tile, turned: bool, row: int) -> None:
         s.line(f"copy_columns(turned_q + i * {row}, q_at + i * q_stride, rows)")
 
 
-def _write_tiles(s: Source, side: str, a: str, terms: str, b: str, c: str, row: int, lanes: int, accumulate: str) -> None:
+def _write_tiles(
+    s: Source, side: str, a: str, terms: str, b: str, c: str, row: int, lanes: int, accumulate: str
+) -> None:
     s.line(f"a_tile = {a}")
     s.line(f"c_tile = {c}")
     with s.block(f"for t in range({side}_tiles):"):
-        for label, name, height in (("if t < {0}_tall:", "tall", "{0}_height"), ("else:", "low", "({0}_height - 1)")):
+        for label, name, height in (
+            ("if t < {0}_tall:", "tall", "{0}_height"),
+            ("else:", "low", "({0}_height - 1)"),
+        ):
             with s.block(label.format(side)):
-                arguments = f"a_tile, {side}_stride, nothing, 1, {terms}, {b}, c_tile, {row}, {lanes}, {accumulate}"
+                arguments = (
+                    f"a_tile, {side}_stride, nothing, 1, {terms}, {b}, c_tile, {row}, "
+                    f"{lanes}, {accumulate}"
+                )
                 s.line(f"call_tile({side}_{name}_tile, {arguments})")
                 s.line(f"a_tile += {height.format(side)} * {side}_row")
                 s.line(f"c_tile += {height.format(side)} * {row}")
 
 
-def _write_scores(s: Source, dtype: DType, program: Program, patterns: Sequence[Pattern], tile: Tile, lanes: int) -> None:
-    """The program over the scores, then e to the power of what they are below the largest of their query.
+def _write_scores(
+    s: Source, dtype: DType, program: Program, patterns: Sequence[Pattern], tile: Tile, lanes: int
+) -> None:
+    """The program over the scores, then e to the power of what they are below the largest of their
+    query.
 
     Loops run over all elements at once: LLVM unrolls one over the few lanes of a row into scalars.
     """
@@ -278,7 +354,9 @@ def _write_scores(s: Source, dtype: DType, program: Program, patterns: Sequence[
             for k, pattern in enumerate(patterns):
                 if pattern != "scalar":
                     s.line(f"x{k} = {expressions.loaded(program.inputs[k + 1], f'ld(x{k}_p, j)')}")
-            (result,) = expressions.emit_program(s, program, ["acc", *(f"x{k}" for k in range(len(patterns)))])
+            (result,) = expressions.emit_program(
+                s, program, ["acc", *(f"x{k}" for k in range(len(patterns)))]
+            )
             s.line(f"st_out(s_p, j, {result}, {_SCORES})")
     s.line("largest(scores, keys, top)")
     s.line("lower(scores, keys, top)")
@@ -295,8 +373,12 @@ def _loaded(dtype: DType, address: str) -> str:
     return expressions.loaded(dtype, f"ld({typed_pointers.pointer(dtype, address)}, 0)")
 
 
-def _write_operand(s: Source, k: int, pattern: Pattern, dtype: DType, tile: Tile, lanes: int) -> None:
-    """Define x<k> (scalar), or x<k>_p: the block's part of an operand in the layout of the scores."""
+def _write_operand(
+    s: Source, k: int, pattern: Pattern, dtype: DType, tile: Tile, lanes: int
+) -> None:
+    """Define x<k> (scalar), or x<k>_p: the block's part of an operand in the layout
+    of the scores.
+    """
     s.line(f"x{k}_at = x{k}_base + word(entry, {_PLACES + k})")
     if pattern == "scalar":
         s.line(f"x{k} = {_loaded(dtype, f'x{k}_at')}")
@@ -314,7 +396,10 @@ def _write_operand(s: Source, k: int, pattern: Pattern, dtype: DType, tile: Tile
             else:
                 with s.block("for j in range(rows):"):
                     s.line(f"st_any(to_p, j, ld_any_at(from_p, j * x{k}_query))")
-                s.line(f"fill_bytes(buffer + i * {row} + rows * {dtype.size}, 0, ({lanes} - rows) * {dtype.size})")
+                s.line(
+                    f"fill_bytes(buffer + i * {row} + rows * {dtype.size}, 0, ({lanes} - rows) * "
+                    f"{dtype.size})"
+                )
 
     if pattern != "key":
         s.line(f"x{k}_at += query * x{k}_query")
@@ -338,9 +423,15 @@ def _write_result(s: Source, tile: Tile, lanes: int) -> None:
     with s.block("while r0 < rows:"):
         s.line("d0 = 0")
         with s.block("while d0 < dims:"):
-            source, target = f"mixed + d0 * {row} + r0 * {tile.size}", f"o_at + r0 * o_row + d0 * {tile.size}"
+            source, target = (
+                f"mixed + d0 * {row} + r0 * {tile.size}",
+                f"o_at + r0 * o_row + d0 * {tile.size}",
+            )
             columns = f"min(dims - d0, {tile.lanes})"
-            s.line(f"turn({source}, {row}, {target}, o_row, {columns}, min(rows - r0, {tile.lanes}), {columns})")
+            s.line(
+                f"turn({source}, {row}, {target}, o_row, {columns}, min(rows - r0, {tile.lanes}), "
+                f"{columns})"
+            )
             s.line(f"d0 += {tile.lanes}")
         s.line(f"r0 += {tile.lanes}")
 
@@ -362,7 +453,12 @@ def attention_call(group: FusedGroup) -> NativeCall:
         raise Unsupported("neither the queries nor their terms lie side by side")
     if plan.out[-1] != size and plan.width > 1:
         raise Unsupported("the terms of the result do not lie side by side")
-    vectors = 1 if queries <= tile.lanes or _waste(queries, 2 * tile.lanes) > 1.2 * _waste(queries, tile.lanes) else 2
+    vectors = (
+        1
+        if queries <= tile.lanes
+        or _waste(queries, 2 * tile.lanes) > 1.2 * _waste(queries, tile.lanes)
+        else 2
+    )
     if keys * 2 * tile.lanes * size > _WIDE_BYTES:
         vectors = 1
     lanes = vectors * tile.lanes
@@ -378,22 +474,52 @@ def attention_call(group: FusedGroup) -> NativeCall:
     key_rows = cover(keys, row_limit(tile, plan.key.strides[-2], key_turned))
     value_rows = cover(plan.width, row_limit(tile, value.strides[-2], value_turned))
     part = depth_blocks(1, keys)[0][3]
-    spread = [o.dtype.size for o, pattern in zip(plan.operands, plan.patterns) if pattern != "scalar"]
+    spread = [
+        o.dtype.size for o, pattern in zip(plan.operands, plan.patterns) if pattern != "scalar"
+    ]
     row = lanes * size
-    scratch = (plan.depth + keys + plan.width + 2) * row + sum(keys * lanes * size + 64 for size in spread)
+    scratch = (plan.depth + keys + plan.width + 2) * row + sum(
+        keys * lanes * size + 64 for size in spread
+    )
     scratch = -(-scratch // 64) * 64
     cost = _cost_ns(tile, plan, vectors, heads * blocks)
     chunks = max(1, min(shares(cost, heads * blocks), max(2, _SCRATCH_BYTES // scratch)))
-    words: list[Word] = [heads * blocks, blocks, queries, keys, plan.depth, plan.width, call.table(table), call.table([0])]
+    words: list[Word] = [
+        heads * blocks,
+        blocks,
+        queries,
+        keys,
+        plan.depth,
+        plan.width,
+        call.table(table),
+        call.table([0]),
+    ]
     words += [call.temp(scratch * chunks), scratch, part]
-    words += [Pointer("in", plan.query.ref.index, plan.query.offset), plan.query.strides[-2 if turned else -1]]
+    words += [
+        Pointer("in", plan.query.ref.index, plan.query.offset),
+        plan.query.strides[-2 if turned else -1],
+    ]
     words += [Pointer("in", plan.key.ref.index, plan.key.offset), plan.key.strides[-2], key_stride]
-    words += [Pointer("in", value.ref.index, value.offset), value.strides[-2], value_stride, value.strides[-1]]
+    words += [
+        Pointer("in", value.ref.index, value.offset),
+        value.strides[-2],
+        value_stride,
+        value.strides[-1],
+    ]
     words += [Pointer("out", 0), plan.out[-2]]
     for rows, is_turned in ((key_rows, key_turned), (value_rows, value_turned)):
-        words += [rows.count, rows.height, rows.tall, *rows.pointers(matmul_tiles(tile, vectors, is_turned), vectors)]
+        words += [
+            rows.count,
+            rows.height,
+            rows.tall,
+            *rows.pointers(matmul_tiles(tile, vectors, is_turned), vectors),
+        ]
     for operand in plan.operands:
-        words += [Pointer("in", operand.ref.index, operand.offset), operand.strides[-2], operand.strides[-1]]
+        words += [
+            Pointer("in", operand.ref.index, operand.offset),
+            operand.strides[-2],
+            operand.strides[-1],
+        ]
     source = attention_source(tile, vectors, plan.dtype, turned, plan.program, plan.patterns)
     call.launch(Launch(source, tuple(words), chunks=chunks, cost_ns=cost))
     moved = sum(t.nbytes for t in (*group.inputs, group.tensor(group.outputs[0])))
@@ -416,14 +542,22 @@ def _side(operand: Operand, size: int) -> tuple[bool, int]:
 
 
 def _strides(plan: Attention) -> list[tuple[int, ...]]:
-    return [plan.query.strides, plan.key.strides, plan.value.strides, plan.out, *(o.strides for o in plan.operands)]
+    return [
+        plan.query.strides,
+        plan.key.strides,
+        plan.value.strides,
+        plan.out,
+        *(o.strides for o in plan.operands),
+    ]
 
 
 def _offsets(batch: Sequence[int], strides: Sequence[int]) -> np.ndarray:
     """Byte offset of every matrix of a batch."""
     found = np.zeros((1,) * len(batch), np.int64)
     for axis, (n, stride) in enumerate(zip(batch, strides)):
-        found = found + (np.arange(n, dtype=np.int64) * stride).reshape([-1 if k == axis else 1 for k in range(len(batch))])
+        found = found + (np.arange(n, dtype=np.int64) * stride).reshape(
+            [-1 if k == axis else 1 for k in range(len(batch))]
+        )
     return np.broadcast_to(found, tuple(batch)).reshape(-1)
 
 
@@ -432,4 +566,6 @@ def _cost_ns(tile: Tile, plan: Attention, vectors: int, units: int) -> float:
     cells = keys * vectors * tile.lanes
     products = keys * vectors * (plan.depth + plan.width) / 3.5
     exponential = cost_model.op_ns("Exp", tile.size) + cost_model.program_ns(plan.program) + 0.1
-    return cost_model.FIXED_NS + units * (200.0 + products * (1.0 if tile.fused else 2.0) + cells * exponential)
+    return cost_model.FIXED_NS + units * (
+        200.0 + products * (1.0 if tile.fused else 2.0) + cells * exponential
+    )

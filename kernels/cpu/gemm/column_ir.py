@@ -1,4 +1,5 @@
-"""Intrinsics on blocks whose columns stand in the lanes of a few vectors: turning them, and what softmax does down the columns.
+"""Intrinsics on blocks whose columns stand in the lanes of a few vectors: turning them, and what
+softmax does down the columns.
 
 Only the compiler process imports this module: it needs Numba.
 """
@@ -20,7 +21,9 @@ def _const(value: int) -> ir.Constant:
 
 
 def _transposed(b: ir.IRBuilder, rows: Sequence[ir.Value]) -> list[ir.Value]:
-    """n vectors of n lanes, as the rows of a square matrix, to its columns: blocks of 1, 2, 4 ... lanes change places."""
+    """n vectors of n lanes, as the rows of a square matrix, to its columns: blocks of 1, 2, 4 ...
+    lanes change places.
+    """
     n = len(rows)
     out = list(rows)
     step = 1
@@ -30,16 +33,21 @@ def _transposed(b: ir.IRBuilder, rows: Sequence[ir.Value]) -> list[ir.Value]:
         for i in range(n):
             if not i & step:
                 x, y = out[i], out[i + step]
-                out[i], out[i + step] = (b.shuffle_vector(x, y, ir.Constant(ir.VectorType(_I32, n), order)) for order in (low, high))
+                out[i], out[i + step] = (
+                    b.shuffle_vector(x, y, ir.Constant(ir.VectorType(_I32, n), order))
+                    for order in (low, high)
+                )
         step *= 2
     return out
 
 
 def transpose_block(kind: str, lanes: int) -> Any:
-    """dst[c][r] = src[r][c] for r < width and c < columns, where src has `rows` rows and what lies below them counts as zero.
+    """dst[c][r] = src[r][c] for r < width and c < columns, where src has `rows` rows and what lies
+    below them counts as zero.
 
-    Arguments: src, src_stride, dst, dst_stride, rows, columns, width; strides in bytes, rows, columns and width at most `lanes`;
-    rows may be 0 or negative. Nothing beyond rows and columns is read, nothing beyond width and columns written.
+    Arguments: src, src_stride, dst, dst_stride, rows, columns, width; strides in bytes, rows,
+    columns and width at most `lanes`; rows may be 0 or negative. Nothing beyond rows and columns is
+    read, nothing beyond width and columns written.
     """
 
     def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
@@ -48,27 +56,40 @@ def transpose_block(kind: str, lanes: int) -> Any:
         sources = [b.add(src, b.mul(src_stride, _const(r))) for r in range(lanes)]
         places = [b.add(dst, b.mul(dst_stride, _const(c))) for c in range(lanes)]
         none = ir.Constant(ir.VectorType(_I1, lanes), [0] * lanes)
-        whole = b.icmp_signed(">=", b.select(b.icmp_signed("<", rows, columns), rows, columns), _const(lanes))
+        whole = b.icmp_signed(
+            ">=", b.select(b.icmp_signed("<", rows, columns), rows, columns), _const(lanes)
+        )
         whole = b.and_(whole, b.icmp_signed(">=", width, _const(lanes)))
         with b.if_else(whole) as (full, part):
             with full:
-                for value, place in zip(_transposed(b, [v.load(at) for at in sources]), places, strict=True):
+                for value, place in zip(
+                    _transposed(b, [v.load(at) for at in sources]), places, strict=True
+                ):
                     v.store(value, place)
             with part:
                 read, written = v.mask(columns), v.mask(width)
-                masks = [b.select(b.icmp_signed("<", _const(r), rows), read, none) for r in range(lanes)]
-                values = _transposed(b, [v.masked_load(at, mask) for at, mask in zip(sources, masks, strict=True)])
+                masks = [
+                    b.select(b.icmp_signed("<", _const(r), rows), read, none) for r in range(lanes)
+                ]
+                values = _transposed(
+                    b, [v.masked_load(at, mask) for at, mask in zip(sources, masks, strict=True)]
+                )
                 for c, (value, place) in enumerate(zip(values, places, strict=True)):
-                    v.masked_store(value, place, b.select(b.icmp_signed("<", _const(c), columns), written, none))
+                    v.masked_store(
+                        value,
+                        place,
+                        b.select(b.icmp_signed("<", _const(c), columns), written, none),
+                    )
 
     return intrinsic_of(7, emit)
 
 
 def column_reduce(kind: str, lanes: int, vectors: int, op: str) -> Any:
-    """total[c] = sum or largest over rows p < count of x[p][c], for vectors * lanes columns of a packed x; NaN stays NaN.
+    """total[c] = sum or largest over rows p < count of x[p][c], for vectors * lanes columns of a
+    packed x; NaN stays NaN.
 
-    Arguments: x, count, total; both addresses vector-aligned. op: "sum", or "max", which is -inf of no rows. Sums are taken in
-    blocks, so that their error does not grow with the number of rows.
+    Arguments: x, count, total; both addresses vector-aligned. op: "sum", or "max", which is -inf of
+    no rows. Sums are taken in blocks, so that their error does not grow with the number of rows.
     """
     unroll = 4
     block = 128  # rows of a block of a sum
@@ -88,7 +109,10 @@ def column_reduce(kind: str, lanes: int, vectors: int, op: str) -> Any:
                 at, *acc = state
                 for u in range(n):
                     for j in range(vectors):
-                        acc[u * vectors + j] = join(acc[u * vectors + j], v.load(at, u * row_bytes + j * v.bytes, align=v.bytes))
+                        acc[u * vectors + j] = join(
+                            acc[u * vectors + j],
+                            v.load(at, u * row_bytes + j * v.bytes, align=v.bytes),
+                        )
                 return [b.add(at, _const(n * row_bytes)), *acc]
 
             return body
@@ -113,9 +137,11 @@ def column_reduce(kind: str, lanes: int, vectors: int, op: str) -> Any:
 
 
 def column_combine(kind: str, lanes: int, vectors: int, op: str) -> Any:
-    """x[p][c] = x[p][c] - t[c] ("sub") or x[p][c] / t[c] ("div"), in place, for rows p < count of vectors * lanes columns.
+    """x[p][c] = x[p][c] - t[c] ("sub") or x[p][c] / t[c] ("div"), in place, for rows p < count of
+    vectors * lanes columns.
 
-    Arguments: x, count, t; both addresses vector-aligned. LLVM unrolls a loop over so few columns into scalars instead.
+    Arguments: x, count, t; both addresses vector-aligned. LLVM unrolls a loop over so few columns
+    into scalars instead.
     """
 
     def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:

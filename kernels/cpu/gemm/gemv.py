@@ -1,4 +1,6 @@
-"""Products of a matrix and a vector, as the matrix lies: rows by dot products, or columns as a sum of rows. Nothing is packed."""
+"""Products of a matrix and a vector, as the matrix lies: rows by dot products, or columns as a sum
+of rows. Nothing is packed.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,16 @@ _STEP: Final = 16  # columns of a chunk, in elements
 
 
 def is_matvec(node: NodeSpec, known: Collection[int]) -> bool:
-    """Whether a MatMul is one. known: inputs known while planning; by a matrix that is, packed then, a row is multiplied faster."""
+    """Whether a MatMul is one. known: inputs known while planning; by a matrix that is, packed
+    then, a row is multiplied faster.
+    """
     a, b = node.inputs[:2]
-    if a.dtype.name not in _KINDS or b.dtype is not a.dtype or len(a.shape) != 2 or len(b.shape) != 2:
+    if (
+        a.dtype.name not in _KINDS
+        or b.dtype is not a.dtype
+        or len(a.shape) != 2
+        or len(b.shape) != 2
+    ):
         return False
     m = a.shape[1 if node.attrs.get("transpose_a") else 0]
     n = b.shape[0 if node.attrs.get("transpose_b") else 1]
@@ -33,14 +42,18 @@ def matvec_call(node: NodeSpec) -> NativeCall:
     by_column = out.shape[1] == 1  # a times a column; else a row times b
     matrix, slot = (a, 0) if by_column else (b, 1)
     # whether a row of the matrix, as it lies, meets the whole vector
-    along_rows = not node.attrs.get("transpose_a") if by_column else bool(node.attrs.get("transpose_b"))
+    along_rows = (
+        not node.attrs.get("transpose_a") if by_column else bool(node.attrs.get("transpose_b"))
+    )
     return _call(matrix, slot, along_rows, out)
 
 
 def _call(matrix: TensorSpec, slot: int, along_rows: bool, out: TensorSpec) -> NativeCall:
     rows, columns = matrix.shape
     kind, size = _KINDS[matrix.dtype.name], matrix.dtype.size
-    cost = cost_model.FIXED_NS + max(cost_model.traffic_ns(matrix.nbytes), rows * columns * size / 64)
+    cost = cost_model.FIXED_NS + max(
+        cost_model.traffic_ns(matrix.nbytes), rows * columns * size / 64
+    )
     launch = Launch(
         _dots(kind, size) if along_rows else _sums(kind, size),
         (rows, columns, Pointer("in", slot), Pointer("in", 1 - slot), Pointer("out", 0)),

@@ -1,4 +1,6 @@
-"""Text and tables that the drivers of matrix products and convolutions share: argument words, chunks, the loops over tiles."""
+"""Text and tables that the drivers of matrix products and convolutions share: argument words,
+chunks, the loops over tiles.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from tfjit.kernels.cpu.template.call_builder import CallBuilder
 from tfjit.kernels.registry import Pointer
 from tfjit.kernels.source import Source
 
-_TILE_ARGUMENTS = "a_tile, stride_a, part_table + offsets, segments, k, b_part, c_tile, stride_c, ncols, part"
+_TILE_ARGUMENTS = (
+    "a_tile, stride_a, part_table + offsets, segments, k, b_part, c_tile, stride_c, ncols, part"
+)
 
 
 def write_words(s: Source, *names: str) -> int:
@@ -23,14 +27,16 @@ def write_words(s: Source, *names: str) -> int:
 def write_share(s: Source, units: str, first: str, last: str) -> None:
     """Define the half-open range first..last of `units` that this chunk does.
 
-    Larger and smaller chunks alternate: helpers claim from the other end than their caller, and both ends must weigh the same.
+    Larger and smaller chunks alternate: helpers claim from the other end than their caller, and
+    both ends must weigh the same.
     """
     s.line(f"{first} = ({units}) * chunk // nchunks")
     s.line(f"{last} = ({units}) * (chunk + 1) // nchunks")
 
 
 def write_shares(s: Source, tile: Tile, units: str) -> None:
-    """What this chunk does: units unit..last_unit of the rows, or (share_columns) panels first_panel..last_panel of all rows.
+    """What this chunk does: units unit..last_unit of the rows, or (share_columns) panels
+    first_panel..last_panel of all rows.
 
     Also defines stride_c and the columns those panels give.
     """
@@ -56,8 +62,8 @@ def write_shares(s: Source, tile: Tile, units: str) -> None:
 def write_panels(s: Source, lines: bool = False) -> None:
     """Text of the inner loops: panels, parts of the sum, then tiles tile_first..tile_last of rows.
 
-    lines: the rows come in `count` lines (output rows of a convolution), a_line and c_line bytes apart; a panel passes over all of
-    them while it is in cache.
+    lines: the rows come in `count` lines (output rows of a convolution), a_line and c_line bytes
+    apart; a panel passes over all of them while it is in cache.
     """
     with s.block("for p in range(last_panel - first_panel):"):
         s.line(f"entry = panel_table + (first_panel + p) * {8 * PANEL_WORDS}")
@@ -96,12 +102,18 @@ def _write_tiles(s: Source, a: str, c: str) -> None:
 
 
 def part_table(
-    call: CallBuilder, blocks: Sequence[tuple[int, int, int, int]], segment_offsets: Sequence[int], k: int, step: int, row_bytes: int = 0
+    call: CallBuilder,
+    blocks: Sequence[tuple[int, int, int, int]],
+    segment_offsets: Sequence[int],
+    k: int,
+    step: int,
+    row_bytes: int = 0,
 ) -> Pointer:
     """The table of the parts of a sum, followed by the byte offsets in A of each part's segments.
 
-    blocks: from `depth_blocks`. segment_offsets: of all segments. k: terms of a segment; step: bytes from one to the next.
-    row_bytes: of B where it is read in place; it stands behind the offsets.
+    blocks: from `depth_blocks`. segment_offsets: of all segments. k: terms of a segment; step:
+    bytes from one to the next. row_bytes: of B where it is read in place; it stands behind the
+    offsets.
     """
     rows: list[list[int]] = []
     offsets: list[int] = []

@@ -13,27 +13,64 @@ import numpy as np
 from tfjit.kernels.cpu.gemm.gemv import is_matvec, matvec_call
 from tfjit.kernels.cpu.gemm.macro_kernel import part_table, write_panels, write_shares, write_words
 from tfjit.kernels.cpu.gemm.matmul_fallback import other_call
-from tfjit.kernels.cpu.gemm.micro_kernels import IN_PLACE_HEIGHT, KINDS, Tile, cover, row_limit, tile_of
-from tfjit.kernels.cpu.gemm.packing import MatrixLayout, PanelPlan, depth_blocks, flat, pack_at_run_time, plan_in_place, plan_panels
+from tfjit.kernels.cpu.gemm.micro_kernels import (
+    IN_PLACE_HEIGHT,
+    KINDS,
+    Tile,
+    cover,
+    row_limit,
+    tile_of,
+)
+from tfjit.kernels.cpu.gemm.packing import (
+    MatrixLayout,
+    PanelPlan,
+    depth_blocks,
+    flat,
+    pack_at_run_time,
+    plan_in_place,
+    plan_panels,
+)
 from tfjit.kernels.cpu.template import cost_model
 from tfjit.kernels.cpu.template.call_builder import CallBuilder
 from tfjit.kernels.cpu.template.chunking import shares
-from tfjit.kernels.cpu.template.epilogue import Epilogue, EpilogueText, Pattern, epilogue_ns, epilogue_text, epilogue_words, run_rows
-from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported, Word, native
+from tfjit.kernels.cpu.template.epilogue import (
+    Epilogue,
+    EpilogueText,
+    Pattern,
+    epilogue_ns,
+    epilogue_text,
+    epilogue_words,
+    run_rows,
+)
+from tfjit.kernels.registry import (
+    Launch,
+    NativeCall,
+    NodeSpec,
+    Pointer,
+    TensorSpec,
+    Unsupported,
+    Word,
+    native,
+)
 from tfjit.kernels.source import KernelSource, Source
 
-_A_BLOCK_BYTES: Final = 256 << 10  # rows of A that stay in the second-level cache while every panel passes over them
-_C_BLOCK_BYTES: Final = 32 << 10  # products that are still in the first-level cache when the epilogue comes
+# rows of A that stay in the second-level cache while every panel passes over them
+_A_BLOCK_BYTES: Final = 256 << 10
+# products that are still in the first-level cache when the epilogue comes
+_C_BLOCK_BYTES: Final = 32 << 10
 _BLOCK_TILES: Final = 16
-_SHARE_ROWS_FROM: Final = 8  # with fewer row tiles, chunks take panels instead; fewer panels are no even shares
+# with fewer row tiles, chunks take panels instead; fewer panels are no even shares
+_SHARE_ROWS_FROM: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class MatMulSpec:
-    """matrices products of a [m, k] and b [k, n]. a_offsets, b_numbers: for each, where its a begins (bytes) and which b it takes.
+    """matrices products of a [m, k] and b [k, n]. a_offsets, b_numbers: for each, where its a
+    begins (bytes) and which b it takes.
 
-    a_row, a_step: bytes from one row of a to the next, and from one term of its sum to the next; one of them is an element.
-    segments: the sum's terms come in runs of k, which begin that many bytes from a.
+    a_row, a_step: bytes from one row of a to the next, and from one term of its sum to the next;
+    one of them is an element. segments: the sum's terms come in runs of k, which begin that many
+    bytes from a.
     """
 
     m: int
@@ -55,10 +92,11 @@ _WORDS: Final = (
 
 @functools.cache
 def matmul_source(tile: Tile, text: EpilogueText) -> KernelSource:
-    """The driver: row blocks, panels, parts of the sum, tiles; then the epilogue over the row block.
+    """The driver: row blocks, panels, parts of the sum, tiles; then the epilogue over the row
+    block.
 
-    Words: those of _WORDS, then the epilogue's. matrix_table: rows (a offset, b offset); row_stride: of a tile's rows; stride_a: what
-    the micro-kernel wants.
+    Words: those of _WORDS, then the epilogue's. matrix_table: rows (a offset, b offset);
+    row_stride: of a tile's rows; stride_a: what the micro-kernel wants.
     """
     s = Source()
     s.line(f"# matmul {tile.kind} {tile.isa}{text.title}")
@@ -75,7 +113,9 @@ def matmul_source(tile: Tile, text: EpilogueText) -> KernelSource:
             # the first `tall` tiles are `height` high, the others one lower
             s.line("matrix_first = tile_first * height - max(0, tile_first - tall)")
             s.line("row_first = matrix * matrix_rows + matrix_first")
-            s.line("row_last = matrix * matrix_rows + tile_last * height - max(0, tile_last - tall)")
+            s.line(
+                "row_last = matrix * matrix_rows + tile_last * height - max(0, tile_last - tall)"
+            )
             s.line("a_at = a + word(matrix_table, 2 * matrix) + matrix_first * row_stride")
             s.line("b_at = b + word(matrix_table, 2 * matrix + 1)")
             text.write_block_start(s)
@@ -85,7 +125,9 @@ def matmul_source(tile: Tile, text: EpilogueText) -> KernelSource:
 
 
 def product_ns(tile: Tile, row_tiles: float, height: int, plan: PanelPlan) -> float:
-    """Predicted time of the micro-kernels: one to two FMAs a cycle, a little for each call, and B read once at least."""
+    """Predicted time of the micro-kernels: one to two FMAs a cycle, a little for each call, and B
+    read once at least.
+    """
     calls = row_tiles * len(plan.panels)
     stream = 0.012 * plan.depth * sum(panel.columns for panel in plan.panels) * tile.size
     if plan.form == "dots":
@@ -122,8 +164,14 @@ def add_product(
     whole = spec.m * matrices
     few_rows, many_panels = rows.count < _SHARE_ROWS_FROM, len(plan.panels) >= _SHARE_ROWS_FROM
     # a chunk of rows reads all of B, a chunk of panels all of A
-    share_columns = matrices == 1 and (len(plan.panels) > rows.count if few_rows else many_panels and spec.m < spec.n)
-    cost = cost_model.FIXED_NS + product_ns(tile, rows.count * matrices, rows.height, plan) + epilogue_ns(text.epilogue, whole * spec.n)
+    share_columns = matrices == 1 and (
+        len(plan.panels) > rows.count if few_rows else many_panels and spec.m < spec.n
+    )
+    cost = (
+        cost_model.FIXED_NS
+        + product_ns(tile, rows.count * matrices, rows.height, plan)
+        + epilogue_ns(text.epilogue, whole * spec.n)
+    )
     chunks = shares(cost, len(plan.panels) if share_columns else rows.count * matrices)
     share_columns = share_columns and chunks > 1
     repeat = run_rows(text.epilogue, whole, spec.n, not share_columns)
@@ -133,18 +181,40 @@ def add_product(
     matrix_bytes = plan.depth * spec.n * size if plan.form == "in place" else plan.nbytes
     words: tuple[Word, ...] = (
         matrices,
-        call.table(flat([(a_offset, number * matrix_bytes) for a_offset, number in zip(spec.a_offsets, spec.b_numbers)])),
+        call.table(
+            flat(
+                [
+                    (a_offset, number * matrix_bytes)
+                    for a_offset, number in zip(spec.a_offsets, spec.b_numbers)
+                ]
+            )
+        ),
         *(rows.count, rows.height, rows.tall, block, int(share_columns), spec.m),
         *plan.micro_kernels(rows, transposed),
         *(a, spec.a_row, spec.a_step if transposed else spec.a_row),
         *(packed, len(plan.panels), table),
-        *(len(parts), part_table(call, parts, spec.segments, spec.k, spec.a_step, plan.row_bytes(plan.panels[0]))),
-        *epilogue_words(call, text, operands, whole, spec.n, not share_columns, (block * rows.height * spec.n * size, chunks)),
+        *(
+            len(parts),
+            part_table(
+                call, parts, spec.segments, spec.k, spec.a_step, plan.row_bytes(plan.panels[0])
+            ),
+        ),
+        *epilogue_words(
+            call,
+            text,
+            operands,
+            whole,
+            spec.n,
+            not share_columns,
+            (block * rows.height * spec.n * size, chunks),
+        ),
     )
     call.launch(Launch(matmul_source(tile, text), words, chunks=chunks, cost_ns=cost))
 
 
-def operand_pointers(inputs: Sequence[TensorSpec], first: int = 2) -> list[tuple[Pointer, TensorSpec]]:
+def operand_pointers(
+    inputs: Sequence[TensorSpec], first: int = 2
+) -> list[tuple[Pointer, TensorSpec]]:
     """The epilogue's operands: the node's inputs from number `first` on."""
     return [(Pointer("in", i), spec) for i, spec in enumerate(inputs) if i >= first]
 
@@ -163,10 +233,11 @@ def batch_matmul_call(
     epilogue: Epilogue | None = None,
     constants: Mapping[int, np.ndarray] | None = None,
 ) -> NativeCall:
-    """x [..., m, k], y [..., k, n], operands... -> [..., m, n], batch axes broadcast. adj_x, adj_y: the last two axes are swapped.
+    """x [..., m, k], y [..., k, n], operands... -> [..., m, n], batch axes broadcast. adj_x, adj_y:
+    the last two axes are swapped.
 
-    The epilogue sees the result as [rows, n], rows counted over all batch axes. Raises Unsupported for dtypes without tiles,
-    ValueError for sizes that do not fit.
+    The epilogue sees the result as [rows, n], rows counted over all batch axes. Raises Unsupported
+    for dtypes without tiles, ValueError for sizes that do not fit.
     """
     x, y = inputs[:2]
     tile = tile_of(x.dtype)
@@ -189,7 +260,9 @@ def batch_matmul_call(
         return _swapped_row(inputs, k, n, text, constants)
 
     def numbers(shape: tuple[int, ...]) -> np.ndarray:
-        return np.broadcast_to(np.arange(math.prod(shape), dtype=np.int64).reshape(shape), batch).reshape(-1)
+        return np.broadcast_to(
+            np.arange(math.prod(shape), dtype=np.int64).reshape(shape), batch
+        ).reshape(-1)
 
     x_numbers, y_numbers = numbers(x.shape[:-2]), numbers(y.shape[:-2])
     if not adj_x and x_numbers.size > 1 and y.size == k * n and x_numbers.size * m * k == x.size:
@@ -197,7 +270,13 @@ def batch_matmul_call(
         m, x_numbers, y_numbers = m * x_numbers.size, x_numbers[:1], y_numbers[:1]
     value = (constants or {}).get(1)
     y_count = y.size // (k * n) if k else 1
-    few_rows = m <= IN_PLACE_HEIGHT and not (adj_x or adj_y) and n >= tile.columns and value is None and k > 0
+    few_rows = (
+        m <= IN_PLACE_HEIGHT
+        and not (adj_x or adj_y)
+        and n >= tile.columns
+        and value is None
+        and k > 0
+    )
     plan = plan_in_place(tile, k, n) if few_rows else plan_panels(tile, k, n, dots=not adj_x)
     table = call.table(plan.table())
     if k == 0:
@@ -213,16 +292,33 @@ def batch_matmul_call(
         packed = pack_at_run_time(call, plan, table, Pointer("in", 1), layout)
     a_row, a_step = (k * size, size) if not adj_x else (size, m * size)
     x_bytes = m * k * size if x_numbers.size > 1 else 0
-    spec = MatMulSpec(m, k, n, a_row, a_step, tuple(int(i) * x_bytes for i in x_numbers), tuple(int(i) for i in y_numbers))
+    spec = MatMulSpec(
+        m,
+        k,
+        n,
+        a_row,
+        a_step,
+        tuple(int(i) * x_bytes for i in x_numbers),
+        tuple(int(i) for i in y_numbers),
+    )
     add_product(call, spec, plan, packed, table, text, Pointer("in", 0), operand_pointers(inputs))
     return call.finish(traffic(inputs, text, products), 2 * products * k)
 
 
-_SWAPPED: Final[Mapping[Pattern, Pattern]] = {"scalar": "scalar", "channel": "full", "row": "scalar", "full": "full"}
+_SWAPPED: Final[Mapping[Pattern, Pattern]] = {
+    "scalar": "scalar",
+    "channel": "full",
+    "row": "scalar",
+    "full": "full",
+}
 
 
 def _swapped_row(
-    inputs: Sequence[TensorSpec], k: int, n: int, text: EpilogueText, constants: Mapping[int, np.ndarray] | None
+    inputs: Sequence[TensorSpec],
+    k: int,
+    n: int,
+    text: EpilogueText,
+    constants: Mapping[int, np.ndarray] | None,
 ) -> NativeCall:
     """x [1, k] by y [n, k], transposed, as y by the column x."""
     x = inputs[0]
@@ -232,7 +328,16 @@ def _swapped_row(
     call = CallBuilder(constants)
     plan = plan_panels(tile_of(x.dtype), k, 1, dots=True)
     spec = MatMulSpec(n, k, 1, k * plan.tile.size, plan.tile.size)
-    add_product(call, spec, plan, Pointer("in", 0), call.table(plan.table()), text, Pointer("in", 1), operand_pointers(inputs))
+    add_product(
+        call,
+        spec,
+        plan,
+        Pointer("in", 0),
+        call.table(plan.table()),
+        text,
+        Pointer("in", 1),
+        operand_pointers(inputs),
+    )
     return call.finish(traffic(inputs, text, n), 2 * n * k)
 
 
@@ -244,11 +349,15 @@ def matmul_call(
     epilogue: Epilogue | None = None,
     constants: Mapping[int, np.ndarray] | None = None,
 ) -> NativeCall:
-    """a [m, k] (transpose_a: [k, m]), b [k, n] (transpose_b: [n, k]), operands... -> [m, n] through the epilogue.
+    """a [m, k] (transpose_a: [k, m]), b [k, n] (transpose_b: [n, k]), operands... -> [m, n] through
+    the epilogue.
 
-    constants: inputs known while planning, by index; b is then packed now. Raises as `batch_matmul_call` does.
+    constants: inputs known while planning, by index; b is then packed now. Raises as
+    `batch_matmul_call` does.
     """
-    return batch_matmul_call(inputs, adj_x=transpose_a, adj_y=transpose_b, epilogue=epilogue, constants=constants)
+    return batch_matmul_call(
+        inputs, adj_x=transpose_a, adj_y=transpose_b, epilogue=epilogue, constants=constants
+    )
 
 
 def _attr(attrs: Mapping[str, Any], name: str) -> bool:
@@ -262,7 +371,9 @@ def _matmul(node: NodeSpec) -> NativeCall:
         return other_call(node, (transpose_a, transpose_b), conjugated=False)
     if is_matvec(node, node.constants):
         return matvec_call(node)
-    return matmul_call(node.inputs[:2], transpose_a=transpose_a, transpose_b=transpose_b, constants=node.constants)
+    return matmul_call(
+        node.inputs[:2], transpose_a=transpose_a, transpose_b=transpose_b, constants=node.constants
+    )
 
 
 @native("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")

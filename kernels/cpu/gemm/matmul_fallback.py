@@ -1,4 +1,6 @@
-"""Matrix products without tiles of their own: integers and complex numbers by plain loops, narrow floats by way of float32."""
+"""Matrix products without tiles of their own: integers and complex numbers by plain loops, narrow
+floats by way of float32.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +24,21 @@ from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Tensor
 from tfjit.kernels.source import KernelSource, Source
 
 NARROW: Final = frozenset({dtypes.float16, dtypes.bfloat16})
-_TOGETHER: Final = 4  # terms of the sums added at a time, so that a row of the result is read and written less often
+# terms of the sums added at a time, so that a row of the result is read and written less often
+_TOGETHER: Final = 4
 _WORDS: Final = ("matrices", "rows", "k", "n", "table", "a", "a_row", "a_step", "b", "b_row", "c")
 
 
 def other_call(spec: NodeSpec, swapped: tuple[bool, bool], conjugated: bool) -> NativeCall:
-    """The product of a node whose dtype has no tiles; swapped: which inputs have their last two axes swapped. conjugated: those are
-    conjugated too. Raises Unsupported for dtypes that kernels do not hold.
+    """The product of a node whose dtype has no tiles; swapped: which inputs have their last two
+    axes swapped. conjugated: those are conjugated too. Raises Unsupported for dtypes that kernels
+    do not hold.
     """
     x, y = spec.inputs[:2]
     if x.dtype is not y.dtype or spec.outputs[0].dtype is not x.dtype:
-        raise Unsupported(f"product of {x.dtype.name} and {y.dtype.name} as {spec.outputs[0].dtype.name}")
+        raise Unsupported(
+            f"product of {x.dtype.name} and {y.dtype.name} as {spec.outputs[0].dtype.name}"
+        )
     if x.dtype in NARROW:
         return _through_float32(spec)
     conjugated = conjugated and x.dtype.is_complex
@@ -52,13 +58,37 @@ def _through_float32(spec: NodeSpec) -> NativeCall:
     dtype = spec.inputs[0].dtype
     wide = [TensorSpec(dtypes.float32, t.shape) for t in (*spec.inputs[:2], spec.outputs[0])]
     casts = [
-        Member(NodeSpec(f"{spec.name}/wide{k}", "Cast", _cast(dtype, dtypes.float32), (spec.inputs[k],), (wide[k],)), (Ref(INPUT, k),))
+        Member(
+            NodeSpec(
+                f"{spec.name}/wide{k}",
+                "Cast",
+                _cast(dtype, dtypes.float32),
+                (spec.inputs[k],),
+                (wide[k],),
+            ),
+            (Ref(INPUT, k),),
+        )
         for k in range(2)
     ]
-    attrs = {name: dtypes.float32 if value is dtype else value for name, value in spec.attrs.items()}
-    product = Member(NodeSpec(spec.name, spec.op, attrs, tuple(wide[:2]), (wide[2],)), (Ref(0), Ref(1)))
-    narrow = Member(NodeSpec(f"{spec.name}/narrow", "Cast", _cast(dtypes.float32, dtype), (wide[2],), spec.outputs[:1]), (Ref(2),))
-    return _chained(FusedGroup("loop", (*casts, product, narrow), tuple(spec.inputs[:2]), (Ref(3),)))
+    attrs = {
+        name: dtypes.float32 if value is dtype else value for name, value in spec.attrs.items()
+    }
+    product = Member(
+        NodeSpec(spec.name, spec.op, attrs, tuple(wide[:2]), (wide[2],)), (Ref(0), Ref(1))
+    )
+    narrow = Member(
+        NodeSpec(
+            f"{spec.name}/narrow",
+            "Cast",
+            _cast(dtypes.float32, dtype),
+            (wide[2],),
+            spec.outputs[:1],
+        ),
+        (Ref(2),),
+    )
+    return _chained(
+        FusedGroup("loop", (*casts, product, narrow), tuple(spec.inputs[:2]), (Ref(3),))
+    )
 
 
 def _cast(source: DType, target: DType) -> dict[str, object]:
@@ -72,14 +102,28 @@ def _turned_first(spec: NodeSpec, conjugated: bool) -> NativeCall:
     order = np.array([*range(rank - 2), rank - 1, rank - 2], np.int32)
     turned = TensorSpec(y.dtype, (*y.shape[:-2], y.shape[-1], y.shape[-2]))
     attrs = {"T": y.dtype, "Tperm": dtypes.int32}
-    turn = NodeSpec(f"{spec.name}/turned", "Transpose", attrs, (y, TensorSpec(dtypes.int32, (rank,))), (turned,))
+    turn = NodeSpec(
+        f"{spec.name}/turned", "Transpose", attrs, (y, TensorSpec(dtypes.int32, (rank,))), (turned,)
+    )
     members = [Member(turn, (Ref(INPUT, 1), Ref(CONSTANT, 0)))]
     if conjugated:
-        members.append(Member(NodeSpec(f"{spec.name}/conjugated", "Conj", {"T": y.dtype}, (turned,), (turned,)), (Ref(0),)))
-    rest = {name: False if name in ("transpose_b", "adj_y") else value for name, value in spec.attrs.items()}
+        members.append(
+            Member(
+                NodeSpec(f"{spec.name}/conjugated", "Conj", {"T": y.dtype}, (turned,), (turned,)),
+                (Ref(0),),
+            )
+        )
+    rest = {
+        name: False if name in ("transpose_b", "adj_y") else value
+        for name, value in spec.attrs.items()
+    }
     product = replace(spec, attrs=rest, inputs=(spec.inputs[0], turned), constants={})
     members.append(Member(product, (Ref(INPUT, 0), Ref(len(members) - 1))))
-    return _chained(FusedGroup("loop", tuple(members), tuple(spec.inputs[:2]), (Ref(len(members) - 1),), (order,)))
+    return _chained(
+        FusedGroup(
+            "loop", tuple(members), tuple(spec.inputs[:2]), (Ref(len(members) - 1),), (order,)
+        )
+    )
 
 
 def _plain(inputs: Sequence[TensorSpec], swapped: bool, conjugated: bool) -> NativeCall:
@@ -100,11 +144,29 @@ def _plain(inputs: Sequence[TensorSpec], swapped: bool, conjugated: bool) -> Nat
         numbers = np.arange(prod(shape), dtype=np.int64).reshape(shape)
         return np.broadcast_to(numbers * nbytes, batch).reshape(-1)
 
-    table = np.stack([offsets(x.shape[:-2], m * k * size), offsets(y.shape[:-2], k * n * size)], axis=1)
+    table = np.stack(
+        [offsets(x.shape[:-2], m * k * size), offsets(y.shape[:-2], k * n * size)], axis=1
+    )
     a_row, a_step = (k * size, size) if not swapped else (size, m * size)
-    words = (matrices, m, k, n, call.table(table), Pointer("in", 0), a_row, a_step, Pointer("in", 1), n * size, Pointer("out", 0))
+    words = (
+        matrices,
+        m,
+        k,
+        n,
+        call.table(table),
+        Pointer("in", 0),
+        a_row,
+        a_step,
+        Pointer("in", 1),
+        n * size,
+        Pointer("out", 0),
+    )
     work = matrices * m * n * k
-    cost = cost_model.FIXED_NS + work * (0.06 * size / 4 if x.dtype.is_integer else 0.2 * size / 8) + matrices * m * k * 2.0
+    cost = (
+        cost_model.FIXED_NS
+        + work * (0.06 * size / 4 if x.dtype.is_integer else 0.2 * size / 8)
+        + matrices * m * k * 2.0
+    )
     source = plain_source(x.dtype, swapped and conjugated)
     call.launch(Launch(source, words, chunks=shares(cost, matrices * m), cost_ns=cost))
     return call.finish(x.nbytes + y.nbytes + matrices * m * n * size, 2 * work)
@@ -112,7 +174,9 @@ def _plain(inputs: Sequence[TensorSpec], swapped: bool, conjugated: bool) -> Nat
 
 @functools.cache
 def plain_source(dtype: DType, conjugated: bool) -> KernelSource:
-    """Rows of the result, one after the other, each the sum of rows of B. Words: those of _WORDS. table: rows (a offset, b offset)."""
+    """Rows of the result, one after the other, each the sum of rows of B. Words: those of _WORDS.
+    table: rows (a offset, b offset).
+    """
     size = dtype.size
     s = Source()
     s.line(f"# plain product {dtype.name}{', a conjugated' if conjugated else ''}")
@@ -125,7 +189,10 @@ def plain_source(dtype: DType, conjugated: bool) -> KernelSource:
             s.line(f"a{t} = ld({typed_pointers.pointer(dtype, f'a_at + (q + {t}) * a_step')}, 0)")
             if conjugated:
                 (value,) = expressions.emit_program(
-                    s, Program((dtype,), (ScalarOp("Conj", (0,), dtype),), (1,)), [f"a{t}"], prefix=f"conj{t}_"
+                    s,
+                    Program((dtype,), (ScalarOp("Conj", (0,), dtype),), (1,)),
+                    [f"a{t}"],
+                    prefix=f"conj{t}_",
                 )
                 s.line(f"a{t} = {value}")
             s.line(f"b{t}_p = {typed_pointers.pointer(dtype, f'b_at + (q + {t}) * b_row')}")
@@ -133,8 +200,14 @@ def plain_source(dtype: DType, conjugated: bool) -> KernelSource:
             s.line("total = ld_out(c_p, j, 0)")
             for t in range(terms):
                 s.line(f"b{t} = ld(b{t}_p, j)")
-                step = Program((dtype,) * 3, (ScalarOp("Mul", (0, 1), dtype), ScalarOp("AddV2", (2, 3), dtype)), (4,))
-                (value,) = expressions.emit_program(s, step, [f"a{t}", f"b{t}", "total"], prefix=f"v{t}_")
+                step = Program(
+                    (dtype,) * 3,
+                    (ScalarOp("Mul", (0, 1), dtype), ScalarOp("AddV2", (2, 3), dtype)),
+                    (4,),
+                )
+                (value,) = expressions.emit_program(
+                    s, step, [f"a{t}", f"b{t}", "total"], prefix=f"v{t}_"
+                )
                 s.line(f"total = {value}")
             s.line("st_out(c_p, j, total, 0)")
 

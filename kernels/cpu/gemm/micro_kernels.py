@@ -1,4 +1,6 @@
-"""Tile tables: micro-kernels of every height for one element type and this host's vector registers, and how rows are cut into them."""
+"""Tile tables: micro-kernels of every height for one element type and this host's vector registers,
+and how rows are cut into them.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,18 @@ from tfjit.kernels.source import KernelSource, Source
 KINDS: Final = {dtypes.float32: "f32", dtypes.float64: "f64"}
 VECTORS: Final = 2
 """Vectors in a full tile's width; a panel that fits in one takes half of it."""
-# Rows of accumulators, by instruction set: as many as leave registers for two columns of B and one value of A. AVX-512 has
-# 32 registers (14 rows spill when unrolled), AVX2 16, NEON 32 (12 rows spill), SSE 16.
+# Rows of accumulators, by instruction set: as many as leave registers for two columns of B and one
+# value of A. AVX-512 has 32 registers (14 rows spill when unrolled), AVX2 16, NEON 32 (12 rows
+# spill), SSE 16.
 _HEIGHTS: Final = {"avx512": 12, "avx2": 6, "neon": 8, "generic": 4}
 _ARGUMENTS: Final = "a, stride_a, offsets, nseg, k, panel, c, stride_c, ncols, accumulate"
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """The largest tile: `height` rows of VECTORS vectors of `lanes` elements. size: bytes of an element. fused: the CPU has FMA."""
+    """The largest tile: `height` rows of VECTORS vectors of `lanes` elements. size: bytes of an
+    element. fused: the CPU has FMA.
+    """
 
     kind: str
     isa: str
@@ -45,23 +50,38 @@ def tile_of(dtype: DType) -> Tile:
     if kind is None:
         raise Unsupported(f"no matrix kernel for {dtype.name}")
     host = target.host()
-    return Tile(kind, host.isa, host.lanes(dtype.size), _HEIGHTS[host.isa], dtype.size, host.isa != "generic")
+    return Tile(
+        kind,
+        host.isa,
+        host.lanes(dtype.size),
+        _HEIGHTS[host.isa],
+        dtype.size,
+        host.isa != "generic",
+    )
 
 
 @functools.cache
 def matmul_tiles(tile: Tile, vectors: int, transposed: bool = False) -> KernelSource:
-    """Micro-kernels of heights 1..tile.height, `vectors` wide. transposed: A's rows lie side by side in memory.
+    """Micro-kernels of heights 1..tile.height, `vectors` wide. transposed: A's rows lie side by
+    side in memory.
 
-    A table a width, since they take seconds to compile: a graph waits only for what it needs, and two processes share the work.
+    A table a width, since they take seconds to compile: a graph waits only for what it needs, and
+    two processes share the work.
     """
     s = Source()
     width = vectors * tile.lanes
-    s.line(f"# matmul tiles {tile.kind} {tile.isa}, up to {tile.height} x {width}" + (", A transposed" if transposed else ""))
+    s.line(
+        f"# matmul tiles {tile.kind} {tile.isa}, up to {tile.height} x {width}"
+        + (", A transposed" if transposed else "")
+    )
     s.line("from tfjit.kernels.cpu.gemm.micro_kernels_ir import matmul_tile")
     entries = []
     for height in range(1, tile.height + 1):
         name = tile_entry(height, vectors)
-        s.line(f"emit_{name} = matmul_tile({tile.kind!r}, {tile.lanes}, {height}, {vectors}, {transposed}, {tile.fused})")
+        s.line(
+            f"emit_{name} = matmul_tile({tile.kind!r}, {tile.lanes}, {height}, {vectors}, "
+            f"{transposed}, {tile.fused})"
+        )
         with s.block(f"def {name}({_ARGUMENTS}):"):
             s.line(f"emit_{name}({_ARGUMENTS})")
         entries.append(name)
@@ -69,19 +89,28 @@ def matmul_tiles(tile: Tile, vectors: int, transposed: bool = False) -> KernelSo
     return KernelSource(s.text(), tuple(entries), arity=10, title=title)
 
 
-_ALIAS_BYTES: Final = 4096  # rows that far apart fall into one set of the first-level cache, which holds 8 lines or more
+# rows that far apart fall into one set of the first-level cache, which holds 8 lines or more
+_ALIAS_BYTES: Final = 4096
 _ALIAS_HEIGHT: Final = 8
 
 
 def row_limit(tile: Tile, row_stride: int, transposed: bool = False) -> int:
-    """Rows of the largest micro-kernel for packed panels that pays, rows of A or of the result being row_stride bytes apart."""
-    return min(tile.height, _ALIAS_HEIGHT) if not transposed and row_stride % _ALIAS_BYTES == 0 else tile.height
+    """Rows of the largest micro-kernel for packed panels that pays, rows of A or of the result
+    being row_stride bytes apart.
+    """
+    return (
+        min(tile.height, _ALIAS_HEIGHT)
+        if not transposed and row_stride % _ALIAS_BYTES == 0
+        else tile.height
+    )
 
 
 IN_PLACE_HEIGHT: Final = 3
 """Most rows of A for which B is read in place: packing it would take longer than the product."""
 IN_PLACE_VECTORS: Final = (8, 2)
-"""Widths of the tiles that read B in place: wide ones take whole cache lines of every row of B in turn."""
+"""Widths of the tiles that read B in place: wide ones take whole cache lines of every row of B in
+turn.
+"""
 
 
 @functools.cache
@@ -94,11 +123,16 @@ def in_place_tiles(tile: Tile) -> KernelSource:
     for vectors in IN_PLACE_VECTORS:
         for height in range(1, IN_PLACE_HEIGHT + 1):
             name = tile_entry(height, vectors)
-            s.line(f"emit_{name} = matmul_tile({tile.kind!r}, {tile.lanes}, {height}, {vectors}, False, {tile.fused}, False)")
+            s.line(
+                f"emit_{name} = matmul_tile({tile.kind!r}, {tile.lanes}, {height}, {vectors}, "
+                f"False, {tile.fused}, False)"
+            )
             with s.block(f"def {name}({_ARGUMENTS}):"):
                 s.line(f"emit_{name}({_ARGUMENTS})")
             entries.append(name)
-    return KernelSource(s.text(), tuple(entries), arity=10, title=f"matmul tiles {tile.kind} {tile.isa}, B in place")
+    return KernelSource(
+        s.text(), tuple(entries), arity=10, title=f"matmul tiles {tile.kind} {tile.isa}, B in place"
+    )
 
 
 DOT_HEIGHT: Final = 8
@@ -128,7 +162,9 @@ def tile_entry(height: int, vectors: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RowCover:
-    """Rows cut exactly into `count` tiles: the first `tall` of height `height`, the others one lower. No tail, no padding."""
+    """Rows cut exactly into `count` tiles: the first `tall` of height `height`, the others one
+    lower. No tail, no padding.
+    """
 
     count: int
     height: int
@@ -137,7 +173,10 @@ class RowCover:
     def pointers(self, source: KernelSource, vectors: int) -> tuple[Pointer, Pointer]:
         """Addresses of the tall and the low micro-kernel, `vectors` wide."""
         low = max(1, self.height - 1)
-        tall, short = (Pointer("code", source=source, entry=tile_entry(height, vectors)) for height in (self.height, low))
+        tall, short = (
+            Pointer("code", source=source, entry=tile_entry(height, vectors))
+            for height in (self.height, low)
+        )
         return tall, short
 
 
@@ -148,7 +187,8 @@ _EVEN_BELOW: Final = 64  # of more, one too many does not show
 def cover(rows: int, max_height: int, even: bool = False) -> RowCover:
     """Cut rows into tiles of at most max_height that differ by one row at most.
 
-    even: of several tiles make an even number, which two threads share equally; a tile of 11 rows is as fast as one of 12.
+    even: of several tiles make an even number, which two threads share equally; a tile of 11 rows
+    is as fast as one of 12.
     """
     count = max(1, -(-rows // max_height))
     if even and _EVEN_FROM <= count < _EVEN_BELOW:
@@ -158,17 +198,22 @@ def cover(rows: int, max_height: int, even: bool = False) -> RowCover:
 
 
 CHANNELWISE_HEIGHT: Final = 8
-"""Pixels of the largest channelwise tile: enough independent sums to hide an FMA's latency, few enough for 16 registers."""
+"""Pixels of the largest channelwise tile: enough independent sums to hide an FMA's latency, few
+enough for 16 registers.
+"""
 _CHANNELWISE_ARGUMENTS: Final = "x, x_step, taps, ntaps, w, y, y_step, channels"
 
 
 ROW_TAPS: Final = 3
-"""Taps of a row for which depthwise convolution has micro-kernels of its own, which load what neighbouring pixels share once."""
+"""Taps of a row for which depthwise convolution has micro-kernels of its own, which load what
+neighbouring pixels share once.
+"""
 
 
 @functools.cache
 def channelwise_tiles(tile: Tile, op: str) -> KernelSource:
-    """Micro-kernels that combine windows channel by channel ("fma", "max", "mean"), for 1..CHANNELWISE_HEIGHT pixels.
+    """Micro-kernels that combine windows channel by channel ("fma", "max", "mean"), for
+    1..CHANNELWISE_HEIGHT pixels.
 
     "fma" has a second set behind them, for rows of ROW_TAPS neighbouring taps.
     """
@@ -179,9 +224,16 @@ def channelwise_tiles(tile: Tile, op: str) -> KernelSource:
     for rows in (False, True) if op == "fma" else (False,):
         for height in range(1, CHANNELWISE_HEIGHT + 1):
             name = f"rows_{height}" if rows else f"pixels_{height}"
-            maker, form = ("channelwise_rows", str(ROW_TAPS)) if rows else ("channelwise_tile", repr(op))
-            s.line(f"emit_{name} = {maker}({tile.kind!r}, {tile.lanes}, {height}, {form}, {tile.fused})")
+            maker, form = (
+                ("channelwise_rows", str(ROW_TAPS)) if rows else ("channelwise_tile", repr(op))
+            )
+            s.line(
+                f"emit_{name} = {maker}({tile.kind!r}, {tile.lanes}, {height}, {form}, "
+                f"{tile.fused})"
+            )
             with s.block(f"def {name}({_CHANNELWISE_ARGUMENTS}):"):
                 s.line(f"emit_{name}({_CHANNELWISE_ARGUMENTS})")
             entries.append(name)
-    return KernelSource(s.text(), tuple(entries), arity=8, title=f"channelwise {op} tiles {tile.kind}")
+    return KernelSource(
+        s.text(), tuple(entries), arity=8, title=f"channelwise {op} tiles {tile.kind}"
+    )

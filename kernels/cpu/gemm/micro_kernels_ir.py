@@ -1,7 +1,8 @@
 """Intrinsics that emit LLVM vector IR: the micro-kernels of matmul, convolution and pooling.
 
-Each works on byte addresses held as integers and keeps its accumulators in SSA values, so that no aliasing question reaches
-LLVM. Only the compiler process imports this module: it needs Numba. `micro_kernels.py` writes the text that uses it.
+Each works on byte addresses held as integers and keeps its accumulators in SSA values, so that no
+aliasing question reaches LLVM. Only the compiler process imports this module: it needs Numba.
+`micro_kernels.py` writes the text that uses it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ def _const(value: int) -> ir.Constant:
 
 
 class VectorBuilder:
-    """Operations on vectors of `lanes` elements of `kind` ("f32" or "f64"); addresses are int64 values."""
+    """Operations on vectors of `lanes` elements of `kind` ("f32" or "f64"); addresses are int64
+    values.
+    """
 
     def __init__(self, builder: ir.IRBuilder, kind: str, lanes: int, fused: bool = True) -> None:
         self.b = builder
@@ -40,66 +43,121 @@ class VectorBuilder:
         return ir.Constant(self.type, [float(value)] * self.lanes)
 
     def function(self, name: str, result: ir.Type, arguments: Sequence[ir.Type]) -> ir.Function:
-        """An LLVM intrinsic. llvmlite's declare_intrinsic does not know vector types, so names come spelled out."""
-        return cgutils.get_or_insert_function(self.b.module, ir.FunctionType(result, arguments), name)
+        """An LLVM intrinsic. llvmlite's declare_intrinsic does not know vector types, so names come
+        spelled out.
+        """
+        return cgutils.get_or_insert_function(
+            self.b.module, ir.FunctionType(result, arguments), name
+        )
 
     def fma(self, x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
-        """x * y + z; rounded once where the CPU can (`fused`), because elsewhere that is a library call."""
+        """x * y + z; rounded once where the CPU can (`fused`), because elsewhere that is a library
+        call.
+        """
         if not self.fused:
             return self.b.fadd(self.b.fmul(x, y), z)
-        return self.b.call(self.function(f"llvm.fma.v{self.lanes}{self.kind}", self.type, [self.type] * 3), [x, y, z])
+        return self.b.call(
+            self.function(f"llvm.fma.v{self.lanes}{self.kind}", self.type, [self.type] * 3),
+            [x, y, z],
+        )
 
     def splat(self, value: ir.Value, into: ir.VectorType | None = None) -> ir.Value:
         """A vector of one scalar."""
         kind = into or self.type
         empty = ir.Constant(kind, ir.Undefined)
         first = self.b.insert_element(empty, value, ir.Constant(_I32, 0))
-        return self.b.shuffle_vector(first, empty, ir.Constant(ir.VectorType(_I32, self.lanes), [0] * self.lanes))
+        return self.b.shuffle_vector(
+            first, empty, ir.Constant(ir.VectorType(_I32, self.lanes), [0] * self.lanes)
+        )
 
     def _pointer(self, address: ir.Value, offset: int, kind: ir.Type) -> ir.Value:
         moved = self.b.add(address, _const(offset)) if offset else address
         return self.b.inttoptr(moved, kind.as_pointer())
 
     def load(self, address: ir.Value, offset: int = 0, align: int | None = None) -> ir.Value:
-        """A vector at address + offset. Without `align` the address may be any multiple of the element size."""
+        """A vector at address + offset. Without `align` the address may be any multiple of the
+        element size.
+        """
         return self.b.load(self._pointer(address, offset, self.type), align=align or self.size)
 
-    def store(self, value: ir.Value, address: ir.Value, offset: int = 0, align: int | None = None) -> None:
+    def store(
+        self, value: ir.Value, address: ir.Value, offset: int = 0, align: int | None = None
+    ) -> None:
         """Write a vector."""
         self.b.store(value, self._pointer(address, offset, self.type), align=align or self.size)
 
     def broadcast(self, address: ir.Value, offset: int = 0) -> ir.Value:
         """A vector of the one element at address + offset."""
-        return self.splat(self.b.load(self._pointer(address, offset, self.element), align=self.size))
+        return self.splat(
+            self.b.load(self._pointer(address, offset, self.element), align=self.size)
+        )
 
     def mask(self, count: ir.Value) -> ir.Value:
         """Lanes below `count`, an int64 that may be negative."""
         indices = ir.VectorType(_I32, self.lanes)
-        return self.b.icmp_signed("<", ir.Constant(indices, list(range(self.lanes))), self.splat(self.b.trunc(count, _I32), indices))
+        return self.b.icmp_signed(
+            "<",
+            ir.Constant(indices, list(range(self.lanes))),
+            self.splat(self.b.trunc(count, _I32), indices),
+        )
 
     def prefetch_to_write(self, address: ir.Value, offset: int = 0) -> None:
-        """Have the line at address + offset on its way to the first-level cache, to be written there."""
+        """Have the line at address + offset on its way to the first-level cache, to be written
+        there.
+        """
         pointer = _I8.as_pointer()
         hint = self.function("llvm.prefetch.p0", ir.VoidType(), [pointer, _I32, _I32, _I32])
-        self.b.call(hint, [self._pointer(address, offset, _I8), *(ir.Constant(_I32, value) for value in (1, 3, 1))])
+        self.b.call(
+            hint,
+            [
+                self._pointer(address, offset, _I8),
+                *(ir.Constant(_I32, value) for value in (1, 3, 1)),
+            ],
+        )
 
-    def masked_store(self, value: ir.Value, address: ir.Value, mask: ir.Value, offset: int = 0) -> None:
+    def masked_store(
+        self, value: ir.Value, address: ir.Value, mask: ir.Value, offset: int = 0
+    ) -> None:
         """Write the lanes of the mask."""
         pointer = self.type.as_pointer()
-        store = self.function(f"llvm.masked.store.v{self.lanes}{self.kind}.p0", ir.VoidType(), [self.type, pointer, _I32, mask.type])
-        self.b.call(store, [value, self._pointer(address, offset, self.type), ir.Constant(_I32, self.size), mask])
+        store = self.function(
+            f"llvm.masked.store.v{self.lanes}{self.kind}.p0",
+            ir.VoidType(),
+            [self.type, pointer, _I32, mask.type],
+        )
+        self.b.call(
+            store,
+            [value, self._pointer(address, offset, self.type), ir.Constant(_I32, self.size), mask],
+        )
 
     def masked_load(self, address: ir.Value, mask: ir.Value, offset: int = 0) -> ir.Value:
         """The lanes of the mask; zero in the others, which are not read."""
         pointer = self.type.as_pointer()
-        load = self.function(f"llvm.masked.load.v{self.lanes}{self.kind}.p0", self.type, [pointer, _I32, mask.type, self.type])
-        return self.b.call(load, [self._pointer(address, offset, self.type), ir.Constant(_I32, self.size), mask, self.splat_of(0)])
+        load = self.function(
+            f"llvm.masked.load.v{self.lanes}{self.kind}.p0",
+            self.type,
+            [pointer, _I32, mask.type, self.type],
+        )
+        return self.b.call(
+            load,
+            [
+                self._pointer(address, offset, self.type),
+                ir.Constant(_I32, self.size),
+                mask,
+                self.splat_of(0),
+            ],
+        )
 
 
 def loop(
-    b: ir.IRBuilder, count: ir.Value, carried: Sequence[ir.Value], body: Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]]
+    b: ir.IRBuilder,
+    count: ir.Value,
+    carried: Sequence[ir.Value],
+    body: Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]],
 ) -> list[ir.Value]:
-    """for i in range(count): carried = body(i, carried). Carried values are phi nodes, so they stay in registers."""
+    """for i in range(count): carried = body(i, carried). Carried values are phi nodes, so they stay
+    in registers.
+    """
     before = b.block
     head, inside, after = (b.append_basic_block(name) for name in ("head", "inside", "after"))
     b.branch(head)
@@ -117,8 +175,12 @@ def loop(
     return phis
 
 
-def over_vectors(v: VectorBuilder, count: ir.Value, body: Callable[[ir.Value, ir.Value | None], None]) -> None:
-    """body(byte offset, None) for every whole vector of `count` elements, then body(byte offset, mask) for what is left."""
+def over_vectors(
+    v: VectorBuilder, count: ir.Value, body: Callable[[ir.Value, ir.Value | None], None]
+) -> None:
+    """body(byte offset, None) for every whole vector of `count` elements, then body(byte offset,
+    mask) for what is left.
+    """
     b = v.b
     full, rest = b.sdiv(count, _const(v.lanes)), b.srem(count, _const(v.lanes))
 
@@ -145,22 +207,33 @@ def intrinsic_of(arity: int, emit: Callable[[ir.IRBuilder, Sequence[ir.Value]], 
         return ctx.get_dummy_value()
 
     scope: dict[str, Any] = {"signature": types.void(*[types.intp] * arity), "generate": generate}
-    exec(f"def typed(tyctx, {names}):\n    return signature, generate", scope)  # @intrinsic counts the named arguments
+    # @intrinsic counts the named arguments
+    exec(f"def typed(tyctx, {names}):\n    return signature, generate", scope)
     return intrinsic(scope["typed"])
 
 
-def matmul_tile(kind: str, lanes: int, height: int, vectors: int, transposed: bool = False, fused: bool = True, packed: bool = True) -> Any:
-    """c[height][vectors * lanes] (+)= sum over segments s < nseg, q < k of A[s, q, row] * panel[s * k + q][:].
+def matmul_tile(
+    kind: str,
+    lanes: int,
+    height: int,
+    vectors: int,
+    transposed: bool = False,
+    fused: bool = True,
+    packed: bool = True,
+) -> Any:
+    """c[height][vectors * lanes] (+)= sum over segments s < nseg, q < k of A[s, q, row] * panel[s *
+    k + q][:].
 
-    Arguments: a, stride_a, offsets, nseg, k, panel, c, stride_c, ncols, accumulate.
-    A's element is at a + offsets[s] + row * stride_a + q * size; with `transposed` at a + offsets[s] + row * size +
-    q * stride_a. panel is packed, vector-aligned, [nseg * k][vectors * lanes]. Columns from ncols on are not stored.
-    accumulate: 0 stores the sum, otherwise adds it to c. Few rows get several accumulators a tile, or the FMA's latency would
-    show. Without `packed` panel is part of an ordinary matrix: offsets[nseg] is the bytes from one of its rows to the next, and
-    columns from ncols on are not read.
+    Arguments: a, stride_a, offsets, nseg, k, panel, c, stride_c, ncols, accumulate. A's element is
+    at a + offsets[s] + row * stride_a + q * size; with `transposed` at a + offsets[s] + row * size
+    + q * stride_a. panel is packed, vector-aligned, [nseg * k][vectors * lanes]. Columns from ncols
+    on are not stored. accumulate: 0 stores the sum, otherwise adds it to c. Few rows get several
+    accumulators a tile, or the FMA's latency would show. Without `packed` panel is part of an
+    ordinary matrix: offsets[nseg] is the bytes from one of its rows to the next, and columns from
+    ncols on are not read.
     """
-    # The heights that a cut into chunks mixes (two neighbours) sum in one order, or bits would depend on the number of chunks: where
-    # there is no FMA the tallest tile has four rows only.
+    # The heights that a cut into chunks mixes (two neighbours) sum in one order, or bits would
+    # depend on the number of chunks: where there is no FMA the tallest tile has four rows only.
     enough = 8 if fused else 6
     sets = next(n for n in (1, 2, 4) if n == 4 or height * vectors * n >= enough)
 
@@ -171,16 +244,23 @@ def matmul_tile(kind: str, lanes: int, height: int, vectors: int, transposed: bo
         rows = [b.mul(stride_a, _const(r)) for r in range(height)] if not transposed else []
         tile = height * vectors
 
-        def steps(count: int, masks: list[ir.Value] | None) -> Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]]:
+        def steps(
+            count: int, masks: list[ir.Value] | None
+        ) -> Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]]:
             def body(_: ir.Value, state: list[ir.Value]) -> Sequence[ir.Value]:
                 at, panel_at, *acc = state
                 for u in range(count):
                     if packed:
-                        columns = [v.load(panel_at, u * row_bytes + j * v.bytes, align=v.bytes) for j in range(vectors)]
+                        columns = [
+                            v.load(panel_at, u * row_bytes + j * v.bytes, align=v.bytes)
+                            for j in range(vectors)
+                        ]
                     elif masks is None:
                         columns = [v.load(panel_at, j * v.bytes) for j in range(vectors)]
                     else:
-                        columns = [v.masked_load(panel_at, masks[j], j * v.bytes) for j in range(vectors)]
+                        columns = [
+                            v.masked_load(panel_at, masks[j], j * v.bytes) for j in range(vectors)
+                        ]
                     first = (u % sets) * tile
                     for r in range(height):
                         if transposed:
@@ -196,7 +276,11 @@ def matmul_tile(kind: str, lanes: int, height: int, vectors: int, transposed: bo
                         panel_at = b.add(panel_at, stride_b)
                 if not transposed:
                     at = b.add(at, _const(v.size * count))
-                return [at, b.add(panel_at, _const(row_bytes * count)) if packed else panel_at, *acc]
+                return [
+                    at,
+                    b.add(panel_at, _const(row_bytes * count)) if packed else panel_at,
+                    *acc,
+                ]
 
             return body
 
@@ -233,12 +317,17 @@ def matmul_tile(kind: str, lanes: int, height: int, vectors: int, transposed: bo
         for r in range(height):
             for line in range(0, row_bytes, _LINE):
                 v.prefetch_to_write(b.add(c, b.mul(stride_c, _const(r))), line)
-        # packed columns beyond ncols are zero, so that one sum serves both; a matrix in place must not be read there
+        # packed columns beyond ncols are zero, so that one sum serves both; a matrix in place must
+        # not be read there
         common = total(None) if packed else None
         with b.if_else(b.icmp_signed(">=", ncols, _const(vectors * lanes))) as (full, part):
             for branch in (full, part):
                 with branch:
-                    masks = None if branch is full else [v.mask(b.sub(ncols, _const(j * lanes))) for j in range(vectors)]
+                    masks = (
+                        None
+                        if branch is full
+                        else [v.mask(b.sub(ncols, _const(j * lanes))) for j in range(vectors)]
+                    )
                     sums = total(masks) if common is None else common
                     with b.if_else(b.icmp_signed("!=", accumulate, _const(0))) as (more, new):
                         with more:
@@ -250,9 +339,11 @@ def matmul_tile(kind: str, lanes: int, height: int, vectors: int, transposed: bo
 
 
 def dot_tile(kind: str, lanes: int, height: int, fused: bool = True) -> Any:
-    """The micro-kernel for one column: c[height] (+)= sum over segments s < nseg, q < k of A[s, q, row] * column[s * k + q].
+    """The micro-kernel for one column: c[height] (+)= sum over segments s < nseg, q < k of A[s, q,
+    row] * column[s * k + q].
 
-    Arguments as for `matmul_tile`; ncols is 1. Vectors run along the sum, so that one column does not waste their lanes.
+    Arguments as for `matmul_tile`; ncols is 1. Vectors run along the sum, so that one column does
+    not waste their lanes.
     """
 
     def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
@@ -268,7 +359,9 @@ def dot_tile(kind: str, lanes: int, height: int, fused: bool = True) -> Any:
                 other = v.masked_load(column_at, mask) if masked else v.load(column_at)
                 for r in range(height):
                     place = b.add(at, rows[r])
-                    acc[r] = v.fma(v.masked_load(place, mask) if masked else v.load(place), other, acc[r])
+                    acc[r] = v.fma(
+                        v.masked_load(place, mask) if masked else v.load(place), other, acc[r]
+                    )
                 return [b.add(at, _const(v.bytes)), b.add(column_at, _const(v.bytes)), *acc]
 
             return body
@@ -281,7 +374,9 @@ def dot_tile(kind: str, lanes: int, height: int, fused: bool = True) -> Any:
             return loop(b, some, inner, step(True))[2:]
 
         sums = loop(b, nseg, [v.splat_of(0)] * height, segment)
-        total = v.function(f"llvm.vector.reduce.fadd.v{lanes}{kind}", v.element, [v.element, v.type])
+        total = v.function(
+            f"llvm.vector.reduce.fadd.v{lanes}{kind}", v.element, [v.element, v.type]
+        )
         more = b.icmp_signed("!=", accumulate, _const(0))
         for r in range(height):
             value = b.call(total, [ir.Constant(v.element, -0.0), sums[r]], fastmath=("reassoc",))
@@ -296,7 +391,8 @@ def dot_tile(kind: str, lanes: int, height: int, fused: bool = True) -> Any:
 
 
 def copy_row(kind: str, lanes: int, vectors: int) -> Any:
-    """One row of a packed panel: vectors * lanes elements at dst, of which ncols come from src and the rest are zero.
+    """One row of a packed panel: vectors * lanes elements at dst, of which ncols come from src and
+    the rest are zero.
 
     Arguments: dst, src, ncols. dst is vector-aligned; src is not read beyond ncols.
     """
@@ -330,9 +426,11 @@ call_tile = call_address(10)
 
 
 def channelwise_rows(kind: str, lanes: int, height: int, columns: int, fused: bool = True) -> Any:
-    """`channelwise_tile` with op "fma" for taps that come in rows of `columns` neighbours, x_step apart like the tile's pixels.
+    """`channelwise_tile` with op "fma" for taps that come in rows of `columns` neighbours, x_step
+    apart like the tile's pixels.
 
-    Neighbouring pixels share most of what they read, so every value is loaded once a row of taps. ntaps is a multiple of columns.
+    Neighbouring pixels share most of what they read, so every value is loaded once a row of taps.
+    ntaps is a multiple of columns.
     """
 
     def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
@@ -350,7 +448,9 @@ def channelwise_rows(kind: str, lanes: int, height: int, columns: int, fused: bo
             def line(i: ir.Value, acc: list[ir.Value]) -> Sequence[ir.Value]:
                 entry = b.add(taps, b.mul(i, _const(16 * columns)))
                 at = b.add(x_at, _load_word(b, entry))
-                weights = [load(b.add(w_at, _load_word(b, entry, 2 * t + 1))) for t in range(columns)]
+                weights = [
+                    load(b.add(w_at, _load_word(b, entry, 2 * t + 1))) for t in range(columns)
+                ]
                 acc = list(acc)
                 for c, place in enumerate(places):
                     value = load(b.add(at, place))
@@ -375,11 +475,13 @@ _LOWEST = {"f32": -3.4028234663852886e38, "f64": -1.7976931348623157e308}
 
 
 def channelwise_tile(kind: str, lanes: int, height: int, op: str, fused: bool = True) -> Any:
-    """y[p][c] = combination over taps t of x[p + taps[t]][c], for `height` pixels p and all channels c.
+    """y[p][c] = combination over taps t of x[p + taps[t]][c], for `height` pixels p and all
+    channels c.
 
-    Arguments: x, x_step, taps, ntaps, w, y, y_step, channels. x_step, y_step: bytes from one pixel of the tile to the next.
-    taps: int64 pairs (byte offset in x, byte offset in w). op: "fma" sums x * w (depthwise convolution), "max" takes the
-    largest, NaN never winning and the lowest finite number at least, "mean" divides the sum by ntaps.
+    Arguments: x, x_step, taps, ntaps, w, y, y_step, channels. x_step, y_step: bytes from one pixel
+    of the tile to the next. taps: int64 pairs (byte offset in x, byte offset in w). op: "fma" sums
+    x * w (depthwise convolution), "max" takes the largest, NaN never winning and the lowest finite
+    number at least, "mean" divides the sum by ntaps.
     """
 
     def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
@@ -429,11 +531,12 @@ call_channelwise = call_address(8)
 
 
 def scatter_pixel(kind: str, lanes: int, op: str) -> Any:
-    """Give one window's gradient back to the inputs it read: dx[taps[t]][c] += share of dy[c], for all channels c.
+    """Give one window's gradient back to the inputs it read: dx[taps[t]][c] += share of dy[c], for
+    all channels c.
 
-    Arguments: x, taps, ntaps, dy, dx, channels; taps as for `channelwise_tile`. op: "max" gives all to the first tap that
-    holds the maximum of x (NaN never is it; to the first tap where nothing is above the lowest finite number), "mean" gives
-    every tap dy / ntaps and reads no x.
+    Arguments: x, taps, ntaps, dy, dx, channels; taps as for `channelwise_tile`. op: "max" gives all
+    to the first tap that holds the maximum of x (NaN never is it; to the first tap where nothing is
+    above the lowest finite number), "mean" gives every tap dy / ntaps and reads no x.
     """
 
     def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
@@ -461,7 +564,12 @@ def scatter_pixel(kind: str, lanes: int, op: str) -> Any:
                     better = b.fcmp_ordered(">", value, best)
                     return [b.select(better, value, best), b.select(better, index_of(i), chosen)]
 
-                first = loop(b, ntaps, [v.splat_of(_LOWEST[kind]), ir.Constant(index_type, [0] * lanes)], compare)[1]
+                first = loop(
+                    b,
+                    ntaps,
+                    [v.splat_of(_LOWEST[kind]), ir.Constant(index_type, [0] * lanes)],
+                    compare,
+                )[1]
 
             def give(i: ir.Value, _: list[ir.Value]) -> Sequence[ir.Value]:
                 place = b.add(dx_at, _load_word(b, b.add(taps, b.mul(i, _const(16)))))

@@ -1,4 +1,6 @@
-"""Panels: how the second operand of a matrix product is laid out for the micro-kernels, packed while planning or at run time."""
+"""Panels: how the second operand of a matrix product is laid out for the micro-kernels, packed
+while planning or at run time.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ from tfjit.kernels.registry import Launch, Pointer
 from tfjit.kernels.source import KernelSource, Source
 
 PANEL_WORDS: Final = 8
-"""Integers of a row of the panel table: a_offset, b_offset, c_offset, first_column, columns, row_bytes, group, wide."""
+"""Integers of a row of the panel table: a_offset, b_offset, c_offset, first_column, columns,
+row_bytes, group, wide.
+"""
 
 
 _DOT_COLUMNS: Final = 3  # from four columns on, wasted lanes cost less than reading A once a column
@@ -35,7 +39,9 @@ _DOT_COLUMNS: Final = 3  # from four columns on, wasted lanes cost less than rea
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """`columns` neighbouring columns of B, packed as [depth][1 or VECTORS vectors]. group: of a grouped convolution."""
+    """`columns` neighbouring columns of B, packed as [depth][1 or VECTORS vectors]. group: of a
+    grouped convolution.
+    """
 
     first_column: int
     columns: int
@@ -45,9 +51,11 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class PanelPlan:
-    """The panels of one matrix B [depth, columns], one behind the other, each group's columns beginning a new one.
+    """The panels of one matrix B [depth, columns], one behind the other, each group's columns
+    beginning a new one.
 
-    form: "panels"; "dots": every panel is a single column, contiguous, for the dot product tiles; "in place": B is not packed.
+    form: "panels"; "dots": every panel is a single column, contiguous, for the dot product tiles;
+    "in place": B is not packed.
     """
 
     tile: Tile
@@ -68,18 +76,25 @@ class PanelPlan:
     @property
     def max_height(self) -> int:
         """Rows of the largest micro-kernel for these panels."""
-        return {"panels": self.tile.height, "dots": DOT_HEIGHT, "in place": IN_PLACE_HEIGHT}[self.form]
+        return {"panels": self.tile.height, "dots": DOT_HEIGHT, "in place": IN_PLACE_HEIGHT}[
+            self.form
+        ]
 
     def micro_kernels(self, cover: RowCover, transposed: bool = False) -> tuple[Pointer, ...]:
         """Addresses of the micro-kernels: tall and low for full panels, then for narrow ones."""
         if self.form == "dots":
             return cover.pointers(dot_tiles(self.tile), 1) * 2
         if self.form == "in place":
-            wide, narrow = (cover.pointers(in_place_tiles(self.tile), vectors) for vectors in IN_PLACE_VECTORS)
+            wide, narrow = (
+                cover.pointers(in_place_tiles(self.tile), vectors) for vectors in IN_PLACE_VECTORS
+            )
             return wide + narrow
         # a width that no panel has must not be waited for
         widths = {panel.vectors for panel in self.panels}
-        found = {vectors: cover.pointers(matmul_tiles(self.tile, vectors, transposed), vectors) for vectors in widths}
+        found = {
+            vectors: cover.pointers(matmul_tiles(self.tile, vectors, transposed), vectors)
+            for vectors in widths
+        }
         return found.get(VECTORS, found.get(1, ())) + found.get(1, found.get(VECTORS, ()))
 
     @property
@@ -103,7 +118,9 @@ class PanelPlan:
         return sum(1 if self.form == "dots" else panel.vectors for panel in self.panels)
 
     def table(self, group_bytes: int = 0) -> np.ndarray:
-        """The panel table [panels, PANEL_WORDS]. group_bytes: distance of two groups' channels in A."""
+        """The panel table [panels, PANEL_WORDS]. group_bytes: distance of two groups' channels in
+        A.
+        """
         size = self.tile.size
         full = IN_PLACE_VECTORS[0] if self.form == "in place" else VECTORS
         rows = [
@@ -129,28 +146,40 @@ class PanelPlan:
             at = start // self.tile.size
             width = self.row_width(panel)
             block = out[at : at + self.depth * width].reshape(self.depth, width)
-            block[:, : panel.columns] = matrix[:, panel.first_column : panel.first_column + panel.columns]
+            block[:, : panel.columns] = matrix[
+                :, panel.first_column : panel.first_column + panel.columns
+            ]
         return out
 
 
-def plan_panels(tile: Tile, depth: int, columns: int, groups: int = 1, dots: bool = False) -> PanelPlan:
-    """Cut columns into panels of a full tile's width; a last one that fits in one vector is half as wide.
+def plan_panels(
+    tile: Tile, depth: int, columns: int, groups: int = 1, dots: bool = False
+) -> PanelPlan:
+    """Cut columns into panels of a full tile's width; a last one that fits in one vector is half as
+    wide.
 
-    dots: a few columns may become single ones for the dot product tiles, as A's terms lie side by side.
+    dots: a few columns may become single ones for the dot product tiles, as A's terms lie side by
+    side.
     """
     share = columns // groups
     if dots and groups == 1 and columns <= _DOT_COLUMNS and depth >= tile.lanes:
-        return PanelPlan(tile, depth, tuple(Panel(column, 1, 1) for column in range(columns)), "dots")
+        return PanelPlan(
+            tile, depth, tuple(Panel(column, 1, 1) for column in range(columns)), "dots"
+        )
     panels = []
     for group in range(groups):
         for first in range(0, share, tile.columns):
             width = min(tile.columns, share - first)
-            panels.append(Panel(group * share + first, width, 1 if width <= tile.lanes else VECTORS, group))
+            panels.append(
+                Panel(group * share + first, width, 1 if width <= tile.lanes else VECTORS, group)
+            )
     return PanelPlan(tile, depth, tuple(panels))
 
 
 def plan_in_place(tile: Tile, depth: int, columns: int) -> PanelPlan:
-    """Panels of a B that is read where it lies, row-major: wide ones as long as they are full, then narrow ones."""
+    """Panels of a B that is read where it lies, row-major: wide ones as long as they are full, then
+    narrow ones.
+    """
     wide, narrow = (vectors * tile.lanes for vectors in IN_PLACE_VECTORS)
     panels = []
     first = 0
@@ -164,7 +193,8 @@ def plan_in_place(tile: Tile, depth: int, columns: int) -> PanelPlan:
 
 @dataclass(frozen=True, slots=True)
 class MatrixLayout:
-    """Where B's element (s * k + q, column) lies: byte start + s * segment_stride + q * row_stride + column * column_stride.
+    """Where B's element (s * k + q, column) lies: byte start + s * segment_stride + q * row_stride
+    + column * column_stride.
 
     matrices of them lie matrix_bytes apart. group_shift: added for every group before a column's.
     """
@@ -188,10 +218,15 @@ _WORDS: Final = (
 
 @functools.cache
 def pack_source(tile: Tile) -> KernelSource:
-    """Packs matrices whose rows do not lie side by side into panels; a unit of work is one panel. Words: those of _WORDS."""
+    """Packs matrices whose rows do not lie side by side into panels; a unit of work is one panel.
+    Words: those of _WORDS.
+    """
     s = Source()
     s.line(f"# pack panels {tile.kind} {tile.isa}, {tile.columns} columns")
-    s.line(f"from tfjit.kernels.codegen.intrinsics import fill_bytes, ld_any, ptr_{tile.kind}, st_any, word")
+    s.line(
+        f"from tfjit.kernels.codegen.intrinsics import fill_bytes, ld_any, ptr_{tile.kind}, "
+        "st_any, word"
+    )
     s.line("from tfjit.kernels.cpu.gemm.column_ir import transpose_block")
     s.line(f"turn = transpose_block({tile.kind!r}, {tile.lanes})")
     with s.block("def kernel(args, chunk, nchunks):"):
@@ -206,7 +241,10 @@ def pack_source(tile: Tile) -> KernelSource:
             s.line("out = target + matrix * packed_bytes + word(entry, 1)")
             s.line("columns = word(entry, 4)")
             s.line("row_bytes = word(entry, 5)")
-            s.line("start = source + matrix * matrix_bytes + word(entry, 3) * column_stride + word(entry, 6) * group_shift")
+            s.line(
+                "start = source + matrix * matrix_bytes + word(entry, 3) * column_stride + "
+                "word(entry, 6) * group_shift"
+            )
             with s.block("for segment in range(segments):"):
                 s.line("at = start + segment * segment_stride")
                 with s.block(f"if row_stride == {tile.size} and row_bytes != {tile.size}:"):
@@ -214,13 +252,20 @@ def pack_source(tile: Tile) -> KernelSource:
                 with s.block("else:"):
                     with s.block(f"if columns * {tile.size} != row_bytes:"):
                         s.line("fill_bytes(out, 0, k * row_bytes)")
-                    # a block of rows at a time, so that the lines written stay in the first-level cache
+                    # a block of rows at a time, so that the lines written stay in the first-level
+                    # cache
                     s.line("q0 = 0")
                     with s.block("while q0 < k:"):
                         s.line("count = min(k - q0, 128)")
                         with s.block("for column in range(columns):"):
-                            s.line(f"from_p = ptr_{tile.kind}(at + q0 * row_stride + column * column_stride)")
-                            s.line(f"to_p = ptr_{tile.kind}(out + q0 * row_bytes + column * {tile.size})")
+                            s.line(
+                                f"from_p = ptr_{tile.kind}(at + q0 * row_stride + column * "
+                                "column_stride)"
+                            )
+                            s.line(
+                                f"to_p = ptr_{tile.kind}(out + q0 * row_bytes + column * "
+                                f"{tile.size})"
+                            )
                             s.line(f"step = row_stride // {tile.size}")
                             s.line(f"width = row_bytes // {tile.size}")
                             with s.block("for q in range(count):"):
@@ -235,7 +280,9 @@ _ROWS: Final = 32  # rows of B that a chunk packs at least
 
 @functools.cache
 def pack_rows_source(tile: Tile) -> KernelSource:
-    """Packs matrices row by row, so that they are read as they lie in memory; a unit of work is _ROWS rows. Words: those of _WORDS."""
+    """Packs matrices row by row, so that they are read as they lie in memory; a unit of work is
+    _ROWS rows. Words: those of _WORDS.
+    """
     s = Source()
     s.line(f"# pack rows {tile.kind} {tile.isa}, {tile.columns} columns")
     s.line("from tfjit.kernels.codegen.intrinsics import word")
@@ -262,7 +309,9 @@ def pack_rows_source(tile: Tile) -> KernelSource:
                     s.line(f"entry = table + p * {8 * PANEL_WORDS}")
                     s.line("row_bytes = word(entry, 5)")
                     s.line("to = out + word(entry, 1) + row * row_bytes")
-                    s.line(f"lies = at + word(entry, 3) * {tile.size} + word(entry, 6) * group_shift")
+                    s.line(
+                        f"lies = at + word(entry, 3) * {tile.size} + word(entry, 6) * group_shift"
+                    )
                     with s.block(f"if row_bytes == {tile.columns * tile.size}:"):
                         s.line("copy_wide(to, lies, word(entry, 4))")
                     with s.block("else:"):
@@ -270,9 +319,18 @@ def pack_rows_source(tile: Tile) -> KernelSource:
     return KernelSource(s.text(), title=f"pack rows {tile.kind}")
 
 
-def write_turned(s: Source, tile: Tile, source: str, stride: str, rows: str, columns: str, target: str, row_bytes: str) -> None:
-    """Text that writes `rows` rows of `columns` elements, `stride` bytes apart, as the columns of a packed panel of `row_bytes`, whose
-    other columns become zero. `turn` is transpose_block.
+def write_turned(
+    s: Source,
+    tile: Tile,
+    source: str,
+    stride: str,
+    rows: str,
+    columns: str,
+    target: str,
+    row_bytes: str,
+) -> None:
+    """Text that writes `rows` rows of `columns` elements, `stride` bytes apart, as the columns of a
+    packed panel of `row_bytes`, whose other columns become zero. `turn` is transpose_block.
     """
     # a strip of the panel at a time: its lines are whole when the next strip comes
     s.line("q0 = 0")
@@ -281,12 +339,17 @@ def write_turned(s: Source, tile: Tile, source: str, stride: str, rows: str, col
         with s.block(f"while r0 * {tile.size} < {row_bytes}:"):
             place = f"{target} + q0 * {row_bytes} + r0 * {tile.size}"
             counts = f"{rows} - r0, min({columns} - q0, {tile.lanes}), {tile.lanes}"
-            s.line(f"turn({source} + r0 * {stride} + q0 * {tile.size}, {stride}, {place}, {row_bytes}, {counts})")
+            s.line(
+                f"turn({source} + r0 * {stride} + q0 * {tile.size}, {stride}, {place}, "
+                f"{row_bytes}, {counts})"
+            )
             s.line(f"r0 += {tile.lanes}")
         s.line(f"q0 += {tile.lanes}")
 
 
-def pack_at_run_time(call: CallBuilder, plan: PanelPlan, table: Pointer, source: Pointer, layout: MatrixLayout) -> Pointer:
+def pack_at_run_time(
+    call: CallBuilder, plan: PanelPlan, table: Pointer, source: Pointer, layout: MatrixLayout
+) -> Pointer:
     """Add the launch that packs B, and return where it packs it to."""
     target = call.temp(plan.nbytes * layout.matrices)
     start = Pointer(source.kind, source.index, source.offset + layout.start)
@@ -295,8 +358,23 @@ def pack_at_run_time(call: CallBuilder, plan: PanelPlan, table: Pointer, source:
     cost = cost_model.FIXED_NS + elements * (0.1 if by_rows else 0.2)
     units = layout.matrices * (-(-plan.depth // _ROWS) if by_rows else len(plan.panels))
     words = (
-        *(layout.matrices, len(plan.panels), table, start, layout.matrix_bytes, target, plan.nbytes),
-        *(layout.segments, layout.segment_stride, layout.k, layout.row_stride, layout.column_stride, layout.group_shift),
+        *(
+            layout.matrices,
+            len(plan.panels),
+            table,
+            start,
+            layout.matrix_bytes,
+            target,
+            plan.nbytes,
+        ),
+        *(
+            layout.segments,
+            layout.segment_stride,
+            layout.k,
+            layout.row_stride,
+            layout.column_stride,
+            layout.group_shift,
+        ),
     )
     text = pack_rows_source(plan.tile) if by_rows else pack_source(plan.tile)
     call.launch(Launch(text, words, chunks=shares(cost, units), cost_ns=cost))
@@ -304,7 +382,8 @@ def pack_at_run_time(call: CallBuilder, plan: PanelPlan, table: Pointer, source:
 
 
 def depth_blocks(segments: int, k: int, limit: int = 384) -> list[tuple[int, int, int, int]]:
-    """Cut a sum over segments x k terms into parts that are added up in C: (first segment, segments, first term, terms) each.
+    """Cut a sum over segments x k terms into parts that are added up in C: (first segment,
+    segments, first term, terms) each.
 
     One chain of FMAs over thousands of terms has twice the error of TensorFlow's blocked sums.
     """

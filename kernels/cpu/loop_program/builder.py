@@ -7,7 +7,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from tfjit.kernels.cpu.loop_program.text import CANCELLED, Form, ProgramText, array_sizes, is_tileable, program_source
+from tfjit.kernels.cpu.loop_program.text import (
+    CANCELLED,
+    Form,
+    ProgramText,
+    array_sizes,
+    is_tileable,
+    program_source,
+)
 from tfjit.kernels.cpu.template import cost_model
 from tfjit.kernels.ir.fused_group import node_suffix
 from tfjit.kernels.ir.loop_program import CONTROL, WHILE, LoopProgram, Step
@@ -21,7 +28,9 @@ _GUESSED_NS: Final = 100_000.0
 _GUESSED_ITERATIONS: Final = 100
 _LINE: Final = 64
 LANE_BYTES: Final = 256
-"""Bytes of the widest array's lanes: four vectors in flight, while a handful of arrays still fit the registers."""
+"""Bytes of the widest array's lanes: four vectors in flight, while a handful of arrays still fit
+the registers.
+"""
 _MAX_LANE_STEPS: Final = 24
 _MAX_CARRIED: Final = 5
 _CHEAP_NS: Final = 0.2
@@ -49,9 +58,14 @@ def program_call(program: LoopProgram, form: Form | None = None) -> NativeCall:
         words.append(count)
         chunks = cost_model.chunks_for(cost, max(count // max(_MIN_TILE, 2 * lanes), 1))
     if text.form == "tiled":
-        tile = max(TILE_BYTES // max(sum(b.dtype.size for b in text.buffers), 1) // _LINE * _LINE, _MIN_TILE)
+        tile = max(
+            TILE_BYTES // max(sum(b.dtype.size for b in text.buffers), 1) // _LINE * _LINE,
+            _MIN_TILE,
+        )
         words.append(tile)
-        pitch = {b.index: -(-min(tile, max(count, 1)) * b.dtype.size // _LINE) * _LINE for b in temps}
+        pitch = {
+            b.index: -(-min(tile, max(count, 1)) * b.dtype.size // _LINE) * _LINE for b in temps
+        }
     words += [*text.sizes, *text.extents]
     words += [Pointer("in", k) for k in text.scalars]
     words += [Pointer("out", k) for k in text.outputs]
@@ -62,7 +76,13 @@ def program_call(program: LoopProgram, form: Form | None = None) -> NativeCall:
             words.append(pitch[b.index])
     sizes = [pitch[b.index] * chunks if pitch else max(b.size * b.dtype.size, 1) for b in temps]
     moved = sum(t.nbytes for t in (*program.input_specs, *program.output_specs))
-    launch = Launch(text.source, tuple(words), chunks=chunks, cost_ns=max(cost, _GUESSED_NS), errors=_errors(text))
+    launch = Launch(
+        text.source,
+        tuple(words),
+        chunks=chunks,
+        cost_ns=max(cost, _GUESSED_NS),
+        errors=_errors(text),
+    )
     return NativeCall((launch,), temp_bytes=tuple(sizes), bytes_moved=moved)
 
 
@@ -77,16 +97,33 @@ def _text(program: LoopProgram, form: Form | None) -> tuple[ProgramText, int]:
 
 
 def _lanes(program: LoopProgram) -> int:
-    """How many elements the loops of a program may hold in registers; 0 for a program that is too long or carries too much."""
-    steps = [step for step in program.block.walk() if step.op not in CONTROL and any(program.values[v].size != 1 for v in step.results)]
-    carried = [v for step in program.block.walk() for v in step.results if step.op in CONTROL and program.values[v].size != 1]
-    if len(steps) > _MAX_LANE_STEPS or len(carried) > _MAX_CARRIED or not all(cost_model.op_ns(step.op) <= _CHEAP_NS for step in steps):
+    """How many elements the loops of a program may hold in registers; 0 for a program that is too
+    long or carries too much.
+    """
+    steps = [
+        step
+        for step in program.block.walk()
+        if step.op not in CONTROL and any(program.values[v].size != 1 for v in step.results)
+    ]
+    carried = [
+        v
+        for step in program.block.walk()
+        for v in step.results
+        if step.op in CONTROL and program.values[v].size != 1
+    ]
+    if (
+        len(steps) > _MAX_LANE_STEPS
+        or len(carried) > _MAX_CARRIED
+        or not all(cost_model.op_ns(step.op) <= _CHEAP_NS for step in steps)
+    ):
         return 0
     return LANE_BYTES // _widest(program)
 
 
 def _iterations(program: LoopProgram) -> float:
-    """How often the outermost loops go round: known where one counts from a constant to a constant, else guessed."""
+    """How often the outermost loops go round: known where one counts from a constant to a constant,
+    else guessed.
+    """
     constants = dict(program.constants)
     found = [_counted(step, constants) for step in program.block.steps if step.op == WHILE]
     return max((n if n is not None else _GUESSED_ITERATIONS for n in found), default=1)
@@ -94,21 +131,38 @@ def _iterations(program: LoopProgram) -> float:
 
 def _counted(loop: Step, constants: Mapping[int, Any]) -> float | None:
     condition, body = loop.blocks
-    makers = {step.results[0]: step for step in (*condition.steps, *body.steps) if len(step.results) == 1}
+    makers = {
+        step.results[0]: step for step in (*condition.steps, *body.steps) if len(step.results) == 1
+    }
     tests = [makers.get(condition.results[0])]
     for test in tests:  # all that must hold
         if test is None:
             continue
         if test.op == "LogicalAnd":
             tests += [makers.get(a) for a in test.args]
-        elif test.op in ("Less", "LessEqual") and test.args[0] in condition.params and test.args[1] in constants:
+        elif (
+            test.op in ("Less", "LessEqual")
+            and test.args[0] in condition.params
+            and test.args[1] in constants
+        ):
             k = condition.params.index(test.args[0])
             step = makers.get(body.results[k])
-            if step is None or step.op != "AddV2" or loop.args[k] not in constants or body.params[k] not in step.args:
+            if (
+                step is None
+                or step.op != "AddV2"
+                or loop.args[k] not in constants
+                or body.params[k] not in step.args
+            ):
                 continue
             by = next((constants[a] for a in step.args if a in constants), 0)
             if by > 0:
-                return float(max((float(constants[test.args[1]]) - float(constants[loop.args[k]])) / float(by), 0))
+                return float(
+                    max(
+                        (float(constants[test.args[1]]) - float(constants[loop.args[k]]))
+                        / float(by),
+                        0,
+                    )
+                )
     return None
 
 

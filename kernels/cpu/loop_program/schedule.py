@@ -1,4 +1,5 @@
-"""The order in which a loop program's kernel does its steps, and which of them write a block's results where they must be.
+"""The order in which a loop program's kernel does its steps, and which of them write a block's
+results where they must be.
 
 Deciding only: what is decided becomes text in `text.py`.
 """
@@ -10,14 +11,25 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from tfjit.framework.types.dtypes import DType
-from tfjit.kernels.ir.loop_program import CONTROL, ELEMENT, SET_ELEMENT, Block, LoopProgram, Step, block_reads, free_values
+from tfjit.kernels.ir.loop_program import (
+    CONTROL,
+    ELEMENT,
+    SET_ELEMENT,
+    Block,
+    LoopProgram,
+    Step,
+    block_reads,
+    free_values,
+)
 
 INDEXED: Final = frozenset({ELEMENT, SET_ELEMENT})
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Memory of an array. place: "in", "out" or "temp" and its number there; scope: which accesses may alias it, -1 for an input."""
+    """Memory of an array. place: "in", "out" or "temp" and its number there; scope: which accesses
+    may alias it, -1 for an input.
+    """
 
     name: str
     dtype: DType
@@ -29,7 +41,9 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a block's result must be when it ends. old: the value that is in the buffer as the block begins, or -1."""
+    """Where a block's result must be when it ends. old: the value that is in the buffer as the
+    block begins, or -1.
+    """
 
     value: int
     buffer: Buffer
@@ -38,7 +52,9 @@ class Target:
 
 @dataclass(slots=True)
 class Item:
-    """What is emitted in one piece: a scalar step, a control step, or a stage (steps of one loop over elements)."""
+    """What is emitted in one piece: a scalar step, a control step, or a stage (steps of one loop
+    over elements).
+    """
 
     steps: list[Step]
     is_stage: bool = False
@@ -47,7 +63,9 @@ class Item:
 
 
 def items_of(program: LoopProgram, block: Block) -> list[Item]:
-    """The block's steps in pieces. A scalar step moves before the stage that is being collected, unless it needs a reduction of it."""
+    """The block's steps in pieces. A scalar step moves before the stage that is being collected,
+    unless it needs a reduction of it.
+    """
     found: list[Item] = []
     stage = Item([], True)
     size = -1
@@ -63,7 +81,11 @@ def items_of(program: LoopProgram, block: Block) -> list[Item]:
         scalars = {r for r in stage.gives if program.is_scalar(r)}
         arrays = [v for v in (*step.args, *step.results) if not program.is_scalar(v)]
         if step.op in CONTROL or step.op in INDEXED or not arrays:
-            if reads & stage.gives or step.op == SET_ELEMENT or (step.op in CONTROL and _touches_arrays(program, step)):
+            if (
+                reads & stage.gives
+                or step.op == SET_ELEMENT
+                or (step.op in CONTROL and _touches_arrays(program, step))
+            ):
                 close()
             found.append(Item([step], False, reads, set(step.results)))
             continue
@@ -79,14 +101,20 @@ def items_of(program: LoopProgram, block: Block) -> list[Item]:
 
 def _touches_arrays(program: LoopProgram, step: Step) -> bool:
     values = {*step.args, *step.results, *free_values(step)}
-    inner = {r for block in step.blocks for other in block.walk() for r in (*other.args, *other.results)}
+    inner = {
+        r for block in step.blocks for other in block.walk() for r in (*other.args, *other.results)
+    }
     return any(not program.is_scalar(v) for v in values | inner)
 
 
-def split_targets(items: Sequence[Item], targets: Sequence[Target]) -> tuple[dict[int, list[Target]], list[Target]]:
-    """Which targets are written by the item that computes their value, and which are copied at the end.
+def split_targets(
+    items: Sequence[Item], targets: Sequence[Target]
+) -> tuple[dict[int, list[Target]], list[Target]]:
+    """Which targets are written by the item that computes their value, and which are copied at the
+    end.
 
-    A buffer may be written early when nothing reads what it held any more, the copies at the end included.
+    A buffer may be written early when nothing reads what it held any more, the copies at the end
+    included.
     """
     targets = [t for t in targets if t.value != t.old]
     maker = {v: number for number, item in enumerate(items) for v in item.gives}
@@ -94,7 +122,9 @@ def split_targets(items: Sequence[Item], targets: Sequence[Target]) -> tuple[dic
     early = [t for t in targets if t.value in maker]
     while True:
         read_last = {t.value for t in late}
-        refused = [t for t in early if t.old in read_last or not _is_last_reader(items, maker[t.value], t)]
+        refused = [
+            t for t in early if t.old in read_last or not _is_last_reader(items, maker[t.value], t)
+        ]
         if not refused:
             break
         late += refused

@@ -1,4 +1,6 @@
-"""Text of a loop program's stretches of elementwise steps: one loop over elements each, with what they add up in registers."""
+"""Text of a loop program's stretches of elementwise steps: one loop over elements each, with what
+they add up in registers.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,9 @@ _SUM_BLOCK: Final = 4096
 
 
 class StageWriter:
-    """Writes the stages of a program. counts: name of the number of elements, by size; names: of scalar values; where: array values that
-    are in memory; failures: what the kernel may report, by status; element_ns: what an element of all stages takes.
+    """Writes the stages of a program. counts: name of the number of elements, by size; names: of
+    scalar values; where: array values that are in memory; failures: what the kernel may report, by
+    status; element_ns: what an element of all stages takes.
     """
 
     def __init__(self, program: LoopProgram, counts: dict[int, str]) -> None:
@@ -62,7 +65,9 @@ class StageWriter:
         if step.op == FILL:
             return names[0]
         dtypes = [self.program.values[a].dtype for a in step.args]
-        return expressions.emit_op(step.op, names, dtypes, self.program.values[step.results[0]].dtype, dict(step.attrs))
+        return expressions.emit_op(
+            step.op, names, dtypes, self.program.values[step.results[0]].dtype, dict(step.attrs)
+        )
 
     def fail(self, status: int, detail: str = "0") -> None:
         """End the kernel with a status."""
@@ -72,7 +77,9 @@ class StageWriter:
     # ---- stages
 
     def stage(self, item: Item, targets: Sequence[Target], later: set[int]) -> None:
-        """Write a stage. targets: where some of its values must be; later: values that are read behind it."""
+        """Write a stage. targets: where some of its values must be; later: values that are read
+        behind it.
+        """
         stores: dict[int, list[Buffer]] = {}
         for t in targets:
             stores.setdefault(t.value, []).append(t.buffer)
@@ -84,14 +91,29 @@ class StageWriter:
         self._stage(item.steps, stores)
 
     def _stage(self, steps: Sequence[Step], stores: dict[int, list[Buffer]]) -> None:
-        """One loop over elements (two for sums of floats: short ones in the elements' dtype, put together in float64)."""
+        """One loop over elements (two for sums of floats: short ones in the elements' dtype, put
+        together in float64).
+        """
         s, program = self.s, self.program
         made = {r for step in steps for r in step.results}
-        loads = list(dict.fromkeys(a for step in steps for a in step.args if not program.is_scalar(a) and a not in made))
-        size = next(program.values[v].size for step in steps for v in (*step.args, *step.results) if not program.is_scalar(v))
+        loads = list(
+            dict.fromkeys(
+                a for step in steps for a in step.args if not program.is_scalar(a) and a not in made
+            )
+        )
+        size = next(
+            program.values[v].size
+            for step in steps
+            for v in (*step.args, *step.results)
+            if not program.is_scalar(v)
+        )
         count = self.counts[size]
         reductions = [step for step in steps if step.op in REDUCTIONS]
-        wide = [step for step in reductions if self._reduced(step)[1] != expressions.register_type(self._taken(step))]
+        wide = [
+            step
+            for step in reductions
+            if self._reduced(step)[1] != expressions.register_type(self._taken(step))
+        ]
         fails = [step for step in steps if self.fails(step) is not None]
         for step in reductions:
             kind = reducers.OPS[step.op].kind
@@ -102,12 +124,17 @@ class StageWriter:
         if wide:
             with s.block(f"for at in range(0, {count}, {_SUM_BLOCK}):"):
                 for step in wide:
-                    s.line(f"v{step.results[0]}_p = {reducers.start(reducers.OPS[step.op].kind, self._taken(step))}")
+                    s.line(
+                        f"v{step.results[0]}_p = "
+                        f"{reducers.start(reducers.OPS[step.op].kind, self._taken(step))}"
+                    )
                 s.line(f"span = min({_SUM_BLOCK}, {count} - at)")
                 self._elements("span", "at + j", steps, loads, stores, fails, wide)
                 for step in wide:
                     kind, total = reducers.OPS[step.op].kind, f"v{step.results[0]}_t"
-                    s.line(f"{total} = {reducers.step(kind, self._taken(step), total, f'float64(v{step.results[0]}_p)', in_order=True)}")
+                    s.line(
+                        f"{total} = {reducers.step(kind, self._taken(step), total, f'float64(v{step.results[0]}_p)', in_order=True)}"
+                    )
         else:
             self._elements(count, "j", steps, loads, stores, fails, wide)
         for k, step in enumerate(fails):
@@ -115,7 +142,9 @@ class StageWriter:
                 self.fail(self.status(step))
         for step in reductions:
             self._finish(step, count)
-        self.element_ns += sum(cost_model.op_ns(step.op, program.values[step.results[0]].dtype.size) for step in steps) + 0.02 * len(loads)
+        self.element_ns += sum(
+            cost_model.op_ns(step.op, program.values[step.results[0]].dtype.size) for step in steps
+        ) + 0.02 * len(loads)
 
     def _elements(
         self,
@@ -145,10 +174,15 @@ class StageWriter:
                     value = arguments[0]
                     if taken is not program.values[step.args[0]].dtype:
                         value = f"{expressions.register_type(taken)}({value})"
-                    s.line(f"{total} = {reducers.step(reducers.OPS[step.op].kind, taken, total, value)}")
+                    s.line(
+                        f"{total} = "
+                        f"{reducers.step(reducers.OPS[step.op].kind, taken, total, value)}"
+                    )
                     continue
                 if step in fails:
-                    condition = expressions.filled_condition(self.fails(step) or "", arguments, program.values[step.args[0]].dtype)
+                    condition = expressions.filled_condition(
+                        self.fails(step) or "", arguments, program.values[step.args[0]].dtype
+                    )
                     s.line(f"bad{fails.index(step)} |= int64({condition})")
                 s.line(f"e{result} = {self.expression(step, arguments)}")
                 names[result] = f"e{result}"
@@ -165,31 +199,48 @@ class StageWriter:
 
     def _finish(self, step: Step, count: str) -> None:
         """A reduction's result in registers."""
-        result, dtype, taken = step.results[0], self.program.values[step.results[0]].dtype, self._taken(step)
+        result, dtype, taken = (
+            step.results[0],
+            self.program.values[step.results[0]].dtype,
+            self._taken(step),
+        )
         total = f"v{result}_t"
         self.names[result] = f"v{result}"
         if reducers.OPS[step.op].mean:
             if taken.is_integer:
                 name = expressions.register_type(taken)
                 zero = expressions.literal(0, taken)
-                total = f"{expressions.register_type(dtype)}(idiv({total}, {name}({count})) if {count} > 0 else {zero})"
+                total = (
+                    f"{expressions.register_type(dtype)}(idiv({total}, {name}({count})) if "
+                    f"{count} > 0 else {zero})"
+                )
                 self.s.line(f"v{result} = {total}")
                 return
             total = f"({total} / {'float64' if taken.is_floating else expressions.register_type(taken)}({count}))"
         self.s.line(f"v{result} = {reducers.narrowed(dtype, total)}")
 
     def copies(self, pairs: Sequence[tuple[Buffer | str, Buffer]]) -> None:
-        """Fill buffers from others, or with the value of a name, at the same time: what is read is what was there before."""
+        """Fill buffers from others, or with the value of a name, at the same time: what is read is
+        what was there before.
+        """
         for size in dict.fromkeys(place.size for _, place in pairs):
-            here = [(source, place) for source, place in pairs if place.size == size and source != place]
+            here = [
+                (source, place) for source, place in pairs if place.size == size and source != place
+            ]
             if not here:
                 continue
             with self.s.block(f"for j in range({self.counts[size]}):"):
-                sources = [read for read in dict.fromkeys(source for source, _ in here) if isinstance(read, Buffer)]
+                sources = [
+                    read
+                    for read in dict.fromkeys(source for source, _ in here)
+                    if isinstance(read, Buffer)
+                ]
                 for read in sources:
                     self.s.line(f"c_{read.name} = {load(read, 'j')}")
                 for source, place in here:
-                    self.s.line(store(place, "j", source if isinstance(source, str) else f"c_{source.name}"))
+                    self.s.line(
+                        store(place, "j", source if isinstance(source, str) else f"c_{source.name}")
+                    )
             self.element_ns += 0.03 * len(here)
 
 

@@ -1,9 +1,11 @@
-"""Text of a loop program's kernel: scalars in registers, arrays in buffers, stretches of elementwise steps as one loop each.
+"""Text of a loop program's kernel: scalars in registers, arrays in buffers, stretches of
+elementwise steps as one loop each.
 
-Three forms. WHOLE: every stage runs over all elements before the next one. TILED: the whole program runs on one tile of elements after
-the other, which stays in the first-level cache through all iterations; for programs that compute no scalar from an array. LANES: tiles of
-so few elements that LLVM unrolls every stage and keeps what the loop carries in vector registers; for short bodies. The last tile then
-overlaps the one before, computing some elements twice.
+Three forms. WHOLE: every stage runs over all elements before the next one. TILED: the whole program
+runs on one tile of elements after the other, which stays in the first-level cache through all
+iterations; for programs that compute no scalar from an array. LANES: tiles of so few elements that
+LLVM unrolls every stage and keeps what the loop carries in vector registers; for short bodies. The
+last tile then overlaps the one before, computing some elements twice.
 """
 
 from __future__ import annotations
@@ -45,8 +47,9 @@ _COMPARISONS: Final = frozenset({"Less", "LessEqual", "Greater", "GreaterEqual"}
 class ProgramText:
     """The finished text and what its words are.
 
-    buffers: arrays in the order of their words. scalars: (input number) of scalar inputs; outputs: of scalar outputs; numbers: values of
-    the constants that are words. sizes: element counts in the order of their words (whole form); extents: first dimensions, likewise.
+    buffers: arrays in the order of their words. scalars: (input number) of scalar inputs; outputs:
+    of scalar outputs; numbers: values of the constants that are words. sizes: element counts in the
+    order of their words (whole form); extents: first dimensions, likewise.
     """
 
     source: KernelSource
@@ -62,9 +65,14 @@ class ProgramText:
 
 
 def is_tileable(program: LoopProgram) -> bool:
-    """Whether every element goes its own way: no scalar is computed from an array, and all arrays have one size."""
+    """Whether every element goes its own way: no scalar is computed from an array, and all arrays
+    have one size.
+    """
     steps = list(program.block.walk())
-    return not any(step.op in REDUCTIONS or step.op in INDEXED for step in steps) and len(array_sizes(program)) == 1
+    return (
+        not any(step.op in REDUCTIONS or step.op in INDEXED for step in steps)
+        and len(array_sizes(program)) == 1
+    )
 
 
 def array_sizes(program: LoopProgram) -> list[int]:
@@ -73,11 +81,13 @@ def array_sizes(program: LoopProgram) -> list[int]:
 
 
 def program_source(program: LoopProgram, form: Form, lanes: int = 0) -> ProgramText:
-    """The kernel of a program. lanes: elements of a tile, for LANES. Raises Unsupported for what has no generated form.
+    """The kernel of a program. lanes: elements of a tile, for LANES. Raises Unsupported for what
+    has no generated form.
 
-    Argument words: address of the cancel flag; TILED: number of elements, elements of a tile; LANES: number of elements; WHOLE: the
-    sizes; extents of arrays that are read by index; addresses of scalar inputs and outputs; constants that are words; for each buffer its
-    address, for temporaries of TILED also the bytes a chunk. LANES has its temporaries on the stack.
+    Argument words: address of the cancel flag; TILED: number of elements, elements of a tile;
+    LANES: number of elements; WHOLE: the sizes; extents of arrays that are read by index; addresses
+    of scalar inputs and outputs; constants that are words; for each buffer its address, for
+    temporaries of TILED also the bytes a chunk. LANES has its temporaries on the stack.
     """
     trial = _Writer(program, form, lanes, [], [])
     trial.write()
@@ -86,7 +96,14 @@ def program_source(program: LoopProgram, form: Form, lanes: int = 0) -> ProgramT
 
 
 class _Writer(StageWriter):
-    def __init__(self, program: LoopProgram, form: Form, lanes: int, temps: Sequence[Buffer], extents: Sequence[int]) -> None:
+    def __init__(
+        self,
+        program: LoopProgram,
+        form: Form,
+        lanes: int,
+        temps: Sequence[Buffer],
+        extents: Sequence[int],
+    ) -> None:
         sizes = array_sizes(program)
         names = {"whole": "m{}", "tiled": "m", "lanes": str(lanes)}
         super().__init__(program, {size: names[form].format(k) for k, size in enumerate(sizes)})
@@ -103,7 +120,9 @@ class _Writer(StageWriter):
             if not program.is_scalar(v)
         ]
         self.outputs = [
-            Buffer(f"y{k}", program.values[v].dtype, program.values[v].size, "out", k, self._scope())
+            Buffer(
+                f"y{k}", program.values[v].dtype, program.values[v].size, "out", k, self._scope()
+            )
             for k, v in enumerate(program.outputs)
             if not program.is_scalar(v)
         ]
@@ -116,7 +135,9 @@ class _Writer(StageWriter):
 
     def temp(self, value: int) -> Buffer:
         spec = self.program.values[value]
-        made = Buffer(f"t{len(self.temps)}", spec.dtype, spec.size, "temp", len(self.temps), self._scope())
+        made = Buffer(
+            f"t{len(self.temps)}", spec.dtype, spec.size, "temp", len(self.temps), self._scope()
+        )
         self.temps.append(made)
         return made
 
@@ -135,7 +156,11 @@ class _Writer(StageWriter):
         with s.block("def kernel(args, chunk, nchunks):"):
             s.line("cancel = word(args, 2)")
             at = 3
-            counts = {"tiled": ["n", "tile"], "lanes": ["n"], "whole": [f"m{k}" for k in range(len(self.sizes))]}
+            counts = {
+                "tiled": ["n", "tile"],
+                "lanes": ["n"],
+                "whole": [f"m{k}" for k in range(len(self.sizes))],
+            }
             for name in counts[self.form]:
                 s.line(f"{name} = word(args, {at})")
                 at += 1
@@ -151,7 +176,9 @@ class _Writer(StageWriter):
                 at += 1
             results = {}
             for k in outputs:
-                results[k] = typed_pointers.pointer(program.values[program.outputs[k]].dtype, f"word(args, {at})")
+                results[k] = typed_pointers.pointer(
+                    program.values[program.outputs[k]].dtype, f"word(args, {at})"
+                )
                 at += 1
             for value, constant in program.constants:
                 dtype = program.values[value].dtype
@@ -168,7 +195,9 @@ class _Writer(StageWriter):
                     s.line(f"{b.name}_at += chunk * word(args, {at})")
                     at += 1
             for b in on_stack:
-                s.line(f"{b.name} = stack_like({typed_pointers.pointer(b.dtype, '0')}, {self.lanes})")
+                s.line(
+                    f"{b.name} = stack_like({typed_pointers.pointer(b.dtype, '0')}, {self.lanes})"
+                )
             s.line(f"left = {_BUDGET_NS}")
             if self.form != "whole":
                 if self.form == "tiled":
@@ -187,7 +216,9 @@ class _Writer(StageWriter):
                         s.line(f"lo = min((first + t) * {self.lanes}, n - {self.lanes})")
                     for b in buffers:
                         start = f" + lo * {b.dtype.size}" if b.place != "temp" else ""
-                        s.line(f"{b.name} = {typed_pointers.pointer(b.dtype, f'{b.name}_at{start}')}")
+                        s.line(
+                            f"{b.name} = {typed_pointers.pointer(b.dtype, f'{b.name}_at{start}')}"
+                        )
                     self._program_text()
                     if results:
                         with s.block("if lo == 0:"):
@@ -198,19 +229,37 @@ class _Writer(StageWriter):
                 self._program_text()
                 self._scalar_outputs(results)
         source = KernelSource(s.text(), title=program.title)
-        return ProgramText(source, self.form, buffers, scalars, outputs, numbers, self.sizes, self.extents, self.failures, self.element_ns)
+        return ProgramText(
+            source,
+            self.form,
+            buffers,
+            scalars,
+            outputs,
+            numbers,
+            self.sizes,
+            self.extents,
+            self.failures,
+            self.element_ns,
+        )
 
     def _word_constants(self) -> list[int]:
-        """Integer constants that are only compared with, or stand for where a loop begins: sizes and counts, which vary from run to run."""
+        """Integer constants that are only compared with, or stand for where a loop begins: sizes
+        and counts, which vary from run to run.
+        """
         used: dict[int, bool] = {}
         for step in self.program.block.walk():
             for a in step.args:
                 used[a] = used.get(a, True) and step.op in _COMPARISONS
-        reads = {r for step in self.program.block.walk() for block in step.blocks for r in block.results}
+        reads = {
+            r for step in self.program.block.walk() for block in step.blocks for r in block.results
+        }
         return [
             v
             for v, value in self.program.constants
-            if self.program.values[v].dtype.is_integer and used.get(v, False) and v not in reads and abs(int(value)) > 16
+            if self.program.values[v].dtype.is_integer
+            and used.get(v, False)
+            and v not in reads
+            and abs(int(value)) > 16
         ]
 
     def _program_text(self) -> None:
@@ -226,7 +275,10 @@ class _Writer(StageWriter):
     def _scalar_outputs(self, results: dict[int, str]) -> None:
         for k, place in results.items():
             value = self.program.outputs[k]
-            self.s.line(f"st({place}, 0, {expressions.stored(self.program.values[value].dtype, self.names[value])})")
+            self.s.line(
+                f"st({place}, 0, "
+                f"{expressions.stored(self.program.values[value].dtype, self.names[value])})"
+            )
 
     # ---- blocks
 
@@ -258,7 +310,9 @@ class _Writer(StageWriter):
         result = step.results[0]
         condition = self.fails(step)
         if condition is not None:
-            with self.s.block(f"if {expressions.filled_condition(condition, names, self.program.values[step.args[0]].dtype)}:"):
+            with self.s.block(
+                f"if {expressions.filled_condition(condition, names, self.program.values[step.args[0]].dtype)}:"
+            ):
                 self.fail(self.status(step))
         self.names[result] = f"v{result}"
         self.s.line(f"v{result} = {self.expression(step, names)}")
@@ -279,7 +333,9 @@ class _Writer(StageWriter):
         return f"int64({index})"
 
     def _part(self, array: Buffer, index: str, size: int) -> str:
-        return typed_pointers.pointer(array.dtype, f"{array.name}_at + {index} * {self.counts[size]} * {array.dtype.size}")
+        return typed_pointers.pointer(
+            array.dtype, f"{array.name}_at + {index} * {self.counts[size]} * {array.dtype.size}"
+        )
 
     def _element(self, step: Step, targets: Sequence[Target]) -> None:
         source, result = step.args[0], step.results[0]
@@ -318,8 +374,12 @@ class _Writer(StageWriter):
             self.s.line(store(homes[0], index, self.names[value]))
         else:
             self.s.line(f"p{result} = {self._part(homes[0], index, size)}")
-            part = Buffer(f"p{result}", homes[0].dtype, size, homes[0].place, homes[0].index, homes[0].scope)
-            self.copies([(self.names[value] if self.program.is_scalar(value) else self.where[value], part)])
+            part = Buffer(
+                f"p{result}", homes[0].dtype, size, homes[0].place, homes[0].index, homes[0].scope
+            )
+            self.copies(
+                [(self.names[value] if self.program.is_scalar(value) else self.where[value], part)]
+            )
         self.copies([(homes[0], home) for home in homes[1:]])
 
     # ---- control
@@ -353,13 +413,20 @@ class _Writer(StageWriter):
         if step.op == IF:
             headers = [f"if {name}:", "else:"]
         else:
-            headers = [f"{'el' if k else ''}if {name} == {k}:" for k in range(len(step.blocks) - 1)] + ["else:"]
+            headers = [
+                f"{'el' if k else ''}if {name} == {k}:" for k in range(len(step.blocks) - 1)
+            ] + ["else:"]
         alone = len(step.blocks) == 1
         assert step.op in (IF, CASE)
         for header, block in zip(headers, step.blocks):
             with s.block("if True:" if alone else header):
                 self._block(
-                    block, [Target(r, buffers[v].buffer, buffers[v].old) for v, r in zip(step.results, block.results) if v in buffers]
+                    block,
+                    [
+                        Target(r, buffers[v].buffer, buffers[v].old)
+                        for v, r in zip(step.results, block.results)
+                        if v in buffers
+                    ],
                 )
                 for v, r in zip(step.results, block.results):
                     if program.is_scalar(v):
@@ -372,7 +439,9 @@ class _Writer(StageWriter):
         carried: list[tuple[int, int, int]] = []  # scalars: parameter, first value, next value
         homes: list[Target] = []
         begin: list[tuple[Buffer | str, Buffer]] = []
-        for first, a, p, following, result in zip(step.args, condition.params, body.params, body.results, step.results):
+        for first, a, p, following, result in zip(
+            step.args, condition.params, body.params, body.results, step.results
+        ):
             if program.is_scalar(p):
                 carried.append((p, first, following))
                 self.names[a] = self.names[p] = self.names[result] = f"v{p}"

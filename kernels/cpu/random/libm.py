@@ -1,7 +1,8 @@
 """glibc's logf, sinf and cosf on whole arrays, bit for bit.
 
-TensorFlow's random normals are made with the C library's float functions, which are neither correctly rounded nor what
-NumPy's vector forms give. They work in double and round once, so the same double arithmetic gives the same float.
+TensorFlow's random normals are made with the C library's float functions, which are neither
+correctly rounded nor what NumPy's vector forms give. They work in double and round once, so the
+same double arithmetic gives the same float.
 Source of the method and coefficients: ARM optimized routines, which glibc 2.28 and later use.
 """
 
@@ -58,13 +59,26 @@ _LOG_CENTER: Final = np.array(
     ]
 )
 _LN2: Final = float.fromhex("0x1.62e42fefa39efp-1")
-_LOG_POLY: Final = tuple(float.fromhex(s) for s in ("-0x1.00ea348b88334p-2", "0x1.5575b0be00b6ap-2", "-0x1.ffffef20a4123p-2"))
+_LOG_POLY: Final = tuple(
+    float.fromhex(s)
+    for s in ("-0x1.00ea348b88334p-2", "0x1.5575b0be00b6ap-2", "-0x1.ffffef20a4123p-2")
+)
 _TWO_OVER_PI_24: Final = float.fromhex("0x1.45F306DC9C883p+23")  # 2/pi * 2^24
 _HALF_PI: Final = float.fromhex("0x1.921FB54442D18p0")
 _COS_POLY: Final = tuple(
-    float.fromhex(s) for s in ("0x1p0", "-0x1.ffffffd0c621cp-2", "0x1.55553e1068f19p-5", "-0x1.6c087e89a359dp-10", "0x1.99343027bf8c3p-16")
+    float.fromhex(s)
+    for s in (
+        "0x1p0",
+        "-0x1.ffffffd0c621cp-2",
+        "0x1.55553e1068f19p-5",
+        "-0x1.6c087e89a359dp-10",
+        "0x1.99343027bf8c3p-16",
+    )
 )
-_SIN_POLY: Final = tuple(float.fromhex(s) for s in ("-0x1.555545995a603p-3", "0x1.1107605230bc4p-7", "-0x1.994eb3774cf24p-13"))
+_SIN_POLY: Final = tuple(
+    float.fromhex(s)
+    for s in ("-0x1.555545995a603p-3", "0x1.1107605230bc4p-7", "-0x1.994eb3774cf24p-13")
+)
 
 
 def logf(x: np.ndarray) -> np.ndarray:
@@ -92,7 +106,9 @@ def sincosf(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     r2 = r * r
     r3, r4 = r * r2, r2 * r2
     sine = (r + r3 * _SIN_POLY[0]) + (r3 * r2) * (_SIN_POLY[1] + r2 * _SIN_POLY[2])
-    cosine = ((_COS_POLY[0] + r2 * _COS_POLY[1]) + r4 * _COS_POLY[2]) + (r4 * r2) * (_COS_POLY[3] + r2 * _COS_POLY[4])
+    cosine = ((_COS_POLY[0] + r2 * _COS_POLY[1]) + r4 * _COS_POLY[2]) + (r4 * r2) * (
+        _COS_POLY[3] + r2 * _COS_POLY[4]
+    )
     swap = (n & 1).astype(bool)
     sin_out = np.where(swap, cosine, sine) * np.where(n & 2, -1.0, 1.0)
     cos_out = np.where(swap, sine, cosine) * np.where((n + 1) & 2, -1.0, 1.0)

@@ -1,8 +1,9 @@
 """The Philox 4x32-10 stream of TensorFlow's random ops, on arrays.
 
-A stream's position is three uint64 words: [0] the counter's low half, [1] its high half, [2] the key. `initial_state` of
-the stateful random ops makes exactly these 24 bytes, and compiled kernels share the layout. One *block* is one counter
-value: four uint32 draws, then the 128-bit counter steps by one.
+A stream's position is three uint64 words: [0] the counter's low half, [1] its high half, [2] the
+key. `initial_state` of the stateful random ops makes exactly these 24 bytes, and compiled kernels
+share the layout. One *block* is one counter value: four uint32 draws, then the 128-bit counter
+steps by one.
 """
 
 from __future__ import annotations
@@ -63,7 +64,12 @@ def blocks_at(state: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     for _ in range(10):
         p0 = c0 * _M0
         p1 = c2 * _M1
-        c0, c1, c2, c3 = (p1 >> _32) ^ c1 ^ np.uint64(k0), p1 & _LOW, (p0 >> _32) ^ c3 ^ np.uint64(k1), p0 & _LOW
+        c0, c1, c2, c3 = (
+            (p1 >> _32) ^ c1 ^ np.uint64(k0),
+            p1 & _LOW,
+            (p0 >> _32) ^ c3 ^ np.uint64(k1),
+            p0 & _LOW,
+        )
         k0, k1 = (k0 + _W0) & 0xFFFFFFFF, (k1 + _W1) & 0xFFFFFFFF
     out = np.empty((offsets.shape[0], 4), np.uint32)
     out[:, 0], out[:, 1], out[:, 2], out[:, 3] = c0, c1, c2, c3
@@ -156,8 +162,8 @@ def normal(state: np.ndarray, n: int, dtype: np.dtype[Any]) -> np.ndarray:
 def truncated_normal(state: np.ndarray, n: int, dtype: np.dtype[Any]) -> np.ndarray:
     """n values of the standard normal distribution within two standard deviations.
 
-    Every group of outputs (4, or 2 of float64) has a stream of its own, BLOCKS_PER_OUTPUT blocks an output apart, from which it
-    takes the first values that lie within.
+    Every group of outputs (4, or 2 of float64) has a stream of its own, BLOCKS_PER_OUTPUT blocks an
+    output apart, from which it takes the first values that lie within.
     """
     wide = dtype == np.float64
     group = 2 if wide else 4

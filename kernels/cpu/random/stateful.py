@@ -1,4 +1,6 @@
-"""Compiled random ops: TensorFlow's Philox streams, value for value (see `philox` for the stream and its position's layout)."""
+"""Compiled random ops: TensorFlow's Philox streams, value for value (see `philox` for the stream
+and its position's layout).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ from tfjit.kernels.cpu.template.cost_model import FIXED_NS, chunks_for
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
 from tfjit.kernels.source import KernelSource
 
-# `philox` gives one block: four uint32 draws, held in uint64. `position` is the address of the stream's three words.
+# `philox` gives one block: four uint32 draws, held in uint64. `position` is the address of the
+# stream's three words.
 FUNCTIONS: Final = """\
 import math
 
@@ -99,18 +102,28 @@ def kernel(args, chunk, nchunks):
 
 
 def kernel_text(kind: str, per: int, body: str, names: tuple[str, ...], setup: str = "") -> str:
-    """Entries `kernel` and `advance`. Words: outputs, address of the stream's position, output, what `setup` reads.
+    """Entries `kernel` and `advance`. Words: outputs, address of the stream's position, output,
+    what `setup` reads.
 
     kind: of output elements; per: outputs a group, whose values `body` computes under `names`.
     """
     stores = "\n".join(f"            st(out, i + {k}, {name})" for k, name in enumerate(names))
-    tail = "\n".join(f"            if i + {k} < n:\n                st(out, i + {k}, {name})" for k, name in enumerate(names))
+    tail = "\n".join(
+        f"            if i + {k} < n:\n                st(out, i + {k}, {name})"
+        for k, name in enumerate(names)
+    )
 
     def indent(text: str, depth: int) -> str:
         return "".join(" " * depth + line + "\n" for line in text.splitlines())
 
     return FUNCTIONS + _ENTRIES.format(
-        kind=kind, per=per, body=indent(body, 8), stores=stores, tail=tail, setup=indent(setup, 4), reserve=BLOCKS_PER_OUTPUT
+        kind=kind,
+        per=per,
+        body=indent(body, 8),
+        stores=stores,
+        tail=tail,
+        setup=indent(setup, 4),
+        reserve=BLOCKS_PER_OUTPUT,
     )
 
 
@@ -138,7 +151,8 @@ KERNELS: Final = {
     ("RandomUniform", "float32"): (
         "f32",
         4,
-        "c0, c1, c2, c3 = philox(position, g)\ny0, y1, y2, y3 = unit_f32(c0), unit_f32(c1), unit_f32(c2), unit_f32(c3)",
+        "c0, c1, c2, c3 = philox(position, g)\ny0, y1, y2, y3 = unit_f32(c0), unit_f32(c1), "
+        "unit_f32(c2), unit_f32(c3)",
         FOUR,
         1.5,
     ),
@@ -152,7 +166,8 @@ KERNELS: Final = {
     ("RandomStandardNormal", "float32"): (
         "f32",
         4,
-        "c0, c1, c2, c3 = philox(position, g)\ny0, y1 = normal_f32(c0, c1)\ny2, y3 = normal_f32(c2, c3)",
+        "c0, c1, c2, c3 = philox(position, g)\ny0, y1 = normal_f32(c0, c1)\ny2, y3 = "
+        "normal_f32(c2, c3)",
         FOUR,
         12.0,
     ),
@@ -170,13 +185,15 @@ INTEGERS: Final = {
     "int32": (
         "i32",
         4,
-        "c0, c1, c2, c3 = philox(position, g)\ny0, y1, y2, y3 = low + c0 % span, low + c1 % span, low + c2 % span, low + c3 % span",
+        "c0, c1, c2, c3 = philox(position, g)\ny0, y1, y2, y3 = low + c0 % span, low + c1 % span, "
+        "low + c2 % span, low + c3 % span",
         FOUR,
     ),
     "int64": (
         "i64",
         2,
-        "c0, c1, c2, c3 = philox(position, g)\ny0, y1 = low + (c0 | (c1 << HALF)) % span, low + (c2 | (c3 << HALF)) % span",
+        "c0, c1, c2, c3 = philox(position, g)\ny0, y1 = low + (c0 | (c1 << HALF)) % span, low + "
+        "(c2 | (c3 << HALF)) % span",
         TWO,
     ),
 }
@@ -188,13 +205,17 @@ def bound_words(low: int, high: int) -> tuple[Word, Word]:
     return low, span if span < 1 << 63 else span - (1 << 64)
 
 
-def _call(node: NodeSpec, source: KernelSource, per: int, ns: float, extra: tuple[Word, ...] = ()) -> NativeCall:
+def _call(
+    node: NodeSpec, source: KernelSource, per: int, ns: float, extra: tuple[Word, ...] = ()
+) -> NativeCall:
     out = node.outputs[0]
     cost = FIXED_NS + ns * out.size
     words: tuple[Word, ...] = (out.size, Pointer("state"), Pointer("out"), *extra)
     return NativeCall(
         (
-            Launch(source, words, chunks=chunks_for(cost, max(1, out.size // (64 * per))), cost_ns=cost),
+            Launch(
+                source, words, chunks=chunks_for(cost, max(1, out.size // (64 * per))), cost_ns=cost
+            ),
             Launch(source, words, entry="advance", cost_ns=FIXED_NS),
         ),
         bytes_moved=out.nbytes,
@@ -207,7 +228,9 @@ def _random(node: NodeSpec) -> NativeCall:
     if found is None:
         raise Unsupported(f"{node.op} of {node.outputs[0].dtype.name} has no compiled form")
     kind, per, body, names, ns = found
-    source = KernelSource(kernel_text(kind, per, body, names), ("kernel", "advance"), title=f"{node.op} {kind}")
+    source = KernelSource(
+        kernel_text(kind, per, body, names), ("kernel", "advance"), title=f"{node.op} {kind}"
+    )
     return _call(node, source, per, ns)
 
 
@@ -222,5 +245,9 @@ def _random_integers(node: NodeSpec) -> NativeCall:
     if low >= high:
         raise Unsupported(f"Need minval < maxval, got {low} >= {high}: the reference raises it")
     kind, per, body, names = found
-    source = KernelSource(kernel_text(kind, per, body, names, BOUNDS), ("kernel", "advance"), title=f"{node.op} {kind}")
+    source = KernelSource(
+        kernel_text(kind, per, body, names, BOUNDS),
+        ("kernel", "advance"),
+        title=f"{node.op} {kind}",
+    )
     return _call(node, source, per, 3.0, bound_words(low, high))

@@ -1,10 +1,21 @@
-"""Compiled random ops whose stream is an input: a seed that is scrambled first, or a key and a counter."""
+"""Compiled random ops whose stream is an input: a seed that is scrambled first, or a key and a
+counter.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
-from tfjit.kernels.cpu.random.stateful import BOUNDS, FOUR, FUNCTIONS, INTEGERS, KERNELS, TWO, bound_words, kernel_text
+from tfjit.kernels.cpu.random.stateful import (
+    BOUNDS,
+    FOUR,
+    FUNCTIONS,
+    INTEGERS,
+    KERNELS,
+    TWO,
+    bound_words,
+    kernel_text,
+)
 from tfjit.kernels.cpu.template.cost_model import FIXED_NS, chunks_for
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
 from tfjit.kernels.source import KernelSource, Source
@@ -20,7 +31,9 @@ _FULL: Final = {
 
 
 def _scramble(seed: str) -> KernelSource:
-    """Words: the seed, where the counter's two words go, where the key goes, three words to work with."""
+    """Words: the seed, where the counter's two words go, where the key goes, three words to work
+    with.
+    """
     s = Source()
     s.line(f"# position of a stream from a seed of {seed}")
     for line in FUNCTIONS.splitlines():
@@ -57,7 +70,11 @@ def _scrambled(node: NodeSpec, slot: int, counter: Pointer, key: Pointer, work: 
     seed = node.inputs[slot]
     if seed.shape != (2,) or seed.dtype.name not in ("int32", "int64"):
         raise Unsupported("its seed is no pair of integers")
-    return Launch(_scramble("i32" if seed.dtype.size == 4 else "i64"), (Pointer("in", slot), counter, key, work), cost_ns=FIXED_NS)
+    return Launch(
+        _scramble("i32" if seed.dtype.size == 4 else "i64"),
+        (Pointer("in", slot), counter, key, work),
+        cost_ns=FIXED_NS,
+    )
 
 
 def _joined(node: NodeSpec) -> Launch:
@@ -66,10 +83,16 @@ def _joined(node: NodeSpec) -> Launch:
         raise Unsupported("its key and counter are no vectors of one and two")
     if 3 not in node.constants or int(node.constants[3]) not in (_PHILOX, _AUTO):
         raise Unsupported("its algorithm is not known to be Philox")
-    return Launch(KernelSource(_JOIN, title="stream of a key"), (Pointer("in", 1), Pointer("in", 2), Pointer("temp", 0)), cost_ns=FIXED_NS)
+    return Launch(
+        KernelSource(_JOIN, title="stream of a key"),
+        (Pointer("in", 1), Pointer("in", 2), Pointer("temp", 0)),
+        cost_ns=FIXED_NS,
+    )
 
 
-def _drawn(node: NodeSpec, text: str, per: int, ns: float, extra: tuple[Word, ...] = ()) -> NativeCall:
+def _drawn(
+    node: NodeSpec, text: str, per: int, ns: float, extra: tuple[Word, ...] = ()
+) -> NativeCall:
     """The stream's position, put into a temporary, and the numbers drawn from there."""
     out, position = node.outputs[0], Pointer("temp", 0)
     if not out.size:
@@ -77,7 +100,9 @@ def _drawn(node: NodeSpec, text: str, per: int, ns: float, extra: tuple[Word, ..
     if node.op.endswith("V2"):
         begin = _joined(node)
     else:
-        begin = _scrambled(node, 1, position, Pointer("temp", 0, 16), Pointer("temp", 0, _POSITION_BYTES))
+        begin = _scrambled(
+            node, 1, position, Pointer("temp", 0, 16), Pointer("temp", 0, _POSITION_BYTES)
+        )
     source = KernelSource(text, ("kernel", "advance"), title=f"{node.op} {out.dtype.name}")
     cost = FIXED_NS + ns * out.size
     words: tuple[Word, ...] = (out.size, position, Pointer("out"), *extra)
@@ -86,7 +111,11 @@ def _drawn(node: NodeSpec, text: str, per: int, ns: float, extra: tuple[Word, ..
     return NativeCall(launches, temp_bytes=(2 * _POSITION_BYTES,), bytes_moved=out.nbytes)
 
 
-_LIKE: Final = {"Uniform": "RandomUniform", "Normal": "RandomStandardNormal", "TruncatedNormal": "TruncatedNormal"}
+_LIKE: Final = {
+    "Uniform": "RandomUniform",
+    "Normal": "RandomStandardNormal",
+    "TruncatedNormal": "TruncatedNormal",
+}
 
 
 @native(
@@ -95,7 +124,9 @@ _LIKE: Final = {"Uniform": "RandomUniform", "Normal": "RandomStandardNormal", "T
 )
 def _stateless(node: NodeSpec) -> NativeCall:
     name = node.outputs[0].dtype.name
-    found = KERNELS.get((_LIKE[node.op.removeprefix("Stateless").removeprefix("Random").removesuffix("V2")], name))
+    found = KERNELS.get(
+        (_LIKE[node.op.removeprefix("Stateless").removeprefix("Random").removesuffix("V2")], name)
+    )
     if found is None:
         raise Unsupported(f"{node.op} of {name} has no compiled form")
     kind, per, body, names, ns = found
@@ -122,7 +153,9 @@ def _integers(node: NodeSpec) -> NativeCall:
     if low >= high:
         raise Unsupported(f"Need minval < maxval, got {low} >= {high}: the reference raises it")
     kind, per, body, names = found
-    return _drawn(node, kernel_text(kind, per, body, names, BOUNDS), per, 3.0, bound_words(low, high))
+    return _drawn(
+        node, kernel_text(kind, per, body, names, BOUNDS), per, 3.0, bound_words(low, high)
+    )
 
 
 @native("StatelessRandomGetKeyCounter")

@@ -1,4 +1,6 @@
-"""ArgMax and ArgMin: the position of an extreme along one axis. NaN never wins; of equal values the first does."""
+"""ArgMax and ArgMin: the position of an extreme along one axis. NaN never wins; of equal values the
+first does.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,15 @@ from tfjit.kernels.source import KernelSource, Source
 COLUMNS: int = 1024
 """Inner positions that are followed side by side."""
 SHORT: int = 192
-"""Rows up to this length are followed one element after the other: several rows are in flight at a time, while a row's extreme, searched
-for afterwards, ends in a jump that no processor foresees."""
+"""Rows up to this length are followed one element after the other: several rows are in flight at a
+time, while a row's extreme, searched for afterwards, ends in a jump that no processor foresees.
+"""
 
 
 def _start(largest: bool, dtype: DType) -> str:
-    """The value that anything better must beat: the lowest finite one, so that rows of -inf or NaN give 0."""
+    """The value that anything better must beat: the lowest finite one, so that rows of -inf or NaN
+    give 0.
+    """
     if dtype.is_floating:
         limit = float(dtype.max)
         return expressions.literal(-limit if largest else limit, dtype)
@@ -36,7 +41,9 @@ def _loaded(dtype: DType, element: str) -> str:
 
 
 def arg_source(largest: bool, dtype: DType, index: DType, along_inner: bool) -> KernelSource:
-    """Words: outer, length of the axis, inner, input, output; for an inner part also scratch and its bytes a chunk."""
+    """Words: outer, length of the axis, inner, input, output; for an inner part also scratch and
+    its bytes a chunk.
+    """
     s = Source()
     name = "argmax" if largest else "argmin"
     s.line(f"# {name} {dtype.name} along {'the inner' if along_inner else 'an outer'} axis")
@@ -55,7 +62,10 @@ def arg_source(largest: bool, dtype: DType, index: DType, along_inner: bool) -> 
             s.line(f"y_p = {typed_pointers.pointer(index, 'y_at')}")
             with s.block(f"if length <= {SHORT}:"):
                 with s.block("for u in range(count):"):
-                    s.line(f"x_p = {typed_pointers.pointer(dtype, f'x_at + (first + u) * length * {size}')}")
+                    s.line(
+                        "x_p = "
+                        f"{typed_pointers.pointer(dtype, f'x_at + (first + u) * length * {size}')}"
+                    )
                     s.line(f"best = {start}")
                     s.line("at = 0")
                     with s.block("for i in range(length):"):
@@ -66,7 +76,10 @@ def arg_source(largest: bool, dtype: DType, index: DType, along_inner: bool) -> 
                     s.line("st(y_p, first + u, at)")
                 s.line("return")
             with s.block("for u in range(count):"):
-                s.line(f"x_p = {typed_pointers.pointer(dtype, f'x_at + (first + u) * length * {size}')}")
+                s.line(
+                    "x_p = "
+                    f"{typed_pointers.pointer(dtype, f'x_at + (first + u) * length * {size}')}"
+                )
                 s.line(f"best = {start}")
                 with s.block("for i in range(length):"):
                     s.line(f"v = {_loaded(dtype, 'ld(x_p, i)')}")
@@ -76,7 +89,10 @@ def arg_source(largest: bool, dtype: DType, index: DType, along_inner: bool) -> 
                     else:
                         s.line(f"best = select(v {better} best, v, best)")
                 s.line("at = 0")
-                with s.block(f"if best != {start}:"), s.block(f"while {_loaded(dtype, 'ld(x_p, at)')} != best:"):
+                with (
+                    s.block(f"if best != {start}:"),
+                    s.block(f"while {_loaded(dtype, 'ld(x_p, at)')} != best:"),
+                ):
                     s.line("at += 1")
                 s.line("st(y_p, first + u, at)")
         else:
@@ -90,18 +106,26 @@ def arg_source(largest: bool, dtype: DType, index: DType, along_inner: bool) -> 
                 s.line("row = (first + u) // blocks")
                 s.line(f"lo = ((first + u) - row * blocks) * {COLUMNS}")
                 s.line(f"m = min(inner - lo, {COLUMNS})")
-                s.line(f"y_p = {typed_pointers.pointer(index, f'y_at + (row * inner + lo) * {index.size}')}")
+                s.line(
+                    "y_p = "
+                    f"{typed_pointers.pointer(index, f'y_at + (row * inner + lo) * {index.size}')}"
+                )
                 with s.block("for i in range(m):"):
                     s.line(f"st_out(best_p, i, {expressions.stored(best_dtype, start)}, 1)")
                     s.line("st_out(y_p, i, 0, 0)")
                 with s.block("for k in range(length):"):
-                    s.line(f"x_p = {typed_pointers.pointer(dtype, f'x_at + ((row * length + k) * inner + lo) * {size}')}")
+                    s.line(
+                        f"x_p = {typed_pointers.pointer(dtype, f'x_at + ((row * length + k) * inner + lo) * {size}')}"
+                    )
                     with s.block("for i in range(m):"):
                         s.line(f"v = {_loaded(dtype, 'ld(x_p, i)')}")
                         s.line(f"best = {_loaded(best_dtype, 'ld_out(best_p, i, 1)')}")
                         s.line("was = ld_out(y_p, i, 0)")
                         s.line(f"wins = v {better} best")
-                        s.line(f"st_out(best_p, i, {expressions.stored(best_dtype, 'select(wins, v, best)')}, 1)")
+                        s.line(
+                            "st_out(best_p, i, "
+                            f"{expressions.stored(best_dtype, 'select(wins, v, best)')}, 1)"
+                        )
                         s.line(f"st_out(y_p, i, select(wins, {index.name}(k), was), 0)")
     return KernelSource(s.text(), title=f"{name} {dtype.name}")
 
@@ -116,13 +140,19 @@ def _arg(spec: NodeSpec) -> NativeCall:
     axis = int(np.asarray(spec.constants[1]).reshape(-1)[0]) % max(len(x.shape), 1)
     length = x.shape[axis] if x.shape else 1
     if length == 0:
-        raise Unsupported(f"Reduction axis {axis} is empty in shape {list(x.shape)}")  # the reference raises it as TensorFlow does
+        # the reference raises it as TensorFlow does
+        raise Unsupported(f"Reduction axis {axis} is empty in shape {list(x.shape)}")
     if y.size == 0:
         return NativeCall(())
     outer, inner = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
     along_inner, short = inner == 1, length <= SHORT
     each = 0.3 if not along_inner else 0.8 if short else 0.15
-    cost = cost_model.FIXED_NS + x.size * each + (5.0 if short else 20.0) * outer + cost_model.traffic_ns(x.nbytes)
+    cost = (
+        cost_model.FIXED_NS
+        + x.size * each
+        + (5.0 if short else 20.0) * outer
+        + cost_model.traffic_ns(x.nbytes)
+    )
     units = outer * (-(-inner // COLUMNS) if inner > 1 else 1)
     chunks = cost_model.chunks_for(cost, units)
     source = arg_source(spec.op == "ArgMax", x.dtype, y.dtype, along_inner)

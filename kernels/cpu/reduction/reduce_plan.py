@@ -1,4 +1,6 @@
-"""What a reduce group computes: one or several reductions over the same axes, with elementwise nodes before, beside and after them."""
+"""What a reduce group computes: one or several reductions over the same axes, with elementwise
+nodes before, beside and after them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,14 @@ from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.elementwise.loop import MAX_OUTPUTS
 from tfjit.kernels.cpu.reduction import reducers
 from tfjit.kernels.cpu.reduction.reducers import Reduction, reduced_axes
-from tfjit.kernels.cpu.template.region import FORWARDING, RESHAPING, Region, RegionBuilder, c_strides, identity_map
+from tfjit.kernels.cpu.template.region import (
+    FORWARDING,
+    RESHAPING,
+    Region,
+    RegionBuilder,
+    c_strides,
+    identity_map,
+)
 from tfjit.kernels.ir.fused_group import FusedGroup, Ref
 from tfjit.kernels.registry import Unsupported
 
@@ -24,8 +33,8 @@ MAX_HEADS: Final = 4
 class Head:
     """One reduction of values of `dtype`, whose result is of dtype `result`.
 
-    central: the value is what (x - mean(x))^2 is summed up of, x being what is computed per element; the sum is put together from sums
-    around the means of blocks, so that x is read once.
+    central: the value is what (x - mean(x))^2 is summed up of, x being what is computed per
+    element; the sum is put together from sums around the means of blocks, so that x is read once.
     """
 
     what: Reduction
@@ -46,9 +55,9 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class ReducePlan:
-    """before: what is computed per element of the reduced shape: first the value of each head, then the full results beside them
-    (`sides`: output numbers). axes: reduced dims. after: per element of the result, the first operands the heads; `finals`: output
-    numbers of its outputs.
+    """before: what is computed per element of the reduced shape: first the value of each head, then
+    the full results beside them (`sides`: output numbers). axes: reduced dims. after: per element
+    of the result, the first operands the heads; `finals`: output numbers of its outputs.
     """
 
     heads: tuple[Head, ...]
@@ -60,9 +69,10 @@ class ReducePlan:
 
 
 def reduce_plan(group: FusedGroup) -> ReducePlan:
-    """How a reduce group is computed. Raises Unsupported where its members do not fit: reductions of one shape over one set of axes,
-    none of them of another's result but for squared distances from a mean; elementwise nodes over their inputs' shape before them and
-    over their result's shape after them.
+    """How a reduce group is computed. Raises Unsupported where its members do not fit: reductions
+    of one shape over one set of axes, none of them of another's result but for squared distances
+    from a mean; elementwise nodes over their inputs' shape before them and over their result's
+    shape after them.
     """
     numbers = [k for k, m in enumerate(group.members) if m.spec.op in reducers.OPS]
     if not 0 < len(numbers) <= MAX_HEADS:
@@ -73,7 +83,10 @@ def reduce_plan(group: FusedGroup) -> ReducePlan:
     for number in numbers[1:]:
         member = group.members[number]
         if group.tensor(member.inputs[0]).shape != space or reduced_axes(group, member) != axes:
-            raise Unsupported(f"{member.spec.op} {member.spec.name} reduces another shape or other axes than {first.spec.name}")
+            raise Unsupported(
+                f"{member.spec.op} {member.spec.name} reduces another shape or other axes than "
+                f"{first.spec.name}"
+            )
     after_shape = max((group.members[number].spec.outputs[0].shape for number in numbers), key=len)
     late = _members_after(group, numbers)
     needed = _needed(group, numbers, late, after_shape)
@@ -83,7 +96,9 @@ def reduce_plan(group: FusedGroup) -> ReducePlan:
         member = group.members[number]
         what, dtype = reducers.OPS[member.spec.op], member.spec.outputs[0].dtype
         spread = _spread(group, number, numbers)
-        value = before.value(spread if spread is not None else member.inputs[0], identity_map(len(space)))
+        value = before.value(
+            spread if spread is not None else member.inputs[0], identity_map(len(space))
+        )
         if what.squares:
             value = before._emit("Square", (value,), dtype, ())
         summed = reducers.summed_dtype(what, dtype)
@@ -99,11 +114,18 @@ def reduce_plan(group: FusedGroup) -> ReducePlan:
     sides: list[tuple[int, tuple[bool, int]]] = []
     for k, ref in enumerate(group.outputs):
         shape = group.tensor(ref).shape
-        builder, target, found = (after, after_shape, finals) if ref.member in late else (before, space, sides)
+        builder, target, found = (
+            (after, after_shape, finals) if ref.member in late else (before, space, sides)
+        )
         if prod(shape) != prod(target):  # a side result; the others were looked at before
-            raise Unsupported(f"{group.members[ref.member].spec.name} has another shape than {list(target)}")
+            raise Unsupported(
+                f"{group.members[ref.member].spec.name} has another shape than {list(target)}"
+            )
         found.append((k, builder.value(ref, _whole(builder, shape, target))))
-    if len(sides) + sum(3 if h.central else 1 for h in heads) > MAX_OUTPUTS or len(finals) >= MAX_OUTPUTS:
+    if (
+        len(sides) + sum(3 if h.central else 1 for h in heads) > MAX_OUTPUTS
+        or len(finals) >= MAX_OUTPUTS
+    ):
         raise Unsupported("too many results")
     region_before = before.finish([*values, *(v for _, v in sides)])
     region_after = after.finish([v for _, v in finals])
@@ -113,23 +135,38 @@ def reduce_plan(group: FusedGroup) -> ReducePlan:
         if expressions.program_errors(region.program):
             raise Unsupported("a program that can fail")
     _require_whole_operands(group, region_after, results)
-    return ReducePlan(tuple(heads), region_before, tuple(k for k, _ in sides), axes, region_after, tuple(k for k, _ in finals))
+    return ReducePlan(
+        tuple(heads),
+        region_before,
+        tuple(k for k, _ in sides),
+        axes,
+        region_after,
+        tuple(k for k, _ in finals),
+    )
 
 
-def _needed(group: FusedGroup, heads: Sequence[int], late: set[int], shape: tuple[int, ...]) -> list[int]:
-    """The reductions that results of the group are computed from: not the mean that only squared distances are taken from."""
+def _needed(
+    group: FusedGroup, heads: Sequence[int], late: set[int], shape: tuple[int, ...]
+) -> list[int]:
+    """The reductions that results of the group are computed from: not the mean that only squared
+    distances are taken from.
+    """
     trial = RegionBuilder(group, shape, is_leaf=lambda ref: ref.member in heads)
     for ref in group.outputs:
         own = group.tensor(ref).shape
         if ref.member in late:
             if prod(own) != prod(shape):
-                raise Unsupported(f"{group.members[ref.member].spec.name} is larger than the reduction's result")
+                raise Unsupported(
+                    f"{group.members[ref.member].spec.name} is larger than the reduction's result"
+                )
             trial.value(ref, _whole(trial, own, shape))
     used = {operand.ref.member for operand in trial.finish([]).operands}
     return [head for head in heads if head in used] or list(heads[:1])
 
 
-def _whole(builder: RegionBuilder, shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[tuple[int, tuple[tuple[int, int], ...]], ...]:
+def _whole(
+    builder: RegionBuilder, shape: tuple[int, ...], target: tuple[int, ...]
+) -> tuple[tuple[int, tuple[tuple[int, int], ...]], ...]:
     return identity_map(len(shape)) if shape == target else builder.whole(shape)
 
 
@@ -140,7 +177,9 @@ def _require_whole_operands(group: FusedGroup, region: Region, results: Sequence
         if k < len(results):
             fits = operand.ref == results[k] and operand.strides == whole
         else:
-            fits = operand.ref not in results and (not any(operand.strides) or operand.strides == whole)
+            fits = operand.ref not in results and (
+                not any(operand.strides) or operand.strides == whole
+            )
         if not fits or operand.offset:
             raise Unsupported("after the reduction only scalars and operands of its result's shape")
 
@@ -155,7 +194,9 @@ def _members_after(group: FusedGroup, heads: Sequence[int]) -> set[int]:
 
 
 def _spread(group: FusedGroup, head: int, heads: Sequence[int]) -> Ref | None:
-    """x of a sum or mean of (x - mean(x))^2 over the same axes, None when this reduction is none."""
+    """x of a sum or mean of (x - mean(x))^2 over the same axes, None when this
+    reduction is none.
+    """
     member = group.members[head]
     what, dtype = reducers.OPS[member.spec.op], member.spec.outputs[0].dtype
     if what.kind != "sum" or what.squares or dtype not in (d.float32, d.float64) or len(heads) < 2:
@@ -167,7 +208,11 @@ def _spread(group: FusedGroup, head: int, heads: Sequence[int]) -> Ref | None:
     pair = square.inputs
     if square.spec.op in ("Square", "Mul"):
         inner = _forwarded(group, pair[0])
-        if inner.member < 0 or _forwarded(group, pair[-1]) != inner or group.members[inner.member].spec.op != "Sub":
+        if (
+            inner.member < 0
+            or _forwarded(group, pair[-1]) != inner
+            or group.members[inner.member].spec.op != "Sub"
+        ):
             return None
         pair = group.members[inner.member].inputs
     elif square.spec.op != "SquaredDifference":
@@ -175,18 +220,26 @@ def _spread(group: FusedGroup, head: int, heads: Sequence[int]) -> Ref | None:
     for x, mean in (pair, pair[::-1]):
         source = _forwarded(group, mean, RESHAPING)
         shape, space = group.tensor(mean).shape, group.tensor(member.inputs[0]).shape
-        if source.member not in heads or group.members[source.member].spec.op != "Mean" or group.tensor(x).shape != space:
+        if (
+            source.member not in heads
+            or group.members[source.member].spec.op != "Mean"
+            or group.tensor(x).shape != space
+        ):
             continue
         axes = reduced_axes(group, member)
         kept = tuple(1 if k in axes else n for k, n in enumerate(space))
         aligned = (1,) * (len(space) - len(shape)) + shape
-        if aligned == kept and _forwarded(group, group.members[source.member].inputs[0]) == _forwarded(group, x):
+        if aligned == kept and _forwarded(
+            group, group.members[source.member].inputs[0]
+        ) == _forwarded(group, x):
             return x
     return None
 
 
 def _forwarded(group: FusedGroup, ref: Ref, more: frozenset[str] = frozenset()) -> Ref:
     """Where a value comes from behind identities."""
-    while ref.member >= 0 and (group.members[ref.member].spec.op in FORWARDING or group.members[ref.member].spec.op in more):
+    while ref.member >= 0 and (
+        group.members[ref.member].spec.op in FORWARDING or group.members[ref.member].spec.op in more
+    ):
         ref = group.members[ref.member].inputs[0]
     return ref

@@ -1,4 +1,6 @@
-"""The generated text of reductions: partial results of parts of the range, and their combination."""
+"""The generated text of reductions: partial results of parts of the range, and their
+combination.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ SCRATCH: Final = 16 * COMBINED
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """kept: for each loop dim, whether it is one of the result's. patterns: of the inputs and full results along the inner dim."""
+    """kept: for each loop dim, whether it is one of the result's. patterns: of the inputs and full
+    results along the inner dim.
+    """
 
     kept: tuple[bool, ...]
     patterns: tuple[str, ...]
@@ -49,8 +53,14 @@ class Layout:
 
 
 def partial_arrays(heads: Sequence[Head]) -> list[tuple[str, DType]]:
-    """Name and dtype of each array of partial results: a total a head; for a central one also the mean, and what its rounding lost."""
-    return [(f"{letter}{k}", head.accumulator) for k, head in enumerate(heads) for letter in ("tcr" if head.central else "t")]
+    """Name and dtype of each array of partial results: a total a head; for a central one also the
+    mean, and what its rounding lost.
+    """
+    return [
+        (f"{letter}{k}", head.accumulator)
+        for k, head in enumerate(heads)
+        for letter in ("tcr" if head.central else "t")
+    ]
 
 
 def output_dtypes(region: Region) -> list[DType]:
@@ -64,8 +74,9 @@ def _wide(head: Head) -> str:
 
 
 class _PartialWriter:
-    """Entry `partial`. Words: sizes of the dims, parts, cuts of the inner dim, addresses of the partial results, then operands and
-    full results: address, outer strides, inner stride if strided.
+    """Entry `partial`. Words: sizes of the dims, parts, cuts of the inner dim, addresses of the
+    partial results, then operands and full results: address, outer strides, inner stride if
+    strided.
     """
 
     def __init__(self, s: Source, plan: ReducePlan, layout: Layout) -> None:
@@ -74,7 +85,9 @@ class _PartialWriter:
         self.layout = layout
         self.inner = len(layout.kept) - 1
         self.inputs = len(plan.before.program.inputs)
-        self.names = [f"x{k}" for k in range(self.inputs)] + [f"y{k}" for k in range(len(plan.sides))]
+        self.names = [f"x{k}" for k in range(self.inputs)] + [
+            f"y{k}" for k in range(len(plan.sides))
+        ]
         self.dtypes = [*plan.before.program.inputs, *output_dtypes(plan.before)[len(plan.heads) :]]
         self.direct = [(k, head) for k, head in enumerate(plan.heads) if not head.central]
         self.central = [(k, head) for k, head in enumerate(plan.heads) if head.central]
@@ -118,7 +131,11 @@ class _PartialWriter:
                     s.line(f"i{k} = left % n{k}")
                     s.line(f"left = left // n{k}")
                 s.line("row_first = rows * part // parts" if reduced else "row_first = 0")
-                s.line("row_count = rows * (part + 1) // parts - row_first" if reduced else "row_count = 1")
+                s.line(
+                    "row_count = rows * (part + 1) // parts - row_first"
+                    if reduced
+                    else "row_count = 1"
+                )
                 if layout.inner_kept:
                     self._columns()
                 else:
@@ -150,7 +167,10 @@ class _PartialWriter:
         for name, pattern, dtype in zip(self.names, self.layout.patterns, self.dtypes):
             base = " + ".join([f"{name}_at", *(f"i{k} * {name}_s{k}" for k in range(self.inner))])
             if pattern == HOISTED:
-                self.s.line(f"{name} = {expressions.loaded(dtype, f'ld({typed_pointers.pointer(dtype, base)}, 0)')}")
+                self.s.line(
+                    f"{name} = "
+                    f"{expressions.loaded(dtype, f'ld({typed_pointers.pointer(dtype, base)}, 0)')}"
+                )
             else:
                 self.s.line(f"{name}_row = {base}")
 
@@ -158,27 +178,47 @@ class _PartialWriter:
         for name, pattern, dtype in zip(self.names, self.layout.patterns, self.dtypes):
             if pattern != HOISTED:
                 step = f"{name}_step" if pattern == STRIDED else str(dtype.size)
-                self.s.line(f"{name}_p = {typed_pointers.pointer(dtype, f'{name}_row + start * {step}')}")
+                self.s.line(
+                    f"{name}_p = {typed_pointers.pointer(dtype, f'{name}_row + start * {step}')}"
+                )
 
     def _values(self, sides: bool) -> list[str]:
         """The heads' values at inner index `i`. sides: store the full results too."""
         s, heads = self.s, len(self.plan.heads)
-        for name, pattern, dtype in zip(self.names[: self.inputs], self.layout.patterns, self.dtypes):
+        for name, pattern, dtype in zip(
+            self.names[: self.inputs], self.layout.patterns, self.dtypes
+        ):
             if pattern != HOISTED:
-                element = f"ld_at({name}_p, i * {name}_step)" if pattern == STRIDED else f"ld({name}_p, i)"
+                element = (
+                    f"ld_at({name}_p, i * {name}_step)"
+                    if pattern == STRIDED
+                    else f"ld({name}_p, i)"
+                )
                 s.line(f"{name} = {expressions.loaded(dtype, element)}")
         found = expressions.emit_program(s, self.plan.before.program, self.names[: self.inputs])
-        rest = zip(self.names[self.inputs :], self.layout.patterns[self.inputs :], self.dtypes[self.inputs :], found[heads:])
+        rest = zip(
+            self.names[self.inputs :],
+            self.layout.patterns[self.inputs :],
+            self.dtypes[self.inputs :],
+            found[heads:],
+        )
         for k, (name, pattern, dtype, side) in enumerate(rest if sides else ()):
             stored = expressions.stored(dtype, side)
-            s.line(f"st_out_at({name}_p, i * {name}_step, {stored}, {k})" if pattern == STRIDED else f"st_out({name}_p, i, {stored}, {k})")
+            s.line(
+                f"st_out_at({name}_p, i * {name}_step, {stored}, {k})"
+                if pattern == STRIDED
+                else f"st_out({name}_p, i, {stored}, {k})"
+            )
         return found[:heads]
 
     def _load(self, name: str) -> str:
         return expressions.loaded(self.arrays[name], f"ld_out({name}_p, i, {self.scope[name]})")
 
     def _store(self, name: str, value: str, index: str = "i") -> None:
-        self.s.line(f"st_out({name}_p, {index}, {expressions.stored(self.arrays[name], value)}, {self.scope[name]})")
+        self.s.line(
+            f"st_out({name}_p, {index}, {expressions.stored(self.arrays[name], value)}, "
+            f"{self.scope[name]})"
+        )
 
     def _columns(self) -> None:
         """Rows are taken in one upon the other, over the kept inner dim."""
@@ -187,7 +227,9 @@ class _PartialWriter:
         s.line(f"m = n{inner} * (cut + 1) // cuts - lo")
         s.line("start = lo")
         for name, dtype in self.arrays.items():
-            s.line(f"{name}_p = {typed_pointers.pointer(dtype, f'{name}_at + (group * n{inner} + lo) * {dtype.size}')}")
+            s.line(
+                f"{name}_p = {typed_pointers.pointer(dtype, f'{name}_at + (group * n{inner} + lo) * {dtype.size}')}"
+            )
         if self.direct:
             with s.block("for i in range(m):"):
                 for k, head in self.direct:
@@ -197,7 +239,8 @@ class _PartialWriter:
             self._bases()
             self._pointers()
             if self.central:
-                with s.block("if r == 0:"), s.block("for i in range(m):"):  # sums of distances from the first row lose nothing
+                # sums of distances from the first row lose nothing
+                with s.block("if r == 0:"), s.block("for i in range(m):"):
                     values = self._values(sides=False)
                     for k, head in self.central:
                         self._store(f"c{k}", values[k])
@@ -206,9 +249,16 @@ class _PartialWriter:
                 values = self._values(sides=True)
                 for k, head in self.direct:
                     s.line(f"so_far{k} = {self._load(f't{k}')}")
-                    self._store(f"t{k}", reducers.step(head.kind, head.dtype, f"so_far{k}", values[k], in_order=True))
+                    self._store(
+                        f"t{k}",
+                        reducers.step(
+                            head.kind, head.dtype, f"so_far{k}", values[k], in_order=True
+                        ),
+                    )
                 for k, _ in self.central:
-                    self._store(f"t{k}", f"{self._load(f't{k}')} + ({values[k]} - {self._load(f'c{k}')})")
+                    self._store(
+                        f"t{k}", f"{self._load(f't{k}')} + ({values[k]} - {self._load(f'c{k}')})"
+                    )
 
         self._rows(once)
         if not self.central:
@@ -222,7 +272,8 @@ class _PartialWriter:
                 s.line(f"lost{k} = (one{k} - mean{k}) + more{k}")
                 self._store(f"c{k}", f"mean{k}")
                 self._store(f"r{k}", f"lost{k}")
-                self._store(f"t{k}", f"-{number}(row_count) * (lost{k} * lost{k})")  # the squares are taken from the rounded mean
+                # the squares are taken from the rounded mean
+                self._store(f"t{k}", f"-{number}(row_count) * (lost{k} * lost{k})")
 
         def again() -> None:
             self._bases()
@@ -262,10 +313,14 @@ class _PartialWriter:
 
         self._rows(row)
         for name, dtype in self.arrays.items():
-            s.line(f"{name}_p = {typed_pointers.pointer(dtype, f'{name}_at + group * {dtype.size}')}")
+            s.line(
+                f"{name}_p = {typed_pointers.pointer(dtype, f'{name}_at + group * {dtype.size}')}"
+            )
         for k, head in enumerate(self.plan.heads):
             number = expressions.register_type(head.accumulator)
-            self._store(f"t{k}", f"{number}(total{k})" if head.dtype.is_floating else f"total{k}", "0")
+            self._store(
+                f"t{k}", f"{number}(total{k})" if head.dtype.is_floating else f"total{k}", "0"
+            )
             if head.central:
                 self._store(f"c{k}", f"{number}(mean{k})", "0")
                 self._store(f"r{k}", f"{number}(mean{k} - float64({number}(mean{k})))", "0")
@@ -287,8 +342,15 @@ class _PartialWriter:
             for k, _ in self.central:
                 s.line(f"here{k} = add_any_order(here{k}, {values[k]} - c{k})")
         for k, head in self.direct:
-            taken = f"float64(here{k})" if _wide(head) == "float64" and head.dtype.is_floating else f"here{k}"
-            s.line(f"total{k} = {reducers.step(head.kind, head.dtype, f'total{k}', taken, in_order=True)}")
+            taken = (
+                f"float64(here{k})"
+                if _wide(head) == "float64" and head.dtype.is_floating
+                else f"here{k}"
+            )
+            s.line(
+                f"total{k} = "
+                f"{reducers.step(head.kind, head.dtype, f'total{k}', taken, in_order=True)}"
+            )
         if not self.central:
             return
         for k, head in self.central:
@@ -305,14 +367,18 @@ class _PartialWriter:
             s.line(f"apart = about{k} - mean{k}")
             s.line(f"mean{k} += apart * (size / (seen + size))")
             s.line(f"lost = about{k} - float64(c{k})")
-            s.line(f"total{k} += float64(here{k}) - size * (lost * lost) + apart * apart * (seen * size / (seen + size))")
+            s.line(
+                f"total{k} += float64(here{k}) - size * (lost * lost) + apart * apart * (seen * "
+                "size / (seen + size))"
+            )
         s.line("seen += size")
 
 
 def _combine_text(s: Source, plan: ReducePlan, patterns: Sequence[str]) -> None:
-    """Entry `combine`. Words: kept outer rows, inner kept size, parts, number of elements reduced, rows taken as one (each part's
-    results lie side by side that often), elements along what was cut into parts, elements of one of them, address and bytes a chunk of
-    scratch, addresses of the partial results, operands, results.
+    """Entry `combine`. Words: kept outer rows, inner kept size, parts, number of elements reduced,
+    rows taken as one (each part's results lie side by side that often), elements along what was cut
+    into parts, elements of one of them, address and bytes a chunk of scratch, addresses of the
+    partial results, operands, results.
     """
     heads, program = plan.heads, plan.after.program
     arrays = partial_arrays(heads)
@@ -340,7 +406,10 @@ def _combine_text(s: Source, plan: ReducePlan, patterns: Sequence[str]) -> None:
                 _finish_text(s, head, f"total{k}", f"value{k}")
             for k, pattern in enumerate(patterns):
                 if pattern != HOISTED:
-                    s.line(f"x{k} = {expressions.loaded(program.inputs[count + k], f'ld(x{k}_p, {index})')}")
+                    s.line(
+                        f"x{k} = "
+                        f"{expressions.loaded(program.inputs[count + k], f'ld(x{k}_p, {index})')}"
+                    )
             names = [*(f"value{k}" for k in range(count)), *(f"x{k}" for k in range(len(patterns)))]
             results = expressions.emit_program(s, program, names)
             for k, (dtype, result) in enumerate(zip(output_dtypes(plan.after), results)):
@@ -362,7 +431,9 @@ def _combine_text(s: Source, plan: ReducePlan, patterns: Sequence[str]) -> None:
         for j, (name, _) in enumerate(arrays):
             if name[0] == "r":
                 continue
-            s.line(f"{name}_w = {typed_pointers.register_pointer(_wide(heads[int(name[1:])]), f'scratch + {SCRATCH * j}')}")
+            s.line(
+                f"{name}_w = {typed_pointers.register_pointer(_wide(heads[int(name[1:])]), f'scratch + {SCRATCH * j}')}"
+            )
         with s.block("for u in range(count):"):
             s.line("row = (first + u) // blocks")
             s.line(f"lo = ((first + u) - row * blocks) * {COMBINED}")
@@ -373,18 +444,27 @@ def _combine_text(s: Source, plan: ReducePlan, patterns: Sequence[str]) -> None:
                 _total_text(s, head, k, MAX_OUTPUTS - [name for name, _ in arrays].index(f"t{k}"))
             with s.block("for i in range(n):"):
                 for k in range(count):
-                    s.line(f"total{k} = ld_out(t{k}_w, i, {MAX_OUTPUTS - [name for name, _ in arrays].index(f't{k}')})")
+                    s.line(
+                        f"total{k} = ld_out(t{k}_w, i, "
+                        f"{MAX_OUTPUTS - [name for name, _ in arrays].index(f't{k}')})"
+                    )
                 finish("row * width + lo + i")
 
 
 def _total_text(s: Source, head: Head, k: int, scope: int) -> None:
-    """The parts' results of one head put together in its scratch, one a column; columns that were folded come together last."""
+    """The parts' results of one head put together in its scratch, one a column; columns that were
+    folded come together last.
+    """
     total, partial = f"ld_out(t{k}_w, i, {scope})", f"ld(t{k}_p, at + part * whole + i)"
     part = expressions.loaded(head.accumulator, partial)
     wide = _wide(head)
     if head.central:
         mean = f"ld_out(c{k}_w, i, {scope - 1})"
-        own = f"(float64(ld(c{k}_p, at + part * whole + i)) + float64(ld(r{k}_p, at + part * whole + i)))"
+        own = (
+            f"(float64(ld(c{k}_p, at + part * whole + i)) + float64(ld(r{k}_p, at + part * "
+            "whole "
+            "+ i)))"
+        )
         with s.block("for i in range(m):"):
             s.line(f"st_out(t{k}_w, i, 0.0, {scope})")
             s.line(f"st_out(c{k}_w, i, 0.0, {scope - 1})")
@@ -401,7 +481,10 @@ def _total_text(s: Source, head: Head, k: int, scope: int) -> None:
             s.line("size = float64((span * (part + 1) // parts - span * part // parts) * each)")
             with s.block("for i in range(m):"):
                 s.line(f"apart = {own} - {mean}")
-                s.line(f"st_out(t{k}_w, i, {total} + (float64({partial}) + size * apart * apart), {scope})")
+                s.line(
+                    f"st_out(t{k}_w, i, {total} + (float64({partial}) + size * apart * apart), "
+                    f"{scope})"
+                )
         with s.block("if folded > 1:"):
             _fold_text(s, f"t{k}_w", scope, lambda a, b: f"{a} + {b}")
         return
@@ -432,25 +515,40 @@ def _finish_text(s: Source, head: Head, total: str, name: str) -> None:
     if what.mean and dtype.is_integer:
         s.line(f"size = {expressions.register_type(dtype)}(reduced)")
         s.line(
-            f"{name} = {expressions.register_type(head.result)}(idiv({total}, size) if reduced > 0 else {expressions.literal(0, dtype)})"
+            f"{name} = {expressions.register_type(head.result)}(idiv({total}, size) if reduced > 0 "
+            f"else {expressions.literal(0, dtype)})"
         )
         return
     value = total
     if what.mean:
-        value = f"{total} / {'float64' if dtype.is_floating else expressions.register_type(dtype)}(reduced)"
+        value = (
+            f"{total} / "
+            f"{'float64' if dtype.is_floating else expressions.register_type(dtype)}(reduced)"
+        )
     if what.root:
-        value = f"sqrt({value})" if dtype.is_floating else f"vm.sqrt_{'c64' if dtype is d.complex64 else 'c128'}({value})"
+        value = (
+            f"sqrt({value})"
+            if dtype.is_floating
+            else f"vm.sqrt_{'c64' if dtype is d.complex64 else 'c128'}({value})"
+        )
     if what.half:
         value = f"{value} * float64(0.5)"
     s.line(f"{name} = {reducers.narrowed(dtype, f'({value})')}")
 
 
-def reduce_source(plan: ReducePlan, layout: Layout, after_patterns: Sequence[str], title: str) -> KernelSource:
+def reduce_source(
+    plan: ReducePlan, layout: Layout, after_patterns: Sequence[str], title: str
+) -> KernelSource:
     """Both entries of a reduction."""
     s = Source()
     order = "".join("k" if kept else "r" for kept in layout.kept)
-    kinds = "+".join(f"{head.kind}{' of squared distances' if head.central else ''}" for head in plan.heads)
-    s.line(f"# {kinds} over {order}: {' '.join(op.op for op in (*plan.before.program.ops, *plan.after.program.ops))}")
+    kinds = "+".join(
+        f"{head.kind}{' of squared distances' if head.central else ''}" for head in plan.heads
+    )
+    s.line(
+        f"# {kinds} over {order}: "
+        f"{' '.join(op.op for op in (*plan.before.program.ops, *plan.after.program.ops))}"
+    )
     for line in reducers.IMPORTS:
         s.line(line)
     _PartialWriter(s, plan, layout).write()

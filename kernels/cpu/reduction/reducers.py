@@ -1,4 +1,6 @@
-"""The scalar side of reductions: where each starts, how it takes a value in, how its result is finished; shared by rows and reductions."""
+"""The scalar side of reductions: where each starts, how it takes a value in, how its result is
+finished; shared by rows and reductions.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from tfjit.kernels.registry import Unsupported
 
 IMPORTS: Final = (
     *expressions.IMPORTS,
-    "from tfjit.kernels.codegen.accumulate import add_any_order, maximum_any_zero, minimum_any_zero, multiply_any_order",
+    "from tfjit.kernels.codegen.accumulate import add_any_order, maximum_any_zero, "
+    "minimum_any_zero, multiply_any_order",
     "from tfjit.kernels.codegen.intrinsics import *",
     "",
     "",
@@ -26,8 +29,8 @@ IMPORTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """What an op reduces: kind "sum", "max", "min", "prod", "all" or "any" of its input, before and after which `squares`, `root`,
-    `mean` and `half` (L2Loss) apply.
+    """What an op reduces: kind "sum", "max", "min", "prod", "all" or "any" of its input, before and
+    after which `squares`, `root`, `mean` and `half` (L2Loss) apply.
     """
 
     kind: str
@@ -52,23 +55,40 @@ OPS: Final[dict[str, Reduction]] = {
 """Op types that reduce over axes."""
 
 
-ROW_OPS: Final = frozenset({"Softmax", "LogSoftmax", "SoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits"})
+ROW_OPS: Final = frozenset(
+    {
+        "Softmax",
+        "LogSoftmax",
+        "SoftmaxCrossEntropyWithLogits",
+        "SparseSoftmaxCrossEntropyWithLogits",
+    }
+)
 """Op types that are several reductions along the last dim themselves."""
 
 MIN_ROWS: Final = 4
-"""With fewer rows there is nothing to share among threads; the reduction template cuts long rows instead."""
+"""With fewer rows there is nothing to share among threads; the reduction template cuts long rows
+instead.
+"""
 _SMALL: Final = 1 << 16
 
 
 def is_row_reduction(shape: Sequence[int], axes: Sequence[int]) -> bool:
-    """Whether a reduction is one over the last dims of enough rows, which the rows template computes."""
+    """Whether a reduction is one over the last dims of enough rows, which the rows template
+    computes.
+    """
     outer = len(shape) - len(axes)
     trailing = tuple(axes) == tuple(range(outer, len(shape)))
-    return trailing and 0 < outer < len(shape) and (prod(shape[:outer]) >= MIN_ROWS or prod(shape) <= _SMALL)
+    return (
+        trailing
+        and 0 < outer < len(shape)
+        and (prod(shape[:outer]) >= MIN_ROWS or prod(shape) <= _SMALL)
+    )
 
 
 def reduced_axes(group: FusedGroup, member: Member) -> tuple[int, ...]:
-    """Dims that a reduction of the group takes away. Raises Unsupported when its axes are not known while planning."""
+    """Dims that a reduction of the group takes away. Raises Unsupported when its axes are not known
+    while planning.
+    """
     spec = member.spec
     rank = len(group.tensor(member.inputs[0]).shape)
     if spec.op == "L2Loss":
@@ -85,7 +105,9 @@ def reduced_axes(group: FusedGroup, member: Member) -> tuple[int, ...]:
 
 
 def summed_dtype(what: Reduction, dtype: DType) -> DType:
-    """dtype in which values of `dtype` are taken in: means of integers are sums in 64 bits, as TensorFlow's are."""
+    """dtype in which values of `dtype` are taken in: means of integers are sums in 64 bits, as
+    TensorFlow's are.
+    """
     return d.int64 if what.mean and dtype.is_integer and dtype.size < 8 else dtype
 
 
@@ -103,7 +125,9 @@ def start(kind: str, dtype: DType) -> str:
 
 
 def step(kind: str, dtype: DType, total: str, value: str, in_order: bool = False) -> str:
-    """Expression of `total` after taking in `value`. in_order: additions stay as they are written."""
+    """Expression of `total` after taking in `value`. in_order: additions stay as they
+    are written.
+    """
     if kind in ("all", "any"):
         return f"{total} {'&' if kind == 'all' else '|'} {value}"
     if kind in ("max", "min"):
@@ -118,7 +142,9 @@ def step(kind: str, dtype: DType, total: str, value: str, in_order: bool = False
 
 
 def wide_type(kind: str, dtype: DType) -> str:
-    """Register type in which partial results are put together: float64 for sums of floats, so that long ones stay exact enough."""
+    """Register type in which partial results are put together: float64 for sums of floats, so that
+    long ones stay exact enough.
+    """
     if kind in ("sum", "prod") and dtype.is_floating:
         return "float64"
     return expressions.register_type(dtype)

@@ -1,9 +1,12 @@
-"""Reductions over any axes, several at once, with the elementwise nodes before, beside and after them in the same kernel.
+"""Reductions over any axes, several at once, with the elementwise nodes before, beside and after
+them in the same kernel.
 
-Two launches: the first reduces parts of the range side by side into partial results, the second puts the parts together (in float64
-for sums of floats) and applies what follows. Inner axes are reduced in vector registers, outer ones row upon row over the kept
-inner dim. A variance is one of the reductions: squared distances are summed up around the mean of each part while it is in cache, and
-parts are put together as Chan, Golub and LeVeque do (Updating formulae and a pairwise algorithm for computing sample variances, 1979).
+Two launches: the first reduces parts of the range side by side into partial results, the second
+puts the parts together (in float64 for sums of floats) and applies what follows. Inner axes are
+reduced in vector registers, outer ones row upon row over the kept inner dim. A variance is one of
+the reductions: squared distances are summed up around the mean of each part while it is in cache,
+and parts are put together as Chan, Golub and LeVeque do (Updating formulae and a pairwise algorithm
+for computing sample variances, 1979).
 """
 
 from __future__ import annotations
@@ -16,7 +19,13 @@ from typing import Final
 from tfjit.kernels.cpu.elementwise.loop_text import CONTIGUOUS, HOISTED, STRIDED, inner_pattern
 from tfjit.kernels.cpu.reduction import reducers
 from tfjit.kernels.cpu.reduction.reduce_plan import reduce_plan
-from tfjit.kernels.cpu.reduction.reduce_text import COMBINED, SCRATCH, Layout, partial_arrays, reduce_source
+from tfjit.kernels.cpu.reduction.reduce_text import (
+    COMBINED,
+    SCRATCH,
+    Layout,
+    partial_arrays,
+    reduce_source,
+)
 from tfjit.kernels.cpu.reduction.reducers import is_row_reduction, reduced_axes
 from tfjit.kernels.cpu.reduction.row_reduction import rows_call
 from tfjit.kernels.cpu.template import cost_model
@@ -25,7 +34,9 @@ from tfjit.kernels.ir.fused_group import FusedGroup
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
 
 ROWS_OF_PART: Final = 64
-"""Rows that are summed up one upon the other; more make a further part, so that rounding errors stay small."""
+"""Rows that are summed up one upon the other; more make a further part, so that rounding errors
+stay small.
+"""
 FOLD_WIDTH: Final = COMBINED
 """Rows shorter than half of this are taken several at a time where they lie one after the other."""
 _CACHED_BYTES: Final = 1 << 18
@@ -41,14 +52,21 @@ def reduce_call(group: FusedGroup) -> NativeCall:
     central = any(head.central for head in heads)
     space = plan.before.shape
     kept_strides = _kept_strides(space, plan.axes)
-    sides = [Operand(group.outputs[k], group.tensor(group.outputs[k]).dtype, _full_strides(group, k, space)) for k in plan.sides]
+    sides = [
+        Operand(
+            group.outputs[k], group.tensor(group.outputs[k]).dtype, _full_strides(group, k, space)
+        )
+        for k in plan.sides
+    ]
     operands = [*plan.before.operands, *sides]
     dims, strides = collapse(space, [*(o.strides for o in operands), kept_strides])
     if not dims:
         dims, strides = (1,), [(0,)] * (len(operands) + 1)
     kept = tuple(stride != 0 for stride in strides[-1])
     patterns = tuple(
-        CONTIGUOUS if k >= len(plan.before.operands) and step[-1] == 0 else inner_pattern(step[-1], o.dtype)
+        CONTIGUOUS
+        if k >= len(plan.before.operands) and step[-1] == 0
+        else inner_pattern(step[-1], o.dtype)
         for k, (o, step) in enumerate(zip(operands, strides))
     )
     layout = Layout(kept, patterns)
@@ -66,14 +84,24 @@ def reduce_call(group: FusedGroup) -> NativeCall:
     moved += sum(results * head.dtype.size for head in heads)
     passes = 0.04 * (len(heads) + 2 * central)
     cost = (
-        cost_model.FIXED_NS + total * (cost_model.program_ns(plan.before.program) * (1 + central) + passes) + cost_model.traffic_ns(moved)
+        cost_model.FIXED_NS
+        + total * (cost_model.program_ns(plan.before.program) * (1 + central) + passes)
+        + cost_model.traffic_ns(moved)
     )
     chunks = cost_model.chunks_for(cost, max(total, 1))
     parts, cuts = _cut(layout, dims, rows, outer, chunks)
     if central and layout.inner_kept:
-        cuts = max(cuts, min(-(-rows // parts) * dims[-1] * sum(o.dtype.size for o in operands) // _CACHED_BYTES, dims[-1] // 256))
+        cuts = max(
+            cuts,
+            min(
+                -(-rows // parts) * dims[-1] * sum(o.dtype.size for o in operands) // _CACHED_BYTES,
+                dims[-1] // 256,
+            ),
+        )
     chunks = max(1, min(chunks, outer * parts * cuts))
-    after_patterns = [CONTIGUOUS if any(o.strides) else HOISTED for o in plan.after.operands[len(heads) :]]
+    after_patterns = [
+        CONTIGUOUS if any(o.strides) else HOISTED for o in plan.after.operands[len(heads) :]
+    ]
     title = f"reduce {'+'.join(m.spec.op.lower() for m in group.members)}"
     source = reduce_source(plan, layout, after_patterns, title)
     arrays = partial_arrays(heads)
@@ -81,14 +109,21 @@ def reduce_call(group: FusedGroup) -> NativeCall:
     words: list[Word] = [*dims, parts, cuts, *buffers]
     for k, (operand, step, pattern) in enumerate(zip(operands, strides, patterns)):
         side = k - len(plan.before.operands)
-        words.append(Pointer("out", plan.sides[side]) if side >= 0 else Pointer("in", operand.ref.index, operand.offset))
+        words.append(
+            Pointer("out", plan.sides[side])
+            if side >= 0
+            else Pointer("in", operand.ref.index, operand.offset)
+        )
         words.extend(step[:-1])
         if pattern == STRIDED:
             words.append(step[-1])
-    span, each = (rows, 1 if layout.inner_kept else dims[-1]) if layout.outer_reduced else (dims[-1], 1)
+    span, each = (
+        (rows, 1 if layout.inner_kept else dims[-1]) if layout.outer_reduced else (dims[-1], 1)
+    )
     alone = parts == 1 and folded == 1
     combine_ns = cost_model.FIXED_NS + results * (
-        (0.1 if alone else parts * folded * 0.2 * len(arrays) + 2.0) + cost_model.program_ns(plan.after.program)
+        (0.1 if alone else parts * folded * 0.2 * len(arrays) + 2.0)
+        + cost_model.program_ns(plan.after.program)
     )
     blocks = outer * (-(-width // COMBINED) if folded == 1 else 1)
     combine_chunks = cost_model.chunks_for(combine_ns, results if alone else blocks)
@@ -103,24 +138,42 @@ def reduce_call(group: FusedGroup) -> NativeCall:
     temps = [results * parts * folded * dtype.size for _, dtype in arrays]
     temps.append(0 if alone else SCRATCH * len(arrays) * combine_chunks)
     flops = total * (len(heads) + len(plan.before.program.ops))
-    return NativeCall(launches, temp_bytes=tuple(max(n, 64) for n in temps), bytes_moved=moved, flops=flops)
+    return NativeCall(
+        launches, temp_bytes=tuple(max(n, 64) for n in temps), bytes_moved=moved, flops=flops
+    )
 
 
-def _folded(layout: Layout, dims: Sequence[int], strides: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], list[tuple[int, ...]], int]:
-    """Several short rows taken as one longer one, whose parts are then put together like any others: (dims, strides, rows in one)."""
+def _folded(
+    layout: Layout, dims: Sequence[int], strides: Sequence[tuple[int, ...]]
+) -> tuple[tuple[int, ...], list[tuple[int, ...]], int]:
+    """Several short rows taken as one longer one, whose parts are then put together like any
+    others: (dims, strides, rows in one).
+    """
     rest = list(strides)
-    if not layout.inner_kept or len(dims) < 2 or layout.kept[-2] or dims[-1] == 0 or dims[-1] >= FOLD_WIDTH // 2:
+    if (
+        not layout.inner_kept
+        or len(dims) < 2
+        or layout.kept[-2]
+        or dims[-1] == 0
+        or dims[-1] >= FOLD_WIDTH // 2
+    ):
         return tuple(dims), rest, 1
     if any(s[-2] != s[-1] * dims[-1] for s in strides):
         return tuple(dims), rest, 1
     rows = dims[-2]
-    fold = max((k for k in range(1, min(FOLD_WIDTH // dims[-1], rows) + 1) if rows % k == 0), default=1)
+    fold = max(
+        (k for k in range(1, min(FOLD_WIDTH // dims[-1], rows) + 1) if rows % k == 0), default=1
+    )
     merged = [(*s[:-2], s[-1] * dims[-1] * fold, s[-1]) for s in strides]
     return (*dims[:-2], rows // fold, dims[-1] * fold), merged, fold
 
 
-def _cut(layout: Layout, dims: Sequence[int], rows: int, outer: int, chunks: int) -> tuple[int, int]:
-    """(parts of the reduced range, cuts of a kept inner dim) so that sums stay short and every chunk finds work."""
+def _cut(
+    layout: Layout, dims: Sequence[int], rows: int, outer: int, chunks: int
+) -> tuple[int, int]:
+    """(parts of the reduced range, cuts of a kept inner dim) so that sums stay short and every
+    chunk finds work.
+    """
     if layout.inner_kept:
         parts = max(-(-rows // ROWS_OF_PART), 1)
         if outer * parts < chunks:

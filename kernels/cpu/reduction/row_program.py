@@ -1,4 +1,6 @@
-"""What a rows group computes: reductions along the same rows and the elementwise members between them as one scalar program."""
+"""What a rows group computes: reductions along the same rows and the elementwise members between
+them as one scalar program.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,15 @@ from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.elementwise.loop import MAX_OUTPUTS
 from tfjit.kernels.cpu.reduction import reducers
 from tfjit.kernels.cpu.reduction.reducers import ROW_OPS, reduced_axes
-from tfjit.kernels.cpu.template.region import Affine, IndexMap, Operand, RegionBuilder, c_strides, identity_map, reshape_map
+from tfjit.kernels.cpu.template.region import (
+    Affine,
+    IndexMap,
+    Operand,
+    RegionBuilder,
+    c_strides,
+    identity_map,
+    reshape_map,
+)
 from tfjit.kernels.ir.fused_group import CONSTANT, INPUT, FusedGroup, Member, Ref
 from tfjit.kernels.ir.scalar_program import Program, ScalarOp
 from tfjit.kernels.registry import Unsupported
@@ -30,7 +40,9 @@ SHIFTED: Final = "shifted"  # attr of an Exp whose argument had its row's maximu
 
 @dataclass(frozen=True, slots=True)
 class RowProgram:
-    """space: rows' dims, then the row's; outer: how many are the rows'. program: with pseudo ops. results: how each output lies."""
+    """space: rows' dims, then the row's; outer: how many are the rows'. program: with pseudo ops.
+    results: how each output lies.
+    """
 
     space: tuple[int, ...]
     outer: int
@@ -78,7 +90,9 @@ class _RowBuilder(RegionBuilder):
         own = [self._plain(a) for a in self._whole[: self.outer]]
         kept = [t for t, n in zip(terms, shape) if n != 1]
         wanted = [t for t, n in zip(own, self.space) if n != 1]
-        if len(shape) == len(self.space) and kept == [self._plain(a) for a, n in zip(self._whole, self.space) if n != 1]:
+        if len(shape) == len(self.space) and kept == [
+            self._plain(a) for a, n in zip(self._whole, self.space) if n != 1
+        ]:
             return
         if kept != wanted:
             raise Unsupported(f"{member.spec.name} is used across rows")
@@ -86,14 +100,19 @@ class _RowBuilder(RegionBuilder):
     def _plain(self, affine: Affine) -> tuple[int, tuple[tuple[int, int], ...]]:
         return affine[0], tuple(t for t in affine[1] if self.space[t[0]] != 1)
 
-    def _emit_op(self, op: str, dtype: DType, *arguments: tuple[bool, int], **attrs: Any) -> tuple[bool, int]:
+    def _emit_op(
+        self, op: str, dtype: DType, *arguments: tuple[bool, int], **attrs: Any
+    ) -> tuple[bool, int]:
         return self._emit(op, arguments, dtype, tuple(attrs.items()))
 
     def _reduction(self, member: Member) -> tuple[bool, int]:
         spec = member.spec
         source = self.group.tensor(member.inputs[0])
         if source.shape != self.space:
-            raise Unsupported(f"{spec.op} {spec.name} reduces {list(source.shape)}, the rows are {list(self.space)}")
+            raise Unsupported(
+                f"{spec.op} {spec.name} reduces {list(source.shape)}, the rows are "
+                f"{list(self.space)}"
+            )
         if reduced_axes(self.group, member) != tuple(range(self.outer, len(self.space))):
             raise Unsupported(f"{spec.op} {spec.name} reduces other axes than the rows'")
         what = reducers.OPS[spec.op]
@@ -106,7 +125,12 @@ class _RowBuilder(RegionBuilder):
             value = self._emit_op("Cast", summed, value)
         total = self._emit_op(REDUCE + what.kind, summed, value)
         if what.mean:
-            total = self._emit_op(DIVIDE if dtype.is_integer else "RealDiv", summed, total, self._emit_op(WIDTH, summed))
+            total = self._emit_op(
+                DIVIDE if dtype.is_integer else "RealDiv",
+                summed,
+                total,
+                self._emit_op(WIDTH, summed),
+            )
         if summed is not dtype:
             total = self._emit_op("Cast", dtype, total)
         if what.root:
@@ -138,16 +162,31 @@ class _RowBuilder(RegionBuilder):
             labels = self._argument(member, 1, self._whole, shape)
             log = self._emit_op("Log", dtype, total)
             terms = self._emit_op("Mul", dtype, labels, self._emit_op("Sub", dtype, log, shifted))
-            return [self._emit_op(REDUCE + "sum", dtype, terms), self._emit_op("Sub", dtype, softmax, labels)]
-        label = self._emit_op(LABEL, d.int32, self.value(member.inputs[1], self._whole[: self.outer]))
+            return [
+                self._emit_op(REDUCE + "sum", dtype, terms),
+                self._emit_op("Sub", dtype, softmax, labels),
+            ]
+        label = self._emit_op(
+            LABEL, d.int32, self.value(member.inputs[1], self._whole[: self.outer])
+        )
         here = self._emit_op("Equal", d.bool, self._emit_op(POSITION, d.int32), label)
         zero, one = self._constant_value(0.0, dtype), self._constant_value(1.0, dtype)
-        loss = self._emit_op("Sub", dtype, self._emit_op("Log", dtype, total), self._emit_op(PICK, dtype, shifted, label))
-        return [loss, self._emit_op("Sub", dtype, softmax, self._emit_op("SelectV2", dtype, here, one, zero))]
+        loss = self._emit_op(
+            "Sub",
+            dtype,
+            self._emit_op("Log", dtype, total),
+            self._emit_op(PICK, dtype, shifted, label),
+        )
+        return [
+            loss,
+            self._emit_op("Sub", dtype, softmax, self._emit_op("SelectV2", dtype, here, one, zero)),
+        ]
 
 
 def row_program(group: FusedGroup) -> RowProgram:
-    """The row program of a group. Raises Unsupported where its members do not fit rows of one shape."""
+    """The row program of a group. Raises Unsupported where its members do not fit rows of one
+    shape.
+    """
     heads = [m for m in group.members if m.spec.op in reducers.OPS or m.spec.op in ROW_OPS]
     if not heads:
         raise Unsupported("no reduction")
@@ -168,32 +207,47 @@ def row_program(group: FusedGroup) -> RowProgram:
     for ref in group.outputs:
         tensor = group.tensor(ref)
         if tensor.size == prod(space) and (width != 1 or len(tensor.shape) == len(space)):
-            index = identity_map(len(space)) if tensor.shape == space else builder.whole(tensor.shape)
+            index = (
+                identity_map(len(space)) if tensor.shape == space else builder.whole(tensor.shape)
+            )
             strides = c_strides(space, tensor.dtype.size)
         elif tensor.size == prod(rows):
             found = reshape_map(identity_map(outer), tensor.shape, rows, space)
             if found is None:
-                raise Unsupported(f"a result of shape {list(tensor.shape)} beside rows {list(rows)}")
+                raise Unsupported(
+                    f"a result of shape {list(tensor.shape)} beside rows {list(rows)}"
+                )
             index = found
             strides = (*c_strides(rows, tensor.dtype.size), *(0 for _ in space[outer:]))
         else:
-            raise Unsupported(f"a result of shape {list(tensor.shape)} beside rows of {list(space)}")
+            raise Unsupported(
+                f"a result of shape {list(tensor.shape)} beside rows of {list(space)}"
+            )
         values.append(builder.value(ref, index))
-        results.append(Operand(ref, tensor.dtype, tuple(0 if n == 1 else b for n, b in zip(space, strides))))
+        results.append(
+            Operand(ref, tensor.dtype, tuple(0 if n == 1 else b for n, b in zip(space, strides)))
+        )
     region = builder.finish(values)
     if len(results) > MAX_OUTPUTS - 4:
         raise Unsupported(f"{len(results)} results")
     dtypes = [*region.program.inputs, *(op.dtype for op in region.program.ops)]
     for op in region.program.ops:
-        if "." not in op.op and expressions.failure(op.op, [dtypes[k] for k in op.args]) is not None:
+        if (
+            "." not in op.op
+            and expressions.failure(op.op, [dtypes[k] for k in op.args]) is not None
+        ):
             raise Unsupported(f"{op.op} may fail")
-    return RowProgram(space, outer, region.operands, _with_shifted_exp(region.program), tuple(results))
+    return RowProgram(
+        space, outer, region.operands, _with_shifted_exp(region.program), tuple(results)
+    )
 
 
 def _with_shifted_exp(program: Program) -> Program:
-    """The program with every Exp marked that is taken of v - max(v), or of v - (max(v) if that is finite, else another number).
+    """The program with every Exp marked that is taken of v - max(v), or of v - (max(v) if that is
+    finite, else another number).
 
-    Its argument is above 0 only in a row with a NaN or an infinity, where what it adds to is one too.
+    Its argument is above 0 only in a row with a NaN or an infinity, where what it adds to is one
+    too.
     """
     base = len(program.inputs)
 
@@ -204,13 +258,22 @@ def _with_shifted_exp(program: Program) -> Program:
         op = made(value)
         if op is not None and op.op in ("Select", "SelectV2"):
             finite = made(op.args[0])
-            return finite is not None and finite.op == "IsFinite" and finite.args[0] == op.args[1] and is_top(op.args[1], of)
+            return (
+                finite is not None
+                and finite.op == "IsFinite"
+                and finite.args[0] == op.args[1]
+                and is_top(op.args[1], of)
+            )
         return op is not None and op.op == REDUCE + "max" and op.args[0] == of
 
     ops = []
     for op in program.ops:
         argument = made(op.args[0]) if op.op == "Exp" and op.dtype.is_floating else None
-        if argument is not None and argument.op == "Sub" and is_top(argument.args[1], argument.args[0]):
+        if (
+            argument is not None
+            and argument.op == "Sub"
+            and is_top(argument.args[1], argument.args[0])
+        ):
             op = replace(op, attrs=((SHIFTED, True),))
         ops.append(op)
     return replace(program, ops=tuple(ops))

@@ -1,6 +1,8 @@
-"""Kernels that work row by row: several reductions along the same rows and what lies between them, one pass over memory.
+"""Kernels that work row by row: several reductions along the same rows and what lies between them,
+one pass over memory.
 
-A row stays in cache while it is read again: softmax, layer norm, log-sum-exp, normalisation, cross entropy.
+A row stays in cache while it is read again: softmax, layer norm, log-sum-exp, normalisation, cross
+entropy.
 """
 
 from __future__ import annotations
@@ -13,10 +15,28 @@ from typing import Final
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.elementwise.loop import MAX_OUTPUTS
-from tfjit.kernels.cpu.elementwise.loop_text import CONTIGUOUS, HOISTED, STRIDED, advance_odometer, inner_pattern, write_odometer
+from tfjit.kernels.cpu.elementwise.loop_text import (
+    CONTIGUOUS,
+    HOISTED,
+    STRIDED,
+    advance_odometer,
+    inner_pattern,
+    write_odometer,
+)
 from tfjit.kernels.cpu.reduction import reducers
 from tfjit.kernels.cpu.reduction.reducers import ROW_OPS
-from tfjit.kernels.cpu.reduction.row_program import DIVIDE, LABEL, LITERAL, PICK, POSITION, REDUCE, SHIFTED, WIDTH, RowProgram, row_program
+from tfjit.kernels.cpu.reduction.row_program import (
+    DIVIDE,
+    LABEL,
+    LITERAL,
+    PICK,
+    POSITION,
+    REDUCE,
+    SHIFTED,
+    WIDTH,
+    RowProgram,
+    row_program,
+)
 from tfjit.kernels.cpu.template import cost_model, typed_pointers
 from tfjit.kernels.cpu.template.region import collapse, single
 from tfjit.kernels.ir.fused_group import FusedGroup
@@ -27,17 +47,21 @@ from tfjit.kernels.source import KernelSource, Source
 BLOCK: Final = 4096
 """Elements that are summed up in one go; longer rows are put together from such sums in float64."""
 _RECOMPUTE_NS: Final = 0.12
-"""What is dearer than that per element is kept in scratch memory for the next pass over the row instead of computed again."""
+"""What is dearer than that per element is kept in scratch memory for the next pass over the row
+instead of computed again.
+"""
 _SCRATCH_LIMIT: Final = 1 << 24
 _LABEL_ERROR: Final = 1
 
 
 @dataclass(slots=True)
 class _Schedule:
-    """When each value is computed. vector: whether it has an element a column; stage: how many passes over the row come before it.
+    """When each value is computed. vector: whether it has an element a column; stage: how many
+    passes over the row come before it.
 
-    passes[s]: vector values that pass s must have, in order; kept: those that later passes find in memory, by number, in the row of
-    an output that is written later (in_output: value -> output) or in scratch.
+    passes[s]: vector values that pass s must have, in order; kept: those that later passes find in
+    memory, by number, in the row of an output that is written later (in_output: value -> output) or
+    in scratch.
     """
 
     vector: list[bool]
@@ -74,7 +98,11 @@ def _schedule(rows: RowProgram, patterns: Sequence[str]) -> _Schedule:
             wide = op.op == POSITION or any(vector[a] for a in op.args)
             vector.append(wide)
             stage.append(late)
-            again.append(sum(again[a] for a in op.args) + cost_model.op_ns(op.op, op.dtype.size) if wide else 0.0)
+            again.append(
+                sum(again[a] for a in op.args) + cost_model.op_ns(op.op, op.dtype.size)
+                if wide
+                else 0.0
+            )
     schedule = _Schedule(vector, stage)
     columns = [  # results that have an element a column
         value
@@ -106,9 +134,11 @@ def _schedule(rows: RowProgram, patterns: Sequence[str]) -> _Schedule:
 
 
 def _keep_in_outputs(schedule: _Schedule, rows: RowProgram, outputs: Sequence[str]) -> None:
-    """Let values that later passes read again lie in the rows of outputs that are written at or after the last such pass.
+    """Let values that later passes read again lie in the rows of outputs that are written at or
+    after the last such pass.
 
-    Scratch of its own costs a further stream through the cache, and the output's row arrives while a pass computes.
+    Scratch of its own costs a further stream through the cache, and the output's row arrives while
+    a pass computes.
     """
     program = rows.program
     dtypes = [*program.inputs, *(op.dtype for op in program.ops)]
@@ -116,7 +146,10 @@ def _keep_in_outputs(schedule: _Schedule, rows: RowProgram, outputs: Sequence[st
     for value in schedule.kept:
         last = max(s for s, needed in enumerate(schedule.passes) if value in needed)
         for k in free:
-            if rows.results[k].dtype is dtypes[value] and schedule.stage[program.outputs[k]] >= last:
+            if (
+                rows.results[k].dtype is dtypes[value]
+                and schedule.stage[program.outputs[k]] >= last
+            ):
                 schedule.in_output[value] = k
                 free.remove(k)
                 break
@@ -125,7 +158,14 @@ def _keep_in_outputs(schedule: _Schedule, rows: RowProgram, outputs: Sequence[st
 class _RowWriter:
     """Text of one row kernel."""
 
-    def __init__(self, rows: RowProgram, rank: int, patterns: Sequence[str], outputs: Sequence[str], schedule: _Schedule) -> None:
+    def __init__(
+        self,
+        rows: RowProgram,
+        rank: int,
+        patterns: Sequence[str],
+        outputs: Sequence[str],
+        schedule: _Schedule,
+    ) -> None:
         self.rows = rows
         self.program = rows.program
         self.base = len(self.program.inputs)
@@ -133,7 +173,9 @@ class _RowWriter:
         self.patterns = patterns
         self.outputs = outputs
         self.schedule = schedule
-        self.names = [f"x{k}" for k in range(self.base)] + [f"r{k}" for k in range(len(self.program.ops))]
+        self.names = [f"x{k}" for k in range(self.base)] + [
+            f"r{k}" for k in range(len(self.program.ops))
+        ]
         self.dtypes = [*self.program.inputs, *(op.dtype for op in self.program.ops)]
         self.s = Source()
 
@@ -161,7 +203,10 @@ class _RowWriter:
                 s.line(f"kept = word(args, {at}) + chunk * word(args, {at + 1})")
                 for number, value in enumerate(self.schedule.in_scratch):
                     place = f"kept + {number} * word(args, {at + 2})"
-                    s.line(f"k{self.schedule.kept[value]}_p = {typed_pointers.pointer(self.dtypes[value], place)}")
+                    s.line(
+                        f"k{self.schedule.kept[value]}_p = "
+                        f"{typed_pointers.pointer(self.dtypes[value], place)}"
+                    )
             if checks:
                 s.line("bad = 0")
                 s.line("bad_label = 0")
@@ -209,7 +254,11 @@ class _RowWriter:
         s = self.s
         for k, op in enumerate(self.program.ops):
             value = self.base + k
-            if self.schedule.vector[value] or self.schedule.stage[value] != stage or op.op.startswith(REDUCE):
+            if (
+                self.schedule.vector[value]
+                or self.schedule.stage[value] != stage
+                or op.op.startswith(REDUCE)
+            ):
                 continue
             if op.op == LABEL:
                 label = self.names[op.args[0]]
@@ -241,7 +290,9 @@ class _RowWriter:
         else:
             scalar = ScalarOp(op.op, tuple(range(len(op.args))), op.dtype, op.attrs)
             program = Program(tuple(self.dtypes[a] for a in op.args), (scalar,), (len(op.args),))
-            (result,) = expressions.emit_program(s, program, arguments, "failed", prefix=f"t_{names[value]}_")
+            (result,) = expressions.emit_program(
+                s, program, arguments, "failed", prefix=f"t_{names[value]}_"
+            )
         s.line(f"{names[value]} = {result}")
 
     def _pick(self, value: int) -> None:
@@ -273,9 +324,15 @@ class _RowWriter:
         s, schedule, base = self.s, self.schedule, self.base
         needed = schedule.passes[number]
         reductions = [
-            (base + k, op) for k, op in enumerate(self.program.ops) if op.op.startswith(REDUCE) and schedule.stage[op.args[0]] == number
+            (base + k, op)
+            for k, op in enumerate(self.program.ops)
+            if op.op.startswith(REDUCE) and schedule.stage[op.args[0]] == number
         ]
-        stores = [k for k, value in enumerate(self.program.outputs) if self.outputs[k] != HOISTED and schedule.stage[value] == number]
+        stores = [
+            k
+            for k, value in enumerate(self.program.outputs)
+            if self.outputs[k] != HOISTED and schedule.stage[value] == number
+        ]
         for value, op in reductions:
             kind = op.op.removeprefix(REDUCE)
             wide = reducers.wide_type(kind, op.dtype)
@@ -291,17 +348,26 @@ class _RowWriter:
             for k in sorted(used.union(stores)):
                 self._pointer(f"y{k}", self.rows.results[k].dtype, self.outputs[k])
             for value, op in reductions:
-                s.line(f"{self.names[value]} = {reducers.start(op.op.removeprefix(REDUCE), op.dtype)}")
+                s.line(
+                    f"{self.names[value]} = {reducers.start(op.op.removeprefix(REDUCE), op.dtype)}"
+                )
             with s.block("for i in range(m):"):
                 for value in needed:
                     if value < base:
                         dtype = self.dtypes[value]
                         strided = self.patterns[value] == STRIDED
-                        element = f"ld_at(x{value}_p, i * x{value}_step)" if strided else f"ld(x{value}_p, i)"
+                        element = (
+                            f"ld_at(x{value}_p, i * x{value}_step)"
+                            if strided
+                            else f"ld(x{value}_p, i)"
+                        )
                         s.line(f"x{value} = {expressions.loaded(dtype, element)}")
                     elif value in schedule.kept and schedule.stage[value] < number:
                         element = f"ld_out({self._kept_place(value)}, {self._scope(value)})"
-                        s.line(f"{self.names[value]} = {expressions.loaded(self.dtypes[value], element)}")
+                        s.line(
+                            f"{self.names[value]} = "
+                            f"{expressions.loaded(self.dtypes[value], element)}"
+                        )
                     else:
                         self._op(value, self.names)
                 for value in needed:
@@ -310,11 +376,15 @@ class _RowWriter:
                         place = self._kept_place(value)
                         s.line(f"st_out({place}, {stored}, {self._scope(value)})")
                 for k in stores:
-                    stored = expressions.stored(self.rows.results[k].dtype, self.names[self.program.outputs[k]])
+                    stored = expressions.stored(
+                        self.rows.results[k].dtype, self.names[self.program.outputs[k]]
+                    )
                     s.line(f"st_out(y{k}_p, i, {stored}, {k})")
                 for value, op in reductions:
                     name = self.names[value]
-                    s.line(f"{name} = {reducers.step(op.op.removeprefix(REDUCE), op.dtype, name, self.names[op.args[0]])}")
+                    s.line(
+                        f"{name} = {reducers.step(op.op.removeprefix(REDUCE), op.dtype, name, self.names[op.args[0]])}"
+                    )
             for value, op in reductions:
                 kind, name = op.op.removeprefix(REDUCE), self.names[value]
                 wide = reducers.wide_type(kind, op.dtype)
@@ -326,15 +396,24 @@ class _RowWriter:
 
     def _kept_place(self, value: int) -> str:
         output = self.schedule.in_output.get(value)
-        return f"y{output}_p, i" if output is not None else f"k{self.schedule.kept[value]}_p, start + i"
+        return (
+            f"y{output}_p, i"
+            if output is not None
+            else f"k{self.schedule.kept[value]}_p, start + i"
+        )
 
     def _scope(self, value: int) -> int:
-        """Return the scope of the buffer that a kept value lies in; buffers beyond the last scope share it.
+        """Return the scope of the buffer that a kept value lies in; buffers beyond the last scope
+        share it.
 
         Buffers of one scope may alias each other, so sharing it promises less and is always true.
         """
         output = self.schedule.in_output.get(value)
-        return output if output is not None else min(len(self.outputs) + self.schedule.in_scratch.index(value), MAX_OUTPUTS)
+        return (
+            output
+            if output is not None
+            else min(len(self.outputs) + self.schedule.in_scratch.index(value), MAX_OUTPUTS)
+        )
 
     def _pointer(self, name: str, dtype: DType, pattern: str) -> None:
         step = f"{name}_step" if pattern == STRIDED else str(dtype.size)
@@ -348,7 +427,9 @@ def rows_call(group: FusedGroup) -> NativeCall:
     if total == 0:
         raise Unsupported("empty rows")
     operands = [*rows.operands, *rows.results]
-    row_dims, row_strides = collapse(rows.space[rows.outer :], [o.strides[rows.outer :] for o in operands])
+    row_dims, row_strides = collapse(
+        rows.space[rows.outer :], [o.strides[rows.outer :] for o in operands]
+    )
     if len(row_dims) > 1:
         raise Unsupported("an operand does not run evenly along the row")
     steps = [s[0] if s else 0 for s in row_strides]
@@ -357,26 +438,45 @@ def rows_call(group: FusedGroup) -> NativeCall:
         dims, strides = (1,), [(0,) for _ in operands]
     patterns = [inner_pattern(step, o.dtype) for step, o in zip(steps, operands)]
     inputs, outputs = patterns[: len(rows.operands)], patterns[len(rows.operands) :]
-    if rows.width == 1:  # no stride tells a column from a row's own value: all may as well be columns, but for labels
+    # no stride tells a column from a row's own value: all may as well be columns, but for labels
+    if rows.width == 1:
         labels = {op.args[0] for op in rows.program.ops if op.op == LABEL}
         inputs = [HOISTED if k in labels else CONTIGUOUS for k in range(len(inputs))]
     schedule = _schedule(rows, inputs)
     if rows.width == 1:
-        outputs = [CONTIGUOUS if schedule.vector[value] else HOISTED for value in rows.program.outputs]
+        outputs = [
+            CONTIGUOUS if schedule.vector[value] else HOISTED for value in rows.program.outputs
+        ]
     _keep_in_outputs(schedule, rows, outputs)
     title = "rows " + "+".join(dict.fromkeys(m.spec.op.lower() for m in group.members))
     source = _RowWriter(rows, len(dims), inputs, outputs, schedule).write(title)
     words: list[Word] = [*dims, rows.width]
-    for k, (operand, outer, step, pattern) in enumerate(zip(operands, strides, steps, [*inputs, *outputs])):
+    for k, (operand, outer, step, pattern) in enumerate(
+        zip(operands, strides, steps, [*inputs, *outputs])
+    ):
         output = k - len(rows.operands)
-        words.append(Pointer("out", output) if output >= 0 else Pointer("in", operand.ref.index, operand.offset))
+        words.append(
+            Pointer("out", output)
+            if output >= 0
+            else Pointer("in", operand.ref.index, operand.offset)
+        )
         words.extend(outer)
         if pattern == STRIDED:
             words.append(step)
-    moved = sum(o.dtype.size * prod(n for n, b in zip(rows.space, o.strides) if b) for o in operands)
+    moved = sum(
+        o.dtype.size * prod(n for n, b in zip(rows.space, o.strides) if b) for o in operands
+    )
     elements = sum(len(p) for p in schedule.passes) * total
-    cost = cost_model.FIXED_NS + cost_model.traffic_ns(moved) + 15.0 * prod(dims) * len(schedule.passes)
-    cost += total * sum(cost_model.op_ns(op.op, op.dtype.size) for k, op in enumerate(rows.program.ops) if schedule.vector[len(inputs) + k])
+    cost = (
+        cost_model.FIXED_NS
+        + cost_model.traffic_ns(moved)
+        + 15.0 * prod(dims) * len(schedule.passes)
+    )
+    cost += total * sum(
+        cost_model.op_ns(op.op, op.dtype.size)
+        for k, op in enumerate(rows.program.ops)
+        if schedule.vector[len(inputs) + k]
+    )
     chunks = cost_model.chunks_for(cost, prod(dims))
     temps: tuple[int, ...] = ()
     scratch = len(schedule.in_scratch)
@@ -385,8 +485,15 @@ def rows_call(group: FusedGroup) -> NativeCall:
         chunks = max(1, min(chunks, _SCRATCH_LIMIT // (size * scratch)))
         temps = (size * scratch * chunks,)
         words += [Pointer("temp", 0), size * scratch, size]
-    message = f"Received a label value of {{detail}} which is outside the valid range of [0, {rows.width})."
-    errors = {_LABEL_ERROR: ("InvalidArgumentError", message)} if any(op.op == LABEL for op in rows.program.ops) else {}
+    message = (
+        f"Received a label value of {{detail}} which is outside the valid range of [0, "
+        f"{rows.width})."
+    )
+    errors = (
+        {_LABEL_ERROR: ("InvalidArgumentError", message)}
+        if any(op.op == LABEL for op in rows.program.ops)
+        else {}
+    )
     launch = Launch(source, tuple(words), chunks=chunks, cost_ns=cost, errors=errors)
     return NativeCall((launch,), temp_bytes=temps, bytes_moved=moved, flops=elements)
 

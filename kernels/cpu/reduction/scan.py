@@ -24,29 +24,37 @@ LANES: Final = 4
 def _take(s: Source, kind: str, dtype: DType, total: str, value: str) -> None:
     """Let the name `total` take in a value."""
     if kind != "logsumexp":
-        s.line(f"{total} = {reducers.narrowed(dtype, f'({reducers.step(kind, dtype, total, value, in_order=True)})')}")
+        s.line(
+            f"{total} = {reducers.narrowed(dtype, f'({reducers.step(kind, dtype, total, value, in_order=True)})')}"
+        )
         return
     suffix = "f64" if expressions.register_type(dtype) == "float64" else "f32"
     s.line(f"top = maximum({total}, {value})")
     s.line(f"apart = minimum({total}, {value}) - top")
     log = f"top + vm.log1p_{suffix}(vm.exp_{suffix}(apart))"
-    s.line(f"{total} = {reducers.narrowed(dtype, f'select(apart == apart, {log}, top)')}")  # of two equal infinities there is no difference
+    # of two equal infinities there is no difference
+    s.line(f"{total} = {reducers.narrowed(dtype, f'select(apart == apart, {log}, top)')}")
 
 
 def _start(kind: str, dtype: DType) -> str:
-    return expressions.literal(-np.inf, dtype) if kind == "logsumexp" else reducers.start(kind, dtype)
+    return (
+        expressions.literal(-np.inf, dtype) if kind == "logsumexp" else reducers.start(kind, dtype)
+    )
 
 
 def columns_source(kind: str, dtype: DType) -> KernelSource:
-    """Along an outer axis, columns side by side. Words: outer, length, inner, byte step along the axis (negative when it is walked
-    backwards), byte offset of its first element, exclusive (0 or 1), input, output. With exclusive, element k holds what came before it.
+    """Along an outer axis, columns side by side. Words: outer, length, inner, byte step along the
+    axis (negative when it is walked backwards), byte offset of its first element, exclusive (0 or
+    1), input, output. With exclusive, element k holds what came before it.
     """
     s = Source()
     s.line(f"# running {kind} of {dtype.name}, columns")
     for line in reducers.IMPORTS:
         s.line(line)
     with s.block("def kernel(args, chunk, nchunks):"):
-        for k, name in enumerate(("outer", "length", "inner", "step", "start", "exclusive", "src", "dst")):
+        for k, name in enumerate(
+            ("outer", "length", "inner", "step", "start", "exclusive", "src", "dst")
+        ):
             s.line(f"{name} = word(args, {2 + k})")
         s.line(f"blocks = (inner + {COLUMNS - 1}) // {COLUMNS}")
         s.line("units = outer * blocks")
@@ -79,8 +87,9 @@ def columns_source(kind: str, dtype: DType) -> KernelSource:
 
 
 def rows_source(kind: str, dtype: DType) -> KernelSource:
-    """Along the inner axis, totals in registers, LANES rows at a time because each step waits for the one before it. Words: rows, length,
-    byte step, byte offset of the first element, exclusive, input, output.
+    """Along the inner axis, totals in registers, LANES rows at a time because each step waits for
+    the one before it. Words: rows, length, byte step, byte offset of the first element, exclusive,
+    input, output.
     """
     s = Source()
     s.line(f"# running {kind} of {dtype.name}, rows")
@@ -99,7 +108,10 @@ def rows_source(kind: str, dtype: DType) -> KernelSource:
                     s.line(f"value = {expressions.loaded(dtype, f'ld_at(x{j}_p, k * step)')}")
                     if not before:
                         _take(s, kind, dtype, f"total{j}", "value")
-                    s.line(f"st_out_at(y{j}_p, k * step, {expressions.stored(dtype, f'total{j}')}, {j})")
+                    s.line(
+                        f"st_out_at(y{j}_p, k * step, {expressions.stored(dtype, f'total{j}')}, "
+                        f"{j})"
+                    )
                     if before:
                         _take(s, kind, dtype, f"total{j}", "value")
 
@@ -147,9 +159,15 @@ def _cumulative(spec: NodeSpec) -> NativeCall:
     cost = cost_model.FIXED_NS + cost_model.traffic_ns(2 * x.nbytes) + x.size * element_ns
     ends = (Pointer("in", 0), Pointer("out", 0))
     if inner == 1:
-        launch = Launch(rows_source(kind, x.dtype), (outer, length, step, start, exclusive, *ends), cost_ns=cost)
+        launch = Launch(
+            rows_source(kind, x.dtype), (outer, length, step, start, exclusive, *ends), cost_ns=cost
+        )
         chunks = cost_model.chunks_for(cost, -(-outer // LANES))
     else:
-        launch = Launch(columns_source(kind, x.dtype), (outer, length, inner, step, start, exclusive, *ends), cost_ns=cost)
+        launch = Launch(
+            columns_source(kind, x.dtype),
+            (outer, length, inner, step, start, exclusive, *ends),
+            cost_ns=cost,
+        )
         chunks = cost_model.chunks_for(cost, outer * -(-inner // COLUMNS))
     return NativeCall((replace(launch, chunks=chunks),), bytes_moved=2 * x.nbytes, flops=x.size)

@@ -1,8 +1,9 @@
 """TopKV2 and InTopK: the largest elements of rows, in order.
 
-Elements are compared by integer keys of the same order, in which -0 is 0 and NaN comes above everything; equal ones stay as they came.
-Few are followed in a short sorted list, for which most blocks of a row need one comparison. Many are found by a histogram of the
-keys' upper bits: what lies below the k-th largest one's bucket is left out, the rest is sorted by radix.
+Elements are compared by integer keys of the same order, in which -0 is 0 and NaN comes above
+everything; equal ones stay as they came. Few are followed in a short sorted list, for which most
+blocks of a row need one comparison. Many are found by a histogram of the keys' upper bits: what
+lies below the k-th largest one's bucket is left out, the rest is sorted by radix.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def _key_lines(dtype: DType) -> list[str]:
     normal = 0x00800000 if bits == 32 else 0x0010000000000000
     return [
         f"raw = f{bits}_bits(x)",
-        # denormals are zero, as in every comparison of a running kernel, and both zeros are the same
+        # denormals are zero, as in every comparison of a running kernel, and both zeros are the
+        # same
         f"raw = select(iand(raw, {name}({highest})) < {name}({normal}), {name}(0), raw)",
         f"key = ixor(raw, iand(ishr(raw, {name}({bits - 1})), {name}({highest})))",
         f"key = select(iand(raw, {name}({highest})) > {name}({infinite}), {name}({highest}), key)",
@@ -85,7 +87,9 @@ def few_source(dtype: DType, index: DType) -> KernelSource:
         with s.block("for u in range(count):"):
             s.line(f"x_p = {memory.format(f'x_at + (first + u) * length * {size}')}")
             s.line(f"v_p = {memory.format(f'v_at + (first + u) * k * {size}')}")
-            s.line(f"i_p = {typed_pointers.pointer(index, f'i_at + (first + u) * k * {index.size}')}")
+            s.line(
+                f"i_p = {typed_pointers.pointer(index, f'i_at + (first + u) * k * {index.size}')}"
+            )
             with s.block("for j in range(k):"):
                 _write_key(s, dtype, "ld_any(x_p, j)")
                 s.line("full = j")
@@ -113,7 +117,9 @@ def few_source(dtype: DType, index: DType) -> KernelSource:
 
 
 def _write_insertion(s: Source, number: str) -> None:
-    """Put `key`, of that element, among the `full` keys of the list, behind its equals; what it pushes beyond k is dropped."""
+    """Put `key`, of that element, among the `full` keys of the list, behind its equals; what it
+    pushes beyond k is dropped.
+    """
     s.line("to = full")
     with s.block("while to > 0 and int(ld_any(keys, to - 1)) < int(key):"):
         s.line("st_any(keys, to, ld_any(keys, to - 1))")
@@ -134,9 +140,13 @@ def many_source(dtype: DType, index: DType) -> KernelSource:
         s.line("counts_at = scratch + chunk * scratch_size")
         s.line("counts = ptr_i64(counts_at)")
         with s.block("for u in range(count):"):
-            s.line(f"x_p = {typed_pointers.pointer(dtype, f'x_at + (first + u) * length * {size}')}")
+            s.line(
+                f"x_p = {typed_pointers.pointer(dtype, f'x_at + (first + u) * length * {size}')}"
+            )
             s.line(f"v_p = {typed_pointers.pointer(dtype, f'v_at + (first + u) * k * {size}')}")
-            s.line(f"i_p = {typed_pointers.pointer(index, f'i_at + (first + u) * k * {index.size}')}")
+            s.line(
+                f"i_p = {typed_pointers.pointer(index, f'i_at + (first + u) * k * {index.size}')}"
+            )
             s.line(f"fill_bytes(counts_at, 0, {8 * _BUCKETS})")
             with s.block("for j in range(length):"):
                 _write_key(s, dtype, "ld_any(x_p, j)")
@@ -168,10 +178,17 @@ def many_source(dtype: DType, index: DType) -> KernelSource:
                 s.line("places = ptr_i32(places_at)")
                 s.line(f"fill_bytes(counts_at, 0, {8 * _DIGITS})")
                 with s.block("for j in range(m):"):
-                    s.line(f"b = {_DIGITS - 1} - (((int(ld_any(keys, j)) >> shift) & {_DIGITS - 1}) ^ sign)")
+                    s.line(
+                        f"b = {_DIGITS - 1} - (((int(ld_any(keys, j)) >> shift) & {_DIGITS - 1}) ^ "
+                        "sign)"
+                    )
                     s.line("st_any(counts, b, ld_any(counts, b) + 1)")
-                s.line(f"same = {_DIGITS - 1} - (((int(ld_any(keys, 0)) >> shift) & {_DIGITS - 1}) ^ sign)")
-                with s.block("if int(ld_any(counts, same)) != m:"):  # else this digit changes nothing
+                s.line(
+                    f"same = {_DIGITS - 1} - (((int(ld_any(keys, 0)) >> shift) & {_DIGITS - 1}) ^ "
+                    "sign)"
+                )
+                # else this digit changes nothing
+                with s.block("if int(ld_any(counts, same)) != m:"):
                     s.line("total = 0")
                     with s.block(f"for b in range({_DIGITS}):"):
                         s.line("c = int(ld_any(counts, b))")
@@ -219,9 +236,22 @@ def _top_k(spec: NodeSpec) -> NativeCall:
     )
     chunks = cost_model.chunks_for(cost, min(rows, _MAX_CHUNKS))
     source = (few_source if few else many_source)(x.dtype, places.dtype)
-    words: tuple[Word, ...] = (rows, length, k, Pointer("in", 0), Pointer("out", 0), Pointer("out", 1), Pointer("temp", 0), scratch)
+    words: tuple[Word, ...] = (
+        rows,
+        length,
+        k,
+        Pointer("in", 0),
+        Pointer("out", 0),
+        Pointer("out", 1),
+        Pointer("temp", 0),
+        scratch,
+    )
     launch = Launch(source, words, chunks=chunks, cost_ns=cost)
-    return NativeCall((launch,), temp_bytes=(scratch * chunks,), bytes_moved=x.nbytes + values.nbytes + places.nbytes)
+    return NativeCall(
+        (launch,),
+        temp_bytes=(scratch * chunks,),
+        bytes_moved=x.nbytes + values.nbytes + places.nbytes,
+    )
 
 
 def in_top_source(index: str) -> KernelSource:
@@ -255,7 +285,11 @@ def in_top_source(index: str) -> KernelSource:
 @native("InTopK", "InTopKV2")
 def _in_top_k(spec: NodeSpec) -> NativeCall:
     predictions, targets = spec.inputs[0], spec.inputs[1]
-    if len(predictions.shape) != 2 or targets.shape != predictions.shape[:1] or targets.dtype.name not in ("int32", "int64"):
+    if (
+        len(predictions.shape) != 2
+        or targets.shape != predictions.shape[:1]
+        or targets.dtype.name not in ("int32", "int64")
+    ):
         raise Unsupported("shapes do not fit")
     if spec.op == "InTopK":
         k = int(spec.attrs["k"])
@@ -266,7 +300,21 @@ def _in_top_k(spec: NodeSpec) -> NativeCall:
     rows, length = predictions.shape
     if not rows:
         return NativeCall(())
-    cost = cost_model.FIXED_NS + cost_model.traffic_ns(predictions.nbytes) + rows * (10.0 + 0.15 * length)
-    words: tuple[Word, ...] = (rows, length, k, Pointer("in", 0), Pointer("in", 1), Pointer("out", 0))
+    cost = (
+        cost_model.FIXED_NS
+        + cost_model.traffic_ns(predictions.nbytes)
+        + rows * (10.0 + 0.15 * length)
+    )
+    words: tuple[Word, ...] = (
+        rows,
+        length,
+        k,
+        Pointer("in", 0),
+        Pointer("in", 1),
+        Pointer("out", 0),
+    )
     source = in_top_source("i32" if targets.dtype.size == 4 else "i64")
-    return NativeCall((Launch(source, words, chunks=cost_model.chunks_for(cost, rows), cost_ns=cost),), bytes_moved=predictions.nbytes)
+    return NativeCall(
+        (Launch(source, words, chunks=cost_model.chunks_for(cost, rows), cost_ns=cost),),
+        bytes_moved=predictions.nbytes,
+    )

@@ -1,4 +1,6 @@
-"""Shape queries, constructors and reshapes in NumPy. Reshape-like kernels return views of their input."""
+"""Shape queries, constructors and reshapes in NumPy. Reshape-like kernels return views of their
+input.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,14 @@ def contiguous(value: np.ndarray) -> np.ndarray:
     return np.asarray(value, order="C")
 
 
-def normal_axis(axis: int, rank: int, message: str = "Expected dimension in the range [{low}, {high}), but got {axis}") -> int:
-    """An axis counted from the front. Raises InvalidArgumentError when it lies outside of [-rank, rank)."""
+def normal_axis(
+    axis: int,
+    rank: int,
+    message: str = "Expected dimension in the range [{low}, {high}), but got {axis}",
+) -> int:
+    """An axis counted from the front. Raises InvalidArgumentError when it lies outside of [-rank,
+    rank).
+    """
     if not -rank <= axis < rank:
         invalid(message.format(low=-rank, high=rank, axis=axis))
     return axis + rank if axis < 0 else axis
@@ -84,15 +92,22 @@ def _reshape(node: NodeSpec, inputs: Arrays) -> Arrays:
         elif size:
             known *= size
     if unknown >= 0:
-        # A size of 0 takes no part in finding the missing one, and then those of the input don't either.
+        # A size of 0 takes no part in finding the missing one, and then those of the input don't
+        # either.
         emptied = 0 in shape
         elements = math.prod(d for d in x.shape if d or not emptied)
         shape[unknown] = elements // known
         if elements % known and not (emptied and 0 in x.shape):
-            invalid(f"Input to reshape is a tensor with {x.size} values, but the requested shape requires a multiple of {known}")
+            invalid(
+                f"Input to reshape is a tensor with {x.size} values, but the requested shape "
+                f"requires a multiple of {known}"
+            )
     wanted = math.prod(shape)
     if wanted != x.size:
-        invalid(f"Input to reshape is a tensor with {x.size} values, but the requested shape has {wanted}")
+        invalid(
+            f"Input to reshape is a tensor with {x.size} values, but the requested shape has "
+            f"{wanted}"
+        )
     return (x.reshape(shape),)
 
 
@@ -100,7 +115,11 @@ def _reshape(node: NodeSpec, inputs: Arrays) -> Arrays:
 def _squeeze(node: NodeSpec, inputs: Arrays) -> Arrays:
     (x,) = inputs
     wanted = {
-        normal_axis(a, x.ndim, "Tried to squeeze dim index {axis} for tensor with " + str(x.ndim) + " dimensions.")
+        normal_axis(
+            a,
+            x.ndim,
+            "Tried to squeeze dim index {axis} for tensor with " + str(x.ndim) + " dimensions.",
+        )
         for a in node.attrs.get("squeeze_dims", ())
     }
     shape = []
@@ -144,11 +163,17 @@ def _fill(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("FakeParam")
 def _fake_param(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """What a branch gives out where another branch has a value: nobody looks at it. Sizes that are not known are 0."""
+    """What a branch gives out where another branch has a value: nobody looks at it. Sizes that are
+    not known are 0.
+    """
     dims = node.attrs["shape"].dims_tuple
     shape = tuple(d or 0 for d in dims) if dims is not None else ()
     dtype = node.attrs["dtype"]
-    return (np.full(shape, b"", object) if dtype is dtypes.string else np.zeros(shape, dtype.as_numpy_dtype),)
+    return (
+        np.full(shape, b"", object)
+        if dtype is dtypes.string
+        else np.zeros(shape, dtype.as_numpy_dtype),
+    )
 
 
 @reference("Empty")
@@ -166,7 +191,9 @@ def _broadcast_to(node: NodeSpec, inputs: Arrays) -> Arrays:
     x = inputs[0]
     shape = _sizes(inputs[1], "shape")
     if x.ndim > len(shape):
-        invalid(f"Rank of input ({x.ndim}) must be no greater than rank of output shape ({len(shape)}).")
+        invalid(
+            f"Rank of input ({x.ndim}) must be no greater than rank of output shape ({len(shape)})."
+        )
     try:
         np.broadcast_shapes(x.shape, shape)
         check_room(shape, x.dtype)
@@ -206,7 +233,8 @@ def _broadcast_gradient_args(node: NodeSpec, inputs: Arrays) -> Arrays:
     padded_a, padded_b = [1] * (rank - len(a)) + a, [1] * (rank - len(b)) + b
     reduce_a: list[int] = []
     reduce_b: list[int] = []
-    # Where both sizes are 1 the sum changes nothing; TensorFlow lists such an axis on both sides nonetheless.
+    # Where both sizes are 1 the sum changes nothing; TensorFlow lists such an axis on both sides
+    # nonetheless.
     for i, (x, y) in enumerate(zip(padded_a, padded_b)):
         if x == 1 and y == 1:
             reduce_a.append(i)
@@ -235,7 +263,11 @@ def _range(node: NodeSpec, inputs: Arrays) -> Arrays:
         first, last, step = int(start), int(limit), int(delta)
         size = -(-abs(last - first) // abs(step))
         check_room((size,), np.int64)
-        return (np.array([first + i * step for i in range(size)], dtype),) if size < 64 else (_arange(first, step, size, dtype),)
+        return (
+            (np.array([first + i * step for i in range(size)], dtype),)
+            if size < 64
+            else (_arange(first, step, size, dtype),)
+        )
     size = math.ceil(abs((float(limit) - float(start)) / float(delta)))
     check_room((size,), np.int64, copies=2)
     # TensorFlow evaluates start + i * delta in the op's own type.
@@ -283,7 +315,9 @@ def _invert_permutation(node: NodeSpec, inputs: Arrays) -> Arrays:
 @reference("ConcatOffset")
 def _concat_offset(node: NodeSpec, inputs: Arrays) -> Arrays:
     if inputs[0].ndim:
-        invalid(f"Concat dim tensor should be a scalar integer, but got shape {shape_text(inputs[0])}")
+        invalid(
+            f"Concat dim tensor should be a scalar integer, but got shape {shape_text(inputs[0])}"
+        )
     shapes = inputs[1:]
     rank = shapes[0].size
     axis = normal_axis(int(inputs[0]), rank, "Concat dim is out of range: {axis} vs. " + str(rank))
@@ -297,7 +331,8 @@ def _concat_offset(node: NodeSpec, inputs: Arrays) -> Arrays:
         for j in range(rank):
             if j != axis and shape[j] != shapes[0][j]:
                 invalid(
-                    f"All dimensions except {axis} must match. Input {i} has shape [{' '.join(map(str, shape))}] "
+                    f"All dimensions except {axis} must match. Input {i} has shape "
+                    f"[{' '.join(map(str, shape))}] "
                     f"and doesn't match input 0 with shape [{' '.join(map(str, shapes[0]))}]."
                 )
         value = np.zeros(rank, shape.dtype)
@@ -311,7 +346,10 @@ def _concat_offset(node: NodeSpec, inputs: Arrays) -> Arrays:
 def _ensure_shape(node: NodeSpec, inputs: Arrays) -> Arrays:
     wanted = node.attrs["shape"].dims_tuple
     if not is_compatible(inputs[0].shape, wanted):
-        invalid(f"Shape of tensor {node.name} {shape_text(inputs[0])} is not compatible with expected shape {format_shape(wanted)}.")
+        invalid(
+            f"Shape of tensor {node.name} {shape_text(inputs[0])} is not compatible with expected "
+            f"shape {format_shape(wanted)}."
+        )
     return (inputs[0],)
 
 
@@ -347,7 +385,16 @@ def _diag_part(node: NodeSpec, inputs: Arrays) -> Arrays:
     return (x.reshape(n, n).diagonal().reshape(half).copy(),)
 
 
-@reference("Identity", "StopGradient", "PreventGradient", "Snapshot", "GuaranteeConst", "Copy", "CopyHost", "PlaceholderWithDefault")
+@reference(
+    "Identity",
+    "StopGradient",
+    "PreventGradient",
+    "Snapshot",
+    "GuaranteeConst",
+    "Copy",
+    "CopyHost",
+    "PlaceholderWithDefault",
+)
 def _identity(node: NodeSpec, inputs: Arrays) -> Arrays:
     return (inputs[0],)
 

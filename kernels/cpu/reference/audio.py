@@ -1,4 +1,6 @@
-"""Sound in NumPy: spectrograms, and the mel frequency cepstral coefficients that speech recognition reads."""
+"""Sound in NumPy: spectrograms, and the mel frequency cepstral coefficients that speech recognition
+reads.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ _FLOOR = 1e-12  # what the logarithm sees of silence
 
 @reference("AudioSpectrogram")
 def _spectrogram(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input [samples, channels] -> [channels, windows, bins]: the magnitudes (or their squares) of each Hann window's spectrum."""
+    """input [samples, channels] -> [channels, windows, bins]: the magnitudes (or their squares) of
+    each Hann window's spectrum.
+    """
     samples = inputs[0]
     if samples.ndim != 2:
         invalid(f"input must be 2-dimensional{shape_text(samples)}")
@@ -25,7 +29,9 @@ def _spectrogram(node: NodeSpec, inputs: Arrays) -> Arrays:
     if not count or not samples.shape[1]:
         return (np.zeros((samples.shape[1], count, length // 2 + 1), np.float32),)
     hann = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(window) / window)
-    frames = np.lib.stride_tricks.sliding_window_view(samples.T.astype(np.float64), window, axis=1)[:, ::stride]
+    frames = np.lib.stride_tricks.sliding_window_view(samples.T.astype(np.float64), window, axis=1)[
+        :, ::stride
+    ]
     found = np.fft.rfft(frames * hann, length)
     power = found.real * found.real + found.imag * found.imag
     return ((power if node.attrs["magnitude_squared"] else np.sqrt(power)).astype(np.float32),)
@@ -37,7 +43,9 @@ def _mel(hertz: Array | float) -> Array:
 
 @functools.lru_cache(maxsize=16)
 def _filters(bins: int, rate: float, channels: int, lower: float, upper: float) -> Array | None:
-    """What each triangular filter takes of each bin, [bins, channels]; None where the bins end below the upper limit."""
+    """What each triangular filter takes of each bin, [bins, channels]; None where the bins end
+    below the upper limit.
+    """
     low = float(_mel(lower))
     centers = low + (float(_mel(upper)) - low) / (channels + 1) * np.arange(1, channels + 2)
     hertz_a_bin = 0.5 * rate / (bins - 1)
@@ -46,7 +54,8 @@ def _filters(bins: int, rate: float, channels: int, lower: float, upper: float) 
         return None
     used = np.arange(start, end + 1)
     mel = _mel(used * hertz_a_bin)
-    above = np.minimum(np.searchsorted(centers, mel), channels)  # the filter whose rising edge a bin is on; the one before falls
+    # the filter whose rising edge a bin is on; the one before falls
+    above = np.minimum(np.searchsorted(centers, mel), channels)
     left = np.where(above > 0, centers[np.maximum(above - 1, 0)], low)
     falling = (centers[above] - mel) / (centers[above] - left)
     weights = np.zeros((bins, channels))
@@ -60,12 +69,16 @@ def _filters(bins: int, rate: float, channels: int, lower: float, upper: float) 
 @functools.lru_cache(maxsize=16)
 def _cosines(channels: int, count: int) -> Array:
     """The discrete cosine transform of type II, [channels, count]."""
-    return np.sqrt(2 / channels) * np.cos(np.pi / channels * np.outer(np.arange(channels) + 0.5, np.arange(count)))
+    return np.sqrt(2 / channels) * np.cos(
+        np.pi / channels * np.outer(np.arange(channels) + 0.5, np.arange(count))
+    )
 
 
 @reference("Mfcc")
 def _mfcc(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """spectrogram [channels, windows, bins] of squared magnitudes, sample_rate [] in Hz -> [channels, windows, dct_coefficient_count]."""
+    """spectrogram [channels, windows, bins] of squared magnitudes, sample_rate [] in Hz ->
+    [channels, windows, dct_coefficient_count].
+    """
     spectrogram, rate = inputs
     if spectrogram.ndim != 3:
         invalid(f"spectrogram must be 3-dimensional{shape_text(spectrogram)}")
@@ -74,12 +87,26 @@ def _mfcc(node: NodeSpec, inputs: Arrays) -> Arrays:
     lower, upper = node.attrs["lower_frequency_limit"], node.attrs["upper_frequency_limit"]
     channels, count = node.attrs["filterbank_channel_count"], node.attrs["dct_coefficient_count"]
     bins = spectrogram.shape[2]
-    if channels < 1 or rate <= 0 or bins < 2 or lower < 0 or upper <= lower or not 1 <= count <= channels:
-        invalid(f"Mfcc initialization failed for channel count {bins}, sample rate {rate} and filterbank_channel_count {channels}")
+    if (
+        channels < 1
+        or rate <= 0
+        or bins < 2
+        or lower < 0
+        or upper <= lower
+        or not 1 <= count <= channels
+    ):
+        invalid(
+            f"Mfcc initialization failed for channel count {bins}, sample rate {rate} and "
+            f"filterbank_channel_count {channels}"
+        )
     filters = _filters(bins, float(rate), channels, lower, upper)
     if filters is None:
         return (np.zeros((*spectrogram.shape[:2], count), np.float32),)
     with np.errstate(all="ignore"):
         energy = np.sqrt(spectrogram.astype(np.float64)) @ filters
         # a NaN stays one
-        return ((np.log(np.where(energy < _FLOOR, _FLOOR, energy)) @ _cosines(channels, count)).astype(np.float32),)
+        return (
+            (np.log(np.where(energy < _FLOOR, _FLOOR, energy)) @ _cosines(channels, count)).astype(
+                np.float32
+            ),
+        )

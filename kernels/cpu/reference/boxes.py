@@ -30,8 +30,12 @@ class Overlaps:
         """Of box `one` with each of the others, by index."""
         top, left, bottom, right, area = self._sides
         zero = area.dtype.type(0)
-        height = np.maximum(np.minimum(bottom[one], bottom[others]) - np.maximum(top[one], top[others]), zero)
-        width = np.maximum(np.minimum(right[one], right[others]) - np.maximum(left[one], left[others]), zero)
+        height = np.maximum(
+            np.minimum(bottom[one], bottom[others]) - np.maximum(top[one], top[others]), zero
+        )
+        width = np.maximum(
+            np.minimum(right[one], right[others]) - np.maximum(left[one], left[others]), zero
+        )
         shared = height * width
         found = shared / (area[one] + area[others] - shared)
         return np.where((area[one] > 0) & (area[others] > 0), found, zero)
@@ -49,7 +53,8 @@ class GivenOverlaps:
 
 
 def select(overlaps: Any, scores: Array, count: int, threshold: Any, least: Any) -> Array:
-    """Indices of the best boxes, best first, none of which overlaps a better one by more than the threshold.
+    """Indices of the best boxes, best first, none of which overlaps a better one by more than the
+    threshold.
 
     scores [n]: only those above `least` count; of equal ones the first comes first.
     """
@@ -64,10 +69,14 @@ def select(overlaps: Any, scores: Array, count: int, threshold: Any, least: Any)
     return np.array(chosen, np.int32)
 
 
-def select_softly(overlaps: Overlaps, scores: Array, count: int, least: Any, sigma: Any) -> tuple[Array, Array]:
-    """(indices, scores) of the best boxes: what overlaps a chosen one loses of its score instead of going at once.
+def select_softly(
+    overlaps: Overlaps, scores: Array, count: int, least: Any, sigma: Any
+) -> tuple[Array, Array]:
+    """(indices, scores) of the best boxes: what overlaps a chosen one loses of its score instead of
+    going at once.
 
-    Source: N. Bodla et al., "Soft-NMS: improving object detection with one line of code", 2017, with Gaussian weights.
+    Source: N. Bodla et al., "Soft-NMS: improving object detection with one line of code", 2017,
+    with Gaussian weights.
     """
     candidates = np.flatnonzero(scores > least)
     left = scores[candidates]
@@ -102,16 +111,24 @@ def _threshold(value: Array, name: str = "iou_threshold") -> Any:
 
 def _check_boxes(boxes: Array) -> None:
     if boxes.ndim != 2:
-        invalid(f"boxes must be 2-D{shape_text(boxes)} (Shape must be rank 2 but is rank {boxes.ndim})")
+        invalid(
+            f"boxes must be 2-D{shape_text(boxes)} (Shape must be rank 2 but is rank {boxes.ndim})"
+        )
     if boxes.shape[1] != 4:
         invalid(f"boxes must have 4 columns (Dimension must be 4 but is {boxes.shape[1]})")
 
 
 def _check_scores(scores: Array, count: int) -> None:
     if scores.ndim != 1:
-        invalid(f"scores must be 1-D{shape_text(scores)} (Shape must be rank 1 but is rank {scores.ndim})")
+        invalid(
+            f"scores must be 1-D{shape_text(scores)} (Shape must be rank 1 but is rank "
+            f"{scores.ndim})"
+        )
     if len(scores) != count:
-        invalid(f"scores has incompatible shape (Dimensions must be equal, but are {count} and {len(scores)})")
+        invalid(
+            f"scores has incompatible shape (Dimensions must be equal, but are {count} and "
+            f"{len(scores)})"
+        )
 
 
 def _count(value: Array) -> int:
@@ -123,13 +140,18 @@ def _count(value: Array) -> int:
 
 @reference("NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3", "NonMaxSuppressionV4")
 def _non_max_suppression(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """boxes [n, 4], scores [n], max_output_size [], iou_threshold [], score_threshold [] -> selected_indices [at most max_output_size].
+    """boxes [n, 4], scores [n], max_output_size [], iou_threshold [], score_threshold [] ->
+    selected_indices [at most max_output_size].
 
     V1 has its threshold in an attr. V4 also says how many are valid, and may fill up with 0.
     """
     boxes, scores, size = inputs[:3]
     limit = inputs[3] if len(inputs) > 3 else np.array(node.attrs["iou_threshold"], np.float32)
-    for value, name in ((size, "max_output_size"), (limit, "iou_threshold"), *((v, "score_threshold") for v in inputs[4:])):
+    for value, name in (
+        (size, "max_output_size"),
+        (limit, "iou_threshold"),
+        *((v, "score_threshold") for v in inputs[4:]),
+    ):
         _scalar(value, name)
     least = inputs[4][()] if len(inputs) > 4 else np.finfo(scores.dtype).min
     threshold = _threshold(limit)
@@ -139,7 +161,9 @@ def _non_max_suppression(node: NodeSpec, inputs: Arrays) -> Arrays:
     found = select(Overlaps(boxes), scores, min(count, len(boxes)), threshold, least)
     if node.op != "NonMaxSuppressionV4":
         return (found,)
-    return _filled(found, count) if node.attrs["pad_to_max_output_size"] else found, np.array(len(found), np.int32)
+    return _filled(found, count) if node.attrs["pad_to_max_output_size"] else found, np.array(
+        len(found), np.int32
+    )
 
 
 def _filled(values: Array, count: int) -> Array:
@@ -152,10 +176,17 @@ def _filled(values: Array, count: int) -> Array:
 
 @reference("NonMaxSuppressionV5")
 def _soft_non_max_suppression(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """boxes [n, 4], scores [n], max_output_size [], iou_threshold [], score_threshold [], soft_nms_sigma [] ->
-    selected_indices, selected_scores, valid_outputs []. A sigma of 0 suppresses by the threshold, any other by lower scores."""
+    """boxes [n, 4], scores [n], max_output_size [], iou_threshold [], score_threshold [],
+    soft_nms_sigma [] -> selected_indices, selected_scores, valid_outputs []. A sigma of 0
+    suppresses by the threshold, any other by lower scores.
+    """
     boxes, scores, size, limit, least, sigma = inputs
-    for value, name in ((size, "max_output_size"), (limit, "iou_threshold"), (least, "score_threshold"), (sigma, "soft_nms_sigma")):
+    for value, name in (
+        (size, "max_output_size"),
+        (limit, "iou_threshold"),
+        (least, "score_threshold"),
+        (sigma, "soft_nms_sigma"),
+    ):
         _scalar(value, name)
     threshold = _threshold(limit)
     if sigma < 0:
@@ -164,32 +195,45 @@ def _soft_non_max_suppression(node: NodeSpec, inputs: Arrays) -> Arrays:
     _check_scores(scores, len(boxes))
     count = _count(size)
     if sigma > 0:
-        found, kept = select_softly(Overlaps(boxes), scores, min(count, len(boxes)), least[()], sigma[()])
+        found, kept = select_softly(
+            Overlaps(boxes), scores, min(count, len(boxes)), least[()], sigma[()]
+        )
     else:
         found = select(Overlaps(boxes), scores, min(count, len(boxes)), threshold, least[()])
         kept = scores[found]
     valid = np.array(len(found), np.int32)
-    return (_filled(found, count), _filled(kept, count), valid) if node.attrs["pad_to_max_output_size"] else (found, kept, valid)
+    return (
+        (_filled(found, count), _filled(kept, count), valid)
+        if node.attrs["pad_to_max_output_size"]
+        else (found, kept, valid)
+    )
 
 
 @reference("NonMaxSuppressionWithOverlaps")
 def _suppression_with_overlaps(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """overlaps [n, n], scores [n], max_output_size [], overlap_threshold [], score_threshold [] -> selected_indices."""
+    """overlaps [n, n], scores [n], max_output_size [], overlap_threshold [], score_threshold [] ->
+    selected_indices.
+    """
     overlaps, scores, size, limit, least = inputs
     if overlaps.ndim != 2:
         invalid(f"overlaps must be 2-D{shape_text(overlaps)}")
     if overlaps.shape[0] != overlaps.shape[1]:
         invalid(f"overlaps must be square{shape_text(overlaps)}")
     _check_scores(scores, len(overlaps))
-    for value, name in ((size, "max_output_size"), (limit, "overlap_threshold"), (least, "score_threshold")):
+    for value, name in (
+        (size, "max_output_size"),
+        (limit, "overlap_threshold"),
+        (least, "score_threshold"),
+    ):
         _scalar(value, name)
     return (select(GivenOverlaps(overlaps), scores, _count(size), limit[()], least[()]),)
 
 
 @reference("CombinedNonMaxSuppression")
 def _combined(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """boxes [batch, n, 1 or classes, 4], scores [batch, n, classes], max_output_size_per_class [], max_total_size [],
-    iou_threshold [], score_threshold [] -> boxes [batch, m, 4], scores [batch, m], classes [batch, m], valid_detections [batch].
+    """boxes [batch, n, 1 or classes, 4], scores [batch, n, classes], max_output_size_per_class [],
+    max_total_size [], iou_threshold [], score_threshold [] -> boxes [batch, m, 4], scores [batch,
+    m], classes [batch, m], valid_detections [batch].
 
     Each class on its own, then the best of all classes.
     """
@@ -219,12 +263,18 @@ def _combined(node: NodeSpec, inputs: Arrays) -> Arrays:
     size = min(most, each * classes) if node.attrs["pad_per_class"] else most
     check_room((batch, size, 4), np.float32)
     out_boxes = np.zeros((batch, size, 4), np.float32)
-    out_scores, out_classes = np.zeros((batch, size), np.float32), np.zeros((batch, size), np.float32)
+    out_scores, out_classes = (
+        np.zeros((batch, size), np.float32),
+        np.zeros((batch, size), np.float32),
+    )
     valid = np.zeros(batch, np.int32)
     for b in range(batch):
         measures = [Overlaps(boxes[b, :, k]) for k in range(boxes.shape[2])]
         shared = len(measures) == 1
-        found = [select(measures[0 if shared else k], scores[b, :, k], each, threshold, least[()]) for k in range(classes)]
+        found = [
+            select(measures[0 if shared else k], scores[b, :, k], each, threshold, least[()])
+            for k in range(classes)
+        ]
         kinds = np.repeat(np.arange(classes), [len(f) for f in found])
         which = np.concatenate([np.zeros(0, np.int32), *found])
         values = scores[b, which, kinds]
@@ -232,7 +282,12 @@ def _combined(node: NodeSpec, inputs: Arrays) -> Arrays:
         n = valid[b] = len(order)
         out_boxes[b, :n] = boxes[b, which[order], 0 if shared else kinds[order]]
         out_scores[b, :n], out_classes[b, :n] = values[order], kinds[order]
-    return np.clip(out_boxes, 0, 1) if node.attrs["clip_boxes"] else out_boxes, out_scores, out_classes, valid
+    return (
+        np.clip(out_boxes, 0, 1) if node.attrs["clip_boxes"] else out_boxes,
+        out_scores,
+        out_classes,
+        valid,
+    )
 
 
 _COLORS = np.array(
@@ -258,7 +313,10 @@ def _colors(inputs: Arrays, depth: int) -> Array:
         if inputs[2].ndim != 2:
             invalid(f"colors must be a 2-D matrix{shape_text(inputs[2])}")
         if inputs[2].shape[1] < depth:
-            invalid(f"colors must have equal or more channels than the image provided: {shape_text(inputs[2])}")
+            invalid(
+                "colors must have equal or more channels than the image provided: "
+                f"{shape_text(inputs[2])}"
+            )
         if inputs[2].size:
             return inputs[2][:, :depth]
     colors = _COLORS.copy()
@@ -269,7 +327,9 @@ def _colors(inputs: Arrays, depth: int) -> Array:
 
 @reference("DrawBoundingBoxes", "DrawBoundingBoxesV2")
 def _draw(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """images [batch, h, w, c], boxes [batch, n, 4] in 0..1, V2: colors [m, c] -> images with a frame a box, one pixel wide."""
+    """images [batch, h, w, c], boxes [batch, n, 4] in 0..1, V2: colors [m, c] -> images with a
+    frame a box, one pixel wide.
+    """
     images, boxes = inputs[:2]
     if images.ndim != 4:
         invalid("The rank of the images should be 4")
@@ -286,10 +346,19 @@ def _draw(node: NodeSpec, inputs: Arrays) -> Arrays:
     colors = _colors(inputs, depth).astype(images.dtype)
     limits = np.array([height - 1, width - 1, height - 1, width - 1], np.float32)
     with np.errstate(all="ignore"):
-        places = np.trunc(np.clip(np.nan_to_num(boxes * limits, nan=-(2.0**31)), -(2.0**31), 2.0**31)).astype(np.int64)
+        places = np.trunc(
+            np.clip(np.nan_to_num(boxes * limits, nan=-(2.0**31)), -(2.0**31), 2.0**31)
+        ).astype(np.int64)
     for b in range(batch):
         for i, (top, left, bottom, right) in enumerate(places[b].tolist()):
-            if top > bottom or left > right or top >= height or bottom < 0 or left >= width or right < 0:
+            if (
+                top > bottom
+                or left > right
+                or top >= height
+                or bottom < 0
+                or left >= width
+                or right < 0
+            ):
                 continue
             rows = slice(max(top, 0), min(bottom, height - 1) + 1)
             columns = slice(max(left, 0), min(right, width - 1) + 1)

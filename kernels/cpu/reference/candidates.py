@@ -1,6 +1,8 @@
-"""Candidate samplers, value for value TensorFlow's: classes drawn beside the true ones, with how often each is to be expected.
+"""Candidate samplers, value for value TensorFlow's: classes drawn beside the true ones, with how
+often each is to be expected.
 
-The draws are those of the Philox stream (see `philox`), in order; a run reserves 512 blocks a candidate, whatever it takes.
+The draws are those of the Philox stream (see `philox`), in order; a run reserves 512 blocks a
+candidate, whatever it takes.
 Source of the table of `FixedUnigramCandidateSampler`: Walker's alias method, Vose 1991.
 """
 
@@ -85,7 +87,9 @@ class _LogUniform:
 
 
 class _Learned:
-    """As often as classes were true before, plus once. The counts are part of the node's state, behind its stream."""
+    """As often as classes were true before, plus once. The counts are part of the node's state,
+    behind its stream.
+    """
 
     def __init__(self, node: NodeSpec) -> None:
         self.range = int(node.attrs["range_max"])
@@ -101,7 +105,9 @@ class _Learned:
 
 
 def _weights(node: NodeSpec) -> list[float]:
-    """Unigram counts of every class, from the attrs or the last fields of a file's lines. The reserved ids have none."""
+    """Unigram counts of every class, from the attrs or the last fields of a file's lines. The
+    reserved ids have none.
+    """
     a = node.attrs
     reserved = [0.0] * int(a["num_reserved_ids"])
     if a["vocab_file"] and a["unigrams"]:
@@ -124,10 +130,17 @@ def _weights(node: NodeSpec) -> list[float]:
 class _Fixed:
     def __init__(self, node: NodeSpec) -> None:
         a = node.attrs
-        self.range, self.shards, self.shard = int(a["range_max"]), int(a["num_shards"]), int(a["shard"])
+        self.range, self.shards, self.shard = (
+            int(a["range_max"]),
+            int(a["num_shards"]),
+            int(a["shard"]),
+        )
         distortion = float(a["distortion"])
         given = _weights(node)
-        powers = [math.pow(w, distortion) if k >= int(a["num_reserved_ids"]) else 0.0 for k, w in enumerate(given)]
+        powers = [
+            math.pow(w, distortion) if k >= int(a["num_reserved_ids"]) else 0.0
+            for k, w in enumerate(given)
+        ]
         own = np.array(powers, np.float32)[self.shard :: self.shards]
         if len(own) != self.range:  # those of other shards do not count: so does TensorFlow
             raise _fail(f"range is {self.range} must be equal to weights size  {len(own)}")
@@ -153,7 +166,9 @@ class _Fixed:
 
     def sample(self, draws: _Draws) -> int:
         chance, place = draws.unit(), draws.below(len(self.kept))
-        return (place if chance < self.kept[place] else self.other[place]) * self.shards + self.shard
+        return (
+            place if chance < self.kept[place] else self.other[place]
+        ) * self.shards + self.shard
 
     def probability(self, value: int) -> float:
         if (value - self.shard) % self.shards:
@@ -189,7 +204,9 @@ def _true_classes(node: NodeSpec, value: Any) -> np.ndarray:
     if classes.ndim != 2:
         raise _fail("true_classes must be a matrix")
     if classes.shape[1] != columns:
-        raise _fail(f"true_classes must have num_true columns, expected: {classes.shape[1]} was: {columns}")
+        raise _fail(
+            f"true_classes must have num_true columns, expected: {classes.shape[1]} was: {columns}"
+        )
     return classes
 
 
@@ -201,10 +218,14 @@ def _check_range(classes: np.ndarray, size: int) -> None:
 
 @reference(*_SAMPLERS)
 def _candidates(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """(candidates, how often each true class is to be expected among them, how often each candidate)"""
+    """(candidates, how often each true class is to be expected among them, how often each
+    candidate)
+    """
     classes = _true_classes(node, inputs[0])
     if node.state is None:
-        raise UnimplementedError(None, None, f"{node.op} runs only with its stream's state, which folding does not have")
+        raise UnimplementedError(
+            None, None, f"{node.op} runs only with its stream's state, which folding does not have"
+        )
     sampler, draws = _SAMPLERS[node.op](node), _Draws(node.state[:3])
     count, tries = int(node.attrs["num_sampled"]), 0
     if node.attrs["unique"] and sampler.range < count:
@@ -219,8 +240,13 @@ def _candidates(node: NodeSpec, inputs: Arrays) -> Arrays:
             seen.add(value)
             found.append(value)
     philox.advance(node.state[:3], _BLOCKS_PER_CANDIDATE * count)
-    likely = {value: _expected(sampler.probability(value), count, tries) for value in {*found, *classes.reshape(-1).tolist()}}
-    true_counts = np.array([likely[v] for v in classes.reshape(-1).tolist()], np.float32).reshape(classes.shape)
+    likely = {
+        value: _expected(sampler.probability(value), count, tries)
+        for value in {*found, *classes.reshape(-1).tolist()}
+    }
+    true_counts = np.array([likely[v] for v in classes.reshape(-1).tolist()], np.float32).reshape(
+        classes.shape
+    )
     if isinstance(sampler, _Learned):
         np.add.at(sampler.counts, classes.reshape(-1), np.uint64(1))
     return np.array(found, np.int64), true_counts, np.array([likely[v] for v in found], np.float32)
@@ -230,7 +256,11 @@ def _candidates(node: NodeSpec, inputs: Arrays) -> Arrays:
 def _all_candidates(node: NodeSpec, inputs: Arrays) -> Arrays:
     classes, count = _true_classes(node, inputs[0]), int(node.attrs["num_sampled"])
     _check_range(classes, count)
-    return np.arange(count, dtype=np.int64), np.ones(classes.shape, np.float32), np.ones(count, np.float32)
+    return (
+        np.arange(count, dtype=np.int64),
+        np.ones(classes.shape, np.float32),
+        np.ones(count, np.float32),
+    )
 
 
 @reference("ComputeAccidentalHits")
@@ -239,10 +269,25 @@ def _accidental_hits(node: NodeSpec, inputs: Arrays) -> Arrays:
     classes, candidates = np.asarray(inputs[0]), np.asarray(inputs[1])
     columns = int(node.attrs["num_true"])
     if classes.ndim != 2 or classes.shape[1] != columns:
-        raise _fail(f"true_candidates must be a batch_size * num_true matrix, got shape {format_shape(classes.shape)}")
+        raise _fail(
+            "true_candidates must be a batch_size * num_true matrix, got shape "
+            f"{format_shape(classes.shape)}"
+        )
     if candidates.ndim != 1:
-        raise _fail("sampled_candidates must be a vector, which is typically the output from CandidateSampler")
+        raise _fail(
+            "sampled_candidates must be a vector, which is typically the output from "
+            "CandidateSampler"
+        )
     place = {value: k for k, value in enumerate(candidates.tolist())}
-    hits = [(row, place[value]) for row, values in enumerate(classes.tolist()) for value in values if value in place]
+    hits = [
+        (row, place[value])
+        for row, values in enumerate(classes.tolist())
+        for value in values
+        if value in place
+    ]
     pairs = np.array(hits, np.int64).reshape(-1, 2)
-    return pairs[:, 0].astype(np.int32), pairs[:, 1].copy(), np.full(len(pairs), _LOWEST, np.float32)
+    return (
+        pairs[:, 0].astype(np.int32),
+        pairs[:, 1].copy(),
+        np.full(len(pairs), _LOWEST, np.float32),
+    )

@@ -1,4 +1,6 @@
-"""Colours of images in NumPy: hue, saturation and value, and changes of contrast, hue and saturation."""
+"""Colours of images in NumPy: hue, saturation and value, and changes of contrast, hue and
+saturation.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def _hue_of(red: Array, green: Array, blue: Array) -> tuple[Array, Array, Array]
     value = np.fmax(np.fmax(red, green), blue)
     spread = value - np.fmin(np.fmin(red, green), blue)
     norm = 1 / (6 * spread)
-    by_green = np.where(green == value, norm * (blue - red) + one(2 / 6), norm * (red - green) + one(4 / 6))
+    by_green = np.where(
+        green == value, norm * (blue - red) + one(2 / 6), norm * (red - green) + one(4 / 6)
+    )
     hue = np.where(spread > 0, np.where(red == value, norm * (green - blue), by_green), 0)
     return np.where(hue < 0, hue + 1, hue).astype(red.dtype, copy=False), spread, value
 
@@ -35,7 +39,11 @@ def _hue_of(red: Array, green: Array, blue: Array) -> tuple[Array, Array, Array]
 def _ramps(hue: Array) -> tuple[Array, Array, Array]:
     """How much of each primary a hue in 0..1 has, 0..1."""
     sixth = hue * 6
-    return np.clip(np.abs(sixth - 3) - 1, 0, 1), np.clip(2 - np.abs(sixth - 2), 0, 1), np.clip(2 - np.abs(sixth - 4), 0, 1)
+    return (
+        np.clip(np.abs(sixth - 3) - 1, 0, 1),
+        np.clip(2 - np.abs(sixth - 2), 0, 1),
+        np.clip(2 - np.abs(sixth - 4), 0, 1),
+    )
 
 
 def _to_rgb(hue: Array, saturation: Array, value: Array) -> Array:
@@ -83,7 +91,9 @@ def _checked(images: Array, amount: Array, name: str, channels: bool) -> Any:
 
 @reference("AdjustContrastv2")
 def _adjust_contrast(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """images [..., h, w, c], contrast_factor [] -> each channel of each image moved away from its mean by the factor."""
+    """images [..., h, w, c], contrast_factor [] -> each channel of each image moved away from its
+    mean by the factor.
+    """
     images, amount = inputs
     factor = _checked(images, amount, "contrast_factor", False)
     if not images.size:
@@ -96,7 +106,9 @@ def _adjust_contrast(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("AdjustHue")
 def _adjust_hue(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """images [..., h, w, 3], delta [] in turns -> the same with each pixel's hue turned; lightness and chroma stay."""
+    """images [..., h, w, 3], delta [] in turns -> the same with each pixel's hue turned; lightness
+    and chroma stay.
+    """
     images, amount = inputs
     delta = _checked(images, amount, "delta", True)
     wide = _computed(images)
@@ -104,12 +116,18 @@ def _adjust_hue(node: NodeSpec, inputs: Arrays) -> Arrays:
         hue, spread, value = _hue_of(*_channels(wide))
         turned = np.mod(hue + np.mod(delta, np.float32(1)), np.float32(1))
         low = value - spread
-        return (np.stack([low + ramp * spread for ramp in _ramps(turned)], -1).astype(images.dtype, copy=False),)
+        return (
+            np.stack([low + ramp * spread for ramp in _ramps(turned)], -1).astype(
+                images.dtype, copy=False
+            ),
+        )
 
 
 @reference("AdjustSaturation")
 def _adjust_saturation(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """images [..., h, w, 3], scale [] -> the same with each pixel's saturation times the scale, within 0..1."""
+    """images [..., h, w, 3], scale [] -> the same with each pixel's saturation times the scale,
+    within 0..1.
+    """
     images, amount = inputs
     scale = _checked(images, amount, "scale", True)
     wide = _computed(images)

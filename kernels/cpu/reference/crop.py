@@ -1,4 +1,6 @@
-"""Pieces of images in NumPy: crops of boxes with their gradients, glimpses, and images seen through a projective transform."""
+"""Pieces of images in NumPy: crops of boxes with their gradients, glimpses, and images seen through
+a projective transform.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,13 @@ def _axis(start: Array, end: Array, size: int, out: int) -> _Axis:
     inside = (place >= 0) & (place <= size - 1)
     place = np.where(inside, place, f32(0))
     lower = np.floor(place)
-    return _Axis(lower.astype(np.int64), np.ceil(place).astype(np.int64), place - lower, inside, round_away(place).astype(np.int64))
+    return _Axis(
+        lower.astype(np.int64),
+        np.ceil(place).astype(np.int64),
+        place - lower,
+        inside,
+        round_away(place).astype(np.int64),
+    )
 
 
 def _boxes(boxes: Array, index: Array) -> int:
@@ -58,7 +66,9 @@ def _check_index(index: Array, batch: int) -> None:
         invalid("box_index has values outside [0, batch_size)")
 
 
-def _axes(boxes: Array, image_size: tuple[int, int], crop_size: tuple[int, int]) -> tuple[_Axis, _Axis]:
+def _axes(
+    boxes: Array, image_size: tuple[int, int], crop_size: tuple[int, int]
+) -> tuple[_Axis, _Axis]:
     boxes = boxes.reshape(-1, 4)
     return (
         _axis(boxes[:, 0], boxes[:, 2], image_size[0], crop_size[0]),
@@ -78,7 +88,9 @@ def _down(values: Array) -> Array:
 
 @reference("CropAndResize")
 def _crop_and_resize(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """image [batch, h, w, c], boxes [n, 4] (y1, x1, y2, x2 in 0..1), box_ind [n], crop_size [2] -> float32 [n, crop_h, crop_w, c]."""
+    """image [batch, h, w, c], boxes [n, 4] (y1, x1, y2, x2 in 0..1), box_ind [n], crop_size [2] ->
+    float32 [n, crop_h, crop_w, c].
+    """
     image, boxes, index, size = inputs
     if image.ndim != 4:
         invalid(f"input image must be 4-D{shape_text(image)}")
@@ -118,7 +130,10 @@ def _corner(image: Array, which: Array, y: Array, x: Array) -> Array:
 
 
 def _interpolated(image: Array, which: Array, rows: _Axis, cols: _Axis) -> Array:
-    corners = [[_corner(image, which, y, x) for x in (cols.lower, cols.upper)] for y in (rows.lower, rows.upper)]
+    corners = [
+        [_corner(image, which, y, x) for x in (cols.lower, cols.upper)]
+        for y in (rows.lower, rows.upper)
+    ]
     top, bottom = (left + (right - left) * _across(cols.fraction) for left, right in corners)
     return top + (bottom - top) * _down(rows.fraction)
 
@@ -134,7 +149,9 @@ def _check_grads(grads: Array, count: int) -> tuple[int, int]:
 
 @reference("CropAndResizeGradImage")
 def _crop_grad_image(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """grads [n, crop_h, crop_w, c], boxes [n, 4], box_ind [n], image_size [4] -> gradient of the image."""
+    """grads [n, crop_h, crop_w, c], boxes [n, 4], box_ind [n], image_size [4] -> gradient of the
+    image.
+    """
     grads, boxes, index, size = inputs
     if grads.ndim != 4:
         invalid(f"grads image must be 4-D{shape_text(grads)}")
@@ -173,7 +190,9 @@ def _crop_grad_image(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("CropAndResizeGradBoxes")
 def _crop_grad_boxes(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """grads [n, crop_h, crop_w, c], image [batch, h, w, c], boxes [n, 4], box_ind [n] -> gradient of the boxes [n, 4]."""
+    """grads [n, crop_h, crop_w, c], image [batch, h, w, c], boxes [n, 4], box_ind [n] -> gradient
+    of the boxes [n, 4].
+    """
     grads, image, boxes, index = inputs
     if grads.ndim != 4:
         invalid(f"grads image must be 4-D{shape_text(grads)}")
@@ -191,7 +210,8 @@ def _crop_grad_boxes(node: NodeSpec, inputs: Arrays) -> Arrays:
     rows, cols = _axes(boxes, (height, width), crop)
     which = index.reshape(-1)[:, None, None]
     ((top_left, top_right), (bottom_left, bottom_right)) = (
-        [_corner(image, which, y, x) for x in (cols.lower, cols.upper)] for y in (rows.lower, rows.upper)
+        [_corner(image, which, y, x) for x in (cols.lower, cols.upper)]
+        for y in (rows.lower, rows.upper)
     )
     across, down = _across(cols.fraction), _down(rows.fraction)
     by_y = (1 - across) * (bottom_left - top_left) + across * (bottom_right - top_right)
@@ -200,7 +220,11 @@ def _crop_grad_boxes(node: NodeSpec, inputs: Arrays) -> Arrays:
     out = np.zeros((len(grads), 4), f32)
     for i, (part, axis, size) in enumerate(((by_y, 1, height), (by_x, 2, width))):
         along = (part * grads).sum((3 - axis, 3))  # [n, crop size of the axis]
-        share = np.arange(crop[i], dtype=f32) / f32(crop[i] - 1) if crop[i] > 1 else np.full(1, 0.5, f32)
+        share = (
+            np.arange(crop[i], dtype=f32) / f32(crop[i] - 1)
+            if crop[i] > 1
+            else np.full(1, 0.5, f32)
+        )
         out[:, i] = (along * (f32(size - 1) * (1 - share))).sum(1)
         out[:, 2 + i] = (along * (f32(size - 1) * share)).sum(1)
     return (out,)
@@ -231,7 +255,9 @@ def _folded(place: Array, size: int, mode: bytes) -> Array:
 
 
 def _read(images: Array, y: Array, x: Array, fill: Any) -> Array:
-    """images [batch, h, w, c] at y, x [batch, out_h, out_w] (whole numbers); `fill` outside of them."""
+    """images [batch, h, w, c] at y, x [batch, out_h, out_w] (whole numbers); `fill` outside of
+    them.
+    """
     _, height, width, _ = images.shape
     inside = (y >= 0) & (y < height) & (x >= 0) & (x < width)
     rows, columns = np.where(inside, y, 0).astype(np.int64), np.where(inside, x, 0).astype(np.int64)
@@ -241,14 +267,20 @@ def _read(images: Array, y: Array, x: Array, fill: Any) -> Array:
 
 @reference("ImageProjectiveTransformV2", "ImageProjectiveTransformV3")
 def _project(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """images [batch, h, w, c], transforms [batch or 1, 8], output_shape [2], V3: fill_value [] -> [batch, out_h, out_w, c].
+    """images [batch, h, w, c], transforms [batch or 1, 8], output_shape [2], V3: fill_value [] ->
+    [batch, out_h, out_w, c].
 
-    Output pixel (x, y) is the image at ((a0 x + a1 y + a2) / k, (b0 x + b1 y + b2) / k), k = c0 x + c1 y + 1.
+    Output pixel (x, y) is the image at ((a0 x + a1 y + a2) / k, (b0 x + b1 y + b2) / k), k = c0 x +
+    c1 y + 1.
     """
     images, transforms, size = inputs[:3]
     if images.ndim != 4:
         invalid("Input images must have rank 4")
-    if transforms.ndim != 2 or (transforms.shape[0] not in (1, images.shape[0])) or transforms.shape[1] != 8:
+    if (
+        transforms.ndim != 2
+        or (transforms.shape[0] not in (1, images.shape[0]))
+        or transforms.shape[1] != 8
+    ):
         invalid("Input transform should be num_images x 8 or 1 x 8")
     if size.ndim != 1:
         invalid(f"output shape must be 1-dimensional{shape_text(size)}")
@@ -267,8 +299,12 @@ def _project(node: NodeSpec, inputs: Arrays) -> Arrays:
     with np.errstate(all="ignore"):
         depth = c0 * x + c1 * y + f32(1)
         shape = (images.shape[0], height, width)
-        across = np.broadcast_to(_folded((a0 * x + a1 * y + a2) / depth, images.shape[2], mode), shape)
-        down = np.broadcast_to(_folded((b0 * x + b1 * y + b2) / depth, images.shape[1], mode), shape)
+        across = np.broadcast_to(
+            _folded((a0 * x + a1 * y + a2) / depth, images.shape[2], mode), shape
+        )
+        down = np.broadcast_to(
+            _folded((b0 * x + b1 * y + b2) / depth, images.shape[1], mode), shape
+        )
         if node.attrs["interpolation"].upper() == b"NEAREST":
             out = _read(images, round_away(down), round_away(across), fill)
         else:
@@ -294,15 +330,23 @@ def _bilinear(images: Array, down: Array, across: Array, fill: Any) -> Array:
 
 @reference("ExtractGlimpse", "ExtractGlimpseV2")
 def _glimpse(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input [batch, h, w, c], size [2], offsets [batch, 2] (y, x) -> [batch, glimpse_h, glimpse_w, c]; noise outside of the image."""
+    """input [batch, h, w, c], size [2], offsets [batch, 2] (y, x) -> [batch, glimpse_h, glimpse_w,
+    c]; noise outside of the image.
+    """
     images, size, offsets = inputs
     noise = node.attrs["noise"]
     if noise not in (b"uniform", b"gaussian", b"zero"):
         invalid(f"The noise could only be uniform, gaussian, or zero, got{noise.decode()}")
     if images.ndim != 4:
-        invalid(f"input must be 4-dimensional (batch_size, height, width, depth){shape_text(images)}")
+        invalid(
+            f"input must be 4-dimensional (batch_size, height, width, depth){shape_text(images)}"
+        )
     if size.ndim != 1 or len(size) != 2:
-        what = f"must be a vector of size 2 (height, width){shape_text(size)}" if size.ndim == 1 else f"must be 1-D{shape_text(size)}"
+        what = (
+            f"must be a vector of size 2 (height, width){shape_text(size)}"
+            if size.ndim == 1
+            else f"must be 1-D{shape_text(size)}"
+        )
         invalid(f"input {what}")
     if offsets.ndim != 2:
         invalid(f"input must be a matrix{shape_text(offsets)}")
@@ -323,11 +367,15 @@ def _glimpse(node: NodeSpec, inputs: Arrays) -> Arrays:
         return (np.zeros((batch, out_height, out_width, channels), f32),)
     rows, columns = np.clip(y, 0, height - 1), np.clip(x, 0, width - 1)
     found = images[np.arange(batch)[:, None, None], rows[:, :, None], columns[:, None]]
-    return (np.where(inside, found, f32(0) if inside.all() else _noise(noise, images, found.shape)),)
+    return (
+        np.where(inside, found, f32(0) if inside.all() else _noise(noise, images, found.shape)),
+    )
 
 
 def _starts(node: NodeSpec, offset: Array, size: int, out: int) -> Array:
-    """The first position of each glimpse along one axis, [batch, 1]. V1 always counts from the middle of the glimpse."""
+    """The first position of each glimpse along one axis, [batch, 1]. V1 always counts from the
+    middle of the glimpse.
+    """
     centered, normalized = node.attrs["centered"], node.attrs["normalized"]
     place = offset * f32(size) if normalized else offset
     if centered:
@@ -339,7 +387,9 @@ def _starts(node: NodeSpec, offset: Array, size: int, out: int) -> Array:
 
 
 def _noise(kind: bytes, images: Array, shape: tuple[int, ...]) -> Any:
-    """Random values like the images' own: between their least and greatest, or with their mean and deviation."""
+    """Random values like the images' own: between their least and greatest, or with their mean and
+    deviation.
+    """
     if kind == b"zero":
         return f32(0)
     random = np.random.default_rng()

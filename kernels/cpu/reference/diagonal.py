@@ -16,16 +16,23 @@ def _band_part(node: NodeSpec, inputs: Arrays) -> Arrays:
     rows, columns = x.shape[-2:]
     below, above = int(lower), int(upper)
     if not below <= rows:
-        invalid(f"num_lower must be negative or less or equal to number of rows ({rows}) got: {below}")
+        invalid(
+            f"num_lower must be negative or less or equal to number of rows ({rows}) got: {below}"
+        )
     if not above <= columns:
-        invalid(f"num_upper must be negative or less or equal to number of columns ({columns}) got: {above}")
+        invalid(
+            f"num_upper must be negative or less or equal to number of columns ({columns}) got: "
+            f"{above}"
+        )
     i, j = np.arange(rows)[:, None], np.arange(columns)[None, :]
     inside = ((below < 0) | (i - j <= below)) & ((above < 0) | (j - i <= above))
     return (np.where(inside, x, np.zeros((), x.dtype)),)
 
 
 def _bounds(k: np.ndarray) -> tuple[int, int]:
-    """(lowest, highest) diagonal of a scalar or pair. Raises InvalidArgumentError for a pair out of order."""
+    """(lowest, highest) diagonal of a scalar or pair. Raises InvalidArgumentError for a pair out of
+    order.
+    """
     if k.ndim > 1 or k.size not in (1, 2):
         invalid(f"diag_index must have one or two elements, received {k.size} elements.")
     low, high = int(k.reshape(-1)[0]), int(k.reshape(-1)[-1])
@@ -70,7 +77,11 @@ def _diag_part_band(node: NodeSpec, inputs: Arrays) -> Arrays:
     rows, columns = x.shape[-2:]
     _check_range(low, high, rows, columns)
     width = min(rows + min(high, 0), columns - max(low, 0))
-    out = np.full((*x.shape[:-2], high - low + 1, width), padding.reshape(-1)[0] if padding.size else 0, x.dtype)
+    out = np.full(
+        (*x.shape[:-2], high - low + 1, width),
+        padding.reshape(-1)[0] if padding.size else 0,
+        x.dtype,
+    )
     for d in range(high, low - 1, -1):
         length, start = _place(node, d, rows, columns, width)
         out[..., high - d, start : start + length] = np.diagonal(x, d, -2, -1)
@@ -105,7 +116,10 @@ def _diag_band(node: NodeSpec, inputs: Arrays) -> Arrays:
         invalid(f"diagonal must be at least 1-dim, received shape: {shape_text(x)}")
     bands = x if high > low else x[..., None, :]
     if high > low and bands.shape[-2] != high - low + 1:
-        invalid("The number of diagonals provided in the input does not match the lower_diag_index and upper_diag_index range.")
+        invalid(
+            "The number of diagonals provided in the input does not match the lower_diag_index and "
+            "upper_diag_index range."
+        )
     width = bands.shape[-1]
     least_rows, least_columns = width - min(high, 0), width + max(low, 0)
     rows, columns = int(rows_input.reshape(-1)[0]), int(columns_input.reshape(-1)[0])
@@ -118,8 +132,13 @@ def _diag_band(node: NodeSpec, inputs: Arrays) -> Arrays:
     if columns < least_columns:
         invalid("The number of columns is too small.")
     if rows != least_rows and columns != least_columns:
-        invalid("The number of rows or columns is not consistent with the specified d_lower, d_upper, and diagonal.")
-    out = np.full((*bands.shape[:-2], rows, columns), padding.reshape(-1)[0] if padding.size else 0, x.dtype)
+        invalid(
+            "The number of rows or columns is not consistent with the specified d_lower, d_upper, "
+            "and diagonal."
+        )
+    out = np.full(
+        (*bands.shape[:-2], rows, columns), padding.reshape(-1)[0] if padding.size else 0, x.dtype
+    )
     _write_band(node, out, bands, low, high)
     return (out,)
 
@@ -131,7 +150,8 @@ def _set_diag(node: NodeSpec, inputs: Arrays) -> Arrays:
         invalid(f"input must be at least 2-dim, received shape: {shape_text(x)}")
     if diagonal.shape != (*x.shape[:-2], min(x.shape[-2:])):
         invalid(
-            f"must have diagonal.shape == input.shape[:-2] + min(input.shape[-2:]), but received {shape_text(x)} and {shape_text(diagonal)}"
+            "must have diagonal.shape == input.shape[:-2] + min(input.shape[-2:]), but received "
+            f"{shape_text(x)} and {shape_text(diagonal)}"
         )
     out = x.copy()
     at = np.arange(diagonal.shape[-1])
@@ -150,8 +170,10 @@ def _set_diag_band(node: NodeSpec, inputs: Arrays) -> Arrays:
     bands = diagonal if high > low else diagonal[..., None, :]
     if bands.shape != (*x.shape[:-2], high - low + 1, width):
         invalid(
-            "Either first dimensions of diagonal don't match input.shape[:-2], or diagonal.shape[:-1] is not equal to the "
-            f"longests diagonal in range [lower_diag_index:upper_diag_index].\nInput shape: {shape_text(x)}\n"
+            "Either first dimensions of diagonal don't match input.shape[:-2], or "
+            "diagonal.shape[:-1] is not equal to the "
+            "longests diagonal in range [lower_diag_index:upper_diag_index].\nInput shape: "
+            f"{shape_text(x)}\n"
             f"Diagonal shape: {shape_text(diagonal)}"
         )
     out = x.copy()

@@ -1,8 +1,10 @@
-"""Gamma, Poisson and binomial values, value for value TensorFlow's: rejection, each output from a stream of its own.
+"""Gamma, Poisson and binomial values, value for value TensorFlow's: rejection, each output from a
+stream of its own.
 
-Output i takes its draws from 256 i blocks after the stream's position on (see `philox`). Sources: Marsaglia and Tsang 2000, "A simple
-method for generating gamma variables"; Knuth, The Art of Computer Programming 2, 3.4.1; Hörmann 1993, "The transformed rejection method
-for generating Poisson random variables" (PTRS) and "The generation of binomial random variates" (BTRS).
+Output i takes its draws from 256 i blocks after the stream's position on (see `philox`). Sources:
+Marsaglia and Tsang 2000, "A simple method for generating gamma variables"; Knuth, The Art of
+Computer Programming 2, 3.4.1; Hörmann 1993, "The transformed rejection method for generating
+Poisson random variables" (PTRS) and "The generation of binomial random variates" (BTRS).
 """
 
 from __future__ import annotations
@@ -16,7 +18,14 @@ import numpy as np
 from tfjit.framework.errors import InvalidArgumentError, UnimplementedError
 from tfjit.framework.types.shape import format_shape
 from tfjit.kernels.cpu.random import philox
-from tfjit.kernels.cpu.reference.random import _explicit_state, _shape, _size, _state, _stateless_seed, _stream
+from tfjit.kernels.cpu.reference.random import (
+    _explicit_state,
+    _shape,
+    _size,
+    _state,
+    _stateless_seed,
+    _stream,
+)
 from tfjit.kernels.registry import NodeSpec, initial_state, reference
 
 Arrays = Sequence[Any]
@@ -29,9 +38,13 @@ def _fail(message: str) -> InvalidArgumentError:
 
 
 class Streams:
-    """The draws of many outputs: each has a place in its own stream, and the halves of blocks that are left over."""
+    """The draws of many outputs: each has a place in its own stream, and the halves of blocks that
+    are left over.
+    """
 
-    def __init__(self, state: np.ndarray, first: int, count: int, apart: int = philox.BLOCKS_PER_OUTPUT) -> None:
+    def __init__(
+        self, state: np.ndarray, first: int, count: int, apart: int = philox.BLOCKS_PER_OUTPUT
+    ) -> None:
         self._state = state
         self._next = np.arange(first, first + count, dtype=np.uint64) * np.uint64(apart)
         self._pairs = {kind: np.empty((count, 2)) for kind in ("uniform", "normal")}
@@ -47,7 +60,10 @@ class Streams:
             if kind == "normal":
                 first, second = philox._pairs64(words)
             else:
-                first, second = philox._unit64(words[:, 0], words[:, 1]), philox._unit64(words[:, 2], words[:, 3])
+                first, second = (
+                    philox._unit64(words[:, 0], words[:, 1]),
+                    philox._unit64(words[:, 2], words[:, 3]),
+                )
             pairs[empty, 0], pairs[empty, 1] = first, second
             left[empty] = 2
         left[who] -= 1
@@ -64,7 +80,9 @@ class Streams:
 
 
 def gamma(state: np.ndarray, alpha: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """A value for each alpha (float64 [n]); order: the number of the stream that each takes. Source: Marsaglia and Tsang."""
+    """A value for each alpha (float64 [n]); order: the number of the stream that each takes.
+    Source: Marsaglia and Tsang.
+    """
     out = np.empty(alpha.size)
     for start in range(0, alpha.size, _BATCH):
         chosen = np.arange(start, min(start + _BATCH, alpha.size))
@@ -117,8 +135,12 @@ def poisson(streams: Streams, rate: np.ndarray, most: float) -> np.ndarray:
     return out
 
 
-def _poisson_small(streams: Streams, rate: np.ndarray, todo: np.ndarray, out: np.ndarray, most: float) -> None:
-    """How many uniform values can be multiplied before the product is below exp(-rate). Source: Knuth."""
+def _poisson_small(
+    streams: Streams, rate: np.ndarray, todo: np.ndarray, out: np.ndarray, most: float
+) -> None:
+    """How many uniform values can be multiplied before the product is below exp(-rate). Source:
+    Knuth.
+    """
     limit = np.exp(-rate)
     product = np.ones(rate.size)
     count = np.zeros(rate.size)
@@ -130,7 +152,9 @@ def _poisson_small(streams: Streams, rate: np.ndarray, todo: np.ndarray, out: np
         count[todo] += 1
 
 
-def _poisson_large(streams: Streams, rate: np.ndarray, todo: np.ndarray, out: np.ndarray, most: float) -> None:
+def _poisson_large(
+    streams: Streams, rate: np.ndarray, todo: np.ndarray, out: np.ndarray, most: float
+) -> None:
     """PTRS."""
     b = 0.931 + 2.53 * np.sqrt(rate)
     a = -0.059 + 0.02483 * b
@@ -155,8 +179,20 @@ def _poisson_large(streams: Streams, rate: np.ndarray, todo: np.ndarray, out: np
 
 
 _STIRLING: Final = (
-    *(0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.02079067210376509, 0.0166446911898211),
-    *(0.0138761288230707, 0.0118967099458917, 0.0104112652619720, 0.00925546218271273, 0.00833056343336287),
+    *(
+        0.0810614667953272,
+        0.0413406959554092,
+        0.0276779256849983,
+        0.02079067210376509,
+        0.0166446911898211,
+    ),
+    *(
+        0.0138761288230707,
+        0.0118967099458917,
+        0.0104112652619720,
+        0.00925546218271273,
+        0.00833056343336287,
+    ),
 )
 
 
@@ -168,7 +204,9 @@ def _stirling_tail(k: np.ndarray) -> np.ndarray:
 
 
 def binomial(state: np.ndarray, first: int, counts: np.ndarray, chances: np.ndarray) -> np.ndarray:
-    """A value for each pair (float64), the first from stream number `first`. NaN where there is no such distribution."""
+    """A value for each pair (float64), the first from stream number `first`. NaN where there is no
+    such distribution.
+    """
     out = np.full(counts.size, np.nan)
     with np.errstate(invalid="ignore"):
         flipped = chances > 0.5
@@ -178,11 +216,19 @@ def binomial(state: np.ndarray, first: int, counts: np.ndarray, chances: np.ndar
         large = valid & (counts * p >= 10)
     who = np.arange(counts.size)
     _btrs(Streams(state, first, who.size), counts, p, who[large], out)
-    _inversion(Streams(state, first, who.size, _BLOCKS_PER_INVERSION), counts, p, who[valid & ~large & (p > 0) & (counts > 0)], out)
+    _inversion(
+        Streams(state, first, who.size, _BLOCKS_PER_INVERSION),
+        counts,
+        p,
+        who[valid & ~large & (p > 0) & (counts > 0)],
+        out,
+    )
     return np.where(flipped, counts - out, out)
 
 
-def _inversion(streams: Streams, counts: np.ndarray, p: np.ndarray, todo: np.ndarray, out: np.ndarray) -> None:
+def _inversion(
+    streams: Streams, counts: np.ndarray, p: np.ndarray, todo: np.ndarray, out: np.ndarray
+) -> None:
     """How many gaps between successes fit into all trials."""
     passed, found = np.zeros(counts.size), np.zeros(counts.size)
     while todo.size:
@@ -194,7 +240,9 @@ def _inversion(streams: Streams, counts: np.ndarray, p: np.ndarray, todo: np.nda
         found[todo] += 1
 
 
-def _btrs(streams: Streams, counts: np.ndarray, p: np.ndarray, todo: np.ndarray, out: np.ndarray) -> None:
+def _btrs(
+    streams: Streams, counts: np.ndarray, p: np.ndarray, todo: np.ndarray, out: np.ndarray
+) -> None:
     """Hörmann's BTRS."""
     while todo.size:
         n, q = counts[todo], p[todo]
@@ -209,8 +257,14 @@ def _btrs(streams: Streams, counts: np.ndarray, p: np.ndarray, todo: np.ndarray,
         with np.errstate(all="ignore"):
             k = np.floor((2 * a / edge + b) * u + n * q + 0.5)
             squeezed = (edge >= 0.07) & (v <= 0.92 - 4.2 / b)
-            bound = (m + 0.5) * np.log((m + 1) / (r * (n - m + 1))) + (n + 1) * np.log((n - m + 1) / (n - k + 1))
-            bound += (k + 0.5) * np.log(r * (n - k + 1) / (k + 1)) + _stirling_tail(m) + _stirling_tail(n - m)
+            bound = (m + 0.5) * np.log((m + 1) / (r * (n - m + 1))) + (n + 1) * np.log(
+                (n - m + 1) / (n - k + 1)
+            )
+            bound += (
+                (k + 0.5) * np.log(r * (n - k + 1) / (k + 1))
+                + _stirling_tail(m)
+                + _stirling_tail(n - m)
+            )
             bound -= _stirling_tail(k) + _stirling_tail(n - k)
             exact = np.log(v * alpha / (a / (edge * edge) + b)) <= bound
         taken = squeezed | ((k >= 0) & (k <= n) & exact)
@@ -227,7 +281,9 @@ def _position(node: NodeSpec) -> np.ndarray:
 
 
 def _by_parameter(parameters: int, samples: int) -> np.ndarray:
-    """For the k-th stream its place in an array [samples, parameters]: all samples of a parameter follow one another."""
+    """For the k-th stream its place in an array [samples, parameters]: all samples of a parameter
+    follow one another.
+    """
     return np.arange(parameters * samples).reshape(samples, parameters).T.reshape(-1)
 
 
@@ -239,12 +295,18 @@ def _random_gamma(node: NodeSpec, inputs: Arrays) -> Arrays:
     if not samples or not alpha.size:
         return (np.empty((*shape, *alpha.shape), alpha.dtype),)
     state = _state(node)
-    out = gamma(state, np.tile(alpha.reshape(-1).astype(np.float64), samples), _by_parameter(alpha.size, samples))
+    out = gamma(
+        state,
+        np.tile(alpha.reshape(-1).astype(np.float64), samples),
+        _by_parameter(alpha.size, samples),
+    )
     philox.advance(state, out.size * philox.BLOCKS_PER_OUTPUT)
     return (out.astype(alpha.dtype).reshape(*shape, *alpha.shape),)
 
 
-def _poisson_values(state: np.ndarray, rate: np.ndarray, order: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+def _poisson_values(
+    state: np.ndarray, rate: np.ndarray, order: np.ndarray, dtype: np.dtype[Any]
+) -> np.ndarray:
     most = float(np.iinfo(dtype).max if dtype.kind in "iu" else np.finfo(dtype).max)
     out = np.empty(rate.size)
     for start in range(0, rate.size, _BATCH):
@@ -263,13 +325,20 @@ def _random_poisson(node: NodeSpec, inputs: Arrays) -> Arrays:
     if not samples or not rate.size:
         return (np.empty((*shape, *rate.shape), dtype),)
     state = _state(node)
-    out = _poisson_values(state, np.tile(rate.reshape(-1).astype(np.float64), samples), _by_parameter(rate.size, samples), dtype)
+    out = _poisson_values(
+        state,
+        np.tile(rate.reshape(-1).astype(np.float64), samples),
+        _by_parameter(rate.size, samples),
+        dtype,
+    )
     philox.advance(state, out.size * philox.BLOCKS_PER_OUTPUT)
     return (out.reshape(*shape, *rate.shape),)
 
 
 def _spread(value: np.ndarray, shape: tuple[int, ...], what: str) -> tuple[np.ndarray, int, int]:
-    """(parameters in the order of the output, their number, samples of each); the parameter's shape is the end of the output's."""
+    """(parameters in the order of the output, their number, samples of each); the parameter's shape
+    is the end of the output's.
+    """
     if value.ndim > len(shape) or shape[len(shape) - value.ndim :] != value.shape:
         shown = f"{format_shape(shape)} and {format_shape(value.shape)}"
         raise _fail(f"Shape passed in must end with broadcasted shape of {what}: {shown}")
@@ -281,32 +350,58 @@ def _stateless_gamma(shape: tuple[int, ...], state: np.ndarray, alpha: np.ndarra
     if not _size(shape):
         return np.empty(shape, alpha.dtype)
     values, parameters, samples = _spread(alpha, shape, "alpha")
-    return gamma(state, values, _by_parameter(parameters, samples)).astype(alpha.dtype).reshape(shape)
+    return (
+        gamma(state, values, _by_parameter(parameters, samples)).astype(alpha.dtype).reshape(shape)
+    )
 
 
 @reference("StatelessRandomGammaV2")
 def _gamma_v2(node: NodeSpec, inputs: Arrays) -> Arrays:
-    return (_stateless_gamma(_shape(np.asarray(inputs[0])), _stateless_seed(np.asarray(inputs[1])), np.asarray(inputs[2])),)
+    return (
+        _stateless_gamma(
+            _shape(np.asarray(inputs[0])),
+            _stateless_seed(np.asarray(inputs[1])),
+            np.asarray(inputs[2]),
+        ),
+    )
 
 
 @reference("StatelessRandomGammaV3")
 def _gamma_v3(node: NodeSpec, inputs: Arrays) -> Arrays:
     shape = _shape(np.asarray(inputs[0]))
-    return (_stateless_gamma(shape, _explicit_state(*(np.asarray(v) for v in inputs[1:4])), np.asarray(inputs[4])),)
+    return (
+        _stateless_gamma(
+            shape, _explicit_state(*(np.asarray(v) for v in inputs[1:4])), np.asarray(inputs[4])
+        ),
+    )
 
 
 @reference("StatelessRandomPoisson")
 def _stateless_poisson(node: NodeSpec, inputs: Arrays) -> Arrays:
-    shape, state, rate = _shape(np.asarray(inputs[0])), _stateless_seed(np.asarray(inputs[1])), np.asarray(inputs[2])
+    shape, state, rate = (
+        _shape(np.asarray(inputs[0])),
+        _stateless_seed(np.asarray(inputs[1])),
+        np.asarray(inputs[2]),
+    )
     dtype = np.dtype(node.attrs["dtype"].as_numpy_dtype)
     if not _size(shape):
         return (np.empty(shape, dtype),)
     values, parameters, samples = _spread(rate, shape, "lam")
-    return (_poisson_values(state, values, _by_parameter(parameters, samples), dtype).reshape(shape),)
+    return (
+        _poisson_values(state, values, _by_parameter(parameters, samples), dtype).reshape(shape),
+    )
 
 
-def binomial_values(state: np.ndarray, shape: tuple[int, ...], counts: np.ndarray, chances: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
-    """Binomial values of a shape that ends with the common shape of counts and chances. Raises InvalidArgumentError for others."""
+def binomial_values(
+    state: np.ndarray,
+    shape: tuple[int, ...],
+    counts: np.ndarray,
+    chances: np.ndarray,
+    dtype: np.dtype[Any],
+) -> np.ndarray:
+    """Binomial values of a shape that ends with the common shape of counts and chances. Raises
+    InvalidArgumentError for others.
+    """
     try:
         common = np.broadcast_shapes(counts.shape, chances.shape)
     except ValueError:
@@ -333,7 +428,9 @@ def _stateless_binomial(node: NodeSpec, inputs: Arrays) -> Arrays:
 @reference("NonDeterministicInts")
 def _any_integers(node: NodeSpec, inputs: Arrays) -> Arrays:
     if node.state is None:
-        raise UnimplementedError(None, None, f"{node.op} draws anew in each run, which folding must not")
+        raise UnimplementedError(
+            None, None, f"{node.op} draws anew in each run, which folding must not"
+        )
     shape = _shape(np.asarray(inputs[0]))
     dtype = np.dtype(node.attrs["dtype"].as_numpy_dtype)
     out = philox.full_range(philox.seeded(0, 0), _size(shape), dtype)

@@ -20,7 +20,8 @@ def _select_operands(inputs: Sequence[Any]) -> tuple[Any, ...]:
     return condition, x, y
 
 
-_COMPARE_ANY: Final = frozenset({"Equal", "NotEqual"})  # operands of other shapes are just not equal, if so asked
+# operands of other shapes are just not equal, if so asked
+_COMPARE_ANY: Final = frozenset({"Equal", "NotEqual"})
 
 
 def _broadcast(operands: Sequence[Any]) -> bool:
@@ -37,9 +38,17 @@ def _kernel(row: Elementwise) -> Reference:
         operands: Sequence[Any] = _select_operands(inputs) if row.op == "Select" else inputs
         if row.error is not None and row.error.occurs(operands):
             raise getattr(errors, row.error.kind)(None, None, row.error.message)
-        if row.op in _COMPARE_ANY and not spec.attrs.get("incompatible_shape_error", True) and not _broadcast(operands):
+        if (
+            row.op in _COMPARE_ANY
+            and not spec.attrs.get("incompatible_shape_error", True)
+            and not _broadcast(operands)
+        ):
             return (np.array(row.op == "NotEqual"),)
-        attrs = {name: spec.attrs[name] for name in row.attrs if name in spec.attrs} if row.attrs else {}
+        attrs = (
+            {name: spec.attrs[name] for name in row.attrs if name in spec.attrs}
+            if row.attrs
+            else {}
+        )
         with np.errstate(all="ignore"):
             result = np.asarray(row.reference(*operands, **attrs))
         # an identity such as Round of integers must not hand out its input

@@ -1,6 +1,8 @@
-"""Factorisations and functions of (batches of) matrices by NumPy's LAPACK; logarithm, root and exponential are SciPy's.
+"""Factorisations and functions of (batches of) matrices by NumPy's LAPACK; logarithm, root and
+exponential are SciPy's.
 
-What a factorisation leaves free, the signs of eigen- and singular vectors and the order of a general matrix' eigenvalues, is LAPACK's.
+What a factorisation leaves free, the signs of eigen- and singular vectors and the order of a
+general matrix' eigenvalues, is LAPACK's.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ def computed(value: np.ndarray) -> np.ndarray:
 
 @reference("Cholesky", "BatchCholesky")
 def _cholesky(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input [..., m, m], of which the lower triangle is read -> lower [..., m, m]; NaN there where there is no factor."""
+    """input [..., m, m], of which the lower triangle is read -> lower [..., m, m]; NaN there where
+    there is no factor.
+    """
     (x,) = inputs
     out = np.zeros(x.shape, x.dtype)
     for matrix, lower in zip(square_matrices(x), square_matrices(out)):
@@ -52,7 +56,8 @@ def _cholesky(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("CholeskyGrad", "BatchCholeskyGrad")
 def _cholesky_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """l [..., m, m], the gradient of l -> the gradient of the matrix that l is the factor of, symmetric.
+    """l [..., m, m], the gradient of l -> the gradient of the matrix that l is the factor of,
+    symmetric.
 
     Source: Iain Murray, "Differentiation of the Cholesky decomposition" (2016), equation 10.
     """
@@ -69,8 +74,12 @@ def _cholesky_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
     factor = np.tril(computed(batch))
     inner = np.tril(factor.swapaxes(-1, -2) @ np.tril(computed(matrices(grad))))
     inner[:, range(lower.shape[-1]), range(lower.shape[-1])] /= 2
-    half = _solve_lower_transposed(factor, _solve_lower_transposed(factor, inner).swapaxes(-1, -2)).swapaxes(-1, -2)
-    return (((half + half.swapaxes(-1, -2)) / 2).reshape(lower.shape).astype(lower.dtype, copy=False),)
+    half = _solve_lower_transposed(
+        factor, _solve_lower_transposed(factor, inner).swapaxes(-1, -2)
+    ).swapaxes(-1, -2)
+    return (
+        ((half + half.swapaxes(-1, -2)) / 2).reshape(lower.shape).astype(lower.dtype, copy=False),
+    )
 
 
 def _solve_lower_transposed(lower: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -84,7 +93,9 @@ def _solve_lower_transposed(lower: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 @reference("MatrixInverse", "BatchMatrixInverse")
 def _inverse(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input [..., m, m] -> the inverses, of the conjugate transposes with `adjoint`. Raises InvalidArgumentError for a singular matrix."""
+    """input [..., m, m] -> the inverses, of the conjugate transposes with `adjoint`. Raises
+    InvalidArgumentError for a singular matrix.
+    """
     (x,) = inputs
     out = np.empty(x.shape, x.dtype)
     for matrix, inverse in zip(square_matrices(x), square_matrices(out)):
@@ -106,15 +117,20 @@ def _determinant(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("LogMatrixDeterminant")
 def _log_determinant(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input [..., m, m] -> signs [...] (of absolute value 1, or 0), logarithms of the determinants' absolute values [...]."""
+    """input [..., m, m] -> signs [...] (of absolute value 1, or 0), logarithms of the determinants'
+    absolute values [...].
+    """
     (x,) = inputs
     square_matrices(x)
     sign, logarithm = np.linalg.slogdet(computed(x))
-    return np.where(np.isnan(logarithm), np.nan, sign).astype(x.dtype), np.asarray(logarithm).astype(x.dtype)
+    return np.where(np.isnan(logarithm), np.nan, sign).astype(x.dtype), np.asarray(
+        logarithm
+    ).astype(x.dtype)
 
 
 def pivoted_lu(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(both factors in one matrix [m, m], the row of the input that each row is), by rows with the greatest pivot.
+    """(both factors in one matrix [m, m], the row of the input that each row is), by rows with the
+    greatest pivot.
 
     Raises InvalidArgumentError where a pivot is zero or no number.
     """
@@ -139,7 +155,10 @@ def _lu(node: NodeSpec, inputs: Arrays) -> Arrays:
     if x.ndim < 2:
         invalid(f"Input tensor must have rank >= 2, got {x.ndim}")
     batch = square_matrices(x)
-    out, order = np.empty(x.shape, x.dtype), np.empty(x.shape[:-1], node.attrs["output_idx_type"].as_numpy_dtype)
+    out, order = (
+        np.empty(x.shape, x.dtype),
+        np.empty(x.shape[:-1], node.attrs["output_idx_type"].as_numpy_dtype),
+    )
     for matrix, lu, p in zip(batch, square_matrices(out), order.reshape(len(batch), x.shape[-1])):
         lu[...], p[...] = pivoted_lu(matrix)
     return out, order
@@ -147,7 +166,9 @@ def _lu(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("Qr")
 def _qr(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input [..., m, n] -> q [..., m, k], r [..., k, n]; k is m with `full_matrices`, else the less of m and n."""
+    """input [..., m, n] -> q [..., m, k], r [..., k, n]; k is m with `full_matrices`, else the less
+    of m and n.
+    """
     (x,) = inputs
     matrices(x)
     full = node.attrs["full_matrices"]
@@ -162,8 +183,10 @@ def _qr(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("Svd", "BatchSvd")
 def _svd(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input [..., m, n] -> s [..., k], u [..., m, k or m], v [..., n, k or n] (not transposed), k the less of m and n; u and v empty
-    without `compute_uv`; NaN where the input holds what is not finite."""
+    """input [..., m, n] -> s [..., k], u [..., m, k or m], v [..., n, k or n] (not transposed), k
+    the less of m and n; u and v empty without `compute_uv`; NaN where the input holds what is not
+    finite.
+    """
     (x,) = inputs
     batch = matrices(x)
     rows, columns = x.shape[-2:]
@@ -172,7 +195,10 @@ def _svd(node: NodeSpec, inputs: Arrays) -> Arrays:
     wide = computed(batch)
     sizes = (rows, columns) if full else (least, least)
     s = np.empty((len(batch), least), x.dtype)
-    u, v = np.empty((len(batch), rows, sizes[0]), x.dtype), np.empty((len(batch), columns, sizes[1]), x.dtype)
+    u, v = (
+        np.empty((len(batch), rows, sizes[0]), x.dtype),
+        np.empty((len(batch), columns, sizes[1]), x.dtype),
+    )
     for i, matrix in enumerate(wide):
         if not np.isfinite(matrix).all():
             s[i], u[i], v[i] = np.nan, np.nan, np.nan
@@ -185,11 +211,17 @@ def _svd(node: NodeSpec, inputs: Arrays) -> Arrays:
             s[i] = np.linalg.svd(matrix, compute_uv=False)
     if not vectors:
         return s.reshape(*outer, least), np.zeros(0, x.dtype), np.zeros(0, x.dtype)
-    return s.reshape(*outer, least), u.reshape(*outer, *u.shape[1:]), v.reshape(*outer, *v.shape[1:])
+    return (
+        s.reshape(*outer, least),
+        u.reshape(*outer, *u.shape[1:]),
+        v.reshape(*outer, *v.shape[1:]),
+    )
 
 
 def _symmetric(x: np.ndarray, vectors: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues [..., m] from the least up and eigenvectors in columns [..., m, m], of which the lower triangles are read."""
+    """Eigenvalues [..., m] from the least up and eigenvectors in columns [..., m, m], of which the
+    lower triangles are read.
+    """
     square_matrices(x)
     wide = computed(x)
     refusal = "Self-adjoint eigen decomposition was not successful. The input might not be valid."
@@ -218,12 +250,17 @@ def _self_adjoint_eig_v1(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("Eig")
 def _eig(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input [..., m, m] -> eigenvalues [..., m], eigenvectors in columns [..., m, m]; v is empty without `compute_v`."""
+    """input [..., m, m] -> eigenvalues [..., m], eigenvectors in columns [..., m, m]; v is empty
+    without `compute_v`.
+    """
     (x,) = inputs
     dtype = node.attrs["Tout"].as_numpy_dtype
     fitting = np.result_type(x.dtype, np.complex64)
     if dtype != fitting:
-        invalid(f"Tout must be the complex type of T: eigenvalues of {x.dtype} are {fitting}, not {np.dtype(dtype)}")
+        invalid(
+            f"Tout must be the complex type of T: eigenvalues of {x.dtype} are {fitting}, not "
+            f"{np.dtype(dtype)}"
+        )
     square_matrices(x)
     if not np.isfinite(x).all():
         invalid("Eigen decomposition was not successful. The input might not be valid.")
@@ -234,10 +271,16 @@ def _eig(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _function_of(op: str, name: str, x: np.ndarray) -> np.ndarray:
-    """A function of each matrix by SciPy's `name`, NaN where there is none in the matrix's own type."""
+    """A function of each matrix by SciPy's `name`, NaN where there is none in the matrix's own
+    type.
+    """
     batch = square_matrices(x)
     if importlib.util.find_spec("scipy") is None:
-        raise UnimplementedError(None, None, f"{op} of {shape_text(x)} is computed by SciPy, which is missing; install tfjit[linalg]")
+        raise UnimplementedError(
+            None,
+            None,
+            f"{op} of {shape_text(x)} is computed by SciPy, which is missing; install tfjit[linalg]",
+        )
     function: Callable[[np.ndarray], Any] = getattr(importlib.import_module("scipy.linalg"), name)
     out = np.full(batch.shape, np.nan, x.dtype)
     for matrix, result in zip(batch.astype(np.result_type(x.dtype, np.float64)), out):

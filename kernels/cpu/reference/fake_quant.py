@@ -1,4 +1,6 @@
-"""Simulated quantisation in NumPy: floats rounded to the values that integers of a few bits can stand for, and back."""
+"""Simulated quantisation in NumPy: floats rounded to the values that integers of a few bits can
+stand for, and back.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ f32 = np.float32
 
 
 def _nudged(low: Array, high: Array, node: NodeSpec) -> tuple[Array, Array, Array]:
-    """(low, high, step) of the range in which 0 is a level; low and high float32, a scalar or one a channel."""
+    """(low, high, step) of the range in which 0 is a level; low and high float32, a scalar or one a
+    channel.
+    """
     least = f32(1 if node.attrs["narrow_range"] else 0)
     most = f32((1 << node.attrs["num_bits"]) - 1)
     step = (high - low) / (most - least)
@@ -61,7 +65,8 @@ def _fake_args_gradient(node: NodeSpec, inputs: Arrays) -> Arrays:
     low, high = _range_of_attrs(node)
     if gradients.shape != x.shape:
         invalid(
-            f"Inputs to operation {node.name} of type {node.op} must have the same size and shape.  "
+            f"Inputs to operation {node.name} of type {node.op} must have the same size and shape. "
+            " "
             f"Input 0: {shape_text(gradients)} != input 1: {shape_text(x)}"
         )
     least, most, _ = _nudged(low, high, node)
@@ -81,7 +86,10 @@ def _check_channels(node: NodeSpec, x: Array, inputs: Arrays) -> None:
         if value.ndim != 1:
             invalid(f"`{name}` must be rank 1 but is rank {value.ndim}")
         if x.ndim < 1 or len(value) != x.shape[-1]:
-            invalid(f"{name} has incorrect size, expected {x.shape[-1] if x.ndim else 1} was {len(value)}")
+            invalid(
+                f"{name} has incorrect size, expected {x.shape[-1] if x.ndim else 1} was "
+                f"{len(value)}"
+            )
 
 
 @reference("FakeQuantWithMinMaxVars")
@@ -100,7 +108,9 @@ def _fake_channels(node: NodeSpec, inputs: Arrays) -> Arrays:
     return (_fake(x, low, high, node),)
 
 
-def _fake_gradient(node: NodeSpec, gradients: Array, x: Array, low: Array, high: Array, axes: tuple[int, ...]) -> Arrays:
+def _fake_gradient(
+    node: NodeSpec, gradients: Array, x: Array, low: Array, high: Array, axes: tuple[int, ...]
+) -> Arrays:
     with np.errstate(all="ignore"):
         least, most, _ = _nudged(low, high, node)
     unset = (low == 0) & (high == 0)
@@ -116,7 +126,9 @@ def _fake_gradient(node: NodeSpec, gradients: Array, x: Array, low: Array, high:
 
 @reference("FakeQuantWithMinMaxVarsGradient")
 def _fake_vars_gradient(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """gradients, inputs, min [], max [] -> gradients of all three: what is outside of the range moves its end."""
+    """gradients, inputs, min [], max [] -> gradients of all three: what is outside of the range
+    moves its end.
+    """
     gradients, x, low, high = inputs
     if gradients.shape != x.shape:
         invalid("gradient and input must be the same size")
@@ -145,7 +157,10 @@ def _rounded_range(x: Array, low: Array, high: Array, node: NodeSpec, bits: int)
     """x rounded to the levels of a range, in its own dtype; low and high broadcast against it."""
     kind = x.dtype.type if x.dtype.itemsize > 2 else f32
     wide, low, high = x.astype(kind), low.astype(kind), high.astype(kind)
-    least, most = (kind(v) for v in _levels(node.attrs["signed_input"], bits, bool(node.attrs.get("narrow_range"))))
+    least, most = (
+        kind(v)
+        for v in _levels(node.attrs["signed_input"], bits, bool(node.attrs.get("narrow_range")))
+    )
     largest = np.finfo(kind).max
     by_low = np.where(least * low > 0, least / low, largest)
     by_high = np.where(most * high > 0, most / high, largest)
@@ -175,16 +190,23 @@ def _check_axis(node: NodeSpec, x: Array) -> int:
         invalid(f"axis must be at least -1. Found {axis}")
     if node.op == "QuantizeAndDequantizeV3":
         if axis >= x.ndim or not x.ndim:
-            invalid(f"Axis requested is larger than input dimensions. Axis: {axis} Input Dimensions: {x.ndim}")
+            invalid(
+                f"Axis requested is larger than input dimensions. Axis: {axis} Input Dimensions: "
+                f"{x.ndim}"
+            )
     elif axis >= max(x.ndim, 1):
-        invalid(f"Axis should be -1 or 0 or a positive value less than {x.ndim}but given axis value was {axis}")
+        invalid(
+            f"Axis should be -1 or 0 or a positive value less than {x.ndim}but given axis value "
+            f"was {axis}"
+        )
     return axis
 
 
 def _range(node: NodeSpec, x: Array, low: Array, high: Array) -> tuple[Array, Array]:
     """The range, as given or as found in the input, shaped to broadcast against it.
 
-    Only V3 takes a range for each slice of its axis; the others refuse one, as TensorFlow's kernels do.
+    Only V3 takes a range for each slice of its axis; the others refuse one, as TensorFlow's kernels
+    do.
     """
     axis = _check_axis(node, x)
     if not node.attrs["range_given"]:
@@ -195,7 +217,10 @@ def _range(node: NodeSpec, x: Array, low: Array, high: Array) -> tuple[Array, Ar
     if axis != -1 and node.op == "QuantizeAndDequantizeV3":
         for value, name in ((low, "input_min_tensor"), (high, "input_max_tensor")):
             if value.shape != (x.shape[axis],):
-                size = f"was {value.size} expected {x.shape[axis]} to match dim {axis} of the input {shape_text(value)}"
+                size = (
+                    f"was {value.size} expected {x.shape[axis]} to match dim {axis} of the "
+                    f"input {shape_text(value)}"
+                )
                 invalid(f"{name} has incorrect size, {size}")
         return _along(low, axis, x.ndim), _along(high, axis, x.ndim)
     for value, name in ((low, "input_min"), (high, "input_max")):
@@ -213,9 +238,15 @@ def _check_simulated_bits(bits: int, node: NodeSpec) -> None:
         invalid(f"num_bits is out of range: {bits} with {name} {int(signed)}")
 
 
-@reference("QuantizeAndDequantize", "QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4")
+@reference(
+    "QuantizeAndDequantize",
+    "QuantizeAndDequantizeV2",
+    "QuantizeAndDequantizeV3",
+    "QuantizeAndDequantizeV4",
+)
 def _quantize_and_dequantize(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input, input_min, input_max (scalars, or one a slice of `axis`), V3: num_bits [] -> the input rounded to so many bits.
+    """input, input_min, input_max (scalars, or one a slice of `axis`), V3: num_bits [] -> the input
+    rounded to so many bits.
 
     The first version has its range in attrs. Without a given range the input's own counts.
     """
@@ -239,7 +270,9 @@ def _quantize_and_dequantize(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("QuantizeAndDequantizeV4Grad")
 def _quantize_and_dequantize_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """gradients, input, input_min, input_max -> gradients of the three: those of what lies in the range, and zeros."""
+    """gradients, input, input_min, input_max -> gradients of the three: those of what lies in the
+    range, and zeros.
+    """
     gradients, x, low, high = inputs
     if gradients.shape != x.shape:
         invalid("gradient and input must be the same size")
@@ -247,7 +280,10 @@ def _quantize_and_dequantize_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
     if axis < -1:
         invalid(f"Axis must be at least -1. Found {axis}")
     if axis >= x.ndim:
-        invalid(f"Axis should be -1 or 0 or a positive value less than {x.ndim}but given axis value was {axis}")
+        invalid(
+            f"Axis should be -1 or 0 or a positive value less than {x.ndim}but given axis value "
+            f"was {axis}"
+        )
     zeros: list[Any] = []
     for value, name in ((low, "min"), (high, "max")):
         if axis != -1 and value.shape != (x.shape[axis],):
@@ -257,4 +293,6 @@ def _quantize_and_dequantize_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
         zeros.append(np.zeros(value.shape, x.dtype))
     if axis != -1:
         low, high = _along(low, axis, x.ndim), _along(high, axis, x.ndim)
-    return np.where((x >= low.reshape(low.shape or ())) & (x <= high), gradients, x.dtype.type(0)), *zeros
+    return np.where(
+        (x >= low.reshape(low.shape or ())) & (x <= high), gradients, x.dtype.type(0)
+    ), *zeros

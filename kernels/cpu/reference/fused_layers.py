@@ -1,4 +1,6 @@
-"""Layers that TensorFlow's own graph optimiser joins, in NumPy: found in graphs that were saved behind it."""
+"""Layers that TensorFlow's own graph optimiser joins, in NumPy: found in graphs that were saved
+behind it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,14 @@ _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "GeluExact": lambda x: x * (x.dtype.type(0.5) * (1 + _erf(x / x.dtype.type(math.sqrt(2))))),
     "GeluApproximate": lambda x: (
-        x.dtype.type(0.5) * x * (1 + np.tanh(x.dtype.type(math.sqrt(2 / math.pi)) * (x + x.dtype.type(0.044715) * x * x * x)))
+        x.dtype.type(0.5)
+        * x
+        * (
+            1
+            + np.tanh(
+                x.dtype.type(math.sqrt(2 / math.pi)) * (x + x.dtype.type(0.044715) * x * x * x)
+            )
+        )
     ),
 }
 
@@ -63,13 +72,18 @@ def _finish(node: NodeSpec, y: Array, args: Sequence[Array], channels_first: boo
             elif name in _ACTIVATIONS:
                 y = _ACTIVATIONS[name](y)
             else:
-                invalid(f"Unrecognized or unsupported fusion: {','.join(v.decode() for v in node.attrs['fused_ops'])}")
+                invalid(
+                    "Unrecognized or unsupported fusion: "
+                    f"{','.join(v.decode() for v in node.attrs['fused_ops'])}"
+                )
     return y.astype(dtype, copy=False)
 
 
 def _layer(op: str) -> Any:
     def kernel(node: NodeSpec, inputs: Arrays) -> Arrays:
-        """input, filter (or a, b), then what the fused ops take -> the layer's output with them applied."""
+        """input, filter (or a, b), then what the fused ops take -> the layer's output with them
+        applied.
+        """
         if not node.attrs["fused_ops"]:
             invalid("Fused layer must have at least one fused op.")
         if attr_text(node.attrs, "filter_format", "HWIO") != "HWIO":
@@ -88,7 +102,9 @@ reference("_FusedMatMul")(_layer("MatMul"))
 
 @reference("_FusedBatchNormEx")
 def _batch_norm(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """x, scale, offset, mean, variance, at most one side_input -> FusedBatchNormV3's outputs, y with side input and activation."""
+    """x, scale, offset, mean, variance, at most one side_input -> FusedBatchNormV3's outputs, y
+    with side input and activation.
+    """
     kernel = find_reference("FusedBatchNormV3")
     assert kernel is not None
     y, *rest = kernel(replace(node, op="FusedBatchNormV3"), inputs[:5])
@@ -102,11 +118,17 @@ def _batch_norm(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 def _pad(images: Array, paddings: Array, node: NodeSpec) -> Array:
     if paddings.shape != (images.ndim, 2):
-        invalid(f"The first dimension of paddings must be the rank of inputs: {list(paddings.shape)}, {list(images.shape)}")
+        invalid(
+            f"The first dimension of paddings must be the rank of inputs: {list(paddings.shape)}, "
+            f"{list(images.shape)}"
+        )
     reflect = attr_text(node.attrs, "mode") == "REFLECT"
     for size, pads in zip(images.shape, paddings.tolist()):
         if min(pads) < 0 or max(pads) > size - reflect:
-            invalid(f"paddings must be no greater than the dimension size: {pads[0]}, {pads[1]} greater than {size - reflect}")
+            invalid(
+                f"paddings must be no greater than the dimension size: {pads[0]}, {pads[1]} "
+                f"greater than {size - reflect}"
+            )
     return np.pad(images, paddings.tolist(), mode="reflect" if reflect else "symmetric")
 
 
@@ -119,10 +141,17 @@ def _pad_conv(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("FusedResizeAndPadConv2D")
 def _resize_pad_conv(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input [batch, h, w, c], size [2], paddings [4, 2], filter -> Conv2D of the image resized bilinearly and mirrored."""
+    """input [batch, h, w, c], size [2], paddings [4, 2], filter -> Conv2D of the image resized
+    bilinearly and mirrored.
+    """
     images, size, paddings, filters = inputs
-    resize = replace(node, attrs={"align_corners": node.attrs["resize_align_corners"], "half_pixel_centers": False})
-    resized = bilinear(resize, images, *sized(resize, images, size)).astype(images.dtype, copy=False)
+    resize = replace(
+        node,
+        attrs={"align_corners": node.attrs["resize_align_corners"], "half_pixel_centers": False},
+    )
+    resized = bilinear(resize, images, *sized(resize, images, size)).astype(
+        images.dtype, copy=False
+    )
     return (_run("Conv2D", node, [_pad(resized, paddings, node), filters]),)
 
 
@@ -149,7 +178,9 @@ def _dim_map(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("DataFormatVecPermute")
 def _vec_permute(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """x [n] or [n, 2], of the axes of src_format (or of its two spatial ones) -> the same in the order of dst_format."""
+    """x [n] or [n, 2], of the axes of src_format (or of its two spatial ones) -> the same in the
+    order of dst_format.
+    """
     x = inputs[0]
     source, target = _positions(node)
     if x.ndim not in (1, 2):
@@ -160,5 +191,7 @@ def _vec_permute(node: NodeSpec, inputs: Arrays) -> Arrays:
         spatial = [letter for letter in source if letter not in "NC"]
         source, target = "".join(spatial), "".join(letter for letter in target if letter in spatial)
     if len(x) != len(source):
-        invalid(f"First dimension of input must be of size {len(source)}, but got shape {list(x.shape)}")
+        invalid(
+            f"First dimension of input must be of size {len(source)}, but got shape {list(x.shape)}"
+        )
     return (x[[source.index(letter) for letter in target]],)

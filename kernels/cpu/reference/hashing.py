@@ -1,7 +1,8 @@
 """Strings to buckets by their hashes.
 
-Sources: FarmHash 1.1, Fingerprint64 (the "na" form); SipHash-2-4, Aumasson and Bernstein 2012; MurmurHash64A, Appleby. Which of them an op
-takes, and the seed of the last: TensorFlow 2.21, observed by running it.
+Sources: FarmHash 1.1, Fingerprint64 (the "na" form); SipHash-2-4, Aumasson and Bernstein 2012;
+MurmurHash64A, Appleby. Which of them an op takes, and the seed of the last: TensorFlow 2.21,
+observed by running it.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ def _up_to_32(data: bytes) -> int:
     mul = _K2 + 2 * size
     a, b = _word(data, 0) * _K1, _word(data, 8)
     c, d = _word(data, size - 8) * mul, _word(data, size - 16) * _K2
-    return _pair(_rotate(a + b, 43) + _rotate(c, 30) + d & _MASK, a + _rotate(b + _K2, 18) + c & _MASK, mul)
+    return _pair(
+        _rotate(a + b, 43) + _rotate(c, 30) + d & _MASK, a + _rotate(b + _K2, 18) + c & _MASK, mul
+    )
 
 
 def _up_to_64(data: bytes) -> int:
@@ -75,7 +78,9 @@ def _up_to_64(data: bytes) -> int:
     z = _pair(y, a + _rotate(b + _K2, 18) + c & _MASK, mul)
     e, f = _word(data, 16) * mul, _word(data, 24)
     g, h = (y + _word(data, size - 32)) * mul, (z + _word(data, size - 24)) * mul
-    return _pair(_rotate(e + f, 43) + _rotate(g, 30) + h & _MASK, e + _rotate(f + a, 18) + g & _MASK, mul)
+    return _pair(
+        _rotate(e + f, 43) + _rotate(g, 30) + h & _MASK, e + _rotate(f + a, 18) + g & _MASK, mul
+    )
 
 
 def _weak(data: bytes, at: int, a: int, b: int) -> tuple[int, int]:
@@ -104,7 +109,9 @@ def fingerprint64(data: bytes) -> int:
     x = seed * _K2 + _word(data, 0)
     v, w = (0, 0), (0, 0)
 
-    def block(at: int, x: int, y: int, z: int, mul: int, times: int) -> tuple[int, int, int, tuple[int, int], tuple[int, int]]:
+    def block(
+        at: int, x: int, y: int, z: int, mul: int, times: int
+    ) -> tuple[int, int, int, tuple[int, int], tuple[int, int]]:
         x = _rotate(x + y + v[0] + _word(data, at + 8), 37) * mul
         y = _rotate(y + v[1] + _word(data, at + 48), 42) * mul
         x = (x ^ w[1] * times) & _MASK
@@ -122,7 +129,9 @@ def fingerprint64(data: bytes) -> int:
     v = (v[0] + w[0], v[1])
     w = (w[0] + v[0], w[1])
     x, y, z, v, w = block(size - 64, x, y, z, mul, 9)
-    return _pair(_pair(v[0], w[0], mul) + _mix(y) * _K0 + z & _MASK, _pair(v[1], w[1], mul) + x & _MASK, mul)
+    return _pair(
+        _pair(v[0], w[0], mul) + _mix(y) * _K0 + z & _MASK, _pair(v[1], w[1], mul) + x & _MASK, mul
+    )
 
 
 def murmur64(data: bytes, seed: int = _MURMUR_SEED) -> int:

@@ -24,7 +24,10 @@ def check_indices(indices: np.ndarray, limit: int, name: str = "indices") -> Non
     bad = (indices < 0) | (indices >= limit)
     if bad.any():
         first = int(np.flatnonzero(bad.reshape(-1))[0])
-        invalid(f"{name}{_position(first, indices.shape)} = {indices.reshape(-1)[first]} is not in [0, {limit})")
+        invalid(
+            f"{name}{_position(first, indices.shape)} = {indices.reshape(-1)[first]} is not in [0, "
+            f"{limit})"
+        )
 
 
 def _masks(node: NodeSpec) -> list[int]:
@@ -32,13 +35,17 @@ def _masks(node: NodeSpec) -> list[int]:
     return [node.attrs.get(name, 0) for name in names]
 
 
-def _dense(node: NodeSpec, shape: Sequence[int], begin: np.ndarray, end: np.ndarray, strides: np.ndarray) -> strided_slice.DenseSlice:
+def _dense(
+    node: NodeSpec, shape: Sequence[int], begin: np.ndarray, end: np.ndarray, strides: np.ndarray
+) -> strided_slice.DenseSlice:
     if not (begin.ndim == end.ndim == strides.ndim == 1 and begin.size == end.size == strides.size):
         invalid(
             "Expected begin, end, and strides to be 1D equal size tensors, but got shapes "
             f"{shape_text(begin)}, {shape_text(end)}, and {shape_text(strides)} instead."
         )
-    return strided_slice.resolve(shape, begin.tolist(), end.tolist(), strides.tolist(), *_masks(node))
+    return strided_slice.resolve(
+        shape, begin.tolist(), end.tolist(), strides.tolist(), *_masks(node)
+    )
 
 
 @reference("StridedSlice")
@@ -70,7 +77,10 @@ def _strided_slice_assign(node: NodeSpec, inputs: Arrays) -> Arrays:
     try:
         value = np.broadcast_to(value, dense.final_shape)  # type: ignore[arg-type]
     except ValueError:
-        invalid(f"shape of value {shape_text(value)} does not fit the slice {format_shape(dense.final_shape)}")
+        invalid(
+            f"shape of value {shape_text(value)} does not fit the slice "
+            f"{format_shape(dense.final_shape)}"
+        )
     x[dense.index()] = value.reshape(dense.sizes)  # type: ignore[arg-type]
     return () if node.op == "ResourceStridedSliceAssign" else (x,)
 
@@ -80,7 +90,8 @@ def _slice(node: NodeSpec, inputs: Arrays) -> Arrays:
     x, begin, size = inputs
     if not (begin.ndim == size.ndim == 1 and begin.size == size.size == x.ndim):
         invalid(
-            f"Expected begin and size arguments to be 1-D tensors of size {x.ndim}, but got shapes {shape_text(begin)} "
+            f"Expected begin and size arguments to be 1-D tensors of size {x.ndim}, but got shapes "
+            f"{shape_text(begin)} "
             f"and {shape_text(size)} instead."
         )
     index = []
@@ -88,7 +99,10 @@ def _slice(node: NodeSpec, inputs: Arrays) -> Arrays:
         s = n - b if s == -1 else s
         if n == 0:
             if b != 0 or s != 0:
-                invalid(f"Expected begin[{i}] == 0 (got {b}) and size[{i}] == 0 (got {s}) when input.dim_size({i}) == 0")
+                invalid(
+                    f"Expected begin[{i}] == 0 (got {b}) and size[{i}] == 0 (got {s}) when "
+                    f"input.dim_size({i}) == 0"
+                )
         elif not 0 <= b <= n:
             invalid(f"Expected begin[{i}] in [0, {n}], but got {b}")
         elif s < 0 or b + s > n:
@@ -113,7 +127,10 @@ def _gather(node: NodeSpec, inputs: Arrays) -> Arrays:
     batch = node.attrs.get("batch_dims", 0)
     if batch:
         if not -indices.ndim <= batch <= indices.ndim:
-            invalid(f"Expected batch_dims in the range [{-indices.ndim}, {indices.ndim}], but got {batch}")
+            invalid(
+                f"Expected batch_dims in the range [{-indices.ndim}, {indices.ndim}], but got "
+                f"{batch}"
+            )
         batch += indices.ndim if batch < 0 else 0
         if batch >= params.ndim:
             invalid(f"batch_dims ({batch}) must be less than rank(params) ({params.ndim}).")
@@ -123,7 +140,10 @@ def _gather(node: NodeSpec, inputs: Arrays) -> Arrays:
             invalid(f"batch_dims ({batch}) must be less than or equal to axis ({axis}).")
         for i in range(batch):
             if params.shape[i] != indices.shape[i]:
-                invalid(f"params.shape[{i}]: {params.shape[i]} should be equal to indices.shape[{i}]: {indices.shape[i]}")
+                invalid(
+                    f"params.shape[{i}]: {params.shape[i]} should be equal to indices.shape[{i}]: "
+                    f"{indices.shape[i]}"
+                )
     check_indices(indices, params.shape[axis])
     if not batch:
         return (np.take(params, indices, axis),)
@@ -146,11 +166,16 @@ def _check_nd(indices: np.ndarray, shape: Sequence[int], tail: str, more: str = 
         first = int(np.flatnonzero(bad.reshape(-1))[0])
         row = indices.reshape(-1, indices.shape[-1])[first]
         place = ",".join(str(i) for i in np.unravel_index(first, bad.shape)) if bad.ndim else ""
-        invalid(f"indices[{place}] = [{', '.join(str(v) for v in row)}] does not index into {tail} {format_shape(tuple(shape))}{more}")
+        invalid(
+            f"indices[{place}] = [{', '.join(str(v) for v in row)}] does not index into {tail} "
+            f"{format_shape(tuple(shape))}{more}"
+        )
 
 
 def _ignores_bad(node: NodeSpec) -> bool:
-    """Tell whether the node passes over indices outside. Raises InvalidArgumentError for an unknown policy."""
+    """Tell whether the node passes over indices outside. Raises InvalidArgumentError for an unknown
+    policy.
+    """
     policy = node.attrs.get("bad_indices_policy", b"")
     if policy not in (b"", b"DEFAULT", b"ERROR", b"IGNORE"):
         invalid(f"Unknown bad indices handling attribute: {policy.decode(errors='replace')}")
@@ -172,7 +197,10 @@ def _gather_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
         invalid("indices must be at least a vector")
     depth = indices.shape[-1]
     if depth > params.ndim:
-        invalid(f"index innermost dimension length must be <= params rank; saw: {depth} vs. {params.ndim}")
+        invalid(
+            f"index innermost dimension length must be <= params rank; saw: {depth} vs. "
+            f"{params.ndim}"
+        )
     if _ignores_bad(node) and indices.size:
         inside = _inside(indices, params.shape)
         out = np.zeros(indices.shape[:-1] + params.shape[depth:], params.dtype)
@@ -182,14 +210,26 @@ def _gather_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
         return (out,)
     if indices.size:
         _check_nd(indices, params.shape, "param shape", f", node name: {node.name}")
-    return (params[tuple(np.moveaxis(indices, -1, 0))] if depth else np.broadcast_to(params, indices.shape[:-1] + params.shape).copy(),)
+    return (
+        params[tuple(np.moveaxis(indices, -1, 0))]
+        if depth
+        else np.broadcast_to(params, indices.shape[:-1] + params.shape).copy(),
+    )
 
 
-_COMBINE: dict[str, Any] = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Max": np.maximum, "Min": np.minimum}
+_COMBINE: dict[str, Any] = {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Max": np.maximum,
+    "Min": np.minimum,
+}
 
 
 def scatter_into(target: np.ndarray, index: Any, updates: np.ndarray, kind: str) -> None:
-    """target[index] op= updates, element after element, so that repeated indices all count ("Update": the last one stays)."""
+    """target[index] op= updates, element after element, so that repeated indices all count
+    ("Update": the last one stays).
+    """
     if kind == "Update":
         target[index] = updates
     elif kind == "Div":
@@ -212,18 +252,29 @@ def _divide_each(target: np.ndarray, index: Any, updates: np.ndarray) -> None:
         flat[place] = quotient if (flat[place] < 0) == (divisor < 0) else -quotient
 
 
-def _scatter_nd_into(target: np.ndarray, indices: np.ndarray, updates: np.ndarray, kind: str, tail: str, ignore_bad: bool = False) -> None:
+def _scatter_nd_into(
+    target: np.ndarray,
+    indices: np.ndarray,
+    updates: np.ndarray,
+    kind: str,
+    tail: str,
+    ignore_bad: bool = False,
+) -> None:
     if indices.ndim < 1:
         invalid(f"Indices shape must have rank at least one. Found:{shape_text(indices)}")
     depth = indices.shape[-1]
     if depth > target.ndim:
-        invalid(f"The innermost dimension of indices.shape={shape_text(indices)} must be <= the rank of the output {shape_text(target)}")
+        invalid(
+            f"The innermost dimension of indices.shape={shape_text(indices)} must be <= the rank "
+            f"of the output {shape_text(target)}"
+        )
     wanted = indices.shape[:-1] + target.shape[depth:]
     if updates.shape != wanted:
         invalid(
             "Must have updates.shape = indices.shape[:batch_dim] + params_shape[slice_dim:], got "
             f"updates.shape: {shape_text(updates)}, "
-            f"indices.shape: {shape_text(indices)}, params_shape: {shape_text(target)}, slice_dim: {depth}, "
+            f"indices.shape: {shape_text(indices)}, params_shape: {shape_text(target)}, slice_dim: "
+            f"{depth}, "
             f"and batch_dim: {indices.ndim - 1}"
         )
     if indices.size == 0 and depth:
@@ -248,11 +299,25 @@ def _scatter_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
     out = np.zeros([int(s) for s in shape], updates.dtype)
     if out.size == 0 and (indices.size or updates.size):
         invalid("Indices and updates specified for empty output tensor")
-    _scatter_nd_into(out, indices, updates, "Add" if updates.dtype != bool else "Update", "shape", _ignores_bad(node))
+    _scatter_nd_into(
+        out,
+        indices,
+        updates,
+        "Add" if updates.dtype != bool else "Update",
+        "shape",
+        _ignores_bad(node),
+    )
     return (out,)
 
 
-@reference("TensorScatterAdd", "TensorScatterSub", "TensorScatterMax", "TensorScatterMin", "TensorScatterUpdate", "ScatterNdNonAliasingAdd")
+@reference(
+    "TensorScatterAdd",
+    "TensorScatterSub",
+    "TensorScatterMax",
+    "TensorScatterMin",
+    "TensorScatterUpdate",
+    "ScatterNdNonAliasingAdd",
+)
 def _tensor_scatter(node: NodeSpec, inputs: Arrays) -> Arrays:
     out = inputs[0].copy()
     kind = "Add" if node.op == "ScatterNdNonAliasingAdd" else node.op.removeprefix("TensorScatter")
@@ -262,13 +327,33 @@ def _tensor_scatter(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("ScatterNdAdd", "ScatterNdSub", "ScatterNdMax", "ScatterNdMin", "ScatterNdUpdate")
 def _ref_scatter_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
-    _scatter_nd_into(inputs[0], inputs[1], inputs[2], node.op.removeprefix("ScatterNd"), "shape", _ignores_bad(node))
+    _scatter_nd_into(
+        inputs[0],
+        inputs[1],
+        inputs[2],
+        node.op.removeprefix("ScatterNd"),
+        "shape",
+        _ignores_bad(node),
+    )
     return (inputs[0],)
 
 
-@reference("ResourceScatterNdAdd", "ResourceScatterNdSub", "ResourceScatterNdMax", "ResourceScatterNdMin", "ResourceScatterNdUpdate")
+@reference(
+    "ResourceScatterNdAdd",
+    "ResourceScatterNdSub",
+    "ResourceScatterNdMax",
+    "ResourceScatterNdMin",
+    "ResourceScatterNdUpdate",
+)
 def _resource_scatter_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
-    _scatter_nd_into(inputs[0], inputs[1], inputs[2], node.op.removeprefix("ResourceScatterNd"), "shape", _ignores_bad(node))
+    _scatter_nd_into(
+        inputs[0],
+        inputs[1],
+        inputs[2],
+        node.op.removeprefix("ResourceScatterNd"),
+        "shape",
+        _ignores_bad(node),
+    )
     return ()
 
 
@@ -277,13 +362,23 @@ def _scatter_rows(inputs: Arrays, kind: str) -> None:
     check_indices(indices, ref.shape[0])
     if updates.ndim and updates.shape != indices.shape + ref.shape[1:]:
         invalid(
-            "Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got updates.shape "
-            f"{shape_text(updates)}, indices.shape {shape_text(indices)}, params.shape {shape_text(ref)}"
+            "Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got "
+            "updates.shape "
+            f"{shape_text(updates)}, indices.shape {shape_text(indices)}, params.shape "
+            f"{shape_text(ref)}"
         )
     scatter_into(ref, indices, updates, kind)
 
 
-@reference("ScatterAdd", "ScatterSub", "ScatterMul", "ScatterDiv", "ScatterMax", "ScatterMin", "ScatterUpdate")
+@reference(
+    "ScatterAdd",
+    "ScatterSub",
+    "ScatterMul",
+    "ScatterDiv",
+    "ScatterMax",
+    "ScatterMin",
+    "ScatterUpdate",
+)
 def _ref_scatter(node: NodeSpec, inputs: Arrays) -> Arrays:
     _scatter_rows(inputs, node.op.removeprefix("Scatter"))
     return (inputs[0],)
@@ -343,12 +438,25 @@ def _where(node: NodeSpec, inputs: Arrays) -> Arrays:
     return (np.argwhere(x != 0).astype(np.int64),)
 
 
-def _unique(x: np.ndarray, axis: int, index_type: np.dtype[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Distinct slices along an axis in order of first appearance, each slice's number, how often each occurs."""
+def _unique(
+    x: np.ndarray, axis: int, index_type: np.dtype[Any]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Distinct slices along an axis in order of first appearance, each slice's number, how often
+    each occurs.
+    """
     rows = np.moveaxis(x, axis, 0)
-    if rows.ndim == 1 and rows.size and rows.dtype.kind in "iu" and int(rows.max()) - int(rows.min()) < 2 * rows.size:
+    if (
+        rows.ndim == 1
+        and rows.size
+        and rows.dtype.kind in "iu"
+        and int(rows.max()) - int(rows.min()) < 2 * rows.size
+    ):
         least = rows.min()
-        offsets = (rows - least).astype(np.int64) if rows.dtype.kind == "u" else rows.astype(np.int64) - int(least)
+        offsets = (
+            (rows - least).astype(np.int64)
+            if rows.dtype.kind == "u"
+            else rows.astype(np.int64) - int(least)
+        )
         places = np.arange(rows.size)[::-1]
         table = np.full(int(offsets.max()) + 1, rows.size)
         table[offsets[::-1]] = places  # of several, the last written stays: the first to appear
@@ -356,9 +464,15 @@ def _unique(x: np.ndarray, axis: int, index_type: np.dtype[Any]) -> tuple[np.nda
         used = used[np.argsort(table[used])]
         where = table[used]
         table[used] = np.arange(used.size)
-        return rows[where], table[offsets].astype(index_type), np.bincount(offsets)[used].astype(index_type)
+        return (
+            rows[where],
+            table[offsets].astype(index_type),
+            np.bincount(offsets)[used].astype(index_type),
+        )
     if rows.ndim == 1 and rows.size and rows.dtype.kind in "iuf":
-        _, where, inverse, counts = np.unique(rows, return_index=True, return_inverse=True, return_counts=True, equal_nan=False)
+        _, where, inverse, counts = np.unique(
+            rows, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
+        )
         order = np.argsort(where)
         rank = np.empty(order.size, index_type)
         rank[order] = np.arange(order.size)
@@ -394,7 +508,9 @@ def _unique_axis(node: NodeSpec, inputs: Arrays) -> Arrays:
     if axis_value.ndim != 1:
         invalid("axis expects a 1D vector.")
     if axis_value.size > 1:
-        invalid(f"axis does not support input tensors larger than 1 elements, got {axis_value.size}")
+        invalid(
+            f"axis does not support input tensors larger than 1 elements, got {axis_value.size}"
+        )
     if axis_value.size == 0:
         if x.ndim != 1:
             invalid("unique expects a 1D vector.")
@@ -422,7 +538,9 @@ def _list_diff(node: NodeSpec, inputs: Arrays) -> Arrays:
 def _bound(node: NodeSpec, inputs: Arrays) -> Arrays:
     rows, values = inputs
     if rows.shape[0] != values.shape[0]:
-        invalid(f"Leading dim_size of both tensors must match. {shape_text(rows)} {shape_text(values)}")
+        invalid(
+            f"Leading dim_size of both tensors must match. {shape_text(rows)} {shape_text(values)}"
+        )
     side: Literal["left", "right"] = "left" if node.op == "LowerBound" else "right"
     out = np.empty(values.shape, node.attrs["out_type"].as_numpy_dtype)
     for i in range(rows.shape[0]):
@@ -440,7 +558,11 @@ def _unravel_index(node: NodeSpec, inputs: Arrays) -> Arrays:
     if (indices < 0).any() or (indices >= np.prod(dims)).any():
         invalid("index is out of bound as with dims")
     found = np.unravel_index(indices.reshape(-1), dims.tolist())
-    return (np.stack(found).astype(dims.dtype).reshape((dims.size,) if indices.ndim == 0 else (dims.size, -1)),)
+    return (
+        np.stack(found)
+        .astype(dims.dtype)
+        .reshape((dims.size,) if indices.ndim == 0 else (dims.size, -1)),
+    )
 
 
 @reference("Bucketize")
@@ -454,11 +576,17 @@ def _dynamic_partition(node: NodeSpec, inputs: Arrays) -> Arrays:
     data, parts = inputs
     num = node.attrs["num_partitions"]
     if data.shape[: parts.ndim] != parts.shape:
-        invalid(f"data.shape must start with partitions.shape, got data.shape = {shape_text(data)}, partitions.shape = {shape_text(parts)}")
+        invalid(
+            f"data.shape must start with partitions.shape, got data.shape = {shape_text(data)}, "
+            f"partitions.shape = {shape_text(parts)}"
+        )
     bad = (parts < 0) | (parts >= num)
     if bad.any():
         first = int(np.flatnonzero(bad.reshape(-1))[0])
-        invalid(f"partitions{_position(first, parts.shape)} = {parts.reshape(-1)[first]} is not in [0, {num})")
+        invalid(
+            f"partitions{_position(first, parts.shape)} = {parts.reshape(-1)[first]} is not in [0, "
+            f"{num})"
+        )
     rows = data.reshape(-1, *data.shape[parts.ndim :])
     flat = parts.reshape(-1)
     return [rows[flat == i] for i in range(num)]
@@ -474,14 +602,23 @@ def _dynamic_stitch(node: NodeSpec, inputs: Arrays) -> Arrays:
             size = max(size, int(x.max()) + 1)
     inner = data[0].shape[indices[0].ndim :]
     check_room((size, *inner), data[0].dtype)
-    out = np.zeros((size, *inner), data[0].dtype) if data[0].dtype != object else np.full((size, *inner), b"", object)
+    out = (
+        np.zeros((size, *inner), data[0].dtype)
+        if data[0].dtype != object
+        else np.full((size, *inner), b"", object)
+    )
     for i, (x, value) in enumerate(zip(indices, data)):
         if value.shape[: x.ndim] != x.shape:
-            invalid(f"data[{i}].shape = {shape_text(value)} does not start with indices[{i}].shape = {shape_text(x)}")
+            invalid(
+                f"data[{i}].shape = {shape_text(value)} does not start with indices[{i}].shape = "
+                f"{shape_text(x)}"
+            )
         if value.shape[x.ndim :] != inner:
             invalid(
-                f"Need data[0].shape[{indices[0].ndim}:] = data[{i}].shape[{x.ndim}:], got data[0].shape = {shape_text(data[0])}, "
-                f"data[{i}].shape = {shape_text(value)}, indices[0].shape = {shape_text(indices[0])}, indices[{i}].shape = {shape_text(x)}"
+                f"Need data[0].shape[{indices[0].ndim}:] = data[{i}].shape[{x.ndim}:], got "
+                f"data[0].shape = {shape_text(data[0])}, "
+                f"data[{i}].shape = {shape_text(value)}, indices[0].shape = "
+                f"{shape_text(indices[0])}, indices[{i}].shape = {shape_text(x)}"
             )
         if x.size and int(x.min()) < 0:
             invalid(f"indices[{i}] is out of range")

@@ -1,4 +1,6 @@
-"""The plain answer of a loop program: its members' own reference kernels, iteration by iteration."""
+"""The plain answer of a loop program: its members' own reference kernels, iteration
+by iteration.
+"""
 
 from __future__ import annotations
 

@@ -22,13 +22,17 @@ def is_float(x: np.ndarray) -> bool:
 
 
 def reduction_axes(axes: np.ndarray, rank: int) -> tuple[int, ...]:
-    """Axes counted from the front. Raises InvalidArgumentError for one outside [-rank, rank) and for one that comes twice."""
+    """Axes counted from the front. Raises InvalidArgumentError for one outside [-rank, rank) and
+    for one that comes twice.
+    """
     out = []
     for axis in axes.reshape(-1).tolist():
         if not -rank <= axis < rank:
             invalid(f"Invalid reduction dimension ({axis} for input with {rank} dimension(s)")
         if axis % rank in out:
-            invalid(f"Invalid reduction arguments: Axes contains duplicate dimension: {axis % rank}")
+            invalid(
+                f"Invalid reduction arguments: Axes contains duplicate dimension: {axis % rank}"
+            )
         out.append(axis % rank)
     return tuple(sorted(out))
 
@@ -46,7 +50,9 @@ def highest(dtype: np.dtype[Any]) -> Any:
 def cut_quotient(values: np.ndarray, divisor: Any) -> np.ndarray:
     """values / divisor of integers, cut towards zero; divisor positive."""
     quotient = np.abs(values) // divisor
-    return np.where(values < 0, -quotient, quotient) if values.dtype.kind == "i" else values // divisor
+    return (
+        np.where(values < 0, -quotient, quotient) if values.dtype.kind == "i" else values // divisor
+    )
 
 
 def _sum(x: np.ndarray, axes: tuple[int, ...], keep: bool) -> np.ndarray:
@@ -58,7 +64,11 @@ def _mean(x: np.ndarray, axes: tuple[int, ...], keep: bool) -> np.ndarray:
     for axis in axes:
         count *= x.shape[axis]
     if x.dtype.kind in "iu":
-        sums = np.asarray(np.sum(x, axis=axes, keepdims=keep, dtype=np.uint64 if x.dtype == np.uint64 else np.int64))
+        sums = np.asarray(
+            np.sum(
+                x, axis=axes, keepdims=keep, dtype=np.uint64 if x.dtype == np.uint64 else np.int64
+            )
+        )
         return cut_quotient(sums, max(count, 1)).astype(x.dtype)
     total = np.sum(wide(x), axis=axes, keepdims=keep, dtype=wide(x).dtype)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -68,8 +78,12 @@ def _mean(x: np.ndarray, axes: tuple[int, ...], keep: bool) -> np.ndarray:
 def _euclidean_norm(x: np.ndarray, axes: tuple[int, ...], keep: bool) -> np.ndarray:
     values = wide(x)
     if x.dtype.kind in "iu":
-        return np.sqrt(np.sum(values.astype(np.float64) ** 2, axis=axes, keepdims=keep)).astype(x.dtype)
-    return np.sqrt(np.sum(values * np.conj(values), axis=axes, keepdims=keep, dtype=values.dtype)).astype(x.dtype)
+        return np.sqrt(np.sum(values.astype(np.float64) ** 2, axis=axes, keepdims=keep)).astype(
+            x.dtype
+        )
+    return np.sqrt(
+        np.sum(values * np.conj(values), axis=axes, keepdims=keep, dtype=values.dtype)
+    ).astype(x.dtype)
 
 
 def _max(x: np.ndarray, axes: tuple[int, ...], keep: bool) -> np.ndarray:
@@ -110,14 +124,23 @@ _REDUCTIONS: dict[str, Callable[[np.ndarray, tuple[int, ...], bool], np.ndarray]
 def _reduce(node: NodeSpec, inputs: Arrays) -> Arrays:
     x, axes = inputs
     with np.errstate(over="ignore"):
-        return (np.asarray(_REDUCTIONS[node.op](x, reduction_axes(axes, x.ndim), node.attrs.get("keep_dims", False))),)
+        return (
+            np.asarray(
+                _REDUCTIONS[node.op](
+                    x, reduction_axes(axes, x.ndim), node.attrs.get("keep_dims", False)
+                )
+            ),
+        )
 
 
 @reference("ReduceJoin")
 def _reduce_join(node: NodeSpec, inputs: Arrays) -> Arrays:
     x, axis_input = inputs
     separator = node.attrs.get("separator", b"")
-    axes = [a % x.ndim if -x.ndim <= a < x.ndim else invalid(f"Invalid reduction dimension {a}") for a in axis_input.reshape(-1).tolist()]
+    axes = [
+        a % x.ndim if -x.ndim <= a < x.ndim else invalid(f"Invalid reduction dimension {a}")
+        for a in axis_input.reshape(-1).tolist()
+    ]
     if len(set(axes)) != len(axes):
         invalid("Duplicate reduction dimension")
     if not axes:
@@ -128,7 +151,11 @@ def _reduce_join(node: NodeSpec, inputs: Arrays) -> Arrays:
     out = np.empty(rows.shape[:-1], object)
     for place in np.ndindex(out.shape):
         out[place] = separator.join(rows[place])
-    return (out.reshape([1 if i in axes else x.shape[i] for i in range(x.ndim)]) if node.attrs.get("keep_dims") else out,)
+    return (
+        out.reshape([1 if i in axes else x.shape[i] for i in range(x.ndim)])
+        if node.attrs.get("keep_dims")
+        else out,
+    )
 
 
 @reference("ArgMax", "ArgMin")
@@ -145,17 +172,24 @@ def _arg_extreme(node: NodeSpec, inputs: Arrays) -> Arrays:
     if x.shape[axis] == 0:
         invalid(f"Reduction axis {axis} is empty in shape {shape_text(x)}")
     if is_float(x):
-        # The search starts from the lowest (highest) finite value at index 0 and takes what is strictly better: NaN never is.
+        # The search starts from the lowest (highest) finite value at index 0 and takes what is
+        # strictly better: NaN never is.
         limits = np.finfo(np.float32 if x.dtype.name == "bfloat16" else x.dtype)
         values = wide(x)
-        x = np.maximum(np.where(np.isnan(values), limits.min, values), limits.min) if node.op == "ArgMax" else values
+        x = (
+            np.maximum(np.where(np.isnan(values), limits.min, values), limits.min)
+            if node.op == "ArgMax"
+            else values
+        )
         if node.op == "ArgMin":
             x = np.minimum(np.where(np.isnan(values), limits.max, values), limits.max)
     found = (np.argmax if node.op == "ArgMax" else np.argmin)(x, axis)
     return (np.asarray(found).astype(node.attrs["output_type"].as_numpy_dtype),)
 
 
-def _scan(node: NodeSpec, inputs: Arrays, scan: Callable[[np.ndarray], np.ndarray], start: Any) -> np.ndarray:
+def _scan(
+    node: NodeSpec, inputs: Arrays, scan: Callable[[np.ndarray], np.ndarray], start: Any
+) -> np.ndarray:
     """Inclusive or exclusive, forward or reverse scan along an axis."""
     x, axis_input = inputs
     axis = int(axis_input.reshape(()))
@@ -216,7 +250,10 @@ def _einsum(node: NodeSpec, inputs: Arrays) -> Arrays:
 def _accumulate(node: NodeSpec, inputs: Arrays) -> Arrays:
     for i, x in enumerate(inputs):
         if x.shape != inputs[0].shape:
-            invalid(f"inputs of AccumulateNV2 differ in shape: {shape_text(inputs[0])} and, at {i}, {shape_text(x)}")
+            invalid(
+                f"inputs of AccumulateNV2 differ in shape: {shape_text(inputs[0])} and, at {i}, "
+                f"{shape_text(x)}"
+            )
     total = inputs[0].copy()
     for x in inputs[1:]:
         total = total + x

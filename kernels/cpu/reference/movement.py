@@ -17,7 +17,10 @@ def _transpose(node: NodeSpec, inputs: Arrays) -> Arrays:
     if perm.ndim != 1:
         invalid(f"perm must be rank 1, got shape {shape_text(perm)}")
     if perm.size != x.ndim:
-        invalid(f"transpose expects a vector of size {x.ndim}. But input(1) is a vector of size {perm.size}")
+        invalid(
+            f"transpose expects a vector of size {x.ndim}. But input(1) is a vector of size "
+            f"{perm.size}"
+        )
     order = []
     for axis in perm.tolist():
         if not -x.ndim <= axis < x.ndim:
@@ -38,12 +41,16 @@ def _concatenate(axis_value: np.ndarray, values: Arrays, name: str) -> np.ndarra
     if rank == 0:
         invalid("ConcatOp : Can't concatenate scalars (use tf.stack instead)")
     if not -rank <= axis < rank:
-        invalid(f"ConcatOp : Expected concatenating dimensions in the range [{-rank}, {rank}), but got {axis}")
+        invalid(
+            f"ConcatOp : Expected concatenating dimensions in the range [{-rank}, {rank}), but got "
+            f"{axis}"
+        )
     axis %= rank
     for i, x in enumerate(values):
         if x.ndim != rank:
             invalid(
-                f"ConcatOp : Ranks of all input tensors should match: shape[0] = {shape_text(values[0])} vs. shape[{i}] = {shape_text(x)}"
+                "ConcatOp : Ranks of all input tensors should match: shape[0] = "
+                f"{shape_text(values[0])} vs. shape[{i}] = {shape_text(x)}"
             )
         for j in range(rank):
             if j != axis and x.shape[j] != values[0].shape[j]:
@@ -75,7 +82,10 @@ def _pack(node: NodeSpec, inputs: Arrays) -> Arrays:
     rank = inputs[0].ndim + 1
     for i, x in enumerate(inputs):
         if x.shape != inputs[0].shape:
-            invalid(f"Shapes of all inputs must match: values[0].shape = {shape_text(inputs[0])} != values[{i}].shape = {shape_text(x)}")
+            invalid(
+                f"Shapes of all inputs must match: values[0].shape = {shape_text(inputs[0])} != "
+                f"values[{i}].shape = {shape_text(x)}"
+            )
     if not -rank <= axis < rank:
         invalid(f"axis = {axis} not in [{-rank}, {rank})")
     return (np.stack(inputs, axis),)
@@ -115,7 +125,10 @@ def _split_v(node: NodeSpec, inputs: Arrays) -> Arrays:
     num = node.attrs["num_split"]
     axis = int(split_dim.reshape(()))
     if sizes.size != num:
-        invalid(f"size of the split_tensor must be 1-D and have the same elements as outputs got {sizes.ndim} -D and {sizes.size} elements")
+        invalid(
+            "size of the split_tensor must be 1-D and have the same elements as outputs got "
+            f"{sizes.ndim} -D and {sizes.size} elements"
+        )
     if not -x.ndim <= axis < x.ndim:
         invalid(f"-input rank(-{x.ndim}) <= split_dim < input rank ({x.ndim}), but got {axis}")
     axis %= x.ndim
@@ -127,8 +140,10 @@ def _split_v(node: NodeSpec, inputs: Arrays) -> Arrays:
     total = x.shape[axis]
     if known > total if missing else known != total:
         invalid(
-            "Determined shape must either match input shape along split_dim exactly if fully specified, "
-            "or be less than the size of the input along split_dim if not fully specified.  Got: " + str(known)
+            "Determined shape must either match input shape along split_dim exactly if fully "
+            "specified, "
+            "or be less than the size of the input along split_dim if not fully specified.  Got: "
+            + str(known)
         )
     if missing:
         parts[missing[0]] = total - known
@@ -144,7 +159,10 @@ def _tile(node: NodeSpec, inputs: Arrays) -> Arrays:
     if multiples.ndim != 1:
         invalid(f"Expected multiples to be 1-D, but got shape {shape_text(multiples)}")
     if multiples.size != x.ndim:
-        invalid(f"Expected multiples argument to be a vector of length {x.ndim} but got length {multiples.size}")
+        invalid(
+            f"Expected multiples argument to be a vector of length {x.ndim} but got length "
+            f"{multiples.size}"
+        )
     for i, m in enumerate(multiples):
         if m < 0:
             invalid(f"Expected multiples[{i}] >= 0, but got {m}")
@@ -165,7 +183,10 @@ def _paddings(x: np.ndarray, paddings: np.ndarray) -> list[tuple[int, int]]:
     if paddings.ndim != 2 or paddings.shape[1] != 2:
         invalid(f"paddings must be a matrix with 2 columns: {shape_text(paddings)}")
     if paddings.shape[0] != x.ndim:
-        invalid(f"The first dimension of paddings must be the rank of inputs{shape_text(paddings)} {shape_text(x)}")
+        invalid(
+            f"The first dimension of paddings must be the rank of inputs{shape_text(paddings)} "
+            f"{shape_text(x)}"
+        )
     pairs = [(int(a), int(b)) for a, b in paddings]
     for before, after in pairs:
         if before < 0 or after < 0:
@@ -185,7 +206,9 @@ def _pad(node: NodeSpec, inputs: Arrays) -> Arrays:
     else:
         value = b"" if x.dtype == object else np.zeros((), x.dtype)
     check_room([before + size + after for size, (before, after) in zip(x.shape, pairs)], x.dtype)
-    out = np.full([before + size + after for size, (before, after) in zip(x.shape, pairs)], value, x.dtype)
+    out = np.full(
+        [before + size + after for size, (before, after) in zip(x.shape, pairs)], value, x.dtype
+    )
     out[tuple(slice(before, before + size) for size, (before, _) in zip(x.shape, pairs))] = x
     return (out,)
 
@@ -199,8 +222,12 @@ def _mirror_pad(node: NodeSpec, inputs: Arrays) -> Arrays:
     for axis, (before, after) in enumerate(pairs):
         size = x.shape[axis]
         if max(before, after) > size - offset:
-            rule, broken = ("less than", "not less than") if reflect else ("no greater than", "greater than")
-            invalid(f"paddings must be {rule} the dimension size: {before}, {after} {broken} {size}")
+            rule, broken = (
+                ("less than", "not less than") if reflect else ("no greater than", "greater than")
+            )
+            invalid(
+                f"paddings must be {rule} the dimension size: {before}, {after} {broken} {size}"
+            )
     for axis, (before, after) in enumerate(pairs):
         size = x.shape[axis]
         index = np.concatenate(
@@ -250,7 +277,10 @@ def _reverse_v2(node: NodeSpec, inputs: Arrays) -> Arrays:
 def _reverse(node: NodeSpec, inputs: Arrays) -> Arrays:
     x, dims = inputs
     if dims.shape != (x.ndim,):
-        invalid(f"'dims' must have the same number of values as 'input' has dimensions. 'input' has {x.ndim}'dims' has {dims.size} values")
+        invalid(
+            "'dims' must have the same number of values as 'input' has dimensions. 'input' has "
+            f"{x.ndim}'dims' has {dims.size} values"
+        )
     return (contiguous(np.flip(x, tuple(np.flatnonzero(dims)))),)
 
 
@@ -269,9 +299,15 @@ def _reverse_sequence(node: NodeSpec, inputs: Arrays) -> Arrays:
     if batch_dim >= x.ndim:
         invalid(f"batch_dim must be < input rank ( {batch_dim} vs. {x.ndim})")
     if lengths.size != x.shape[batch_dim]:
-        invalid(f"Length of seq_lengths != input.dims({batch_dim}), ({lengths.size} vs. {x.shape[batch_dim]})")
+        invalid(
+            f"Length of seq_lengths != input.dims({batch_dim}), ({lengths.size} vs. "
+            f"{x.shape[batch_dim]})"
+        )
     out = x.copy()
-    moved_in, moved_out = np.moveaxis(x, (batch_dim, seq_dim), (0, 1)), np.moveaxis(out, (batch_dim, seq_dim), (0, 1))
+    moved_in, moved_out = (
+        np.moveaxis(x, (batch_dim, seq_dim), (0, 1)),
+        np.moveaxis(out, (batch_dim, seq_dim), (0, 1)),
+    )
     for i, length in enumerate(lengths.tolist()):
         if length < 0:
             invalid(f"seq_lens({i}) < 0")
@@ -296,4 +332,6 @@ def _roll(node: NodeSpec, inputs: Arrays) -> Arrays:
         if not -x.ndim <= a < x.ndim:
             invalid(f"axis {a} is out of range")
         x = np.roll(x, 0, a)
-    return (np.roll(inputs[0], tuple(shift.reshape(-1).tolist()), tuple(axis.reshape(-1).tolist())),)
+    return (
+        np.roll(inputs[0], tuple(shift.reshape(-1).tolist()), tuple(axis.reshape(-1).tolist())),
+    )

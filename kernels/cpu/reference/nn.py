@@ -1,4 +1,6 @@
-"""NumPy kernels of matmul, convolution and pooling with their gradients: first runs, constant folding, tests."""
+"""NumPy kernels of matmul, convolution and pooling with their gradients: first runs, constant
+folding, tests.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,11 @@ def _product(a: Array, b: Array) -> Array:
 def _size_error(a: tuple[int, ...], b: tuple[int, ...], *transposed: Any) -> InvalidArgumentError:
     """TensorFlow's words; those of its batched products end with the two attrs."""
     flags = "".join(f" {int(bool(flag))}" for flag in transposed)
-    return InvalidArgumentError(None, None, f"Matrix size-incompatible: In[0]: {format_shape(a)}, In[1]: {format_shape(b)}{flags}")
+    return InvalidArgumentError(
+        None,
+        None,
+        f"Matrix size-incompatible: In[0]: {format_shape(a)}, In[1]: {format_shape(b)}{flags}",
+    )
 
 
 @reference("MatMul")
@@ -47,7 +53,10 @@ def matmul(node: NodeSpec, inputs: Sequence[Array]) -> list[Array]:
     for value, which in ((a, "a"), (b, "b")):
         if value.ndim != 2:
             raise InvalidArgumentError(
-                None, None, f"In[{'ab'.index(which)}] is not a matrix. Instead it has shape {format_shape(value.shape)}"
+                None,
+                None,
+                f"In[{'ab'.index(which)}] is not a matrix. Instead it has shape "
+                f"{format_shape(value.shape)}",
             )
     x = a.T if node.attrs.get("transpose_a") else a
     y = b.T if node.attrs.get("transpose_b") else b
@@ -58,7 +67,9 @@ def matmul(node: NodeSpec, inputs: Sequence[Array]) -> list[Array]:
 
 @reference("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 def batch_matmul(node: NodeSpec, inputs: Sequence[Array]) -> list[Array]:
-    """x [..., m, k], y [..., k, n] -> [..., m, n]; adj_x and adj_y take the conjugate transpose of the last two axes."""
+    """x [..., m, k], y [..., k, n] -> [..., m, n]; adj_x and adj_y take the conjugate transpose of
+    the last two axes.
+    """
     x, y = inputs[:2]
     for i, value in enumerate((x, y)):
         if value.ndim < 2:
@@ -84,7 +95,9 @@ def _from_nhwc(layout: Layout, value: Array) -> Array:
 
 
 def _pad(x: Array, rows: Window, cols: Window, value: Any = 0) -> Array:
-    """x [b, h, w, c] with the border its windows read; cropped where they read less than all of it."""
+    """x [b, h, w, c] with the border its windows read; cropped where they read less
+    than all of it.
+    """
     after = [w.padded - w.before - w.length for w in (rows, cols)]
     x = x[:, : x.shape[1] + min(0, after[0]), : x.shape[2] + min(0, after[1])]
     pads = ((0, 0), (rows.before, max(0, after[0])), (cols.before, max(0, after[1])), (0, 0))
@@ -95,7 +108,9 @@ def _shifted(padded: Array, rows: Window, cols: Window, kh: int, kw: int) -> Arr
     """View [b, out_h, out_w, c] of what tap (kh, kw) of every window reads."""
     top, left = kh * rows.dilation, kw * cols.dilation
     return padded[
-        :, top : top + (rows.out - 1) * rows.stride + 1 : rows.stride, left : left + (cols.out - 1) * cols.stride + 1 : cols.stride
+        :,
+        top : top + (rows.out - 1) * rows.stride + 1 : rows.stride,
+        left : left + (cols.out - 1) * cols.stride + 1 : cols.stride,
     ]
 
 
@@ -112,7 +127,9 @@ def _patches(padded: Array, rows: Window, cols: Window) -> Array:
 
 
 def _is_pointwise(rows: Window, cols: Window) -> bool:
-    return all(w.size == 1 and w.stride == 1 and w.before == 0 and w.out == w.length for w in (rows, cols))
+    return all(
+        w.size == 1 and w.stride == 1 and w.before == 0 and w.out == w.length for w in (rows, cols)
+    )
 
 
 def _image_blocks(batch: int, bytes_an_image: int) -> list[slice]:
@@ -135,17 +152,23 @@ def convolve(x: Array, w: Array, rows: Window, cols: Window) -> Array:
     taps = k_h * k_w * in_c
     for g in range(groups):
         source = padded[..., g * in_c : (g + 1) * in_c]
-        weights = np.ascontiguousarray(w[..., g * (out_c // groups) : (g + 1) * (out_c // groups)]).reshape(taps, -1)
+        weights = np.ascontiguousarray(
+            w[..., g * (out_c // groups) : (g + 1) * (out_c // groups)]
+        ).reshape(taps, -1)
         for block in _image_blocks(b, rows.out * cols.out * taps * x.itemsize):
             patches = _patches(source[block], rows, cols).reshape(-1, taps)
-            out[block, ..., g * (out_c // groups) : (g + 1) * (out_c // groups)] = np.matmul(patches, weights).reshape(
-                out[block].shape[:3] + (-1,)
-            )
+            out[block, ..., g * (out_c // groups) : (g + 1) * (out_c // groups)] = np.matmul(
+                patches, weights
+            ).reshape(out[block].shape[:3] + (-1,))
     return out
 
 
-def convolve_filter_grad(x: Array, dy: Array, filter_shape: tuple[int, ...], rows: Window, cols: Window) -> Array:
-    """x [b, h, w, groups * in_c], dy [b, out_h, out_w, out_c] -> gradient of the filter [k_h, k_w, in_c, out_c]."""
+def convolve_filter_grad(
+    x: Array, dy: Array, filter_shape: tuple[int, ...], rows: Window, cols: Window
+) -> Array:
+    """x [b, h, w, groups * in_c], dy [b, out_h, out_w, out_c] -> gradient of the filter [k_h, k_w,
+    in_c, out_c].
+    """
     k_h, k_w, in_c, out_c = filter_shape
     grad = np.zeros(filter_shape, x.dtype)
     if grad.size == 0 or dy.size == 0:
@@ -158,39 +181,62 @@ def convolve_filter_grad(x: Array, dy: Array, filter_shape: tuple[int, ...], row
         flat_dy = np.ascontiguousarray(dy[..., g * share : (g + 1) * share])
         for block in _image_blocks(x.shape[0], rows.out * cols.out * k_h * k_w * in_c * x.itemsize):
             patches = _patches(source[block], rows, cols).reshape(-1, k_h * k_w * in_c)
-            grad[..., g * share : (g + 1) * share] += (patches.T @ flat_dy[block].reshape(-1, share)).reshape(k_h, k_w, in_c, share)
+            grad[..., g * share : (g + 1) * share] += (
+                patches.T @ flat_dy[block].reshape(-1, share)
+            ).reshape(k_h, k_w, in_c, share)
     return grad
 
 
-def convolve_input_grad(dy: Array, w: Array, input_shape: tuple[int, ...], rows: Window, cols: Window) -> Array:
-    """dy [b, out_h, out_w, out_c], filter [k_h, k_w, in_c, out_c] -> gradient of the input [b, h, w, groups * in_c]."""
+def convolve_input_grad(
+    dy: Array, w: Array, input_shape: tuple[int, ...], rows: Window, cols: Window
+) -> Array:
+    """dy [b, out_h, out_w, out_c], filter [k_h, k_w, in_c, out_c] -> gradient of the input [b, h,
+    w, groups * in_c].
+    """
     k_h, k_w, in_c, out_c = w.shape
     b, height, width, channels = input_shape
     if dy.size == 0 or w.size == 0:
         return np.zeros(input_shape, dy.dtype)
     groups = channels // in_c
     share = out_c // groups
-    height_p, width_p = max(rows.padded, rows.before + height), max(cols.padded, cols.before + width)
+    height_p, width_p = (
+        max(rows.padded, rows.before + height),
+        max(cols.padded, cols.before + width),
+    )
     grad = np.zeros((b, height_p, width_p, channels), dy.dtype)
     for g in range(groups):
         flat_dy = np.ascontiguousarray(dy[..., g * share : (g + 1) * share]).reshape(-1, share)
         for kh in range(k_h):
             for kw in range(k_w):
                 part = flat_dy @ w[kh, kw, :, g * share : (g + 1) * share].T
-                _shifted(grad, rows, cols, kh, kw)[..., g * in_c : (g + 1) * in_c] += part.reshape(b, rows.out, cols.out, in_c)
-    return np.ascontiguousarray(grad[:, rows.before : rows.before + height, cols.before : cols.before + width])
+                _shifted(grad, rows, cols, kh, kw)[..., g * in_c : (g + 1) * in_c] += part.reshape(
+                    b, rows.out, cols.out, in_c
+                )
+    return np.ascontiguousarray(
+        grad[:, rows.before : rows.before + height, cols.before : cols.before + width]
+    )
 
 
-def _filter_windows(layout: Layout, x_shape: Sequence[int], filter_shape: Sequence[int]) -> tuple[Window, Window]:
+def _filter_windows(
+    layout: Layout, x_shape: Sequence[int], filter_shape: Sequence[int]
+) -> tuple[Window, Window]:
     in_c = filter_shape[2]
     if in_c == 0 or x_shape[3] % in_c:
-        raise InvalidArgumentError(None, None, f"input depth must be evenly divisible by filter depth: {x_shape[3]} vs {in_c}")
-    return layout.windows(int(x_shape[1]), int(x_shape[2]), (int(filter_shape[0]), int(filter_shape[1])))
+        raise InvalidArgumentError(
+            None,
+            None,
+            f"input depth must be evenly divisible by filter depth: {x_shape[3]} vs {in_c}",
+        )
+    return layout.windows(
+        int(x_shape[1]), int(x_shape[2]), (int(filter_shape[0]), int(filter_shape[1]))
+    )
 
 
 @reference("Conv2D")
 def conv2d(node: NodeSpec, inputs: Sequence[Array]) -> list[Array]:
-    """input [b, h, w, groups * in_c] (NCHW: [b, c, h, w]), filter [k_h, k_w, in_c, out_c] -> [b, out_h, out_w, out_c]."""
+    """input [b, h, w, groups * in_c] (NCHW: [b, c, h, w]), filter [k_h, k_w, in_c, out_c] -> [b,
+    out_h, out_w, out_c].
+    """
     layout = layout_of(node.attrs)
     dtype = inputs[0].dtype
     x, w = _widen(*inputs[:2])
@@ -207,7 +253,9 @@ def _nhwc_shape(layout: Layout, sizes: Array) -> tuple[int, ...]:
 
 @reference("Conv2DBackpropInput")
 def conv2d_backprop_input(node: NodeSpec, inputs: Sequence[Array]) -> list[Array]:
-    """input_sizes [4] (or [2]: height, width), filter, out_backprop -> gradient of Conv2D's input."""
+    """input_sizes [4] (or [2]: height, width), filter, out_backprop -> gradient of
+    Conv2D's input.
+    """
     layout = layout_of(node.attrs)
     sizes, w, dy = inputs
     dtype = dy.dtype
@@ -224,7 +272,9 @@ def conv2d_backprop_input(node: NodeSpec, inputs: Sequence[Array]) -> list[Array
 
 @reference("Conv2DBackpropFilter")
 def conv2d_backprop_filter(node: NodeSpec, inputs: Sequence[Array]) -> list[Array]:
-    """input, filter_sizes [4], out_backprop -> gradient of Conv2D's filter [k_h, k_w, in_c, out_c]."""
+    """input, filter_sizes [4], out_backprop -> gradient of Conv2D's filter [k_h, k_w,
+    in_c, out_c].
+    """
     layout = layout_of(node.attrs)
     x, sizes, dy = inputs
     dtype = dy.dtype
@@ -235,10 +285,18 @@ def conv2d_backprop_filter(node: NodeSpec, inputs: Sequence[Array]) -> list[Arra
     return [grad.astype(dtype, copy=False)]
 
 
-def _depthwise_windows(layout: Layout, x_shape: Sequence[int], filter_shape: Sequence[int]) -> tuple[Window, Window]:
+def _depthwise_windows(
+    layout: Layout, x_shape: Sequence[int], filter_shape: Sequence[int]
+) -> tuple[Window, Window]:
     if x_shape[3] != filter_shape[2]:
-        raise InvalidArgumentError(None, None, f"input and filter must have the same depth: {x_shape[3]} vs {filter_shape[2]}")
-    return layout.windows(int(x_shape[1]), int(x_shape[2]), (int(filter_shape[0]), int(filter_shape[1])))
+        raise InvalidArgumentError(
+            None,
+            None,
+            f"input and filter must have the same depth: {x_shape[3]} vs {filter_shape[2]}",
+        )
+    return layout.windows(
+        int(x_shape[1]), int(x_shape[2]), (int(filter_shape[0]), int(filter_shape[1]))
+    )
 
 
 @reference("DepthwiseConv2dNative")
@@ -281,8 +339,12 @@ def depthwise_backprop_input(node: NodeSpec, inputs: Sequence[Array]) -> list[Ar
             split = dy.reshape(*dy.shape[:3], c, w.shape[3])
             for kh in range(rows.size):
                 for kw in range(cols.size):
-                    _shifted(grad, rows, cols, kh, kw)[...] += (split * w[kh, kw]).sum(-1, dtype=dy.dtype)
-    grad = np.ascontiguousarray(grad[:, rows.before : rows.before + height, cols.before : cols.before + width])
+                    _shifted(grad, rows, cols, kh, kw)[...] += (split * w[kh, kw]).sum(
+                        -1, dtype=dy.dtype
+                    )
+    grad = np.ascontiguousarray(
+        grad[:, rows.before : rows.before + height, cols.before : cols.before + width]
+    )
     return [_from_nhwc(layout, grad.astype(dtype, copy=False))]
 
 
@@ -302,7 +364,9 @@ def depthwise_backprop_filter(node: NodeSpec, inputs: Sequence[Array]) -> list[A
         with np.errstate(all="ignore"):
             for kh in range(rows.size):
                 for kw in range(cols.size):
-                    grad[kh, kw] = np.einsum("bijc,bijcm->cm", _shifted(padded, rows, cols, kh, kw), split)
+                    grad[kh, kw] = np.einsum(
+                        "bijc,bijcm->cm", _shifted(padded, rows, cols, kh, kw), split
+                    )
     return [grad.astype(dtype, copy=False)]
 
 
@@ -317,17 +381,24 @@ def _lowest(dtype: np.dtype[Any]) -> Any:
 
 
 def _pool_depth(layout: Layout, x: Array) -> Array:
-    """Maximum over groups of neighbouring channels (TensorFlow pools over depth only without overlap)."""
+    """Maximum over groups of neighbouring channels (TensorFlow pools over depth only without
+    overlap).
+    """
     b, h, w, c = x.shape
     if layout.depth_size != layout.depth_stride or c % layout.depth_size:
         raise InvalidArgumentError(
-            None, None, "Depthwise max pooling requires the depth window to equal the depth stride and divide the depth"
+            None,
+            None,
+            "Depthwise max pooling requires the depth window to equal the depth stride and divide "
+            "the depth",
         )
     return _fold_max(np.moveaxis(x.reshape(b, h, w, -1, layout.depth_size), -1, 0), x.dtype)
 
 
 def _fold_max(taps: Any, dtype: np.dtype[Any]) -> Array:
-    """Maximum of equally shaped arrays; NaN never wins, and the result is at least the lowest finite value."""
+    """Maximum of equally shaped arrays; NaN never wins, and the result is at least the lowest
+    finite value.
+    """
     best: Array | None = None
     with np.errstate(all="ignore"):
         for tap in taps:
@@ -340,7 +411,11 @@ def _fold_max(taps: Any, dtype: np.dtype[Any]) -> Array:
 
 def _window_sizes(inputs: Sequence[Array], first: int) -> dict[str, list[int]]:
     """ksize and strides of the V2 forms, which take them as inputs."""
-    return {"ksize": inputs[first].tolist(), "strides": inputs[first + 1].tolist()} if len(inputs) > first else {}
+    return (
+        {"ksize": inputs[first].tolist(), "strides": inputs[first + 1].tolist()}
+        if len(inputs) > first
+        else {}
+    )
 
 
 @reference("MaxPool", "MaxPoolV2")
@@ -352,7 +427,9 @@ def max_pool(node: NodeSpec, inputs: Sequence[Array]) -> list[Array]:
         return [_from_nhwc(layout, _pool_depth(layout, x))]
     rows, cols = layout.windows(x.shape[1], x.shape[2])
     padded = _pad(x, rows, cols, _lowest(x.dtype))
-    taps = (_shifted(padded, rows, cols, kh, kw) for kh in range(rows.size) for kw in range(cols.size))
+    taps = (
+        _shifted(padded, rows, cols, kh, kw) for kh in range(rows.size) for kw in range(cols.size)
+    )
     return [_from_nhwc(layout, _fold_max(taps, x.dtype))]
 
 
@@ -378,7 +455,9 @@ def _max_tap(padded: Array, rows: Window, cols: Window) -> Array:
 
 @reference("MaxPoolGrad", "MaxPoolGradV2")
 def max_pool_grad(node: NodeSpec, inputs: Sequence[Array]) -> list[Array]:
-    """orig_input [b, h, w, c], orig_output, grad [b, out_h, out_w, c] -> gradient of the input; ties go to the first tap."""
+    """orig_input [b, h, w, c], orig_output, grad [b, out_h, out_w, c] -> gradient of the input;
+    ties go to the first tap.
+    """
     layout = layout_of(node.attrs, **_window_sizes(inputs, 3))
     x, dy = _to_nhwc(layout, inputs[0]), _to_nhwc(layout, inputs[2])
     if layout.depth_size > 1:
@@ -386,14 +465,35 @@ def max_pool_grad(node: NodeSpec, inputs: Sequence[Array]) -> list[Array]:
     rows, cols = layout.windows(x.shape[1], x.shape[2])
     with np.errstate(all="ignore"):
         index = _max_tap(_pad(x, rows, cols, _lowest(x.dtype)), rows, cols)
-        return [_from_nhwc(layout, _spread(x.shape, dy, rows, cols, lambda tap: np.where(index == tap, dy, dy.dtype.type(0))))]
+        return [
+            _from_nhwc(
+                layout,
+                _spread(
+                    x.shape,
+                    dy,
+                    rows,
+                    cols,
+                    lambda tap: np.where(index == tap, dy, dy.dtype.type(0)),
+                ),
+            )
+        ]
 
 
-def _spread(shape: tuple[int, ...], dy: Array, rows: Window, cols: Window, share: Callable[[int], Array]) -> Array:
-    """Add each window's shares of its gradient to the input positions its taps read: [b, h, w, c]."""
+def _spread(
+    shape: tuple[int, ...], dy: Array, rows: Window, cols: Window, share: Callable[[int], Array]
+) -> Array:
+    """Add each window's shares of its gradient to the input positions its taps read:
+    [b, h, w, c].
+    """
     _, height, width, _ = shape
     total = np.zeros(
-        (shape[0], max(rows.padded, rows.before + height), max(cols.padded, cols.before + width), shape[3]), _compute_dtype(dy.dtype)
+        (
+            shape[0],
+            max(rows.padded, rows.before + height),
+            max(cols.padded, cols.before + width),
+            shape[3],
+        ),
+        _compute_dtype(dy.dtype),
     )
     if dy.size:
         for kh in range(rows.size):

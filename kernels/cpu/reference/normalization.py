@@ -25,7 +25,10 @@ def _bias_add(node: NodeSpec, inputs: Arrays) -> Arrays:
         invalid(f"Biases must be 1D: {shape_text(bias)}")
     axis = 1 if _channels_first(node) else x.ndim - 1
     if x.shape[axis] != bias.size:
-        invalid(f"Must provide as many biases as the last dimension of the input tensor: {shape_text(bias)} vs. {shape_text(x)}")
+        invalid(
+            "Must provide as many biases as the last dimension of the input tensor: "
+            f"{shape_text(bias)} vs. {shape_text(x)}"
+        )
     with np.errstate(over="ignore"):
         return (x + bias.reshape(-1, *([1] * (x.ndim - 1 - axis))),)
 
@@ -37,7 +40,11 @@ def _bias_add_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
         invalid(f"Input tensor must be at least 2D: {shape_text(dy)}")
     channel = 1 if _channels_first(node) else dy.ndim - 1
     values = wide(dy)
-    return (np.sum(values, axis=tuple(i for i in range(dy.ndim) if i != channel), dtype=values.dtype).astype(dy.dtype),)
+    return (
+        np.sum(
+            values, axis=tuple(i for i in range(dy.ndim) if i != channel), dtype=values.dtype
+        ).astype(dy.dtype),
+    )
 
 
 def _softmax_parts(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -67,7 +74,11 @@ def _log_softmax(node: NodeSpec, inputs: Arrays) -> Arrays:
     if logits.size == 0:
         return (logits.copy(),)
     shifted, weights = _softmax_parts(logits)
-    return ((shifted - np.log(weights.sum(-1, keepdims=True, dtype=weights.dtype))).astype(logits.dtype),)
+    return (
+        (shifted - np.log(weights.sum(-1, keepdims=True, dtype=weights.dtype))).astype(
+            logits.dtype
+        ),
+    )
 
 
 @reference("SoftmaxCrossEntropyWithLogits")
@@ -76,9 +87,14 @@ def _cross_entropy(node: NodeSpec, inputs: Arrays) -> Arrays:
     try:
         shape = np.broadcast_shapes(logits.shape, labels.shape)
     except ValueError:
-        invalid(f"logits and labels must be broadcastable: logits_size={shape_text(logits)} labels_size={shape_text(labels)}")
+        invalid(
+            f"logits and labels must be broadcastable: logits_size={shape_text(logits)} "
+            f"labels_size={shape_text(labels)}"
+        )
     if len(shape) != 2:
-        invalid("logits and labels must be either 2-dimensional, or broadcasted to be 2-dimensional")
+        invalid(
+            "logits and labels must be either 2-dimensional, or broadcasted to be 2-dimensional"
+        )
     logits, labels = np.broadcast_to(logits, shape), np.broadcast_to(labels, shape)
     if not shape[0] or not shape[1]:
         return np.zeros(shape[0], logits.dtype), np.zeros(shape, logits.dtype)
@@ -87,7 +103,9 @@ def _cross_entropy(node: NodeSpec, inputs: Arrays) -> Arrays:
     targets = wide(labels)
     with np.errstate(invalid="ignore"):
         terms = targets * (np.log(total) - shifted)
-    return terms.sum(-1, dtype=weights.dtype).astype(logits.dtype), (weights / total - targets).astype(logits.dtype)
+    return terms.sum(-1, dtype=weights.dtype).astype(logits.dtype), (
+        weights / total - targets
+    ).astype(logits.dtype)
 
 
 @reference("SparseSoftmaxCrossEntropyWithLogits")
@@ -111,7 +129,8 @@ def _sparse_cross_entropy(node: NodeSpec, inputs: Arrays) -> Arrays:
     if bad.any():
         wrong = labels[np.flatnonzero(bad)[0]]
         invalid(
-            f"Received a label value of {wrong} which is outside the valid range of [0, {classes}).  "
+            f"Received a label value of {wrong} which is outside the valid range of [0, "
+            f"{classes}).  "
             f"Label values: {' '.join(map(str, labels))}"
         )
     shifted, weights = _softmax_parts(logits)
@@ -148,7 +167,13 @@ def _batch_norm(node: NodeSpec, inputs: Arrays) -> Arrays:
         count = math.prod(x.shape[i] for i in axes)
         if count == 0:
             nan = np.full(scale.shape, np.nan, np.float32)
-            outputs: tuple[np.ndarray, ...] = (x.copy(), nan, nan.copy(), np.zeros_like(scale), np.zeros_like(scale))
+            outputs: tuple[np.ndarray, ...] = (
+                x.copy(),
+                nan,
+                nan.copy(),
+                np.zeros_like(scale),
+                np.zeros_like(scale),
+            )
             return (*outputs, np.zeros(0, np.float32)) if node.op.endswith("V3") else outputs
         saved_mean = values.mean(axes, dtype=np.float32)
         centered = values - _per_channel(saved_mean, x.ndim, first)
@@ -190,12 +215,20 @@ def _batch_norm_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
         dx = _per_channel(scale * inverse, x.ndim, first) * (centered_dy - centered * correction)
     else:
         dx = upstream * _per_channel(scale * inverse, x.ndim, first)
-    return dx.astype(x.dtype), scale_grad, offset_grad, np.zeros((), np.float32), np.zeros((), np.float32)
+    return (
+        dx.astype(x.dtype),
+        scale_grad,
+        offset_grad,
+        np.zeros((), np.float32),
+        np.zeros((), np.float32),
+    )
 
 
 def _window_sums(x: np.ndarray, radius: int) -> np.ndarray:
     """Sums over windows of 2 * radius + 1 channels, cut off at the ends."""
-    sums = np.concatenate([np.zeros((*x.shape[:-1], 1), np.float64), np.cumsum(x, -1, dtype=np.float64)], -1)
+    sums = np.concatenate(
+        [np.zeros((*x.shape[:-1], 1), np.float64), np.cumsum(x, -1, dtype=np.float64)], -1
+    )
     depth = x.shape[-1]
     high = np.minimum(np.arange(depth) + radius + 1, depth)
     low = np.maximum(np.arange(depth) - radius, 0)
@@ -234,7 +267,8 @@ def _top_k(x: np.ndarray, k: int, index_type: np.dtype[Any]) -> Arrays:
         invalid(f"input must be >= 1-D, got shape {shape_text(x)}")
     if x.shape[-1] < k:
         invalid(f"input must have at least k columns. Had {x.shape[-1]}, needed {k}")
-    # A stable sort of the reversed row, read backwards: descending, and equal values by rising index.
+    # A stable sort of the reversed row, read backwards: descending, and equal values by rising
+    # index.
     order = x.shape[-1] - 1 - np.argsort(x[..., ::-1], axis=-1, kind="stable")[..., ::-1]
     order = order[..., :k]
     return np.take_along_axis(x, order, -1), order.astype(index_type)
@@ -250,7 +284,11 @@ def _top_k_v2(node: NodeSpec, inputs: Arrays) -> Arrays:
     index_type = node.attrs.get("index_type")
     if inputs[1].ndim:
         invalid(f"k must be scalar, got shape {shape_text(inputs[1])}")
-    return _top_k(inputs[0], int(inputs[1]), np.dtype(np.int32 if index_type is None else index_type.as_numpy_dtype))
+    return _top_k(
+        inputs[0],
+        int(inputs[1]),
+        np.dtype(np.int32 if index_type is None else index_type.as_numpy_dtype),
+    )
 
 
 @reference("InTopK", "InTopKV2")
@@ -262,7 +300,10 @@ def _in_top_k(node: NodeSpec, inputs: Arrays) -> Arrays:
     if targets.ndim != 1:
         invalid("targets must be 1-dimensional")
     if predictions.shape[0] != targets.size:
-        invalid(f"First dimension of predictions {predictions.shape[0]} must match length of targets {targets.size}")
+        invalid(
+            f"First dimension of predictions {predictions.shape[0]} must match length of targets "
+            f"{targets.size}"
+        )
     out = np.zeros(targets.size, bool)
     for row, target in enumerate(targets.tolist()):
         scores = predictions[row]

@@ -69,9 +69,14 @@ def _decode_csv(node: NodeSpec, inputs: Arrays) -> Arrays:
             except ValueError:
                 shown = text.decode(errors="replace")
                 kind = {"float32": "float", "float64": "double"}.get(types[k].name, types[k].name)
-                raise _fail(f"Field {k} in record {number} is not a valid {kind}: {shown}") from None
+                raise _fail(
+                    f"Field {k} in record {number} is not a valid {kind}: {shown}"
+                ) from None
     with np.errstate(over="ignore"):
-        return [_column(column, dtype).reshape(records.shape) for column, dtype in zip(columns, types, strict=True)]
+        return [
+            _column(column, dtype).reshape(records.shape)
+            for column, dtype in zip(columns, types, strict=True)
+        ]
 
 
 def _csv_parser(dtype: DType) -> Callable[[bytes], Any]:
@@ -99,7 +104,9 @@ def _float(text: bytes) -> float:
 
 
 def _csv_fields(record: bytes, delimiter: bytes, quotes: bool) -> list[bytes]:
-    """The fields of a record as RFC 4180 has them. Raises InvalidArgumentError for quotes that do not fit."""
+    """The fields of a record as RFC 4180 has them. Raises InvalidArgumentError for quotes that do
+    not fit.
+    """
     if not record:
         return []
     if not quotes or b'"' not in record:
@@ -149,10 +156,20 @@ def _decode_raw(node: NodeSpec, inputs: Arrays) -> Arrays:
     length = len(flat[0]) if flat else 0
     for k, item in enumerate(flat):
         if len(item) != length:
-            raise _fail(f"DecodeRaw requires input strings to all be the same size, but element {k} has size {length} != {len(item)}")
+            raise _fail(
+                f"DecodeRaw requires input strings to all be the same size, but element {k} has "
+                f"size {length} != {len(item)}"
+            )
     if length % target.itemsize:
-        raise _fail(f"Input to DecodeRaw has length {length} that is not a multiple of {target.itemsize}, the size of {dtype.name}")
-    found = np.frombuffer(b"".join(flat), target).reshape(*strings.shape, length // target.itemsize).copy()
+        raise _fail(
+            f"Input to DecodeRaw has length {length} that is not a multiple of {target.itemsize}, "
+            f"the size of {dtype.name}"
+        )
+    found = (
+        np.frombuffer(b"".join(flat), target)
+        .reshape(*strings.shape, length // target.itemsize)
+        .copy()
+    )
     if not node.attrs.get("little_endian", True):
         found = found.byteswap()
     return (found,)
@@ -163,7 +180,9 @@ def _decode_raw(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What a parsing node asks for. dense: (key, dtype, shape, default); sparse: (key, dtype); ragged: (key, dtype, dtype of splits)."""
+    """What a parsing node asks for. dense: (key, dtype, shape, default); sparse: (key, dtype);
+    ragged: (key, dtype, dtype of splits).
+    """
 
     dense: list[tuple[str, DType, tuple[int | None, ...], np.ndarray]]
     sparse: list[tuple[str, DType]]
@@ -175,19 +194,33 @@ class _Place:
 
     def __init__(self, names: Sequence[bytes], index: int | None) -> None:
         self.index = index
-        self.name = names[index].decode(errors="replace") if index is not None and index < len(names) else "<unknown>"
+        self.name = (
+            names[index].decode(errors="replace")
+            if index is not None and index < len(names)
+            else "<unknown>"
+        )
 
     def missing(self, key: str, dtype: DType) -> InvalidArgumentError:
         name = f"Name: {self.name}, " if self.index is not None else ""
         kind = _NAMES[_LISTS[dtype.name]]
-        return _fail(f"{name}Feature: {key} (data type: {kind}) is required but could not be found.")
+        return _fail(
+            f"{name}Feature: {key} (data type: {kind}) is required but could not be found."
+        )
 
     def wrong(self, key: str, what: str) -> InvalidArgumentError:
-        return _fail(f"Name: {self.name}, Key: {key}, Index: {self.index}.  {what}" if self.index is not None else f"Key: {key}.  {what}")
+        return _fail(
+            f"Name: {self.name}, Key: {key}, Index: {self.index}.  {what}"
+            if self.index is not None
+            else f"Key: {key}.  {what}"
+        )
 
 
-def _parse_examples(serialized: np.ndarray, names: Sequence[bytes], wanted: _Wanted) -> list[np.ndarray]:
-    """Outputs in the order of the ops: sparse indices, values, shapes; dense values; ragged values, splits."""
+def _parse_examples(
+    serialized: np.ndarray, names: Sequence[bytes], wanted: _Wanted
+) -> list[np.ndarray]:
+    """Outputs in the order of the ops: sparse indices, values, shapes; dense values; ragged values,
+    splits.
+    """
     from tfjit.protos import Example
 
     single = serialized.ndim == 0
@@ -210,7 +243,11 @@ def _parse_examples(serialized: np.ndarray, names: Sequence[bytes], wanted: _Wan
             return None
         if kind != _LISTS[dtype.name]:
             given, expected = _NAMES[kind], _NAMES[_LISTS[dtype.name]]
-            what = f"Expected type: {expected}, Actual type: {given}" if sparse else f"Data type: {given} but expected type: {expected}"
+            what = (
+                f"Expected type: {expected}, Actual type: {given}"
+                if sparse
+                else f"Data type: {given} but expected type: {expected}"
+            )
             raise places[k].wrong(key, f"Data types don't match. {what}")
         return getattr(feature, kind).value
 
@@ -221,13 +258,21 @@ def _parse_examples(serialized: np.ndarray, names: Sequence[bytes], wanted: _Wan
         lists = [values(k, key, dtype, True) or () for k in range(len(messages))]
         row_splits = np.cumsum([0, *map(len, lists)])
         flat = _column([v for found in lists for v in found], dtype)
-        ragged.append((flat, (row_splits if not single else np.empty(0)).astype(splits.as_numpy_dtype)))
+        ragged.append(
+            (flat, (row_splits if not single else np.empty(0)).astype(splits.as_numpy_dtype))
+        )
     outputs = [part for k in range(3) for part in (found[k] for found in sparse)]
     return [*outputs, *dense, *(found[0] for found in ragged), *(found[1] for found in ragged)]
 
 
 def _dense(
-    key: str, dtype: DType, shape: tuple[int | None, ...], default: np.ndarray, values: Any, places: Sequence[_Place], single: bool
+    key: str,
+    dtype: DType,
+    shape: tuple[int | None, ...],
+    default: np.ndarray,
+    values: Any,
+    places: Sequence[_Place],
+    single: bool,
 ) -> np.ndarray:
     """All examples' values of a dense feature, stacked; those of variable length are filled up."""
     kind = _NAMES[_LISTS[dtype.name]]
@@ -243,27 +288,44 @@ def _dense(
             elif default.size == 0 and stride > 0:
                 raise place.missing(key, dtype)
             else:
-                found.append(np.broadcast_to(default.reshape(row) if default.size == stride else default, row).reshape(-1))
+                found.append(
+                    np.broadcast_to(
+                        default.reshape(row) if default.size == stride else default, row
+                    ).reshape(-1)
+                )
                 continue
         count = len(given)
         if varies and (count % stride if stride else count):
             shown = f"[{','.join('?' if d is None else str(d) for d in shape)}]"
             if single:
                 raise _fail(
-                    f"Error while parsing feature with key {key}: number of elements should be divisible by {stride}, found {count} instead"
+                    f"Error while parsing feature with key {key}: number of elements should be "
+                    f"divisible by {stride}, found {count} instead"
                 )
-            what = f"Number of {kind} values is not a multiple of stride length. Saw {count} values but output shape is: {shown}"
+            what = (
+                f"Number of {kind} values is not a multiple of stride length. Saw {count} "
+                f"values but output shape is: {shown}"
+            )
             raise place.wrong(key, what)
         if not varies and count != stride:
             if single:
-                raise place.wrong(key, f"Can't parse serialized Example: Some {_LISTS[dtype.name]} slice was not parsed.")
-            what = f"Number of {kind} values != expected.  Values size: {count} but output shape: {format_shape(row)}"
+                raise place.wrong(
+                    key,
+                    f"Can't parse serialized Example: Some {_LISTS[dtype.name]} slice was not "
+                    "parsed.",
+                )
+            what = (
+                f"Number of {kind} values != expected.  Values size: {count} but output shape: "
+                f"{format_shape(row)}"
+            )
             raise place.wrong(key, what)
         found.append(given)
     longest = max(map(len, found), default=0) if varies else stride
     result = np.empty((len(found), longest), dtype.as_numpy_dtype)
     if varies:
-        result[...] = default.reshape(-1)[0] if default.size else (b"" if dtype.name == "string" else 0)
+        result[...] = (
+            default.reshape(-1)[0] if default.size else (b"" if dtype.name == "string" else 0)
+        )
     for k, given in enumerate(found):
         result[k, : len(given)] = given
     if varies:
@@ -271,7 +333,9 @@ def _dense(
     return result.reshape(row if single else (len(found), *row))
 
 
-def _sparse(key: str, dtype: DType, values: Any, count: int, single: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _sparse(
+    key: str, dtype: DType, values: Any, count: int, single: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(indices, values, dense shape)."""
     lists = [values(k, key, dtype, True) or () for k in range(count)]
     sizes = np.array([len(found) for found in lists], np.int64)
@@ -284,10 +348,14 @@ def _sparse(key: str, dtype: DType, values: Any, count: int, single: bool) -> tu
 
 
 def _keys(values: Any) -> list[str]:
-    return [item.decode(errors="surrogateescape") for item in np.asarray(values, object).reshape(-1)]
+    return [
+        item.decode(errors="surrogateescape") for item in np.asarray(values, object).reshape(-1)
+    ]
 
 
-def _dense_wanted(node: NodeSpec, keys: Sequence[str], defaults: Arrays) -> list[tuple[str, DType, tuple[int | None, ...], np.ndarray]]:
+def _dense_wanted(
+    node: NodeSpec, keys: Sequence[str], defaults: Arrays
+) -> list[tuple[str, DType, tuple[int | None, ...], np.ndarray]]:
     shapes: Sequence[TensorShape] = node.attrs["dense_shapes"]
     types: Sequence[DType] = node.attrs["Tdense"]
     return [
@@ -299,7 +367,9 @@ def _dense_wanted(node: NodeSpec, keys: Sequence[str], defaults: Arrays) -> list
 def _names(value: Any, serialized: np.ndarray) -> list[bytes]:
     names = list(np.asarray(value, object).reshape(-1))
     if names and len(names) != serialized.size:
-        raise _fail(f"Expected len(names) == len(serialized), but got {len(names)} vs. {serialized.size}")
+        raise _fail(
+            f"Expected len(names) == len(serialized), but got {len(names)} vs. {serialized.size}"
+        )
     return names
 
 

@@ -1,4 +1,6 @@
-"""Patches of images in NumPy: each window's values side by side, and the largest and smallest sums of morphology."""
+"""Patches of images in NumPy: each window's values side by side, and the largest and smallest sums
+of morphology.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,13 @@ Array = np.ndarray
 
 
 def padded(values: Array, windows: Sequence[Window], fill: Any = 0) -> Array:
-    """values [batch, *spatial, c] with the border that the windows read; cropped where they read less than all of it."""
+    """values [batch, *spatial, c] with the border that the windows read; cropped where they read
+    less than all of it.
+    """
     after = [w.padded - w.before - w.length for w in windows]
-    inner = values[(slice(None), *(slice(0, w.length + min(0, more)) for w, more in zip(windows, after)))]
+    inner = values[
+        (slice(None), *(slice(0, w.length + min(0, more)) for w, more in zip(windows, after)))
+    ]
     pads = [(0, 0), *((w.before, max(0, more)) for w, more in zip(windows, after)), (0, 0)]
     return np.pad(inner, pads, constant_values=fill) if any(p != (0, 0) for p in pads) else inner
 
@@ -26,17 +32,29 @@ def padded(values: Array, windows: Sequence[Window], fill: Any = 0) -> Array:
 def windowed(bordered: Array, windows: Sequence[Window]) -> Array:
     """View [batch, *outputs, *taps, c] of what each window of a padded array reads."""
     steps = bordered.strides
-    shape = (bordered.shape[0], *(w.out for w in windows), *(w.size for w in windows), bordered.shape[-1])
+    shape = (
+        bordered.shape[0],
+        *(w.out for w in windows),
+        *(w.size for w in windows),
+        bordered.shape[-1],
+    )
     moves = [s * w.stride for s, w in zip(steps[1:-1], windows)]
     taps = [s * w.dilation for s, w in zip(steps[1:-1], windows)]
-    return np.lib.stride_tricks.as_strided(bordered, shape, (steps[0], *moves, *taps, steps[-1]), writeable=False)
+    return np.lib.stride_tricks.as_strided(
+        bordered, shape, (steps[0], *moves, *taps, steps[-1]), writeable=False
+    )
 
 
 def taps(windows: Sequence[Window]) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
     """(tap, the slices of a padded array's spatial axes that it reads), row by row."""
     for tap in np.ndindex(*(w.size for w in windows)):
         starts = [t * w.dilation for t, w in zip(tap, windows)]
-        yield tap, tuple(slice(s, s + (w.out - 1) * w.stride + 1, w.stride) for s, w in zip(starts, windows))
+        yield (
+            tap,
+            tuple(
+                slice(s, s + (w.out - 1) * w.stride + 1, w.stride) for s, w in zip(starts, windows)
+            ),
+        )
 
 
 @reference("ExtractImagePatches", "ExtractVolumePatches")
@@ -56,7 +74,10 @@ def _extract(node: NodeSpec, inputs: Arrays) -> Arrays:
         invalid(f"input must be {rank}-dimensional{shape_text(images)}")
     padding = attr_text(node.attrs, "padding")
     windows = [
-        make_window(images.shape[i], attrs["ksizes"][i], attrs["strides"][i], attrs["rates"][i], padding) for i in range(1, rank - 1)
+        make_window(
+            images.shape[i], attrs["ksizes"][i], attrs["strides"][i], attrs["rates"][i], padding
+        )
+        for i in range(1, rank - 1)
     ]
     count = int(np.prod([w.size for w in windows]))
     out = (images.shape[0], *(w.out for w in windows), count * images.shape[-1])

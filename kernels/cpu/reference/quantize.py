@@ -1,6 +1,8 @@
-"""Quantised tensors in NumPy: from floats to integers of few bits and back, and from one range to another.
+"""Quantised tensors in NumPy: from floats to integers of few bits and back, and from one range to
+another.
 
-A quantised array has a structured dtype of one field, as TensorFlow's do; `levels` and `quantized` go in and out of it.
+A quantised array has a structured dtype of one field, as TensorFlow's do; `levels` and `quantized`
+go in and out of it.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ def quantized(values: Array, dtype: Any) -> Array:
     """Integers within the range of a quantised dtype, as one of it."""
     kind = np.dtype(dtype)
     whole = np.asarray(values, order="C")
-    return whole.astype(kind[0]).view(kind).reshape(whole.shape) if kind.names else whole.astype(kind)
+    return (
+        whole.astype(kind[0]).view(kind).reshape(whole.shape) if kind.names else whole.astype(kind)
+    )
 
 
 def integer(dtype: Any) -> Any:
@@ -44,7 +48,8 @@ def round_half_away(values: Array) -> Array:
 class Range:
     """The floats that integers between `low` and `high` stand for.
 
-    TensorFlow spreads 2**bits steps over the range times 2**bits / (2**bits - 1), and puts its low end on a multiple of the step.
+    TensorFlow spreads 2**bits steps over the range times 2**bits / (2**bits - 1), and puts its low
+    end on a multiple of the step.
     """
 
     def __init__(self, low: Any, high: Any, dtype: Any) -> None:
@@ -68,7 +73,11 @@ class Range:
         if self.empty:
             return np.zeros(np.shape(values), np.int64)
         wide = np.asarray(values, f64)
-        nearest = round_half_away(wide * self.per_unit) - round_half_away(np.asarray(f64(self.low) * self.per_unit)) + self.info.min
+        nearest = (
+            round_half_away(wide * self.per_unit)
+            - round_half_away(np.asarray(f64(self.low) * self.per_unit))
+            + self.info.min
+        )
         return np.clip(nearest, -(2.0**62), 2.0**62).astype(np.int64)
 
     def integers(self, values: Array) -> Array:
@@ -100,8 +109,12 @@ def _ends(node: NodeSpec, x: Array, low: Array, high: Array) -> tuple[Array, Arr
     return low.reshape(shape), high.reshape(shape)
 
 
-def _by_scale(x: Array, low: Array, high: Array, node: NodeSpec, info: Any) -> tuple[Array, Array, Array]:
-    """(integers, low, high) of mode SCALED: 0 stays 0, and the ends move out to what the integers' ends stand for."""
+def _by_scale(
+    x: Array, low: Array, high: Array, node: NodeSpec, info: Any
+) -> tuple[Array, Array, Array]:
+    """(integers, low, high) of mode SCALED: 0 stays 0, and the ends move out to what the integers'
+    ends stand for.
+    """
     least, most = f32(info.min + bool(node.attrs["narrow_range"])), f32(info.max)
     largest = np.finfo(f32).max
     by_low = np.where(least * low > 0, least / low, largest)
@@ -109,19 +122,26 @@ def _by_scale(x: Array, low: Array, high: Array, node: NodeSpec, info: Any) -> t
     scale = np.minimum(by_low, by_high).astype(f32)
     low, high = (least / scale).astype(f32), (most / scale).astype(f32)
     scaled = np.minimum(np.maximum(x, low), high) * scale
-    whole = np.rint(scaled) if node.attrs["round_mode"] == b"HALF_TO_EVEN" else round_half_away(scaled)
+    whole = (
+        np.rint(scaled) if node.attrs["round_mode"] == b"HALF_TO_EVEN" else round_half_away(scaled)
+    )
     return np.clip(whole.astype(f64), info.min, info.max), low, high
 
 
 @reference("QuantizeV2")
 def _quantize(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input float32, min_range, max_range (scalars, or one a slice of `axis`) -> integers, and the ends they stand for."""
+    """input float32, min_range, max_range (scalars, or one a slice of `axis`) -> integers, and the
+    ends they stand for.
+    """
     x = inputs[0]
     dtype = node.attrs["T"].as_numpy_dtype
     info = integer(dtype)
     mode = node.attrs["mode"]
     if node.attrs["round_mode"] == b"HALF_TO_EVEN" and mode != b"SCALED":
-        invalid(f"Round mode 'HALF_TO_EVEN' only supported for mode 'SCALED', but mode is '{mode.decode()}'.")
+        invalid(
+            "Round mode 'HALF_TO_EVEN' only supported for mode 'SCALED', but mode is "
+            f"'{mode.decode()}'."
+        )
     given = _ends(node, x, *inputs[1:3])
     minimum = f32(node.attrs["ensure_minimum_range"])
     with np.errstate(all="ignore"):
@@ -190,7 +210,9 @@ def _checked_range(low: Array, high: Array) -> tuple[Any, Any]:
 
 
 def move(whole: Array, given: Range, wanted: Range) -> Array:
-    """Integers of one range as integers of another. From 32 bits to unsigned 8 it is a product in fixed point of 16 bits."""
+    """Integers of one range as integers of another. From 32 bits to unsigned 8 it is a product in
+    fixed point of 16 bits.
+    """
     if given.info.bits != 32 or wanted.info.max != 255 or wanted.empty:
         return wanted.integers(given.floats(whole))
     width = f64(wanted.high) - f64(wanted.low)
@@ -208,7 +230,11 @@ def _shrink(node: NodeSpec, inputs: Arrays) -> Arrays:
     given = Range(*_checked_range(*inputs[1:3]), inputs[0].dtype)
     low, high = _used(whole, given)
     dtype = node.attrs["out_type"].as_numpy_dtype
-    return quantized(move(whole, given, Range(low, high, dtype)), dtype), np.asarray(low), np.asarray(high)
+    return (
+        quantized(move(whole, given, Range(low, high, dtype)), dtype),
+        np.asarray(low),
+        np.asarray(high),
+    )
 
 
 def _used(whole: Array, given: Range) -> tuple[Any, Any]:
@@ -231,16 +257,24 @@ def _requantization_range(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("Requantize")
 def _requantize(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input, input_min, input_max, requested_output_min, requested_output_max -> integers of the requested range, and that range."""
+    """input, input_min, input_max, requested_output_min, requested_output_max -> integers of the
+    requested range, and that range.
+    """
     whole = levels(inputs[0])
     given = Range(*_checked_range(*inputs[1:3]), inputs[0].dtype)
     low, high = scalar(inputs[3], "requested_output_min"), scalar(inputs[4], "requested_output_max")
     if low > 0:
         invalid(f"requested_output_min must be <= 0, but got {low:g}")
     if high < low:
-        invalid(f"requested_output_max must be >= requested_output_min, but got {high:g} and {low:g}")
+        invalid(
+            f"requested_output_max must be >= requested_output_min, but got {high:g} and {low:g}"
+        )
     dtype = node.attrs["out_type"].as_numpy_dtype
-    return quantized(move(whole, given, Range(low, high, dtype)), dtype), np.asarray(low), np.asarray(high)
+    return (
+        quantized(move(whole, given, Range(low, high, dtype)), dtype),
+        np.asarray(low),
+        np.asarray(high),
+    )
 
 
 @reference("QuantizedReshape")
@@ -257,7 +291,10 @@ def _reshape(node: NodeSpec, inputs: Arrays) -> Arrays:
     if -1 in sizes:
         sizes[sizes.index(-1)] = x.size // known if known else 0
     if int(np.prod(sizes, dtype=np.int64)) != x.size:
-        invalid(f"Input to reshape is a tensor with {x.size} values, but the requested shape has {int(np.prod(sizes, dtype=np.int64))}")
+        invalid(
+            f"Input to reshape is a tensor with {x.size} values, but the requested shape has "
+            f"{int(np.prod(sizes, dtype=np.int64))}"
+        )
     for value in (low, high):
         if value.size != 1:
             invalid(f"Input min and max must have one element{shape_text(value)}")

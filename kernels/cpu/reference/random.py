@@ -29,7 +29,9 @@ def _stream(node: NodeSpec) -> np.ndarray:
 
 def _shape(value: np.ndarray) -> tuple[int, ...]:
     if value.ndim != 1:
-        raise InvalidArgumentError(None, None, f"shape must be a vector of {{int32,int64}}, got shape {list(value.shape)}")
+        raise InvalidArgumentError(
+            None, None, f"shape must be a vector of {{int32,int64}}, got shape {list(value.shape)}"
+        )
     for size in value:
         if size < 0:
             raise InvalidArgumentError(None, None, f"Dimension {size} must be >= 0")
@@ -45,7 +47,9 @@ def _size(shape: Sequence[int]) -> int:
 
 def _state(node: NodeSpec) -> np.ndarray:
     if node.state is None:
-        raise UnimplementedError(None, None, f"{node.op} runs only with its stream's state, which folding does not have")
+        raise UnimplementedError(
+            None, None, f"{node.op} runs only with its stream's state, which folding does not have"
+        )
     return node.state.view(np.uint64)
 
 
@@ -113,8 +117,12 @@ def _shuffle(node: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarra
     return (value[order],)
 
 
-def _categorical(state: np.ndarray, logits: np.ndarray, samples: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """Inverse transform over unnormalised class weights; the rows share one stream of doubles, drawn in order."""
+def _categorical(
+    state: np.ndarray, logits: np.ndarray, samples: int, dtype: np.dtype[Any]
+) -> np.ndarray:
+    """Inverse transform over unnormalised class weights; the rows share one stream of doubles,
+    drawn in order.
+    """
     rows = logits.shape[0]
     words = philox.blocks(state, 0, -(-rows * samples // 2)).reshape(-1)
     draws = philox._unit64(words[0::2], words[1::2])[: rows * samples].reshape(rows, samples)
@@ -130,14 +138,20 @@ def _categorical(state: np.ndarray, logits: np.ndarray, samples: int, dtype: np.
 
 def _multinomial_arguments(logits: np.ndarray, count: np.ndarray) -> int:
     if logits.ndim != 2:
-        raise InvalidArgumentError(None, None, f"logits should be a matrix, got shape {list(logits.shape)}")
+        raise InvalidArgumentError(
+            None, None, f"logits should be a matrix, got shape {list(logits.shape)}"
+        )
     if count.ndim:
-        raise InvalidArgumentError(None, None, f"num_samples should be a scalar, got shape {list(count.shape)}")
+        raise InvalidArgumentError(
+            None, None, f"num_samples should be a scalar, got shape {list(count.shape)}"
+        )
     samples = int(count)
     if samples < 0:
         raise InvalidArgumentError(None, None, f"num_samples should be nonnegative, got {samples}")
     if logits.shape[1] <= 0:
-        raise InvalidArgumentError(None, None, f"num_classes should be positive, got {logits.shape[1]}")
+        raise InvalidArgumentError(
+            None, None, f"num_classes should be positive, got {logits.shape[1]}"
+        )
     return samples
 
 
@@ -161,7 +175,12 @@ def _stateless_seed(value: np.ndarray) -> np.ndarray:
     return philox.scrambled(int(value[0]), int(value[1]))
 
 
-@reference("StatelessRandomUniform", "StatelessRandomNormal", "StatelessTruncatedNormal", "StatelessRandomUniformFullInt")
+@reference(
+    "StatelessRandomUniform",
+    "StatelessRandomNormal",
+    "StatelessTruncatedNormal",
+    "StatelessRandomUniformFullInt",
+)
 def _stateless(node: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
     shape = _shape(inputs[0])
     state = _stateless_seed(inputs[1])
@@ -176,7 +195,9 @@ def _stateless_integers(node: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequenc
     return (_integers_between(shape, state, inputs[2], inputs[3]),)
 
 
-def _integers_between(shape: tuple[int, ...], state: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+def _integers_between(
+    shape: tuple[int, ...], state: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> np.ndarray:
     first, last = _bounds(low, high)
     if first >= last:
         raise InvalidArgumentError(None, None, f"Need minval < maxval, got {first} >= {last}")
@@ -216,16 +237,29 @@ def _explicit_state(key: np.ndarray, counter: np.ndarray, algorithm: np.ndarray)
     if key.shape != (1,):
         raise InvalidArgumentError(None, None, f"key must have shape [1], not {list(key.shape)}")
     if counter.ndim != 1 or counter.shape[0] < 2:
-        raise InvalidArgumentError(None, None, f"counter must be a vector with length at least 2, not shape {list(counter.shape)}")
+        raise InvalidArgumentError(
+            None,
+            None,
+            f"counter must be a vector with length at least 2, not shape {list(counter.shape)}",
+        )
     chosen = int(algorithm)
     if chosen == _THREEFRY:
-        raise UnimplementedError(None, None, "the ThreeFry random algorithm has no kernel on CPU; use Philox (1) or auto_select (3)")
+        raise UnimplementedError(
+            None,
+            None,
+            "the ThreeFry random algorithm has no kernel on CPU; use Philox (1) or auto_select (3)",
+        )
     if chosen not in (_PHILOX, _AUTO):
         raise InvalidArgumentError(None, None, f"Unsupported algorithm id: {chosen}")
     return np.array([counter[0], counter[1], key[0]], np.uint64)
 
 
-@reference("StatelessRandomUniformV2", "StatelessRandomNormalV2", "StatelessTruncatedNormalV2", "StatelessRandomUniformFullIntV2")
+@reference(
+    "StatelessRandomUniformV2",
+    "StatelessRandomNormalV2",
+    "StatelessTruncatedNormalV2",
+    "StatelessRandomUniformFullIntV2",
+)
 def _stateless_v2(node: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
     shape = _shape(inputs[0])
     state = _explicit_state(*inputs[1:4])

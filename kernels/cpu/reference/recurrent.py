@@ -14,7 +14,9 @@ Array = np.ndarray
 
 
 class _Cell(NamedTuple):
-    """What an LSTM's steps share. w [inputs + cells, 4 * cells], b [4 * cells], peepholes [cells]."""
+    """What an LSTM's steps share. w [inputs + cells, 4 * cells], b [4 * cells],
+    peepholes [cells].
+    """
 
     w: Array
     peepholes: tuple[Array, Array, Array] | None
@@ -42,7 +44,14 @@ def _cell(node: NodeSpec, w: Array, wci: Array, wcf: Array, wco: Array, b: Array
     holes = (wide[1], wide[2], wide[3]) if node.attrs["use_peephole"] else None
     # V2 has the order of the gates that cuDNN has, and no bias of its own for the forget gate
     order = "ifco" if node.op.endswith("V2") else "icfo"
-    return _Cell(wide[0], holes, wide[4], kind(node.attrs.get("forget_bias", 0)), kind(node.attrs.get("cell_clip", -1)), order)
+    return _Cell(
+        wide[0],
+        holes,
+        wide[4],
+        kind(node.attrs.get("forget_bias", 0)),
+        kind(node.attrs.get("cell_clip", -1)),
+        order,
+    )
 
 
 def _step(cell: _Cell, x: Array, cs_prev: Array, h_prev: Array) -> tuple[Array, ...]:
@@ -60,14 +69,23 @@ def _step(cell: _Cell, x: Array, cs_prev: Array, h_prev: Array) -> tuple[Array, 
     return i, cs, f, o, ci, co, o * co
 
 
-def _step_back(cell: _Cell, saved: list[Array], cs_prev: Array, cs_grad: Array, h_grad: Array) -> tuple[Array, dict[str, Array]]:
-    """(gradient of cs_prev, of each gate before its activation); saved: i, cs, f, o, ci, co of the step."""
+def _step_back(
+    cell: _Cell, saved: list[Array], cs_prev: Array, cs_grad: Array, h_grad: Array
+) -> tuple[Array, dict[str, Array]]:
+    """(gradient of cs_prev, of each gate before its activation); saved: i, cs, f, o, ci, co of the
+    step.
+    """
     i, _, f, o, ci, co = saved
     do = o * (1 - o) * h_grad * co
     dcs = (1 - co * co) * h_grad * o + cs_grad
     if cell.peepholes is not None:
         dcs = dcs + do * cell.peepholes[2]
-    gates = {"i": i * (1 - i) * dcs * ci, "c": (1 - ci * ci) * dcs * i, "f": f * (1 - f) * dcs * cs_prev, "o": do}
+    gates = {
+        "i": i * (1 - i) * dcs * ci,
+        "c": (1 - ci * ci) * dcs * i,
+        "f": f * (1 - f) * dcs * cs_prev,
+        "o": do,
+    }
     back = dcs * f
     if cell.peepholes is not None:
         back = back + gates["i"] * cell.peepholes[0] + gates["f"] * cell.peepholes[1]
@@ -99,7 +117,9 @@ def _check_sizes(x: Array, cs_prev: Array, h_prev: Array, w: Array, b: Array) ->
 
 @reference("LSTMBlockCell")
 def _lstm_cell(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """x [batch, inputs], cs_prev and h_prev [batch, cells], w, peepholes, b -> i, cs, f, o, ci, co, h [batch, cells]."""
+    """x [batch, inputs], cs_prev and h_prev [batch, cells], w, peepholes, b -> i, cs, f, o, ci, co,
+    h [batch, cells].
+    """
     x, cs_prev, h_prev, w, wci, wcf, wco, b = inputs
     _check((x, cs_prev, h_prev, w, b), (2, 2, 2, 2, 1), "x cs_prev h_prev w b")
     _check_sizes(x, cs_prev, h_prev, w, b)
@@ -111,7 +131,9 @@ def _lstm_cell(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("LSTMBlockCellGrad")
 def _lstm_cell_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """The cell's inputs and outputs, cs_grad, h_grad -> cs_prev_grad, dgates [batch, 4 * cells], gradients of the peepholes."""
+    """The cell's inputs and outputs, cs_grad, h_grad -> cs_prev_grad, dgates [batch, 4 * cells],
+    gradients of the peepholes.
+    """
     dtype = inputs[0].dtype
     wide = [v.astype(_compute_dtype(dtype), copy=False) for v in inputs]
     _, cs_prev, _, w, wci, wcf, wco, b = wide[:8]
@@ -121,13 +143,18 @@ def _lstm_cell_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
     zero = np.zeros_like(wci)
     holes = [zero, zero, zero]
     if cell.peepholes is not None:
-        holes = [(gates["i"] * cs_prev).sum(0), (gates["f"] * cs_prev).sum(0), (gates["o"] * saved[1]).sum(0)]
+        holes = [
+            (gates["i"] * cs_prev).sum(0),
+            (gates["f"] * cs_prev).sum(0),
+            (gates["o"] * saved[1]).sum(0),
+        ]
     return tuple(v.astype(dtype, copy=False) for v in (back, cell.joined(gates), *holes))
 
 
 @reference("BlockLSTM", "BlockLSTMV2")
 def _lstm(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """seq_len_max [], x [time, batch, inputs], cs_prev, h_prev, w, peepholes, b -> i, cs, f, o, ci, co, h [time, batch, cells].
+    """seq_len_max [], x [time, batch, inputs], cs_prev, h_prev, w, peepholes, b -> i, cs, f, o, ci,
+    co, h [time, batch, cells].
 
     Steps from seq_len_max on are 0.
     """
@@ -151,14 +178,19 @@ def _lstm(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("BlockLSTMGrad", "BlockLSTMGradV2")
 def _lstm_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """BlockLSTM's inputs and outputs, cs_grad and h_grad [time, batch, cells] -> gradients of x, cs_prev, h_prev, w, peepholes, b."""
+    """BlockLSTM's inputs and outputs, cs_grad and h_grad [time, batch, cells] -> gradients of x,
+    cs_prev, h_prev, w, peepholes, b.
+    """
     dtype = inputs[1].dtype
     count = int(inputs[0])
     wide = [v.astype(_compute_dtype(dtype), copy=False) for v in inputs[1:]]
     x, cs_first, h_first, w, wci, wcf, wco, b = wide[:8]
     saved, h, (cs_grads, h_grads) = wide[8:14], wide[14], wide[15:]
     if count > len(x):
-        invalid(f"seq_len_max must be at most the number of time steps: {count} vs. {len(x)} in {shape_text(x)}")
+        invalid(
+            f"seq_len_max must be at most the number of time steps: {count} vs. {len(x)} in "
+            f"{shape_text(x)}"
+        )
     cell = _cell(node, w, wci, wcf, wco, b)
     dx, dw, db = np.zeros_like(x), np.zeros_like(w), np.zeros_like(b)
     holes = [np.zeros_like(v) for v in (wci, wcf, wco)]
@@ -180,7 +212,9 @@ def _lstm_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("GRUBlockCell")
 def _gru(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """x [batch, inputs], h_prev [batch, cells], w_ru, w_c, b_ru, b_c -> r, u, c, h [batch, cells]."""
+    """x [batch, inputs], h_prev [batch, cells], w_ru, w_c, b_ru, b_c -> r, u, c, h
+    [batch, cells].
+    """
     x, h_prev, w_ru, w_c, b_ru, b_c = inputs
     _check(inputs, (2, 2, 2, 2, 1, 1), "x h_prev w_ru w_c b_ru b_c")
     cells = h_prev.shape[1]
@@ -204,7 +238,9 @@ def _gru(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("GRUBlockCellGrad")
 def _gru_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """The cell's inputs, r, u, c, d_h -> d_x, d_h_prev, gradients of the gates before their activation: d_c_bar, d_r_bar_u_bar."""
+    """The cell's inputs, r, u, c, d_h -> d_x, d_h_prev, gradients of the gates before their
+    activation: d_c_bar, d_r_bar_u_bar.
+    """
     x, h_prev, w_ru, w_c, _, _, r, u, c, d_h = inputs
     d_c_bar = d_h * (1 - u) * (1 - c * c)
     d_u_bar = d_h * (h_prev - c) * u * (1 - u)

@@ -1,7 +1,9 @@
-"""Images of another size in NumPy: bilinear, nearest neighbour, bicubic and by area, with their gradients.
+"""Images of another size in NumPy: bilinear, nearest neighbour, bicubic and by area, with their
+gradients.
 
-Rows and columns are resampled one axis after the other, each output a weighted sum of a few inputs. All coordinates
-are float32, as TensorFlow's are, so that a pixel on a border falls to the same side.
+Rows and columns are resampled one axis after the other, each output a weighted sum of a few inputs.
+All coordinates are float32, as TensorFlow's are, so that a pixel on a border falls to the same
+side.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ Array = np.ndarray
 
 
 class Taps(NamedTuple):
-    """Along one axis, what each output position reads: place and weight [taps, out]; `used` is False where a tap does not count."""
+    """Along one axis, what each output position reads: place and weight [taps, out]; `used` is
+    False where a tap does not count.
+    """
 
     place: Array
     weight: Array
@@ -28,7 +32,9 @@ class Taps(NamedTuple):
 
 
 def resample(images: Array, axis: int, taps: Taps) -> Array:
-    """The weighted sums along one axis, added up in the order of the taps. A tap that is not used adds nothing, NaN or not."""
+    """The weighted sums along one axis, added up in the order of the taps. A tap that is not used
+    adds nothing, NaN or not.
+    """
     shape = [1] * images.ndim
     shape[axis] = -1
     total: Array | None = None
@@ -42,7 +48,9 @@ def resample(images: Array, axis: int, taps: Taps) -> Array:
 
 
 def sum_by_index(values: Array, axis: int, index: Array, size: int) -> Array:
-    """Slices along an axis added up by where they go: out[index[i]] += values[i]; `index` never falls. Other positions are 0."""
+    """Slices along an axis added up by where they go: out[index[i]] += values[i]; `index` never
+    falls. Other positions are 0.
+    """
     moved = np.moveaxis(values, axis, 0)
     out = np.zeros((size, *moved.shape[1:]), values.dtype)
     if len(index):
@@ -97,7 +105,11 @@ def _positions(node: NodeSpec, size: int, out: int) -> Array:
     """Where in the input each output position lies, float32 [out]."""
     scale = _scale(size, out, bool(node.attrs.get("align_corners")))
     places = np.arange(out, dtype=f32)
-    return (places + f32(0.5)) * scale - f32(0.5) if node.attrs.get("half_pixel_centers") else places * scale
+    return (
+        (places + f32(0.5)) * scale - f32(0.5)
+        if node.attrs.get("half_pixel_centers")
+        else places * scale
+    )
 
 
 def _check_corners(node: NodeSpec) -> None:
@@ -114,7 +126,9 @@ def check_size(size: Array, name: str = "shape_t") -> None:
 
 
 def sized(node: NodeSpec, images: Array, size: Array, name: str = "shape_t") -> tuple[int, int]:
-    """(height, width) of the output. Raises InvalidArgumentError for sizes or images that cannot be."""
+    """(height, width) of the output. Raises InvalidArgumentError for sizes or images that cannot
+    be.
+    """
     _check_corners(node)
     if images.ndim != 4:
         invalid(f"input must be 4-dimensional{shape_text(images)}")
@@ -183,7 +197,9 @@ def _resize_bilinear(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("ResizeBilinearGrad")
 def _resize_bilinear_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """grads [batch, height, width, c], original_image [batch, h, w, c] -> gradient of the images."""
+    """grads [batch, height, width, c], original_image [batch, h, w, c] -> gradient of
+    the images.
+    """
     grads, original = inputs
     taps = []
     for axis, size in zip((1, 2), _original(node, grads, original)):
@@ -210,10 +226,16 @@ def _nearest(node: NodeSpec, size: int, out: int) -> Array:
 
 @reference("ResizeNearestNeighbor")
 def _resize_nearest(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """images [batch, h, w, c], size [2] (height, width) -> [batch, height, width, c] of the same dtype."""
+    """images [batch, h, w, c], size [2] (height, width) -> [batch, height, width, c] of the same
+    dtype.
+    """
     images, size = inputs
     height, width = sized(node, images, size)
-    return (images.take(_nearest(node, images.shape[1], height), 1).take(_nearest(node, images.shape[2], width), 2),)
+    return (
+        images.take(_nearest(node, images.shape[1], height), 1).take(
+            _nearest(node, images.shape[2], width), 2
+        ),
+    )
 
 
 @reference("ResizeNearestNeighborGrad")
@@ -228,7 +250,9 @@ def _resize_nearest_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
     check_room((grads.shape[0], int(size[0]), int(size[1]), grads.shape[3]), f32)
     total = grads if grads.dtype.kind in "iu" else _wide(grads, grads.dtype)
     for axis in (1, 2):
-        total = sum_by_index(total, axis, _nearest(node, int(size[axis - 1]), grads.shape[axis]), int(size[axis - 1]))
+        total = sum_by_index(
+            total, axis, _nearest(node, int(size[axis - 1]), grads.shape[axis]), int(size[axis - 1])
+        )
     return (total.astype(grads.dtype, copy=False),)
 
 
@@ -236,7 +260,8 @@ _STEPS = 1024  # the bicubic kernel is read from a table of so many fractions
 
 
 def _kernel(sharpness: float) -> tuple[Array, Array]:
-    """Keys' cubic kernel at distances 0..1 and 1..2 in steps of 1/1024, rounded to float32 once, as in TensorFlow.
+    """Keys' cubic kernel at distances 0..1 and 1..2 in steps of 1/1024, rounded to float32 once, as
+    in TensorFlow.
 
     Source: R. Keys, "Cubic convolution interpolation for digital image processing", 1981.
     """
@@ -279,7 +304,9 @@ def _resize_bicubic(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("ResizeBicubicGrad")
 def _resize_bicubic_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """grads float32 [batch, height, width, c], original_image [batch, h, w, c] -> gradient of the images."""
+    """grads float32 [batch, height, width, c], original_image [batch, h, w, c] -> gradient of the
+    images.
+    """
     grads, original = inputs
     total = _wide(grads, original.dtype)
     for axis, size in zip((1, 2), _original(node, grads, original)):
@@ -288,12 +315,16 @@ def _resize_bicubic_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _extent(node: NodeSpec, size: int, out: int) -> Any:
-    """What an output position covers; never nothing, which is what the corners of a single input row leave."""
+    """What an output position covers; never nothing, which is what the corners of a single input
+    row leave.
+    """
     return np.maximum(_scale(size, out, bool(node.attrs["align_corners"])), f32(1e-6))
 
 
 def _covered(node: NodeSpec, size: int, out: int) -> Taps:
-    """How much of each input position an output position covers; outside of the image the border counts."""
+    """How much of each input position an output position covers; outside of the image the border
+    counts.
+    """
     scale = _extent(node, size, out)
     start = np.arange(out, dtype=f32) * scale
     end = np.arange(1, out + 1, dtype=f32) * scale
@@ -307,7 +338,9 @@ def _covered(node: NodeSpec, size: int, out: int) -> Taps:
 
 @reference("ResizeArea")
 def _resize_area(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """images [batch, h, w, c], size [2] (height, width) -> float32 [batch, height, width, c], means over what each pixel covers."""
+    """images [batch, h, w, c], size [2] (height, width) -> float32 [batch, height, width, c], means
+    over what each pixel covers.
+    """
     images, size = inputs
     height, width = sized(node, images, size)
     scales = [_extent(node, s, out) for s, out in zip(images.shape[1:3], (height, width))]
@@ -325,14 +358,18 @@ def _lanczos(radius: float) -> Kernel:
         angle = f32(np.pi) * distance
         with np.errstate(divide="ignore", invalid="ignore"):
             inside = f32(radius) * np.sin(angle) * np.sin(angle / f32(radius)) / (angle * angle)
-        return np.where(distance <= 1e-3, f32(1), np.where(distance > radius, f32(0), inside)).astype(f32)
+        return np.where(
+            distance <= 1e-3, f32(1), np.where(distance > radius, f32(0), inside)
+        ).astype(f32)
 
     return value
 
 
 def _gaussian(x: Array) -> Array:
     distance = np.abs(x)
-    return np.where(distance >= 1.5, f32(0), np.exp(-(distance * distance) / f32(2 * 0.25))).astype(f32)
+    return np.where(distance >= 1.5, f32(0), np.exp(-(distance * distance) / f32(2 * 0.25))).astype(
+        f32
+    )
 
 
 def _box(x: Array) -> Array:
@@ -346,12 +383,17 @@ def _triangle(x: Array) -> Array:
 
 def _keys_cubic(x: Array) -> Array:
     d = np.abs(x)
-    near, far = ((f32(1.5) * d - f32(2.5)) * d) * d + 1, ((f32(-0.5) * d + f32(2.5)) * d - 4) * d + 2
+    near, far = (
+        ((f32(1.5) * d - f32(2.5)) * d) * d + 1,
+        ((f32(-0.5) * d + f32(2.5)) * d - 4) * d + 2,
+    )
     return np.where(d >= 2, f32(0), np.where(d >= 1, far, near)).astype(f32)
 
 
 def _mitchell_cubic(x: Array) -> Array:
-    """Source: D. Mitchell and A. Netravali, "Reconstruction filters in computer graphics", 1988, with B = C = 1/3."""
+    """Source: D. Mitchell and A. Netravali, "Reconstruction filters in computer graphics", 1988,
+    with B = C = 1/3.
+    """
     d = np.abs(x)
     near = ((f32(7 / 6) * d - 2) * d) * d + f32(8 / 9)
     far = ((f32(-7 / 18) * d + 2) * d - f32(10 / 3)) * d + f32(16 / 9)
@@ -372,7 +414,9 @@ _KERNELS: dict[str, tuple[float, Kernel]] = {
 
 
 def _spans(node: NodeSpec, size: int, out: int, scale: Any, translation: Any) -> Taps:
-    """The inputs under the kernel around each output position, normalised to a sum of 1; none where its centre is outside."""
+    """The inputs under the kernel around each output position, normalised to a sum of 1; none where
+    its centre is outside.
+    """
     radius, kernel = _KERNELS[node.attrs["kernel_type"].decode().lower()]
     inverse = f32(1) / f32(scale)
     stretch = np.maximum(inverse, f32(1)) if node.attrs["antialias"] else f32(1)
@@ -411,21 +455,32 @@ def _moves(node: NodeSpec, scale: Array, translation: Array) -> list[tuple[Any, 
 
 @reference("ScaleAndTranslate")
 def _scale_and_translate(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """images [batch, h, w, c], size [2], scale [2], translation [2] -> float32 [batch, height, width, c]; 0 outside of the image."""
+    """images [batch, h, w, c], size [2], scale [2], translation [2] -> float32 [batch, height,
+    width, c]; 0 outside of the image.
+    """
     images, size, scale, translation = inputs
     sizes = sized(node, images, size, "output_shape_t")
     total = images.astype(f32)
     for axis, (factor, move) in zip((1, 2), _moves(node, scale, translation)):
-        total = resample(total, axis, _spans(node, images.shape[axis], sizes[axis - 1], factor, move))
+        total = resample(
+            total, axis, _spans(node, images.shape[axis], sizes[axis - 1], factor, move)
+        )
     return (total,)
 
 
 @reference("ScaleAndTranslateGrad")
 def _scale_and_translate_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """grads [batch, height, width, c], original_image [batch, h, w, c], scale [2], translation [2] -> gradient of the images."""
+    """grads [batch, height, width, c], original_image [batch, h, w, c], scale [2], translation [2]
+    -> gradient of the images.
+    """
     grads, original, scale, translation = inputs
     sizes = _original(node, grads, original)
     total = grads.astype(f32, copy=False)
     for axis, (factor, move) in zip((1, 2), _moves(node, scale, translation)):
-        total = spread(total, axis, _spans(node, sizes[axis - 1], grads.shape[axis], factor, move), sizes[axis - 1])
+        total = spread(
+            total,
+            axis,
+            _spans(node, sizes[axis - 1], grads.shape[axis], factor, move),
+            sizes[axis - 1],
+        )
     return (total.astype(original.dtype, copy=False),)

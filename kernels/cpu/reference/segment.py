@@ -25,7 +25,13 @@ def _finite_highest(dtype: np.dtype[Any]) -> Any:
     return highest(dtype) if dtype.kind in "iu" else -_finite_lowest(dtype)
 
 
-_COMBINE: dict[str, Any] = {"Sum": np.add, "Mean": np.add, "Prod": np.multiply, "Max": np.maximum, "Min": np.minimum}
+_COMBINE: dict[str, Any] = {
+    "Sum": np.add,
+    "Mean": np.add,
+    "Prod": np.multiply,
+    "Max": np.maximum,
+    "Min": np.minimum,
+}
 
 
 def _check_sorted(data: np.ndarray, ids: np.ndarray) -> None:
@@ -38,13 +44,20 @@ def _check_sorted(data: np.ndarray, ids: np.ndarray) -> None:
     if ids.size and ids[0] < 0:
         if ids[-1] < -1:
             invalid("segment ids must be >= 0")
-        invalid(f"Segment id {ids[0]} out of range [0, {ids[-1] + 1}), possibly because 'segment_ids' input is not sorted.")
+        invalid(
+            f"Segment id {ids[0]} out of range [0, {ids[-1] + 1}), possibly because 'segment_ids' "
+            "input is not sorted."
+        )
     if (np.diff(ids) < 0).any():
         invalid("segment ids are not increasing")
 
 
-def _reduce_rows(kind: str, data: np.ndarray, ids: np.ndarray, count: int, start: Any, counts_in: bool = False) -> np.ndarray:
-    """Rows of `data` combined by id -> [count, ...]; segments without rows hold `start`, with which others are combined if counts_in."""
+def _reduce_rows(
+    kind: str, data: np.ndarray, ids: np.ndarray, count: int, start: Any, counts_in: bool = False
+) -> np.ndarray:
+    """Rows of `data` combined by id -> [count, ...]; segments without rows hold `start`, with which
+    others are combined if counts_in.
+    """
     values = wide(data)
     check_room((count, *data.shape[1:]), values.dtype)
     out = np.full((count, *data.shape[1:]), start, values.dtype)
@@ -57,7 +70,11 @@ def _reduce_rows(kind: str, data: np.ndarray, ids: np.ndarray, count: int, start
         combine = _COMBINE[kind]
         found = combine.reduceat(values, first, axis=0, dtype=values.dtype)
         if kind == "Mean":
-            counts = np.diff(np.append(first, ids.size)).reshape(-1, *([1] * (data.ndim - 1))).astype(values.dtype)
+            counts = (
+                np.diff(np.append(first, ids.size))
+                .reshape(-1, *([1] * (data.ndim - 1)))
+                .astype(values.dtype)
+            )
             found = cut_quotient(found, counts) if values.dtype.kind in "iu" else found / counts
         out[used] = combine(found, values.dtype.type(start)) if counts_in else found
     return out.astype(data.dtype, copy=False)
@@ -89,7 +106,10 @@ def _unsorted_segment(node: NodeSpec, inputs: Arrays) -> Arrays:
     if count < 0:
         invalid(f"Input num_segments == {count} must not be negative.")
     if data.shape[: ids.ndim] != ids.shape:
-        invalid(f"data.shape = {shape_text(data)} does not start with segment_ids.shape = {shape_text(ids)}")
+        invalid(
+            f"data.shape = {shape_text(data)} does not start with segment_ids.shape = "
+            f"{shape_text(ids)}"
+        )
     _id_error(ids, count)
     kind = node.op.removeprefix("UnsortedSegment")
     start = {"Sum": 0, "Prod": 1}.get(kind)
@@ -141,11 +161,19 @@ def _sparse_rows(node: NodeSpec, inputs: Arrays) -> np.ndarray:
     out = np.zeros((count, *data.shape[1:]), rows.dtype)
     np.add.at(out, ids, rows)
     scale = _SCALES[node.op.removeprefix("SparseSegment").removesuffix("WithNumSegments")]
-    counts = np.maximum(np.bincount(ids, minlength=count) if ids.size else np.zeros(count, np.int64), 1)
-    return (out / scale(counts).astype(out.dtype).reshape(-1, *([1] * (data.ndim - 1)))).astype(data.dtype)
+    counts = np.maximum(
+        np.bincount(ids, minlength=count) if ids.size else np.zeros(count, np.int64), 1
+    )
+    return (out / scale(counts).astype(out.dtype).reshape(-1, *([1] * (data.ndim - 1)))).astype(
+        data.dtype
+    )
 
 
-_SCALES: dict[str, Callable[[np.ndarray], np.ndarray]] = {"Sum": np.ones_like, "Mean": lambda n: n, "SqrtN": np.sqrt}
+_SCALES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "Sum": np.ones_like,
+    "Mean": lambda n: n,
+    "SqrtN": np.sqrt,
+}
 
 
 @reference(
@@ -187,7 +215,9 @@ def _check_sparse_segments(inputs: Arrays) -> None:
         invalid(f"Index {indices[first]} out of range [0, {rows}).")
 
 
-def _scattered_gradient(node: NodeSpec, inputs: Arrays, places: np.ndarray, rows: int) -> np.ndarray:
+def _scattered_gradient(
+    node: NodeSpec, inputs: Arrays, places: np.ndarray, rows: int
+) -> np.ndarray:
     """Return `rows` rows of zeros, to which each segment's gradient is added at its places."""
     dy, _, ids, _ = inputs
     out = np.zeros((rows, *dy.shape[1:]), wide(dy).dtype)
@@ -254,7 +284,10 @@ def _histogram(node: NodeSpec, inputs: Arrays) -> Arrays:
     low, high = limits
     bins = int(bins_input)
     if not low < high:
-        invalid(f"value_range should satisfy value_range[0] < value_range[1], but got '[{low:g}, {high:g}]'")
+        invalid(
+            f"value_range should satisfy value_range[0] < value_range[1], but got '[{low:g}, "
+            f"{high:g}]'"
+        )
     if bins <= 0:
         invalid(f"nbins should be a positive number, but got '{bins}'")
     step = (np.float64(high) - np.float64(low)) / bins

@@ -1,4 +1,6 @@
-"""Sequences in sparse tensors: greedy decoding, edit distances, sets, fingerprints, and sparse tensors as strings."""
+"""Sequences in sparse tensors: greedy decoding, edit distances, sets, fingerprints, and sparse
+tensors as strings.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ Arrays = Sequence[Any]
 
 @reference("CTCGreedyDecoder")
 def _greedy(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """The likeliest class of each step, blanks and (with merge_repeated) repeats left out, sparse; minus the sum of the logits."""
+    """The likeliest class of each step, blanks and (with merge_repeated) repeats left out, sparse;
+    minus the sum of the logits.
+    """
     logits, lengths = np.asarray(inputs[0]), np.asarray(inputs[1])
     if logits.ndim != 3:
         raise refused("inputs is not a 3-Tensor")
@@ -29,7 +33,10 @@ def _greedy(node: NodeSpec, inputs: Arrays) -> Arrays:
     if lengths.ndim != 1:
         raise refused("sequence_length is not a vector")
     if lengths.size != batch:
-        raise refused(f"len(sequence_length) != batch_size.  len(sequence_length):  {lengths.size} batch_size: {batch}")
+        raise refused(
+            f"len(sequence_length) != batch_size.  len(sequence_length):  {lengths.size} "
+            f"batch_size: {batch}"
+        )
     for k in np.flatnonzero(lengths > steps)[:1]:
         raise refused(f"sequence_length({k}) <= {steps}")
     blank = int(node.attrs["blank_index"])
@@ -72,7 +79,9 @@ def _by_row(indices: np.ndarray, values: np.ndarray) -> dict[tuple[int, ...], li
 
 @reference("EditDistance")
 def _edit_distance(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """How many insertions, deletions and substitutions turn a row of the hypothesis into the truth's; by its length."""
+    """How many insertions, deletions and substitutions turn a row of the hypothesis into the
+    truth's; by its length.
+    """
     hypothesis, words, shape, truth, true_words, true_shape = (np.asarray(v) for v in inputs)
     for what, array, rank in (("hypothesis_indices", hypothesis, 2), ("truth_indices", truth, 2)):
         if array.ndim != rank:
@@ -86,12 +95,17 @@ def _edit_distance(node: NodeSpec, inputs: Arrays) -> Arrays:
         if array.ndim != 1:
             raise refused(f"{what} should be a vector, but got shape: {format_shape(array.shape)}")
     if shape.size != true_shape.size or shape.size < 2:
-        raise refused(f"Expected hypothesis_shape.NumElements == truth_shape.NumElements, but got {shape.size} and {true_shape.size}")
+        raise refused(
+            "Expected hypothesis_shape.NumElements == truth_shape.NumElements, but got "
+            f"{shape.size} and {true_shape.size}"
+        )
     given, wanted = _by_row(hypothesis, words), _by_row(truth, true_words)
     out = np.zeros(tuple(np.maximum(shape, true_shape)[:-1].tolist()), np.float32)
     for row in {*given, *wanted}:
         if any(not 0 <= i < size for i, size in zip(row, out.shape, strict=True)):
-            raise refused(f"An index is outside of the output's shape {format_shape(out.shape)}: {list(row)}")
+            raise refused(
+                f"An index is outside of the output's shape {format_shape(out.shape)}: {list(row)}"
+            )
         a, b = given.get(row, []), wanted.get(row, [])
         distance = float(_levenshtein(a, b))
         if node.attrs["normalize"]:
@@ -102,7 +116,9 @@ def _edit_distance(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("Fingerprint")
 def _fingerprint(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """The FarmHash of each row's bytes, uint8 [rows, 8]; of rows of several strings that of the strings' own fingerprints."""
+    """The FarmHash of each row's bytes, uint8 [rows, 8]; of rows of several strings that of the
+    strings' own fingerprints.
+    """
     data, method = np.asarray(inputs[0]), np.asarray(inputs[1], object)
     if method.ndim:
         raise refused(f"`method` should be a scalar string: {format_shape(method.shape)}")
@@ -118,7 +134,9 @@ def _fingerprint(node: NodeSpec, inputs: Arrays) -> Arrays:
         elif data.ndim == 1:
             hashed.append(fingerprint64(row[0]))
         else:
-            hashed.append(fingerprint64(b"".join(fingerprint64(item).to_bytes(8, "little") for item in row)))
+            hashed.append(
+                fingerprint64(b"".join(fingerprint64(item).to_bytes(8, "little") for item in row))
+            )
     return (np.array(hashed, "<u8").view(np.uint8).reshape(-1, 8),)
 
 
@@ -131,7 +149,9 @@ def _varint(number: int) -> bytes:
 
 
 def _content_message(values: np.ndarray) -> bytes:
-    """A tensor as a serialized TensorProto, strings as `tensor_content` too: all lengths, then all bytes."""
+    """A tensor as a serialized TensorProto, strings as `tensor_content` too: all lengths, then all
+    bytes.
+    """
     if values.dtype != object:
         return tensor_message(values)
     from tfjit.protos import TensorProto
@@ -150,11 +170,17 @@ def _serialize_sparse(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Indices, values and dense shape as three serialized TensorProtos."""
     indices, values, shape = (np.asarray(v) for v in inputs)
     if indices.ndim != 2:
-        raise refused(f"Input indices should be a matrix but received shape {format_shape(indices.shape)}")
+        raise refused(
+            f"Input indices should be a matrix but received shape {format_shape(indices.shape)}"
+        )
     if values.ndim != 1:
-        raise refused(f"Input values should be a vector but received shape {format_shape(values.shape)}")
+        raise refused(
+            f"Input values should be a vector but received shape {format_shape(values.shape)}"
+        )
     if shape.ndim != 1:
-        raise refused(f"Input shape should be a vector but received shape {format_shape(shape.shape)}")
+        raise refused(
+            f"Input shape should be a vector but received shape {format_shape(shape.shape)}"
+        )
     out = np.empty(3, object)
     out[:] = [tensor_message(indices), _content_message(values), tensor_message(shape)]
     return (out,)

@@ -64,11 +64,16 @@ def _serialize_tensor(node: NodeSpec, inputs: Arrays) -> Arrays:
 def _parse_tensor(node: NodeSpec, inputs: Arrays) -> Arrays:
     serialized = np.asarray(inputs[0], object)
     if serialized.ndim:
-        raise _fail(f"Expected `serialized` to be a scalar, got shape: {format_shape(serialized.shape)}")
+        raise _fail(
+            f"Expected `serialized` to be a scalar, got shape: {format_shape(serialized.shape)}"
+        )
     value = parsed_tensor(serialized.item())
     found, wanted = as_dtype(value.dtype), node.attrs["out_type"]
     if found is not wanted:
-        raise _fail(f"Type mismatch between parsed tensor ({short_name(found)}) and dtype ({short_name(wanted)})")
+        raise _fail(
+            f"Type mismatch between parsed tensor ({short_name(found)}) and dtype "
+            f"({short_name(wanted)})"
+        )
     return (value.copy(),)
 
 
@@ -95,30 +100,41 @@ def _decode_compressed(node: NodeSpec, inputs: Arrays) -> Arrays:
     if kind not in (b"", b"ZLIB", b"GZIP", b"ZSTD"):
         raise _fail("Only ZLIB, ZSTD, GZIP or NONE are supported compressions")
     if kind == b"ZSTD":
-        raise _fail("DecodeCompressed: ZSTD needs a library that tfjit does not have; pack with ZLIB or GZIP")
+        raise _fail(
+            "DecodeCompressed: ZSTD needs a library that tfjit does not have; pack with ZLIB or "
+            "GZIP"
+        )
     if kind == b"":
         return (packed.copy(),)
     out = np.empty(packed.size, object)
     for k, item in enumerate(packed.reshape(-1)):
         try:
-            out[k] = zlib.decompressobj(zlib.MAX_WBITS if kind == b"ZLIB" else 16 + zlib.MAX_WBITS).decompress(item)
+            out[k] = zlib.decompressobj(
+                zlib.MAX_WBITS if kind == b"ZLIB" else 16 + zlib.MAX_WBITS
+            ).decompress(item)
         except zlib.error as error:
             # "Error -3 while decompressing data: incorrect header check"
-            number, _, reason = str(error).removeprefix("Error ").partition(" while decompressing data: ")
+            number, _, reason = (
+                str(error).removeprefix("Error ").partition(" while decompressing data: ")
+            )
             raise _fail(f"inflate() failed with error {number}: {reason}") from None
     return (out.reshape(packed.shape),)
 
 
 @reference("DecodePaddedRaw")
 def _decode_padded_raw(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """The bytes of each string as numbers along a new last axis, cut or filled with zeros to `fixed_length` bytes."""
+    """The bytes of each string as numbers along a new last axis, cut or filled with zeros to
+    `fixed_length` bytes.
+    """
     strings, length = np.asarray(inputs[0], object), np.asarray(inputs[1])
     target = np.dtype(node.attrs["out_type"].as_numpy_dtype)
     if length.ndim:
         raise _fail(f"k must be scalar, got shape {format_shape(length.shape)}")
     size = int(length)
     if size % target.itemsize:
-        raise _fail(f"fixed_length ({size}) must be a multiple of the size of out_type ({target.itemsize})")
+        raise _fail(
+            f"fixed_length ({size}) must be a multiple of the size of out_type ({target.itemsize})"
+        )
     if size <= 0:
         raise _fail(f"fixed_length ({size}) must be greater than zero.")
     joined = b"".join(item[:size].ljust(size, b"\0") for item in strings.reshape(-1))

@@ -1,4 +1,6 @@
-"""Systems of linear equations in NumPy: general, triangular, banded, tridiagonal, and least squares."""
+"""Systems of linear equations in NumPy: general, triangular, banded, tridiagonal, and least
+squares.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ _SINGULAR = "Input matrix is not invertible."
 
 
 def _pair(matrix: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Batches [n, m, k] and [n, m, c] of equal outer dimensions, which is what the solvers without broadcasting take."""
+    """Batches [n, m, k] and [n, m, c] of equal outer dimensions, which is what the solvers without
+    broadcasting take.
+    """
     left = matrices(matrix)
     if right.ndim != matrix.ndim:
         invalid("All input tensors must have the same rank.")
@@ -24,7 +28,9 @@ def _pair(matrix: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 @reference("MatrixSolve", "BatchMatrixSolve")
 def _solve(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """matrix [..., m, m], rhs [..., m, k] -> x [..., m, k] with matrix x = rhs; with `adjoint` of the conjugate transpose."""
+    """matrix [..., m, m], rhs [..., m, k] -> x [..., m, k] with matrix x = rhs; with `adjoint` of
+    the conjugate transpose.
+    """
     matrix, right = inputs
     lefts, rights = _pair(matrix, right)
     if matrix.shape[-1] != matrix.shape[-2]:
@@ -35,7 +41,9 @@ def _solve(node: NodeSpec, inputs: Arrays) -> Arrays:
         return (np.zeros(right.shape, right.dtype),)
     wide = computed(lefts)
     try:
-        out = np.linalg.solve(wide.conj().swapaxes(-1, -2) if node.attrs["adjoint"] else wide, computed(rights))
+        out = np.linalg.solve(
+            wide.conj().swapaxes(-1, -2) if node.attrs["adjoint"] else wide, computed(rights)
+        )
     except np.linalg.LinAlgError:
         invalid(_SINGULAR)
     return (out.reshape(right.shape).astype(right.dtype, copy=False),)
@@ -43,9 +51,11 @@ def _solve(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("MatrixSolveLs", "BatchMatrixSolveLs")
 def _solve_ls(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """matrix [..., m, n], rhs [..., m, k], l2_regularizer [] -> x [..., n, k], least squares, or of least norm where m < n.
+    """matrix [..., m, n], rhs [..., m, k], l2_regularizer [] -> x [..., n, k], least squares, or of
+    least norm where m < n.
 
-    `fast`: by the normal equations, regularised; else the solution of least norm, which takes no regulariser.
+    `fast`: by the normal equations, regularised; else the solution of least norm, which takes no
+    regulariser.
     """
     matrix, right, regularizer = inputs
     lefts, rights = _pair(matrix, right)
@@ -57,7 +67,11 @@ def _solve_ls(node: NodeSpec, inputs: Arrays) -> Arrays:
     out = np.zeros((len(lefts), columns, right.shape[-1]), right.dtype)
     if out.size and rows:
         for x, a, b in zip(out, computed(lefts), computed(rights)):
-            x[...] = _normal_equations(a, b, float(regularizer)) if node.attrs["fast"] else np.linalg.lstsq(a, b, rcond=None)[0]
+            x[...] = (
+                _normal_equations(a, b, float(regularizer))
+                if node.attrs["fast"]
+                else np.linalg.lstsq(a, b, rcond=None)[0]
+            )
     return (out.reshape(*matrix.shape[:-2], columns, right.shape[-1]),)
 
 
@@ -71,13 +85,18 @@ def _normal_equations(a: np.ndarray, b: np.ndarray, regularizer: float) -> np.nd
     try:
         lower = np.linalg.cholesky(gram)
     except np.linalg.LinAlgError:
-        invalid("Input matrix was rank deficient or ill-conditioned. Try setting fast=False or provide a larger l2_regularizer > 0.")
+        invalid(
+            "Input matrix was rank deficient or ill-conditioned. Try setting fast=False or provide "
+            "a larger l2_regularizer > 0."
+        )
     found = _substitute(lower.conj().T, _substitute(lower, adjoint @ b if tall else b, True), False)
     return found if tall else adjoint @ found
 
 
 def _substitute(triangle: np.ndarray, right: np.ndarray, lower: bool) -> np.ndarray:
-    """x with triangle x = right, [..., m, m] and [..., m, k], of which one triangle is read; a zero on the diagonal gives infinities."""
+    """x with triangle x = right, [..., m, m] and [..., m, k], of which one triangle is read; a zero
+    on the diagonal gives infinities.
+    """
     out = np.array(right)
     size = triangle.shape[-1]
     for i in range(size) if lower else reversed(range(size)):
@@ -96,7 +115,10 @@ def _broadcast(matrix: np.ndarray, right: np.ndarray) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
     except ValueError:
-        invalid(f"In[0] and In[1] must have compatible batch dimensions: {shape_text(matrix)} vs. {shape_text(right)}")
+        invalid(
+            f"In[0] and In[1] must have compatible batch dimensions: {shape_text(matrix)} vs. "
+            f"{shape_text(right)}"
+        )
 
 
 def _check_fit(node: NodeSpec, matrix: np.ndarray, right: np.ndarray) -> None:
@@ -110,11 +132,16 @@ def _check_fit(node: NodeSpec, matrix: np.ndarray, right: np.ndarray) -> None:
 
 @reference("MatrixTriangularSolve", "BatchMatrixTriangularSolve")
 def _triangular_solve(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """matrix [..., m, m], of which the triangle that `lower` says is read, rhs [..., m, k] -> x [..., m, k]; outer dimensions broadcast."""
+    """matrix [..., m, m], of which the triangle that `lower` says is read, rhs [..., m, k] -> x
+    [..., m, k]; outer dimensions broadcast.
+    """
     matrix, right = inputs
     outer = _broadcast(matrix, right)
     if matrix.shape[-1] != matrix.shape[-2]:
-        invalid(f"In[0] matrices in the last dimensions must be square ({matrix.shape[-1]} =/= {matrix.shape[-2]})")
+        invalid(
+            f"In[0] matrices in the last dimensions must be square ({matrix.shape[-1]} =/= "
+            f"{matrix.shape[-2]})"
+        )
     _check_fit(node, matrix, right)
     lower, adjoint = node.attrs["lower"], node.attrs["adjoint"]
     wide = computed(matrix)
@@ -125,14 +152,19 @@ def _triangular_solve(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("BandedTriangularSolve")
 def _banded_triangular_solve(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """matrix [..., bands, m]: the diagonal first and the diagonals below it with `lower`, else the diagonals
-    above it and the diagonal last, element [d, i] in row i of the system; rhs [..., m, k] -> x [..., m, k]."""
+    """matrix [..., bands, m]: the diagonal first and the diagonals below it with `lower`, else the
+    diagonals above it and the diagonal last, element [d, i] in row i of the system; rhs [..., m, k]
+    -> x [..., m, k].
+    """
     matrix, right = inputs
     outer = _broadcast(matrix, right)
     for i, value in enumerate(inputs):
         if not value.size:
             name = node.inputs[i].dtype.name.removesuffix("32")
-            invalid(f"In[{i}] must not be an empty tensor: Tensor<type: {name} shape: {shape_text(value)} values: >")
+            invalid(
+                f"In[{i}] must not be an empty tensor: Tensor<type: {name} shape: "
+                f"{shape_text(value)} values: >"
+            )
     _check_fit(node, matrix, right)
     bands, size = matrix.shape[-2:]
     lower, adjoint = node.attrs["lower"], node.attrs["adjoint"]
@@ -150,7 +182,9 @@ def _banded_triangular_solve(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("TridiagonalMatMul")
 def _tridiagonal_matmul(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """Three diagonals [..., 1, m] (the last of the upper and the first of the lower one are not read), rhs [..., m, k] -> the product."""
+    """Three diagonals [..., 1, m] (the last of the upper and the first of the lower one are not
+    read), rhs [..., m, k] -> the product.
+    """
     upper, main, lower, right = inputs
     matrices(upper)
     if any(value.ndim != upper.ndim for value in inputs):
@@ -169,10 +203,13 @@ def _tridiagonal_matmul(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("TridiagonalSolve")
 def _tridiagonal_solve(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """diagonals [..., 3, m]: above (its last is not read), main, below (its first is not read); rhs [..., m, k] -> x [..., m, k].
+    """diagonals [..., 3, m]: above (its last is not read), main, below (its first is not read); rhs
+    [..., m, k] -> x [..., m, k].
 
-    A singular system gives NaN, or with `perturb_singular` the solution of one whose zero pivots are as small as the rounding.
-    Source: elimination with rows exchanged, as LAPACK's gtsv; without `partial_pivoting` Thomas' algorithm.
+    A singular system gives NaN, or with `perturb_singular` the solution of one whose zero pivots
+    are as small as the rounding.
+    Source: elimination with rows exchanged, as LAPACK's gtsv; without `partial_pivoting` Thomas'
+    algorithm.
     """
     diagonals, right = inputs
     pivoting, perturb = node.attrs["partial_pivoting"], node.attrs["perturb_singular"]
@@ -180,10 +217,16 @@ def _tridiagonal_solve(node: NodeSpec, inputs: Arrays) -> Arrays:
         invalid("Setting perturb_singular requires also setting partial_pivoting.")
     batch, rights = _pair(diagonals, right)
     if diagonals.shape[-2] != 3:
-        invalid(f"Expected diagonals to be provided as a matrix with 3 rows, got {diagonals.shape[-2]} rows.")
+        invalid(
+            f"Expected diagonals to be provided as a matrix with 3 rows, got {diagonals.shape[-2]} "
+            "rows."
+        )
     size = diagonals.shape[-1]
     if right.shape[-2] != size:
-        invalid(f"Expected the same number of left-hand sides and right-hand sides, got {size} and {right.shape[-2]}.")
+        invalid(
+            f"Expected the same number of left-hand sides and right-hand sides, got {size} and "
+            f"{right.shape[-2]}."
+        )
     out = np.array(rights)
     if out.size:
         _eliminate(np.array(batch), out, pivoting, perturb)
@@ -191,20 +234,34 @@ def _tridiagonal_solve(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _eliminate(diagonals: np.ndarray, x: np.ndarray, pivoting: bool, perturb: bool) -> None:
-    """Solve [n, 3, m] in place of the right sides x [n, m, k]; every system of the batch at once."""
+    """Solve [n, 3, m] in place of the right sides x [n, m, k]; every system of the
+    batch at once.
+    """
     above, main, below = diagonals.swapaxes(0, 1)
     size = main.shape[1]
     second = np.zeros_like(main)  # what exchanged rows have two to the right of the diagonal
     singular = np.zeros(len(main), bool)
-    tiny = np.finfo(main.dtype).eps * np.maximum(np.abs(diagonals).max(axis=(1, 2)), np.finfo(main.dtype).tiny)
+    tiny = np.finfo(main.dtype).eps * np.maximum(
+        np.abs(diagonals).max(axis=(1, 2)), np.finfo(main.dtype).tiny
+    )
     above[:, -1] = 0
     for i in range(size):
         if i + 1 < size:
-            swap = (np.abs(below[:, i + 1]) > np.abs(main[:, i])) if pivoting else np.zeros(len(main), bool)
+            swap = (
+                (np.abs(below[:, i + 1]) > np.abs(main[:, i]))
+                if pivoting
+                else np.zeros(len(main), bool)
+            )
             here = np.stack([main[:, i], above[:, i], np.zeros_like(main[:, i])])
             there = np.stack([below[:, i + 1], main[:, i + 1], above[:, i + 1]])
-            (main[:, i], above[:, i], second[:, i]), there = np.where(swap, there, here), np.where(swap, here, there)
-            x[:, i], x[:, i + 1] = np.where(swap[:, None], x[:, i + 1], x[:, i]), np.where(swap[:, None], x[:, i], x[:, i + 1])
+            (main[:, i], above[:, i], second[:, i]), there = (
+                np.where(swap, there, here),
+                np.where(swap, here, there),
+            )
+            x[:, i], x[:, i + 1] = (
+                np.where(swap[:, None], x[:, i + 1], x[:, i]),
+                np.where(swap[:, None], x[:, i], x[:, i + 1]),
+            )
         zero = main[:, i] == 0
         if perturb:
             main[:, i] = np.where(zero, tiny, main[:, i])

@@ -11,7 +11,9 @@ from tfjit.kernels.cpu.reference.array import Arrays, contiguous, invalid, shape
 from tfjit.kernels.registry import NodeSpec, reference
 
 
-def _space_to_batch(x: np.ndarray, block: Sequence[int], paddings: Sequence[tuple[int, int]]) -> np.ndarray:
+def _space_to_batch(
+    x: np.ndarray, block: Sequence[int], paddings: Sequence[tuple[int, int]]
+) -> np.ndarray:
     if x.ndim < 1 + len(block):
         invalid(f"input rank should be >= {1 + len(block)} instead of {x.ndim}")
     for b in block:
@@ -30,12 +32,19 @@ def _space_to_batch(x: np.ndarray, block: Sequence[int], paddings: Sequence[tupl
             invalid(f"padded_shape[{i}]={size} is not divisible by block_shape[{i}]={b}")
         split += [size // b, b]
     rest = padded.shape[1 + m :]
-    order = [2 * i + 2 for i in range(m)] + [0] + [2 * i + 1 for i in range(m)] + list(range(2 * m + 1, 2 * m + 1 + len(rest)))
+    order = (
+        [2 * i + 2 for i in range(m)]
+        + [0]
+        + [2 * i + 1 for i in range(m)]
+        + list(range(2 * m + 1, 2 * m + 1 + len(rest)))
+    )
     out = padded.reshape(*split, *rest).transpose(order)
     return out.reshape(math.prod(block) * x.shape[0], *(split[2 * i + 1] for i in range(m)), *rest)
 
 
-def _batch_to_space(x: np.ndarray, block: Sequence[int], crops: Sequence[tuple[int, int]]) -> np.ndarray:
+def _batch_to_space(
+    x: np.ndarray, block: Sequence[int], crops: Sequence[tuple[int, int]]
+) -> np.ndarray:
     if x.ndim < 1 + len(block):
         invalid(f"input rank should be >= {1 + len(block)} instead of {x.ndim}")
     for b in block:
@@ -44,10 +53,17 @@ def _batch_to_space(x: np.ndarray, block: Sequence[int], crops: Sequence[tuple[i
     m = len(block)
     factor = math.prod(block)
     if x.shape[0] % factor:
-        invalid(f"Input batch dimension ({x.shape[0]}) is not divisible by product of block sizes ({factor})")
+        invalid(
+            f"Input batch dimension ({x.shape[0]}) is not divisible by product of block sizes "
+            f"({factor})"
+        )
     batch = x.shape[0] // factor
     rest = x.shape[1 + m :]
-    order = [m] + [axis for i in range(m) for axis in (m + 1 + i, i)] + list(range(2 * m + 1, 2 * m + 1 + len(rest)))
+    order = (
+        [m]
+        + [axis for i in range(m) for axis in (m + 1 + i, i)]
+        + list(range(2 * m + 1, 2 * m + 1 + len(rest)))
+    )
     out = x.reshape(*block, batch, *x.shape[1:]).transpose(order)
     out = out.reshape(batch, *(x.shape[1 + i] * block[i] for i in range(m)), *rest)
     index: list[slice] = [slice(None)]
@@ -115,7 +131,11 @@ def _space_to_depth(node: NodeSpec, inputs: Arrays) -> Arrays:
     n, h, w, c = x.shape
     if h % b or w % b:
         invalid(f"Image width {w} and height {h} should be divisible by block_size: {b}")
-    out = x.reshape(n, h // b, b, w // b, b, c).transpose(0, 1, 3, 2, 4, 5).reshape(n, h // b, w // b, b * b * c)
+    out = (
+        x.reshape(n, h // b, b, w // b, b, c)
+        .transpose(0, 1, 3, 2, 4, 5)
+        .reshape(n, h // b, w // b, b * b * c)
+    )
     return (contiguous(np.moveaxis(out, 3, 1) if first else out),)
 
 
@@ -126,5 +146,9 @@ def _depth_to_space(node: NodeSpec, inputs: Arrays) -> Arrays:
     n, h, w, c = x.shape
     if c % (b * b):
         invalid(f"Input depth dimension {c} should be divisible by: {b * b}")
-    out = x.reshape(n, h, w, b, b, c // (b * b)).transpose(0, 1, 3, 2, 4, 5).reshape(n, h * b, w * b, c // (b * b))
+    out = (
+        x.reshape(n, h, w, b, b, c // (b * b))
+        .transpose(0, 1, 3, 2, 4, 5)
+        .reshape(n, h * b, w * b, c // (b * b))
+    )
     return (contiguous(np.moveaxis(out, 3, 1) if first else out),)

@@ -1,6 +1,8 @@
-"""Sparse tensors in another order, shape or number: what moves indices and values about. See `reference_sparse_math` for arithmetic.
+"""Sparse tensors in another order, shape or number: what moves indices and values about. See
+`reference_sparse_math` for arithmetic.
 
-A sparse tensor is indices int64 [n, rank], values [n], dense shape int64 [rank]; where nothing is said of it, rows may be in any order.
+A sparse tensor is indices int64 [n, rank], values [n], dense shape int64 [rank]; where nothing is
+said of it, rows may be in any order.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ def refused(message: str) -> InvalidArgumentError:
 
 
 def ordered(indices: np.ndarray) -> np.ndarray:
-    """The permutation that sorts rows of indices, the first column first; equal rows keep their order."""
+    """The permutation that sorts rows of indices, the first column first; equal rows keep their
+    order.
+    """
     return np.lexsort(indices.T[::-1]) if indices.shape[1] else np.arange(len(indices))
 
 
@@ -35,7 +39,10 @@ def check_sparse(indices: np.ndarray, values: np.ndarray, shape: np.ndarray) -> 
         if array.ndim != rank:
             raise refused(f"Sparse {what} must be rank {rank} but is rank {array.ndim}")
     if len(indices) != len(values):
-        raise refused(f"Number of elements in indices ({len(indices)}) and values ({len(values)}) do not match")
+        raise refused(
+            f"Number of elements in indices ({len(indices)}) and values ({len(values)}) do not "
+            "match"
+        )
     if indices.shape[1] != shape.size:
         raise refused(f"Index rank ({indices.shape[1]}) and shape rank ({shape.size}) do not match")
 
@@ -45,7 +52,10 @@ def check_bounds(indices: np.ndarray, shape: np.ndarray) -> None:
     outside = ((indices < 0) | (indices >= shape)).any(axis=1)
     if outside.any():
         k = int(outside.argmax())
-        raise refused(f"Sparse index tuple indices[{k}, :] = [{', '.join(map(str, indices[k].tolist()))}] is out of bounds")
+        raise refused(
+            f"Sparse index tuple indices[{k}, :] = [{', '.join(map(str, indices[k].tolist()))}] is "
+            "out of bounds"
+        )
 
 
 def listed(items: Any) -> str:
@@ -90,15 +100,23 @@ def _sparse_to_dense(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Of several values for one element the last counts (where indices are not validated)."""
     given, shape, values, default = (np.asarray(v) for v in inputs)
     if given.ndim > 2:
-        raise refused(f"sparse_indices should be a scalar, vector, or matrix, got shape {format_shape(given.shape)}")
+        raise refused(
+            "sparse_indices should be a scalar, vector, or matrix, got shape "
+            f"{format_shape(given.shape)}"
+        )
     indices = given.reshape(-1, 1) if given.ndim < 2 else given
     count, rank = indices.shape
     if shape.ndim != 1:
         raise refused(f"output_shape must be rank 1, got shape {format_shape(shape.shape)}")
     if shape.size != rank:
-        raise refused(f"output_shape has incorrect number of elements: {shape.size} should be: {rank}")
+        raise refused(
+            f"output_shape has incorrect number of elements: {shape.size} should be: {rank}"
+        )
     if values.ndim > 1 or (values.ndim == 1 and values.size != count):
-        raise refused(f"sparse_values has incorrect shape {format_shape(values.shape)}, should be [] or [{count}]")
+        raise refused(
+            f"sparse_values has incorrect shape {format_shape(values.shape)}, should be [] or "
+            f"[{count}]"
+        )
     if default.ndim:
         raise refused("default_value should be a scalar.")
     sizes = _sizes(shape)
@@ -140,17 +158,22 @@ def _completed(shape: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     found = wanted.astype(np.int64)
     if unknown >= 0:
         if product <= 0:
-            raise refused("reshape cannot infer the missing input size for an empty tensor unless all specified input sizes are non-zero")
+            raise refused(
+                "reshape cannot infer the missing input size for an empty tensor unless all "
+                "specified input sizes are non-zero"
+            )
         found[unknown] = total // product
         if total % product:
             raise refused(
-                f"Input to reshape is a SparseTensor with {total} dense values, but the requested shape requires a multiple of "
+                f"Input to reshape is a SparseTensor with {total} dense values, but the requested "
+                "shape requires a multiple of "
                 f"{product}. input_shape={listed(shape)} output_shape={listed(found)}"
             )
     result = int(np.prod(found, dtype=np.int64))
     if result != total:
         raise refused(
-            f"Input to reshape is a tensor with {total} dense values, but the requested shape has {result}. "
+            f"Input to reshape is a tensor with {total} dense values, but the requested shape has "
+            f"{result}. "
             f"input_shape={listed(shape)} output_shape={listed(found)}"
         )
     return found
@@ -169,7 +192,9 @@ def _sparse_reshape(node: NodeSpec, inputs: Arrays) -> Arrays:
     if shape.ndim != 1:
         raise refused("Input shape must be a vector.")
     if wanted.ndim != 1:
-        raise refused(f"Target shape should be a vector but received shape {format_shape(wanted.shape)}")
+        raise refused(
+            f"Target shape should be a vector but received shape {format_shape(wanted.shape)}"
+        )
     if indices.shape[1] != shape.size:
         raise refused("Input tensor rank must match input shape length.")
     found = _completed(shape, wanted)
@@ -195,17 +220,26 @@ def _sparse_concat(node: NodeSpec, inputs: Arrays) -> Arrays:
     ):
         for k, array in enumerate(group):
             if array.ndim != rank:
-                raise refused(f"Input {what} should be {kind} but received shape {format_shape(array.shape)} at position {k}")
+                raise refused(
+                    f"Input {what} should be {kind} but received shape {format_shape(array.shape)} "
+                    f"at position {k}"
+                )
     rank, asked = shapes[0].size, int(node.attrs["concat_dim"])
     if not -rank <= asked < rank:
         raise refused(f"Concat dimension must be in range [{-rank}, {rank}), got {asked}")
     axis = asked % rank
     for k, shape in enumerate(shapes):
         if shape.size != rank:
-            raise refused(f"Ranks of all input tensors must match: expected {rank} but got {shape.size} at position {k}")
+            raise refused(
+                f"Ranks of all input tensors must match: expected {rank} but got {shape.size} at "
+                f"position {k}"
+            )
         for d in range(rank):
             if d != axis and shape[d] != shapes[0][d]:
-                raise refused(f"Input shapes must match: expected {shapes[0][d]} for dimension {d} but got {shape[d]} at position {k}")
+                raise refused(
+                    f"Input shapes must match: expected {shapes[0][d]} for dimension {d} but got "
+                    f"{shape[d]} at position {k}"
+                )
     for indices, values in zip(all_indices, all_values, strict=True):
         check_lengths(indices, values)
     starts = np.cumsum([0, *(int(shape[axis]) for shape in shapes)])
@@ -225,7 +259,8 @@ def check_lengths(indices: np.ndarray, values: np.ndarray) -> None:
     """Raise InvalidArgumentError unless there is a value for each row of indices."""
     if indices.shape[0] != values.shape[0]:
         raise refused(
-            f"indices and values rows (indexing dimension) must match. (indices = {indices.shape[0]}, values = {values.shape[0]})"
+            "indices and values rows (indexing dimension) must match. (indices = "
+            f"{indices.shape[0]}, values = {values.shape[0]})"
         )
 
 
@@ -235,22 +270,36 @@ def _sparse_split(node: NodeSpec, inputs: Arrays) -> Arrays:
     dimension, indices, values, shape = (np.asarray(v) for v in inputs)
     pieces = int(node.attrs["num_split"])
     if dimension.size != 1 or dimension.ndim:
-        raise refused(f"Input axis should be a scalar but received shape {format_shape(dimension.shape)}")
+        raise refused(
+            f"Input axis should be a scalar but received shape {format_shape(dimension.shape)}"
+        )
     if indices.ndim != 2:
-        raise refused(f"Input indices should be a matrix but received shape {format_shape(indices.shape)}")
+        raise refused(
+            f"Input indices should be a matrix but received shape {format_shape(indices.shape)}"
+        )
     if values.ndim != 1:
-        raise refused(f"Input values should be a vector but received shape {format_shape(values.shape)}")
+        raise refused(
+            f"Input values should be a vector but received shape {format_shape(values.shape)}"
+        )
     if len(indices) != len(values):
-        raise refused(f"Number of elements in indices ({len(indices)}) and values ({len(values)}) do not match")
+        raise refused(
+            f"Number of elements in indices ({len(indices)}) and values ({len(values)}) do not "
+            "match"
+        )
     if shape.ndim != 1:
-        raise refused(f"Input shape should be a vector but received shape {format_shape(shape.shape)}")
+        raise refused(
+            f"Input shape should be a vector but received shape {format_shape(shape.shape)}"
+        )
     asked = int(dimension)
     if not -shape.size <= asked < shape.size:
         raise refused(f"Input axis should be in range [{-shape.size}, {shape.size}), got {asked}")
     axis = asked % shape.size
     size = int(shape[axis])
     if not 1 <= pieces <= size:
-        raise refused(f"Input num_split should be between 1 and the splitting dimension size ({size}), got {pieces}")
+        raise refused(
+            f"Input num_split should be between 1 and the splitting dimension size ({size}), got "
+            f"{pieces}"
+        )
     check_bounds(indices, shape)
     quotient, rest = divmod(size, pieces)
     edges = np.cumsum([0] + [quotient + (k < rest) for k in range(pieces)])
@@ -272,10 +321,14 @@ def _sparse_slice(node: NodeSpec, inputs: Arrays) -> Arrays:
     check_sparse(indices, values, shape)
     for what, array in (("start", start), ("size", size)):
         if array.ndim != 1:
-            raise refused(f"Input {what} should be a vector but received shape {format_shape(array.shape)}")
+            raise refused(
+                f"Input {what} should be a vector but received shape {format_shape(array.shape)}"
+            )
     for what, array in (("start", start), ("size", size)):
         if array.size != shape.size:
-            raise refused(f"Expected {what} to be a vector of length {shape.size} but got length {array.size}")
+            raise refused(
+                f"Expected {what} to be a vector of length {shape.size} but got length {array.size}"
+            )
     for length in size.tolist():
         if length < 0:
             raise refused(f"Expected a non-negative size, got {length}")
@@ -292,19 +345,34 @@ def _sparse_slice_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
         shown = f"{format_shape(indices.shape)} and {format_shape(taken.shape)}"
         raise refused(f"Input and output indices should be matrices but received shapes: {shown}")
     if gradient.ndim != 1:
-        raise refused(f"Input backprop_val_grad should be a vector but received shape: {format_shape(gradient.shape)}")
+        raise refused(
+            "Input backprop_val_grad should be a vector but received shape: "
+            f"{format_shape(gradient.shape)}"
+        )
     if start.ndim != 1:
-        raise refused(f"Input start should be a vector but received shape {format_shape(start.shape)}")
+        raise refused(
+            f"Input start should be a vector but received shape {format_shape(start.shape)}"
+        )
     if indices.shape[1] != taken.shape[1]:
-        raise refused(f"The input and output should have the same ndims: got: {indices.shape[1]} and {taken.shape[1]}")
+        raise refused(
+            f"The input and output should have the same ndims: got: {indices.shape[1]} and "
+            f"{taken.shape[1]}"
+        )
     if len(taken) > len(indices):
-        raise refused(f"# rows of output_indices should be not greater than of input_indices, got {len(taken)} and {len(indices)}")
+        raise refused(
+            "# rows of output_indices should be not greater than of input_indices, got "
+            f"{len(taken)} and {len(indices)}"
+        )
     if gradient.size != len(taken):
         raise refused(
-            f"# elements of backprop_val_grad and # rows of output_indices should match (#nnz of sum): got {gradient.size} and {len(taken)}"
+            "# elements of backprop_val_grad and # rows of output_indices should match (#nnz of "
+            f"sum): got {gradient.size} and {len(taken)}"
         )
     if start.size != indices.shape[1]:
-        raise refused(f"Expected input_start to be a vector of length {indices.shape[1]} but got length {start.size}")
+        raise refused(
+            f"Expected input_start to be a vector of length {indices.shape[1]} but got length "
+            f"{start.size}"
+        )
     out = np.zeros(len(indices), gradient.dtype)
     used = 0
     moved = (taken + start).tolist()
@@ -313,7 +381,10 @@ def _sparse_slice_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
             out[k] = gradient[used]
             used += 1
     if used < gradient.size:
-        raise refused(f"Elements of backprop_val_grad aren't all propagated. Num elements:{gradient.size}, used: {used}")
+        raise refused(
+            f"Elements of backprop_val_grad aren't all propagated. Num elements:{gradient.size}, "
+            f"used: {used}"
+        )
     return (out,)
 
 
@@ -321,7 +392,9 @@ def _sparse_slice_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _filled(rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(where each entry comes to stand, which rows are empty, where their new entry stands) when `count` rows get one each at least."""
+    """(where each entry comes to stand, which rows are empty, where their new entry stands) when
+    `count` rows get one each at least.
+    """
     sizes = np.bincount(rows, minlength=count) if count else np.zeros(0, np.int64)
     empty = sizes == 0
     starts = np.cumsum([0, *np.maximum(sizes, 1)])[:-1] if count else np.zeros(0, np.int64)
@@ -343,7 +416,10 @@ def _sparse_fill_empty_rows(node: NodeSpec, inputs: Arrays) -> Arrays:
     if values.ndim != 1:
         raise refused(f"values must be a vector, saw: {format_shape(values.shape)}")
     if len(indices) != len(values):
-        raise refused(f"The length of `values` ({len(values)}) must match the first dimension of `indices` ({len(indices)}).")
+        raise refused(
+            f"The length of `values` ({len(values)}) must match the first dimension of `indices` "
+            f"({len(indices)})."
+        )
     if default.ndim:
         raise refused(f"default_value must be a scalar, saw: {format_shape(default.shape)}")
     if not shape.size:
@@ -353,7 +429,10 @@ def _sparse_fill_empty_rows(node: NodeSpec, inputs: Arrays) -> Arrays:
     count = int(shape[0])
     if count == 0:
         if len(indices):
-            raise refused(f"Received SparseTensor with dense_shape[0] = 0 but indices.shape[0] = {len(indices)}")
+            raise refused(
+                "Received SparseTensor with dense_shape[0] = 0 but indices.shape[0] = "
+                f"{len(indices)}"
+            )
         return indices.copy(), values.copy(), np.zeros(0, np.bool_), np.zeros(0, np.int64)
     rows = indices[:, 0]
     for k in np.flatnonzero((rows < 0) | (rows >= count))[:1]:
@@ -374,7 +453,10 @@ def _ragged_fill_empty_rows(node: NodeSpec, inputs: Arrays) -> Arrays:
     if values.ndim != 1:
         raise refused(f"values must be a vector, saw: {format_shape(values.shape)}")
     if len(rows) != len(values):
-        raise refused(f"The length of `values` ({len(values)}) must match the first dimension of `value_rowids` ({len(rows)}).")
+        raise refused(
+            f"The length of `values` ({len(values)}) must match the first dimension of "
+            f"`value_rowids` ({len(rows)})."
+        )
     if wanted.ndim:
         raise refused(f"nrows must be a scalar, saw: {format_shape(wanted.shape)}")
     if default.ndim:
@@ -382,12 +464,19 @@ def _ragged_fill_empty_rows(node: NodeSpec, inputs: Arrays) -> Arrays:
     count = int(wanted)
     if count == 0:
         if len(rows):
-            raise refused(f"Received RaggedTensor with nrows = 0 but value_rowids.shape[0] = {len(rows)}")
+            raise refused(
+                f"Received RaggedTensor with nrows = 0 but value_rowids.shape[0] = {len(rows)}"
+            )
         return rows.copy(), values.copy(), np.zeros(0, np.bool_), np.zeros(0, np.int64)
     for k in np.flatnonzero((rows < 0) | (rows >= count))[:1]:
-        raise refused(f"value_rowids({k}) is invalid: {rows[k]} {'< 0' if rows[k] < 0 else f'>= {count}'}")
+        raise refused(
+            f"value_rowids({k}) is invalid: {rows[k]} {'< 0' if rows[k] < 0 else f'>= {count}'}"
+        )
     place, empty, new = _filled(rows, count)
-    out, filled = np.empty(len(rows) + len(new), np.int64), np.empty(len(rows) + len(new), values.dtype)
+    out, filled = (
+        np.empty(len(rows) + len(new), np.int64),
+        np.empty(len(rows) + len(new), values.dtype),
+    )
     out[place], filled[place] = rows, values
     out[new], filled[new] = np.flatnonzero(empty), default[()]
     return out, filled, empty, place
@@ -402,7 +491,9 @@ def _fill_empty_rows_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
     if gradient.ndim != 1:
         raise refused(f"grad_values must be a vector, saw: {format_shape(gradient.shape)}")
     for k in np.flatnonzero((place < 0) | (place >= gradient.size))[:1]:
-        raise refused(f"Elements in reverse index must be in [0, {gradient.size}) but got {place[k]}")
+        raise refused(
+            f"Elements in reverse index must be in [0, {gradient.size}) but got {place[k]}"
+        )
     left = np.ones(gradient.size, np.bool_)
     left[place] = False
     return gradient[place], np.asarray(gradient[left].sum(), gradient.dtype)

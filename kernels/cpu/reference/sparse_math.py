@@ -8,7 +8,14 @@ from typing import Any, Final
 import numpy as np
 
 from tfjit.framework.types.shape import format_shape
-from tfjit.kernels.cpu.reference.sparse import check_bounds, check_lengths, check_sparse, listed, ordered, refused
+from tfjit.kernels.cpu.reference.sparse import (
+    check_bounds,
+    check_lengths,
+    check_sparse,
+    listed,
+    ordered,
+    refused,
+)
 from tfjit.kernels.registry import NodeSpec, reference
 
 Arrays = Sequence[Any]
@@ -41,13 +48,18 @@ def _sparse_dense_matmul(node: NodeSpec, inputs: Arrays) -> Arrays:
     right = dense.conj().T if right_adjoint else dense
     if inner != right.shape[0]:
         raise refused(
-            f"Cannot multiply A and B because inner dimension does not match: {inner} vs. {right.shape[0]}.  Did you forget a transpose?  "
+            f"Cannot multiply A and B because inner dimension does not match: {inner} vs. "
+            f"{right.shape[0]}.  Did you forget a transpose?  "
             f"Dimensions of A: [{rows}, {inner}).  Dimensions of B: {format_shape(dense.shape)}"
         )
     for letter, place, size in (("k", column, inner), ("m", row, rows)):
         for i in np.flatnonzero((indices[:, place] < 0) | (indices[:, place] >= size))[:1]:
-            raise refused(f"{letter} ({indices[i, place]}) from index[{i},{place}] out of bounds (>={size})")
-    wide = np.float32 if values.dtype.itemsize == 2 and values.dtype.kind not in "iu" else values.dtype
+            raise refused(
+                f"{letter} ({indices[i, place]}) from index[{i},{place}] out of bounds (>={size})"
+            )
+    wide = (
+        np.float32 if values.dtype.itemsize == 2 and values.dtype.kind not in "iu" else values.dtype
+    )
     out = np.zeros((rows, right.shape[1]), wide)
     scale = (values.conj() if left_adjoint else values).astype(wide)
     np.add.at(out, indices[:, row], scale[:, None] * right[indices[:, column]].astype(wide))
@@ -58,7 +70,9 @@ def _sparse_dense_matmul(node: NodeSpec, inputs: Arrays) -> Arrays:
 def _sparse_dense_add(node: NodeSpec, inputs: Arrays) -> Arrays:
     indices, values, shape, dense = (np.asarray(v) for v in inputs)
     if indices.ndim != 2:
-        raise refused(f"Input a_indices should be a matrix but received shape: {format_shape(indices.shape)}")
+        raise refused(
+            f"Input a_indices should be a matrix but received shape: {format_shape(indices.shape)}"
+        )
     if values.ndim != 1 or shape.ndim != 1:
         shown = f"{format_shape(values.shape)} and {format_shape(shape.shape)}"
         raise refused(f"Inputs a_values and a_shape should be vectors but received shapes: {shown}")
@@ -70,9 +84,15 @@ def _sparse_dense_add(node: NodeSpec, inputs: Arrays) -> Arrays:
         raise refused(f"Dimensions {indices.shape[1]} and {shape.size} are not compatible")
     for d, size in enumerate(shape.tolist()):
         if size != dense.shape[d]:
-            raise refused(f"Dimension {d} does not equal (no broadcasting is supported): sparse side {size} vs dense side {dense.shape[d]}")
+            raise refused(
+                f"Dimension {d} does not equal (no broadcasting is supported): sparse side {size} "
+                f"vs dense side {dense.shape[d]}"
+            )
     if ((indices < 0) | (indices >= shape)).any():
-        raise refused("Sparse tensor has some invalid index on dimension: indices must lie inside the dense shape")
+        raise refused(
+            "Sparse tensor has some invalid index on dimension: indices must lie inside the dense "
+            "shape"
+        )
     out = dense.copy()
     np.add.at(out, tuple(indices.T), values)
     return (out,)
@@ -99,16 +119,26 @@ def _cwise(node: NodeSpec, inputs: Arrays) -> Arrays:
     """The values, each with the dense element at its place; the dense tensor is broadcast."""
     indices, values, shape, dense = (np.asarray(v) for v in inputs)
     if indices.ndim != 2:
-        raise refused(f"Input sp_indices should be a matrix but received shape: {format_shape(indices.shape)}")
+        raise refused(
+            f"Input sp_indices should be a matrix but received shape: {format_shape(indices.shape)}"
+        )
     if values.ndim != 1 or shape.ndim != 1:
         shown = f"{format_shape(values.shape)} and {format_shape(shape.shape)}"
-        raise refused(f"Inputs sp_values and sp_shape should be vectors but received shapes: {shown}")
+        raise refused(
+            f"Inputs sp_values and sp_shape should be vectors but received shapes: {shown}"
+        )
     if not shape.size:
         raise refused(f"Input sp_shape should not be empty: {format_shape(shape.shape)}")
     if len(indices) != len(values):
-        raise refused(f"The first dimension of values and indices should match. ({len(values)} vs. {len(indices)})")
+        raise refused(
+            f"The first dimension of values and indices should match. ({len(values)} vs. "
+            f"{len(indices)})"
+        )
     if indices.shape[1] != shape.size:
-        raise refused(f"The number of dimensions of the sparse shape should match that of the indices: {shape.size} vs. {indices.shape[1]}")
+        raise refused(
+            "The number of dimensions of the sparse shape should match that of the indices: "
+            f"{shape.size} vs. {indices.shape[1]}"
+        )
     sizes = shape.tolist()
     tail = sizes[len(sizes) - dense.ndim :] if dense.ndim <= len(sizes) else None
     if tail is None or any(d not in (1, size) for d, size in zip(dense.shape, tail, strict=True)):
@@ -118,7 +148,11 @@ def _cwise(node: NodeSpec, inputs: Arrays) -> Arrays:
         )
     if ((indices < 0) | (indices >= shape)).any():
         raise refused("Provided indices are out-of-bounds w.r.t. dense side with broadcasted shape")
-    return (_CWISE[node.op](values, np.broadcast_to(dense, sizes)[tuple(indices.T)]).astype(values.dtype, copy=False),)
+    return (
+        _CWISE[node.op](values, np.broadcast_to(dense, sizes)[tuple(indices.T)]).astype(
+            values.dtype, copy=False
+        ),
+    )
 
 
 # sparse with sparse
@@ -126,13 +160,17 @@ def _cwise(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 def _ascending(indices: np.ndarray) -> bool:
     order = ordered(indices)
-    return bool((order == np.arange(len(order))).all()) and len(np.unique(indices, axis=0)) == len(indices)
+    return bool((order == np.arange(len(order))).all()) and len(np.unique(indices, axis=0)) == len(
+        indices
+    )
 
 
 def _union(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of both, merged: for each row of the result its number in a and in b, -1 where it is in the other alone.
+    """Rows of both, merged: for each row of the result its number in a and in b, -1 where it is in
+    the other alone.
 
-    Rows are taken in the order in which two sorted lists merge; what is not sorted is merged so too.
+    Rows are taken in the order in which two sorted lists merge; what is not sorted is merged so
+    too.
     """
     if len(a) and len(b) and a.shape[1] and _ascending(a) and _ascending(b):
         joined = np.concatenate([a, b])
@@ -160,7 +198,9 @@ def _picked(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return out
 
 
-def _union_indices(a: np.ndarray, b: np.ndarray, from_a: np.ndarray, from_b: np.ndarray) -> np.ndarray:
+def _union_indices(
+    a: np.ndarray, b: np.ndarray, from_a: np.ndarray, from_b: np.ndarray
+) -> np.ndarray:
     out = np.empty((len(from_a), a.shape[1]), np.int64)
     out[from_b >= 0] = b[from_b[from_b >= 0]]
     out[from_a >= 0] = a[from_a[from_a >= 0]]
@@ -172,12 +212,18 @@ def _sparse_add(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Sums of values that are in both and smaller than the threshold are left out."""
     a, a_values, a_shape, b, b_values, b_shape, threshold = (np.asarray(v) for v in inputs)
     if a.ndim != 2 or b.ndim != 2:
-        raise refused(f"Input indices should be matrices but received shapes: {format_shape(a.shape)} and {format_shape(b.shape)}")
+        raise refused(
+            f"Input indices should be matrices but received shapes: {format_shape(a.shape)} and "
+            f"{format_shape(b.shape)}"
+        )
     if a_values.ndim != 1 or b_values.ndim != 1:
         shown = f"{format_shape(a_values.shape)} and {format_shape(b_values.shape)}"
         raise refused(f"Input values should be vectors but received shapes: {shown}")
     if a_values.size != len(a) or b_values.size != len(b):
-        raise refused(f"Expected {len(a)} and {len(b)} non-empty input values, got {a_values.size} and {b_values.size}")
+        raise refused(
+            f"Expected {len(a)} and {len(b)} non-empty input values, got {a_values.size} and "
+            f"{b_values.size}"
+        )
     if a_shape.ndim != 1 or b_shape.ndim != 1:
         shown = f"{format_shape(a_shape.shape)} and {format_shape(b_shape.shape)}"
         raise refused(f"Input shapes should be a vector but received shapes {shown}")
@@ -188,12 +234,17 @@ def _sparse_add(node: NodeSpec, inputs: Arrays) -> Arrays:
         if x != y:
             raise refused(f"Operands' shapes do not match: got {x} and {y} for dimension {d}")
     if threshold.ndim:
-        raise refused(f"The magnitude threshold must be a scalar: got shape {format_shape(threshold.shape)}")
+        raise refused(
+            f"The magnitude threshold must be a scalar: got shape {format_shape(threshold.shape)}"
+        )
     if not a_shape.size:
         raise refused(f"Input shapes cannot be empty: got {format_shape(a_shape.shape)}")
     for indices in (a, b):
         if indices.shape[1] != a_shape.size:
-            raise refused(f"Sparse indices have {indices.shape[1]} columns, but the shape has rank {a_shape.size}")
+            raise refused(
+                f"Sparse indices have {indices.shape[1]} columns, but the shape has rank "
+                f"{a_shape.size}"
+            )
     from_a, from_b = _union(a, b)
     both = (from_a >= 0) & (from_b >= 0)
     total = _picked(a_values, from_a)
@@ -210,17 +261,26 @@ def _sparse_add_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
         shown = " and ".join(format_shape(v.shape) for v in (a, b, total))
         raise refused(f"Input indices should be matrices but received shapes: {shown}")
     if gradient.ndim != 1:
-        raise refused(f"Input backprop_val_grad should be a vector but received shape: {format_shape(gradient.shape)}")
+        raise refused(
+            "Input backprop_val_grad should be a vector but received shape: "
+            f"{format_shape(gradient.shape)}"
+        )
     if not a.shape[1] == b.shape[1] == total.shape[1]:
-        raise refused(f"The densified operands should have the same ndims; for A, B, sum got: {a.shape[1]}{b.shape[1]}{total.shape[1]}")
+        raise refused(
+            "The densified operands should have the same ndims; for A, B, sum got: "
+            f"{a.shape[1]}{b.shape[1]}{total.shape[1]}"
+        )
     if gradient.size != len(total):
         raise refused(
-            f"# elements of backprop_val_grad and # rows of sum_indices should match (#nnz of sum): got {gradient.size} and {len(total)}"
+            "# elements of backprop_val_grad and # rows of sum_indices should match (#nnz of "
+            f"sum): got {gradient.size} and {len(total)}"
         )
     place = {tuple(row): k for k, row in enumerate(total.tolist())}
 
     def of(rows: np.ndarray) -> np.ndarray:
-        return _picked(gradient, np.array([place.get(tuple(row), -1) for row in rows.tolist()], np.int64))
+        return _picked(
+            gradient, np.array([place.get(tuple(row), -1) for row in rows.tolist()], np.int64)
+        )
 
     return of(a), of(b)
 
@@ -233,14 +293,18 @@ def _extremes(node: NodeSpec, inputs: Arrays) -> Arrays:
         check_sparse(indices, values, shape)
         check_bounds(indices, shape)
     if a_shape.size != b_shape.size:
-        shown = " and ".join(f"[{','.join(map(str, shape.tolist()))}]" for shape in (a_shape, b_shape))
+        shown = " and ".join(
+            f"[{','.join(map(str, shape.tolist()))}]" for shape in (a_shape, b_shape)
+        )
         raise refused(f"Operands do not have the same ranks; got shapes: {shown}")
     for d, (x, y) in enumerate(zip(a_shape.tolist(), b_shape.tolist(), strict=True)):
         if x != y:
             raise refused(f"Operands' shapes do not match: got {x} and {y} for dimension {d}")
     from_a, from_b = _union(a, b)
     choose = np.maximum if node.op == "SparseSparseMaximum" else np.minimum
-    return _union_indices(a, b, from_a, from_b), choose(_picked(a_values, from_a), _picked(b_values, from_b))
+    return _union_indices(a, b, from_a, from_b), choose(
+        _picked(a_values, from_a), _picked(b_values, from_b)
+    )
 
 
 @reference("SparseMatMul")
@@ -253,7 +317,10 @@ def _sparse_matmul(node: NodeSpec, inputs: Arrays) -> Arrays:
     a = a.T if node.attrs["transpose_a"] else a
     b = b.T if node.attrs["transpose_b"] else b
     if a.shape[1] != b.shape[0]:
-        raise refused(f"Matrix size incompatible: a: {format_shape(np.shape(inputs[0]))}, b: {format_shape(np.shape(inputs[1]))}")
+        raise refused(
+            f"Matrix size incompatible: a: {format_shape(np.shape(inputs[0]))}, b: "
+            f"{format_shape(np.shape(inputs[1]))}"
+        )
     return (a @ b,)
 
 
@@ -261,12 +328,19 @@ def _sparse_matmul(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _reduced(node: NodeSpec, inputs: Arrays) -> tuple[np.ndarray, np.ndarray, list[int], list[int]]:
-    """(indices of the groups along the axes that stay, sorted; their values; axes that stay; those that are reduced)"""
+    """(indices of the groups along the axes that stay, sorted; their values; axes that stay; those
+    that are reduced)
+    """
     indices, values, shape, axes = (np.asarray(v) for v in inputs)
     if shape.ndim != 1:
-        raise refused(f"Expected input_shape to be a vector; got shape: {format_shape(shape.shape)}")
+        raise refused(
+            f"Expected input_shape to be a vector; got shape: {format_shape(shape.shape)}"
+        )
     if axes.ndim > 1:
-        raise refused(f"Expected reduction_axes to be a scalar or a vector; got shape: {format_shape(axes.shape)}")
+        raise refused(
+            "Expected reduction_axes to be a scalar or a vector; got shape: "
+            f"{format_shape(axes.shape)}"
+        )
     if indices.ndim < 1 or values.ndim < 1 or len(indices) != len(values):
         check_lengths(indices, values)
     if indices.ndim != 2:
@@ -288,7 +362,12 @@ def _reduced(node: NodeSpec, inputs: Arrays) -> tuple[np.ndarray, np.ndarray, li
     if values.dtype.kind not in "iufc" or (values.dtype.itemsize == 2 and values.dtype.kind == "f"):
         wide = combine.reduceat(sorted_values.astype(np.float32), starts)
         return kept[starts], wide.astype(values.dtype), stay, gone
-    return kept[starts], combine.reduceat(sorted_values, starts).astype(values.dtype, copy=False), stay, gone
+    return (
+        kept[starts],
+        combine.reduceat(sorted_values, starts).astype(values.dtype, copy=False),
+        stay,
+        gone,
+    )
 
 
 @reference("SparseReduceSum", "SparseReduceMax")
@@ -303,7 +382,9 @@ def _reduce(node: NodeSpec, inputs: Arrays) -> Arrays:
         row, place = groups[int(outside.argmax())].tolist(), 0
         for index, size in zip(row, sizes, strict=True):
             place = place * size + index
-        raise refused(f"Obtained a write index of {place} which is outside of bounds of [0, {out.size})")
+        raise refused(
+            f"Obtained a write index of {place} which is outside of bounds of [0, {out.size})"
+        )
     out[tuple(groups.T)] = values if stay else values[0] if values.size else 0
     if node.attrs["keep_dims"]:
         out = out.reshape([1 if d in gone else int(size) for d, size in enumerate(shape)])
@@ -325,15 +406,23 @@ def _reduce_to_sparse(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("SparseSoftmax")
 def _sparse_softmax(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """Softmax of the values of each row along the last dimension, as if no other elements were there."""
+    """Softmax of the values of each row along the last dimension, as if no other elements were
+    there.
+    """
     indices, values, shape = (np.asarray(v) for v in inputs)
     if indices.ndim != 2:
-        raise refused(f"Input sp_indices should be a matrix but received shape: {format_shape(indices.shape)}")
+        raise refused(
+            f"Input sp_indices should be a matrix but received shape: {format_shape(indices.shape)}"
+        )
     if values.ndim != 1 or shape.ndim != 1:
         shown = f"{format_shape(values.shape)} and {format_shape(shape.shape)}"
-        raise refused(f"Inputs sp_values and sp_shape should be vectors but received shapes: {shown}")
+        raise refused(
+            f"Inputs sp_values and sp_shape should be vectors but received shapes: {shown}"
+        )
     if shape.size < 2:
-        raise refused(f"Input should have rank >= 2, but received shape: {' '.join(map(str, shape.tolist()))}")
+        raise refused(
+            f"Input should have rank >= 2, but received shape: {' '.join(map(str, shape.tolist()))}"
+        )
     if len(indices) != values.size:
         check_lengths(indices, values)
     if not values.size:

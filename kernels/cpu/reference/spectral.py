@@ -14,13 +14,18 @@ _DIMS = {"": 1, "2D": 2, "3D": 3}
 
 
 def _check(x: np.ndarray, rank: int, needed: list[int]) -> None:
-    """Raise InvalidArgumentError unless the last `rank` dimensions of x have `needed` elements at least."""
+    """Raise InvalidArgumentError unless the last `rank` dimensions of x have `needed` elements at
+    least.
+    """
     if x.ndim < rank:
         invalid(f"Input must have rank of at least {rank} but got: [{','.join(map(str, x.shape))}]")
     for i, least in enumerate(needed):
         axis = x.ndim - rank + i
         if x.size and x.shape[axis] < least:
-            invalid(f"Input dimension {axis} must have length of at least {least} but got: {x.shape[axis]}")
+            invalid(
+                f"Input dimension {axis} must have length of at least {least} but got: "
+                f"{x.shape[axis]}"
+            )
 
 
 def _cropped(x: np.ndarray, sizes: list[int]) -> np.ndarray:
@@ -33,7 +38,10 @@ def _lengths(fft_length: np.ndarray, rank: int) -> list[int]:
     if fft_length.shape != (rank,):
         invalid(f"fft_length must have shape [{rank}]")
     if (fft_length < 0).any():
-        invalid(f"fft_length[{int(np.argmax(fft_length < 0))}] must be >= 0, but got: {int(fft_length[fft_length < 0][0])}")
+        invalid(
+            f"fft_length[{int(np.argmax(fft_length < 0))}] must be >= 0, but got: "
+            f"{int(fft_length[fft_length < 0][0])}"
+        )
     return [int(n) for n in fft_length]
 
 
@@ -72,7 +80,11 @@ def _inverse_real(rank: int) -> Callable[[NodeSpec, Arrays], Arrays]:
         dtype = node.attrs["Treal"].as_numpy_dtype
         if not x.size or not all(sizes):
             return (np.zeros((*x.shape[: x.ndim - rank], *sizes), dtype),)
-        return (np.fft.irfftn(_cropped(x, needed), s=sizes, axes=range(-rank, 0)).astype(dtype, copy=False),)
+        return (
+            np.fft.irfftn(_cropped(x, needed), s=sizes, axes=range(-rank, 0)).astype(
+                dtype, copy=False
+            ),
+        )
 
     return kernel
 

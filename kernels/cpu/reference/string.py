@@ -21,7 +21,9 @@ def _each(call: Callable[..., Any], *values: Any, dtype: Any = object) -> np.nda
     shape = np.broadcast_shapes(*(a.shape for a in arrays))
     out = np.empty(shape, dtype)
     flat = out.reshape(-1)
-    for i, items in enumerate(zip(*(np.broadcast_to(a, shape).reshape(-1) for a in arrays), strict=True)):
+    for i, items in enumerate(
+        zip(*(np.broadcast_to(a, shape).reshape(-1) for a in arrays), strict=True)
+    ):
         flat[i] = call(*items)
     return out
 
@@ -31,13 +33,17 @@ def _pattern(pattern: bytes) -> re.Pattern[bytes]:
     try:
         return re.compile(pattern)
     except re.error as error:
-        raise InvalidArgumentError(None, None, f"Invalid pattern: {pattern.decode(errors='replace')}, error: {error}") from None
+        raise InvalidArgumentError(
+            None, None, f"Invalid pattern: {pattern.decode(errors='replace')}, error: {error}"
+        ) from None
 
 
 def _scalar(value: Any, what: str) -> bytes:
     array = np.asarray(value, object)
     if array.shape != ():
-        raise InvalidArgumentError(None, None, f"{what} must be scalar, but received {list(array.shape)}")
+        raise InvalidArgumentError(
+            None, None, f"{what} must be scalar, but received {list(array.shape)}"
+        )
     item: bytes = array.item()
     return item
 
@@ -66,7 +72,8 @@ def _full_match(node: NodeSpec, inputs: Arrays) -> Arrays:
 def _replace(node: NodeSpec, text: Any, pattern: bytes, rewrite: bytes) -> Arrays:
     compiled = _pattern(pattern)
     count = 0 if node.attrs.get("replace_global", True) else 1
-    parts = re.split(rb"\\([0-9\\])", rewrite)  # \0 is the whole match, \1 to \9 are groups, \\ is a backslash
+    # \0 is the whole match, \1 to \9 are groups, \\ is a backslash
+    parts = re.split(rb"\\([0-9\\])", rewrite)
 
     def expand(match: re.Match[bytes]) -> bytes:
         out = bytearray()
@@ -75,7 +82,9 @@ def _replace(node: NodeSpec, text: Any, pattern: bytes, rewrite: bytes) -> Array
         return bytes(out)
 
     if any(int(p) > compiled.groups for p in parts[1::2] if p != b"\\"):
-        raise InvalidArgumentError(None, None, f"Invalid rewrite pattern: {rewrite.decode(errors='replace')}")
+        raise InvalidArgumentError(
+            None, None, f"Invalid rewrite pattern: {rewrite.decode(errors='replace')}"
+        )
     return (_each(lambda item: compiled.sub(expand, item, count=count), text),)
 
 
@@ -93,7 +102,9 @@ def _regex_replace(node: NodeSpec, inputs: Arrays) -> Arrays:
 def _string_length(node: NodeSpec, inputs: Arrays) -> Arrays:
     if node.attrs.get("unit", b"BYTE") == b"BYTE":
         return (_each(len, inputs[0], dtype=np.int32),)
-    return (_each(lambda item: sum(byte & 0xC0 != 0x80 for byte in item), inputs[0], dtype=np.int32),)
+    return (
+        _each(lambda item: sum(byte & 0xC0 != 0x80 for byte in item), inputs[0], dtype=np.int32),
+    )
 
 
 def _case(change: Callable[[Any], Any]) -> Callable[[NodeSpec, Arrays], Arrays]:
@@ -122,7 +133,9 @@ def _sharded_filename(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("ShardedFilespec")
 def _sharded_filespec(node: NodeSpec, inputs: Arrays) -> Arrays:
-    return (np.array(b"%s-?????-of-%05d" % (_scalar(inputs[0], "basename"), int(inputs[1])), object),)
+    return (
+        np.array(b"%s-?????-of-%05d" % (_scalar(inputs[0], "basename"), int(inputs[1])), object),
+    )
 
 
 @reference("StringToNumber")
@@ -139,7 +152,9 @@ def _string_to_number(node: NodeSpec, inputs: Arrays) -> Arrays:
                 raise ValueError
         except ValueError:
             text = item.decode(errors="replace")
-            raise InvalidArgumentError(None, None, f"StringToNumberOp could not correctly convert string: {text}") from None
+            raise InvalidArgumentError(
+                None, None, f"StringToNumberOp could not correctly convert string: {text}"
+            ) from None
         return number
 
     with np.errstate(over="ignore"):

@@ -1,4 +1,6 @@
-"""Values as text, and text cut into pieces: AsString, StringFormat, Substr, StringSplit, n-grams, Base64."""
+"""Values as text, and text cut into pieces: AsString, StringFormat, Substr, StringSplit, n-grams,
+Base64.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,14 @@ from tfjit.kernels.registry import NodeSpec, reference
 Arrays = Sequence[Any]
 _SPACES: Final = b" \t\n\v\f\r"
 _WORD: Final = re.compile(rb"[^ \t\n\v\f\r]+")
-_ESCAPES: Final = {ord("\n"): b"\\n", ord("\r"): b"\\r", ord("\t"): b"\\t", ord('"'): b'\\"', ord("'"): b"\\'", ord("\\"): b"\\\\"}
+_ESCAPES: Final = {
+    ord("\n"): b"\\n",
+    ord("\r"): b"\\r",
+    ord("\t"): b"\\t",
+    ord('"'): b'\\"',
+    ord("'"): b"\\'",
+    ord("\\"): b"\\\\",
+}
 
 
 def _fail(message: str) -> InvalidArgumentError:
@@ -34,7 +43,9 @@ def _strings(items: Sequence[bytes], shape: Sequence[int] | None = None) -> np.n
 
 
 def _printf(node: NodeSpec) -> tuple[str, str, str]:
-    """Flag, width and precision of the node's printf format. Raises InvalidArgumentError for attrs that do not fit the dtype."""
+    """Flag, width and precision of the node's printf format. Raises InvalidArgumentError for attrs
+    that do not fit the dtype.
+    """
     a = node.attrs
     dtype, precision, fill = a["T"], int(a["precision"]), a["fill"].decode(errors="replace")
     if dtype.is_integer or dtype.name == "bool":
@@ -59,17 +70,27 @@ def _as_string(node: NodeSpec, inputs: Arrays) -> Arrays:
     values = np.asarray(inputs[0])
     letter = "e" if node.attrs["scientific"] else "g" if node.attrs["shortest"] else "f"
     finite = f"%{flag}{width}{precision}{letter}"
-    other = f"%{flag.replace('0', '')}{width}{precision}{letter}"  # zeros do not go before nan and inf
+    # zeros do not go before nan and inf
+    other = f"%{flag.replace('0', '')}{width}{precision}{letter}"
 
     def number(value: float) -> str:
         return (finite if abs(value) < float("inf") else other) % value
 
     if kind == "b":
-        return (_strings([b"true" if v else b"false" for v in values.reshape(-1).tolist()], values.shape),)
+        return (
+            _strings(
+                [b"true" if v else b"false" for v in values.reshape(-1).tolist()], values.shape
+            ),
+        )
     if kind == "O":
         # strings know of "-" alone, as printf's %s does
         size = int(width or 0)
-        return (_strings([v.ljust(size) if flag == "-" else v.rjust(size) for v in values.reshape(-1)], values.shape),)
+        return (
+            _strings(
+                [v.ljust(size) if flag == "-" else v.rjust(size) for v in values.reshape(-1)],
+                values.shape,
+            ),
+        )
     if kind in "iu":
         form = f"%{flag if kind == 'i' else flag.strip(' +')}{width}d"
         texts = [form % v for v in values.reshape(-1).tolist()]
@@ -81,7 +102,10 @@ def _as_string(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _quoted(item: bytes) -> bytes:
-    parts = [_ESCAPES.get(byte) or (b"\\%03o" % byte if byte < 0x20 or byte == 0x7F else bytes([byte])) for byte in item]
+    parts = [
+        _ESCAPES.get(byte) or (b"\\%03o" % byte if byte < 0x20 or byte == 0x7F else bytes([byte]))
+        for byte in item
+    ]
     return b'"' + b"".join(parts) + b'"'
 
 
@@ -105,7 +129,9 @@ def _element_text(value: np.ndarray) -> Callable[[Any], bytes]:
 
 
 def summary(value: np.ndarray, summarize: int) -> bytes:
-    """A tensor's elements in brackets, `summarize` of them at both ends of each dimension (-1: all), as StringFormat prints them."""
+    """A tensor's elements in brackets, `summarize` of them at both ends of each dimension (-1:
+    all), as StringFormat prints them.
+    """
     text = _element_text(value)
     if summarize < 0:
         summarize = max((2, *value.shape))
@@ -115,7 +141,11 @@ def summary(value: np.ndarray, summarize: int) -> bytes:
         if depth == value.ndim:
             return text(part)
         size = value.shape[depth]
-        gap = b" " if depth == value.ndim - 1 else b"\n" * (value.ndim - depth - 1) + b" " * (depth + 1)
+        gap = (
+            b" "
+            if depth == value.ndim - 1
+            else b"\n" * (value.ndim - depth - 1) + b" " * (depth + 1)
+        )
         items = [written(part[i], depth + 1) for i in range(min(size, ends))]
         out = gap.join(items)
         if size > 2 * ends:
@@ -133,7 +163,10 @@ def _string_format(node: NodeSpec, inputs: Arrays) -> Arrays:
     template, placeholder = node.attrs["template"], node.attrs["placeholder"]
     parts = template.split(placeholder)
     if len(parts) != len(inputs) + 1:
-        raise _fail(f"num placeholders in template and num inputs must match: {len(parts) - 1} vs. {len(inputs)}")
+        raise _fail(
+            f"num placeholders in template and num inputs must match: {len(parts) - 1} vs. "
+            f"{len(inputs)}"
+        )
     texts = [summary(np.asarray(value), int(node.attrs["summarize"])) for value in inputs]
     joined = parts[0] + b"".join(text + part for text, part in zip(texts, parts[1:], strict=True))
     return (np.array(joined, object),)
@@ -145,7 +178,10 @@ def _string_format(node: NodeSpec, inputs: Arrays) -> Arrays:
 def _byte_slice(item: bytes, start: int, size: int, where: str) -> bytes:
     count = len(item)
     if not -count <= start <= count:
-        raise _fail(f"pos {start} out of range for string b'{item.decode(errors='replace')}' at index {where}")
+        raise _fail(
+            f"pos {start} out of range for string b'{item.decode(errors='replace')}' at index "
+            f"{where}"
+        )
     first = start + count if start < 0 else start
     return item[first:] if size < 0 else item[first : first + size]
 
@@ -164,13 +200,18 @@ def _character_slice(item: bytes, start: int, size: int, where: str) -> bytes:
 def _substr(node: NodeSpec, inputs: Arrays) -> Arrays:
     text, start, size = (np.asarray(value) for value in inputs)
     if start.shape != size.shape:
-        raise _fail(f"pos and len should have the same shape, got: {format_shape(start.shape)} vs. {format_shape(size.shape)}")
+        raise _fail(
+            f"pos and len should have the same shape, got: {format_shape(start.shape)} vs. "
+            f"{format_shape(size.shape)}"
+        )
     cut = _character_slice if node.attrs["unit"] == b"UTF8_CHAR" else _byte_slice
     plain = start.shape in ((), text.shape)
     try:
         shape = text.shape if plain else np.broadcast_shapes(text.shape, start.shape)
     except ValueError:
-        raise _fail(f"Incompatible shapes: {format_shape(text.shape)} vs. {format_shape(start.shape)}") from None
+        raise _fail(
+            f"Incompatible shapes: {format_shape(text.shape)} vs. {format_shape(start.shape)}"
+        ) from None
     if not plain and len(shape) > 2:
         raise _fail(f"Substr broadcast not implemented for {len(shape)} dimensions")
     broadcast = [np.broadcast_to(value, shape).reshape(-1) for value in (text, start, size)]
@@ -191,7 +232,9 @@ def _split_at_any(text: bytes, delimiters: bytes, skip_empty: bool) -> list[byte
 
 
 def _split_words(text: bytes, most: int) -> list[bytes]:
-    """Words between white space; after `most` of them the rest stands whole, even if it is empty."""
+    """Words between white space; after `most` of them the rest stands whole, even if
+    it is empty.
+    """
     pieces: list[bytes] = []
     for match in _WORD.finditer(text):
         pieces.append(match.group())
@@ -204,8 +247,14 @@ def _split_words(text: bytes, most: int) -> list[bytes]:
 def _rows(pieces: Sequence[list[bytes]]) -> Arrays:
     """Lists of strings as a sparse matrix."""
     counts = [len(row) for row in pieces]
-    indices = np.array([(i, j) for i, count in enumerate(counts) for j in range(count)], np.int64).reshape(-1, 2)
-    return indices, _strings([piece for row in pieces for piece in row]), np.array([len(pieces), max(counts, default=0)], np.int64)
+    indices = np.array(
+        [(i, j) for i, count in enumerate(counts) for j in range(count)], np.int64
+    ).reshape(-1, 2)
+    return (
+        indices,
+        _strings([piece for row in pieces for piece in row]),
+        np.array([len(pieces), max(counts, default=0)], np.int64),
+    )
 
 
 def _split_arguments(inputs: Arrays, what: str) -> tuple[np.ndarray, bytes]:
@@ -231,7 +280,9 @@ def _string_split_v2(node: NodeSpec, inputs: Arrays) -> Arrays:
     most = int(node.attrs["maxsplit"])
     if most == 0:
         return _rows([[item] for item in text])
-    return _rows([item.split(separator, most) if separator else _split_words(item, most) for item in text])
+    return _rows(
+        [item.split(separator, most) if separator else _split_words(item, most) for item in text]
+    )
 
 
 def _grams(row: Sequence[bytes], width: int, node: NodeSpec) -> Iterator[bytes]:
@@ -249,14 +300,19 @@ def _string_ngrams(node: NodeSpec, inputs: Arrays) -> Arrays:
     data, splits = np.asarray(inputs[0], object), np.asarray(inputs[1])
     a = node.attrs
     if data.ndim != 1 or splits.ndim != 1:
-        raise _fail(f"data and data_splits must be vectors, got shapes {format_shape(data.shape)} and {format_shape(splits.shape)}")
+        raise _fail(
+            f"data and data_splits must be vectors, got shapes {format_shape(data.shape)} and "
+            f"{format_shape(splits.shape)}"
+        )
     bounds = splits.tolist()
     if a["preserve_short_sequences"] and not a["ngram_widths"] and a["pad_width"] < 0:
         raise _fail(
-            f"Pad width should be >= 0 when preserve_short_sequences is True and ngram_widths are not provided, got {a['pad_width']}"
+            "Pad width should be >= 0 when preserve_short_sequences is True and ngram_widths are "
+            f"not provided, got {a['pad_width']}"
         )
     if not bounds:
-        return np.full(data.shape, b"", object), splits.copy()  # as many empty n-grams as strings: so does TensorFlow
+        # as many empty n-grams as strings: so does TensorFlow
+        return np.full(data.shape, b"", object), splits.copy()
     if bounds[0] != 0:
         raise _fail(f"First split value must be 0, got {bounds[0]}")
     for before, after in itertools.pairwise(bounds):
@@ -271,7 +327,9 @@ def _string_ngrams(node: NodeSpec, inputs: Arrays) -> Arrays:
         found = [gram for width in a["ngram_widths"] for gram in _grams(row, int(width), node)]
         if not found and row and a["preserve_short_sequences"]:
             asked = max(0, int(a["pad_width"]))
-            found = [a["separator"].join([*[a["left_pad"]] * asked, *row, *[a["right_pad"]] * asked])]
+            found = [
+                a["separator"].join([*[a["left_pad"]] * asked, *row, *[a["right_pad"]] * asked])
+            ]
         grams += found
         ends.append(len(grams))
     return _strings(grams), np.array(ends, splits.dtype)
@@ -290,17 +348,25 @@ def _unsorted_segment_join(node: NodeSpec, inputs: Arrays) -> Arrays:
         raise _fail(f"Invalid segment_id rank {ids.ndim} for input with {data.ndim} dimension(s)")
     for rank, (size, expected) in enumerate(zip(ids.shape, data.shape)):
         if size != expected:
-            raise _fail(f"Segment dimension is {size} while input dimension is {expected} in rank {rank}")
+            raise _fail(
+                f"Segment dimension is {size} while input dimension is {expected} in rank {rank}"
+            )
     rest = data.shape[ids.ndim :]
     rows = data.reshape(ids.size, int(np.prod(rest, dtype=np.int64)))
     joined: list[list[list[bytes]]] = [[[] for _ in range(rows.shape[1])] for _ in range(count)]
     for row, segment in zip(rows, ids.reshape(-1).tolist(), strict=True):
         if not 0 <= segment < count:
-            raise _fail("segment_ids are not allowed to exceed num_segments or to have negative values.")
+            raise _fail(
+                "segment_ids are not allowed to exceed num_segments or to have negative values."
+            )
         for column, item in zip(joined[segment], row, strict=True):
             column.append(item)
     separator = node.attrs["separator"]
-    return (_strings([separator.join(items) for columns in joined for items in columns], (count, *rest)),)
+    return (
+        _strings(
+            [separator.join(items) for columns in joined for items in columns], (count, *rest)
+        ),
+    )
 
 
 # Base64

@@ -41,7 +41,10 @@ def _scalars(node: NodeSpec, inputs: Arrays) -> Arrays:
     tags, values = np.asarray(inputs[0], object), np.asarray(inputs[1])
     if tags.shape != values.shape and not (tags.ndim == 0 and values.size == 1):
         tag = f" (tag '{_text(tags)}')" if tags.size == 1 else ""
-        raise _fail(f"tags and values are not the same shape: {format_shape(tags.shape)} != {format_shape(values.shape)}{tag}")
+        raise _fail(
+            f"tags and values are not the same shape: {format_shape(tags.shape)} != "
+            f"{format_shape(values.shape)}{tag}"
+        )
     summary = Summary()
     for tag, value in zip(tags.reshape(-1), values.reshape(-1), strict=True):
         summary.value.add(tag=tag.decode(errors="replace"), simple_value=float(np.float32(value)))
@@ -50,7 +53,9 @@ def _scalars(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @cache
 def _limits() -> list[float]:
-    """Upper ends of a histogram's buckets: powers of 1.1 from 1e-12 to 1e20 on both sides of zero."""
+    """Upper ends of a histogram's buckets: powers of 1.1 from 1e-12 to 1e20 on both
+    sides of zero.
+    """
     positive = []
     limit = 1e-12
     while limit < 1e20:
@@ -69,15 +74,27 @@ def _histogram(node: NodeSpec, inputs: Arrays) -> Arrays:
         raise _fail("tags must be scalar")
     tag = _text(inputs[0])
     values = np.asarray(inputs[1]).reshape(-1).astype(np.float64)
-    for found, what in ((np.isnan(values), "Nan in summary histogram"), (np.isinf(values), "Infinity in Histogram")):
+    for found, what in (
+        (np.isnan(values), "Nan in summary histogram"),
+        (np.isinf(values), "Infinity in Histogram"),
+    ):
         if found.any():
             raise _fail(f"{what} for: {tag}")
     limits = _limits()
     summary = Summary()
     histo = summary.value.add(tag=tag).histo
-    histo.min, histo.max = (float(values.min()), float(values.max())) if values.size else (_LARGEST, -_LARGEST)
-    histo.num, histo.sum, histo.sum_squares = float(values.size), float(values.sum()), float((values * values).sum())
-    counts = np.bincount([min(bisect_right(limits, v), len(limits) - 1) for v in values.tolist()], minlength=len(limits))
+    histo.min, histo.max = (
+        (float(values.min()), float(values.max())) if values.size else (_LARGEST, -_LARGEST)
+    )
+    histo.num, histo.sum, histo.sum_squares = (
+        float(values.size),
+        float(values.sum()),
+        float((values * values).sum()),
+    )
+    counts = np.bincount(
+        [min(bisect_right(limits, v), len(limits) - 1) for v in values.tolist()],
+        minlength=len(limits),
+    )
     at = 0
     while at < len(limits):  # a run of empty buckets is one bucket
         end, count = limits[at], float(counts[at])
@@ -96,7 +113,9 @@ def _histogram(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("MergeSummary")
 def _merge(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """One summary of several. Raises InvalidArgumentError for a tag that comes twice, or what is no summary."""
+    """One summary of several. Raises InvalidArgumentError for a tag that comes twice, or what is no
+    summary.
+    """
     from google.protobuf.message import DecodeError
 
     from tfjit.protos import Summary
@@ -152,30 +171,41 @@ def _image(node: NodeSpec, inputs: Arrays) -> Arrays:
         raise _fail("Tags must be a scalar")
     tag, tensor = _text(inputs[0]), np.asarray(inputs[1])
     if tensor.ndim != 4 or tensor.shape[3] not in _PNG_COLORS:
-        raise _fail(f"Tensor must be 4-D with last dim 1, 3, or 4, not {format_shape(tensor.shape)}")
+        raise _fail(
+            f"Tensor must be 4-D with last dim 1, 3, or 4, not {format_shape(tensor.shape)}"
+        )
     batch, height, width, depth = tensor.shape
     bad = np.asarray(node.attrs["bad_color"]).reshape(-1)
     if bad.size < depth:
-        raise _fail(f"expected depth <= bad_color.size, got depth = {depth}, bad_color.size = {bad.size}")
+        raise _fail(
+            f"expected depth <= bad_color.size, got depth = {depth}, bad_color.size = {bad.size}"
+        )
     limit = min(batch, int(node.attrs["max_images"]))
     summary = Summary()
     for k in range(limit):
         pixels = tensor[k] if tensor.dtype == np.uint8 else _as_bytes(tensor[k], bad[:depth])
-        value = summary.value.add(tag=f"{tag}/image/{k}" if node.attrs["max_images"] > 1 else f"{tag}/image")
+        value = summary.value.add(
+            tag=f"{tag}/image/{k}" if node.attrs["max_images"] > 1 else f"{tag}/image"
+        )
         value.image.height, value.image.width, value.image.colorspace = height, width, depth
         value.image.encoded_image_string = encode_png(pixels)
     return _message(summary)
 
 
 def _as_bytes(image: np.ndarray, bad: np.ndarray) -> np.ndarray:
-    """A picture of floats scaled to 0..255, zero in the middle when there are negative ones; `bad` where one is not finite."""
+    """A picture of floats scaled to 0..255, zero in the middle when there are negative ones; `bad`
+    where one is not finite.
+    """
     values = image.astype(np.float32)
     finite: np.ndarray = np.asarray(np.isfinite(values).all(-1))
     known = values[finite]
     low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
     if low < 0:
         largest = max(abs(low), abs(high))
-        scale, offset = np.float32(0.0 if largest < _NEARLY_ZERO else 127.0 / largest), np.float32(128.0)
+        scale, offset = (
+            np.float32(0.0 if largest < _NEARLY_ZERO else 127.0 / largest),
+            np.float32(128.0),
+        )
     else:
         scale, offset = np.float32(0.0 if high < _NEARLY_ZERO else 255.0 / high), np.float32(0.0)
     with np.errstate(invalid="ignore"):
@@ -188,8 +218,15 @@ def encode_png(pixels: np.ndarray) -> bytes:
     height, width, depth = pixels.shape
 
     def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
 
     header = struct.pack(">IIBBBBB", width, height, 8, _PNG_COLORS[depth], 0, 0, 0)
     rows = b"".join(b"\0" + np.ascontiguousarray(row).tobytes() for row in pixels)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(rows))
+        + chunk(b"IEND", b"")
+    )

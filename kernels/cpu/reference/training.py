@@ -1,6 +1,7 @@
 """Optimizer updates in NumPy: the variables and slots among the inputs are written in place.
 
-A rule sees views of the whole slots (dense), or of one row after another (sparse: a row that comes twice is updated twice).
+A rule sees views of the whole slots (dense), or of one row after another (sparse: a row that comes
+twice is updated twice).
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ Attrs = Mapping[str, Any]
 Rule = Callable[[Sequence[np.ndarray], Sequence[Any], np.ndarray, Attrs], None]
 
 
-def _gradient_descent(slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs) -> None:
+def _gradient_descent(
+    slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs
+) -> None:
     (var,) = slots
     (alpha,) = scalars
     var -= alpha * g
@@ -29,18 +32,26 @@ def _proximal(var: np.ndarray, step: Any, rate: Any, l1: Any, l2: Any) -> None:
     """var = the proximal step from `step` with learning rate `rate`."""
     one = var.dtype.type(1)
     if l1 > 0:
-        var[...] = np.sign(step) * np.maximum(np.abs(step) - rate * l1, var.dtype.type(0)) / (one + rate * l2)
+        var[...] = (
+            np.sign(step)
+            * np.maximum(np.abs(step) - rate * l1, var.dtype.type(0))
+            / (one + rate * l2)
+        )
     else:
         var[...] = step / (one + rate * l2)
 
 
-def _proximal_gradient_descent(slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs) -> None:
+def _proximal_gradient_descent(
+    slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs
+) -> None:
     (var,) = slots
     alpha, l1, l2 = scalars
     _proximal(var, var - alpha * g, alpha, l1, l2)
 
 
-def _adadelta(slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs) -> None:
+def _adadelta(
+    slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs
+) -> None:
     var, accum, accum_update = slots
     lr, rho, epsilon = scalars
     rest = var.dtype.type(1) - rho
@@ -50,7 +61,9 @@ def _adadelta(slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray
     accum_update[...] = accum_update * rho + update * update * rest
 
 
-def _adagrad(slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs) -> None:
+def _adagrad(
+    slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs
+) -> None:
     var, accum = slots
     (lr,) = scalars
     if attrs.get("update_slots", True):
@@ -58,7 +71,9 @@ def _adagrad(slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray,
     var -= g * lr / np.sqrt(accum)
 
 
-def _adagrad_v2(slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs) -> None:
+def _adagrad_v2(
+    slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs
+) -> None:
     var, accum = slots
     lr, epsilon = scalars
     if attrs.get("update_slots", True):
@@ -66,7 +81,9 @@ def _adagrad_v2(slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarr
     var -= g * lr / (np.sqrt(accum) + epsilon)
 
 
-def _proximal_adagrad(slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs) -> None:
+def _proximal_adagrad(
+    slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs
+) -> None:
     var, accum = slots
     lr, l1, l2 = scalars
     accum += g * g
@@ -74,17 +91,32 @@ def _proximal_adagrad(slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np
     _proximal(var, var - g * rate, rate, l1, l2)
 
 
-def _adagrad_da(slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs) -> None:
+def _adagrad_da(
+    slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs
+) -> None:
     var, total, squares = slots
     lr, l1, l2, step = scalars
     step = var.dtype.type(step)
     total += g
     squares += g * g
-    shrunk = np.sign(total) * np.maximum(np.abs(total) - l1 * step, var.dtype.type(0)) if l1 > 0 else total
+    shrunk = (
+        np.sign(total) * np.maximum(np.abs(total) - l1 * step, var.dtype.type(0))
+        if l1 > 0
+        else total
+    )
     var[...] = -lr * shrunk / (l2 * step * lr + np.sqrt(squares))
 
 
-def _ftrl_step(slots: Sequence[np.ndarray], lr: Any, l1: Any, l2: Any, power: Any, g: np.ndarray, shrunk: np.ndarray, by_lr: bool) -> None:
+def _ftrl_step(
+    slots: Sequence[np.ndarray],
+    lr: Any,
+    l1: Any,
+    l2: Any,
+    power: Any,
+    g: np.ndarray,
+    shrunk: np.ndarray,
+    by_lr: bool,
+) -> None:
     var, accum, linear = slots
     two = var.dtype.type(2)
     grown = accum + g * g
@@ -99,7 +131,11 @@ def _ftrl_step(slots: Sequence[np.ndarray], lr: Any, l1: Any, l2: Any, power: An
         linear += shrunk - (after - before) / lr * var
         threshold, scale = l1, after / lr + two * l2
     # Past the threshold the variable is pulled towards it, otherwise it is exactly zero.
-    var[...] = np.where(np.abs(linear) > threshold, (threshold * np.sign(linear) - linear) / scale, var.dtype.type(0))
+    var[...] = np.where(
+        np.abs(linear) > threshold,
+        (threshold * np.sign(linear) - linear) / scale,
+        var.dtype.type(0),
+    )
     accum[...] = grown
 
 
@@ -108,13 +144,17 @@ def _ftrl(slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, at
     _ftrl_step(slots, lr, l1, l2, power, g, g, attrs.get("multiply_linear_by_lr", False))
 
 
-def _ftrl_v2(slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs) -> None:
+def _ftrl_v2(
+    slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs
+) -> None:
     lr, l1, l2, shrinkage, power = scalars
     shrunk = g + slots[0].dtype.type(2) * shrinkage * slots[0]
     _ftrl_step(slots, lr, l1, l2, power, g, shrunk, attrs.get("multiply_linear_by_lr", False))
 
 
-def _momentum(slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs) -> None:
+def _momentum(
+    slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs
+) -> None:
     var, accum = slots
     lr, momentum = scalars
     accum[...] = accum * momentum + g
@@ -124,7 +164,9 @@ def _momentum(slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray
         var -= accum * lr
 
 
-def _keras_momentum(slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs) -> None:
+def _keras_momentum(
+    slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs
+) -> None:
     var, accum = slots
     lr, momentum = scalars
     accum[...] = accum * momentum - g * lr
@@ -152,7 +194,9 @@ def _adam(slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, at
         var -= (m * alpha) / (np.sqrt(v) + epsilon)
 
 
-def _adam_amsgrad(slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs) -> None:
+def _adam_amsgrad(
+    slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs
+) -> None:
     var, m, v, highest = slots
     beta1_power, beta2_power, lr, beta1, beta2, epsilon = scalars
     one = var.dtype.type(1)
@@ -163,7 +207,9 @@ def _adam_amsgrad(slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.nda
     var -= (m * alpha) / (np.sqrt(highest) + epsilon)
 
 
-def _adamax(slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs) -> None:
+def _adamax(
+    slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs
+) -> None:
     var, m, v = slots
     beta1_power, lr, beta1, beta2, epsilon = scalars
     one = var.dtype.type(1)
@@ -172,7 +218,9 @@ def _adamax(slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, 
     var -= lr / (one - beta1_power) * (m / (v + epsilon))
 
 
-def _rms_prop(slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs) -> None:
+def _rms_prop(
+    slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs
+) -> None:
     var, ms, mom = slots
     lr, rho, momentum, epsilon = scalars
     ms += (g * g - ms) * (var.dtype.type(1) - rho)
@@ -180,7 +228,9 @@ def _rms_prop(slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray
     var -= mom
 
 
-def _centered_rms_prop(slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs) -> None:
+def _centered_rms_prop(
+    slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs
+) -> None:
     var, mg, ms, mom = slots
     lr, rho, momentum, epsilon = scalars
     rest = var.dtype.type(1) - rho
@@ -195,13 +245,17 @@ def _sign_agreement(m: np.ndarray, beta: Any, g: np.ndarray) -> np.ndarray:
     return np.sign(g) * np.sign(m)
 
 
-def _add_sign(slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs) -> None:
+def _add_sign(
+    slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs
+) -> None:
     var, m = slots
     lr, alpha, decay, beta = scalars
     var -= lr * (alpha + decay * _sign_agreement(m, beta, g)) * g
 
 
-def _power_sign(slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs) -> None:
+def _power_sign(
+    slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarray, attrs: Attrs
+) -> None:
     var, m = slots
     lr, log_base, decay, beta = scalars
     var -= lr * np.exp(log_base * decay * _sign_agreement(m, beta, g)) * g
@@ -209,7 +263,9 @@ def _power_sign(slots: Sequence[np.ndarray], scalars: Sequence[Any], g: np.ndarr
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """slots: how many inputs are written, the variable first; gradient: which input holds it (in the dense form)."""
+    """slots: how many inputs are written, the variable first; gradient: which input holds it (in
+    the dense form).
+    """
 
     slots: int
     gradient: int
@@ -236,7 +292,14 @@ UPDATES: Final[Mapping[str, Update]] = {
     "AddSign": Update(2, 6, _add_sign),
     "PowerSign": Update(2, 6, _power_sign),
 }
-_DENSE_ONLY: Final = ("GradientDescent", "Adam", "AdamWithAmsgrad", "AdaMax", "AddSign", "PowerSign")
+_DENSE_ONLY: Final = (
+    "GradientDescent",
+    "Adam",
+    "AdamWithAmsgrad",
+    "AdaMax",
+    "AddSign",
+    "PowerSign",
+)
 _RESOURCE_ONLY: Final = ("KerasMomentum", "AdamWithAmsgrad")
 
 
@@ -254,29 +317,41 @@ def _apply(update: Update, node: NodeSpec, inputs: Arrays) -> None:
     slots, gradient = inputs[: update.slots], inputs[update.gradient]
     for slot in slots:
         if slot.shape != gradient.shape:
-            invalid(f"var and grad do not have the same shape{shape_text(slot)} {shape_text(gradient)}")
+            invalid(
+                f"var and grad do not have the same shape{shape_text(slot)} {shape_text(gradient)}"
+            )
     scalars = _scalars(inputs, {*range(update.slots), update.gradient})
     with np.errstate(all="ignore"):
         update.rule(slots, scalars, gradient, node.attrs)
 
 
 def _sparse_apply(update: Update, node: NodeSpec, inputs: Arrays) -> None:
-    slots, gradient, indices = inputs[: update.slots], inputs[update.gradient], inputs[update.gradient + 1]
+    slots, gradient, indices = (
+        inputs[: update.slots],
+        inputs[update.gradient],
+        inputs[update.gradient + 1],
+    )
     if indices.ndim != 1:
         invalid("indices must be one-dimensional")
     if gradient.shape[0] != indices.size:
         invalid("grad must be the same size as indices in the first dimension.")
     if gradient.shape[1:] != slots[0].shape[1:]:
-        invalid(f"var and grad must match in dimension 1: {shape_text(slots[0])} {shape_text(gradient)}")
+        invalid(
+            f"var and grad must match in dimension 1: {shape_text(slots[0])} {shape_text(gradient)}"
+        )
     scalars = _scalars(inputs, {*range(update.slots), update.gradient, update.gradient + 1})
     with np.errstate(all="ignore"):
         for i, row in enumerate(indices.tolist()):
             if not 0 <= row < slots[0].shape[0]:
                 invalid(f"Index {row} at offset {i} in indices is out of range")
-            update.rule([slot[row : row + 1] for slot in slots], scalars, gradient[i : i + 1], node.attrs)
+            update.rule(
+                [slot[row : row + 1] for slot in slots], scalars, gradient[i : i + 1], node.attrs
+            )
 
 
-def _kernel(update: Update, step: Callable[[Update, NodeSpec, Arrays], None], by_reference: bool) -> Callable[[NodeSpec, Arrays], Arrays]:
+def _kernel(
+    update: Update, step: Callable[[Update, NodeSpec, Arrays], None], by_reference: bool
+) -> Callable[[NodeSpec, Arrays], Arrays]:
     def run(node: NodeSpec, inputs: Arrays) -> Arrays:
         step(update, node, inputs)
         return (inputs[0],) if by_reference else ()

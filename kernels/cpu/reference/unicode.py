@@ -29,7 +29,11 @@ def _encoding(name: bytes, data: bytes) -> str:
     except LookupError:
         raise _fail(f"Could not create converter for input encoding: {text}") from None
     if found in ("utf-16", "utf-32"):
-        marks = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) if found == "utf-16" else (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
+        marks = (
+            (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+            if found == "utf-16"
+            else (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
+        )
         return found if data.startswith(marks) else found + "-be"
     return found
 
@@ -41,7 +45,11 @@ def _characters(data: bytes, encoding: str) -> Iterator[tuple[int | None, int]]:
         try:
             text, end, stop = data[at:].decode(encoding), len(data), len(data)
         except UnicodeDecodeError as error:
-            text, end, stop = data[at : at + error.start].decode(encoding), at + error.start, at + error.end
+            text, end, stop = (
+                data[at : at + error.start].decode(encoding),
+                at + error.start,
+                at + error.end,
+            )
         for character in text:
             yield ord(character), at
             at += len(character.encode(encoding))
@@ -58,7 +66,8 @@ class _Policy:
         self.errors: bytes = a["errors"]
         self.control: bool = a.get("replace_control_characters", False)
         self.replacement = int(a["replacement_char"])
-        # A transcoder sees a control character as an error of the input, a decoder as a character to replace.
+        # A transcoder sees a control character as an error of the input, a decoder as a character
+        # to replace.
         self.strict_control = node.op == "UnicodeTranscode"
         if not 0 <= self.replacement <= _LAST:
             raise _fail("replacement_char out of unicode codepoint range")
@@ -86,7 +95,10 @@ def _encoded(points: Sequence[int], encoding: bytes) -> bytes:
 def _unicode_decode(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Code points of all strings, where each string begins, and the bytes that they begin at."""
     policy = _Policy(node)
-    rows = [policy.decoded(item, node.attrs["input_encoding"]) for item in np.asarray(inputs[0], object).reshape(-1)]
+    rows = [
+        policy.decoded(item, node.attrs["input_encoding"])
+        for item in np.asarray(inputs[0], object).reshape(-1)
+    ]
     _encoding(node.attrs["input_encoding"], b"")  # an unknown one is refused without strings too
     splits = np.cumsum([0, *map(len, rows)]).astype(node.attrs["Tsplits"].as_numpy_dtype)
     pairs = np.array([pair for row in rows for pair in row], np.int64).reshape(-1, 2)

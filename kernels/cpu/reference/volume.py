@@ -23,7 +23,11 @@ def _wide(value: Array) -> Array:
 
 def _last(node: NodeSpec, value: Array) -> Array:
     """[batch, d, h, w, c], whatever the layout."""
-    return value.transpose(0, 2, 3, 4, 1) if attr_text(node.attrs, "data_format", "NDHWC") == "NCDHW" else value
+    return (
+        value.transpose(0, 2, 3, 4, 1)
+        if attr_text(node.attrs, "data_format", "NDHWC") == "NCDHW"
+        else value
+    )
 
 
 def _restored(node: NodeSpec, value: Array) -> Array:
@@ -40,7 +44,10 @@ def _spatial(node: NodeSpec, name: str) -> list[int]:
 def _windows(node: NodeSpec, spatial: Sequence[int], sizes: Sequence[int]) -> list[Window]:
     padding = attr_text(node.attrs, "padding")
     steps = zip(spatial, sizes, _spatial(node, "strides"), _spatial(node, "dilations"))
-    return [make_window(int(length), int(size), stride, dilation, padding) for length, size, stride, dilation in steps]
+    return [
+        make_window(int(length), int(size), stride, dilation, padding)
+        for length, size, stride, dilation in steps
+    ]
 
 
 def _check_volume(value: Array, what: str) -> None:
@@ -50,13 +57,18 @@ def _check_volume(value: Array, what: str) -> None:
 
 def _groups(x_depth: int, filter_depth: int) -> int:
     if filter_depth == 0 or x_depth % filter_depth:
-        invalid(f"Input depth must be equal to or a multiple of filter depth: {x_depth} vs {filter_depth}")
+        invalid(
+            f"Input depth must be equal to or a multiple of filter depth: {x_depth} vs "
+            f"{filter_depth}"
+        )
     return x_depth // filter_depth
 
 
 @reference("Conv3D")
 def _conv3d(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input [batch, d, h, w, groups * in_c], filter [k_d, k_h, k_w, in_c, out_c] -> [batch, out_d, out_h, out_w, out_c]."""
+    """input [batch, d, h, w, groups * in_c], filter [k_d, k_h, k_w, in_c, out_c] -> [batch, out_d,
+    out_h, out_w, out_c].
+    """
     for value, what in zip(inputs, ("input", "filter")):
         _check_volume(value, what)
     dtype = inputs[0].dtype
@@ -88,7 +100,10 @@ def _inner(value: Array, windows: Sequence[Window]) -> Array:
 
 def _check_outputs(windows: Sequence[Window], dy: Array) -> None:
     if dy.shape[1:4] != tuple(w.out for w in windows):
-        invalid(f"Conv3D: Size of out_backprop doesn't match computed: actual = {shape_text(dy)}, computed = {[w.out for w in windows]}")
+        invalid(
+            f"Conv3D: Size of out_backprop doesn't match computed: actual = {shape_text(dy)}, "
+            f"computed = {[w.out for w in windows]}"
+        )
 
 
 @reference("Conv3DBackpropInput", "Conv3DBackpropInputV2")
@@ -105,13 +120,20 @@ def _conv3d_input(node: NodeSpec, inputs: Arrays) -> Arrays:
     windows = _windows(node, sizes[2:] if first else sizes[1:4], w.shape[:3])
     _check_outputs(windows, dy)
     if depth != w.shape[3] or batch != dy.shape[0]:
-        invalid(f"Conv3DBackpropInput: input of {list(sizes)} does not fit filter {shape_text(w)} and out_backprop {shape_text(dy)}")
+        invalid(
+            f"Conv3DBackpropInput: input of {list(sizes)} does not fit filter {shape_text(w)} and "
+            f"out_backprop {shape_text(dy)}"
+        )
     total = np.zeros((batch, *_grown(windows), depth), dy.dtype)
     if dy.size:
         with np.errstate(all="ignore"):
             for tap, place in taps(windows):
                 total[(slice(None), *place)] += dy @ w[tap].T
-    return (_restored(node, np.ascontiguousarray(_inner(total, windows)).astype(inputs[2].dtype, copy=False)),)
+    return (
+        _restored(
+            node, np.ascontiguousarray(_inner(total, windows)).astype(inputs[2].dtype, copy=False)
+        ),
+    )
 
 
 @reference("Conv3DBackpropFilter", "Conv3DBackpropFilterV2")
@@ -158,7 +180,9 @@ def _max_pool(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 def _counts(windows: Sequence[Window], dtype: Any) -> Array:
     """How many values inside the volume each window averages, [1, out_d, out_h, out_w, 1]."""
-    along = [np.array([np.subtract(*w.taps(i)[::-1]) for i in range(w.out)], dtype) for w in windows]
+    along = [
+        np.array([np.subtract(*w.taps(i)[::-1]) for i in range(w.out)], dtype) for w in windows
+    ]
     return (along[0][:, None, None] * along[1][:, None] * along[2])[None, ..., None]
 
 
@@ -197,7 +221,11 @@ def _avg_pool_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
         share = dy / _counts(windows, dy.dtype)
         for _, place in taps(windows):
             total[(slice(None), *place)] += share
-    return (_restored(node, np.ascontiguousarray(_inner(total, windows)).astype(grad.dtype, copy=False)),)
+    return (
+        _restored(
+            node, np.ascontiguousarray(_inner(total, windows)).astype(grad.dtype, copy=False)
+        ),
+    )
 
 
 def _first_taps(x: Array, windows: Sequence[Window]) -> Array:
@@ -216,7 +244,9 @@ def _first_taps(x: Array, windows: Sequence[Window]) -> Array:
 
 @reference("MaxPool3DGrad")
 def _max_pool_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """orig_input, orig_output, grad -> gradient of the input; of equal values the first takes it."""
+    """orig_input, orig_output, grad -> gradient of the input; of equal values the
+    first takes it.
+    """
     for value, what in zip(inputs, ("tensor_in", "tensor_out", "out_backprop")):
         _check_volume(value, what)
     x, dy = _last(node, inputs[0]), _last(node, _wide(inputs[2]))
@@ -227,23 +257,35 @@ def _max_pool_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
         found = _first_taps(x, windows)
         for number, (_, place) in enumerate(taps(windows)):
             total[(slice(None), *place)] += np.where(found == number, dy, dy.dtype.type(0))
-    return (_restored(node, np.ascontiguousarray(_inner(total, windows)).astype(inputs[2].dtype, copy=False)),)
+    return (
+        _restored(
+            node, np.ascontiguousarray(_inner(total, windows)).astype(inputs[2].dtype, copy=False)
+        ),
+    )
 
 
 @reference("MaxPool3DGradGrad", "MaxPoolGradGrad", "MaxPoolGradGradV2")
 def _max_pool_grad_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """orig_input, orig_output, grad (of the input's gradient) -> the grad at each window's maximum."""
+    """orig_input, orig_output, grad (of the input's gradient) -> the grad at each
+    window's maximum.
+    """
     volume = node.op == "MaxPool3DGradGrad"
     if volume:
         x, grad = _last(node, inputs[0]), _last(node, inputs[2])
         windows = _pool(node, x)
     else:
         first = attr_text(node.attrs, "data_format", "NHWC") == "NCHW"
-        sizes, strides = (v.tolist() for v in inputs[3:5]) if len(inputs) > 3 else (node.attrs["ksize"], node.attrs["strides"])
+        sizes, strides = (
+            (v.tolist() for v in inputs[3:5])
+            if len(inputs) > 3
+            else (node.attrs["ksize"], node.attrs["strides"])
+        )
         x, grad = (v.transpose(0, 2, 3, 1) if first else v for v in (inputs[0], inputs[2]))
         along = (2, 3) if first else (1, 2)
         padding = attr_text(node.attrs, "padding")
-        windows = [make_window(n, sizes[i], strides[i], 1, padding) for n, i in zip(x.shape[1:3], along)]
+        windows = [
+            make_window(n, sizes[i], strides[i], 1, padding) for n, i in zip(x.shape[1:3], along)
+        ]
     if grad.shape != x.shape:
         invalid(f"Expected grad shape to be {shape_text(x)}, but got {shape_text(grad)}")
     out = np.zeros((x.shape[0], *(w.out for w in windows), x.shape[-1]), grad.dtype)

@@ -11,7 +11,9 @@ from tfjit.kernels.registry import Launch, NativeCall, Pointer, Word
 
 
 def aligned(array: np.ndarray) -> np.ndarray:
-    """A contiguous copy whose data starts at a multiple of 64 bytes, as vector loads of packed data want it."""
+    """A contiguous copy whose data starts at a multiple of 64 bytes, as vector loads of packed data
+    want it.
+    """
     empty = aligned_empty(array.shape, array.dtype)
     empty[...] = array
     return empty
@@ -25,9 +27,11 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
     return raw[start : start + size].view(dtype).reshape(shape)
 
 
-def moved_pointer(word: Pointer, ins: Sequence[Pointer], outs: Sequence[Pointer], temps: int, constants: int) -> Pointer:
-    """A pointer of a call that becomes part of another: its inputs and outputs lie at these places, and its scratch buffers and
-    constants come after so many others.
+def moved_pointer(
+    word: Pointer, ins: Sequence[Pointer], outs: Sequence[Pointer], temps: int, constants: int
+) -> Pointer:
+    """A pointer of a call that becomes part of another: its inputs and outputs lie at these places,
+    and its scratch buffers and constants come after so many others.
     """
     if word.kind in ("in", "out"):
         target = (ins if word.kind == "in" else outs)[word.index]
@@ -38,7 +42,9 @@ def moved_pointer(word: Pointer, ins: Sequence[Pointer], outs: Sequence[Pointer]
 
 
 class CallBuilder:
-    """Collects the parts of one NativeCall. known_inputs: values of the node's inputs that are known while planning."""
+    """Collects the parts of one NativeCall. known_inputs: values of the node's inputs that are
+    known while planning.
+    """
 
     def __init__(self, known_inputs: Mapping[int, np.ndarray] | None = None) -> None:
         self._known = dict(known_inputs or {})
@@ -48,7 +54,9 @@ class CallBuilder:
 
     def known(self, pointer: Pointer) -> np.ndarray | None:
         """The value an input pointer leads to, if it is known while planning."""
-        return self._known.get(pointer.index) if pointer.kind == "in" and pointer.offset == 0 else None
+        return (
+            self._known.get(pointer.index) if pointer.kind == "in" and pointer.offset == 0 else None
+        )
 
     def temp(self, nbytes: int) -> Pointer:
         """A scratch buffer."""
@@ -56,7 +64,9 @@ class CallBuilder:
         return Pointer("temp", len(self._temps) - 1)
 
     def constant(self, array: np.ndarray) -> Pointer:
-        """An array that lives as long as the plan; copied, so that it is aligned and nobody else's."""
+        """An array that lives as long as the plan; copied, so that it is aligned and
+        nobody else's.
+        """
         self._constants.append(aligned(array))
         return Pointer("const", len(self._constants) - 1)
 
@@ -72,9 +82,16 @@ class CallBuilder:
         """Add the launches of another call, whose inputs and outputs lie at these places."""
 
         def moved(word: Word) -> Word:
-            return moved_pointer(word, ins, outs, len(self._temps), len(self._constants)) if isinstance(word, Pointer) else word
+            return (
+                moved_pointer(word, ins, outs, len(self._temps), len(self._constants))
+                if isinstance(word, Pointer)
+                else word
+            )
 
-        self._launches += [replace(launch, words=tuple([moved(w) for w in launch.words])) for launch in call.launches]
+        self._launches += [
+            replace(launch, words=tuple([moved(w) for w in launch.words]))
+            for launch in call.launches
+        ]
         self._temps += call.temp_bytes
         self._constants += call.constants
 

@@ -25,7 +25,8 @@ class CallChain:
         self.constants: list[np.ndarray] = []
         self.bytes_moved = 0
         self.flops = 0
-        self._last_use: dict[Ref, int] = {}  # what is used by no later member gives its scratch buffer to another value
+        # what is used by no later member gives its scratch buffer to another value
+        self._last_use: dict[Ref, int] = {}
         for number, member in enumerate(group.members):
             for ref in member.inputs:
                 self._last_use[ref] = number
@@ -40,7 +41,9 @@ class CallChain:
                 self.constants.append(np.ascontiguousarray(self.group.constants[ref.index]))
                 self.places[ref] = Pointer("const", len(self.constants) - 1)
             else:
-                self.places[ref] = Pointer("temp", self._scratch(max(self.group.tensor(ref).nbytes, 64)))
+                self.places[ref] = Pointer(
+                    "temp", self._scratch(max(self.group.tensor(ref).nbytes, 64))
+                )
         return self.places[ref]
 
     def _scratch(self, nbytes: int) -> int:
@@ -62,24 +65,41 @@ class CallChain:
             if place is not None and place.kind == "temp" and self._last_use[ref] == number:
                 self._free.setdefault(self.temps[place.index], []).append(place.index)
 
-    def append(self, call: NativeCall, ins: Sequence[Pointer], outs: Sequence[Pointer], member: str) -> None:
-        """Add the launches of a member, whose name errors give, its inputs and outputs lying at these places."""
+    def append(
+        self, call: NativeCall, ins: Sequence[Pointer], outs: Sequence[Pointer], member: str
+    ) -> None:
+        """Add the launches of a member, whose name errors give, its inputs and outputs lying at
+        these places.
+        """
         for launch in call.launches:
             after = len(self.temps), len(self.constants)
-            words = tuple([moved_pointer(w, ins, outs, *after) if isinstance(w, Pointer) else w for w in launch.words])
+            words = tuple(
+                [
+                    moved_pointer(w, ins, outs, *after) if isinstance(w, Pointer) else w
+                    for w in launch.words
+                ]
+            )
             errors = launch.errors
             if errors:
-                suffix = node_suffix(member).replace("{", "{{").replace("}", "}}")  # it goes through str.format
-                errors = {code: (kind, message + suffix) for code, (kind, message) in errors.items()}
-            self.launches.append(Launch(launch.source, words, launch.entry, launch.chunks, launch.cost_ns, errors))
+                # it goes through str.format
+                suffix = node_suffix(member).replace("{", "{{").replace("}", "}}")
+                errors = {
+                    code: (kind, message + suffix) for code, (kind, message) in errors.items()
+                }
+            self.launches.append(
+                Launch(launch.source, words, launch.entry, launch.chunks, launch.cost_ns, errors)
+            )
         self.temps += call.temp_bytes
         self.constants += call.constants
         self.bytes_moved += call.bytes_moved
         self.flops += call.flops
 
 
-def chained_call(group: FusedGroup, known: Mapping[int, np.ndarray], build: Builder | None = None) -> NativeCall:
-    """Every member by its own kernel, one after the other: what serves a group that its template refuses, or that is not worth a kernel.
+def chained_call(
+    group: FusedGroup, known: Mapping[int, np.ndarray], build: Builder | None = None
+) -> NativeCall:
+    """Every member by its own kernel, one after the other: what serves a group that its template
+    refuses, or that is not worth a kernel.
 
     build: makes the call of a member. Raises Unsupported when a member has no compiled form either.
     """
@@ -96,11 +116,21 @@ def chained_call(group: FusedGroup, known: Mapping[int, np.ndarray], build: Buil
             builder = find_native("DeepCopy")  # the value is an output of the group: its own buffer
         if builder is None:
             raise Unsupported(f"{member.spec.op} ({member.spec.name}) has no compiled kernel")
-        values = {k: known[r.index] for k, r in enumerate(member.inputs) if r.member == INPUT and r.index in known}
-        values |= {k: group.constants[r.index] for k, r in enumerate(member.inputs) if r.member == CONSTANT}
+        values = {
+            k: known[r.index]
+            for k, r in enumerate(member.inputs)
+            if r.member == INPUT and r.index in known
+        }
+        values |= {
+            k: group.constants[r.index] for k, r in enumerate(member.inputs) if r.member == CONSTANT
+        }
         ins = [chain.place(ref) for ref in member.inputs]
         outs = [chain.place(Ref(number, k)) for k in range(len(member.spec.outputs))]
-        spec = replace(member.spec, constants=values) if values or member.spec.constants else member.spec
+        spec = (
+            replace(member.spec, constants=values)
+            if values or member.spec.constants
+            else member.spec
+        )
         chain.append(builder(spec), ins, outs, member.spec.name)
         chain.release(number)
     return NativeCall(

@@ -10,7 +10,9 @@ _MAX_CHUNKS: Final = 32
 
 
 def shares(cost_ns: float, limit: int) -> int:
-    """Chunks of a launch predicted to take cost_ns on one thread; at most `limit`, the number of its units of work."""
+    """Chunks of a launch predicted to take cost_ns on one thread; at most `limit`, the number of
+    its units of work.
+    """
     if cost_ns < _WORTH_SHARING_NS:
         return 1
     chunks = min(int(cost_ns / _CHUNK_NS), limit, _MAX_CHUNKS)

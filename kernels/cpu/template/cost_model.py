@@ -1,4 +1,6 @@
-"""Predicted times, for cutting work into chunks and for `explain`; nanoseconds on one thread of a current server core."""
+"""Predicted times, for cutting work into chunks and for `explain`; nanoseconds on one thread of a
+current server core.
+"""
 
 from __future__ import annotations
 
@@ -42,15 +44,21 @@ def program_ns(program: Program) -> float:
 
 
 def interleave_for(program: Program, length: int) -> int:
-    """How many vector blocks a loop over `length` elements should work on at a time: several where a block's own chain of operations is
-    long, and where the loop is long enough to have so many; else 0, what LLVM takes.
+    """How many vector blocks a loop over `length` elements should work on at a time: several where
+    a block's own chain of operations is long, and where the loop is long enough to have so many;
+    else 0, what LLVM takes.
 
-    Most for a very long chain that hands on few values: with more, so many blocks no longer fit the registers.
+    Most for a very long chain that hands on few values: with more, so many blocks no longer fit the
+    registers.
     """
     cost = program_ns(program)
     if cost < LONG_CHAIN_NS or length < LONG_LOOP:
         return 0
-    return DEEP_INTERLEAVE if cost >= DEEP_CHAIN_NS and length >= 4 * LONG_LOOP and live_values(program) <= DEEP_VALUES else INTERLEAVE
+    return (
+        DEEP_INTERLEAVE
+        if cost >= DEEP_CHAIN_NS and length >= 4 * LONG_LOOP and live_values(program) <= DEEP_VALUES
+        else INTERLEAVE
+    )
 
 
 def live_values(program: Program) -> int:
@@ -65,7 +73,10 @@ def live_values(program: Program) -> int:
             if value < count and first[value] < 0:
                 first[value] = k
     # an input is loaded for its first use
-    alive = [sum(1 for value, start in first.items() if start <= k < last.get(value, -1)) for k in range(len(program.ops))]
+    alive = [
+        sum(1 for value, start in first.items() if start <= k < last.get(value, -1))
+        for k in range(len(program.ops))
+    ]
     return max(alive, default=0)
 
 

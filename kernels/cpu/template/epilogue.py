@@ -1,4 +1,6 @@
-"""What is computed on the result of a matmul or convolution while it is in cache: bias, batch norm, activation, residual."""
+"""What is computed on the result of a matmul or convolution while it is in cache: bias, batch norm,
+activation, residual.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +20,18 @@ from tfjit.kernels.registry import Launch, Pointer, TensorSpec, Unsupported, Wor
 from tfjit.kernels.source import KernelSource, Source
 
 Pattern = Literal["scalar", "channel", "row", "full"]
-_MIN_RUN: Final = 256  # elements of one inner loop, so that its vector prologue and tail cost little
+# elements of one inner loop, so that its vector prologue and tail cost little
+_MIN_RUN: Final = 256
 _VECTOR_RUN: Final = 64  # four vectors of 16: what LLVM's interleaved loop body takes at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """program: input 0 is the product (its dtype), the other inputs are operands; every output has the product's shape.
+    """program: input 0 is the product (its dtype), the other inputs are operands; every output has
+    the product's shape.
 
-    patterns, one an operand: "scalar" (one element), "channel" (a vector along the last axis), "row" (a vector along the
-    rows), "full" (contiguous, of the output's shape).
+    patterns, one an operand: "scalar" (one element), "channel" (a vector along the last axis),
+    "row" (a vector along the rows), "full" (contiguous, of the output's shape).
     """
 
     program: Program
@@ -35,14 +39,17 @@ class Epilogue:
 
     def __post_init__(self) -> None:
         if len(self.patterns) != len(self.program.inputs) - 1:
-            raise ValueError(f"{len(self.patterns)} patterns for {len(self.program.inputs) - 1} operands")
+            raise ValueError(
+                f"{len(self.patterns)} patterns for {len(self.program.inputs) - 1} operands"
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class EpilogueText:
     """How a driver's text computes an epilogue. product: dtype the micro-kernels write.
 
-    home: the output whose buffer first holds the product, or None when none has its dtype and a scratch block must.
+    home: the output whose buffer first holds the product, or None when none has its dtype and a
+    scratch block must.
     """
 
     epilogue: Epilogue | None
@@ -52,7 +59,11 @@ class EpilogueText:
     @property
     def title(self) -> str:
         """ "+biasadd+relu", for titles and the opening comment."""
-        return "".join(f"+{op.op.lower()}" for op in self.epilogue.program.ops) if self.epilogue else ""
+        return (
+            "".join(f"+{op.op.lower()}" for op in self.epilogue.program.ops)
+            if self.epilogue
+            else ""
+        )
 
     def write_imports(self, s: Source) -> None:
         """Lines at the top of the module."""
@@ -61,7 +72,9 @@ class EpilogueText:
         s.line("from tfjit.kernels.codegen.intrinsics import *")
 
     def write_setup(self, s: Source, word: int) -> int:
-        """Read the argument words from number `word` on; returns the next free number. Defines c, columns and the operands."""
+        """Read the argument words from number `word` on; returns the next free number. Defines c,
+        columns and the operands.
+        """
         s.line(f"c = word(args, {word})")
         s.line(f"columns = word(args, {word + 1})")
         if self.home is None:
@@ -71,7 +84,9 @@ class EpilogueText:
             return word
         s.line(f"repeat = word(args, {word})")
         word += 1
-        for k, (pattern, dtype) in enumerate(zip(self.epilogue.patterns, self.epilogue.program.inputs[1:], strict=True)):
+        for k, (pattern, dtype) in enumerate(
+            zip(self.epilogue.patterns, self.epilogue.program.inputs[1:], strict=True)
+        ):
             if pattern == "scalar":
                 place = typed_pointers.pointer(dtype, f"word(args, {word})")
                 s.line(f"x{k} = {expressions.loaded(dtype, f'ld({place}, 0)')}")
@@ -85,7 +100,11 @@ class EpilogueText:
 
     def write_block_start(self, s: Source) -> None:
         """Define c_at, where the product of row `row_first` lies."""
-        s.line("c_at = c" if self.home is None else f"c_at = c + row_first * columns * {self.product.size}")
+        s.line(
+            "c_at = c"
+            if self.home is None
+            else f"c_at = c + row_first * columns * {self.product.size}"
+        )
 
     def write_block(self, s: Source) -> None:
         """Compute rows row_first..row_last, columns column_first..column_last."""
@@ -99,22 +118,38 @@ class EpilogueText:
             s.line("run = (rows - 1) * columns + column_last - column_first")
             s.line("at = row * columns + column_first")
             if self.home is None:
-                s.line(f"c_p = {typed_pointers.pointer(self.product, f'c_at + ((row - row_first) * columns + column_first) * {size}')}")
-            for k, (pattern, dtype) in enumerate(zip(self.epilogue.patterns, program.inputs[1:], strict=True)):
+                s.line(
+                    f"c_p = {typed_pointers.pointer(self.product, f'c_at + ((row - row_first) * columns + column_first) * {size}')}"
+                )
+            for k, (pattern, dtype) in enumerate(
+                zip(self.epilogue.patterns, program.inputs[1:], strict=True)
+            ):
                 if pattern == "row":
-                    value = f"ld({typed_pointers.pointer(dtype, f'x{k}_at + row * {dtype.size}')}, 0)"
+                    value = (
+                        f"ld({typed_pointers.pointer(dtype, f'x{k}_at + row * {dtype.size}')}, 0)"
+                    )
                     s.line(f"x{k} = {expressions.loaded(dtype, value)}")
                 elif pattern != "scalar":
                     start = "at" if pattern == "full" else "column_first"
-                    s.line(f"x{k}_p = {typed_pointers.pointer(dtype, f'x{k}_at + {start} * {dtype.size}')}")
+                    s.line(
+                        f"x{k}_p = "
+                        f"{typed_pointers.pointer(dtype, f'x{k}_at + {start} * {dtype.size}')}"
+                    )
             outputs = self.output_dtypes()
             for k, dtype in enumerate(outputs):
                 s.line(f"y{k}_p = {typed_pointers.pointer(dtype, f'y{k}_at + at * {dtype.size}')}")
             with s.block("for j in range(run):"):
-                # at home the product is read through the output's own pointer: LLVM must see that both are one buffer
-                s.line("acc = ld(c_p, j)" if self.home is None else f"acc = ld_out(y{self.home}_p, j, {self.home})")
+                # at home the product is read through the output's own pointer: LLVM must see that
+                # both are one buffer
+                s.line(
+                    "acc = ld(c_p, j)"
+                    if self.home is None
+                    else f"acc = ld_out(y{self.home}_p, j, {self.home})"
+                )
                 names = ["acc"]
-                for k, (pattern, dtype) in enumerate(zip(self.epilogue.patterns, program.inputs[1:], strict=True)):
+                for k, (pattern, dtype) in enumerate(
+                    zip(self.epilogue.patterns, program.inputs[1:], strict=True)
+                ):
                     if pattern in ("full", "channel"):
                         s.line(f"x{k} = {expressions.loaded(dtype, f'ld(x{k}_p, j)')}")
                     names.append(f"x{k}")
@@ -135,11 +170,15 @@ def output_dtypes(program: Program) -> list[DType]:
 
 
 def epilogue_text(epilogue: Epilogue | None, product: DType) -> EpilogueText:
-    """The text form of an epilogue on products of that dtype. Raises Unsupported for programs that can fail."""
+    """The text form of an epilogue on products of that dtype. Raises Unsupported for programs that
+    can fail.
+    """
     if epilogue is None:
         return EpilogueText(None, product, 0)
     if epilogue.program.inputs[0] is not product:
-        raise ValueError(f"epilogue takes {epilogue.program.inputs[0].name}, the product is {product.name}")
+        raise ValueError(
+            f"epilogue takes {epilogue.program.inputs[0].name}, the product is {product.name}"
+        )
     if expressions.program_errors(epilogue.program):
         raise Unsupported("an epilogue that can fail")
     found = output_dtypes(epilogue.program)
@@ -149,8 +188,9 @@ def epilogue_text(epilogue: Epilogue | None, product: DType) -> EpilogueText:
 def run_rows(epilogue: Epilogue | None, rows: int, columns: int, whole_rows: bool) -> int:
     """How many rows one inner loop of an epilogue covers.
 
-    Rows are contiguous, so a loop may run over several at once: with few channels a loop over one row would be all prologue
-    and tail. Vectors along the channels are repeated that often. whole_rows: False when a chunk takes only some columns.
+    Rows are contiguous, so a loop may run over several at once: with few channels a loop over one
+    row would be all prologue and tail. Vectors along the channels are repeated that often.
+    whole_rows: False when a chunk takes only some columns.
     """
     if epilogue is None or not whole_rows or "row" in epilogue.patterns or columns == 0:
         return 1
@@ -172,7 +212,8 @@ def epilogue_words(
     whole_rows: bool,
     scratch: tuple[int, int],
 ) -> tuple[Word, ...]:
-    """The words `write_setup` reads. operands: where each lies. scratch: (bytes of a block of products, chunks), used without a home.
+    """The words `write_setup` reads. operands: where each lies. scratch: (bytes of a block of
+    products, chunks), used without a home.
 
     Raises ValueError for an operand whose size does not fit its pattern.
     """
@@ -186,21 +227,38 @@ def epilogue_words(
     repeat = run_rows(text.epilogue, rows, columns, whole_rows)
     words: list[Word] = [repeat]
     sizes = {"scalar": 1, "channel": columns, "row": rows, "full": rows * columns}
-    for (pointer, spec), pattern, dtype in zip(operands, text.epilogue.patterns, text.epilogue.program.inputs[1:], strict=True):
+    for (pointer, spec), pattern, dtype in zip(
+        operands, text.epilogue.patterns, text.epilogue.program.inputs[1:], strict=True
+    ):
         if spec.size != sizes[pattern] or spec.dtype is not dtype:
-            raise ValueError(f"a {pattern} operand of {rows} x {columns} {dtype.name} products is {spec.dtype.name}{list(spec.shape)}")
-        words.append(repeated(call, pointer, spec, repeat) if pattern == "channel" and repeat > 1 else pointer)
+            raise ValueError(
+                f"a {pattern} operand of {rows} x {columns} {dtype.name} products is "
+                f"{spec.dtype.name}{list(spec.shape)}"
+            )
+        words.append(
+            repeated(call, pointer, spec, repeat)
+            if pattern == "channel" and repeat > 1
+            else pointer
+        )
     words += [Pointer("out", k) for k in range(len(text.epilogue.program.outputs))]
     return (*place, *words)
 
 
 def repeated(call: CallBuilder, pointer: Pointer, spec: TensorSpec, times: int) -> Pointer:
-    """A vector laid out `times` times in a row: while planning if its value is known, else by a launch of its own."""
+    """A vector laid out `times` times in a row: while planning if its value is known, else by a
+    launch of its own.
+    """
     value = call.known(pointer)
     if value is not None:
         return call.constant(np.tile(np.ascontiguousarray(value).reshape(-1), times))
     target = call.temp(spec.nbytes * times)
-    call.launch(Launch(repeat_source(), (target, pointer, spec.nbytes, times), cost_ns=cost_model.FIXED_NS + 0.03 * spec.nbytes * times))
+    call.launch(
+        Launch(
+            repeat_source(),
+            (target, pointer, spec.nbytes, times),
+            cost_ns=cost_model.FIXED_NS + 0.03 * spec.nbytes * times,
+        )
+    )
     return target
 
 

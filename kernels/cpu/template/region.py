@@ -1,4 +1,6 @@
-"""Elementwise members of a group as one scalar program over an iteration space, with every operand as an affine view."""
+"""Elementwise members of a group as one scalar program over an iteration space, with every operand
+as an affine view.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ FORWARDING: Final = frozenset({"Identity", "StopGradient", "PreventGradient", "S
 """Ops whose output is their first input, element for element."""
 RESHAPING: Final = frozenset({"Reshape", "ExpandDims", "Squeeze"})
 """Ops that keep the row-major order of the elements."""
-SLICING: Final = frozenset({"Slice", "StridedSlice", "ReverseV2", "Split", "SplitV", "Unpack", "Tile"})
+SLICING: Final = frozenset(
+    {"Slice", "StridedSlice", "ReverseV2", "Split", "SplitV", "Unpack", "Tile"}
+)
 """Index maps that loops read through; the other templates take their results from memory."""
 MOVING: Final = frozenset({"Transpose", "BroadcastTo"}) | SLICING
 """Index maps that a fused kernel reads through."""
@@ -39,11 +43,14 @@ BIAS: Final = frozenset({"BiasAdd", "BiasAddV1"})
 
 
 def is_view(op: str) -> bool:
-    """Whether an op only renames positions, so that a fused kernel may read its input in its place."""
+    """Whether an op only renames positions, so that a fused kernel may read its input
+    in its place.
+    """
     return op in RESHAPING or op in MOVING
 
 
-# Index along one dimension of a value: start + sum(coefficient * index of iteration dim), the pairs ordered by dim.
+# Index along one dimension of a value: start + sum(coefficient * index of iteration dim), the pairs
+# ordered by dim.
 Affine = tuple[int, tuple[tuple[int, int], ...]]
 IndexMap = tuple[Affine, ...]
 _ZERO: Final[Affine] = (0, ())
@@ -53,8 +60,8 @@ _ZERO: Final[Affine] = (0, ())
 class Operand:
     """A tensor as a fused kernel reads or writes it.
 
-    ref: the value (an external input, or a leaf the template makes itself); strides: bytes per step of each iteration dim, 0 where
-    it is broadcast; offset: bytes.
+    ref: the value (an external input, or a leaf the template makes itself); strides: bytes per step
+    of each iteration dim, 0 where it is broadcast; offset: bytes.
     """
 
     ref: Ref
@@ -86,7 +93,8 @@ def identity_map(rank: int) -> IndexMap:
 
 
 def split_shape(shape: tuple[int, ...], others: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """`shape` with dims cut where reshapes inside the group cut them, so that each of their dims is a run of whole dims here.
+    """`shape` with dims cut where reshapes inside the group cut them, so that each of their dims is
+    a run of whole dims here.
 
     Returns `shape` itself when the cuts do not nest.
     """
@@ -115,8 +123,12 @@ def split_shape(shape: tuple[int, ...], others: Sequence[tuple[int, ...]]) -> tu
     return tuple(reversed(dims))
 
 
-def reshape_map(index: IndexMap, source: Sequence[int], target: Sequence[int], space: Sequence[int]) -> IndexMap | None:
-    """Map of a reshape's source, given the map of its result; None when some iteration dim would straddle dims of the source."""
+def reshape_map(
+    index: IndexMap, source: Sequence[int], target: Sequence[int], space: Sequence[int]
+) -> IndexMap | None:
+    """Map of a reshape's source, given the map of its result; None when some iteration dim would
+    straddle dims of the source.
+    """
     start = 0
     linear: dict[int, int] = {}
     for (first, terms), stride in zip(index, c_strides(target)):
@@ -131,7 +143,8 @@ def reshape_map(index: IndexMap, source: Sequence[int], target: Sequence[int], s
         for dim, coefficient in sorted(linear.items()):
             if coefficient < 0:
                 return None
-            # a step of this dim moves `coefficient` elements: it belongs to the one source dim that this is a multiple of
+            # a step of this dim moves `coefficient` elements: it belongs to the one source dim that
+            # this is a multiple of
             if coefficient and coefficient % stride == 0 and coefficient // stride < max(size, 1):
                 own.append((dim, coefficient // stride))
                 reach += (coefficient // stride) * (space[dim] - 1)
@@ -144,19 +157,30 @@ def reshape_map(index: IndexMap, source: Sequence[int], target: Sequence[int], s
     return tuple(out)
 
 
-def broadcast_map(index: IndexMap, source: Sequence[int], target: Sequence[int], align_left: bool = False) -> IndexMap:
-    """Map of an operand of shape `source`, given the map of the result of shape `target` (dims align on the right, as NumPy's do).
+def broadcast_map(
+    index: IndexMap, source: Sequence[int], target: Sequence[int], align_left: bool = False
+) -> IndexMap:
+    """Map of an operand of shape `source`, given the map of the result of shape `target` (dims
+    align on the right, as NumPy's do).
 
-    Raises Unsupported for an operand of more dims than the result: an unknown rank that the result's shape was not inferred from.
+    Raises Unsupported for an operand of more dims than the result: an unknown rank that the
+    result's shape was not inferred from.
     """
     if len(source) > len(target):
-        raise Unsupported(f"an operand of shape {list(source)} has more dims than the result of shape {list(target)}")
+        raise Unsupported(
+            f"an operand of shape {list(source)} has more dims than the result of shape "
+            f"{list(target)}"
+        )
     lead = 0 if align_left else len(target) - len(source)
-    return tuple(_ZERO if s == 1 and target[lead + d] != 1 else index[lead + d] for d, s in enumerate(source))
+    return tuple(
+        _ZERO if s == 1 and target[lead + d] != 1 else index[lead + d] for d, s in enumerate(source)
+    )
 
 
 def widened_map(index: IndexMap, source: Sequence[int], target: Sequence[int]) -> IndexMap:
-    """Map of a value of shape `source`, given that of the same value with dims of size 1 put in or left out."""
+    """Map of a value of shape `source`, given that of the same value with dims of size 1 put in or
+    left out.
+    """
     ways = iter(way for way, n in zip(index, target) if n != 1)
     return tuple(_ZERO if n == 1 else next(ways) for n in source)
 
@@ -167,28 +191,43 @@ def _stepped(way: Affine, start: int, step: int) -> Affine:
 
 
 class RegionBuilder:
-    """Collects the scalar ops that values of a group need, walking back from the values to external inputs and leaves.
+    """Collects the scalar ops that values of a group need, walking back from the values to external
+    inputs and leaves.
 
-    leaves: members whose results a template provides itself (the convolution under an epilogue, a row's sum).
+    leaves: members whose results a template provides itself (the convolution under an epilogue, a
+    row's sum).
     """
 
-    def __init__(self, group: FusedGroup, space: tuple[int, ...], is_leaf: Callable[[Ref], bool] = lambda ref: False) -> None:
+    def __init__(
+        self,
+        group: FusedGroup,
+        space: tuple[int, ...],
+        is_leaf: Callable[[Ref], bool] = lambda ref: False,
+    ) -> None:
         self.group = group
         self.space = space
         self._is_leaf = is_leaf
         self._operands: dict[Operand, int] = {}
-        self._ops: list[tuple[str, tuple[tuple[bool, int], ...], DType, tuple[tuple[str, Hashable], ...]]] = []
+        self._ops: list[
+            tuple[str, tuple[tuple[bool, int], ...], DType, tuple[tuple[str, Hashable], ...]]
+        ] = []
         self._known: dict[tuple[Ref, IndexMap], tuple[bool, int]] = {}
 
     def whole(self, shape: Sequence[int]) -> IndexMap:
-        """Map of a value that has as many elements as the iteration space, in the same order. Raises Unsupported when dims straddle."""
+        """Map of a value that has as many elements as the iteration space, in the same order.
+        Raises Unsupported when dims straddle.
+        """
         index = reshape_map(identity_map(len(self.space)), shape, self.space, self.space)
         if index is None:
-            raise Unsupported(f"shape {list(shape)} does not keep whole dimensions of the loop {list(self.space)}")
+            raise Unsupported(
+                f"shape {list(shape)} does not keep whole dimensions of the loop {list(self.space)}"
+            )
         return index
 
     def value(self, ref: Ref, index: IndexMap) -> tuple[bool, int]:
-        """(is an op, number) of a value read through `index`. Raises Unsupported for a member that is not elementwise."""
+        """(is an op, number) of a value read through `index`. Raises Unsupported for a member that
+        is not elementwise.
+        """
         found = self._known.get((ref, index))
         if found is None:
             found = self._known[ref, index] = self._compute(ref, index)
@@ -205,9 +244,14 @@ class RegionBuilder:
         if op in FORWARDING:
             return self.value(member.inputs[0], index)
         if op in RESHAPING:
-            through = reshape_map(index, self.group.tensor(member.inputs[0]).shape, shape, self.space)
+            through = reshape_map(
+                index, self.group.tensor(member.inputs[0]).shape, shape, self.space
+            )
             if through is None:
-                raise Unsupported(f"{op} {spec.name} does not keep whole dimensions of the loop {list(self.space)}")
+                raise Unsupported(
+                    f"{op} {spec.name} does not keep whole dimensions of the loop "
+                    f"{list(self.space)}"
+                )
             return self.value(member.inputs[0], through)
         if op == "Transpose":
             order = self._constant(member, 1)
@@ -216,13 +260,21 @@ class RegionBuilder:
                 through_list[source % len(shape)] = index[d]
             return self.value(member.inputs[0], tuple(through_list))
         if op == "BroadcastTo":
-            return self.value(member.inputs[0], broadcast_map(index, self.group.tensor(member.inputs[0]).shape, shape))
+            return self.value(
+                member.inputs[0],
+                broadcast_map(index, self.group.tensor(member.inputs[0]).shape, shape),
+            )
         if op in SLICING:
             k = 1 if op == "Split" else 0
-            return self.value(member.inputs[k], self._sliced(member, ref.index, index, self.group.tensor(member.inputs[k]).shape))
+            return self.value(
+                member.inputs[k],
+                self._sliced(member, ref.index, index, self.group.tensor(member.inputs[k]).shape),
+            )
         dtype = spec.outputs[ref.index].dtype
         if op in BIAS:
-            channel = 1 if _data_format(spec).startswith("NC") and len(shape) > 1 else len(shape) - 1
+            channel = (
+                1 if _data_format(spec).startswith("NC") and len(shape) > 1 else len(shape) - 1
+            )
             left = self._argument(member, 0, index, shape)
             right = self.value(member.inputs[1], (index[channel],))
             return self._emit("AddV2", (left, right), dtype, ())
@@ -230,10 +282,14 @@ class RegionBuilder:
             op = "AddN"
         if elementwise.lookup(op) is None:
             raise Unsupported(f"{op} {spec.name} is not computed element by element")
-        arguments = tuple(self._argument(member, k, index, shape) for k in range(len(member.inputs)))
+        arguments = tuple(
+            self._argument(member, k, index, shape) for k in range(len(member.inputs))
+        )
         return self._emit(op, arguments, dtype, scalar_attrs(spec))
 
-    def _sliced(self, member: Member, number: int, index: IndexMap, source: Sequence[int]) -> IndexMap:
+    def _sliced(
+        self, member: Member, number: int, index: IndexMap, source: Sequence[int]
+    ) -> IndexMap:
         """Map of the array that output `number` of a slicing member is part of."""
         spec = member.spec
         shape = spec.outputs[number].shape
@@ -242,27 +298,39 @@ class RegionBuilder:
             dense = dense_slice(spec, source, known)
             sizes = [n or 0 for n in dense.sizes]
             kept = widened_map(index, sizes, shape)
-            return tuple(_stepped(way, start, step) for way, start, step in zip(kept, dense.starts, dense.strides))
+            return tuple(
+                _stepped(way, start, step)
+                for way, start, step in zip(kept, dense.starts, dense.strides)
+            )
         if spec.op == "Tile":
             if any(n not in (1, out) for n, out in zip(source, shape)):
                 raise Unsupported(f"Tile {spec.name} repeats more than single elements")
             return broadcast_map(index, source, shape)
         if spec.op == "ReverseV2":
             axes = {int(a) % len(source) for a in np.asarray(self._constant(member, 1)).reshape(-1)}
-            return tuple(_stepped(way, n - 1, -1) if d in axes else way for d, (way, n) in enumerate(zip(index, source)))
+            return tuple(
+                _stepped(way, n - 1, -1) if d in axes else way
+                for d, (way, n) in enumerate(zip(index, source))
+            )
         if spec.op == "Slice":
             begin = np.asarray(self._constant(member, 1)).reshape(-1).tolist()
-            if len(begin) != len(source) or any(b < 0 or b + n > size for b, n, size in zip(begin, shape, source)):
+            if len(begin) != len(source) or any(
+                b < 0 or b + n > size for b, n, size in zip(begin, shape, source)
+            ):
                 raise Unsupported(f"Slice {spec.name} leaves its input")
             return tuple(_stepped(way, b, 1) for way, b in zip(index, begin))
         if spec.op == "Unpack":
             axis = int(spec.attrs.get("axis", 0)) % len(source)
             return (*index[:axis], (number, ()), *index[axis:])
-        axis = int(np.asarray(self._constant(member, 0 if spec.op == "Split" else 2)).reshape(-1)[0]) % len(source)
+        axis = int(
+            np.asarray(self._constant(member, 0 if spec.op == "Split" else 2)).reshape(-1)[0]
+        ) % len(source)
         start = sum(out.shape[axis] for out in spec.outputs[:number])
         return tuple(_stepped(way, start, 1) if d == axis else way for d, way in enumerate(index))
 
-    def _argument(self, member: Member, k: int, index: IndexMap, shape: tuple[int, ...]) -> tuple[bool, int]:
+    def _argument(
+        self, member: Member, k: int, index: IndexMap, shape: tuple[int, ...]
+    ) -> tuple[bool, int]:
         ref = member.inputs[k]
         source = self.group.tensor(ref).shape
         # Select takes a vector condition for rows: it aligns on the left
@@ -275,7 +343,9 @@ class RegionBuilder:
             return self.group.constants[ref.index]
         if k in member.spec.constants:
             return member.spec.constants[k]
-        raise Unsupported(f"{member.spec.op} {member.spec.name}: input {k} is not known while planning")
+        raise Unsupported(
+            f"{member.spec.op} {member.spec.name}: input {k} is not known while planning"
+        )
 
     def _operand(self, ref: Ref, index: IndexMap) -> int:
         tensor = self.group.tensor(ref)
@@ -286,10 +356,16 @@ class RegionBuilder:
             for dim, coefficient in terms:
                 steps[dim] += coefficient * stride
         strides = tuple(0 if n == 1 else s for n, s in zip(self.space, steps))
-        return self._operands.setdefault(Operand(ref, tensor.dtype, strides, offset), len(self._operands))
+        return self._operands.setdefault(
+            Operand(ref, tensor.dtype, strides, offset), len(self._operands)
+        )
 
     def _emit(
-        self, op: str, arguments: tuple[tuple[bool, int], ...], dtype: DType, attrs: tuple[tuple[str, Hashable], ...]
+        self,
+        op: str,
+        arguments: tuple[tuple[bool, int], ...],
+        dtype: DType,
+        attrs: tuple[tuple[str, Hashable], ...],
     ) -> tuple[bool, int]:
         self._ops.append((op, arguments, dtype, attrs))
         return True, len(self._ops) - 1
@@ -301,20 +377,35 @@ class RegionBuilder:
         def number(value: tuple[bool, int]) -> int:
             return value[1] + base if value[0] else value[1]
 
-        ops = tuple(ScalarOp(op, tuple(number(a) for a in arguments), dtype, attrs) for op, arguments, dtype, attrs in self._ops)
-        program = Program(tuple(o.dtype for o in self._operands), ops, tuple(number(v) for v in outputs))
+        ops = tuple(
+            ScalarOp(op, tuple(number(a) for a in arguments), dtype, attrs)
+            for op, arguments, dtype, attrs in self._ops
+        )
+        program = Program(
+            tuple(o.dtype for o in self._operands), ops, tuple(number(v) for v in outputs)
+        )
         return Region(self.space, tuple(self._operands), program)
 
 
-def dense_slice(spec: NodeSpec, shape: Sequence[int], known: Mapping[int, Any]) -> strided_slice.DenseSlice:
-    """What a StridedSlice (or its gradient) takes from an array. known: values of its inputs. Raises Unsupported for a faulty one."""
+def dense_slice(
+    spec: NodeSpec, shape: Sequence[int], known: Mapping[int, Any]
+) -> strided_slice.DenseSlice:
+    """What a StridedSlice (or its gradient) takes from an array. known: values of its inputs.
+    Raises Unsupported for a faulty one.
+    """
     begin, end, strides = (np.asarray(known[k]) for k in PARAMETERS["StridedSlice"])
     if not (begin.ndim == end.ndim == strides.ndim == 1 and begin.size == end.size == strides.size):
         raise Unsupported("begin, end and strides are no vectors of one length")
     masks = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
     attrs: Any = spec.attrs
     try:
-        return strided_slice.resolve(shape, begin.tolist(), end.tolist(), strides.tolist(), *(int(attrs.get(name, 0)) for name in masks))
+        return strided_slice.resolve(
+            shape,
+            begin.tolist(),
+            end.tolist(),
+            strides.tolist(),
+            *(int(attrs.get(name, 0)) for name in masks),
+        )
     except OpError as error:
         raise Unsupported(f"{spec.op} {spec.name}: {error}") from error
 
@@ -332,15 +423,26 @@ def scalar_attrs(spec: NodeSpec) -> tuple[tuple[str, Hashable], ...]:
 
 
 def single(spec: NodeSpec) -> FusedGroup:
-    """A group of one node: the standalone builders go through the same templates as the fused ones."""
+    """A group of one node: the standalone builders go through the same templates as
+    the fused ones.
+    """
     member = Member(spec, tuple(Ref(INPUT, k) for k in range(len(spec.inputs))))
-    return FusedGroup("loop", (member,), spec.inputs, tuple(Ref(0, k) for k in range(len(spec.outputs))), reason="unfused")
+    return FusedGroup(
+        "loop",
+        (member,),
+        spec.inputs,
+        tuple(Ref(0, k) for k in range(len(spec.outputs))),
+        reason="unfused",
+    )
 
 
-def collapse(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+def collapse(
+    shape: Sequence[int], strides: Sequence[Sequence[int]]
+) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
     """Drop dims of size 1 and merge neighbours that every operand walks as one.
 
-    strides: one tuple an operand, over the dims of `shape`. Returns the merged shape (rank 0 for one element) and strides.
+    strides: one tuple an operand, over the dims of `shape`. Returns the merged shape (rank 0 for
+    one element) and strides.
     """
     keep = [d for d, n in enumerate(shape) if n != 1]
     dims: list[int] = []

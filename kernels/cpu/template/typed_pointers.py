@@ -8,7 +8,8 @@ from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
 from tfjit.kernels.registry import Unsupported
 
-# element type of the pointers in kernels/codegen/intrinsics.py, by the name of the Numba type in memory
+# element type of the pointers in kernels/codegen/intrinsics.py, by the name of the Numba type in
+# memory
 _POINTERS: Final = {
     "float32": "f32", "float64": "f64", "complex64": "c64", "complex128": "c128",
     **{f"{sign}int{bits}": f"{sign or 'i'}{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u")},
@@ -19,7 +20,9 @@ _RAW: Final = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "c128"}
 
 
 def pointer(dtype: DType, address: str) -> str:
-    """Text of a typed pointer to an address. Raises Unsupported for a type that kernels do not hold."""
+    """Text of a typed pointer to an address. Raises Unsupported for a type that kernels do not
+    hold.
+    """
     return f"ptr_{_POINTERS[expressions.memory_type(dtype)]}({address})"
 
 
@@ -29,7 +32,9 @@ def register_pointer(name: str, address: str) -> str:
 
 
 def raw_pointer(size: int, address: str) -> str:
-    """Text of a pointer to elements of `size` bytes that are only moved. Raises Unsupported for other sizes."""
+    """Text of a pointer to elements of `size` bytes that are only moved. Raises Unsupported for
+    other sizes.
+    """
     if size not in _RAW:
         raise Unsupported(f"elements of {size} bytes")
     return f"ptr_{_RAW[size]}({address})"

@@ -1,8 +1,10 @@
-"""`python -m tfjit.kernels.vmath.tools.fit [NAME ...]`: the minimax fits of the vector math, computed anew and printed.
+"""`python -m tfjit.kernels.vmath.tools.fit [NAME ...]`: the minimax fits of the vector math,
+computed anew and printed.
 
-Needs mpmath, which tfjit itself does not. Polynomials come from Remez' exchange in 50 digits, the rational fits of float32 from
-reweighted least squares. TANH32 is then rounded to float32 by a random walk towards the smallest error of the formula as it is
-compiled, which is several times that of the fit; its digits vary from run to run.
+Needs mpmath, which tfjit itself does not. Polynomials come from Remez' exchange in 50 digits, the
+rational fits of float32 from reweighted least squares. TANH32 is then rounded to float32 by a
+random walk towards the smallest error of the formula as it is compiled, which is several times that
+of the fit; its digits vary from run to run.
 """
 
 from __future__ import annotations
@@ -22,11 +24,15 @@ mpf, pi = mp.mpf, mp.pi
 Function = Callable[[Any], Any]
 
 
-def remez(f: Function, low: Any, high: Any, degree: int, weight: Function, rounds: int = 12) -> tuple[Any, list[Any]]:
+def remez(
+    f: Function, low: Any, high: Any, degree: int, weight: Function, rounds: int = 12
+) -> tuple[Any, list[Any]]:
     """(largest weighted error, coefficients) of the polynomial nearest to f on [low, high]."""
     low, high, n = mpf(low), mpf(high), degree + 2
     points = [(low + high) / 2 - (high - low) / 2 * mp.cos(pi * i / (n - 1)) for i in range(n)]
-    grid = [(low + high) / 2 - (high - low) / 2 * mp.cos(pi * i / (12 * n)) for i in range(12 * n + 1)]
+    grid = [
+        (low + high) / 2 - (high - low) / 2 * mp.cos(pi * i / (12 * n)) for i in range(12 * n + 1)
+    ]
     values, weights = [f(t) for t in grid], [weight(t) for t in grid]
     best: tuple[Any, list[Any]] | None = None
     for _ in range(rounds):
@@ -38,7 +44,9 @@ def remez(f: Function, low: Any, high: Any, degree: int, weight: Function, round
             right[i] = f(x)
         solution = mp.lu_solve(system, right)
         coefficients = [solution[j] for j in range(degree + 1)]
-        errors = [w * (mp.polyval(coefficients[::-1], t) - v) for w, t, v in zip(weights, grid, values)]
+        errors = [
+            w * (mp.polyval(coefficients[::-1], t) - v) for w, t, v in zip(weights, grid, values)
+        ]
         largest = max(abs(e) for e in errors)
         if best is None or largest < best[0]:
             best = largest, coefficients
@@ -51,7 +59,9 @@ def remez(f: Function, low: Any, high: Any, degree: int, weight: Function, round
 
 
 def _alternating_extremes(errors: Sequence[Any], count: int) -> list[int] | None:
-    """Where the error is extreme with alternating signs, the `count` best; None when there are fewer."""
+    """Where the error is extreme with alternating signs, the `count` best; None when there are
+    fewer.
+    """
     extremes = [0]
     for k, error in enumerate(errors):
         if (error > 0) != (errors[extremes[-1]] > 0):
@@ -78,14 +88,20 @@ def rational(fit: Rational, rounds: int = 120) -> tuple[float, list[float], list
     powers = np.vander(t / high, max(p, q) + 1, increasing=True)
     for _ in range(rounds):
         weight = relief * np.sqrt(emphasis) / np.abs(denominator) / np.abs(y)
-        matrix = np.hstack([powers[:, : p + 1], -powers[:, 1 : q + 1] * y[:, None]]) * weight[:, None]
+        matrix = (
+            np.hstack([powers[:, : p + 1], -powers[:, 1 : q + 1] * y[:, None]]) * weight[:, None]
+        )
         scale = np.linalg.norm(matrix, axis=0)
         c = np.linalg.lstsq(matrix / scale, y * weight, rcond=None)[0] / scale
         denominator = 1 + powers[:, 1 : q + 1] @ c[p + 1 :]
         error = relief * np.abs(powers[:, : p + 1] @ c[: p + 1] / denominator / y - 1)
         if error.max() < best[0]:
             numerator = list(c[: p + 1] / high ** np.arange(p + 1))
-            best = (float(error.max()), numerator, [1.0, *(c[p + 1 :] / high ** np.arange(1, q + 1))])
+            best = (
+                float(error.max()),
+                numerator,
+                [1.0, *(c[p + 1 :] / high ** np.arange(1, q + 1))],
+            )
         emphasis = emphasis * (error / error.max() + 1e-2)
         emphasis /= emphasis.mean()
     return best
@@ -152,7 +168,8 @@ def _erfcx(t: Any) -> Any:
     scaled = (
         mp.exp(x * x) * mp.erfc(x)
         if x < 20
-        else sum((-1) ** k * mp.fac2(2 * k - 1) / (2 * x * x) ** k for k in range(25)) / (x * mp.sqrt(pi))
+        else sum((-1) ** k * mp.fac2(2 * k - 1) / (2 * x * x) ** k for k in range(25))
+        / (x * mp.sqrt(pi))
     )
     return (1 + 2 * x) * scaled
 
@@ -193,7 +210,9 @@ FITS: Final[dict[str, Fit]] = {
 
 @dataclass(frozen=True)
 class Rational:
-    """x P(x^2) / Q(x^2) for |x| <= limit; weight: of the relative error, from the function's value."""
+    """x P(x^2) / Q(x^2) for |x| <= limit; weight: of the relative error, from the
+    function's value.
+    """
 
     function: str
     limit: float
@@ -208,8 +227,12 @@ RATIONALS: Final[dict[str, Rational]] = {
 }
 
 
-def rounded_tanh(p: Sequence[float], q: Sequence[float], seconds: float) -> tuple[float, list[float], list[float]]:
-    """(largest error in ulp, P, Q) after a random walk over neighbouring float32 coefficients, P(0) and Q(0) staying 1."""
+def rounded_tanh(
+    p: Sequence[float], q: Sequence[float], seconds: float
+) -> tuple[float, list[float], list[float]]:
+    """(largest error in ulp, P, Q) after a random walk over neighbouring float32 coefficients, P(0)
+    and Q(0) staying 1.
+    """
     from numba import njit
 
     import tfjit.kernels.vmath as vm
@@ -257,7 +280,10 @@ def main(names: Sequence[str]) -> None:
     for name in names or [*polynomials, *RATIONALS]:
         if name in polynomials:
             error, coefficients = polynomials[name].solve()
-            print(f"# error {float(error):.2e}\n{name} = {tuple(float(c) for c in coefficients)}", flush=True)
+            print(
+                f"# error {float(error):.2e}\n{name} = {tuple(float(c) for c in coefficients)}",
+                flush=True,
+            )
             continue
         error, p, q = rational(RATIONALS[name])
         note = ""
@@ -266,7 +292,11 @@ def main(names: Sequence[str]) -> None:
             note = f", {ulps:.2f} ulp as compiled"
         elif name == "ERF32":  # the last factor becomes 1
             p, q = ([value / q[-1] for value in fit] for fit in (p, q))
-        print(f"# error {error:.2e}{note}\n{name}_P = {tuple(map(float, p))}\n{name}_Q = {tuple(map(float, q))}", flush=True)
+        print(
+            f"# error {error:.2e}{note}\n{name}_P = {tuple(map(float, p))}\n{name}_Q = "
+            f"{tuple(map(float, q))}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""The minimax fits behind `framework.special_coefficients`, for `python -m tfjit.kernels.vmath.tools.fit`."""
+"""The minimax fits behind `framework.special_coefficients`, for `python -m
+tfjit.kernels.vmath.tools.fit`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,11 @@ def _digamma_rest(x: Any) -> Any:
 
 def _digamma_centered(t: Any) -> Any:
     x = mpf("1.5") + t
-    return mp.psi(0, x) / (x - DIGAMMA_ROOT) if abs(x - DIGAMMA_ROOT) > 1e-20 else mp.psi(1, DIGAMMA_ROOT)
+    return (
+        mp.psi(0, x) / (x - DIGAMMA_ROOT)
+        if abs(x - DIGAMMA_ROOT) > 1e-20
+        else mp.psi(1, DIGAMMA_ROOT)
+    )
 
 
 def _erfinv_over_log(w: Any) -> Any:
@@ -64,7 +70,11 @@ def _bessel_i_large(order: int) -> Function:
     def scaled(u: Any) -> Any:
         if u > mpf("1e-3"):
             return mp.besseli(order, 1 / u) * mp.exp(-1 / u) / mp.sqrt(u)
-        return mp.hyper([mpf(1) / 2 + order, mpf(1) / 2 - order], [], u / 2) / mp.sqrt(2 * pi) if u > 0 else 1 / mp.sqrt(2 * pi)
+        return (
+            mp.hyper([mpf(1) / 2 + order, mpf(1) / 2 - order], [], u / 2) / mp.sqrt(2 * pi)
+            if u > 0
+            else 1 / mp.sqrt(2 * pi)
+        )
 
     return scaled
 
@@ -117,7 +127,11 @@ def _y1_rest(z: Any) -> Any:
 def _expint_scaled(center: str) -> Function:
     def value(t: Any) -> Any:
         u = mpf(center) + t
-        return mp.exp(-1 / u) / u * mp.ei(1 / u) if u > mpf("1e-3") else sum(mp.factorial(k) * u**k for k in range(12))
+        return (
+            mp.exp(-1 / u) / u * mp.ei(1 / u)
+            if u > mpf("1e-3")
+            else sum(mp.factorial(k) * u**k for k in range(12))
+        )
 
     return value
 

@@ -1,9 +1,11 @@
-"""`python -m tfjit.kernels.vmath.tools.ulp [--quick] [name ...]`: the largest error of the vector math, in units in the last place.
+"""`python -m tfjit.kernels.vmath.tools.ulp [--quick] [name ...]`: the largest error of the vector
+math, in units in the last place.
 
-float32 functions of one argument are run over all 2^32 values and compared with our float64 functions; these are compared with
-NumPy's 80-bit functions (erf and erfc with the C library's) on 10^8 samples, as pow is. `--quick` takes every 997th float32 value
-and 10^6 samples. Errors count where the exact result is a normal number; NaN and infinity must come for the same arguments.
-Exits with 1 when a bound is exceeded.
+float32 functions of one argument are run over all 2^32 values and compared with our float64
+functions; these are compared with NumPy's 80-bit functions (erf and erfc with the C library's) on
+10^8 samples, as pow is. `--quick` takes every 997th float32 value and 10^6 samples. Errors count
+where the exact result is a normal number; NaN and infinity must come for the same arguments. Exits
+with 1 when a bound is exceeded.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ Measured = tuple[float, float, int, int]
 
 @dataclass
 class Result:
-    """What was measured for one function: largest error and its argument, NaN and infinity mismatches, time an element."""
+    """What was measured for one function: largest error and its argument, NaN and infinity
+    mismatches, time an element.
+    """
 
     name: str
     bound: float
@@ -75,7 +79,8 @@ class Result:
     def __str__(self) -> str:
         verdict = "" if self.passed else "   EXCEEDED"
         return (
-            f"{self.name:14s} {self.error:7.3f} {self.bound:6.2f}   {self.where:<16.9g} {self.nan_mismatches:6d} {self.inf_mismatches:6d}"
+            f"{self.name:14s} {self.error:7.3f} {self.bound:6.2f}   {self.where:<16.9g} "
+            f"{self.nan_mismatches:6d} {self.inf_mismatches:6d}"
             f" {self.elements:11d} {self.ns:8.3f}{verdict}"
         )
 
@@ -89,7 +94,9 @@ def _compile(text: str, name: str) -> Any:
 
 
 def _float32_scan(name: str) -> Any:
-    """scan(bits, limit) -> (largest error, its argument's bits, NaN mismatches, inf mismatches) over an array of float32 bits."""
+    """scan(bits, limit) -> (largest error, its argument's bits, NaN mismatches, inf mismatches)
+    over an array of float32 bits.
+    """
     text = f"""
 import numpy as np
 from tfjit.kernels import vmath as vm
@@ -114,7 +121,12 @@ def errors(x, limit, out, flags):
         x = bits.view(np.float32)
         kernel(x, limit, out, flags)
         at = int(np.argmax(out))
-        return float(out[at]), float(x[at]), int(np.count_nonzero(flags & 1)), int(np.count_nonzero(flags & 2))
+        return (
+            float(out[at]),
+            float(x[at]),
+            int(np.count_nonzero(flags & 1)),
+            int(np.count_nonzero(flags & 2)),
+        )
 
     return scan
 
@@ -123,7 +135,9 @@ def _all_float32(stride: int) -> Iterator[np.ndarray]:
     """The bits of every `stride`-th float32, in chunks."""
     span = CHUNK * stride
     for start in range(0, 1 << 32, span):
-        yield np.arange(start, min(start + span, 1 << 32), stride, dtype=np.uint64).astype(np.uint32)
+        yield np.arange(start, min(start + span, 1 << 32), stride, dtype=np.uint64).astype(
+            np.uint32
+        )
 
 
 def _apply(name: str, kind: str, arity: int = 1) -> Any:
@@ -167,7 +181,14 @@ def apply(x, out):
 
 def _long_double(name: str) -> Callable[[np.ndarray], np.ndarray]:
     """The function on np.longdouble arrays."""
-    renamed = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
+    renamed = {
+        "asin": "arcsin",
+        "acos": "arccos",
+        "atan": "arctan",
+        "asinh": "arcsinh",
+        "acosh": "arccosh",
+        "atanh": "arctanh",
+    }
     own: dict[str, Callable[[np.ndarray], np.ndarray]] = {
         "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
         "softplus": lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))),
@@ -185,11 +206,28 @@ def _float64_samples(name: str, rng: np.random.Generator, count: int) -> np.ndar
         limit = 1.3e154  # beyond it the answer is NaN, as TensorFlow's
     any_bits = rng.integers(-(2**63), 2**63 - 1, count // 3, dtype=np.int64).view(np.float64)
     any_bits = any_bits[~(np.abs(any_bits) > limit)]
-    busy = {"exp": 750.0, "expm1": 720.0, "sinh": 715.0, "cosh": 715.0, "sin": 1e4, "cos": 1e4, "tan": 1e4, "erfc": 27.0}.get(name, 40.0)
-    return np.concatenate([any_bits, rng.uniform(-busy, busy, count // 3), rng.uniform(-1.5, 1.5, count - 2 * (count // 3))])
+    busy = {
+        "exp": 750.0,
+        "expm1": 720.0,
+        "sinh": 715.0,
+        "cosh": 715.0,
+        "sin": 1e4,
+        "cos": 1e4,
+        "tan": 1e4,
+        "erfc": 27.0,
+    }.get(name, 40.0)
+    return np.concatenate(
+        [
+            any_bits,
+            rng.uniform(-busy, busy, count // 3),
+            rng.uniform(-1.5, 1.5, count - 2 * (count // 3)),
+        ]
+    )
 
 
-def _compare(found: np.ndarray, exact: np.ndarray, x: np.ndarray, dtype: type) -> tuple[float, float, int, int, int]:
+def _compare(
+    found: np.ndarray, exact: np.ndarray, x: np.ndarray, dtype: type
+) -> tuple[float, float, int, int, int]:
     info = np.finfo(dtype)
     with np.errstate(all="ignore"):
         rounded: np.ndarray = exact.astype(dtype)
@@ -240,7 +278,11 @@ def measure_float32(name: str, stride: int) -> Result:
 def measure_float64(name: str, count: int) -> Result:
     """Sample one float64 function."""
     rng = np.random.default_rng(1)
-    result, kernel, exact = Result(f"{name} f64", _here(name, FLOAT64_BOUNDS[name])), _apply(name, "f64"), _long_double(name)
+    result, kernel, exact = (
+        Result(f"{name} f64", _here(name, FLOAT64_BOUNDS[name])),
+        _apply(name, "f64"),
+        _long_double(name),
+    )
     while result.elements < count:
         x = _float64_samples(name, rng, min(CHUNK, count))
         out = np.empty_like(x)
@@ -261,7 +303,9 @@ def measure_pow(kind: str, count: int) -> Result:
         n = min(CHUNK, count) // 2
         logs = rng.uniform(-reach, reach, n)
         x = np.concatenate([np.exp(logs), rng.uniform(0, 4, n)]).astype(dtype)
-        y = np.concatenate([rng.uniform(-reach, reach, n) / logs, rng.uniform(-30, 30, n)]).astype(dtype)
+        y = np.concatenate([rng.uniform(-reach, reach, n) / logs, rng.uniform(-30, 30, n)]).astype(
+            dtype
+        )
         out = np.empty_like(x)
         kernel(x, y, out)
         with np.errstate(all="ignore"):
@@ -288,13 +332,22 @@ def measurements(quick: bool, names: list[str]) -> Iterator[Result]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the table; the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m tfjit.kernels.vmath.tools.ulp", description="Largest errors of the vector math.")
-    parser.add_argument("--quick", action="store_true", help="a part of the float32 values, 10^6 samples: seconds instead of minutes")
+    parser = argparse.ArgumentParser(
+        prog="python -m tfjit.kernels.vmath.tools.ulp",
+        description="Largest errors of the vector math.",
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="a part of the float32 values, 10^6 samples: seconds instead of minutes",
+    )
     parser.add_argument("names", nargs="*", help="only these functions (exp, log, ...)")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.names if name not in FLOAT32_BOUNDS and name != "pow"]
     if unknown:
-        parser.error(f"no function {', '.join(unknown)}; there are {', '.join(FLOAT32_BOUNDS)}, pow")
+        parser.error(
+            f"no function {', '.join(unknown)}; there are {', '.join(FLOAT32_BOUNDS)}, pow"
+        )
     print("function       max ulp  bound   at                  nan?   inf?    elements  ns/elem")
     passed = True
     for result in measurements(options.quick, options.names):

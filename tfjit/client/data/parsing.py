@@ -21,7 +21,9 @@ from tfjit.ops.core.renamed import renamed
 
 
 class FixedLenFeature(NamedTuple):
-    """A feature of a fixed shape. default_value: of examples without it; None: every example must have it."""
+    """A feature of a fixed shape. default_value: of examples without it; None: every example must
+    have it.
+    """
 
     shape: Any
     dtype: Any
@@ -35,7 +37,9 @@ class VarLenFeature(NamedTuple):
 
 
 class FixedLenSequenceFeature(NamedTuple):
-    """A feature of any number of rows of a shape; shorter ones are filled up with default_value. allow_missing: must be True."""
+    """A feature of any number of rows of a shape; shorter ones are filled up with default_value.
+    allow_missing: must be True.
+    """
 
     shape: Any
     dtype: Any
@@ -52,16 +56,22 @@ def decode_csv(
     na_value: str = "",
     select_cols: Sequence[int] | None = None,
 ) -> list[Tensor]:
-    """A tensor a column of lines of CSV. record_defaults: a value a column (its dtype is the column's), or a dtype: it must be there.
+    """A tensor a column of lines of CSV. record_defaults: a value a column (its dtype is the
+    column's), or a dtype: it must be there.
 
-    select_cols: the columns to keep. Raises ValueError when there are not as many as record_defaults.
+    select_cols: the columns to keep. Raises ValueError when there are not as many as
+    record_defaults.
     """
     columns = list(select_cols) if select_cols is not None else []
-    if select_cols is not None and (any(a >= b for a, b in itertools.pairwise(columns)) or any(c < 0 for c in columns)):
+    if select_cols is not None and (
+        any(a >= b for a, b in itertools.pairwise(columns)) or any(c < 0 for c in columns)
+    ):
         raise ValueError("select_cols is not strictly increasing, or has negative columns.")
     if columns and len(columns) != len(record_defaults):
         raise ValueError("Length of select_cols and record_defaults do not match.")
-    defaults = [np.zeros(0, d.as_numpy_dtype) if isinstance(d, dtypes.DType) else d for d in record_defaults]
+    defaults = [
+        np.zeros(0, d.as_numpy_dtype) if isinstance(d, dtypes.DType) else d for d in record_defaults
+    ]
     made = create(
         "DecodeCSV",
         name,
@@ -82,18 +92,32 @@ def decode_raw(
     name: str | None = None,
     bytes: Any = None,
 ) -> Tensor:
-    """The bytes of strings as numbers, along a new last axis. bytes: the former name of input_bytes.
+    """The bytes of strings as numbers, along a new last axis. bytes: the former name of
+    input_bytes.
 
     Raises ValueError without strings or out_type.
     """
     given = renamed(input_bytes, bytes, "input_bytes", "bytes")
     if out_type is None:
         raise ValueError("decode_raw() is missing the argument 'out_type'")
-    return tensor("DecodeRaw", name, bytes=_given(given, "bytes"), out_type=as_dtype(out_type), little_endian=little_endian)
+    return tensor(
+        "DecodeRaw",
+        name,
+        bytes=_given(given, "bytes"),
+        out_type=as_dtype(out_type),
+        little_endian=little_endian,
+    )
 
 
-def string_to_number(string_tensor: Any = None, out_type: Any = dtypes.float32, name: str | None = None, input: Any = None) -> Tensor:
-    """Strings as numbers. Its run raises InvalidArgumentError for what is none. input: another name of string_tensor."""
+def string_to_number(
+    string_tensor: Any = None,
+    out_type: Any = dtypes.float32,
+    name: str | None = None,
+    input: Any = None,
+) -> Tensor:
+    """Strings as numbers. Its run raises InvalidArgumentError for what is none. input: another name
+    of string_tensor.
+    """
     given = _given(renamed(input, string_tensor, "input", "string_tensor"), "string_tensor")
     return tensor("StringToNumber", name, string_tensor=given, out_type=as_dtype(out_type))
 
@@ -101,7 +125,9 @@ def string_to_number(string_tensor: Any = None, out_type: Any = dtypes.float32, 
 def _given(value: Any, name: str) -> Any:
     """Return the value of an argument with two names. Raises ValueError when neither is given."""
     if value is None:
-        raise ValueError(f"Tried to convert '{name}' to a tensor and failed. Error: None values not supported.")
+        raise ValueError(
+            f"Tried to convert '{name}' to a tensor and failed. Error: None values not supported."
+        )
     return value
 
 
@@ -110,23 +136,41 @@ def string_to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = 
     return tensor("StringToHashBucketFast", name, input=input, num_buckets=num_buckets)
 
 
-def string_to_hash_bucket_strong(input: Any, num_buckets: int, key: Sequence[int], name: str | None = None) -> Tensor:
+def string_to_hash_bucket_strong(
+    input: Any, num_buckets: int, key: Sequence[int], name: str | None = None
+) -> Tensor:
     """The bucket of each string, int64, by SipHash with a key of two numbers."""
-    return tensor("StringToHashBucketStrong", name, input=input, num_buckets=num_buckets, key=list(key))
+    return tensor(
+        "StringToHashBucketStrong", name, input=input, num_buckets=num_buckets, key=list(key)
+    )
 
 
-def string_to_hash_bucket(string_tensor: Any = None, num_buckets: int | None = None, name: str | None = None, input: Any = None) -> Tensor:
-    """The bucket of each string, int64, by MurmurHash: kept for old models. input: another name of string_tensor."""
+def string_to_hash_bucket(
+    string_tensor: Any = None,
+    num_buckets: int | None = None,
+    name: str | None = None,
+    input: Any = None,
+) -> Tensor:
+    """The bucket of each string, int64, by MurmurHash: kept for old models. input: another name of
+    string_tensor.
+    """
     given = _given(renamed(input, string_tensor, "input", "string_tensor"), "string_tensor")
     return tensor("StringToHashBucket", name, string_tensor=given, num_buckets=num_buckets)
 
 
-def parse_example(serialized: Any, features: Mapping[str, Any], name: str | None = None, example_names: Any = None) -> dict[str, Any]:
+def parse_example(
+    serialized: Any, features: Mapping[str, Any], name: str | None = None, example_names: Any = None
+) -> dict[str, Any]:
     """Features of a vector of serialized Example messages, by key.
 
-    features: FixedLenFeature, FixedLenSequenceFeature or VarLenFeature (a SparseTensor) by key. Raises ValueError for other kinds.
+    features: FixedLenFeature, FixedLenSequenceFeature or VarLenFeature (a SparseTensor) by key.
+    Raises ValueError for other kinds.
     """
-    sparse = sorted(key for key, feature in features.items() if isinstance(feature, VarLenFeature)) if features else []
+    sparse = (
+        sorted(key for key, feature in features.items() if isinstance(feature, VarLenFeature))
+        if features
+        else []
+    )
     sparse_kinds = [as_dtype(features[key].dtype) for key in sparse]
     keys, kinds, shapes, defaults = _dense(features)
     with name_scope(name, "ParseExample"):
@@ -156,37 +200,54 @@ def parse_example(serialized: Any, features: Mapping[str, Any], name: str | None
 def parse_single_example(
     serialized: Any, features: Mapping[str, Any], name: str | None = None, example_names: Any = None
 ) -> dict[str, Any]:
-    """`parse_example` of one serialized message, without the first dimension. Raises ValueError for what is no scalar."""
+    """`parse_example` of one serialized message, without the first dimension. Raises ValueError for
+    what is no scalar.
+    """
     text = convert_to_tensor(serialized, dtype=dtypes.string, name="serialized")
     if text.shape_tuple not in (None, ()):
         raise ValueError(f"Input serialized must be a scalar, got shape {text.shape}")
     return parse_example(text, features, name or "ParseSingleExample")
 
 
-def _dense(features: Mapping[str, Any]) -> tuple[list[str], list[Any], list[TensorShape], list[Any]]:
+def _dense(
+    features: Mapping[str, Any],
+) -> tuple[list[str], list[Any], list[TensorShape], list[Any]]:
     """Keys, dtypes, shapes and default tensors, by key."""
     if not features:
         raise ValueError("Missing features.")
-    keys = sorted(key for key, feature in features.items() if not isinstance(feature, VarLenFeature))
+    keys = sorted(
+        key for key, feature in features.items() if not isinstance(feature, VarLenFeature)
+    )
     kinds, shapes, defaults = [], [], []
     for key in keys:
         feature = features[key]
         if not isinstance(feature, (FixedLenFeature, FixedLenSequenceFeature)):
             raise ValueError(
-                f"Invalid feature {key}: {feature!r}; FixedLenFeature, FixedLenSequenceFeature and VarLenFeature are supported"
+                f"Invalid feature {key}: {feature!r}; FixedLenFeature, FixedLenSequenceFeature and "
+                "VarLenFeature are supported"
             )
         dtype, shape = as_dtype(feature.dtype), TensorShape(feature.shape)
         if shape.dims_tuple is None or None in shape.dims_tuple:
-            raise ValueError(f"Feature {key} has an unknown shape {shape}: all of its sizes must be known")
+            raise ValueError(
+                f"Feature {key} has an unknown shape {shape}: all of its sizes must be known"
+            )
         default = feature.default_value
         if isinstance(feature, FixedLenSequenceFeature):
             if not feature.allow_missing:
-                raise ValueError(f"Feature {key} is a FixedLenSequenceFeature: allow_missing must be True")
+                raise ValueError(
+                    f"Feature {key} is a FixedLenSequenceFeature: allow_missing must be True"
+                )
             shape = TensorShape([None, *shape.as_list()])
-            made = ops.constant(np.zeros(0, object) if dtype is dtypes.string else [], dtype=dtype) if default is None else None
+            made = (
+                ops.constant(np.zeros(0, object) if dtype is dtypes.string else [], dtype=dtype)
+                if default is None
+                else None
+            )
             defaults.append(made if made is not None else ops.constant(default, dtype=dtype))
         elif default is None:
-            defaults.append(ops.constant(np.zeros(0, object) if dtype is dtypes.string else [], dtype=dtype))
+            defaults.append(
+                ops.constant(np.zeros(0, object) if dtype is dtypes.string else [], dtype=dtype)
+            )
         else:
             defaults.append(ops.reshape(convert_to_tensor(default, dtype=dtype), shape.as_list()))
         kinds.append(dtype)

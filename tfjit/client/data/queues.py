@@ -31,7 +31,9 @@ def _shape_list(shapes: Any, unknown_sizes: bool = False) -> list[Shape]:
     if isinstance(shapes, TensorShape):
         shapes = [shapes]
     if not isinstance(shapes, (list, tuple)):
-        raise TypeError(f"shapes must be a TensorShape or a list or tuple of TensorShapes, got {type(shapes)}.")
+        raise TypeError(
+            f"shapes must be a TensorShape or a list or tuple of TensorShapes, got {type(shapes)}."
+        )
     if all(size is None or isinstance(size, int) for size in shapes):
         shapes = [shapes]
     found = [as_shape(shape) for shape in shapes]
@@ -45,20 +47,26 @@ def _shape_list(shapes: Any, unknown_sizes: bool = False) -> list[Shape]:
 class QueueBase:
     """A queue, as a node of the default graph.
 
-    dtypes: of the components of an element. shapes: theirs, if all elements have the same. names: to enqueue and dequeue
-    dictionaries.
+    dtypes: of the components of an element. shapes: theirs, if all elements have the same. names:
+    to enqueue and dequeue dictionaries.
     """
 
     def __init__(self, dtypes: Any, shapes: Any, names: Any, queue_ref: Tensor) -> None:
         self._dtypes = list(dtypes)
         if shapes is not None and len(shapes) != len(self._dtypes):
             raise ValueError(
-                f"Queue shapes must have the same length as dtypes, received len(shapes)={len(shapes)}, len(dtypes)={len(self._dtypes)}"
+                "Queue shapes must have the same length as dtypes, received "
+                f"len(shapes)={len(shapes)}, len(dtypes)={len(self._dtypes)}"
             )
-        self._shapes = [TensorShape(s) for s in shapes] if shapes else [TensorShape(None) for _ in self._dtypes]
+        self._shapes = (
+            [TensorShape(s) for s in shapes]
+            if shapes
+            else [TensorShape(None) for _ in self._dtypes]
+        )
         if names is not None and len(names) != len(self._dtypes):
             raise ValueError(
-                f"List of queue names and list of dtypes must have the same length, received len(names)={len(names)},"
+                "List of queue names and list of dtypes must have the same length, received "
+                f"len(names)={len(names)},"
                 f"len(dtypes)={len(self._dtypes)}"
             )
         self._names = list(names) if names is not None else None
@@ -68,7 +76,11 @@ class QueueBase:
     @staticmethod
     def from_list(index: Any, queues: Any) -> QueueBase:
         """The queue of `queues` that the scalar tensor `index` names when it runs."""
-        if not queues or not isinstance(queues, list) or not all(isinstance(q, QueueBase) for q in queues):
+        if (
+            not queues
+            or not isinstance(queues, list)
+            or not all(isinstance(q, QueueBase) for q in queues)
+        ):
             raise TypeError("A list of queues expected")
         dtypes = queues[0].dtypes
         if any(q.dtypes != dtypes for q in queues[1:]):
@@ -77,7 +89,10 @@ class QueueBase:
         if any(q.names != names for q in queues[1:]):
             raise TypeError("Queues do not have matching component names.")
         shapes = [[s.dims_tuple for s in q.shapes] for q in queues]
-        common = [column[0] if all(s == column[0] for s in column) else None for column in zip(*shapes, strict=True)]
+        common = [
+            column[0] if all(s == column[0] for s in column) else None
+            for column in zip(*shapes, strict=True)
+        ]
         stacked = tensor("Pack", "stack", values=[q.queue_ref for q in queues])
         chosen = tensor("GatherV2", None, params=stacked, indices=index, axis=0)
         return QueueBase(dtypes, common, names, chosen)
@@ -113,7 +128,8 @@ class QueueBase:
                 raise ValueError("Queue must have names to enqueue a dictionary")
             if sorted(self._names, key=str) != sorted(vals.keys(), key=str):
                 raise ValueError(
-                    f"Keys in dictionary to enqueue do not match names of Queue.  Dictionary: {sorted(vals)},Queue: {sorted(self._names)}"
+                    "Keys in dictionary to enqueue do not match names of Queue.  Dictionary: "
+                    f"{sorted(vals)},Queue: {sorted(self._names)}"
                 )
             vals = [vals[name] for name in self._names]
         else:
@@ -121,7 +137,10 @@ class QueueBase:
                 raise ValueError("You must enqueue a dictionary in a Queue with names")
             vals = list(vals) if isinstance(vals, (list, tuple)) else [vals]
         if len(vals) != len(self._dtypes):
-            raise ValueError(f"Input list {vals} has {len(vals)} components, but queue elements have {len(self._dtypes)}")
+            raise ValueError(
+                f"Input list {vals} has {len(vals)} components, but queue elements have "
+                f"{len(self._dtypes)}"
+            )
         parts = [
             convert_to_tensor(value, dtype=dtype, name=f"component_{i}")
             for i, (value, dtype) in enumerate(zip(vals, self._dtypes, strict=True))
@@ -132,15 +151,23 @@ class QueueBase:
         return parts
 
     def enqueue(self, vals: Any, name: str | None = None) -> Operation:
-        """Put one element in, waiting while the queue is full. vals: a tensor, or a list or dictionary of one a component.
+        """Put one element in, waiting while the queue is full. vals: a tensor, or a list or
+        dictionary of one a component.
 
         Its run raises CancelledError when the queue is closed, or is while it waits.
         """
         with name_scope(name, f"{self._name}_enqueue") as scope:
-            return create("QueueEnqueueV2", scope, handle=self._queue_ref, components=self._components(vals, many=False))
+            return create(
+                "QueueEnqueueV2",
+                scope,
+                handle=self._queue_ref,
+                components=self._components(vals, many=False),
+            )
 
     def enqueue_many(self, vals: Any, name: str | None = None) -> Operation:
-        """Put in as many elements as the components have rows. Raises ValueError for different numbers of rows."""
+        """Put in as many elements as the components have rows. Raises ValueError for different
+        numbers of rows.
+        """
         with name_scope(name, f"{self._name}_EnqueueMany") as scope:
             parts = self._components(vals, many=True)
             rows: int | None = None
@@ -161,11 +188,17 @@ class QueueBase:
         return tensors[0] if len(tensors) == 1 else tensors
 
     def dequeue(self, name: str | None = None) -> Any:
-        """Take one element out, waiting while the queue is empty: a tensor, or a list or dictionary of them.
+        """Take one element out, waiting while the queue is empty: a tensor, or a list or dictionary
+        of them.
 
         Its run raises OutOfRangeError when the queue is closed and empty.
         """
-        op = create("QueueDequeueV2", name or f"{self._name}_Dequeue", handle=self._queue_ref, component_types=self._dtypes)
+        op = create(
+            "QueueDequeueV2",
+            name or f"{self._name}_Dequeue",
+            handle=self._queue_ref,
+            component_types=self._dtypes,
+        )
         return self._taken(list(op.outputs), ())
 
     def _many(self, op_type: str, n: Any, name: str, known: int | None) -> Any:
@@ -173,7 +206,9 @@ class QueueBase:
         return self._taken(list(op.outputs), (known,))
 
     def dequeue_many(self, n: Any, name: str | None = None) -> Any:
-        """Take n elements out as rows, waiting for all of them. Its run raises OutOfRangeError when fewer will ever come."""
+        """Take n elements out as rows, waiting for all of them. Its run raises OutOfRangeError when
+        fewer will ever come.
+        """
         known = n if isinstance(n, int) else None
         return self._many("QueueDequeueManyV2", n, name or f"{self._name}_DequeueMany", known)
 
@@ -184,7 +219,10 @@ class QueueBase:
     def close(self, cancel_pending_enqueues: bool = False, name: str | None = None) -> Operation:
         """Let nothing more in. Elements in it can still be taken out."""
         return create(
-            "QueueCloseV2", name or f"{self._name}_Close", handle=self._queue_ref, cancel_pending_enqueues=cancel_pending_enqueues
+            "QueueCloseV2",
+            name or f"{self._name}_Close",
+            handle=self._queue_ref,
+            cancel_pending_enqueues=cancel_pending_enqueues,
         )
 
     def is_closed(self, name: str | None = None) -> Tensor:
@@ -197,7 +235,9 @@ class QueueBase:
 
 
 class RandomShuffleQueue(QueueBase):
-    """Elements come out in random order. min_after_dequeue: how many must stay behind while the queue is open."""
+    """Elements come out in random order. min_after_dequeue: how many must stay behind while the
+    queue is open.
+    """
 
     def __init__(
         self,
@@ -231,7 +271,13 @@ class FIFOQueue(QueueBase):
     """Elements come out in the order they went in."""
 
     def __init__(
-        self, capacity: int, dtypes: Any, shapes: Any = None, names: Any = None, shared_name: str | None = None, name: str = "fifo_queue"
+        self,
+        capacity: int,
+        dtypes: Any,
+        shapes: Any = None,
+        names: Any = None,
+        shared_name: str | None = None,
+        name: str = "fifo_queue",
     ) -> None:
         types = _dtype_list(dtypes)
         sizes = _shape_list(shapes)
@@ -249,7 +295,9 @@ class FIFOQueue(QueueBase):
 
 
 class PaddingFIFOQueue(QueueBase):
-    """A FIFOQueue whose elements may differ in sizes; `dequeue_many` fills them up with zeros. shapes: None for such sizes."""
+    """A FIFOQueue whose elements may differ in sizes; `dequeue_many` fills them up with zeros.
+    shapes: None for such sizes.
+    """
 
     def __init__(
         self,
@@ -263,7 +311,10 @@ class PaddingFIFOQueue(QueueBase):
         types = _dtype_list(dtypes)
         sizes = _shape_list(shapes, unknown_sizes=True)
         if len(types) != len(sizes):
-            raise ValueError(f"Shapes must be provided for all components, but received {len(types)} dtypes and {len(sizes)} shapes.")
+            raise ValueError(
+                f"Shapes must be provided for all components, but received {len(types)} dtypes and "
+                f"{len(sizes)} shapes."
+            )
         ref = tensor(
             "PaddingFIFOQueueV2",
             name,
@@ -276,7 +327,9 @@ class PaddingFIFOQueue(QueueBase):
 
 
 class PriorityQueue(QueueBase):
-    """Elements come out by their first component, an int64 scalar that stands before those of `types`: lowest first."""
+    """Elements come out by their first component, an int64 scalar that stands before those of
+    `types`: lowest first.
+    """
 
     def __init__(
         self,

@@ -10,7 +10,8 @@ from tfjit.ops.core.apply import call, create, tensor
 
 
 class ReaderBase:
-    """Turns what a queue of work items holds (names of files, mostly) into records: keys and values.
+    """Turns what a queue of work items holds (names of files, mostly) into records: keys and
+    values.
 
     reader_ref: the handle. supports_serialize: its state can be saved.
     """
@@ -30,12 +31,22 @@ class ReaderBase:
         return self._supports_serialize
 
     def read(self, queue: Any, name: str | None = None) -> Any:
-        """The next record: (key, value), strings. Its run raises OutOfRangeError when the queue is closed and empty."""
-        return call("ReaderReadV2", name, reader_handle=self._reader_ref, queue_handle=_handle(queue))
+        """The next record: (key, value), strings. Its run raises OutOfRangeError when the queue is
+        closed and empty.
+        """
+        return call(
+            "ReaderReadV2", name, reader_handle=self._reader_ref, queue_handle=_handle(queue)
+        )
 
     def read_up_to(self, queue: Any, num_records: Any, name: str | None = None) -> Any:
         """The next records of one work item, at most num_records: vectors of keys and values."""
-        return call("ReaderReadUpToV2", name, reader_handle=self._reader_ref, queue_handle=_handle(queue), num_records=num_records)
+        return call(
+            "ReaderReadUpToV2",
+            name,
+            reader_handle=self._reader_ref,
+            queue_handle=_handle(queue),
+            num_records=num_records,
+        )
 
     def num_records_produced(self, name: str | None = None) -> Tensor:
         """How many records came so far, int64."""
@@ -78,7 +89,9 @@ class TextLineReader(ReaderBase):
 
 
 class FixedLengthRecordReader(ReaderBase):
-    """Records of record_bytes between a header and a footer, hop_bytes from one to the next. encoding: "", "ZLIB" or "GZIP"."""
+    """Records of record_bytes between a header and a footer, hop_bytes from one to the next.
+    encoding: "", "ZLIB" or "GZIP".
+    """
 
     def __init__(
         self,
@@ -89,7 +102,12 @@ class FixedLengthRecordReader(ReaderBase):
         name: str | None = None,
         encoding: str | None = None,
     ) -> None:
-        sizes = {"record_bytes": record_bytes, "header_bytes": header_bytes, "footer_bytes": footer_bytes, "hop_bytes": hop_bytes}
+        sizes = {
+            "record_bytes": record_bytes,
+            "header_bytes": header_bytes,
+            "footer_bytes": footer_bytes,
+            "hop_bytes": hop_bytes,
+        }
         super().__init__(tensor("FixedLengthRecordReaderV2", name, encoding=encoding, **sizes))
 
 

@@ -20,15 +20,21 @@ class TFRecordCompressionType:
     GZIP: Final = 2
 
 
-_NAMES: Final = {TFRecordCompressionType.NONE: "", TFRecordCompressionType.ZLIB: "ZLIB", TFRecordCompressionType.GZIP: "GZIP"}
+_NAMES: Final = {
+    TFRecordCompressionType.NONE: "",
+    TFRecordCompressionType.ZLIB: "ZLIB",
+    TFRecordCompressionType.GZIP: "GZIP",
+}
 
 
 class TFRecordOptions:
-    """compression_type: of TFRecordCompressionType, or its name. The rest is zlib's, with zlib's defaults.
+    """compression_type: of TFRecordCompressionType, or its name. The rest is zlib's, with zlib's
+    defaults.
 
-    flush_mode: how `flush` ends a block (zlib.Z_NO_FLUSH keeps it open). input_buffer_size, output_buffer_size: bytes that
-    gather before zlib or the file gets them. window_bits: log2 of the history (8 to 15; + 16 for a gzip header, negative for no
-    header). compression_level: -1 to 9. compression_method: zlib.DEFLATED. mem_level: 1 to 9. compression_strategy: zlib's Z_...
+    flush_mode: how `flush` ends a block (zlib.Z_NO_FLUSH keeps it open). input_buffer_size,
+    output_buffer_size: bytes that gather before zlib or the file gets them. window_bits: log2 of
+    the history (8 to 15; + 16 for a gzip header, negative for no header). compression_level: -1 to
+    9. compression_method: zlib.DEFLATED. mem_level: 1 to 9. compression_strategy: zlib's Z_...
     """
 
     compression_type_map: Final = _NAMES
@@ -67,7 +73,9 @@ def _or(value: int | None, default: int) -> int:
 
 
 def _compressor(compression: str, options: TFRecordOptions) -> Any:
-    """Return zlib's compressor with what options say, or None without compression. Raises ValueError for what zlib refuses."""
+    """Return zlib's compressor with what options say, or None without compression. Raises
+    ValueError for what zlib refuses.
+    """
     if not compression:
         return None
     gzipped = compression == "GZIP"
@@ -82,7 +90,9 @@ def _compressor(compression: str, options: TFRecordOptions) -> Any:
 
 
 def compression_of(options: Any) -> str:
-    """The name of the compression that options, a type or its name say. Raises ValueError for anything else."""
+    """The name of the compression that options, a type or its name say. Raises ValueError for
+    anything else.
+    """
     if options is None:
         return ""
     if isinstance(options, TFRecordOptions):
@@ -95,26 +105,35 @@ def compression_of(options: Any) -> str:
 
 
 class TFRecordWriter:
-    """Writes records to a file, in place of what stood there. options: TFRecordOptions, or a compression type.
+    """Writes records to a file, in place of what stood there. options: TFRecordOptions, or a
+    compression type.
 
     Raises NotFoundError when the folder is missing.
     """
 
     def __init__(self, path: str | os.PathLike[str], options: Any = None) -> None:
         self._compression = compression_of(options)
-        chosen = options if isinstance(options, TFRecordOptions) else TFRecordOptions(self._compression)
+        chosen = (
+            options if isinstance(options, TFRecordOptions) else TFRecordOptions(self._compression)
+        )
         self._packer = _compressor(self._compression, chosen)
         self._flush_mode = _or(chosen.flush_mode, zlib.Z_NO_FLUSH)
         buffer_bytes = _or(chosen.output_buffer_size, -1) if self._packer is not None else -1
         try:
             self._file: IO[bytes] | None = open(path, "wb", buffering=buffer_bytes)  # noqa: SIM115  closed by close
         except FileNotFoundError:
-            raise errors.NotFoundError(None, None, f"{os.fspath(path)}; No such file or directory") from None
+            raise errors.NotFoundError(
+                None, None, f"{os.fspath(path)}; No such file or directory"
+            ) from None
         except OSError as error:
-            raise errors.FailedPreconditionError(None, None, f"{os.fspath(path)}; {error.strerror}") from None
+            raise errors.FailedPreconditionError(
+                None, None, f"{os.fspath(path)}; {error.strerror}"
+            ) from None
 
     def write(self, record: bytes) -> None:
-        """Add a record. Raises FailedPreconditionError after `close`, TypeError for what is no bytes."""
+        """Add a record. Raises FailedPreconditionError after `close`, TypeError for what is no
+        bytes.
+        """
         if not isinstance(record, bytes):
             raise TypeError(f"a record is bytes, got {type(record).__name__}")
         data = pack_record(record)

@@ -17,7 +17,9 @@ from tfjit.ops.core.convert import convert_to_tensor
 
 
 class SparseTensorValue(NamedTuple):
-    """What a fetched SparseTensor is, and what one is fed: arrays indices [n, rank], values [n], dense_shape [rank]."""
+    """What a fetched SparseTensor is, and what one is fed: arrays indices [n, rank], values [n],
+    dense_shape [rank].
+    """
 
     indices: Any
     values: Any
@@ -25,7 +27,8 @@ class SparseTensorValue(NamedTuple):
 
 
 class SparseTensor:
-    """indices int64 [n, rank], values [n], dense_shape int64 [rank]. Raises ValueError where ranks and sizes do not fit.
+    """indices int64 [n, rank], values [n], dense_shape int64 [rank]. Raises ValueError where ranks
+    and sizes do not fit.
 
     Most functions want indices in the order of rows; `sparse.reorder` puts them into it.
     """
@@ -94,20 +97,30 @@ class SparseTensor:
 
     @classmethod
     def from_value(cls, sparse_tensor_value: Any) -> SparseTensor:
-        """A constant of a SparseTensorValue; a SparseTensor stays. Raises TypeError for anything else."""
+        """A constant of a SparseTensorValue; a SparseTensor stays. Raises TypeError for anything
+        else.
+        """
         if isinstance(sparse_tensor_value, SparseTensor):
             return sparse_tensor_value
         if not all(hasattr(sparse_tensor_value, name) for name in SparseTensorValue._fields):
             raise TypeError(f"Neither a SparseTensor nor SparseTensorValue: {sparse_tensor_value}.")
-        return cls(sparse_tensor_value.indices, sparse_tensor_value.values, sparse_tensor_value.dense_shape)
+        return cls(
+            sparse_tensor_value.indices, sparse_tensor_value.values, sparse_tensor_value.dense_shape
+        )
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> SparseTensorValue:
-        """The value in a session, the default one if none is given. Raises ValueError where there is none."""
-        value: SparseTensorValue = _session_for(self.graph, session, "evaluate tensor", "eval").run(self, feed_dict)
+        """The value in a session, the default one if none is given. Raises ValueError where there
+        is none.
+        """
+        value: SparseTensorValue = _session_for(self.graph, session, "evaluate tensor", "eval").run(
+            self, feed_dict
+        )
         return value
 
     def __mul__(self, other: Any) -> SparseTensor:
-        """Multiply each value by the dense element at its place; a number or tensor is broadcast to this shape."""
+        """Multiply each value by the dense element at its place; a number or tensor is broadcast to
+        this shape.
+        """
         return self._with_dense("SparseDenseCwiseMul", "mul", self._values, other)
 
     def __rmul__(self, other: Any) -> SparseTensor:
@@ -120,7 +133,9 @@ class SparseTensor:
         wide = AS_FLOAT.get(self.dtype.base_dtype)
         if wide is None:
             return self._with_dense("SparseDenseCwiseDiv", "truediv", self._values, divisor)
-        return self._with_dense("SparseDenseCwiseDiv", "truediv", ops.cast(self._values, wide), ops.cast(divisor, wide))
+        return self._with_dense(
+            "SparseDenseCwiseDiv", "truediv", ops.cast(self._values, wide), ops.cast(divisor, wide)
+        )
 
     __div__ = __truediv__
 
@@ -131,13 +146,17 @@ class SparseTensor:
             return self.with_values(tensor(op_type, scope, **places, sp_values=values, dense=dense))
 
     def __repr__(self) -> str:
-        return f"SparseTensor(indices={self._indices}, values={self._values}, dense_shape={self._dense_shape})"
+        return (
+            f"SparseTensor(indices={self._indices}, values={self._values}, "
+            f"dense_shape={self._dense_shape})"
+        )
 
 
 def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SparseTensor:
     """A sparse tensor that runs feed, as a SparseTensorValue or a tuple of its parts.
 
-    shape: None, a shape of known rank, or a tensor of sizes. Raises ValueError for a shape of unknown rank.
+    shape: None, a shape of known rank, or a tensor of sizes. Raises ValueError for a shape of
+    unknown rank.
     """
     kind = as_dtype(dtype)
     base = f"{name}/" if name is not None else ""
@@ -171,4 +190,6 @@ def _fed(sparse: SparseTensor, value: Any) -> list[tuple[Any, Any]]:
     return list(zip(_parts(sparse), value, strict=True))
 
 
-register_session_run_conversion_functions(SparseTensor, lambda x: (_parts(x), lambda v: SparseTensorValue(*v)), _fed, _parts)
+register_session_run_conversion_functions(
+    SparseTensor, lambda x: (_parts(x), lambda v: SparseTensorValue(*v)), _fed, _parts
+)

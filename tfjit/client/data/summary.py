@@ -22,9 +22,10 @@ _numbers: Final = itertools.count()
 class FileWriter:
     """Writes one event file into the folder `logdir`, which it makes.
 
-    graph, graph_def: a graph to begin with. session: of this process, so its events reach the same folder.
-    filename_suffix: of the file's name. What is added is buffered until `flush` or `close`, or until
-    `max_queue` events or `flush_secs` seconds have gathered. Several threads may add. Raises OSError when the file cannot be written.
+    graph, graph_def: a graph to begin with. session: of this process, so its events reach the same
+    folder. filename_suffix: of the file's name. What is added is buffered until `flush` or `close`,
+    or until `max_queue` events or `flush_secs` seconds have gathered. Several threads may add.
+    Raises OSError when the file cannot be written.
     """
 
     def __init__(
@@ -65,7 +66,9 @@ class FileWriter:
         return self._logdir
 
     def add_event(self, event: Any) -> None:
-        """Write an Event message. After `close` nothing is written; `reopen` starts another file."""
+        """Write an Event message. After `close` nothing is written; `reopen` starts
+        another file.
+        """
         record = pack_record(event.SerializeToString())
         with self._lock:
             if self._file is None:
@@ -83,14 +86,19 @@ class FileWriter:
         self.add_event(self._event(global_step, summary=Summary.FromString(data)))
 
     def add_graph(self, graph: Any, global_step: int | None = None, graph_def: Any = None) -> None:
-        """Write a graph: a Graph of tfjit's or TensorFlow's, or (as `graph_def`) a GraphDef. Raises TypeError for anything else."""
+        """Write a graph: a Graph of tfjit's or TensorFlow's, or (as `graph_def`) a GraphDef. Raises
+        TypeError for anything else.
+        """
         if graph is not None and graph_def is not None:
             raise ValueError("Please pass only graph, or graph_def (deprecated), but not both.")
         message = graph_def if graph_def is not None else graph
         if hasattr(message, "as_graph_def"):
             message = message.as_graph_def(add_shapes=True)
         if not hasattr(message, "SerializeToString"):
-            raise TypeError(f"The passed graph must be an instance of `Graph` or the deprecated `GraphDef`, not {type(message).__name__}")
+            raise TypeError(
+                "The passed graph must be an instance of `Graph` or the deprecated `GraphDef`, "
+                f"not {type(message).__name__}"
+            )
         self.add_event(self._event(global_step, graph_def=message.SerializeToString()))
 
     def add_meta_graph(self, meta_graph_def: Any, global_step: int | None = None) -> None:
@@ -98,7 +106,9 @@ class FileWriter:
         self.add_event(self._event(global_step, meta_graph_def=meta_graph_def.SerializeToString()))
 
     def add_run_metadata(self, run_metadata: Any, tag: str, global_step: int | None = None) -> None:
-        """Write the RunMetadata of a step under a tag that is new to this writer. Raises ValueError for one that is not."""
+        """Write the RunMetadata of a step under a tag that is new to this writer. Raises ValueError
+        for one that is not.
+        """
         if tag in self._tags:
             raise ValueError("The provided tag was already used for this event type")
         self._tags.add(tag)
@@ -143,12 +153,22 @@ class FileWriter:
         self.close()
 
 
-_OPERATIONS: Final = ("histogram", "image", "merge", "merge_all", "scalar", "tensor_summary", "text")
+_OPERATIONS: Final = (
+    "histogram",
+    "image",
+    "merge",
+    "merge_all",
+    "scalar",
+    "tensor_summary",
+    "text",
+)
 
 
 def __getattr__(name: str) -> Any:
     if name in _OPERATIONS:
-        value = globals()[name] = getattr(importlib.import_module("tfjit.client.data.summary_ops"), name)
+        value = globals()[name] = getattr(
+            importlib.import_module("tfjit.client.data.summary_ops"), name
+        )
         return value
     if name in ("Event", "SummaryDescription"):
         return getattr(importlib.import_module("tfjit.protos"), name)

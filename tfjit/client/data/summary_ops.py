@@ -56,11 +56,17 @@ def histogram(name: str, values: Any, collections: Any = None, family: str | Non
         return _listed(_make("HistogramSummary", scope, tag=tag, values=value), collections)
 
 
-def image(name: str, tensor: Any, max_outputs: int = 3, collections: Any = None, family: str | None = None) -> Tensor:
-    """Pictures [batch, height, width, 1, 3 or 4 channels], uint8 or scaled from floats; at most max_outputs of them."""
+def image(
+    name: str, tensor: Any, max_outputs: int = 3, collections: Any = None, family: str | None = None
+) -> Tensor:
+    """Pictures [batch, height, width, 1, 3 or 4 channels], uint8 or scaled from floats; at most
+    max_outputs of them.
+    """
     value = convert_to_tensor(tensor)
     with _scope(name, family) as (tag, scope):
-        return _listed(_make("ImageSummary", scope, tag=tag, tensor=value, max_images=max_outputs), collections)
+        return _listed(
+            _make("ImageSummary", scope, tag=tag, tensor=value, max_images=max_outputs), collections
+        )
 
 
 def tensor_summary(
@@ -75,14 +81,24 @@ def tensor_summary(
     """Any tensor. summary_metadata: a SummaryMetadata message: which plugin shows it."""
     from tfjit.protos import SummaryMetadata
 
-    metadata = SummaryMetadata.FromString(summary_metadata.SerializeToString()) if summary_metadata is not None else SummaryMetadata()
+    metadata = (
+        SummaryMetadata.FromString(summary_metadata.SerializeToString())
+        if summary_metadata is not None
+        else SummaryMetadata()
+    )
     if display_name is not None:
         metadata.display_name = display_name
     if summary_description is not None:
         metadata.summary_description = summary_description
     value = convert_to_tensor(tensor)
     with _scope(name, family) as (tag, scope):
-        made = _make("TensorSummaryV2", scope, tag=tag, tensor=value, serialized_summary_metadata=metadata.SerializeToString())
+        made = _make(
+            "TensorSummaryV2",
+            scope,
+            tag=tag,
+            tensor=value,
+            serialized_summary_metadata=metadata.SerializeToString(),
+        )
         return _listed(made, collections)
 
 
@@ -106,7 +122,9 @@ def merge(inputs: Sequence[Any], collections: Any = None, name: str | None = Non
         return made
 
 
-def merge_all(key: str = GraphKeys.SUMMARIES, scope: str | None = None, name: str | None = None) -> Tensor | None:
+def merge_all(
+    key: str = GraphKeys.SUMMARIES, scope: str | None = None, name: str | None = None
+) -> Tensor | None:
     """One summary of all that the graph lists; None when there are none."""
     found = get_collection(key, scope)
     return merge(found, name=name) if found else None

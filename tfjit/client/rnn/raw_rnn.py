@@ -1,4 +1,6 @@
-"""`raw_rnn`: a cell in a loop whose inputs, outputs, state and end a function of the user's decides, step by step."""
+"""`raw_rnn`: a cell in a loop whose inputs, outputs, state and end a function of the user's
+decides, step by step.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,20 @@ from tfjit.ops.core.convert import constant, convert_to_tensor
 
 
 def raw_rnn(
-    cell: Any, loop_fn: Callable[..., Any], parallel_iterations: int | None = None, swap_memory: bool = False, scope: Any = None
+    cell: Any,
+    loop_fn: Callable[..., Any],
+    parallel_iterations: int | None = None,
+    swap_memory: bool = False,
+    scope: Any = None,
 ) -> tuple[Any, Any, Any]:
     """(TensorArrays of what was emitted, the last state, the last loop state).
 
-    loop_fn(time, cell_output, cell_state, loop_state) gives (finished: bool [batch], the next input, the next state, what is emitted, the
-    next loop state). It is asked first with time 0 and None for the rest, and gives the first input and state, and zeros of what one row
-    emits, or None for the cell's output. The loop ends when all rows have finished; of those that have, the state stays and zeros are
-    emitted. Raises TypeError for what is no cell or function, either for structures that change.
+    loop_fn(time, cell_output, cell_state, loop_state) gives (finished: bool [batch], the next
+    input, the next state, what is emitted, the next loop state). It is asked first with time 0 and
+    None for the rest, and gives the first input and state, and zeros of what one row emits, or None
+    for the cell's output. The loop ends when all rows have finished; of those that have, the state
+    stays and zeros are emitted. Raises TypeError for what is no cell or function, either for
+    structures that change.
     """
     check_cell("cell", cell)
     if not callable(loop_fn):
@@ -36,7 +44,9 @@ def raw_rnn(
     with variable_scope(scope or "rnn"):
         start = constant(0, dtype=dtypes.int32)
         finished, first_input, state, emitted, first_loop_state = loop_fn(start, None, None, None)
-        loop_state = constant(0, dtype=dtypes.int32) if first_loop_state is None else first_loop_state
+        loop_state = (
+            constant(0, dtype=dtypes.int32) if first_loop_state is None else first_loop_state
+        )
         first = nest.flatten(first_input)[0]
         rows = first.shape_tuple[0] if first.shape_tuple else None
         batch_size = shape_of(first)[0] if rows is None else rows
@@ -49,7 +59,13 @@ def raw_rnn(
             sizes = [_size(value) for value in nest.flatten(emitted)]
             types = [value.dtype for value in nest.flatten(emitted)]
         made = [
-            TensorArray(dtype, size=0, dynamic_size=True, element_shape=_shape(rows, size), name=f"rnn_output_{i}")
+            TensorArray(
+                dtype,
+                size=0,
+                dynamic_size=True,
+                element_shape=_shape(rows, size),
+                name=f"rnn_output_{i}",
+            )
             for i, (dtype, size) in enumerate(zip(types, sizes, strict=True))
         ]
         blank = [_zeros(batch_size, size, dtype) for dtype, size in zip(types, sizes, strict=True)]
@@ -60,7 +76,9 @@ def raw_rnn(
             output, cell_state = cell(current, held)
             nest.assert_same_structure(held, cell_state)
             nest.assert_same_structure(cell.output_size, output)
-            next_done, next_input, next_state, emit, next_carried = loop_fn(time + 1, output, cell_state, carried)
+            next_done, next_input, next_state, emit, next_carried = loop_fn(
+                time + 1, output, cell_state, carried
+            )
             nest.assert_same_structure(held, next_state)
             nest.assert_same_structure(current, next_input)
             nest.assert_same_structure(written, emit)
@@ -72,8 +90,17 @@ def raw_rnn(
 
             emit = nest.map_structure(kept, zero, emit)
             next_state = nest.map_structure(kept, held, next_state)
-            written = nest.map_structure(lambda array, value: array.write(time, value), written, emit)
-            return time + 1, logical_or(done, next_done), next_input, written, next_state, carried if next_carried is None else next_carried
+            written = nest.map_structure(
+                lambda array, value: array.write(time, value), written, emit
+            )
+            return (
+                time + 1,
+                logical_or(done, next_done),
+                next_input,
+                written,
+                next_state,
+                carried if next_carried is None else next_carried,
+            )
 
         found = while_loop(
             lambda _, done, *rest: logical_not(reduce_all(done)),
@@ -93,7 +120,13 @@ def _size(value: Any) -> Any:
 def _shape(rows: int | None, size: Any) -> Any:
     if isinstance(size, int):
         return [rows, size]
-    return [rows, *size] if isinstance(size, tuple) else None if not hasattr(size, "as_list") else [rows, *(as_shape(size) or ())]
+    return (
+        [rows, *size]
+        if isinstance(size, tuple)
+        else None
+        if not hasattr(size, "as_list")
+        else [rows, *(as_shape(size) or ())]
+    )
 
 
 def _zeros(batch_size: Any, size: Any, dtype: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tfjit.client.rnn.rnn_cells import check_cell, with_batch
@@ -43,7 +43,9 @@ def _batch_size(values: Sequence[Tensor]) -> Any:
         if shape is None:
             continue
         if len(shape) < 2:
-            raise ValueError(f"Input tensor should have rank >= 2. Received input={value} of rank {len(shape)}")
+            raise ValueError(
+                f"Input tensor should have rank >= 2. Received input={value} of rank {len(shape)}"
+            )
         if shape[1] is not None:
             return shape[1]
     return shape_of(values[0])[1]
@@ -54,7 +56,10 @@ def _dtype_of(dtype: Any, state: Any) -> Any:
         return dtype
     found = {leaf.dtype for leaf in nest.flatten(state)}
     if len(found) != 1:
-        raise ValueError(f"Argument state={state} has tensors of different inferred dtypes. Unable to infer a single representative dtype.")
+        raise ValueError(
+            f"Argument state={state} has tensors of different inferred dtypes. Unable to infer a "
+            "single representative dtype."
+        )
     return found.pop()
 
 
@@ -72,7 +77,8 @@ def _lengths(sequence_length: Any) -> Tensor:
     made = cast(convert_to_tensor(sequence_length, name="sequence_length"), dtypes.int32)
     if made.shape.rank not in (None, 1):
         raise ValueError(
-            f"Argument sequence_length must be a vector of length batch_size. Received sequence_length={sequence_length} of shape: "
+            "Argument sequence_length must be a vector of length batch_size. Received "
+            f"sequence_length={sequence_length} of shape: "
             f"{made.shape}"
         )
     return made
@@ -92,7 +98,11 @@ def _kept(done: Any, old: Any, new: Any) -> Any:
 def _step(done: Any, zero_output: Any, state: Any, output: Any, new_state: Any) -> tuple[Any, Any]:
     nest.assert_same_structure(zero_output, output)
     nest.assert_same_structure(state, new_state)
-    pairs = zip(nest.flatten(zero_output) + nest.flatten(state), nest.flatten(output) + nest.flatten(new_state), strict=True)
+    pairs = zip(
+        nest.flatten(zero_output) + nest.flatten(state),
+        nest.flatten(output) + nest.flatten(new_state),
+        strict=True,
+    )
     made = []
     for old, new in pairs:
         kept = _kept(done, old, new)
@@ -100,7 +110,9 @@ def _step(done: Any, zero_output: Any, state: Any, output: Any, new_state: Any) 
             kept.set_shape(old.shape)
         made.append(kept)
     count = len(nest.flatten(zero_output))
-    return nest.pack_sequence_as(zero_output, made[:count]), nest.pack_sequence_as(state, made[count:])
+    return nest.pack_sequence_as(zero_output, made[:count]), nest.pack_sequence_as(
+        state, made[count:]
+    )
 
 
 def dynamic_rnn(
@@ -116,9 +128,11 @@ def dynamic_rnn(
 ) -> tuple[Any, Any]:
     """A cell over all time steps, in a loop: (outputs [batch, time, ...], the last state).
 
-    inputs: [batch, time, depth...] (with time_major [time, batch, ...], and so the outputs), or a structure of them. sequence_length: int32
-    [batch]; behind it a row's outputs are zero and its state stays. initial_state: what to begin with; without it zeros of `dtype`.
-    Raises TypeError for what is no cell, ValueError for inputs whose depth is not known or whose sizes differ.
+    inputs: [batch, time, depth...] (with time_major [time, batch, ...], and so the outputs), or a
+    structure of them. sequence_length: int32 [batch]; behind it a row's outputs are zero and its
+    state stays. initial_state: what to begin with; without it zeros of `dtype`.
+    Raises TypeError for what is no cell, ValueError for inputs whose depth is not known or whose
+    sizes differ.
     """
     check_cell("cell", cell)
     with variable_scope(scope or "rnn"):
@@ -133,16 +147,34 @@ def dynamic_rnn(
         if lengths is not None:
             found, wanted = shape_of(lengths), stack([batch_size])
             text = f"Expected shape for Tensor {lengths.name} is "
-            with control_dependencies([Assert(reduce_all(equal(found, wanted)), [text, wanted, " but saw shape: ", found])]):
+            with control_dependencies(
+                [
+                    Assert(
+                        reduce_all(equal(found, wanted)), [text, wanted, " but saw shape: ", found]
+                    )
+                ]
+            ):
                 lengths = identity(lengths, name="CheckSeqLen")
         outputs, state = _loop(
-            cell, nest.pack_sequence_as(inputs, flat), state, parallel_iterations or 32, swap_memory, lengths, _dtype_of(dtype, state)
+            cell,
+            nest.pack_sequence_as(inputs, flat),
+            state,
+            parallel_iterations or 32,
+            swap_memory,
+            lengths,
+            _dtype_of(dtype, state),
         )
         return (outputs if time_major else nest.map_structure(_swapped, outputs)), state
 
 
 def _loop(
-    cell: Any, inputs: Any, state: Any, parallel_iterations: int, swap_memory: bool, lengths: Tensor | None, dtype: Any
+    cell: Any,
+    inputs: Any,
+    state: Any,
+    parallel_iterations: int,
+    swap_memory: bool,
+    lengths: Tensor | None,
+    dtype: Any,
 ) -> tuple[Any, Any]:
     flat = nest.flatten(inputs)
     steps = shape_of(flat[0])[0]
@@ -151,15 +183,24 @@ def _loop(
     first = flat[0].shape_tuple
     known_steps, known_batch = (None, None) if first is None else first[:2]
     sizes = nest.flatten(cell.output_size)
-    zero_output = nest.pack_sequence_as(cell.output_size, [zeros(with_batch(batch_size, size), dtype) for size in sizes])
+    zero_output = nest.pack_sequence_as(
+        cell.output_size, [zeros(with_batch(batch_size, size), dtype) for size in sizes]
+    )
     longest = steps if lengths is None else reduce_max(lengths)
     count = steps if known_steps is None else known_steps
     made = [
-        TensorArray(dtype, size=count, element_shape=[known_batch, *_sizes(size)], tensor_array_name=f"output_{i}")
+        TensorArray(
+            dtype,
+            size=count,
+            element_shape=[known_batch, *_sizes(size)],
+            tensor_array_name=f"output_{i}",
+        )
         for i, size in enumerate(sizes)
     ]
     given = [
-        TensorArray(value.dtype, size=count, element_shape=value.shape[1:], tensor_array_name=f"input_{i}").unstack(value)
+        TensorArray(
+            value.dtype, size=count, element_shape=value.shape[1:], tensor_array_name=f"input_{i}"
+        ).unstack(value)
         for i, value in enumerate(flat)
     ]
 
@@ -170,7 +211,14 @@ def _loop(
         output, new_state = cell(nest.pack_sequence_as(inputs, rows), held)
         if lengths is not None:
             output, new_state = _step(time >= lengths, zero_output, held, output, new_state)
-        return time + 1, [array.write(time, part) for array, part in zip(arrays, nest.flatten(output), strict=True)], new_state
+        return (
+            time + 1,
+            [
+                array.write(time, part)
+                for array, part in zip(arrays, nest.flatten(output), strict=True)
+            ],
+            new_state,
+        )
 
     bound = minimum(steps, maximum(1, longest))
     _, arrays, state = while_loop(
@@ -193,19 +241,22 @@ def _check_sizes(flat: Sequence[Tensor]) -> None:
         shape = value.shape_tuple
         if shape is None or len(shape) < 3 or None in shape[2:]:
             raise ValueError(
-                f"Input size (depth of inputs) must be accessible via shape inference, but saw value None for input={value}."
+                "Input size (depth of inputs) must be accessible via shape inference, but saw "
+                f"value None for input={value}."
                 if shape is None or len(shape) >= 3
                 else f"Shape {value.shape} must have rank at least 3"
             )
         assert first is not None
         if shape[0] != first[0]:
             raise ValueError(
-                "Time steps is not the same for all the elements in the input in a batch. Received time "
+                "Time steps is not the same for all the elements in the input in a batch. Received "
+                "time "
                 f"steps={shape[0]} for input={value}."
             )
         if shape[1] != first[1]:
             raise ValueError(
-                f"Batch_size is not the same for all the elements in the input. Received batch size={shape[1]} for input={value}."
+                "Batch_size is not the same for all the elements in the input. Received batch "
+                f"size={shape[1]} for input={value}."
             )
 
 
@@ -222,7 +273,8 @@ def bidirectional_dynamic_rnn(
     time_major: bool = False,
     scope: Any = None,
 ) -> tuple[Any, Any]:
-    """One cell from the first step on, another from the last (of each row's own length): ((outputs, outputs), (state, state)).
+    """One cell from the first step on, another from the last (of each row's own length): ((outputs,
+    outputs), (state, state)).
 
     Arguments and errors as `dynamic_rnn`.
     """
@@ -237,18 +289,36 @@ def bidirectional_dynamic_rnn(
 
     def run(cell: Any, values: Any, state: Any, name: str) -> tuple[Any, Any]:
         with variable_scope(name) as inner:
-            return dynamic_rnn(cell, values, sequence_length, state, dtype, parallel_iterations, swap_memory, time_major, inner)
+            return dynamic_rnn(
+                cell,
+                values,
+                sequence_length,
+                state,
+                dtype,
+                parallel_iterations,
+                swap_memory,
+                time_major,
+                inner,
+            )
 
     with variable_scope(scope or "bidirectional_rnn"):
         there, state_there = run(cell_fw, inputs, initial_state_fw, "fw")
-        back, state_back = run(cell_bw, nest.map_structure(backwards, inputs), initial_state_bw, "bw")
+        back, state_back = run(
+            cell_bw, nest.map_structure(backwards, inputs), initial_state_bw, "bw"
+        )
         return (there, nest.map_structure(backwards, back)), (state_there, state_back)
 
 
 def static_rnn(
-    cell: Any, inputs: Any, initial_state: Any = None, dtype: Any = None, sequence_length: Any = None, scope: Any = None
+    cell: Any,
+    inputs: Any,
+    initial_state: Any = None,
+    dtype: Any = None,
+    sequence_length: Any = None,
+    scope: Any = None,
 ) -> tuple[list[Any], Any]:
-    """A cell over a list of inputs [batch, depth], one time step each: (a list of outputs, the last state). There is no loop.
+    """A cell over a list of inputs [batch, depth], one time step each: (a list of outputs, the last
+    state). There is no loop.
 
     sequence_length, initial_state, dtype and errors as for `dynamic_rnn`.
     """
@@ -262,14 +332,20 @@ def static_rnn(
         for value in nest.flatten(inputs):
             shape = value.shape_tuple
             if shape is None or None in shape[1:]:
-                raise ValueError(f"Input size (a dimension of input {value}) must be accessible via shape inference, but saw value None.")
+                raise ValueError(
+                    f"Input size (a dimension of input {value}) must be accessible via shape "
+                    "inference, but saw value None."
+                )
         rows = first.shape_tuple[0]
         state = _initial(cell, initial_state, shape_of(first)[0] if rows is None else rows, dtype)
         lengths = None if sequence_length is None else _lengths(sequence_length)
         if lengths is not None:
             made = []
             for size in nest.flatten(cell.output_size):
-                blank = zeros(with_batch(shape_of(first)[0] if rows is None else rows, size), _dtype_of(dtype, state))
+                blank = zeros(
+                    with_batch(shape_of(first)[0] if rows is None else rows, size),
+                    _dtype_of(dtype, state),
+                )
                 blank.set_shape([rows, *_sizes(size)])
                 made.append(blank)
             zero_output = nest.pack_sequence_as(cell.output_size, made)
@@ -281,15 +357,26 @@ def static_rnn(
             if lengths is None:
                 output, state = cell(value, state)
             else:
-                output, state = _step_if_needed(cell, value, state, time, lengths, shortest, longest, zero_output)
+                output, state = _step_if_needed(
+                    cell, value, state, time, lengths, shortest, longest, zero_output
+                )
             outputs.append(output)
         return outputs, state
 
 
 def _step_if_needed(
-    cell: Any, value: Any, state: Any, time: int, lengths: Tensor, shortest: Tensor, longest: Tensor, zero_output: Any
+    cell: Any,
+    value: Any,
+    state: Any,
+    time: int,
+    lengths: Tensor,
+    shortest: Tensor,
+    longest: Tensor,
+    zero_output: Any,
 ) -> tuple[Any, Any]:
-    """A step that is not computed once all rows have ended, and in which no row is chosen before one has."""
+    """A step that is not computed once all rows have ended, and in which no row is chosen before
+    one has.
+    """
     count = len(nest.flatten(zero_output))
 
     def flat(output: Any, new_state: Any) -> list[Any]:
@@ -297,14 +384,22 @@ def _step_if_needed(
 
     def step() -> list[Any]:
         output, new_state = cell(value, state)
-        chosen: Callable[[], Any] = lambda: flat(*_step(less_equal(lengths, time), zero_output, state, output, new_state))  # noqa: E731
-        found: list[Any] = cond(greater(shortest, time), lambda: flat(output, new_state), chosen, strict=True)
+
+        def chosen() -> Any:
+            running = less_equal(lengths, time)
+            return flat(*_step(running, zero_output, state, output, new_state))
+
+        found: list[Any] = cond(
+            greater(shortest, time), lambda: flat(output, new_state), chosen, strict=True
+        )
         return found
 
     made = cond(less_equal(longest, time), lambda: flat(zero_output, state), step, strict=True)
     for part, like in zip(made, flat(zero_output, state), strict=True):
         part.set_shape(like.shape)
-    return nest.pack_sequence_as(zero_output, made[:count]), nest.pack_sequence_as(state, made[count:])
+    return nest.pack_sequence_as(zero_output, made[:count]), nest.pack_sequence_as(
+        state, made[count:]
+    )
 
 
 def _reversed(inputs: Sequence[Any], lengths: Any) -> list[Any]:
@@ -312,8 +407,14 @@ def _reversed(inputs: Sequence[Any], lengths: Any) -> list[Any]:
     if lengths is None:
         return list(reversed(inputs))
     flat = [nest.flatten(value) for value in inputs]
-    turned = [unstack(reverse_sequence(stack(list(parts)), lengths, 0, 1), num=len(inputs)) for parts in zip(*flat, strict=True)]
-    return [nest.pack_sequence_as(value, [parts[i] for parts in turned]) for i, value in enumerate(inputs)]
+    turned = [
+        unstack(reverse_sequence(stack(list(parts)), lengths, 0, 1), num=len(inputs))
+        for parts in zip(*flat, strict=True)
+    ]
+    return [
+        nest.pack_sequence_as(value, [parts[i] for parts in turned])
+        for i, value in enumerate(inputs)
+    ]
 
 
 def static_bidirectional_rnn(
@@ -335,9 +436,18 @@ def static_bidirectional_rnn(
         raise ValueError("Argument `inputs` must not be empty.")
     with variable_scope(scope or "bidirectional_rnn"):
         with variable_scope("fw") as there:
-            outputs_fw, state_fw = static_rnn(cell_fw, inputs, initial_state_fw, dtype, sequence_length, there)
+            outputs_fw, state_fw = static_rnn(
+                cell_fw, inputs, initial_state_fw, dtype, sequence_length, there
+            )
         with variable_scope("bw") as back:
-            outputs_bw, state_bw = static_rnn(cell_bw, _reversed(inputs, sequence_length), initial_state_bw, dtype, sequence_length, back)
+            outputs_bw, state_bw = static_rnn(
+                cell_bw,
+                _reversed(inputs, sequence_length),
+                initial_state_bw,
+                dtype,
+                sequence_length,
+                back,
+            )
         both = zip(outputs_fw, _reversed(outputs_bw, sequence_length), strict=True)
         joined = [nest.map_structure(lambda a, b: concat([a, b], 1), *pair) for pair in both]
         return joined, state_fw, state_bw

@@ -1,4 +1,6 @@
-"""Cells of recurrent networks, each one step over a batch: (inputs, state) -> (output, new state)."""
+"""Cells of recurrent networks, each one step over a batch: (inputs, state) ->
+(output, new state).
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ from tfjit.ops.layers.normalization import bias_add
 
 
 class LSTMStateTuple(namedtuple("LSTMStateTuple", ("c", "h"))):
-    """State of an LSTM cell: `c` what it remembers, `h` what it gave out last, [batch, units] each."""
+    """State of an LSTM cell: `c` what it remembers, `h` what it gave out last,
+    [batch, units] each.
+    """
 
     __slots__ = ()
 
@@ -41,7 +45,9 @@ class LSTMStateTuple(namedtuple("LSTMStateTuple", ("c", "h"))):
 
 
 def with_batch(batch_size: Any, size: Any) -> Any:
-    """The shape [batch_size, *size], a tensor where batch_size is one; size: a number or a shape."""
+    """The shape [batch_size, *size], a tensor where batch_size is one; size: a number
+    or a shape.
+    """
     rest = list(as_shape([size] if isinstance(size, int) else size) or ())
     return stack([batch_size, *rest]) if isinstance(batch_size, Tensor) else [batch_size, *rest]
 
@@ -63,17 +69,33 @@ def check_cell(name: str, cell: Any) -> None:
 
 
 class RNNCell:
-    """Base of cells. A subclass has `state_size` and `output_size` (numbers, shapes or structures of them) and `call(inputs, state)`.
+    """Base of cells. A subclass has `state_size` and `output_size` (numbers, shapes or structures
+    of them) and `call(inputs, state)`.
 
-    Variables that `call` gets by `get_variable` stand in a scope named for the class (or `name`), which is reused from the second call on.
+    Variables that `call` gets by `get_variable` stand in a scope named for the class (or `name`),
+    which is reused from the second call on.
     """
 
-    def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, _reuse: Any = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        trainable: bool = True,
+        name: str | None = None,
+        dtype: Any = None,
+        _reuse: Any = None,
+        **kwargs: Any,
+    ) -> None:
         if kwargs:
-            raise TypeError(f"{type(self).__name__} got an unexpected keyword argument {next(iter(kwargs))!r}")
+            raise TypeError(
+                f"{type(self).__name__} got an unexpected keyword argument {next(iter(kwargs))!r}"
+            )
         self.trainable = trainable
         self.built = False
-        self._base_name = name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(self).__name__).lower()
+        self._base_name = (
+            name
+            or re.sub(
+                r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(self).__name__
+            ).lower()
+        )
         self._dtype = None if dtype is None else as_dtype(dtype)
         self._reuse = _reuse
         self._scope: Any = None
@@ -114,11 +136,17 @@ class RNNCell:
     trainable_weights = trainable_variables
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
-        """(output, new state) for inputs [batch, depth] and a state of `state_size`. scope: of the variables, not the cell's own."""
+        """(output, new state) for inputs [batch, depth] and a state of `state_size`. scope: of the
+        variables, not the cell's own.
+        """
         if self._scope is None:
-            with variable_scope(scope or (self._base_name if self._reuse else None), default_name=self._base_name) as made:
+            with variable_scope(
+                scope or (self._base_name if self._reuse else None), default_name=self._base_name
+            ) as made:
                 self._scope = made
-        with variable_scope(self._scope, reuse=True if self.built else self._reuse, custom_getter=self._remembered):
+        with variable_scope(
+            self._scope, reuse=True if self.built else self._reuse, custom_getter=self._remembered
+        ):
             if not self.built:
                 self.build(nest.map_structure(lambda leaf: leaf.shape, inputs))
                 self.built = True
@@ -137,7 +165,9 @@ class RNNCell:
         """One step. A subclass has it."""
         raise NotImplementedError(f"{type(self).__name__} has no `call`")
 
-    def get_initial_state(self, inputs: Any = None, batch_size: Any = None, dtype: Any = None) -> Any:
+    def get_initial_state(
+        self, inputs: Any = None, batch_size: Any = None, dtype: Any = None
+    ) -> Any:
         """`zero_state` for a batch size and dtype, or for those of inputs [batch, ...]."""
         if inputs is not None:
             inputs = convert_to_tensor(inputs, name="inputs")
@@ -145,7 +175,8 @@ class RNNCell:
             batch_size, dtype = shape_of(inputs)[0] if rows is None else rows, inputs.dtype
         if batch_size is None or dtype is None:
             raise ValueError(
-                f"batch_size and dtype cannot be None while constructing initial state: batch_size={batch_size}, dtype={dtype}"
+                "batch_size and dtype cannot be None while constructing initial state: "
+                f"batch_size={batch_size}, dtype={dtype}"
             )
         return self.zero_state(batch_size, dtype)
 
@@ -160,17 +191,26 @@ class RNNCell:
     def _depth(self, inputs_shape: TensorShape) -> int:
         sizes = inputs_shape.dims_tuple
         if not sizes or sizes[-1] is None:
-            raise ValueError(f"Expected inputs.shape[-1] to be known, received shape: {inputs_shape}")
+            raise ValueError(
+                f"Expected inputs.shape[-1] to be known, received shape: {inputs_shape}"
+            )
         return sizes[-1]
 
     def _get(self, name: str, shape: Sequence[int], initializer: Any = None) -> Any:
-        return get_variable(name, list(shape), dtype=self._dtype, initializer=initializer, trainable=self.trainable)
+        return get_variable(
+            name, list(shape), dtype=self._dtype, initializer=initializer, trainable=self.trainable
+        )
 
 
 def _zeros(batch_size: Any, size: Any, dtype: Any) -> Tensor:
     made = zeros(with_batch(batch_size, size), dtype)
     rows = constant_value(batch_size) if isinstance(batch_size, Tensor) else batch_size
-    made.set_shape([None if rows is None else int(rows), *(as_shape([size] if isinstance(size, int) else size) or ())])
+    made.set_shape(
+        [
+            None if rows is None else int(rows),
+            *(as_shape([size] if isinstance(size, int) else size) or ()),
+        ]
+    )
     return made
 
 
@@ -180,10 +220,18 @@ def _mapped(function: Callable[[Any], Any], sizes: Any) -> Any:
 
 
 class BasicRNNCell(RNNCell):
-    """output = state = activation(concat(inputs, state) kernel + bias). activation: tanh without one."""
+    """output = state = activation(concat(inputs, state) kernel + bias). activation: tanh without
+    one.
+    """
 
     def __init__(
-        self, num_units: int, activation: Any = None, reuse: Any = None, name: str | None = None, dtype: Any = None, **kwargs: Any
+        self,
+        num_units: int,
+        activation: Any = None,
+        reuse: Any = None,
+        name: str | None = None,
+        dtype: Any = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(_reuse=reuse, name=name, dtype=dtype, **kwargs)
         self._num_units = num_units
@@ -198,7 +246,9 @@ class BasicRNNCell(RNNCell):
         return self._num_units
 
     def build(self, inputs_shape: Any) -> None:
-        self._kernel = self._get("kernel", [self._depth(inputs_shape) + self._num_units, self._num_units])
+        self._kernel = self._get(
+            "kernel", [self._depth(inputs_shape) + self._num_units, self._num_units]
+        )
         self._bias = self._get("bias", [self._num_units], Zeros())
 
     def call(self, inputs: Any, state: Any) -> Any:
@@ -207,7 +257,9 @@ class BasicRNNCell(RNNCell):
 
 
 class GRUCell(RNNCell):
-    """Gated recurrent unit: r, u = sigmoid(gates); h = u h + (1 - u) activation(of inputs and r h). Source: Cho et al., 2014."""
+    """Gated recurrent unit: r, u = sigmoid(gates); h = u h + (1 - u) activation(of inputs and r h).
+    Source: Cho et al., 2014.
+    """
 
     def __init__(
         self,
@@ -238,22 +290,32 @@ class GRUCell(RNNCell):
         n, rows = self._num_units, self._depth(inputs_shape) + self._num_units
         given = self._bias_initializer
         self._gate_kernel = self._get("gates/kernel", [rows, 2 * n], self._kernel_initializer)
-        self._gate_bias = self._get("gates/bias", [2 * n], given if given is not None else Constant(1.0))
+        self._gate_bias = self._get(
+            "gates/bias", [2 * n], given if given is not None else Constant(1.0)
+        )
         self._candidate_kernel = self._get("candidate/kernel", [rows, n], self._kernel_initializer)
-        self._candidate_bias = self._get("candidate/bias", [n], given if given is not None else Zeros())
+        self._candidate_bias = self._get(
+            "candidate/bias", [n], given if given is not None else Zeros()
+        )
 
     def call(self, inputs: Any, state: Any) -> Any:
         gates = sigmoid(self._dense(concat([inputs, state], 1), self._gate_kernel, self._gate_bias))
         r, u = split(value=gates, num_or_size_splits=2, axis=1)
-        candidate = self._activation(self._dense(concat([inputs, r * state], 1), self._candidate_kernel, self._candidate_bias))
+        candidate = self._activation(
+            self._dense(
+                concat([inputs, r * state], 1), self._candidate_kernel, self._candidate_bias
+            )
+        )
         new = u * state + (1 - u) * candidate
         return new, new
 
 
 class BasicLSTMCell(RNNCell):
-    """Long short-term memory: gates i, j, f, o of one product; c = c sigmoid(f + forget_bias) + sigmoid(i) act(j); h = act(c) sigmoid(o).
+    """Long short-term memory: gates i, j, f, o of one product; c = c sigmoid(f + forget_bias) +
+    sigmoid(i) act(j); h = act(c) sigmoid(o).
 
-    state_is_tuple: the state is an LSTMStateTuple; else [batch, 2 units], c before h. Source: Zaremba et al., 2014.
+    state_is_tuple: the state is an LSTMStateTuple; else [batch, 2 units], c before h. Source:
+    Zaremba et al., 2014.
     """
 
     def __init__(
@@ -275,7 +337,11 @@ class BasicLSTMCell(RNNCell):
 
     @property
     def state_size(self) -> Any:
-        return LSTMStateTuple(self._num_units, self._num_units) if self._state_is_tuple else 2 * self._num_units
+        return (
+            LSTMStateTuple(self._num_units, self._num_units)
+            if self._state_is_tuple
+            else 2 * self._num_units
+        )
 
     @property
     def output_size(self) -> int:
@@ -288,15 +354,22 @@ class BasicLSTMCell(RNNCell):
 
     def call(self, inputs: Any, state: Any) -> Any:
         c, h = state if self._state_is_tuple else split(value=state, num_or_size_splits=2, axis=1)
-        i, j, f, o = split(value=self._dense(concat([inputs, h], 1), self._kernel, self._bias), num_or_size_splits=4, axis=1)
+        i, j, f, o = split(
+            value=self._dense(concat([inputs, h], 1), self._kernel, self._bias),
+            num_or_size_splits=4,
+            axis=1,
+        )
         new_c = c * sigmoid(f + self._forget_bias) + sigmoid(i) * self._activation(j)
         new_h = self._activation(new_c) * sigmoid(o)
-        return new_h, LSTMStateTuple(new_c, new_h) if self._state_is_tuple else concat([new_c, new_h], 1)
+        return new_h, LSTMStateTuple(new_c, new_h) if self._state_is_tuple else concat(
+            [new_c, new_h], 1
+        )
 
 
 class LSTMCell(RNNCell):
-    """`BasicLSTMCell` with what may be added: peepholes (gates see c), clipping of c to +-cell_clip, a projection of h to num_proj, clipped
-    to +-proj_clip. Source: Sak et al., 2014."""
+    """`BasicLSTMCell` with what may be added: peepholes (gates see c), clipping of c to
+    +-cell_clip, a projection of h to num_proj, clipped to +-proj_clip. Source: Sak et al., 2014.
+    """
 
     def __init__(
         self,
@@ -338,17 +411,31 @@ class LSTMCell(RNNCell):
 
     def build(self, inputs_shape: Any) -> None:
         n = self._num_units
-        self._kernel = self._get("kernel", [self._depth(inputs_shape) + self.output_size, 4 * n], self._initializer)
+        self._kernel = self._get(
+            "kernel", [self._depth(inputs_shape) + self.output_size, 4 * n], self._initializer
+        )
         self._bias = self._get("bias", [4 * n], Zeros())
         if self._use_peepholes:
-            self._seen = [self._get(f"w_{gate}_diag", [n], self._initializer) for gate in ("f", "i", "o")]
+            self._seen = [
+                self._get(f"w_{gate}_diag", [n], self._initializer) for gate in ("f", "i", "o")
+            ]
         if self._num_proj is not None:
-            self._projection = self._get("projection/kernel", [n, self._num_proj], self._initializer)
+            self._projection = self._get(
+                "projection/kernel", [n, self._num_proj], self._initializer
+            )
 
     def call(self, inputs: Any, state: Any) -> Any:
         n = self._num_units
-        c, h = state if self._state_is_tuple else (slice_of(state, [0, 0], [-1, n]), slice_of(state, [0, n], [-1, self.output_size]))
-        i, j, f, o = split(value=self._dense(concat([inputs, h], 1), self._kernel, self._bias), num_or_size_splits=4, axis=1)
+        c, h = (
+            state
+            if self._state_is_tuple
+            else (slice_of(state, [0, 0], [-1, n]), slice_of(state, [0, n], [-1, self.output_size]))
+        )
+        i, j, f, o = split(
+            value=self._dense(concat([inputs, h], 1), self._kernel, self._bias),
+            num_or_size_splits=4,
+            axis=1,
+        )
         f = f + self._forget_bias
         if self._use_peepholes:
             f, i = f + self._seen[0] * c, i + self._seen[1] * c
@@ -362,11 +449,15 @@ class LSTMCell(RNNCell):
             new_h = matmul(new_h, self._projection)
             if self._proj_clip is not None:
                 new_h = clip_by_value(new_h, -self._proj_clip, self._proj_clip)
-        return new_h, LSTMStateTuple(new_c, new_h) if self._state_is_tuple else concat([new_c, new_h], 1)
+        return new_h, LSTMStateTuple(new_c, new_h) if self._state_is_tuple else concat(
+            [new_c, new_h], 1
+        )
 
 
 class MultiRNNCell(RNNCell):
-    """Cells one on top of the other: the output of each is the input of the next. state_is_tuple: a state for each; else side by side."""
+    """Cells one on top of the other: the output of each is the input of the next. state_is_tuple: a
+    state for each; else side by side.
+    """
 
     def __init__(self, cells: Sequence[Any], state_is_tuple: bool = True) -> None:
         super().__init__()
@@ -376,7 +467,8 @@ class MultiRNNCell(RNNCell):
             raise TypeError(f"cells must be a list or tuple, but saw: {cells}.")
         if not state_is_tuple and any(nest.is_nested(cell.state_size) for cell in cells):
             raise ValueError(
-                "Some cells return tuples of states, but the flag state_is_tuple is not set.  State sizes are: "
+                "Some cells return tuples of states, but the flag state_is_tuple is not set.  "
+                "State sizes are: "
                 f"{[cell.state_size for cell in cells]}"
             )
         self._cells = list(cells)
@@ -399,7 +491,10 @@ class MultiRNNCell(RNNCell):
 
     def call(self, inputs: Any, state: Any) -> Any:
         if self._state_is_tuple and not nest.is_nested(state):
-            raise ValueError(f"Expected state to be a tuple of length {len(self.state_size)}, but received: {state}")
+            raise ValueError(
+                f"Expected state to be a tuple of length {len(self.state_size)}, but received: "
+                f"{state}"
+            )
         position, states = 0, []
         for i, cell in enumerate(self._cells):
             with variable_scope(f"cell_{i}"):

@@ -18,7 +18,9 @@ from tfjit.ops.random_values.stateful import random_uniform
 
 
 class _Wrapper(RNNCell):
-    """A cell around another, in whose scope the other's variables stand as they would without it."""
+    """A cell around another, in whose scope the other's variables stand as they would
+    without it.
+    """
 
     def __init__(self, cell: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -58,10 +60,12 @@ def _default_filter(state: Any) -> Any:
 
 
 class DropoutWrapper(_Wrapper):
-    """Dropout of a cell's inputs, outputs and new state, each with its own probability to keep (a number or a scalar tensor).
+    """Dropout of a cell's inputs, outputs and new state, each with its own probability to keep (a
+    number or a scalar tensor).
 
-    variational_recurrent: one mask for all steps of a run, for which input_size and dtype must be told. seed: of the masks.
-    dropout_state_filter_visitor: says of a state, or of its parts, whether to drop; without one all but an LSTM's c.
+    variational_recurrent: one mask for all steps of a run, for which input_size and dtype must be
+    told. seed: of the masks. dropout_state_filter_visitor: says of a state, or of its parts,
+    whether to drop; without one all but an LSTM's c.
     Raises ValueError for a probability that is none.
     """
 
@@ -91,9 +95,16 @@ class DropoutWrapper(_Wrapper):
                 if dtype is None:
                     raise ValueError("When variational_recurrent=True, dtype must be provided")
                 if self._drops("input") and input_size is None:
-                    raise ValueError("When variational_recurrent=True and input_keep_prob < 1.0 or is unknown, input_size must be provided")
+                    raise ValueError(
+                        "When variational_recurrent=True and input_keep_prob < 1.0 or is unknown, "
+                        "input_size must be provided"
+                    )
                 sizes = {"input": input_size, "state": cell.state_size, "output": cell.output_size}
-                self._noise = {what: self._noises(what, size, dtype) for what, size in sizes.items() if size is not None}
+                self._noise = {
+                    what: self._noises(what, size, dtype)
+                    for what, size in sizes.items()
+                    if size is not None
+                }
 
     @staticmethod
     def _probability(what: str, value: Any) -> Any:
@@ -113,12 +124,23 @@ class DropoutWrapper(_Wrapper):
         """A seed of its own for each mask."""
         if self._seed is None:
             return None
-        return int(hashlib.md5(f"{self._seed}{what}_{i}".encode(), usedforsecurity=False).hexdigest()[:8], 16) & 0x7FFFFFFF
+        return (
+            int(
+                hashlib.md5(f"{self._seed}{what}_{i}".encode(), usedforsecurity=False).hexdigest()[
+                    :8
+                ],
+                16,
+            )
+            & 0x7FFFFFFF
+        )
 
     def _noises(self, what: str, sizes: Any, dtype: Any) -> Any:
         numbers = iter(range(len(nest.flatten(sizes))))
         return nest.map_structure(
-            lambda size: random_uniform(with_batch(1, size), seed=self._numbered_seed(what, next(numbers)), dtype=dtype), sizes
+            lambda size: random_uniform(
+                with_batch(1, size), seed=self._numbered_seed(what, next(numbers)), dtype=dtype
+            ),
+            sizes,
         )
 
     def _dropped(self, what: str, values: Any, wanted: Any = True) -> Any:
@@ -170,13 +192,17 @@ def _spread(wanted: Any, values: Any) -> list[bool]:
 class ResidualWrapper(_Wrapper):
     """Adds the inputs to the outputs, or what `residual_fn(inputs, outputs)` makes of them."""
 
-    def __init__(self, cell: Any, residual_fn: Callable[[Any, Any], Any] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, cell: Any, residual_fn: Callable[[Any, Any], Any] | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(cell, **kwargs)
         self._residual_fn = residual_fn
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
         outputs, new_state = self.cell(inputs, state, scope=scope)
-        add = self._residual_fn or (lambda before, after: nest.map_structure(lambda x, y: x + y, before, after))
+        add = self._residual_fn or (
+            lambda before, after: nest.map_structure(lambda x, y: x + y, before, after)
+        )
         return add(inputs, outputs), new_state
 
 

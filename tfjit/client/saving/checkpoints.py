@@ -23,8 +23,12 @@ def checkpoint_exists(checkpoint_prefix: str) -> bool:
     return os.path.isfile(f"{checkpoint_prefix}.index")
 
 
-def get_checkpoint_state(checkpoint_dir: str | os.PathLike[str], latest_filename: str | None = None) -> Any:
-    """The CheckpointState of a folder, with paths that lead from here; None when the folder has no readable one."""
+def get_checkpoint_state(
+    checkpoint_dir: str | os.PathLike[str], latest_filename: str | None = None
+) -> Any:
+    """The CheckpointState of a folder, with paths that lead from here; None when the folder has no
+    readable one.
+    """
     from google.protobuf import text_format
 
     folder = os.fspath(checkpoint_dir)
@@ -41,8 +45,12 @@ def get_checkpoint_state(checkpoint_dir: str | os.PathLike[str], latest_filename
     return state
 
 
-def latest_checkpoint(checkpoint_dir: str | os.PathLike[str], latest_filename: str | None = None) -> str | None:
-    """The prefix of the newest checkpoint that a folder lists; None when it lists none, or that one is gone."""
+def latest_checkpoint(
+    checkpoint_dir: str | os.PathLike[str], latest_filename: str | None = None
+) -> str | None:
+    """The prefix of the newest checkpoint that a folder lists; None when it lists none, or that one
+    is gone.
+    """
     state = get_checkpoint_state(checkpoint_dir, latest_filename)
     if state is None or not checkpoint_exists(state.model_checkpoint_path):
         return None
@@ -60,7 +68,8 @@ def update_checkpoint_state(
 ) -> None:
     """Write the file that lists a folder's checkpoints, the newest last.
 
-    Raises RuntimeError when the list would be named as one of the checkpoints, ValueError for timestamps that are not one a path.
+    Raises RuntimeError when the list would be named as one of the checkpoints, ValueError for
+    timestamps that are not one a path.
     """
     write_state(
         save_dir,
@@ -81,11 +90,17 @@ def write_state(
     last_preserved_timestamp: float | None,
     relative_paths: bool = False,
 ) -> None:
-    """`update_checkpoint_state`. relative_paths: as seen from the folder, so that it can be moved."""
+    """`update_checkpoint_state`. relative_paths: as seen from the folder, so that it
+    can be moved.
+    """
     from google.protobuf import text_format
 
     def listed(path: str) -> str:
-        return os.path.relpath(path, save_dir) if relative_paths or not os.path.isabs(save_dir) else path
+        return (
+            os.path.relpath(path, save_dir)
+            if relative_paths or not os.path.isabs(save_dir)
+            else path
+        )
 
     kept = list(all_model_checkpoint_paths)
     if not kept or kept[-1] != model_checkpoint_path:
@@ -95,7 +110,8 @@ def write_state(
     target = os.path.join(save_dir, latest_filename or DEFAULT_NAME)
     if target == model_checkpoint_path:
         raise RuntimeError(
-            f"Save path '{model_checkpoint_path}' conflicts with path used for checkpoint state.  Please use another save path."
+            f"Save path '{model_checkpoint_path}' conflicts with path used for checkpoint state.  "
+            "Please use another save path."
         )
     state = CheckpointState(
         model_checkpoint_path=listed(model_checkpoint_path),
@@ -108,15 +124,22 @@ def write_state(
     os.replace(temporary, target)  # who reads it meanwhile sees the old list or the new one
 
 
-def remove_checkpoint(checkpoint_prefix: str, checkpoint_format_version: Any = None, meta_graph_suffix: str = "meta") -> None:
+def remove_checkpoint(
+    checkpoint_prefix: str, checkpoint_format_version: Any = None, meta_graph_suffix: str = "meta"
+) -> None:
     """Delete the files of a checkpoint."""
-    for pattern in (f"{glob.escape(checkpoint_prefix)}.{part}" for part in (meta_graph_suffix, "index", "data-?????-of-?????")):
+    for pattern in (
+        f"{glob.escape(checkpoint_prefix)}.{part}"
+        for part in (meta_graph_suffix, "index", "data-?????-of-?????")
+    ):
         for path in glob.glob(pattern):
             os.unlink(path)
 
 
 class CheckpointReader:
-    """What is in the checkpoint `filepattern` (its prefix). Raises NotFoundError when there is none."""
+    """What is in the checkpoint `filepattern` (its prefix). Raises NotFoundError when there is
+    none.
+    """
 
     def __init__(self, filepattern: str | os.PathLike[str]) -> None:
         path = os.fspath(filepattern)
@@ -124,7 +147,10 @@ class CheckpointReader:
             self._reader = BundleReader(path)
         except FileNotFoundError:
             raise errors.NotFoundError(
-                None, None, f"Unsuccessful TensorSliceReader constructor: Failed to find any matching files for {path}"
+                None,
+                None,
+                "Unsuccessful TensorSliceReader constructor: Failed to find any matching files "
+                f"for {path}",
             ) from None
         self._names = {name: self._reader.dtype_and_shape(name) for name in self._reader.names()}
 
@@ -152,12 +178,16 @@ NewCheckpointReader = CheckpointReader
 
 
 def load_checkpoint(ckpt_dir_or_file: str | os.PathLike[str]) -> CheckpointReader:
-    """The reader of a checkpoint, or of the newest one of a folder. Raises ValueError for a folder without any."""
+    """The reader of a checkpoint, or of the newest one of a folder. Raises ValueError for a folder
+    without any.
+    """
     path = os.fspath(ckpt_dir_or_file)
     if os.path.isdir(path):
         found = latest_checkpoint(path)
         if found is None:
-            raise ValueError(f"Couldn't find 'checkpoint' file or checkpoints in given directory {path}")
+            raise ValueError(
+                f"Couldn't find 'checkpoint' file or checkpoints in given directory {path}"
+            )
         path = found
     return CheckpointReader(path)
 

@@ -49,24 +49,34 @@ def export_meta_graph(
     save_debug_info: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """The MetaGraphDef of a graph (default: the default graph); also written to `filename` where one is given.
+    """The MetaGraphDef of a graph (default: the default graph); also written to `filename` where
+    one is given.
 
-    collection_list: keys of the collections to keep (default: all that can be written). clear_devices: leave devices out.
-    clear_extraneous_savers: keep no savers but saver_def. strip_default_attrs: leave out attrs that have their default values.
-    Raises ValueError for an export_scope, which takes part of a graph, and for save_debug_info, which writes stack traces to a
-    file of their own: these are not supported.
+    collection_list: keys of the collections to keep (default: all that can be written).
+    clear_devices: leave devices out. clear_extraneous_savers: keep no savers but saver_def.
+    strip_default_attrs: leave out attrs that have their default values.
+    Raises ValueError for an export_scope, which takes part of a graph, and for save_debug_info,
+    which writes stack traces to a file of their own: these are not supported.
     """
     from tfjit.protos import MetaGraphDef
 
     if export_scope:
-        raise ValueError("export_scope is not supported: the whole graph is exported. Leave it out.")
+        raise ValueError(
+            "export_scope is not supported: the whole graph is exported. Leave it out."
+        )
     if save_debug_info:
-        raise ValueError("save_debug_info is not supported: no stack traces are written. Leave it out.")
+        raise ValueError(
+            "save_debug_info is not supported: no stack traces are written. Leave it out."
+        )
     graph = graph if graph is not None else get_default_graph()
     meta = MetaGraphDef()
     if meta_info_def is not None:
         meta.meta_info_def.MergeFromString(meta_info_def.SerializeToString())
-    meta.graph_def.ParseFromString((graph_def if graph_def is not None else graph.as_graph_def(add_shapes=True)).SerializeToString())
+    meta.graph_def.ParseFromString(
+        (
+            graph_def if graph_def is not None else graph.as_graph_def(add_shapes=True)
+        ).SerializeToString()
+    )
     for node in meta.graph_def.node:
         if clear_devices:
             node.device = ""
@@ -90,7 +100,9 @@ def _write(meta: Any, filename: str, as_text: bool) -> None:
 
     Path(filename).parent.mkdir(parents=True, exist_ok=True)
     temporary = f"{filename}.tmp{os.getpid()}"
-    Path(temporary).write_bytes(text_format.MessageToString(meta).encode() if as_text else meta.SerializeToString())
+    Path(temporary).write_bytes(
+        text_format.MessageToString(meta).encode() if as_text else meta.SerializeToString()
+    )
     os.replace(temporary, filename)
 
 
@@ -131,7 +143,9 @@ def _fill_collection(meta: Any, key: str, items: Sequence[Any]) -> None:
     if len(messages) == len(items):
         target.bytes_list.value.extend(m.SerializeToString() for m in messages if m is not None)
     elif all(isinstance(item, (str, bytes)) for item in items):
-        target.bytes_list.value.extend(item.encode() if isinstance(item, str) else item for item in items)
+        target.bytes_list.value.extend(
+            item.encode() if isinstance(item, str) else item for item in items
+        )
     elif all(isinstance(item, int) for item in items):
         target.int64_list.value.extend(items)
     elif all(isinstance(item, (int, float)) for item in items):
@@ -155,7 +169,9 @@ def read_meta_graph_file(filename: str | os.PathLike[str]) -> Any:
         raise errors.NotFoundError(None, None, f"File {path} does not exist.")
     message = read_model(path).message
     if message.DESCRIPTOR.name != "MetaGraphDef":
-        raise errors.InvalidArgumentError(None, None, f"{path} holds a {message.DESCRIPTOR.name}, not a MetaGraphDef.")
+        raise errors.InvalidArgumentError(
+            None, None, f"{path} holds a {message.DESCRIPTOR.name}, not a MetaGraphDef."
+        )
     return message
 
 
@@ -184,7 +200,8 @@ def import_scoped_meta_graph(
 ) -> tuple[dict[str, Variable], Any]:
     """Add a MetaGraphDef to a graph. Returns its variables by name, and the message.
 
-    import_scope: put before all names. restore_collections_predicate: key -> whether to restore that collection.
+    import_scope: put before all names. restore_collections_predicate: key -> whether to restore
+    that collection.
     """
     meta = _as_meta_graph(meta_graph_or_file)
     graph = graph if graph is not None else get_default_graph()
@@ -195,16 +212,24 @@ def import_scoped_meta_graph(
             node.device = ""
     with graph.as_default():
         import_graph_def(
-            graph_def, input_map, return_elements, name=import_scope or "", producer_op_list=meta.meta_info_def.stripped_op_list
+            graph_def,
+            input_map,
+            return_elements,
+            name=import_scope or "",
+            producer_op_list=meta.meta_info_def.stripped_op_list,
         )
         variables: dict[str, Variable] = {}
         for key in sorted(meta.collection_def):
             if restore_collections_predicate is None or restore_collections_predicate(key):
-                _restore_collection(graph, key, meta.collection_def[key], import_scope or "", variables)
+                _restore_collection(
+                    graph, key, meta.collection_def[key], import_scope or "", variables
+                )
     return {v._shared_name: v for v in variables.values()}, meta
 
 
-def _restore_collection(graph: Graph, key: str, field: Any, scope: str, variables: dict[str, Variable]) -> None:
+def _restore_collection(
+    graph: Graph, key: str, field: Any, scope: str, variables: dict[str, Variable]
+) -> None:
     kind = field.WhichOneof("kind")
     if kind is None:
         return
@@ -223,7 +248,9 @@ def _restore_collection(graph: Graph, key: str, field: Any, scope: str, variable
         from tfjit.protos import QueueRunnerDef
 
         for data in values:
-            graph.add_to_collection(key, QueueRunner.from_proto(QueueRunnerDef.FromString(data), scope or None))
+            graph.add_to_collection(
+                key, QueueRunner.from_proto(QueueRunnerDef.FromString(data), scope or None)
+            )
     elif key == GraphKeys.SAVERS:
         from tfjit.client.saving.saver import Saver
         from tfjit.protos import SaverDef
@@ -235,7 +262,11 @@ def _restore_collection(graph: Graph, key: str, field: Any, scope: str, variable
 
         with graph.as_default():
             for data in values:
-                context = WhileContext.from_bytes(data, scope) if key == GraphKeys.WHILE_CONTEXT else CondContext.from_bytes(data, scope)
+                context = (
+                    WhileContext.from_bytes(data, scope)
+                    if key == GraphKeys.WHILE_CONTEXT
+                    else CondContext.from_bytes(data, scope)
+                )
                 graph.add_to_collection(key, context)
     elif key not in _UNSAVED:
         for data in values:
@@ -247,7 +278,9 @@ def _restore_collection(graph: Graph, key: str, field: Any, scope: str, variable
             graph.add_to_collection(key, f"{scope}/{text}" if scope else text)
 
 
-def _restore_variables(graph: Graph, key: str, values: Sequence[bytes], scope: str, variables: dict[str, Variable]) -> None:
+def _restore_variables(
+    graph: Graph, key: str, values: Sequence[bytes], scope: str, variables: dict[str, Variable]
+) -> None:
     """Variables over nodes that the graph has; one object for one that several collections list."""
     from tfjit.protos import VariableDef
 

@@ -1,4 +1,6 @@
-"""`tfjit.saved_model`: folders that hold a model with its variables, assets and signatures, as TensorFlow 1 writes and reads them."""
+"""`tfjit.saved_model`: folders that hold a model with its variables, assets and signatures, as
+TensorFlow 1 writes and reads them.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _LEGACY_INIT_OP: Final = "legacy_init_op"
 _INIT_SIGNATURE: Final = "__saved_model_init_op"
 _TRAIN_SIGNATURE: Final = "__saved_model_train_op"
 
-tag_constants: Final = SimpleNamespace(SERVING="serve", TRAINING="train", EVAL="eval", GPU="gpu", TPU="tpu")
+tag_constants: Final = SimpleNamespace(
+    SERVING="serve", TRAINING="train", EVAL="eval", GPU="gpu", TPU="tpu"
+)
 signature_constants: Final = SimpleNamespace(
     DEFAULT_SERVING_SIGNATURE_DEF_KEY="serving_default",
     CLASSIFY_INPUTS="inputs",
@@ -62,8 +66,12 @@ def build_tensor_info(tensor: Any) -> Any:
     return TensorInfo(name=element.name, dtype=dtype, tensor_shape=element.shape.as_proto())
 
 
-def get_tensor_from_tensor_info(tensor_info: Any, graph: Any = None, import_scope: str | None = None) -> Tensor:
-    """The tensor of a graph that a TensorInfo names. Raises KeyError when it has none of that name."""
+def get_tensor_from_tensor_info(
+    tensor_info: Any, graph: Any = None, import_scope: str | None = None
+) -> Tensor:
+    """The tensor of a graph that a TensorInfo names. Raises KeyError when it has none
+    of that name.
+    """
     graph = graph if graph is not None else get_default_graph()
     name = f"{import_scope}/{tensor_info.name}" if import_scope else tensor_info.name
     found: Tensor = graph.as_graph_element(name, allow_tensor=True, allow_operation=False)
@@ -76,7 +84,9 @@ def build_signature_def(
     method_name: str | None = None,
     defaults: Mapping[str, Any] | None = None,
 ) -> Any:
-    """A SignatureDef of TensorInfos by name. defaults: constants by input. Raises ValueError for one that is no constant."""
+    """A SignatureDef of TensorInfos by name. defaults: constants by input. Raises ValueError for
+    one that is no constant.
+    """
     from tfjit.protos import SignatureDef
 
     made = SignatureDef(method_name=method_name or "")
@@ -85,25 +95,36 @@ def build_signature_def(
             field[key].ParseFromString(info.SerializeToString())
     for key, default in (defaults or {}).items():
         if default.op.type != "Const":
-            raise ValueError(f"Unable to convert object {default} of type {type(default)} to TensorProto.")
+            raise ValueError(
+                f"Unable to convert object {default} of type {type(default)} to TensorProto."
+            )
         made.defaults[key].ParseFromString(default.op.get_attr("value").SerializeToString())
     return made
 
 
 def predict_signature_def(inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Any:
-    """The signature of a model from some tensors to others. Raises ValueError when one side has none."""
+    """The signature of a model from some tensors to others. Raises ValueError when one side has
+    none.
+    """
     for what, side in (("inputs", inputs), ("outputs", outputs)):
         if not side:
             raise ValueError(f"Prediction {what} cannot be None or empty.")
-    taken, given = ({key: build_tensor_info(t) for key, t in side.items()} for side in (inputs, outputs))
+    taken, given = (
+        {key: build_tensor_info(t) for key, t in side.items()} for side in (inputs, outputs)
+    )
     return build_signature_def(taken, given, signature_constants.PREDICT_METHOD_NAME)
 
 
 def regression_signature_def(examples: Any, predictions: Any) -> Any:
-    """The signature of a model from serialized examples to float predictions. Raises ValueError for other dtypes."""
+    """The signature of a model from serialized examples to float predictions. Raises ValueError for
+    other dtypes.
+    """
     _check_examples("Regression", examples)
     if predictions.dtype.base_dtype.name != "float32":
-        raise ValueError(f"Regression output tensors must be of type float. Received tensor with dtype {predictions.dtype.name}")
+        raise ValueError(
+            "Regression output tensors must be of type float. Received tensor with dtype "
+            f"{predictions.dtype.name}"
+        )
     return build_signature_def(
         {signature_constants.REGRESS_INPUTS: build_tensor_info(examples)},
         {signature_constants.REGRESS_OUTPUTS: build_tensor_info(predictions)},
@@ -112,15 +133,23 @@ def regression_signature_def(examples: Any, predictions: Any) -> Any:
 
 
 def classification_signature_def(examples: Any, classes: Any, scores: Any) -> Any:
-    """The signature of a model from serialized examples to classes (strings), scores (floats) or both. Raises ValueError otherwise."""
+    """The signature of a model from serialized examples to classes (strings), scores (floats) or
+    both. Raises ValueError otherwise.
+    """
     _check_examples("Classification", examples)
     if classes is None and scores is None:
         raise ValueError("Classification must have at least one of 'classes' or 'scores' outputs.")
     outputs = {}
-    for key, tensor, dtype in ((signature_constants.CLASSIFY_OUTPUT_CLASSES, classes, "string"), ("scores", scores, "float32")):
+    for key, tensor, dtype in (
+        (signature_constants.CLASSIFY_OUTPUT_CLASSES, classes, "string"),
+        ("scores", scores, "float32"),
+    ):
         if tensor is not None:
             if tensor.dtype.base_dtype.name != dtype:
-                raise ValueError(f"Classification {key} must be of type {dtype}. Received tensor with dtype {tensor.dtype.name}")
+                raise ValueError(
+                    f"Classification {key} must be of type {dtype}. Received tensor with dtype "
+                    f"{tensor.dtype.name}"
+                )
             outputs[key] = build_tensor_info(tensor)
     inputs = {signature_constants.CLASSIFY_INPUTS: build_tensor_info(examples)}
     return build_signature_def(inputs, outputs, signature_constants.CLASSIFY_METHOD_NAME)
@@ -137,7 +166,9 @@ def _check_examples(kind: str, examples: Any) -> None:
 
 
 class Builder:
-    """Writes a SavedModel into a folder that must not hold anything yet. Raises AssertionError when it does."""
+    """Writes a SavedModel into a folder that must not hold anything yet. Raises AssertionError when
+    it does.
+    """
 
     def __init__(self, export_dir: str | os.PathLike[str]) -> None:
         from tfjit.protos import SavedModel
@@ -145,7 +176,8 @@ class Builder:
         self._folder = os.fspath(export_dir)
         if os.path.isdir(self._folder) and os.listdir(self._folder):
             raise AssertionError(
-                f"Export directory {self._folder} already exists, and isn't empty. Please choose a different export directory, or "
+                f"Export directory {self._folder} already exists, and isn't empty. Please choose a "
+                "different export directory, or "
                 f"delete all the contents of the specified directory: {os.listdir(self._folder)}"
             )
         os.makedirs(self._folder, exist_ok=True)
@@ -164,24 +196,41 @@ class Builder:
         strip_default_attrs: bool = False,
         saver: Saver | None = None,
     ) -> None:
-        """Add the session's graph, and the values of its variables, which the model's meta graphs share.
+        """Add the session's graph, and the values of its variables, which the model's meta graphs
+        share.
 
-        tags: what the meta graph is for. signature_def_map: SignatureDefs by name. assets_collection: string tensors with file names: the
-        files are copied into the model, and their new names fed when it is loaded. main_op: what runs at the end of loading
-        (legacy_init_op: the same, by its old name). saver: for variables other than the global ones.
+        tags: what the meta graph is for. signature_def_map: SignatureDefs by name.
+        assets_collection: string tensors with file names: the files are copied into the model, and
+        their new names fed when it is loaded. main_op: what runs at the end of loading
+        (legacy_init_op: the same, by its old name). saver: for variables other than the global
+        ones.
         Raises AssertionError after the first call: use `add_meta_graph`.
         """
         if self._has_saved_variables:
             raise AssertionError(
-                "Graph state including variables and assets has already been saved. Please invoke `add_meta_graph()` instead."
+                "Graph state including variables and assets has already been saved. Please invoke "
+                "`add_meta_graph()` instead."
             )
         with sess.graph.as_default():
             saver = self._saver(saver)
             if not saver._is_empty:
                 folder = os.path.join(self._folder, constants.VARIABLES_DIRECTORY)
                 os.makedirs(folder, exist_ok=True)
-                saver.save(sess, os.path.join(folder, constants.VARIABLES_FILENAME), write_meta_graph=False, write_state=False)
-            self._add(tags, signature_def_map, assets_collection, main_op or legacy_init_op, clear_devices, strip_default_attrs, saver)
+                saver.save(
+                    sess,
+                    os.path.join(folder, constants.VARIABLES_FILENAME),
+                    write_meta_graph=False,
+                    write_state=False,
+                )
+            self._add(
+                tags,
+                signature_def_map,
+                assets_collection,
+                main_op or legacy_init_op,
+                clear_devices,
+                strip_default_attrs,
+                saver,
+            )
         self._has_saved_variables = True
 
     def add_meta_graph(
@@ -195,19 +244,41 @@ class Builder:
         strip_default_attrs: bool = False,
         saver: Saver | None = None,
     ) -> None:
-        """Add the default graph under other tags, with the variables saved before. Raises AssertionError when none were."""
+        """Add the default graph under other tags, with the variables saved before. Raises
+        AssertionError when none were.
+        """
         if not self._has_saved_variables:
             raise AssertionError(
-                "Graph state including variables and assets has not been saved yet. Please invoke `add_meta_graph_and_variables()` first."
+                "Graph state including variables and assets has not been saved yet. Please invoke "
+                "`add_meta_graph_and_variables()` first."
             )
         saver = self._saver(saver)
-        self._add(tags, signature_def_map, assets_collection, main_op or legacy_init_op, clear_devices, strip_default_attrs, saver)
+        self._add(
+            tags,
+            signature_def_map,
+            assets_collection,
+            main_op or legacy_init_op,
+            clear_devices,
+            strip_default_attrs,
+            saver,
+        )
 
     def _saver(self, saver: Saver | None) -> Saver:
-        return saver if saver is not None else Saver(global_variables(), sharded=False, allow_empty=True)
+        return (
+            saver
+            if saver is not None
+            else Saver(global_variables(), sharded=False, allow_empty=True)
+        )
 
     def _add(
-        self, tags: Sequence[str], signatures: Any, assets: Any, main_op: Any, clear_devices: bool, strip_defaults: bool, saver: Saver
+        self,
+        tags: Sequence[str],
+        signatures: Any,
+        assets: Any,
+        main_op: Any,
+        clear_devices: bool,
+        strip_defaults: bool,
+        saver: Saver,
     ) -> None:
         from tfjit.protos import MetaGraphDef
 
@@ -250,9 +321,15 @@ class Builder:
         """Write the model's message, and return its path."""
         from google.protobuf import text_format
 
-        name = constants.SAVED_MODEL_FILENAME_PBTXT if as_text else constants.SAVED_MODEL_FILENAME_PB
+        name = (
+            constants.SAVED_MODEL_FILENAME_PBTXT if as_text else constants.SAVED_MODEL_FILENAME_PB
+        )
         path = os.path.join(self._folder, name)
-        Path(path).write_bytes(text_format.MessageToString(self._model).encode() if as_text else self._model.SerializeToString())
+        Path(path).write_bytes(
+            text_format.MessageToString(self._model).encode()
+            if as_text
+            else self._model.SerializeToString()
+        )
         return path.encode()
 
 
@@ -262,16 +339,29 @@ SavedModelBuilder = Builder
 def _check_signature(signature: Any, key: str) -> None:
     """Raises AssertionError for a tensor without name or type, as TensorFlow's builder does."""
     if key in (_INIT_SIGNATURE, _TRAIN_SIGNATURE):
-        raise KeyError(f'SignatureDef map key "{key}" is reserved for initialization. Please use a different key.')
+        raise KeyError(
+            f'SignatureDef map key "{key}" is reserved for initialization. Please use a different '
+            "key."
+        )
     for info in (*signature.inputs.values(), *signature.outputs.values()):
         if info.WhichOneof("encoding") is None:
-            raise AssertionError(f"All TensorInfo protos used in the SignatureDefs must have one of the 'encoding' fields set: {info}")
+            raise AssertionError(
+                "All TensorInfo protos used in the SignatureDefs must have one of the 'encoding' "
+                f"fields set: {info}"
+            )
         if not info.dtype:
-            raise AssertionError(f"All TensorInfo protos used in the SignatureDefs must have the dtype field set: {info}")
+            raise AssertionError(
+                "All TensorInfo protos used in the SignatureDefs must have the dtype field set: "
+                f"{info}"
+            )
 
 
 def _constant_text(tensor: Any) -> str:
-    if not isinstance(tensor, Tensor) or tensor.op.type != "Const" or as_dtype(tensor.dtype).base_dtype.name != "string":
+    if (
+        not isinstance(tensor, Tensor)
+        or tensor.op.type != "Const"
+        or as_dtype(tensor.dtype).base_dtype.name != "string"
+    ):
         raise ValueError(f"an asset is a constant string with the name of a file, got {tensor!r}")
     value = tensor.op.get_attr("value")
     from tfjit.framework.types.tensors import make_ndarray
@@ -281,13 +371,25 @@ def _constant_text(tensor: Any) -> str:
     return found.decode()
 
 
-def simple_save(session: Any, export_dir: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], legacy_init_op: Any = None) -> None:
-    """Write a session's graph for serving, with the signature "serving_default" from inputs to outputs."""
+def simple_save(
+    session: Any,
+    export_dir: str,
+    inputs: Mapping[str, Any],
+    outputs: Mapping[str, Any],
+    legacy_init_op: Any = None,
+) -> None:
+    """Write a session's graph for serving, with the signature "serving_default" from inputs to
+    outputs.
+    """
     builder = Builder(export_dir)
     builder.add_meta_graph_and_variables(
         session,
         tags=[tag_constants.SERVING],
-        signature_def_map={signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY: predict_signature_def(inputs, outputs)},
+        signature_def_map={
+            signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY: predict_signature_def(
+                inputs, outputs
+            )
+        },
         assets_collection=session.graph.get_collection(GraphKeys.ASSET_FILEPATHS),
         main_op=legacy_init_op,
         clear_devices=True,
@@ -308,11 +410,20 @@ def maybe_saved_model_directory(export_dir: str | os.PathLike[str]) -> bool:
 contains_saved_model = maybe_saved_model_directory
 
 
-def load(sess: Any, tags: Sequence[str], export_dir: str | os.PathLike[str], import_scope: str | None = None, **saver_kwargs: Any) -> Any:
-    """Add the meta graph with exactly these tags to the session's graph, restore its variables, run its initialisation.
+def load(
+    sess: Any,
+    tags: Sequence[str],
+    export_dir: str | os.PathLike[str],
+    import_scope: str | None = None,
+    **saver_kwargs: Any,
+) -> Any:
+    """Add the meta graph with exactly these tags to the session's graph, restore its variables, run
+    its initialisation.
 
-    Returns the MetaGraphDef, with its signatures. import_scope: put before all names. Reads models of TensorFlow 1 and 2.
-    Raises OSError when the folder holds no SavedModel, RuntimeError when none of its meta graphs has these tags.
+    Returns the MetaGraphDef, with its signatures. import_scope: put before all names. Reads models
+    of TensorFlow 1 and 2.
+    Raises OSError when the folder holds no SavedModel, RuntimeError when none of its meta graphs
+    has these tags.
     """
     folder = os.fspath(export_dir)
     meta = _choose(_read(folder), set(tags))
@@ -339,7 +450,9 @@ def _read(folder: str) -> Any:
                 return text_format.Parse(path.read_text(), SavedModel())
             except (DecodeError, text_format.ParseError, UnicodeDecodeError) as error:
                 raise OSError(f"Cannot parse file {path}: {error}.") from None
-    raise OSError(f"SavedModel file does not exist at: {folder}{os.sep}{{saved_model.pbtxt|saved_model.pb}}")
+    raise OSError(
+        f"SavedModel file does not exist at: {folder}{os.sep}{{saved_model.pbtxt|saved_model.pb}}"
+    )
 
 
 def _choose(model: Any, tags: set[str]) -> Any:
@@ -348,12 +461,21 @@ def _choose(model: Any, tags: set[str]) -> Any:
             return meta
     available = [set(meta.meta_info_def.tags) for meta in model.meta_graphs]
     raise RuntimeError(
-        f"MetaGraphDef associated with tags {str(sorted(tags)).strip('[]')} could not be found in SavedModel, "
-        f"with available tags '{available}'. To inspect available tag-sets in the SavedModel, please use `tfjit inspect`."
+        f"MetaGraphDef associated with tags {str(sorted(tags)).strip('[]')} could not be found in "
+        "SavedModel, "
+        f"with available tags '{available}'. To inspect available tag-sets in the SavedModel, "
+        "please use `tfjit inspect`."
     )
 
 
-def _restore(sess: Any, meta: Any, folder: str, variables: Mapping[str, Any], scope: str | None, saver_kwargs: Mapping[str, Any]) -> None:
+def _restore(
+    sess: Any,
+    meta: Any,
+    folder: str,
+    variables: Mapping[str, Any],
+    scope: str | None,
+    saver_kwargs: Mapping[str, Any],
+) -> None:
     prefix = os.path.join(folder, constants.VARIABLES_DIRECTORY, constants.VARIABLES_FILENAME)
     if not os.path.isfile(f"{prefix}.index"):
         return
@@ -364,7 +486,9 @@ def _restore(sess: Any, meta: Any, folder: str, variables: Mapping[str, Any], sc
 
 
 def _initialize(sess: Any, meta: Any, folder: str, scope: str | None) -> None:
-    """Run what the model asks for after its variables are there, with the names of its assets fed."""
+    """Run what the model asks for after its variables are there, with the names of
+    its assets fed.
+    """
     graph = sess.graph
 
     def scoped(name: str) -> str:
@@ -372,10 +496,14 @@ def _initialize(sess: Any, meta: Any, folder: str, scope: str | None) -> None:
 
     feeds = {}
     for asset in _assets(meta):
-        feeds[scoped(asset.tensor_info.name)] = os.path.join(folder, constants.ASSETS_DIRECTORY, asset.filename)
+        feeds[scoped(asset.tensor_info.name)] = os.path.join(
+            folder, constants.ASSETS_DIRECTORY, asset.filename
+        )
     operation = None
     if _INIT_SIGNATURE in meta.signature_def:
-        operation = graph.as_graph_element(scoped(meta.signature_def[_INIT_SIGNATURE].outputs[_INIT_SIGNATURE].name))
+        operation = graph.as_graph_element(
+            scoped(meta.signature_def[_INIT_SIGNATURE].outputs[_INIT_SIGNATURE].name)
+        )
     for key in (_MAIN_OP, _LEGACY_INIT_OP):
         if operation is None and key in meta.collection_def:
             names = meta.collection_def[key].node_list.value
@@ -392,7 +520,11 @@ def _assets(meta: Any) -> Iterator[Any]:
     if meta.asset_file_def:
         yield from meta.asset_file_def
         return
-    for packed in meta.collection_def[constants.ASSETS_KEY].any_list.value if constants.ASSETS_KEY in meta.collection_def else ():
+    for packed in (
+        meta.collection_def[constants.ASSETS_KEY].any_list.value
+        if constants.ASSETS_KEY in meta.collection_def
+        else ()
+    ):
         # packed under TensorFlow's name of the message
         yield AssetFileDef.FromString(packed.value)
 
@@ -410,4 +542,6 @@ signature_def_utils: Final = SimpleNamespace(
     predict_signature_def=predict_signature_def,
     regression_signature_def=regression_signature_def,
 )
-utils: Final = SimpleNamespace(build_tensor_info=build_tensor_info, get_tensor_from_tensor_info=get_tensor_from_tensor_info)
+utils: Final = SimpleNamespace(
+    build_tensor_info=build_tensor_info, get_tensor_from_tensor_info=get_tensor_from_tensor_info
+)

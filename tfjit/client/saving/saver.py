@@ -1,4 +1,6 @@
-"""Saver: nodes that write variables to checkpoints and read them back, and the bookkeeping of the files."""
+"""Saver: nodes that write variables to checkpoints and read them back, and the bookkeeping of the
+files.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,13 @@ _FOREVER_HOURS: Final = 10000.0
 class Saver:
     """Saves variables of a graph, and restores them.
 
-    var_list: the variables (default: the global ones), or a dictionary from the names they shall have in the checkpoint. reshape: restore
-    values of other shapes with as many elements. sharded: a data file a device. max_to_keep: older checkpoints are deleted (0: none is).
-    keep_checkpoint_every_n_hours: of those, one in so many hours stays. saver_def: a SaverDef to use nodes that the graph has already.
-    defer_build: make the nodes at `build` or the first use. allow_empty: without variables it saves and restores nothing. pad_step_number:
-    steps in names have 8 digits. save_relative_paths: the list of checkpoints can be moved with its folder.
+    var_list: the variables (default: the global ones), or a dictionary from the names they shall
+    have in the checkpoint. reshape: restore values of other shapes with as many elements. sharded:
+    a data file a device. max_to_keep: older checkpoints are deleted (0: none is).
+    keep_checkpoint_every_n_hours: of those, one in so many hours stays. saver_def: a SaverDef to
+    use nodes that the graph has already. defer_build: make the nodes at `build` or the first use.
+    allow_empty: without variables it saves and restores nothing. pad_step_number: steps in names
+    have 8 digits. save_relative_paths: the list of checkpoints can be moved with its folder.
     Raises ValueError without variables, TypeError for what is none.
     """
 
@@ -50,9 +54,15 @@ class Saver:
         filename: str | None = None,
     ) -> None:
         if defer_build and var_list:
-            raise ValueError("If `var_list` is provided then build cannot be deferred. Either set defer_build=False or var_list=None.")
+            raise ValueError(
+                "If `var_list` is provided then build cannot be deferred. Either set "
+                "defer_build=False or var_list=None."
+            )
         if write_version != 2:
-            raise ValueError(f"write_version {write_version}: only checkpoints of version 2 are written; leave it out")
+            raise ValueError(
+                f"write_version {write_version}: only checkpoints of version 2 are written; leave "
+                "it out"
+            )
         if builder is not None:
             raise ValueError("a builder of one's own is not supported; leave it out")
         self._var_list = var_list
@@ -85,7 +95,9 @@ class Saver:
         from tfjit.protos import SaverDef
 
         with name_scope(self._name, "save"), get_default_graph().control_dependencies(None):
-            path = tensor("PlaceholderWithDefault", "filename", input=self._filename or "model", shape=())
+            path = tensor(
+                "PlaceholderWithDefault", "filename", input=self._filename or "model", shape=()
+            )
             path = tensor("PlaceholderWithDefault", "Const", input=path, shape=())
             save = self._save_nodes(path, named)
             restore = self._restore_nodes(path, named)
@@ -103,7 +115,10 @@ class Saver:
 
     def _use(self, saver_def: Any) -> None:
         self.saver_def = saver_def
-        self._max_to_keep, self._keep_hours = saver_def.max_to_keep, saver_def.keep_checkpoint_every_n_hours
+        self._max_to_keep, self._keep_hours = (
+            saver_def.max_to_keep,
+            saver_def.keep_checkpoint_every_n_hours,
+        )
         self._next_kept = time.time() + self._keep_hours * 3600
 
     def _save_nodes(self, path: Tensor, named: Mapping[str, Variable]) -> Tensor:
@@ -119,11 +134,24 @@ class Saver:
         parts, written_all = [], []
         for k, (device, own) in enumerate(sorted(by_device.items())):
             with graph.device(device or None):
-                parts.append(tensor("ShardedFilename", "ShardedFilename", basename=temporary, shard=k, num_shards=len(by_device)))
+                parts.append(
+                    tensor(
+                        "ShardedFilename",
+                        "ShardedFilename",
+                        basename=temporary,
+                        shard=k,
+                        num_shards=len(by_device),
+                    )
+                )
                 written_all.append(_write(parts[-1], own, "SaveV2"))
         with graph.control_dependencies(written_all):
             prefixes = ops.stack(parts, name="MergeV2Checkpoints/checkpoint_prefixes")
-            merged = create("MergeV2Checkpoints", checkpoint_prefixes=prefixes, destination_prefix=path, delete_old_dirs=False)
+            merged = create(
+                "MergeV2Checkpoints",
+                checkpoint_prefixes=prefixes,
+                destination_prefix=path,
+                delete_old_dirs=False,
+            )
         with graph.control_dependencies([merged]):
             return ops.identity(path, name="control_dependency")
 
@@ -169,10 +197,12 @@ class Saver:
         strip_default_attrs: bool = False,
         save_debug_info: bool = False,
     ) -> str | None:
-        """Write a checkpoint and return its prefix: save_path, with "-" and the global step where one is given.
+        """Write a checkpoint and return its prefix: save_path, with "-" and the global step where
+        one is given.
 
-        global_step: a number, or a tensor or variable that `sess` evaluates. latest_filename: of the list of checkpoints ("checkpoint").
-        write_meta_graph: also write the MetaGraphDef, which `import_meta_graph` reads. write_state: list it.
+        global_step: a number, or a tensor or variable that `sess` evaluates. latest_filename: of
+        the list of checkpoints ("checkpoint"). write_meta_graph: also write the MetaGraphDef, which
+        `import_meta_graph` reads. write_state: list it.
         Raises ValueError for a bad path; errors of the file system as OpError.
         """
         if latest_filename is not None and os.path.split(latest_filename)[0]:
@@ -180,16 +210,26 @@ class Saver:
         self.build()
         path = os.fspath(save_path)
         if global_step is not None:
-            step = int(global_step if isinstance(global_step, int) else sess.run(_step_tensor(global_step)))
+            step = int(
+                global_step if isinstance(global_step, int) else sess.run(_step_tensor(global_step))
+            )
             path = f"{path}-{step:08d}" if self._pad else f"{path}-{step}"
-        elif os.path.basename(path) == (latest_filename or checkpoints.DEFAULT_NAME) and not self._sharded:
-            raise ValueError(f"'latest_filename' collides with 'save_path': '{latest_filename or checkpoints.DEFAULT_NAME}' and '{path}'")
+        elif (
+            os.path.basename(path) == (latest_filename or checkpoints.DEFAULT_NAME)
+            and not self._sharded
+        ):
+            raise ValueError(
+                "'latest_filename' collides with 'save_path': "
+                f"'{latest_filename or checkpoints.DEFAULT_NAME}' and '{path}'"
+            )
         if self._is_empty:
             return None
         folder = os.path.dirname(path)
         if folder and not os.path.isdir(folder):
             raise ValueError(f"Parent directory of {path} doesn't exist, can't save.")
-        written = sess.run(self.saver_def.save_tensor_name, {self.saver_def.filename_tensor_name: path})
+        written = sess.run(
+            self.saver_def.save_tensor_name, {self.saver_def.filename_tensor_name: path}
+        )
         prefix: str = written.decode() if isinstance(written, bytes) else str(written)
         if write_state:
             dropped = self._remember(prefix)
@@ -205,7 +245,11 @@ class Saver:
             for old in dropped:
                 checkpoints.remove_checkpoint(old, meta_graph_suffix=meta_graph_suffix)
         if write_meta_graph:
-            self.export_meta_graph(f"{prefix}.{meta_graph_suffix}", strip_default_attrs=strip_default_attrs, graph=sess.graph)
+            self.export_meta_graph(
+                f"{prefix}.{meta_graph_suffix}",
+                strip_default_attrs=strip_default_attrs,
+                graph=sess.graph,
+            )
         return prefix
 
     def _remember(self, prefix: str) -> list[str]:
@@ -224,8 +268,8 @@ class Saver:
     def restore(self, sess: Any, save_path: str | os.PathLike[str]) -> None:
         """Give the variables the values in a checkpoint; they need no initialisation then.
 
-        Raises ValueError when there is no such checkpoint, NotFoundError when a variable is not in it, InvalidArgumentError when one has
-        another shape or dtype there.
+        Raises ValueError when there is no such checkpoint, NotFoundError when a variable is not in
+        it, InvalidArgumentError when one has another shape or dtype there.
         """
         self.build()
         if self._is_empty:
@@ -238,10 +282,16 @@ class Saver:
         try:
             sess.run(self.saver_def.restore_op_name, {self.saver_def.filename_tensor_name: path})
         except errors.NotFoundError as error:
-            what = "This is most likely due to a Variable name or other graph key that is missing from the checkpoint"
+            what = (
+                "This is most likely due to a Variable name or other graph key that is missing "
+                "from the checkpoint"
+            )
             raise _explained(error, what) from None
         except errors.InvalidArgumentError as error:
-            what = "This is most likely due to a mismatch between the current graph and the graph from the checkpoint"
+            what = (
+                "This is most likely due to a mismatch between the current graph and the graph "
+                "from the checkpoint"
+            )
             raise _explained(error, what) from None
 
     @property
@@ -253,7 +303,9 @@ class Saver:
         """Say which checkpoints are kept, without knowing their age."""
         self._last = [(path, float("inf")) for path in last_checkpoints]
 
-    def set_last_checkpoints_with_time(self, last_checkpoints_with_time: Sequence[tuple[str, float]]) -> None:
+    def set_last_checkpoints_with_time(
+        self, last_checkpoints_with_time: Sequence[tuple[str, float]]
+    ) -> None:
         """Say which checkpoints are kept, and when each was written."""
         self._last = list(last_checkpoints_with_time)
 
@@ -307,7 +359,9 @@ class Saver:
         save_debug_info: bool = False,
         graph: Any = None,
     ) -> Any:
-        """The MetaGraphDef of the graph with this Saver; also written to `filename` where one is given."""
+        """The MetaGraphDef of the graph with this Saver; also written to `filename` where one is
+        given.
+        """
         from tfjit.client.saving.meta_graph import export_meta_graph
 
         graph = graph if graph is not None else get_default_graph()
@@ -326,7 +380,8 @@ class Saver:
 
 def _explained(error: errors.OpError, what: str) -> errors.OpError:
     return error.restated(
-        f"Restoring from checkpoint failed. {what}. Please ensure that you have not altered the graph expected based on the checkpoint. "
+        f"Restoring from checkpoint failed. {what}. Please ensure that you have not altered the "
+        "graph expected based on the checkpoint. "
         f"Original error:\n\n{error.message}",
         error.op,
         error.node_def,
@@ -334,13 +389,23 @@ def _explained(error: errors.OpError, what: str) -> errors.OpError:
 
 
 def _step_tensor(global_step: Any) -> Any:
-    return global_step if isinstance(global_step, Tensor) or not isinstance(global_step, Variable) else global_step.value()
+    return (
+        global_step
+        if isinstance(global_step, Tensor) or not isinstance(global_step, Variable)
+        else global_step.value()
+    )
 
 
 def _named_variables(var_list: Any) -> dict[str, Variable]:
-    """Name in the checkpoint -> variable, by name. Raises ValueError for a name that comes twice, TypeError for what is no variable."""
+    """Name in the checkpoint -> variable, by name. Raises ValueError for a name that comes twice,
+    TypeError for what is no variable.
+    """
     named: dict[str, Variable] = {}
-    pairs = var_list.items() if isinstance(var_list, Mapping) else [(None, variable) for variable in var_list]
+    pairs = (
+        var_list.items()
+        if isinstance(var_list, Mapping)
+        else [(None, variable) for variable in var_list]
+    )
     for given, variable in pairs:
         if not isinstance(variable, Variable):
             raise TypeError(f"Variable to save is not a Variable: {variable}")
@@ -355,20 +420,40 @@ def _write(path: Tensor, named: Mapping[str, Variable], name: str) -> Operation:
     values: list[Any] = []
     for variable in named.values():
         with get_default_graph().device(variable.device or None):
-            values.append(variable.read_value() if isinstance(variable, ResourceVariable) else variable.op.outputs[0])
+            values.append(
+                variable.read_value()
+                if isinstance(variable, ResourceVariable)
+                else variable.op.outputs[0]
+            )
     with get_default_graph().device("/device:CPU:0"):
-        return create("SaveV2", name, prefix=path, tensor_names=list(named), shape_and_slices=[""] * len(named), tensors=values)
+        return create(
+            "SaveV2",
+            name,
+            prefix=path,
+            tensor_names=list(named),
+            shape_and_slices=[""] * len(named),
+            tensors=values,
+        )
 
 
-def import_meta_graph(meta_graph_or_file: Any, clear_devices: bool = False, import_scope: str | None = None, **kwargs: Any) -> Saver | None:
-    """Add the graph in a MetaGraphDef (message of tfjit or TensorFlow, bytes, or file) to the default graph, with its collections.
+def import_meta_graph(
+    meta_graph_or_file: Any,
+    clear_devices: bool = False,
+    import_scope: str | None = None,
+    **kwargs: Any,
+) -> Saver | None:
+    """Add the graph in a MetaGraphDef (message of tfjit or TensorFlow, bytes, or file) to the
+    default graph, with its collections.
 
-    Returns its Saver; one of the variables when it names none, None without variables. kwargs: input_map and return_elements as of
-    `import_graph_def`. Raises NotFoundError without such a file, InvalidArgumentError for what is no MetaGraphDef.
+    Returns its Saver; one of the variables when it names none, None without variables. kwargs:
+    input_map and return_elements as of `import_graph_def`. Raises NotFoundError without such a
+    file, InvalidArgumentError for what is no MetaGraphDef.
     """
     from tfjit.client.saving.meta_graph import import_scoped_meta_graph
 
-    variables, meta_graph = import_scoped_meta_graph(meta_graph_or_file, clear_devices, import_scope=import_scope, **kwargs)
+    variables, meta_graph = import_scoped_meta_graph(
+        meta_graph_or_file, clear_devices, import_scope=import_scope, **kwargs
+    )
     if meta_graph.HasField("saver_def"):
         return Saver.from_proto(meta_graph.saver_def, import_scope)
     return Saver(list(variables.values())) if variables else None

@@ -15,14 +15,17 @@ if TYPE_CHECKING:
 
 
 def make_callable(session: BaseSession, fetches: Any, keys: Sequence[Any]) -> Callable[..., Any]:
-    """A function of the keys' values, and of options and run_metadata. Extra arguments are ignored, missing ones leave their placeholder
-    unfed."""
+    """A function of the keys' values, and of options and run_metadata. Extra arguments are ignored,
+    missing ones leave their placeholder unfed.
+    """
     entries: dict[int, Callable[..., Any]] = {}
 
     def make(count: int, args: Sequence[Any]) -> Callable[..., Any]:
         named = dict(zip(keys, args, strict=False))
         if len(named) < min(count, len(keys)):  # a key named twice takes its last value
-            return lambda *values: session._make_entry(fetches, given := dict(zip(keys, values, strict=False)))[0](given)
+            return lambda *values: session._make_entry(
+                fetches, given := dict(zip(keys, values, strict=False))
+            )[0](given)
         entry = entry_by_position(session._resolve(fetches, named), list(named))
         used = len(named)
         return entry if used == count else lambda *values: entry(*values[:used])
@@ -44,7 +47,8 @@ def make_callable(session: BaseSession, fetches: Any, keys: Sequence[Any]) -> Ca
 
 
 class OptionsCallable:
-    """What `_make_callable_from_options` returns: values in the order of the options' feeds -> a list in the order of their fetches.
+    """What `_make_callable_from_options` returns: values in the order of the options' feeds -> a
+    list in the order of their fetches.
 
     Raises InvalidArgumentError when called with another number of values.
     """
@@ -57,7 +61,10 @@ class OptionsCallable:
         assert backend is not None
         self._handle = backend.make_callable(message)
         graph = session.graph
-        slots = [feed_slot(graph.as_graph_element(name, allow_tensor=True, allow_operation=False)) for name in message.feed]
+        slots = [
+            feed_slot(graph.as_graph_element(name, allow_tensor=True, allow_operation=False))
+            for name in message.feed
+        ]
         self._converts = [slot.convert for slot in slots]
         self._run = backend.run_callable
 

@@ -1,4 +1,6 @@
-"""What an interrupt (Ctrl-C) and a fork must not find half done: the sending of a graph to a back end."""
+"""What an interrupt (Ctrl-C) and a fork must not find half done: the sending of a graph to a back
+end.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,11 @@ from tfjit.framework.graphs.graph import Graph
 
 
 def uninterrupted(work: Callable[[], None]) -> None:
-    """Do the work and raise what it raises; an interrupt that comes meanwhile is raised when it is done.
+    """Do the work and raise what it raises; an interrupt that comes meanwhile is raised when it is
+    done.
 
-    Python raises interrupts in the main thread only, so there another thread does it, and this one waits.
+    Python raises interrupts in the main thread only, so there another thread does it, and this one
+    waits.
     """
     if threading.current_thread() is not threading.main_thread():
         work()

@@ -23,22 +23,40 @@ _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made by a class statement
 class FeedSlot:
     """One fed tensor: converts and checks values.
 
-    name: "x:0". dtype: its base dtype. shape: as the graph knows it, internal form. key: what the user fed, for messages.
+    name: "x:0". dtype: its base dtype. shape: as the graph knows it, internal form. key: what the
+    user fed, for messages.
     """
 
-    __slots__ = ("_exact", "_is_number", "_known", "_static", "dtype", "key", "name", "np_dtype", "shape", "stored")
+    __slots__ = (
+        "_exact",
+        "_is_number",
+        "_known",
+        "_static",
+        "dtype",
+        "key",
+        "name",
+        "np_dtype",
+        "shape",
+        "stored",
+    )
 
     def __init__(self, name: str, dtype: DType, shape: Shape, key: Any = None) -> None:
         self.name = name
         self.key = name if key is None else key
         self.dtype = dtype
         self.shape = shape
-        self.np_dtype = np.dtype(object) if dtype.name in _HANDLES else np.dtype(dtype.as_numpy_dtype)
-        self._static = tuple(shape) if shape is not None and all(d is not None for d in shape) else None
+        self.np_dtype = (
+            np.dtype(object) if dtype.name in _HANDLES else np.dtype(dtype.as_numpy_dtype)
+        )
+        self._static = (
+            tuple(shape) if shape is not None and all(d is not None for d in shape) else None
+        )
         self._known: set[tuple[int, ...]] = set()
-        self._is_number = np.issubdtype(self.np_dtype, np.number)  # not so of bfloat16, float8 and int4
+        # not so of bfloat16, float8 and int4
+        self._is_number = np.issubdtype(self.np_dtype, np.number)
         self._exact = _exact_ints(self.np_dtype)
-        self.stored: Callable[[Any], Any] | None = None  # the tensor that a session handle stands for
+        # the tensor that a session handle stands for
+        self.stored: Callable[[Any], Any] | None = None
 
     def convert(self, value: Any) -> Any:
         """`value` as a C-contiguous array of the tensor's dtype; not copied when it is one already.
@@ -66,38 +84,60 @@ class FeedSlot:
                 self._check_int(value)
             elif kind is int:
                 return np.asarray(value, self.np_dtype)
-        elif self.stored is not None and type(value).__name__ == "TensorHandle" and hasattr(value, "handle"):
+        elif (
+            self.stored is not None
+            and type(value).__name__ == "TensorHandle"
+            and hasattr(value, "handle")
+        ):
             stored: np.ndarray = self.stored(value)
             return stored
         elif hasattr(value, "op") and hasattr(value, "graph"):
             raise TypeError(
-                "The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python scalars, strings, lists, "
-                f"numpy ndarrays, or TensorHandles. For reference, the tensor object was {value} which was passed to the argument "
+                "The value of a feed cannot be a tf.Tensor object. Acceptable feed values include "
+                "Python scalars, strings, lists, "
+                f"numpy ndarrays, or TensorHandles. For reference, the tensor object was {value} "
+                "which was passed to the argument "
                 f"`feed_dict` with key {self.key}."
             )
-        # As TensorFlow converts: numbers as an array, so that what does not fit wraps round or becomes infinite; the others by element.
+        # As TensorFlow converts: numbers as an array, so that what does not fit wraps round or
+        # becomes infinite; the others by element.
         if self._is_number:
             return np.asarray(np.asarray(value).astype(self.np_dtype, copy=False))
         return np.asarray(value, self.np_dtype)
 
     def _check_int(self, value: int) -> None:
-        """Raise TypeError for an int that the dtype does not hold, OverflowError for one beyond 64 bits."""
+        """Raise TypeError for an int that the dtype does not hold, OverflowError for one beyond 64
+        bits.
+        """
         if self.np_dtype.fields is None and self.np_dtype.kind != "O":
             kind = self.np_dtype.type
             with np.errstate(all="ignore"):
                 if kind(np.array(value).astype(kind)) == value:
                     return
-        named: Any = object if self.np_dtype.kind == "O" else self.np_dtype.type if self.np_dtype.fields is None else self.dtype.name
+        named: Any = (
+            object
+            if self.np_dtype.kind == "O"
+            else self.np_dtype.type
+            if self.np_dtype.fields is None
+            else self.dtype.name
+        )
         raise TypeError(
-            f"Type of feed value {value} with type {type(value)} is not compatible with Tensor type {named}. "
+            f"Type of feed value {value} with type {type(value)} is not compatible with Tensor "
+            f"type {named}. "
             "Try explicitly setting the type of the feed tensor to a larger type (e.g. int64)."
         )
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         want = self.shape
-        fits = want is None or (len(want) == len(shape) and all(d is None or d == s for d, s in zip(want, shape, strict=True)))
+        fits = want is None or (
+            len(want) == len(shape)
+            and all(d is None or d == s for d, s in zip(want, shape, strict=True))
+        )
         if not fits:
-            raise ValueError(f"Cannot feed value of shape {shape} for Tensor {self.name}, which has shape {TensorShape(want)}")
+            raise ValueError(
+                f"Cannot feed value of shape {shape} for Tensor {self.name}, which has shape "
+                f"{TensorShape(want)}"
+            )
         if len(self._known) < _MAX_KNOWN_SHAPES:
             self._known.add(shape)
 
@@ -108,12 +148,16 @@ class StringSlot(FeedSlot):
     __slots__ = ()
 
     def convert(self, value: Any) -> Any:
-        """`value` as an object array of bytes. Raises InternalError, as TensorFlow does, where an element is neither text nor bytes."""
+        """`value` as an object array of bytes. Raises InternalError, as TensorFlow does, where an
+        element is neither text nor bytes.
+        """
         return _as_bytes(super().convert(value))
 
 
 class HandleSlot(FeedSlot):
-    """A fed resource or variant. There is no other way to one than an earlier fetch, whose result is an object of the runtime."""
+    """A fed resource or variant. There is no other way to one than an earlier fetch, whose result
+    is an object of the runtime.
+    """
 
     __slots__ = ()
 
@@ -123,7 +167,8 @@ class HandleSlot(FeedSlot):
             return self.stored(value)
         if type(value).__module__.partition(".")[0] != "tfjit":
             raise TypeError(
-                f"Cannot feed {type(value).__name__} for Tensor {self.name} of dtype {self.dtype.name}: it takes a fetched handle"
+                f"Cannot feed {type(value).__name__} for Tensor {self.name} of dtype "
+                f"{self.dtype.name}: it takes a fetched handle"
             )
         return value
 
@@ -140,7 +185,9 @@ def _exact_ints(dtype: np.dtype) -> tuple[int, int]:
 
 
 def _as_bytes(array: np.ndarray) -> np.ndarray:
-    """An object array as one of bytes; itself when it is one already. Raises InternalError, as TensorFlow does, for other objects."""
+    """An object array as one of bytes; itself when it is one already. Raises InternalError, as
+    TensorFlow does, for other objects.
+    """
     elements = array.ravel().tolist()
     if all(type(e) is bytes for e in elements):
         return array
@@ -156,23 +203,38 @@ def _one_as_bytes(element: Any) -> bytes:
         return bytes(element)
     kind = type(element)
     plain = kind.__flags__ & _HEAP_TYPE or kind.__module__ == "builtins"
-    raise errors.InternalError(None, None, f"Unsupported object type {kind.__name__ if plain else f'{kind.__module__}.{kind.__name__}'}")
+    raise errors.InternalError(
+        None,
+        None,
+        "Unsupported object type "
+        f"{kind.__name__ if plain else f'{kind.__module__}.{kind.__name__}'}",
+    )
 
 
-def resolve_feeds(graph: Any, feed_dict: Any) -> list[tuple[FeedSlot, Callable[[Mapping[Any, Any]], Any], Any]]:
-    """(slot, how to get its value from a feed_dict with the same keys, the tensor) for every fed tensor, in the feed_dict's order.
+def resolve_feeds(
+    graph: Any, feed_dict: Any
+) -> list[tuple[FeedSlot, Callable[[Mapping[Any, Any]], Any], Any]]:
+    """(slot, how to get its value from a feed_dict with the same keys, the tensor) for every fed
+    tensor, in the feed_dict's order.
 
-    Raises TypeError with TensorFlow's texts for keys that name no tensor of the graph, ValueError for tensors that cannot be fed.
+    Raises TypeError with TensorFlow's texts for keys that name no tensor of the graph, ValueError
+    for tensors that cannot be fed.
     """
     if not feed_dict:
         return []  # whatever is empty feeds nothing
     if not isinstance(feed_dict, Mapping):
-        raise TypeError(f"Argument `feed_dict` must be a dictionary or another Mapping, not a '{type(feed_dict).__name__}'.")
-    resolved: dict[str, tuple[FeedSlot, Callable[[Mapping[Any, Any]], Any], Any]] = {}  # a tensor named twice takes its last value
+        raise TypeError(
+            "Argument `feed_dict` must be a dictionary or another Mapping, not a "
+            f"'{type(feed_dict).__name__}'."
+        )
+    # a tensor named twice takes its last value
+    resolved: dict[str, tuple[FeedSlot, Callable[[Mapping[Any, Any]], Any], Any]] = {}
     nested = any(is_nested(key) for key in feed_dict)
     seen: set[Any] = set()
     for outer, outer_value in feed_dict.items():
-        for path, key, value in _flattened(outer, outer_value) if nested else [((), outer, outer_value)]:
+        for path, key, value in (
+            _flattened(outer, outer_value) if nested else [((), outer, outer_value)]
+        ):
             if nested and key in seen:
                 raise ValueError(f"Cannot flatten dict because this key is not unique: {key}")
             seen.add(key)
@@ -184,12 +246,18 @@ def resolve_feeds(graph: Any, feed_dict: Any) -> list[tuple[FeedSlot, Callable[[
                 continue
             for i, (tensor, _) in enumerate(list(conversion(key, value))):
                 element = _fed_tensor(graph, tensor)
-                resolved[element.name] = (feed_slot(element, key), _part_of(key, get, conversion, i), element)
+                resolved[element.name] = (
+                    feed_slot(element, key),
+                    _part_of(key, get, conversion, i),
+                    element,
+                )
     return list(resolved.values())
 
 
 def is_nested(key: Any) -> bool:
-    """Whether a key of a feed_dict is a structure of keys, whose value is one of the same layout."""
+    """Whether a key of a feed_dict is a structure of keys, whose value is one of the
+    same layout.
+    """
     return isinstance(key, (tuple, list)) and not isinstance(key, str)
 
 
@@ -201,12 +269,16 @@ def _flattened(key: Any, value: Any) -> Iterator[tuple[tuple[int, ...], Any, Any
     keys, values = list(_leaves(key)), list(_leaves(value))
     if len(keys) != len(values):
         raise ValueError(
-            f"Could not flatten dictionary. Key had {len(keys)} elements, but value had {len(values)} elements. "
+            f"Could not flatten dictionary. Key had {len(keys)} elements, but value had "
+            f"{len(values)} elements. "
             f"Key: {[k for _, k in keys]}, value: {[v for _, v in values]}."
         )
     for (path, one), (other, part) in zip(keys, values, strict=True):
         if path != other:
-            raise ValueError(f"Could not flatten dictionary: key {key} and value {value} do not have the same structure.")
+            raise ValueError(
+                f"Could not flatten dictionary: key {key} and value {value} do not have the same "
+                "structure."
+            )
         yield path, one, part
 
 
@@ -229,7 +301,12 @@ def _path(key: Any, path: tuple[int, ...]) -> Callable[[Mapping[Any, Any]], Any]
     return get
 
 
-def _part_of(key: Any, get: Callable[[Mapping[Any, Any]], Any], conversion: Callable[[Any, Any], Any], index: int) -> Any:
+def _part_of(
+    key: Any,
+    get: Callable[[Mapping[Any, Any]], Any],
+    conversion: Callable[[Any, Any], Any],
+    index: int,
+) -> Any:
     return lambda feed_dict: list(conversion(key, get(feed_dict)))[index][1]
 
 
@@ -238,29 +315,39 @@ def _fed_tensor(graph: Any, key: Any) -> Any:
         element = graph.as_graph_element(key, allow_tensor=True, allow_operation=False)
     except Exception as e:
         hint = graph_hint(graph, key)
-        raise TypeError(f"Cannot interpret feed_dict key as Tensor: {e.args[0] if e.args else e}{hint}") from None
+        raise TypeError(
+            f"Cannot interpret feed_dict key as Tensor: {e.args[0] if e.args else e}{hint}"
+        ) from None
     if not graph.is_feedable(element):
         raise ValueError(f"Tensor {element.name} may not be fed.")
     return element
 
 
 def partial_feeds(graph: Any, feeds: Any) -> list[FeedSlot]:
-    """The slots of a partial run. feeds: a key, a list of them, or None. Raises TypeError for what names no tensor of the graph."""
+    """The slots of a partial run. feeds: a key, a list of them, or None. Raises TypeError for what
+    names no tensor of the graph.
+    """
     slots = []
     for feed in feeds if isinstance(feeds, (list, tuple)) else () if feeds is None else (feeds,):
         for part in fed_parts(feed):
             try:
                 element = graph.as_graph_element(part, allow_tensor=True, allow_operation=False)
             except Exception as e:
-                raise TypeError(f"Cannot interpret argument `feed` key as Tensor: {e.args[0] if e.args else e}") from None
+                raise TypeError(
+                    f"Cannot interpret argument `feed` key as Tensor: {e.args[0] if e.args else e}"
+                ) from None
             slots.append(feed_slot(element))
     return slots
 
 
 def feed_slot(tensor: Any, key: Any = None) -> FeedSlot:
-    """The slot of a tensor of a tfjit or TensorFlow graph. key: what the user fed, where it is not the tensor."""
+    """The slot of a tensor of a tfjit or TensorFlow graph. key: what the user fed, where it is not
+    the tensor.
+    """
     dtype = as_dtype(tensor.dtype).base_dtype
     shape = tensor.shape
     dims: Shape = None if shape.rank is None else tuple(shape.as_list())
-    slot = HandleSlot if dtype.name in _HANDLES else StringSlot if dtype.name == "string" else FeedSlot
+    slot = (
+        HandleSlot if dtype.name in _HANDLES else StringSlot if dtype.name == "string" else FeedSlot
+    )
     return slot(tensor.name, dtype, dims, tensor if key is None else key)

@@ -1,4 +1,6 @@
-"""Fetch structures: from what the user passes to `run` to a flat list of names, and back to the same structure with values."""
+"""Fetch structures: from what the user passes to `run` to a flat list of names, and back to the
+same structure with values.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from tfjit.framework.errors import InaccessibleTensorError
 from tfjit.framework.graphs.indexed_slices import IndexedSlices, IndexedSlicesValue
 
 # (type, fetch function, feed function, feed function for partial runs), looked up in order
-_CONVERSIONS: list[tuple[type, Callable[[Any], Any], Callable[[Any, Any], Any], Callable[[Any], Any]]] = []
+_CONVERSIONS: list[
+    tuple[type, Callable[[Any], Any], Callable[[Any, Any], Any], Callable[[Any], Any]]
+] = []
 
 
 def register_session_run_conversion_functions(
@@ -23,27 +27,46 @@ def register_session_run_conversion_functions(
     feed_function: Callable[[Any, Any], Sequence[tuple[Any, Any]]] | None = None,
     feed_function_for_partial_run: Callable[[Any], Sequence[Any]] | None = None,
 ) -> None:
-    """Teach `run` a type. fetch_function: object -> (elements to fetch, contraction of their values);
-    feed_function: (object, value) -> pairs of (tensor, value); feed_function_for_partial_run: object -> tensors to be fed.
-    The latest registered type that an object is an instance of counts. Raises ValueError when the type or a subclass of it is registered,
-    which would hide it.
+    """Teach `run` a type. fetch_function: object -> (elements to fetch, contraction of their
+    values); feed_function: (object, value) -> pairs of (tensor, value);
+    feed_function_for_partial_run: object -> tensors to be fed. The latest registered type that an
+    object is an instance of counts. Raises ValueError when the type or a subclass of it is
+    registered, which would hide it.
     """
     for known in (object, *(entry[0] for entry in _CONVERSIONS)):
         if issubclass(known, tensor_type):
             raise ValueError(f"{tensor_type} has already been registered so ignore it.")
 
     def no_feed(*_: Any) -> Any:
-        raise TypeError(f"{tensor_type.__name__} cannot be fed: it was registered without a feed function")
+        raise TypeError(
+            f"{tensor_type.__name__} cannot be fed: it was registered without a feed function"
+        )
 
-    _CONVERSIONS.insert(0, (tensor_type, fetch_function, feed_function or no_feed, feed_function_for_partial_run or no_feed))
+    _CONVERSIONS.insert(
+        0,
+        (
+            tensor_type,
+            fetch_function,
+            feed_function or no_feed,
+            feed_function_for_partial_run or no_feed,
+        ),
+    )
 
 
-def _conversions(x: Any) -> Iterator[tuple[type, Callable[[Any], Any], Callable[[Any, Any], Any], Callable[[Any], Any]]]:
-    """Our conversions, and for an object of a TensorFlow type those that TensorFlow's own sessions use (SparseTensor, RaggedTensor ...)."""
+def _conversions(
+    x: Any,
+) -> Iterator[tuple[type, Callable[[Any], Any], Callable[[Any, Any], Any], Callable[[Any], Any]]]:
+    """Our conversions, and for an object of a TensorFlow type those that TensorFlow's own sessions
+    use (SparseTensor, RaggedTensor ...).
+    """
     yield from _CONVERSIONS
     sessions = sys.modules.get("tensorflow.python.client.session")
     if sessions is not None and not isinstance(x, str):
-        yield from (entry for entry in getattr(sessions, "_REGISTERED_EXPANSIONS", ()) if entry[0] is not object)
+        yield from (
+            entry
+            for entry in getattr(sessions, "_REGISTERED_EXPANSIONS", ())
+            if entry[0] is not object
+        )
 
 
 def is_converted(x: Any) -> bool:
@@ -82,8 +105,9 @@ Rebuild = Callable[[Sequence[Any]], Any]
 class FetchMapper:
     """Flattens one fetch structure over a graph.
 
-    leaves: the distinct graph elements, in order of appearance; `rebuild(values)` takes one value a leaf (None for operations) and returns
-    the structure. Raises TypeError or ValueError with TensorFlow's texts for what cannot be fetched.
+    leaves: the distinct graph elements, in order of appearance; `rebuild(values)` takes one value a
+    leaf (None for operations) and returns the structure. Raises TypeError or ValueError with
+    TensorFlow's texts for what cannot be fetched.
     """
 
     def __init__(self, graph: Any, fetches: Any) -> None:
@@ -94,7 +118,10 @@ class FetchMapper:
 
     def _map(self, fetch: Any) -> Rebuild:
         if fetch is None:
-            raise TypeError(f'Argument `fetch` = {fetch} has invalid type "{type(fetch).__name__}". Cannot be None')
+            raise TypeError(
+                f'Argument `fetch` = {fetch} has invalid type "{type(fetch).__name__}". Cannot be '
+                "None"
+            )
         if isinstance(fetch, (list, tuple)):
             parts = [self._map(f) for f in fetch]
             make = _sequence_maker(_class_of(fetch))
@@ -105,7 +132,9 @@ class FetchMapper:
             kind: Any = _class_of(fetch)
             if isinstance(fetch, defaultdict):
                 kind = partial(defaultdict, fetch.default_factory)
-            return lambda values: kind((key, part(values)) for key, part in zip(keys, parts, strict=True))
+            return lambda values: kind(
+                (key, part(values)) for key, part in zip(keys, parts, strict=True)
+            )
         attributes = getattr(type(fetch), "__attrs_attrs__", None)
         if attributes is not None:
             parts = [self._map(getattr(fetch, a.name)) for a in attributes]
@@ -123,19 +152,25 @@ class FetchMapper:
             element = self._graph.as_graph_element(fetch, allow_tensor=True, allow_operation=True)
         except TypeError as e:
             raise TypeError(
-                f'Argument `fetch` = {fetch} has invalid type "{type(fetch).__name__}" must be a string or Tensor. ({e})'
-                + graph_hint(self._graph, fetch)
+                f'Argument `fetch` = {fetch} has invalid type "{type(fetch).__name__}" must be a '
+                f"string or Tensor. ({e})" + graph_hint(self._graph, fetch)
             ) from None
         except ValueError as e:
-            raise ValueError(f"Argument `fetch` = {fetch} cannot be interpreted as a Tensor. ({e})") from None
+            raise ValueError(
+                f"Argument `fetch` = {fetch} cannot be interpreted as a Tensor. ({e})"
+            ) from None
         except KeyError as e:
-            raise ValueError(f"Argument `fetch` = {fetch} cannot be interpreted as a Tensor. ({e})") from None
+            raise ValueError(
+                f"Argument `fetch` = {fetch} cannot be interpreted as a Tensor. ({e})"
+            ) from None
         is_operation = not hasattr(element, "dtype")
         op = element if is_operation else element.op
         if not self._graph.is_fetchable(op):
             raise InaccessibleTensorError(
-                f"Operation {op.name} has been marked as not fetchable. Typically this happens when it is defined in another function or "
-                "code block. Use return values, explicit Python locals or TensorFlow collections to access it."
+                f"Operation {op.name} has been marked as not fetchable. Typically this happens "
+                "when it is defined in another function or "
+                "code block. Use return values, explicit Python locals or TensorFlow collections "
+                "to access it."
             )
         key = (element.name, is_operation)
         position = self._index.get(key)
@@ -146,9 +181,15 @@ class FetchMapper:
 
 
 def _class_of(structure: Any) -> Any:
-    """The class of a fetched structure; of one behind a `wrapt.ObjectProxy`, as TensorFlow's trackable lists are, the wrapped one's."""
+    """The class of a fetched structure; of one behind a `wrapt.ObjectProxy`, as TensorFlow's
+    trackable lists are, the wrapped one's.
+    """
     kind = type(structure)
-    return kind if issubclass(kind, (list, tuple, Mapping)) else type(getattr(structure, "__wrapped__", structure))
+    return (
+        kind
+        if issubclass(kind, (list, tuple, Mapping))
+        else type(getattr(structure, "__wrapped__", structure))
+    )
 
 
 def _sequence_maker(kind: Any) -> Callable[[list[Any]], Any]:
@@ -160,15 +201,25 @@ def _sequence_maker(kind: Any) -> Callable[[list[Any]], Any]:
 
 
 def _slices_parts(slices: IndexedSlices) -> list[Any]:
-    return [part for part in (slices.values, slices.indices, slices.dense_shape) if part is not None]
+    return [
+        part for part in (slices.values, slices.indices, slices.dense_shape) if part is not None
+    ]
 
 
 def _fetched_slices(slices: IndexedSlices) -> tuple[Sequence[Any], Callable[[Sequence[Any]], Any]]:
-    return _slices_parts(slices), lambda values: IndexedSlicesValue(*values, *[None] * (3 - len(values)))
+    return _slices_parts(slices), lambda values: IndexedSlicesValue(
+        *values, *[None] * (3 - len(values))
+    )
 
 
 def _fed_slices(slices: IndexedSlices, value: Any) -> Sequence[tuple[Any, Any]]:
-    return [pair for pair in zip((slices.values, slices.indices, slices.dense_shape), value, strict=False) if pair[0] is not None]
+    return [
+        pair
+        for pair in zip((slices.values, slices.indices, slices.dense_shape), value, strict=False)
+        if pair[0] is not None
+    ]
 
 
-register_session_run_conversion_functions(IndexedSlices, _fetched_slices, _fed_slices, _slices_parts)
+register_session_run_conversion_functions(
+    IndexedSlices, _fetched_slices, _fed_slices, _slices_parts
+)

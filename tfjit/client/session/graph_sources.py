@@ -17,10 +17,11 @@ from tfjit.runtime.backend import BackendSession
 def graph_from(source: Any) -> Any:
     """The graph of a session.
 
-    source: None (the default graph; TensorFlow's where only that has operations),
-    a tfjit Graph or TensorFlow `tf.Graph` (returned as it is, and followed as it grows), a GraphDef or
-    MetaGraphDef message of tfjit or TensorFlow, the bytes of one, or a path to a file holding one.
-    Raises TypeError for anything else, InvalidArgumentError when the bytes are no graph, NotFoundError for a missing file.
+    source: None (the default graph; TensorFlow's where only that has operations), a tfjit Graph or
+    TensorFlow `tf.Graph` (returned as it is, and followed as it grows), a GraphDef or MetaGraphDef
+    message of tfjit or TensorFlow, the bytes of one, or a path to a file holding one.
+    Raises TypeError for anything else, InvalidArgumentError when the bytes are no graph,
+    NotFoundError for a missing file.
     """
     if source is None:
         theirs = tensorflow_default_graph() if is_unused() else None
@@ -49,7 +50,8 @@ def graph_def_from(source: Any) -> Any:
             raise errors.UnimplementedError(
                 None,
                 None,
-                f"{path} is a SavedModel, with variables to restore: give its folder to tfjit.saved_model.load(session, tags, folder).",
+                f"{path} is a SavedModel, with variables to restore: give its folder to "
+                "tfjit.saved_model.load(session, tags, folder).",
             )
         return model.graph_def
     if isinstance(source, (bytes, bytearray, memoryview)):
@@ -63,13 +65,21 @@ def graph_def_from(source: Any) -> Any:
     if descriptor.name == "MetaGraphDef":
         source = source.graph_def
     elif descriptor.name != "GraphDef":
-        raise TypeError(f"graph must be a GraphDef or MetaGraphDef message, but got {descriptor.full_name}")
-    return source if isinstance(source, GraphDef) else GraphDef.FromString(source.SerializeToString())
+        raise TypeError(
+            f"graph must be a GraphDef or MetaGraphDef message, but got {descriptor.full_name}"
+        )
+    return (
+        source if isinstance(source, GraphDef) else GraphDef.FromString(source.SerializeToString())
+    )
 
 
-def extend_backend(backend: BackendSession, graph: Any, version: int, sent: set[str], add_shapes: bool = False) -> None:
-    """Give a back end what `graph` gained. version: of the graph at the last time; sent: names of a TensorFlow graph's nodes already
-    sent, and of its functions with a "^" before them, which is added to, since TensorFlow's `as_graph_def` ignores `from_version`."""
+def extend_backend(
+    backend: BackendSession, graph: Any, version: int, sent: set[str], add_shapes: bool = False
+) -> None:
+    """Give a back end what `graph` gained. version: of the graph at the last time; sent: names of a
+    TensorFlow graph's nodes already sent, and of its functions with a "^" before them, which is
+    added to, since TensorFlow's `as_graph_def` ignores `from_version`.
+    """
     if isinstance(graph, Graph):
         if add_shapes:
             backend.extend(graph.as_graph_def(from_version=version or None, add_shapes=True))
@@ -79,7 +89,11 @@ def extend_backend(backend: BackendSession, graph: Any, version: int, sent: set[
     graph_def = graph.as_graph_def(add_shapes=add_shapes)
     if sent:
         new = type(graph_def)()
-        new.library.function.extend(function for function in graph_def.library.function if f"^{function.signature.name}" not in sent)
+        new.library.function.extend(
+            function
+            for function in graph_def.library.function
+            if f"^{function.signature.name}" not in sent
+        )
         new.library.gradient.extend(graph_def.library.gradient)
         new.versions.CopyFrom(graph_def.versions)
         new.node.extend(node for node in graph_def.node if node.name not in sent)
@@ -95,7 +109,9 @@ def to_config(config: Any) -> Any:
 
 
 def interactive_config(config: Any, options: Any) -> Any:
-    """The ConfigProto of an interactive session: only what is run is placed, since a user tries out what may never be placeable."""
+    """The ConfigProto of an interactive session: only what is run is placed, since a user tries out
+    what may never be placeable.
+    """
     from tfjit.protos import ConfigProto
 
     made = ConfigProto()
@@ -129,7 +145,9 @@ def _to_message(value: Any, name: str, argument: str) -> Any:
     if isinstance(value, bytes):
         return kind.FromString(value)
     if getattr(getattr(value, "DESCRIPTOR", None), "name", "") != name:
-        raise TypeError(f'Argument `{argument}` must be a tf.{name}, but got "{type(value).__name__}"')
+        raise TypeError(
+            f'Argument `{argument}` must be a tf.{name}, but got "{type(value).__name__}"'
+        )
     return kind.FromString(value.SerializeToString())
 
 

@@ -1,4 +1,6 @@
-"""A model's message from a file or its bytes: a GraphDef, a MetaGraphDef or a SavedModel, binary or (in a file) text."""
+"""A model's message from a file or its bytes: a GraphDef, a MetaGraphDef or a SavedModel, binary or
+(in a file) text.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
 class ModelFile:
     """A model as it stands in a file.
 
-    kind: "GraphDef", "MetaGraphDef" or "SavedModel". message: the graph, or the meta graph that was chosen: what a Session takes.
+    kind: "GraphDef", "MetaGraphDef" or "SavedModel". message: the graph, or the meta graph that was
+    chosen: what a Session takes.
     """
 
     path: Path
@@ -35,7 +38,9 @@ class ModelFile:
     @property
     def tags(self) -> list[str]:
         """What the chosen meta graph of a SavedModel is for."""
-        return list(self.message.meta_info_def.tags) if isinstance(self.message, MetaGraphDef) else []
+        return (
+            list(self.message.meta_info_def.tags) if isinstance(self.message, MetaGraphDef) else []
+        )
 
     @property
     def signatures(self) -> Mapping[str, Any]:
@@ -44,19 +49,30 @@ class ModelFile:
 
 
 def read_model(path: str | Path, *, faulty: bool = False) -> ModelFile:
-    """The model in `path`: a file, or the folder of a SavedModel (of its meta graphs, the one tagged "serve", else the first).
+    """The model in `path`: a file, or the folder of a SavedModel (of its meta graphs, the one
+    tagged "serve", else the first).
 
-    faulty: as in `parse_model`. Raises FileNotFoundError when there is no such file, InvalidArgumentError when it holds no model or
-    only part of one.
+    faulty: as in `parse_model`. Raises FileNotFoundError when there is no such file,
+    InvalidArgumentError when it holds no model or only part of one.
     """
     path = Path(path)
     if path.is_dir():
-        inside = [path / name for name in ("saved_model.pb", "saved_model.pbtxt") if (path / name).is_file()]
+        inside = [
+            path / name
+            for name in ("saved_model.pb", "saved_model.pbtxt")
+            if (path / name).is_file()
+        ]
         if not inside:
-            raise errors.InvalidArgumentError(None, None, f"{path} is a folder without saved_model.pb, so it is not a SavedModel.")
+            raise errors.InvalidArgumentError(
+                None, None, f"{path} is a folder without saved_model.pb, so it is not a SavedModel."
+            )
         path = inside[0]
     content = path.read_bytes()
-    kind, message = _parse_text(path, content) if path.suffix in (".pbtxt", ".txt") else parse_model(content, str(path), faulty=faulty)
+    kind, message = (
+        _parse_text(path, content)
+        if path.suffix in (".pbtxt", ".txt")
+        else parse_model(content, str(path), faulty=faulty)
+    )
     if isinstance(message, SavedModel):
         message = _choose(message, path)
     graph = message.graph_def if isinstance(message, MetaGraphDef) else message
@@ -67,8 +83,13 @@ def read_model(path: str | Path, *, faulty: bool = False) -> ModelFile:
 
 def _choose(model: SavedModel, path: Path) -> MetaGraphDef:
     if not model.meta_graphs:
-        raise errors.InvalidArgumentError(None, None, f"{path} holds a SavedModel without meta graphs.")
-    return next((meta for meta in model.meta_graphs if "serve" in meta.meta_info_def.tags), model.meta_graphs[0])
+        raise errors.InvalidArgumentError(
+            None, None, f"{path} holds a SavedModel without meta graphs."
+        )
+    return next(
+        (meta for meta in model.meta_graphs if "serve" in meta.meta_info_def.tags),
+        model.meta_graphs[0],
+    )
 
 
 def _parse_text(path: Path, content: bytes) -> tuple[str, Any]:
@@ -80,14 +101,20 @@ def _parse_text(path: Path, content: bytes) -> tuple[str, Any]:
             return message_class.DESCRIPTOR.name, text_format.Parse(content, message_class())
         except (text_format.ParseError, UnicodeDecodeError) as error:
             reasons.append(f"{message_class.DESCRIPTOR.name}: {error}")
-    raise errors.InvalidArgumentError(None, None, f"{path} is not the text of a model.\n  " + "\n  ".join(reasons))
+    raise errors.InvalidArgumentError(
+        None, None, f"{path} is not the text of a model.\n  " + "\n  ".join(reasons)
+    )
 
 
-def parse_model(content: bytes, where: str = "the bytes given", *, faulty: bool = False) -> tuple[str, Any]:
-    """(kind, message) of the message whose form fits. Raises InvalidArgumentError when none does; `where` says of what.
+def parse_model(
+    content: bytes, where: str = "the bytes given", *, faulty: bool = False
+) -> tuple[str, Any]:
+    """(kind, message) of the message whose form fits. Raises InvalidArgumentError when none does;
+    `where` says of what.
 
-    A wire format has no magic number, and the three share field numbers: the content decides. faulty: a GraphDef whose nodes lack names
-    or ops will do, since its import says what is wrong with which node.
+    A wire format has no magic number, and the three share field numbers: the content decides.
+    faulty: a GraphDef whose nodes lack names or ops will do, since its import says what is wrong
+    with which node.
     """
     parsed: list[Message] = []
     for message_class in (GraphDef, MetaGraphDef, SavedModel):
@@ -100,17 +127,22 @@ def parse_model(content: bytes, where: str = "the bytes given", *, faulty: bool 
         parsed.append(message)
     if faulty:
         for candidate in parsed:
-            if isinstance(candidate, GraphDef) and any(node.name or node.op for node in candidate.node):
+            if isinstance(candidate, GraphDef) and any(
+                node.name or node.op for node in candidate.node
+            ):
                 return "GraphDef", candidate
     raise errors.InvalidArgumentError(
         None,
         None,
-        f"{where} ({len(content)} bytes) cannot be parsed as a GraphDef, MetaGraphDef or SavedModel: it is truncated or something else.",
+        f"{where} ({len(content)} bytes) cannot be parsed as a GraphDef, MetaGraphDef or "
+        "SavedModel: it is truncated or something else.",
     )
 
 
 def _fits(message: Message) -> bool:
-    """Whether a message that parsed is one: each node names an op, and a meta graph or saved model holds such a graph."""
+    """Whether a message that parsed is one: each node names an op, and a meta graph or saved model
+    holds such a graph.
+    """
     if isinstance(message, GraphDef):
         return bool(message.node) and all(node.name and node.op for node in message.node)
     if isinstance(message, MetaGraphDef):

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Final
 
-_HOME: Final = "tensorflow.python.client.session"  # where TensorFlow defines its sessions; everything else takes them from there
+# where TensorFlow defines its sessions; everything else takes them from there
+_HOME: Final = "tensorflow.python.client.session"
 _NAMES: Final = ("Session", "InteractiveSession")
 
 _lock: Final = threading.Lock()
@@ -21,7 +22,9 @@ _theirs: Final[dict[str, Any]] = {}  # TensorFlow's classes while they are repla
 
 
 class Patch:
-    """An active patch. As a context manager it ends with its block; `undo` ends it too. Of several, the last to end restores TensorFlow."""
+    """An active patch. As a context manager it ends with its block; `undo` ends it too. Of several,
+    the last to end restores TensorFlow.
+    """
 
     def __init__(self) -> None:
         self._active = True
@@ -49,22 +52,26 @@ class Patch:
 
 
 def patch_tensorflow() -> Patch:
-    """Make `tf.compat.v1.Session` and `InteractiveSession` tfjit's, now or when the process imports TensorFlow.
+    """Make `tf.compat.v1.Session` and `InteractiveSession` tfjit's, now or when the process imports
+    TensorFlow.
 
-    Sessions that exist stay what they are. Names that a program took out of TensorFlow's modules before (`from ... import Session`) are
-    replaced in TensorFlow's own modules only. Returns the patch, also a context manager:
+    Sessions that exist stay what they are. Names that a program took out of TensorFlow's modules
+    before (`from ... import Session`) are replaced in TensorFlow's own modules only. Returns the
+    patch, also a context manager:
 
         with tfjit.patch_tensorflow():
             session = tf.compat.v1.Session()  # a tfjit.Session
     """
     global _patches
-    importlib.import_module("tfjit.client.session.session")  # not under the lock: it may wait for others
+    # not under the lock: it may wait for others
+    importlib.import_module("tfjit.client.session.session")
     while True:
         if _HOME in sys.modules:
             home = importlib.import_module(_HOME)  # waits for a thread that is importing it
             if not all(hasattr(home, name) for name in _NAMES):
                 raise ImportError(
-                    f"patch_tensorflow() was called in the middle of this thread's import of {_HOME}: "
+                    "patch_tensorflow() was called in the middle of this thread's import of "
+                    f"{_HOME}: "
                     "call it before or after `import tensorflow`"
                 )
         with _lock:
@@ -91,7 +98,11 @@ def _ours() -> dict[str, Any]:
                 graph = sys.modules["tensorflow.python.framework.ops"].get_default_graph()
             base.__init__(self, target, graph, config)
 
-        return type(base.__name__, (base,), {"__init__": __init__, "__module__": base.__module__, "__doc__": base.__doc__})
+        return type(
+            base.__name__,
+            (base,),
+            {"__init__": __init__, "__module__": base.__module__, "__doc__": base.__doc__},
+        )
 
     return {name: of_default_graph(getattr(module, name)) for name in _NAMES}
 
@@ -134,13 +145,18 @@ def _holders(name: str, value: Any) -> list[ModuleType]:
     tuple for each module; that may start a garbage collection, and finalizers let others run.
     """
     modules = sys.modules.copy()
-    names = [_HOME, *(found for found in modules if found.partition(".")[0] == "tensorflow" and found != _HOME)]
+    names = [
+        _HOME,
+        *(found for found in modules if found.partition(".")[0] == "tensorflow" and found != _HOME),
+    ]
     found = (modules.get(each) for each in names)
     return [m for m in found if isinstance(m, ModuleType) and vars(m).get(name) is value]
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Waits for TensorFlow's session module and puts tfjit's classes into it before anything takes TensorFlow's from there."""
+    """Waits for TensorFlow's session module and puts tfjit's classes into it before anything takes
+    TensorFlow's from there.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

@@ -1,4 +1,6 @@
-"""What a session does for one set of fetches and feed keys: values converted, the runner called, the fetched structure rebuilt."""
+"""What a session does for one set of fetches and feed keys: values converted, the runner called,
+the fetched structure rebuilt.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,10 @@ Entry = Callable[[Mapping[Any, Any] | None], Any]
 class Resolved:
     """Fetches and feed keys as the graph and the back end know them.
 
-    leaves, rebuild: of the fetch structure. slots and getters: of the fed tensors, in the order of the keys. fed: their positions by name.
-    runner: of the back end, None when everything that is fetched is fed. form: "one" tensor, a "list" of them, each key one fed tensor
-    (then `slots` go with the keys one by one); else "any".
+    leaves, rebuild: of the fetch structure. slots and getters: of the fed tensors, in the order of
+    the keys. fed: their positions by name. runner: of the back end, None when everything that is
+    fetched is fed. form: "one" tensor, a "list" of them, each key one fed tensor (then `slots` go
+    with the keys one by one); else "any".
     """
 
     leaves: Sequence[Leaf]
@@ -52,11 +55,20 @@ def _as_numbers(leaf: Leaf, value: Any) -> Any:
     return value.view(number)[()]
 
 
-def leaf_values(leaves: Sequence[Leaf], fed: Mapping[str, Any], results: Sequence[Any]) -> list[Any]:
-    """A value a leaf: None for an operation, of what was fed too (`fed`, by name) what it was fed, else the next of `results`."""
+def leaf_values(
+    leaves: Sequence[Leaf], fed: Mapping[str, Any], results: Sequence[Any]
+) -> list[Any]:
+    """A value a leaf: None for an operation, of what was fed too (`fed`, by name) what it was fed,
+    else the next of `results`.
+    """
     rest = iter(results)
     return [
-        None if leaf.is_operation else as_fetched(fed[leaf.name]) if leaf.name in fed else _as_numbers(leaf, next(rest)) for leaf in leaves
+        None
+        if leaf.is_operation
+        else as_fetched(fed[leaf.name])
+        if leaf.name in fed
+        else _as_numbers(leaf, next(rest))
+        for leaf in leaves
     ]
 
 
@@ -69,7 +81,9 @@ def entry_by_dict(resolved: Resolved) -> Entry:
     if resolved.form == "list":
         if not converts:
             return lambda feed_dict: runner(())
-        return lambda feed_dict: runner([convert(value) for convert, value in zip(converts, feed_dict.values(), strict=True)])  # type: ignore[union-attr]
+        return lambda feed_dict: runner(
+            [convert(value) for convert, value in zip(converts, feed_dict.values(), strict=True)]  # type: ignore[union-attr]
+        )
     if not converts:
         return lambda feed_dict: runner(())[0]
     if len(converts) == 1:
@@ -88,7 +102,9 @@ def entry_by_dict(resolved: Resolved) -> Entry:
             return runner((convert_a(a), convert_b(b)))[0]
 
         return entry_2
-    return lambda feed_dict: runner([convert(value) for convert, value in zip(converts, feed_dict.values(), strict=True)])[0]  # type: ignore[union-attr]
+    return lambda feed_dict: runner(
+        [convert(value) for convert, value in zip(converts, feed_dict.values(), strict=True)]  # type: ignore[union-attr]
+    )[0]
 
 
 def entry_by_position(resolved: Resolved, keys: Sequence[Any]) -> Callable[..., Any]:
@@ -99,7 +115,9 @@ def entry_by_position(resolved: Resolved, keys: Sequence[Any]) -> Callable[..., 
         by_dict = entry_by_dict(resolved)
         return lambda *values: by_dict(dict(zip(keys, values, strict=True)))
     if resolved.form == "list":
-        return lambda *values: runner([convert(value) for convert, value in zip(converts, values, strict=True)])
+        return lambda *values: runner(
+            [convert(value) for convert, value in zip(converts, values, strict=True)]
+        )
     if not converts:
         return lambda: runner(())[0]
     if len(converts) == 1:
@@ -108,7 +126,9 @@ def entry_by_position(resolved: Resolved, keys: Sequence[Any]) -> Callable[..., 
     if len(converts) == 2:
         convert_a, convert_b = converts
         return lambda a, b: runner((convert_a(a), convert_b(b)))[0]
-    return lambda *values: runner([convert(value) for convert, value in zip(converts, values, strict=True)])[0]
+    return lambda *values: runner(
+        [convert(value) for convert, value in zip(converts, values, strict=True)]
+    )[0]
 
 
 def _any_entry(resolved: Resolved) -> Entry:

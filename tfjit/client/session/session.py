@@ -13,10 +13,28 @@ from tfjit.client.session.callables import OptionsCallable, make_callable
 from tfjit.client.session.critical_sections import uninterrupted, watch_for_forks
 from tfjit.client.session.feeds import feed_slot, is_nested, partial_feeds, resolve_feeds
 from tfjit.client.session.fetches import FetchMapper, is_converted
-from tfjit.client.session.graph_sources import extend_backend, graph_from, interactive_config, to_config
-from tfjit.client.session.run_entries import Entry, Resolved, entry_by_dict, is_quantized, leaf_values
+from tfjit.client.session.graph_sources import (
+    extend_backend,
+    graph_from,
+    interactive_config,
+    to_config,
+)
+from tfjit.client.session.run_entries import (
+    Entry,
+    Resolved,
+    entry_by_dict,
+    is_quantized,
+    leaf_values,
+)
 from tfjit.client.session.tensor_handles import feed_handles, fetch_handles, makes_handle
-from tfjit.client.session.tensorflow_interop import SessionBase, enter_default, graph_hint, join_tensorflow, leave_default, places_softly
+from tfjit.client.session.tensorflow_interop import (
+    SessionBase,
+    enter_default,
+    graph_hint,
+    join_tensorflow,
+    leave_default,
+    places_softly,
+)
 from tfjit.framework import errors, settings
 from tfjit.framework.graphs.graph import Graph
 from tfjit.framework.graphs.operation import set_default_session_getter
@@ -74,30 +92,47 @@ def _pop(session: BaseSession) -> None:
 class BaseSession(SessionBase):
     """A session over one graph.
 
-    target: '' runs in this process. graph: a tfjit Graph, a `tf.Graph`, a GraphDef or MetaGraphDef message, its bytes, or a path to one;
-    None takes the default graph: tfjit's own, or TensorFlow's if that has operations, tfjit's has none and no `as_default` block of a
-    tfjit graph is open. config: a ConfigProto of tfjit or TensorFlow, or its bytes. options: a SessionOptions for what a config
-    cannot say (env, session_resource, custom_kernel_creator); `target` and `config` win over its own where they are given.
-    Raises NotFoundError when no session factory serves the target, TypeError for a graph or config of another type.
+    target: '' runs in this process. graph: a tfjit Graph, a `tf.Graph`, a GraphDef or MetaGraphDef
+    message, its bytes, or a path to one; None takes the default graph: tfjit's own, or TensorFlow's
+    if that has operations, tfjit's has none and no `as_default` block of a tfjit graph is open.
+    config: a ConfigProto of tfjit or TensorFlow, or its bytes. options: a SessionOptions for what a
+    config cannot say (env, session_resource, custom_kernel_creator); `target` and `config` win over
+    its own where they are given.
+    Raises NotFoundError when no session factory serves the target, TypeError for a graph or config
+    of another type.
     """
 
     def __init__(
-        self, target: str | bytes | None = "", graph: Any = None, config: Any = None, *, options: SessionOptions | None = None
+        self,
+        target: str | bytes | None = "",
+        graph: Any = None,
+        config: Any = None,
+        *,
+        options: SessionOptions | None = None,
     ) -> None:
-        self._closed = True  # until the back end stands: a failed constructor leaves nothing to close
+        # until the back end stands: a failed constructor leaves nothing to close
+        self._closed = True
         self._backend = None
         self._destroyed = False
         if target is not None and not isinstance(target, (str, bytes)):
             swapped = type(target).__name__ == "ConfigProto"
             raise TypeError(
                 f'Argument `target` must be a string, but got "{type(target).__name__}"'
-                + ('. Did you do "Session(config)" instead of "Session(config=config)"?' if swapped else "")
+                + (
+                    '. Did you do "Session(config)" instead of "Session(config=config)"?'
+                    if swapped
+                    else ""
+                )
             )
         if options is None:
             options = SessionOptions()
         elif not isinstance(options, SessionOptions):
-            raise TypeError(f"Argument `options` must be a tfjit.SessionOptions, got {type(options).__name__}")
-        self._target = None if target is None else target.encode() if isinstance(target, str) else target
+            raise TypeError(
+                f"Argument `options` must be a tfjit.SessionOptions, got {type(options).__name__}"
+            )
+        self._target = (
+            None if target is None else target.encode() if isinstance(target, str) else target
+        )
         self._graph = graph_from(graph)
         join_tensorflow(BaseSession)
         self._config = to_config(config if config is not None else options.config)
@@ -110,7 +145,13 @@ class BaseSession(SessionBase):
         self._dead_handles: list[str] = []
         self._handles_lock = threading.Lock()
         self._entries: dict[Any, tuple[Entry, Any]] = {}
-        self._backend = new_session(replace(options, target=(self._target or b"").decode() or options.target, config=self._config))
+        self._backend = new_session(
+            replace(
+                options,
+                target=(self._target or b"").decode() or options.target,
+                config=self._config,
+            )
+        )
         self._closed = False
         self._variables = options.env.variables
         watch_for_forks(self._extend_lock, self._graph)
@@ -131,21 +172,37 @@ class BaseSession(SessionBase):
         return self._target
 
     def list_devices(self) -> list[Any]:
-        """Devices of the session: objects with name, device_type, memory_limit_bytes, incarnation."""
+        """Devices of the session: objects with name, device_type, memory_limit_bytes,
+        incarnation.
+        """
         assert self._backend is not None
-        return [DeviceAttributes(d.name, d.device_type, d.memory_limit, d.incarnation) for d in self._backend.list_devices()]
+        return [
+            DeviceAttributes(d.name, d.device_type, d.memory_limit, d.incarnation)
+            for d in self._backend.list_devices()
+        ]
 
-    def run(self, fetches: Any, feed_dict: Mapping[Any, Any] | None = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """Run the part of the graph that `fetches` need and return their values in the same structure.
+    def run(
+        self,
+        fetches: Any,
+        feed_dict: Mapping[Any, Any] | None = None,
+        options: Any = None,
+        run_metadata: Any = None,
+    ) -> Any:
+        """Run the part of the graph that `fetches` need and return their values in the same
+        structure.
 
-        fetches: a Tensor, Operation, name, or any nesting of lists, tuples, dicts, namedtuples, attrs classes of them.
-        feed_dict: tensor (or its name) -> value. options: RunOptions. run_metadata: RunMetadata, filled in.
-        Scalars come back as NumPy scalars, strings as bytes, operations as None.
-        Raises RuntimeError after `close`, TypeError and ValueError for fetches or feeds that do not fit, OpError for failures in the step.
+        fetches: a Tensor, Operation, name, or any nesting of lists, tuples, dicts, namedtuples,
+        attrs classes of them. feed_dict: tensor (or its name) -> value. options: RunOptions.
+        run_metadata: RunMetadata, filled in. Scalars come back as NumPy scalars, strings as bytes,
+        operations as None.
+        Raises RuntimeError after `close`, TypeError and ValueError for fetches or feeds that do not
+        fit, OpError for failures in the step.
         """
         if options is None and run_metadata is None:
             kind = type(fetches)
-            fetch_key: Any = (kind, *map(id, fetches)) if kind is list or kind is tuple else id(fetches)
+            fetch_key: Any = (
+                (kind, *map(id, fetches)) if kind is list or kind is tuple else id(fetches)
+            )
             key = (fetch_key, *map(id, feed_dict)) if feed_dict else fetch_key
             cached = self._entries.get(key)
             if cached is not None:
@@ -164,22 +221,29 @@ class BaseSession(SessionBase):
             raise RuntimeError("Attempted to use a closed Session.")
         if self._graph.version == 0:
             hint = graph_hint(self._graph)
-            raise RuntimeError(f"The Session graph is empty. Add operations to the graph before calling run().{hint}")
+            raise RuntimeError(
+                "The Session graph is empty. Add operations to the graph before calling "
+                f"run().{hint}"
+            )
 
     def _extend(self) -> None:
-        """Send what is new of the graph; each node once, whoever asks. An interrupt is raised when all is sent: a back end that had half
-        of it would be of no more use."""
+        """Send what is new of the graph; each node once, whoever asks. An interrupt is raised when
+        all is sent: a back end that had half of it would be of no more use.
+        """
         if self._graph.version > self._sent_version:
             uninterrupted(self._send_new)
 
     def _send_new(self) -> None:
         assert self._backend is not None
         graph = self._graph
-        with self._extend_lock, graph._lock:  # the graph's own, so that version and nodes belong together
+        # the graph's own, so that version and nodes belong together
+        with self._extend_lock, graph._lock:
             version = graph.version
             if version > self._sent_version:
                 try:
-                    extend_backend(self._backend, graph, self._sent_version, self._sent_names, self._add_shapes)
+                    extend_backend(
+                        self._backend, graph, self._sent_version, self._sent_names, self._add_shapes
+                    )
                 except errors.InvalidGraphError as error:
                     raise self._explained(error) from None
                 self._sent_version = version
@@ -197,17 +261,29 @@ class BaseSession(SessionBase):
             self._raise(error)
 
     def _make_entry(self, fetches: Any, feed_dict: Mapping[Any, Any] | None) -> tuple[Entry, Any]:
-        """What `run` does for these fetches and feed keys, and what must be kept alive for the ids in its cache key to stay valid
-        (None: not cacheable, since the structure could change under the same ids)."""
+        """What `run` does for these fetches and feed keys, and what must be kept alive for the ids
+        in its cache key to stay valid (None: not cacheable, since the structure could change under
+        the same ids).
+        """
         stable = _is_flat(fetches) and all(_is_leaf(k) for k in feed_dict or ())
-        keep = (fetches if type(fetches) not in (list, tuple) else tuple(fetches), tuple(feed_dict or ())) if stable else None
+        keep = (
+            (
+                fetches if type(fetches) not in (list, tuple) else tuple(fetches),
+                tuple(feed_dict or ()),
+            )
+            if stable
+            else None
+        )
         return entry_by_dict(self._resolve(fetches, feed_dict)), keep
 
     def _resolve(self, fetches: Any, feed_dict: Mapping[Any, Any] | None) -> Resolved:
-        """Fetches and feed keys as the graph and the back end know them; what is new of the graph goes to the back end."""
+        """Fetches and feed keys as the graph and the back end know them; what is new of the graph
+        goes to the back end.
+        """
         graph, backend = self._graph, self._backend
         assert backend is not None
-        feeds = feed_handles(self, resolve_feeds(graph, feed_dict))  # before the fetches: of two faults, TensorFlow names the feed's
+        # before the fetches: of two faults, TensorFlow names the feed's
+        feeds = feed_handles(self, resolve_feeds(graph, feed_dict))
         mapper = FetchMapper(graph, fetches)
         fetch_handles(self, mapper)
         self._extend()
@@ -217,16 +293,28 @@ class BaseSession(SessionBase):
         targets = [leaf.name for leaf in leaves if leaf.is_operation]
         runner = backend.prepare(list(fed), tensors, targets) if tensors or targets else None
         form: Literal["one", "list", "any"] = "any"
-        direct = len(feeds) == len(feed_dict or ()) and not any(is_nested(key) or is_converted(key) for key in feed_dict or ())
+        direct = len(feeds) == len(feed_dict or ()) and not any(
+            is_nested(key) or is_converted(key) for key in feed_dict or ()
+        )
         plain = not any(is_quantized(leaf) or makes_handle(leaf) for leaf in leaves)
         if direct and plain and len(tensors) == len(leaves) and _is_flat(fetches):
             if len(leaves) == 1 and type(fetches) not in (list, tuple):
                 form = "one"
             elif type(fetches) is list and len(leaves) == len(fetches):
                 form = "list"
-        return Resolved(leaves, mapper.rebuild, [slot for slot, _, _ in feeds], [get for _, get, _ in feeds], fed, runner, form)
+        return Resolved(
+            leaves,
+            mapper.rebuild,
+            [slot for slot, _, _ in feeds],
+            [get for _, get, _ in feeds],
+            fed,
+            runner,
+            form,
+        )
 
-    def _run_with_options(self, fetches: Any, feed_dict: Mapping[Any, Any] | None, options: Any, run_metadata: Any) -> Any:
+    def _run_with_options(
+        self, fetches: Any, feed_dict: Mapping[Any, Any] | None, options: Any, run_metadata: Any
+    ) -> Any:
         from tfjit.client.session.graph_sources import copy_into, to_run_options
         from tfjit.protos import RunMetadata
 
@@ -239,37 +327,54 @@ class BaseSession(SessionBase):
         metadata = RunMetadata() if run_metadata is not None else None
         try:
             arrays = {slot.name: slot.convert(get(feed_dict or {})) for slot, get, _ in feeds}
-            tensors = [leaf.name for leaf in mapper.leaves if not leaf.is_operation and leaf.name not in arrays]
+            tensors = [
+                leaf.name
+                for leaf in mapper.leaves
+                if not leaf.is_operation and leaf.name not in arrays
+            ]
             targets = [leaf.name for leaf in mapper.leaves if leaf.is_operation]
             results: list[Any] = []
             if tensors or targets:
-                results = self._backend.run(list(arrays.items()), tensors, targets, to_run_options(options), metadata)
+                results = self._backend.run(
+                    list(arrays.items()), tensors, targets, to_run_options(options), metadata
+                )
         except errors.OpError as error:
             self._raise(error)
         if run_metadata is not None:
             copy_into(metadata, run_metadata)
         return mapper.rebuild(leaf_values(mapper.leaves, arrays, results))
 
-    def make_callable(self, fetches: Any, feed_list: Sequence[Any] | None = None, accept_options: bool = False) -> Callable[..., Any]:
-        """A function that takes the values of `feed_list` in order, and options= and run_metadata=, and runs `fetches`.
+    def make_callable(
+        self, fetches: Any, feed_list: Sequence[Any] | None = None, accept_options: bool = False
+    ) -> Callable[..., Any]:
+        """A function that takes the values of `feed_list` in order, and options= and run_metadata=,
+        and runs `fetches`.
 
-        Extra arguments are ignored, missing ones leave their placeholder unfed. accept_options: every function accepts them.
+        Extra arguments are ignored, missing ones leave their placeholder unfed. accept_options:
+        every function accepts them.
         """
         if feed_list is not None and not isinstance(feed_list, (list, tuple)):
-            raise TypeError(f"Argument `feed_list` must be a list or tuple. Received: feed_list={feed_list}")
+            raise TypeError(
+                f"Argument `feed_list` must be a list or tuple. Received: feed_list={feed_list}"
+            )
         self._check_usable()
         if feed_list is None:
-            FetchMapper(self._graph, fetches)  # says what cannot be fetched now; with feeds, the first call does
+            # says what cannot be fetched now; with feeds, the first call does
+            FetchMapper(self._graph, fetches)
         return make_callable(self, fetches, list(feed_list or ()))
 
     def _make_callable_from_options(self, callable_options: Any) -> OptionsCallable:
-        """A function of the options' feeds. callable_options: CallableOptions of tfjit or TensorFlow."""
+        """A function of the options' feeds. callable_options: CallableOptions of tfjit or
+        TensorFlow.
+        """
         self._check_usable()
         self._extend()
         return OptionsCallable(self, callable_options)
 
     def partial_run_setup(self, fetches: Any, feeds: Any = None) -> str:
-        """Start a step to be fed and fetched in parts by `partial_run`; returns its handle. feeds: a tensor (or name) or a list of them."""
+        """Start a step to be fed and fetched in parts by `partial_run`; returns its handle. feeds:
+        a tensor (or name) or a list of them.
+        """
         self._check_usable()
         assert self._backend is not None
         slots = partial_feeds(self._graph, feeds)
@@ -284,7 +389,9 @@ class BaseSession(SessionBase):
         except errors.OpError as error:
             self._raise(error)
 
-    def partial_run(self, handle: str, fetches: Any, feed_dict: Mapping[Any, Any] | None = None) -> Any:
+    def partial_run(
+        self, handle: str, fetches: Any, feed_dict: Mapping[Any, Any] | None = None
+    ) -> Any:
         """Continue the step `handle` with more feeds and fetches."""
         self._check_usable()
         assert self._backend is not None
@@ -293,11 +400,18 @@ class BaseSession(SessionBase):
         fetch_handles(self, mapper)
         targets = [leaf.element for leaf in mapper.leaves if leaf.is_operation]
         if targets:
-            raise RuntimeError(f"partial_run() requires empty `target_list`. Received: target_list={targets} (non-empty)")
+            raise RuntimeError(
+                f"partial_run() requires empty `target_list`. Received: target_list={targets} "
+                "(non-empty)"
+            )
         try:
             arrays = {slot.name: slot.convert(get(feed_dict or {})) for slot, get, _ in feeds}
             tensors = [leaf.name for leaf in mapper.leaves if leaf.name not in arrays]
-            results = self._backend.partial_run(handle, list(arrays.items()), tensors) if arrays or tensors else []
+            results = (
+                self._backend.partial_run(handle, list(arrays.items()), tensors)
+                if arrays or tensors
+                else []
+            )
         except errors.OpError as error:
             self._raise(error)
         return mapper.rebuild(leaf_values(mapper.leaves, arrays, results))
@@ -309,11 +423,13 @@ class BaseSession(SessionBase):
         measure: bool = False,
         feed_dict: Mapping[Any, Any] | None = None,
     ) -> Any:
-        """What the passes did for these fetches, the fused groups, and which kernel serves each node.
+        """What the passes did for these fetches, the fused groups, and which kernel serves each
+        node.
 
-        feed_shapes: tensor or name -> shape of its value; a placeholder not named takes its own shape, with 1 for unknown sizes.
-        measure: run the step to time each kernel where it stands, beside its prediction and this machine's limits; variables keep their
-        values. feed_dict: values to run with, whose shapes count too; what it does not name is made up.
+        feed_shapes: tensor or name -> shape of its value; a placeholder not named takes its own
+        shape, with 1 for unknown sizes. measure: run the step to time each kernel where it stands,
+        beside its prediction and this machine's limits; variables keep their values. feed_dict:
+        values to run with, whose shapes count too; what it does not name is made up.
         """
         self._check_usable()
         assert self._backend is not None
@@ -322,9 +438,14 @@ class BaseSession(SessionBase):
         feeds = {
             tensor.name: tuple(int(d) for d in shape)
             for key, shape in (feed_shapes or {}).items()
-            for tensor in [self._graph.as_graph_element(key, allow_tensor=True, allow_operation=False)]
+            for tensor in [
+                self._graph.as_graph_element(key, allow_tensor=True, allow_operation=False)
+            ]
         }
-        values = {slot.name: slot.convert(get(feed_dict or {})) for slot, get, _ in resolve_feeds(self._graph, feed_dict)}
+        values = {
+            slot.name: slot.convert(get(feed_dict or {}))
+            for slot, get, _ in resolve_feeds(self._graph, feed_dict)
+        }
         feeds.update({name: tuple(getattr(value, "shape", ())) for name, value in values.items()})
         for tensor in _placeholders_behind([leaf.element for leaf in mapper.leaves], set(feeds)):
             feeds[tensor.name] = tuple(d or 1 for d in feed_slot(tensor).shape or ())
@@ -333,13 +454,17 @@ class BaseSession(SessionBase):
         return self._backend.explain(list(feeds.items()), tensors, targets, measure, values)
 
     def plan_counters(self) -> PlanCounters:
-        """How the plans of this session are found and lost: plans and variants held, hits, misses, evictions."""
+        """How the plans of this session are found and lost: plans and variants held, hits, misses,
+        evictions.
+        """
         self._check_usable()
         assert self._backend is not None
         return self._backend.plan_counters()
 
     def _raise(self, error: errors.OpError) -> NoReturn:
-        """Raise the error as the client does: without the runtime's frames, or from the error that has them (TFJIT_FULL_TRACEBACK)."""
+        """Raise the error as the client does: without the runtime's frames, or from the error that
+        has them (TFJIT_FULL_TRACEBACK).
+        """
         made = self._explained(error)
         with settings.using(self._variables):
             full = settings.flag("TFJIT_FULL_TRACEBACK")
@@ -348,10 +473,13 @@ class BaseSession(SessionBase):
                 raise made from (error if full else None)
             raise error if full else error.with_traceback(None) from None
         finally:
-            del made, error  # this frame is part of the error's traceback: the error would hold itself
+            # this frame is part of the error's traceback: the error would hold itself
+            del made, error
 
     def _explained(self, error: errors.OpError) -> errors.OpError:
-        """The error as the client raises it: the user's operation found, and where it was built said."""
+        """The error as the client raises it: the user's operation found, and where it was built
+        said.
+        """
         if self._closed and not isinstance(error, errors.CancelledError):
             # it was closed meanwhile: what the step found missing, the closing took away
             return errors.CancelledError(None, None, "Session has been closed.")
@@ -363,14 +491,16 @@ class BaseSession(SessionBase):
         op = None
         name = found.group(1) if found else ""
         ends = _CLIENT_NODE.fullmatch(name)
-        if found and ends is not None:  # a node that stands for a feed or a fetch: the user's is the one that it is of
+        # a node that stands for a feed or a fetch: the user's is the one that it is of
+        if found and ends is not None:
             name = ends.group(1)
             error = error.restated(error.message.replace(found.group(0), f"{{{{node {name}}}}}"))
         while name and op is None:
             try:
                 op = self._graph.get_operation_by_name(name)
             except (KeyError, ValueError):
-                name = name.rpartition("/")[0]  # a node of a function's body bears the name of the call before its own
+                # a node of a function's body bears the name of the call before its own
+                name = name.rpartition("/")[0]
         lines = ["Graph execution error:", ""]
         if op is not None:
             where = getattr(op, "built_at", None)
@@ -381,9 +511,13 @@ class BaseSession(SessionBase):
         return error.restated("\n".join(lines), op, node_def)
 
     def _register_dead_handle(self, handle: str) -> None:
-        """Delete the tensor of a handle that nobody has any more, together with others. Called by finalizers, anywhere and at any time."""
+        """Delete the tensor of a handle that nobody has any more, together with others. Called by
+        finalizers, anywhere and at any time.
+        """
         self._dead_handles.append(handle)
-        if len(self._dead_handles) < _DEAD_HANDLES or not self._handles_lock.acquire(blocking=False):
+        if len(self._dead_handles) < _DEAD_HANDLES or not self._handles_lock.acquire(
+            blocking=False
+        ):
             return
         try:
             dead, self._dead_handles = self._dead_handles, []
@@ -395,7 +529,9 @@ class BaseSession(SessionBase):
     # life
 
     def close(self) -> None:
-        """Cancel what runs, free resources; the session cannot be used afterwards. Closing twice is fine."""
+        """Cancel what runs, free resources; the session cannot be used afterwards. Closing twice is
+        fine.
+        """
         if self._destroyed or self._backend is None:
             return
         self._closed = True
@@ -405,12 +541,16 @@ class BaseSession(SessionBase):
         self._destroyed = True  # an interrupted close can be called again
 
     def as_default(self) -> _DefaultSession:
-        """A context manager that makes this the thread's default session; leaving it does not close the session."""
+        """A context manager that makes this the thread's default session; leaving it does not close
+        the session.
+        """
         return _DefaultSession(self)
 
     def __del__(self) -> None:
         if sys is None or sys.is_finalizing():
-            return  # daemon threads, which a close would wait for, run no more; the process frees all there is
+            # daemon threads, which a close would wait for, run no more; the process frees all there
+            # is
+            return
         try:  # noqa: SIM105  what goes wrong here nobody could handle
             self.close()
         except Exception:
@@ -419,33 +559,50 @@ class BaseSession(SessionBase):
     @staticmethod
     def reset(target: str, containers: Sequence[str] | None = None, config: Any = None) -> None:
         """Clear resource containers on `target` and close its sessions."""
-        factory_reset(SessionOptions(target=target or "", config=to_config(config)), list(containers or ()))
+        factory_reset(
+            SessionOptions(target=target or "", config=to_config(config)), list(containers or ())
+        )
 
 
 class DeviceAttributes:
     """One device as `list_devices` shows it."""
 
-    def __init__(self, name: str, device_type: str, memory_limit_bytes: int, incarnation: int) -> None:
+    def __init__(
+        self, name: str, device_type: str, memory_limit_bytes: int, incarnation: int
+    ) -> None:
         self.name = name
         self.device_type = device_type
         self.memory_limit_bytes = memory_limit_bytes
         self.incarnation = incarnation
 
     def __repr__(self) -> str:
-        return f"_DeviceAttributes({self.name}, {self.device_type}, {self.memory_limit_bytes}, {self.incarnation})"
+        return (
+            f"_DeviceAttributes({self.name}, {self.device_type}, {self.memory_limit_bytes}, "
+            f"{self.incarnation})"
+        )
 
 
 class Session(BaseSession):
-    """A session as a context manager: inside `with` it is the default session over its default graph, and it is closed at the end."""
+    """A session as a context manager: inside `with` it is the default session over its default
+    graph, and it is closed at the end.
+    """
 
-    def __init__(self, target: str = "", graph: Any = None, config: Any = None, *, options: SessionOptions | None = None) -> None:
+    def __init__(
+        self,
+        target: str = "",
+        graph: Any = None,
+        config: Any = None,
+        *,
+        options: SessionOptions | None = None,
+    ) -> None:
         super().__init__(target, graph, config, options=options)
         self._graph_context: Any = None
 
     def __enter__(self) -> Session:
         if self._graph_context is not None:
             raise RuntimeError(
-                "Session context managers are not re-entrant. Use `Session.as_default()` if you want to enter a session multiple times."
+                "Session context managers are not re-entrant. Use `Session.as_default()` if you "
+                "want to enter a session multiple times."
             )
         self._graph_context = self._graph.as_default()
         self._graph_context.__enter__()
@@ -462,9 +619,18 @@ class Session(BaseSession):
 
 
 class InteractiveSession(BaseSession):
-    """A session that makes itself and its graph the default until it is closed. It takes what Session takes."""
+    """A session that makes itself and its graph the default until it is closed. It takes what
+    Session takes.
+    """
 
-    def __init__(self, target: str = "", graph: Any = None, config: Any = None, *, options: SessionOptions | None = None) -> None:
+    def __init__(
+        self,
+        target: str = "",
+        graph: Any = None,
+        config: Any = None,
+        *,
+        options: SessionOptions | None = None,
+    ) -> None:
         super().__init__(target, graph, interactive_config(config, options), options=options)
         self._graph_context: Any = None
         if graph is not None:
@@ -507,12 +673,19 @@ def _is_leaf(x: Any) -> bool:
     """Whether the object stands for the same graph element for as long as it lives."""
     if isinstance(x, (str, bytes)):
         return True
-    return hasattr(x, "graph") and hasattr(x, "name") and not isinstance(x, (list, tuple, dict)) and not is_converted(x)
+    return (
+        hasattr(x, "graph")
+        and hasattr(x, "name")
+        and not isinstance(x, (list, tuple, dict))
+        and not is_converted(x)
+    )
 
 
 def _is_flat(fetches: Any) -> bool:
     """Whether fetches are a leaf, or a list or tuple of leaves."""
-    return all(_is_leaf(f) for f in fetches) if type(fetches) in (list, tuple) else _is_leaf(fetches)
+    return (
+        all(_is_leaf(f) for f in fetches) if type(fetches) in (list, tuple) else _is_leaf(fetches)
+    )
 
 
 set_default_session_getter(get_default_session)

@@ -1,4 +1,5 @@
-"""Session handles: tensors that stay in the session between runs, and are named by what `run` returned for them.
+"""Session handles: tensors that stay in the session between runs, and are named by what `run`
+returned for them.
 
 handle = session.run(tfjit.get_session_handle(y), feeds)     # y stays where it is
 session.run(z, {x: handle})                                  # fed back for a tensor
@@ -33,9 +34,11 @@ _HANDLE_OPS: Final = ("GetSessionHandle", "GetSessionHandleV2")
 
 
 class TensorHandle:
-    """A tensor that a session keeps. It is deleted after the last reference to this object is gone, together with others.
+    """A tensor that a session keeps. It is deleted after the last reference to this object is gone,
+    together with others.
 
-    handle: "node;id;device", what `get_session_tensor` and `delete_session_tensor` take and their holders are fed.
+    handle: "node;id;device", what `get_session_tensor` and `delete_session_tensor` take and their
+    holders are fed.
     """
 
     def __init__(self, handle: str, dtype: DType, session: BaseSession) -> None:
@@ -66,7 +69,9 @@ class TensorHandle:
         self._session.run(deleter, {holder: self._handle})
 
     def get_raw_handle(self) -> str:
-        """The handle as text, of a tensor that from now on only `delete_session_tensor` and closing the session delete."""
+        """The handle as text, of a tensor that from now on only `delete_session_tensor` and closing
+        the session delete.
+        """
         self._deletes = False
         return self._handle
 
@@ -89,7 +94,9 @@ class HandleOps(Protocol):
         """(holder, operation) that deletes tensors of this device."""
 
     def mover(self, feeder: Any, handle: str) -> tuple[Any, Any] | None:
-        """(holder, handle) that copies a tensor to the device of the holder `feeder`; None when it is there."""
+        """(holder, handle) that copies a tensor to the device of the holder `feeder`; None when it
+        is there.
+        """
 
     def is_feeder(self, tensor: Any) -> bool:
         """Whether the tensor is the holder of a `get_session_tensor`."""
@@ -143,7 +150,9 @@ class _OwnHandleOps:
 
 
 class _TensorFlowHandleOps:
-    """Of a `tf.Graph`: TensorFlow's own, so that its functions and ours know of each other's holders."""
+    """Of a `tf.Graph`: TensorFlow's own, so that its functions and ours know of each other's
+    holders.
+    """
 
     def __init__(self, graph: Any) -> None:
         self._graph = graph
@@ -153,11 +162,15 @@ class _TensorFlowHandleOps:
         return tensor.op.name in self._graph._handle_feeders
 
     def reader(self, handle: str, dtype: Any) -> tuple[Any, Any]:
-        holder, value = self._theirs._get_handle_reader(self._graph, handle, as_dtype(dtype).as_datatype_enum)
+        holder, value = self._theirs._get_handle_reader(
+            self._graph, handle, as_dtype(dtype).as_datatype_enum
+        )
         return holder, value
 
     def deleter(self, handle: str) -> tuple[Any, Any]:
-        holder, operation = self._theirs._get_handle_deleter(self._graph, _device_of(handle), handle)
+        holder, operation = self._theirs._get_handle_deleter(
+            self._graph, _device_of(handle), handle
+        )
         return holder, operation
 
     def mover(self, feeder: Any, handle: str) -> tuple[Any, Any] | None:
@@ -194,7 +207,9 @@ def _node_and_device(handle: str) -> str:
 
 
 def get_session_handle(data: Tensor, name: str | None = None) -> Tensor:
-    """A string scalar: fetched, it keeps `data` in the session, and `run` returns a `TensorHandle`. Raises TypeError for no tensor."""
+    """A string scalar: fetched, it keeps `data` in the session, and `run` returns a `TensorHandle`.
+    Raises TypeError for no tensor.
+    """
     if not isinstance(data, Tensor):
         raise TypeError("`data` must be of type Tensor.")
     with colocate_with(data):
@@ -202,7 +217,8 @@ def get_session_handle(data: Tensor, name: str | None = None) -> Tensor:
 
 
 def get_session_tensor(handle: str, dtype: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
-    """(holder, value): feed the holder a handle's text, and `value` is the tensor that the session keeps under it.
+    """(holder, value): feed the holder a handle's text, and `value` is the tensor that the session
+    keeps under it.
 
     handle: text of any handle of the same device. Raises ValueError when it names no device.
     """
@@ -213,7 +229,9 @@ def get_session_tensor(handle: str, dtype: Any, name: str | None = None) -> tupl
 
 
 def delete_session_tensor(handle: str, name: str | None = None) -> tuple[Tensor, Operation]:
-    """(holder, deletion): feed the holder a handle's text and run the operation. Raises ValueError when `handle` names no device."""
+    """(holder, deletion): feed the holder a handle's text and run the operation. Raises ValueError
+    when `handle` names no device.
+    """
     with device(_device_of(str(handle))):
         holder = tensor("Placeholder", dtype=string)
         return holder, create("DeleteSessionTensor", name, handle=holder)
@@ -229,15 +247,25 @@ def makes_handle(leaf: Any) -> bool:
 
 def fetch_handles(session: BaseSession, mapper: FetchMapper) -> None:
     """Let the mapper return TensorHandles where handles are fetched."""
-    dtypes = {i: as_dtype(leaf.element.op.inputs[0].dtype) for i, leaf in enumerate(mapper.leaves) if makes_handle(leaf)}
+    dtypes = {
+        i: as_dtype(leaf.element.op.inputs[0].dtype)
+        for i, leaf in enumerate(mapper.leaves)
+        if makes_handle(leaf)
+    }
     if not dtypes:
         return
-    rebuild, found = mapper.rebuild, weakref.ref(session)  # what is cached for a fetch must not keep the session
+    # what is cached for a fetch must not keep the session
+    rebuild, found = mapper.rebuild, weakref.ref(session)
 
     def rebuild_with_handles(values: Sequence[Any]) -> Any:
         owner = found()
         assert owner is not None
-        return rebuild([TensorHandle(_text(v), dtypes[i], owner) if i in dtypes else v for i, v in enumerate(values)])
+        return rebuild(
+            [
+                TensorHandle(_text(v), dtypes[i], owner) if i in dtypes else v
+                for i, v in enumerate(values)
+            ]
+        )
 
     mapper.rebuild = rebuild_with_handles
 
@@ -246,7 +274,9 @@ Resolved = list[tuple[FeedSlot, Callable[[Any], Any], Any]]
 
 
 def feed_handles(session: BaseSession, feeds: Resolved) -> Resolved:
-    """The feeds, able to take TensorHandles, and to move a tensor to where the holder is that its handle is fed to."""
+    """The feeds, able to take TensorHandles, and to move a tensor to where the holder is that its
+    handle is fed to.
+    """
     backend = session._backend
     assert backend is not None
     operations = handle_ops(session.graph)
@@ -259,25 +289,33 @@ def feed_handles(session: BaseSession, feeds: Resolved) -> Resolved:
     return result
 
 
-def _reader(session_tensor: Callable[[str], tuple[DType, Any]], slot: FeedSlot, position: int) -> Callable[[Any], Any]:
+def _reader(
+    session_tensor: Callable[[str], tuple[DType, Any]], slot: FeedSlot, position: int
+) -> Callable[[Any], Any]:
     dtype = slot.dtype
 
     def read(handle: TensorHandle) -> Any:
         found, value = session_tensor(handle.handle)
         if found.base_dtype != dtype:
             wanted, got = (enum_name(d)[3:].lower() for d in (dtype, found))
-            raise errors.InvalidArgumentError(None, None, f"Expects arg[{position}] to be {wanted} but {got} is provided")
+            raise errors.InvalidArgumentError(
+                None, None, f"Expects arg[{position}] to be {wanted} but {got} is provided"
+            )
         return value
 
     return read
 
 
 class _HolderSlot(StringSlot):
-    """The holder of a `get_session_tensor`. A handle of another device is moved first; the copy lives as long as the run."""
+    """The holder of a `get_session_tensor`. A handle of another device is moved first; the copy
+    lives as long as the run.
+    """
 
     __slots__ = ("_element", "_operations", "_session")
 
-    def __init__(self, slot: FeedSlot, element: Any, operations: HandleOps, session: BaseSession) -> None:
+    def __init__(
+        self, slot: FeedSlot, element: Any, operations: HandleOps, session: BaseSession
+    ) -> None:
         super().__init__(slot.name, slot.dtype, slot.shape, slot.key)
         self.stored = slot.stored
         self._element = element

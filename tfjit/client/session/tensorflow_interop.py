@@ -1,4 +1,6 @@
-"""What ties sessions to a TensorFlow that the same process uses. Nothing here imports it: what is not loaded is left alone."""
+"""What ties sessions to a TensorFlow that the same process uses. Nothing here imports it: what is
+not loaded is left alone.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from tfjit.framework.graphs.graph import Graph
 
 
 class SessionBase:
-    """The base of sessions; a class above `object`, so that TensorFlow's interface can join it among a session's bases."""
+    """The base of sessions; a class above `object`, so that TensorFlow's interface can join it
+    among a session's bases.
+    """
 
 
 class _Initialisation(Exception):
@@ -36,7 +40,9 @@ def join_tensorflow(session_class: type) -> None:
     Errors are of TensorFlow's own classes from then on, since its programs compare classes exactly;
     these become subclasses of ours, so that either library's `except` clauses catch them.
     """
-    interface = getattr(sys.modules.get("tensorflow.python.client.session"), "SessionInterface", None)
+    interface = getattr(
+        sys.modules.get("tensorflow.python.client.session"), "SessionInterface", None
+    )
     if interface is None or issubclass(session_class, interface):
         return
     with _joining:  # threads that make their first sessions at once: each base is added once
@@ -73,10 +79,14 @@ def _reduced(error: errors.OpError) -> tuple[Any, ...]:
 
 
 def _default_sessions(session: Any) -> list[Any] | None:
-    """This thread's stack of TensorFlow's default sessions, for a session over a TensorFlow graph."""
+    """This thread's stack of TensorFlow's default sessions, for a session over a
+    TensorFlow graph.
+    """
     if isinstance(session.graph, Graph):
         return None
-    defaults = getattr(sys.modules.get("tensorflow.python.framework.stack"), "_default_session_stack", None)
+    defaults = getattr(
+        sys.modules.get("tensorflow.python.framework.stack"), "_default_session_stack", None
+    )
     return getattr(defaults, "stack", None)
 
 
@@ -102,7 +112,8 @@ def graph_hint(graph: Any, element: Any = None) -> str:
     if element is None:
         if isinstance(graph, Graph) and tensorflow_default_graph() is not None:
             return (
-                " This session is over a graph of tfjit, and TensorFlow's default graph has operations: "
+                " This session is over a graph of tfjit, and TensorFlow's default graph has "
+                "operations: "
                 "make the session with graph=tf.compat.v1.get_default_graph() to run those."
             )
         return ""
@@ -111,16 +122,23 @@ def graph_hint(graph: Any, element: Any = None) -> str:
         return ""
     names = ("tfjit", "TensorFlow") if isinstance(graph, Graph) else ("TensorFlow", "tfjit")
     return (
-        f" This session is over a graph of {names[0]}, and {element.name} is of a graph of {names[1]}: "
+        f" This session is over a graph of {names[0]}, and {element.name} is of a graph of "
+        f"{names[1]}: "
         "make the session with graph=tensor.graph."
     )
 
 
 def places_softly(graph: Any) -> bool:
-    """Whether TensorFlow's default config, which a session over its graph gets that is given none, has allow_soft_placement: while
-    execution is eager, so never in a program that has switched to TensorFlow 1's behaviour, nor inside a graph's block."""
+    """Whether TensorFlow's default config, which a session over its graph gets that is given none,
+    has allow_soft_placement: while execution is eager, so never in a program that has switched to
+    TensorFlow 1's behaviour, nor inside a graph's block.
+    """
     context = getattr(sys.modules.get("tensorflow.python.eager.context"), "context", None)
-    return context is not None and not isinstance(graph, Graph) and bool(context().config.allow_soft_placement)
+    return (
+        context is not None
+        and not isinstance(graph, Graph)
+        and bool(context().config.allow_soft_placement)
+    )
 
 
 def enter_default(session: Any) -> None:

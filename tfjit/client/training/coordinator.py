@@ -15,12 +15,17 @@ from tfjit.framework import errors
 class Coordinator:
     """A flag that several threads watch.
 
-    Each asks `should_stop` and ends when it says so; any may call `request_stop`, with an exception that `join` raises then.
-    clean_stop_exception_types: exceptions that only mean the end (OutOfRangeError by default).
+    Each asks `should_stop` and ends when it says so; any may call `request_stop`, with an exception
+    that `join` raises then. clean_stop_exception_types: exceptions that only mean the end
+    (OutOfRangeError by default).
     """
 
     def __init__(self, clean_stop_exception_types: Any = None) -> None:
-        clean = (errors.OutOfRangeError,) if clean_stop_exception_types is None else tuple(clean_stop_exception_types)
+        clean = (
+            (errors.OutOfRangeError,)
+            if clean_stop_exception_types is None
+            else tuple(clean_stop_exception_types)
+        )
         self._clean = clean
         self._lock = threading.Lock()
         self._stop_event = threading.Event()
@@ -29,7 +34,8 @@ class Coordinator:
         self._registered: set[threading.Thread] = set()
 
     def request_stop(self, ex: Any = None) -> None:
-        """Ask the threads to stop. ex: an exception, or what `sys.exc_info()` gives, for `join` to raise.
+        """Ask the threads to stop. ex: an exception, or what `sys.exc_info()` gives, for `join` to
+        raise.
 
         Only the first one counts; after `join` has returned it is raised at once.
         """
@@ -76,12 +82,15 @@ class Coordinator:
             self._registered.add(thread)
 
     def join(
-        self, threads: Iterable[threading.Thread] | None = None, stop_grace_period_secs: float = 120, ignore_live_threads: bool = False
+        self,
+        threads: Iterable[threading.Thread] | None = None,
+        stop_grace_period_secs: float = 120,
+        ignore_live_threads: bool = False,
     ) -> None:
         """Wait for the threads, and raise the exception that a stop was asked for with.
 
-        Once a stop was asked for, threads have the grace period to end. Raises RuntimeError, naming them, when some do not, unless
-        ignore_live_threads.
+        Once a stop was asked for, threads have the grace period to end. Raises RuntimeError, naming
+        them, when some do not, unless ignore_live_threads.
         """
         with self._lock:
             waited_for = self._registered.union(threads or ())
@@ -117,7 +126,8 @@ class Coordinator:
 class LooperThread(threading.Thread):
     """A thread that calls `run_loop` again and again until the coordinator stops.
 
-    timer_interval_secs: between the beginnings of calls; None: one after the other. target, args, kwargs: what `run_loop` calls.
+    timer_interval_secs: between the beginnings of calls; None: one after the other. target, args,
+    kwargs: what `run_loop` calls.
     """
 
     def __init__(
@@ -133,12 +143,20 @@ class LooperThread(threading.Thread):
             raise ValueError(f"'coord' argument must be a Coordinator: {coord}")
         self._coord = coord
         self._interval = timer_interval_secs
-        self._looped, self._loop_args, self._loop_kwargs = target, tuple(args or ()), dict(kwargs or {})
+        self._looped, self._loop_args, self._loop_kwargs = (
+            target,
+            tuple(args or ()),
+            dict(kwargs or {}),
+        )
         coord.register_thread(self)
 
     @staticmethod
     def loop(
-        coord: Coordinator, timer_interval_secs: float | None, target: Callable[..., Any], args: Any = None, kwargs: Any = None
+        coord: Coordinator,
+        timer_interval_secs: float | None,
+        target: Callable[..., Any],
+        args: Any = None,
+        kwargs: Any = None,
     ) -> Any:
         """Start such a thread."""
         looper = LooperThread(coord, timer_interval_secs, target, args, kwargs)

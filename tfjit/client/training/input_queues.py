@@ -25,18 +25,28 @@ def match_filenames_once(pattern: Any, name: str | None = None) -> Variable:
     """A local variable with the names of the files that patterns match when it is initialised."""
     with name_scope(name, "matching_filenames"):
         found = tensor("MatchingFiles", pattern=pattern)
-        return Variable(found, trainable=False, validate_shape=False, collections=[GraphKeys.LOCAL_VARIABLES], name="matching_filenames")
+        return Variable(
+            found,
+            trainable=False,
+            validate_shape=False,
+            collections=[GraphKeys.LOCAL_VARIABLES],
+            name="matching_filenames",
+        )
 
 
 def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = None) -> Tensor:
-    """The tensor as it is, `num_epochs` times; then runs raise OutOfRangeError. The count is a local variable."""
+    """The tensor as it is, `num_epochs` times; then runs raise OutOfRangeError. The count is a
+    local variable.
+    """
     value = convert_to_tensor(tensor)
     if num_epochs is None:
         return value
     if num_epochs <= 0:
         raise ValueError(f"num_epochs must be > 0 not {num_epochs}.")
     with name_scope(name, "limit_epochs"):
-        epochs = Variable(np.int64(0), name="epochs", trainable=False, collections=[GraphKeys.LOCAL_VARIABLES])
+        epochs = Variable(
+            np.int64(0), name="epochs", trainable=False, collections=[GraphKeys.LOCAL_VARIABLES]
+        )
         with get_default_graph().control_dependencies([count_up_to(epochs, num_epochs)]):
             return ops.identity(value)
 
@@ -53,20 +63,36 @@ def input_producer(
     name: str | None = None,
     cancel_op: Any = None,
 ) -> QueueBase:
-    """A queue of the rows of a tensor, again and again or `num_epochs` times, and its runner among QUEUE_RUNNERS.
+    """A queue of the rows of a tensor, again and again or `num_epochs` times, and its runner among
+    QUEUE_RUNNERS.
 
     Raises ValueError for a tensor whose rows have an unknown shape, unless element_shape says it.
     """
     with name_scope(name, "input_producer"):
         rows = convert_to_tensor(input_tensor, name="input_tensor")
         shape = rows.shape_tuple
-        own = TensorShape(element_shape).dims_tuple if element_shape is not None else None if shape is None else shape[1:]
+        own = (
+            TensorShape(element_shape).dims_tuple
+            if element_shape is not None
+            else None
+            if shape is None
+            else shape[1:]
+        )
         if own is None or None in own:
-            raise ValueError("Either `input_tensor` must have a fully defined shape or `element_shape` must be specified")
+            raise ValueError(
+                "Either `input_tensor` must have a fully defined shape or `element_shape` must be "
+                "specified"
+            )
         if shuffle:
             rows = ops.random_shuffle(rows, seed=seed)
         rows = limit_epochs(rows, num_epochs)
-        queue = FIFOQueue(capacity, [rows.dtype.base_dtype], [own], shared_name=shared_name, name=name or "input_producer")
+        queue = FIFOQueue(
+            capacity,
+            [rows.dtype.base_dtype],
+            [own],
+            shared_name=shared_name,
+            name=name or "input_producer",
+        )
         add_queue_runner(QueueRunner(queue, [queue.enqueue_many([rows])], cancel_op=cancel_op))
         return queue
 
@@ -81,12 +107,21 @@ def string_input_producer(
     name: str | None = None,
     cancel_op: Any = None,
 ) -> QueueBase:
-    """A queue of strings, file names mostly. Raises ValueError for an empty list; a run does for an empty tensor (InvalidArgumentError)."""
-    if not isinstance(string_tensor, Tensor) and not isinstance(string_tensor, Variable) and not len(string_tensor):
+    """A queue of strings, file names mostly. Raises ValueError for an empty list; a run does for an
+    empty tensor (InvalidArgumentError).
+    """
+    if (
+        not isinstance(string_tensor, Tensor)
+        and not isinstance(string_tensor, Variable)
+        and not len(string_tensor)
+    ):
         raise ValueError("string_input_producer requires a non-null input tensor")
     with name_scope(name, "input_producer") as scope:
         strings = convert_to_tensor(string_tensor, dtype=dtypes.string)
-        some = ops.Assert(ops.greater(ops.size(strings), 0), ["string_input_producer requires a non-null input tensor"])
+        some = ops.Assert(
+            ops.greater(ops.size(strings), 0),
+            ["string_input_producer requires a non-null input tensor"],
+        )
         with get_default_graph().control_dependencies([some]):
             strings = ops.identity(strings)
         return input_producer(
@@ -113,7 +148,9 @@ def range_input_producer(
 ) -> QueueBase:
     """A queue of the numbers from 0 to `limit`."""
     with name_scope(name, "input_producer") as scope:
-        return input_producer(ops.range(limit), [], num_epochs, shuffle, seed, capacity, shared_name, name=scope)
+        return input_producer(
+            ops.range(limit), [], num_epochs, shuffle, seed, capacity, shared_name, name=scope
+        )
 
 
 def slice_input_producer(
@@ -130,7 +167,9 @@ def slice_input_producer(
         tensors = [convert_to_tensor(value) for value in tensor_list]
         if not tensors:
             raise ValueError("Expected at least one tensor in slice_input_producer().")
-        queue = range_input_producer(ops.shape(tensors[0])[0], num_epochs, shuffle, seed, capacity, shared_name)
+        queue = range_input_producer(
+            ops.shape(tensors[0])[0], num_epochs, shuffle, seed, capacity, shared_name
+        )
         index = queue.dequeue()
         return [ops.gather(value, index) for value in tensors]
 
@@ -141,12 +180,20 @@ def _flat(tensors: Any) -> tuple[list[Tensor], Any]:
         keys = sorted(tensors)
         return [convert_to_tensor(tensors[key]) for key in keys], keys
     items = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
-    return [convert_to_tensor(item) for item in items], None if isinstance(tensors, (list, tuple)) else "one"
+    return [convert_to_tensor(item) for item in items], None if isinstance(
+        tensors, (list, tuple)
+    ) else "one"
 
 
 def _as_given(taken: Any, keys: Any) -> Any:
     found = list(taken) if isinstance(taken, (list, tuple)) else [taken]
-    return found[0] if keys == "one" else dict(zip(keys, found, strict=True)) if keys is not None else found
+    return (
+        found[0]
+        if keys == "one"
+        else dict(zip(keys, found, strict=True))
+        if keys is not None
+        else found
+    )
 
 
 def _shapes(tensors: Sequence[Tensor], given: Any, many: bool) -> list[Any]:
@@ -167,7 +214,9 @@ def _batched(
     keep: Any,
     scope: str,
 ) -> Any:
-    """Enqueue the lists, each in its threads, and dequeue batches. keep: only what it is true for goes in."""
+    """Enqueue the lists, each in its threads, and dequeue batches. keep: only what it is true for
+    goes in.
+    """
     enqueued = []
     for tensors in lists:
         if keep is None:
@@ -175,11 +224,17 @@ def _batched(
         elif many:
             op = queue.enqueue_many([ops.boolean_mask(t, keep) for t in tensors])
         else:
-            kept = [ops.boolean_mask(ops.expand_dims(t, 0), ops.reshape(keep, [1])) for t in tensors]
+            kept = [
+                ops.boolean_mask(ops.expand_dims(t, 0), ops.reshape(keep, [1])) for t in tensors
+            ]
             op = queue.enqueue_many(kept)
         enqueued += [op] * threads
     add_queue_runner(QueueRunner(queue, enqueued))
-    taken = queue.dequeue_up_to(batch_size, name=scope) if smaller else queue.dequeue_many(batch_size, name=scope)
+    taken = (
+        queue.dequeue_up_to(batch_size, name=scope)
+        if smaller
+        else queue.dequeue_many(batch_size, name=scope)
+    )
     return _as_given(taken, keys)
 
 
@@ -195,13 +250,25 @@ def batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches of examples through a queue that `num_threads` fill: like `tensors`, with a first dimension of batch_size.
+    """Batches of examples through a queue that `num_threads` fill: like `tensors`, with a first
+    dimension of batch_size.
 
-    enqueue_many: the tensors hold several examples each time. dynamic_pad: fill up examples of different sizes with zeros.
-    allow_smaller_final_batch: the last may be smaller; its first dimension is unknown then.
+    enqueue_many: the tensors hold several examples each time. dynamic_pad: fill up examples of
+    different sizes with zeros. allow_smaller_final_batch: the last may be smaller; its first
+    dimension is unknown then.
     """
     return maybe_batch(
-        tensors, None, batch_size, num_threads, capacity, enqueue_many, shapes, dynamic_pad, allow_smaller_final_batch, shared_name, name
+        tensors,
+        None,
+        batch_size,
+        num_threads,
+        capacity,
+        enqueue_many,
+        shapes,
+        dynamic_pad,
+        allow_smaller_final_batch,
+        shared_name,
+        name,
     )
 
 
@@ -224,7 +291,17 @@ def maybe_batch(
         kinds, sizes = [t.dtype.base_dtype for t in flat], _shapes(flat, shapes, enqueue_many)
         make = PaddingFIFOQueue if dynamic_pad else FIFOQueue
         queue = make(capacity, kinds, sizes, shared_name=shared_name)
-        return _batched(queue, [flat], num_threads, enqueue_many, batch_size, allow_smaller_final_batch, keys, keep_input, scope)
+        return _batched(
+            queue,
+            [flat],
+            num_threads,
+            enqueue_many,
+            batch_size,
+            allow_smaller_final_batch,
+            keys,
+            keep_input,
+            scope,
+        )
 
 
 def batch_join(
@@ -241,10 +318,15 @@ def batch_join(
     """`batch` from several sources, each with a thread of its own."""
     lists, keys = _lists(tensors_list)
     with name_scope(name, "batch_join") as scope:
-        kinds, sizes = [t.dtype.base_dtype for t in lists[0]], _shapes(lists[0], shapes, enqueue_many)
+        kinds, sizes = (
+            [t.dtype.base_dtype for t in lists[0]],
+            _shapes(lists[0], shapes, enqueue_many),
+        )
         make = PaddingFIFOQueue if dynamic_pad else FIFOQueue
         queue = make(capacity, kinds, sizes, shared_name=shared_name)
-        return _batched(queue, lists, 1, enqueue_many, batch_size, allow_smaller_final_batch, keys, None, scope)
+        return _batched(
+            queue, lists, 1, enqueue_many, batch_size, allow_smaller_final_batch, keys, None, scope
+        )
 
 
 def shuffle_batch(
@@ -260,12 +342,26 @@ def shuffle_batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches in random order. min_after_dequeue: how many examples stay in the queue to choose from."""
+    """Batches in random order. min_after_dequeue: how many examples stay in the queue to choose
+    from.
+    """
     flat, keys = _flat(tensors)
     with name_scope(name, "shuffle_batch") as scope:
         kinds, sizes = [t.dtype.base_dtype for t in flat], _shapes(flat, shapes, enqueue_many)
-        queue = RandomShuffleQueue(capacity, min_after_dequeue, kinds, sizes, seed=seed, shared_name=shared_name)
-        return _batched(queue, [flat], num_threads, enqueue_many, batch_size, allow_smaller_final_batch, keys, None, scope)
+        queue = RandomShuffleQueue(
+            capacity, min_after_dequeue, kinds, sizes, seed=seed, shared_name=shared_name
+        )
+        return _batched(
+            queue,
+            [flat],
+            num_threads,
+            enqueue_many,
+            batch_size,
+            allow_smaller_final_batch,
+            keys,
+            None,
+            scope,
+        )
 
 
 def shuffle_batch_join(
@@ -283,9 +379,16 @@ def shuffle_batch_join(
     """`shuffle_batch` from several sources, each with a thread of its own."""
     lists, keys = _lists(tensors_list)
     with name_scope(name, "shuffle_batch_join") as scope:
-        kinds, sizes = [t.dtype.base_dtype for t in lists[0]], _shapes(lists[0], shapes, enqueue_many)
-        queue = RandomShuffleQueue(capacity, min_after_dequeue, kinds, sizes, seed=seed, shared_name=shared_name)
-        return _batched(queue, lists, 1, enqueue_many, batch_size, allow_smaller_final_batch, keys, None, scope)
+        kinds, sizes = (
+            [t.dtype.base_dtype for t in lists[0]],
+            _shapes(lists[0], shapes, enqueue_many),
+        )
+        queue = RandomShuffleQueue(
+            capacity, min_after_dequeue, kinds, sizes, seed=seed, shared_name=shared_name
+        )
+        return _batched(
+            queue, lists, 1, enqueue_many, batch_size, allow_smaller_final_batch, keys, None, scope
+        )
 
 
 def _lists(tensors_list: Sequence[Any]) -> tuple[list[list[Tensor]], Any]:

@@ -10,7 +10,12 @@ from tfjit.client.variables.resource_variables import ResourceVariable
 from tfjit.client.variables.variable_collections import trainable_variables
 from tfjit.client.variables.variable_scope import VariableScope, get_variable, variable_scope
 from tfjit.client.variables.variables import Variable
-from tfjit.framework.graphs.default_graph import colocate_with, control_dependencies, get_default_graph, name_scope
+from tfjit.framework.graphs.default_graph import (
+    colocate_with,
+    control_dependencies,
+    get_default_graph,
+    name_scope,
+)
 from tfjit.framework.graphs.graph_keys import GraphKeys
 from tfjit.framework.graphs.indexed_slices import IndexedSlices
 from tfjit.framework.graphs.operation import Operation, Tensor
@@ -24,25 +29,35 @@ _FLOATS: Final = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float6
 
 
 def _flat(variables: Any) -> list[Any]:
-    """Return the variables of a nested structure, or of any other iterable (a view of a dictionary, a generator)."""
-    if isinstance(variables, Iterable) and not nest.is_nested(variables) and not hasattr(variables, "op"):
+    """Return the variables of a nested structure, or of any other iterable (a view of a dictionary,
+    a generator).
+    """
+    if (
+        isinstance(variables, Iterable)
+        and not nest.is_nested(variables)
+        and not hasattr(variables, "op")
+    ):
         variables = list(variables)
     return nest.flatten(variables)
 
 
 class Optimizer:
-    """What all optimizers share. A subclass overrides `_create_slots`, `_prepare`, `_finish` and the four `_apply` methods it needs.
+    """What all optimizers share. A subclass overrides `_create_slots`, `_prepare`, `_finish` and
+    the four `_apply` methods it needs.
 
-    use_locking: updates of reference variables hold their lock. name: of the operations, and of the slots' scope.
-    use_own_namescope_for_non_slot_vars: the optimizer's own variables stand in a variable scope of its name.
-    Gradients for the same variable from many places are added first; those of a gather (`IndexedSlices`) update only their rows.
+    use_locking: updates of reference variables hold their lock. name: of the operations, and of the
+    slots' scope. use_own_namescope_for_non_slot_vars: the optimizer's own variables stand in a
+    variable scope of its name. Gradients for the same variable from many places are added first;
+    those of a gather (`IndexedSlices`) update only their rows.
     """
 
     GATE_NONE: ClassVar[int] = 0
     GATE_OP: ClassVar[int] = 1
     GATE_GRAPH: ClassVar[int] = 2
 
-    def __init__(self, use_locking: bool, name: str, use_own_namescope_for_non_slot_vars: bool = False) -> None:
+    def __init__(
+        self, use_locking: bool, name: str, use_own_namescope_for_non_slot_vars: bool = False
+    ) -> None:
         if not name:
             raise ValueError("Must specify the optimizer name")
         self._non_slot_scope: VariableScope | None = None
@@ -71,14 +86,23 @@ class Optimizer:
         name: str | None = None,
         grad_loss: Any = None,
     ) -> Operation:
-        """An operation that updates the variables so that the loss gets smaller: `compute_gradients`, then `apply_gradients`.
+        """An operation that updates the variables so that the loss gets smaller:
+        `compute_gradients`, then `apply_gradients`.
 
         Raises ValueError when no variable has a gradient, and what those two raise.
         """
-        pairs = self.compute_gradients(loss, var_list, gate_gradients, aggregation_method, colocate_gradients_with_ops, grad_loss)
+        pairs = self.compute_gradients(
+            loss,
+            var_list,
+            gate_gradients,
+            aggregation_method,
+            colocate_gradients_with_ops,
+            grad_loss,
+        )
         if not any(gradient is not None for gradient, _ in pairs):
             raise ValueError(
-                "No gradients provided for any variable, check your graph for ops that do not support gradients, between variables "
+                "No gradients provided for any variable, check your graph for ops that do not "
+                "support gradients, between variables "
                 f"{[str(v) for _, v in pairs]} and loss {loss}."
             )
         return self.apply_gradients(pairs, global_step, name)
@@ -94,15 +118,17 @@ class Optimizer:
     ) -> list[tuple[Any, Variable]]:
         """(gradient, variable) pairs; a gradient is a tensor, `IndexedSlices`, or None.
 
-        loss: a tensor of floats, or a function that makes it.
-        var_list: a variable, an iterable of variables, or nested lists and dictionaries; by default the graph's trainable ones.
-        Raises ValueError without variables, for a loss of another dtype and for an unknown gate_gradients.
+        loss: a tensor of floats, or a function that makes it. var_list: a variable, an iterable of
+        variables, or nested lists and dictionaries; by default the graph's trainable ones.
+        Raises ValueError without variables, for a loss of another dtype and for an unknown
+        gate_gradients.
         """
         if callable(loss):
             loss = loss()
         if gate_gradients not in (self.GATE_NONE, self.GATE_OP, self.GATE_GRAPH):
             raise ValueError(
-                f"gate_gradients must be one of: Optimizer.GATE_NONE, Optimizer.GATE_OP, Optimizer.GATE_GRAPH. Not {gate_gradients}"
+                "gate_gradients must be one of: Optimizer.GATE_NONE, Optimizer.GATE_OP, "
+                f"Optimizer.GATE_GRAPH. Not {gate_gradients}"
             )
         loss = convert_to_tensor(loss)
         self._check_dtypes([loss] if grad_loss is None else [loss, convert_to_tensor(grad_loss)])
@@ -122,21 +148,30 @@ class Optimizer:
         return list(zip(found, variables, strict=True))
 
     def apply_gradients(
-        self, grads_and_vars: Iterable[tuple[Any, Variable]], global_step: Variable | None = None, name: str | None = None
+        self,
+        grads_and_vars: Iterable[tuple[Any, Variable]],
+        global_step: Variable | None = None,
+        name: str | None = None,
     ) -> Operation:
         """An operation that applies the gradients, and then adds 1 to global_step.
 
-        Raises ValueError without pairs or without any gradient, TypeError for a gradient that is no tensor.
+        Raises ValueError without pairs or without any gradient, TypeError for a gradient that is no
+        tensor.
         """
         pairs = list(grads_and_vars)
         if not pairs:
             raise ValueError("No variables provided.")
         for gradient, variable in pairs:
             if gradient is not None and not isinstance(gradient, (Tensor, IndexedSlices)):
-                raise TypeError(f"Gradient must be a Tensor, IndexedSlices, or None: {gradient} (for {variable.name})")
+                raise TypeError(
+                    f"Gradient must be a Tensor, IndexedSlices, or None: {gradient} (for "
+                    f"{variable.name})"
+                )
         variables = [variable for gradient, variable in pairs if gradient is not None]
         if not variables:
-            raise ValueError(f"No gradients provided for any variable: {[str(v) for _, v in pairs]}.")
+            raise ValueError(
+                f"No gradients provided for any variable: {[str(v) for _, v in pairs]}."
+            )
         self._check_dtypes([gradient for gradient, _ in pairs if gradient is not None])
         graph = get_default_graph()
         with control_dependencies(None):  # slots are made once, whatever is waited for here
@@ -156,7 +191,9 @@ class Optimizer:
                 with control_dependencies([done]), colocate_with(global_step.op):
                     step = convert_to_tensor(1, dtype=global_step.dtype.base_dtype, name="value")
                     if isinstance(global_step, ResourceVariable):
-                        train = raw.AssignAddVariableOp(resource=global_step.handle, value=step, name=scope)
+                        train = raw.AssignAddVariableOp(
+                            resource=global_step.handle, value=step, name=scope
+                        )
                     else:
                         train = assign_add(global_step, step, name=scope).op
         collection = graph.get_collection_ref(GraphKeys.TRAIN_OP)
@@ -178,23 +215,32 @@ class Optimizer:
         """All variables that the optimizer made in the default graph, by name."""
         graph = get_default_graph()
         slots = [variable for named in self._slots.values() for variable in named.values()]
-        return sorted((v for v in [*slots, *self._non_slots.values()] if v.graph is graph), key=lambda v: v.name)
+        return sorted(
+            (v for v in [*slots, *self._non_slots.values()] if v.graph is graph),
+            key=lambda v: v.name,
+        )
 
     def _zeros_slot(self, var: Variable, slot_name: str, op_name: str) -> Variable:
         return self._get_or_make_slot(var, lambda: filled(var, 0.0), slot_name, op_name)
 
     def _get_or_make_slot(self, var: Variable, val: Any, slot_name: str, op_name: str) -> Variable:
-        """The slot, made with the value `val` (or a function that makes it) if it is not there. op_name: its scope's name."""
+        """The slot, made with the value `val` (or a function that makes it) if it is not there.
+        op_name: its scope's name.
+        """
         named = self._slots.setdefault(slot_name, {})
         found = named.get(_key(var))
         if found is None:
             resource = isinstance(var, ResourceVariable)
             with name_scope(None), colocate_with(var.op):
-                found = Variable(val, trainable=False, name=f"{var.op.name}/{op_name}", use_resource=resource)
+                found = Variable(
+                    val, trainable=False, name=f"{var.op.name}/{op_name}", use_resource=resource
+                )
             named[_key(var)] = found
         return found
 
-    def _create_non_slot_variable(self, initial_value: float, name: str, colocate_with: Variable) -> Variable:
+    def _create_non_slot_variable(
+        self, initial_value: float, name: str, colocate_with: Variable
+    ) -> Variable:
         """A variable of the optimizer's own, one a graph."""
         key = (name, colocate_with.graph)
         found = self._non_slots.get(key)
@@ -202,10 +248,14 @@ class Optimizer:
             resource = isinstance(colocate_with, ResourceVariable)
             with colocate_with.graph.colocate_with(colocate_with.op):
                 if self._non_slot_scope is None:
-                    found = Variable(initial_value, name=name, trainable=False, use_resource=resource)
+                    found = Variable(
+                        initial_value, name=name, trainable=False, use_resource=resource
+                    )
                 else:
                     with name_scope(None), variable_scope(self._non_slot_scope):
-                        found = get_variable(name, initializer=initial_value, trainable=False, use_resource=resource)
+                        found = get_variable(
+                            name, initializer=initial_value, trainable=False, use_resource=resource
+                        )
             self._non_slots[key] = found
         return found
 
@@ -222,19 +272,29 @@ class Optimizer:
 
     def _finish(self, update_ops: Sequence[Any], name_scope: str) -> Operation:
         """What runs after the updates; returns the operation that stands for all."""
-        return group(*update_ops, name=name_scope + "/" if not name_scope.endswith("update") else name_scope)
+        return group(
+            *update_ops, name=name_scope + "/" if not name_scope.endswith("update") else name_scope
+        )
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} does not update reference variables by tensors ({var.name})")
+        raise NotImplementedError(
+            f"{type(self).__name__} does not update reference variables by tensors ({var.name})"
+        )
 
     def _resource_apply_dense(self, grad: Tensor, handle: Variable) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} does not update resource variables by tensors ({handle.name})")
+        raise NotImplementedError(
+            f"{type(self).__name__} does not update resource variables by tensors ({handle.name})"
+        )
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} does not update rows of reference variables ({var.name})")
+        raise NotImplementedError(
+            f"{type(self).__name__} does not update rows of reference variables ({var.name})"
+        )
 
     def _resource_apply_sparse(self, grad: Tensor, handle: Variable, indices: Tensor) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} does not update rows of resource variables ({handle.name})")
+        raise NotImplementedError(
+            f"{type(self).__name__} does not update rows of resource variables ({handle.name})"
+        )
 
     # the rest
 
@@ -259,7 +319,8 @@ class Optimizer:
         for tensor in tensors:
             if tensor.dtype.base_dtype not in _FLOATS:
                 raise ValueError(
-                    f"Invalid type {tensor.dtype.base_dtype!r} for {tensor.name}, expected: {[dtype.name for dtype in _FLOATS]}."
+                    f"Invalid type {tensor.dtype.base_dtype!r} for {tensor.name}, expected: "
+                    f"{[dtype.name for dtype in _FLOATS]}."
                 )
 
 
@@ -270,9 +331,15 @@ def _key(variable: Variable) -> tuple[Any, str]:
 def filled(variable: Variable, value: float) -> Tensor:
     """A tensor of the variable's shape and dtype, of one value: a slot's initial value."""
     shape = variable.shape
-    known = shape.as_list() if shape.is_fully_defined() else raw.Shape(input=variable.initialized_value())
+    known = (
+        shape.as_list()
+        if shape.is_fully_defined()
+        else raw.Shape(input=variable.initialized_value())
+    )
     sizes = convert_to_tensor(known, dtype=dtypes.int32)
-    made: Tensor = raw.Fill(dims=sizes, value=convert_to_tensor(value, dtype=variable.dtype.base_dtype))
+    made: Tensor = raw.Fill(
+        dims=sizes, value=convert_to_tensor(value, dtype=variable.dtype.base_dtype)
+    )
     return made
 
 
@@ -280,5 +347,7 @@ def _without_repeats(gradient: IndexedSlices) -> IndexedSlices:
     """The same with each row once: repeated ones are added."""
     unique, positions = raw.Unique(x=gradient.indices)
     number = raw.Shape(input=unique)[0]
-    values = raw.UnsortedSegmentSum(data=gradient.values, segment_ids=positions, num_segments=number)
+    values = raw.UnsortedSegmentSum(
+        data=gradient.values, segment_ids=positions, num_segments=number
+    )
     return IndexedSlices(values, unique, gradient.dense_shape)

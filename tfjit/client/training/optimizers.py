@@ -1,4 +1,6 @@
-"""The optimizers of TensorFlow 1's tf.train: each a thin cover over the operations that update a variable and its slots."""
+"""The optimizers of TensorFlow 1's tf.train: each a thin cover over the operations that update a
+variable and its slots.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,11 @@ from typing import Any
 
 from tfjit.client.training.optimizer import Optimizer, filled
 from tfjit.client.variables.variables import Variable
-from tfjit.framework.graphs.default_graph import colocate_with, control_dependencies, get_default_graph
+from tfjit.framework.graphs.default_graph import (
+    colocate_with,
+    control_dependencies,
+    get_default_graph,
+)
 from tfjit.framework.graphs.indexed_slices import IndexedSlices
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.types import dtypes
@@ -18,10 +24,11 @@ from tfjit.ops.core.convert import convert_to_tensor
 
 
 class _Fused(Optimizer):
-    """An optimizer whose update is one operation: `<Kind>` of `Apply<Kind>`, `ResourceSparseApply<Kind>` and so on.
+    """An optimizer whose update is one operation: `<Kind>` of `Apply<Kind>`,
+    `ResourceSparseApply<Kind>` and so on.
 
-    _kind: that name. _slot_inputs: input of the operation -> slot. _hyper: input -> number, tensor or function of none.
-    _gradient: the name of the gradient's input. _options: attrs.
+    _kind: that name. _slot_inputs: input of the operation -> slot. _hyper: input -> number, tensor
+    or function of none. _gradient: the name of the gradient's input. _options: attrs.
     """
 
     _kind = ""
@@ -42,7 +49,10 @@ class _Fused(Optimizer):
         self._tensors: dict[str, Tensor] = {}
 
     def _prepare(self) -> None:
-        self._tensors = {key: convert_to_tensor(v() if callable(v) else v, name=key) for key, v in self._hyper.items()}
+        self._tensors = {
+            key: convert_to_tensor(v() if callable(v) else v, name=key)
+            for key, v in self._hyper.items()
+        }
 
     def _slot_name(self, slot: str) -> str:
         """The scope that a slot's variable is named by."""
@@ -59,9 +69,16 @@ class _Fused(Optimizer):
             found = self.get_slot(var, slot)
             assert found is not None
             variables[key] = found
-        arguments: dict[str, Any] = {key: v.handle if is_resource else v._ref() for key, v in variables.items()}  # type: ignore[attr-defined]
+        arguments: dict[str, Any] = {
+            key: v.handle if is_resource else v._ref()  # type: ignore[attr-defined]
+            for key, v in variables.items()
+        }
         for key, tensor in self._tensors.items():
-            arguments[key] = tensor if tensor.dtype.base_dtype in (dtype, dtypes.int64) else raw.Cast(x=tensor, DstT=dtype)
+            arguments[key] = (
+                tensor
+                if tensor.dtype.base_dtype in (dtype, dtypes.int64)
+                else raw.Cast(x=tensor, DstT=dtype)
+            )
         return {**arguments, **self._options, "use_locking": self._use_locking}
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Any:
@@ -74,11 +91,15 @@ class _Fused(Optimizer):
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Any:
         arguments = self._arguments(var, var.dtype.base_dtype, is_resource=False)
-        return getattr(raw, f"SparseApply{self._kind}")(**arguments, grad=grad.values, indices=grad.indices).op
+        return getattr(raw, f"SparseApply{self._kind}")(
+            **arguments, grad=grad.values, indices=grad.indices
+        ).op
 
     def _resource_apply_sparse(self, grad: Tensor, handle: Variable, indices: Tensor) -> Any:
         arguments = self._arguments(handle, grad.dtype.base_dtype, is_resource=True)
-        return getattr(raw, f"ResourceSparseApply{self._kind}")(**arguments, grad=grad, indices=indices)
+        return getattr(raw, f"ResourceSparseApply{self._kind}")(
+            **arguments, grad=grad, indices=indices
+        )
 
 
 class GradientDescentOptimizer(_Fused):
@@ -87,12 +108,19 @@ class GradientDescentOptimizer(_Fused):
     _kind = "GradientDescent"
     _gradient = "delta"
 
-    def __init__(self, learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent") -> None:
+    def __init__(
+        self, learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent"
+    ) -> None:
         super().__init__(use_locking, name, {"alpha": learning_rate})
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Any:
         step = grad.values * raw.Cast(x=self._tensors["alpha"], DstT=grad.values.dtype.base_dtype)
-        return raw.ScatterSub(ref=var._ref(), indices=grad.indices, updates=step, use_locking=self._use_locking).op  # type: ignore[attr-defined]
+        return raw.ScatterSub(
+            ref=var._ref(),  # type: ignore[attr-defined]
+            indices=grad.indices,
+            updates=step,
+            use_locking=self._use_locking,
+        ).op
 
     def _resource_apply_sparse(self, grad: Tensor, handle: Variable, indices: Tensor) -> Any:
         step = -grad * raw.Cast(x=self._tensors["alpha"], DstT=grad.dtype.base_dtype)
@@ -100,19 +128,32 @@ class GradientDescentOptimizer(_Fused):
 
 
 class MomentumOptimizer(_Fused):
-    """accumulator = momentum * accumulator + gradient; var -= learning_rate * accumulator (with Nesterov's look ahead on request)."""
+    """accumulator = momentum * accumulator + gradient; var -= learning_rate * accumulator (with
+    Nesterov's look ahead on request).
+    """
 
     _kind = "Momentum"
     _slot_inputs = MappingProxyType({"accum": "momentum"})
 
     def __init__(
-        self, learning_rate: Any, momentum: Any, use_locking: bool = False, name: str = "Momentum", use_nesterov: bool = False
+        self,
+        learning_rate: Any,
+        momentum: Any,
+        use_locking: bool = False,
+        name: str = "Momentum",
+        use_nesterov: bool = False,
     ) -> None:
-        super().__init__(use_locking, name, {"lr": learning_rate, "momentum": momentum}, use_nesterov=use_nesterov)
+        super().__init__(
+            use_locking,
+            name,
+            {"lr": learning_rate, "momentum": momentum},
+            use_nesterov=use_nesterov,
+        )
 
 
 class AdagradOptimizer(_Fused):
-    """accumulator += gradient^2; var -= learning_rate * gradient / sqrt(accumulator). Source: Duchi, Hazan, Singer (2011).
+    """accumulator += gradient^2; var -= learning_rate * gradient / sqrt(accumulator). Source:
+    Duchi, Hazan, Singer (2011).
 
     Raises ValueError for an initial_accumulator_value that is not above 0.
     """
@@ -121,32 +162,49 @@ class AdagradOptimizer(_Fused):
     _slot_inputs = MappingProxyType({"accum": "accumulator"})
 
     def __init__(
-        self, learning_rate: Any, initial_accumulator_value: float = 0.1, use_locking: bool = False, name: str = "Adagrad"
+        self,
+        learning_rate: Any,
+        initial_accumulator_value: float = 0.1,
+        use_locking: bool = False,
+        name: str = "Adagrad",
     ) -> None:
         if initial_accumulator_value <= 0.0:
-            raise ValueError(f"initial_accumulator_value must be positive: {initial_accumulator_value}")
+            raise ValueError(
+                f"initial_accumulator_value must be positive: {initial_accumulator_value}"
+            )
         super().__init__(use_locking, name, {"lr": learning_rate})
         self._start = initial_accumulator_value
 
     def _create_slots(self, var_list: Sequence[Variable]) -> None:
         for var in var_list:
-            self._get_or_make_slot(var, lambda var=var: filled(var, self._start), "accumulator", self._name)
+            self._get_or_make_slot(
+                var, lambda var=var: filled(var, self._start), "accumulator", self._name
+            )
 
 
 class AdadeltaOptimizer(_Fused):
-    """Steps scaled by running averages of squared gradients and squared steps. Source: Zeiler (2012)."""
+    """Steps scaled by running averages of squared gradients and squared steps. Source: Zeiler
+    (2012).
+    """
 
     _kind = "Adadelta"
     _slot_inputs = MappingProxyType({"accum": "accum", "accum_update": "accum_update"})
 
     def __init__(
-        self, learning_rate: Any = 0.001, rho: Any = 0.95, epsilon: Any = 1e-8, use_locking: bool = False, name: str = "Adadelta"
+        self,
+        learning_rate: Any = 0.001,
+        rho: Any = 0.95,
+        epsilon: Any = 1e-8,
+        use_locking: bool = False,
+        name: str = "Adadelta",
     ) -> None:
         super().__init__(use_locking, name, {"lr": learning_rate, "rho": rho, "epsilon": epsilon})
 
 
 class RMSPropOptimizer(_Fused):
-    """Steps scaled by a running average of squared gradients, centered on request. Source: Tieleman and Hinton (2012)."""
+    """Steps scaled by a running average of squared gradients, centered on request. Source: Tieleman
+    and Hinton (2012).
+    """
 
     _kind = "RMSProp"
     _slot_inputs = MappingProxyType({"ms": "rms", "mom": "momentum"})
@@ -161,7 +219,11 @@ class RMSPropOptimizer(_Fused):
         centered: bool = False,
         name: str = "RMSProp",
     ) -> None:
-        super().__init__(use_locking, name, {"lr": learning_rate, "rho": decay, "momentum": momentum, "epsilon": epsilon})
+        super().__init__(
+            use_locking,
+            name,
+            {"lr": learning_rate, "rho": decay, "momentum": momentum, "epsilon": epsilon},
+        )
         if centered:
             self._kind = "CenteredRMSProp"
             self._slot_inputs = MappingProxyType({"mg": "mg", **self._slot_inputs})
@@ -175,7 +237,9 @@ class RMSPropOptimizer(_Fused):
 
 
 class AdamOptimizer(_Fused):
-    """Steps by bias-corrected running averages of gradients and their squares. Source: Kingma and Ba (2014), as section 2 ends."""
+    """Steps by bias-corrected running averages of gradients and their squares. Source: Kingma and
+    Ba (2014), as section 2 ends.
+    """
 
     _kind = "Adam"
     _slot_inputs = MappingProxyType({"m": "m", "v": "v"})
@@ -197,12 +261,16 @@ class AdamOptimizer(_Fused):
         first = min(var_list, key=lambda var: var.name)
         for key in ("beta1", "beta2"):
             value = self._hyper[key]
-            self._create_non_slot_variable(value() if callable(value) else value, f"{key}_power", colocate_with=first)
+            self._create_non_slot_variable(
+                value() if callable(value) else value, f"{key}_power", colocate_with=first
+            )
         super()._create_slots(var_list)
 
     def _powers(self) -> tuple[Variable, Variable]:
         graph = get_default_graph()
-        return self._get_non_slot_variable("beta1_power", graph), self._get_non_slot_variable("beta2_power", graph)
+        return self._get_non_slot_variable("beta1_power", graph), self._get_non_slot_variable(
+            "beta2_power", graph
+        )
 
     def _arguments(self, var: Variable, dtype: Any, *, is_resource: bool) -> dict[str, Any]:
         arguments = super()._arguments(var, dtype, is_resource=is_resource)
@@ -211,7 +279,9 @@ class AdamOptimizer(_Fused):
         return arguments
 
     def _sparse(self, grad: Tensor, var: Variable, indices: Tensor, add_rows: Any) -> Operation:
-        """m and v decay everywhere, and the whole variable moves: as TensorFlow's Adam does for gathers."""
+        """m and v decay everywhere, and the whole variable moves: as TensorFlow's Adam does for
+        gathers.
+        """
         dtype = grad.dtype.base_dtype
         hyper = {key: raw.Cast(x=tensor, DstT=dtype) for key, tensor in self._tensors.items()}
         powers = [raw.Cast(x=convert_to_tensor(power), DstT=dtype) for power in self._powers()]
@@ -230,14 +300,18 @@ class AdamOptimizer(_Fused):
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Any:
         def add_rows(slot: Any, indices: Tensor, rows: Tensor) -> Tensor:
-            added: Tensor = raw.ScatterAdd(ref=slot._ref(), indices=indices, updates=rows, use_locking=self._use_locking)
+            added: Tensor = raw.ScatterAdd(
+                ref=slot._ref(), indices=indices, updates=rows, use_locking=self._use_locking
+            )
             return added
 
         return self._sparse(grad.values, var, grad.indices, add_rows)
 
     def _resource_apply_sparse(self, grad: Tensor, handle: Variable, indices: Tensor) -> Any:
         def add_rows(slot: Any, indices: Tensor, rows: Tensor) -> Tensor:
-            with control_dependencies([raw.ResourceScatterAdd(resource=slot.handle, indices=indices, updates=rows)]):
+            with control_dependencies(
+                [raw.ResourceScatterAdd(resource=slot.handle, indices=indices, updates=rows)]
+            ):
                 value: Tensor = slot.read_value()
                 return value
 
@@ -249,7 +323,10 @@ class AdamOptimizer(_Fused):
         with control_dependencies(update_ops), colocate_with(powers[0].op):
             betas = (self._tensors["beta1"], self._tensors["beta2"])
             moved = [
-                power.assign(convert_to_tensor(power) * raw.Cast(x=beta, DstT=power.dtype.base_dtype), use_locking=self._use_locking)  # type: ignore[attr-defined]
+                power.assign(  # type: ignore[attr-defined]
+                    convert_to_tensor(power) * raw.Cast(x=beta, DstT=power.dtype.base_dtype),
+                    use_locking=self._use_locking,
+                )
                 for power, beta in zip(powers, betas, strict=True)
             ]
         return super()._finish([*update_ops, *moved], name_scope)
@@ -258,9 +335,11 @@ class AdamOptimizer(_Fused):
 class FtrlOptimizer(_Fused):
     """Follow the regularised leader, proximal. Source: McMahan and others (2013).
 
-    accum_name, linear_name: of the slots, instead of the optimizer's name. beta: as in the paper, it steadies the first steps.
-    l2_shrinkage_regularization_strength: a penalty of the variable's size that is added to the gradient.
-    Raises ValueError for a negative initial_accumulator_value or regularisation strength, and for a positive learning_rate_power.
+    accum_name, linear_name: of the slots, instead of the optimizer's name. beta: as in the paper,
+    it steadies the first steps. l2_shrinkage_regularization_strength: a penalty of the variable's
+    size that is added to the gradient.
+    Raises ValueError for a negative initial_accumulator_value or regularisation strength, and for a
+    positive learning_rate_power.
     """
 
     _kind = "Ftrl"
@@ -281,9 +360,14 @@ class FtrlOptimizer(_Fused):
         beta: float | None = None,
     ) -> None:
         if initial_accumulator_value < 0.0:
-            raise ValueError(f"initial_accumulator_value {initial_accumulator_value} needs to be positive or zero")
+            raise ValueError(
+                f"initial_accumulator_value {initial_accumulator_value} needs to be positive or "
+                "zero"
+            )
         if learning_rate_power > 0.0:
-            raise ValueError(f"learning_rate_power {learning_rate_power} needs to be negative or zero")
+            raise ValueError(
+                f"learning_rate_power {learning_rate_power} needs to be negative or zero"
+            )
         strengths = {
             "l1_regularization_strength": l1_regularization_strength,
             "l2_regularization_strength": l2_regularization_strength,
@@ -310,17 +394,23 @@ class FtrlOptimizer(_Fused):
         super()._prepare()
         if self._beta:  # it acts as l2 of beta / (2 lr)
             rate = self._tensors["lr"]
-            half = self._beta / (2.0 * raw.Maximum(x=rate, y=convert_to_tensor(1e-36, dtype=rate.dtype.base_dtype)))
+            half = self._beta / (
+                2.0 * raw.Maximum(x=rate, y=convert_to_tensor(1e-36, dtype=rate.dtype.base_dtype))
+            )
             self._tensors["l2"] = raw.Cast(x=self._tensors["l2"], DstT=rate.dtype.base_dtype) + half
 
     def _create_slots(self, var_list: Sequence[Variable]) -> None:
         for var in var_list:
-            self._get_or_make_slot(var, lambda var=var: filled(var, self._start), "accum", self._accum_name)
+            self._get_or_make_slot(
+                var, lambda var=var: filled(var, self._start), "accum", self._accum_name
+            )
             self._zeros_slot(var, "linear", self._linear_name)
 
 
 class ProximalGradientDescentOptimizer(_Fused):
-    """Gradient descent with l1 and l2 regularisation by proximal steps. Source: Duchi and Singer (2009)."""
+    """Gradient descent with l1 and l2 regularisation by proximal steps. Source: Duchi and Singer
+    (2009).
+    """
 
     _kind = "ProximalGradientDescent"
     _gradient = "delta"
@@ -333,7 +423,15 @@ class ProximalGradientDescentOptimizer(_Fused):
         use_locking: bool = False,
         name: str = "ProximalGradientDescent",
     ) -> None:
-        super().__init__(use_locking, name, {"alpha": learning_rate, "l1": l1_regularization_strength, "l2": l2_regularization_strength})
+        super().__init__(
+            use_locking,
+            name,
+            {
+                "alpha": learning_rate,
+                "l1": l1_regularization_strength,
+                "l2": l2_regularization_strength,
+            },
+        )
 
 
 class ProximalAdagradOptimizer(AdagradOptimizer):
@@ -355,7 +453,9 @@ class ProximalAdagradOptimizer(AdagradOptimizer):
 
 
 class AdagradDAOptimizer(_Fused):
-    """Adagrad by dual averaging: rows not seen in a step are regularised when they are seen again. Source: Duchi, Hazan, Singer (2011)."""
+    """Adagrad by dual averaging: rows not seen in a step are regularised when they are seen again.
+    Source: Duchi, Hazan, Singer (2011).
+    """
 
     _kind = "AdagradDA"
     _slot_inputs = MappingProxyType(
@@ -377,14 +477,27 @@ class AdagradDAOptimizer(_Fused):
     ) -> None:
         if initial_gradient_squared_accumulator_value <= 0.0:
             raise ValueError("initial_gradient_squared_accumulator_value must be positive.")
-        super().__init__(use_locking, name, {"lr": learning_rate, "l1": l1_regularization_strength, "l2": l2_regularization_strength})
+        super().__init__(
+            use_locking,
+            name,
+            {
+                "lr": learning_rate,
+                "l1": l1_regularization_strength,
+                "l2": l2_regularization_strength,
+            },
+        )
         self._start = initial_gradient_squared_accumulator_value
         self._global_step = global_step
 
     def _create_slots(self, var_list: Sequence[Variable]) -> None:
         for var in var_list:
             self._zeros_slot(var, "gradient_accumulator", self._name)
-            self._get_or_make_slot(var, lambda var=var: filled(var, self._start), "gradient_squared_accumulator", self._name)
+            self._get_or_make_slot(
+                var,
+                lambda var=var: filled(var, self._start),
+                "gradient_squared_accumulator",
+                self._name,
+            )
 
     def _prepare(self) -> None:
         super()._prepare()

@@ -16,11 +16,13 @@ from tfjit.framework.graphs.graph_keys import GraphKeys
 
 
 class QueueRunner:
-    """Runs enqueue operations of a queue, each in a thread of its own, until one says that nothing comes any more.
+    """Runs enqueue operations of a queue, each in a thread of its own, until one says that nothing
+    comes any more.
 
-    queue: a queue. enqueue_ops: one a thread; the same may be there several times. close_op, cancel_op: operations that close the queue
-    (made by default); cancel_op also ends enqueues that wait. queue_closed_exception_types: errors that mean that the input has ended.
-    queue_runner_def: a QueueRunnerDef to use nodes that the graph has already.
+    queue: a queue. enqueue_ops: one a thread; the same may be there several times. close_op,
+    cancel_op: operations that close the queue (made by default); cancel_op also ends enqueues that
+    wait. queue_closed_exception_types: errors that mean that the input has ended. queue_runner_def:
+    a QueueRunnerDef to use nodes that the graph has already.
     Raises ValueError without queue or operations.
     """
 
@@ -42,15 +44,23 @@ class QueueRunner:
             if not queue or not enqueue_ops:
                 raise ValueError("Must provide queue and enqueue_ops.")
             closed = tuple(queue_closed_exception_types or (errors.OutOfRangeError,))
-            if not all(isinstance(kind, type) and issubclass(kind, errors.OpError) for kind in closed):
-                raise TypeError(f"queue_closed_exception_types, when provided, must be a tuple of tf.error types, but saw: {closed}")
+            if not all(
+                isinstance(kind, type) and issubclass(kind, errors.OpError) for kind in closed
+            ):
+                raise TypeError(
+                    "queue_closed_exception_types, when provided, must be a tuple of tf.error "
+                    f"types, but saw: {closed}"
+                )
             self._queue, self._enqueue_ops = queue, list(enqueue_ops)
             self._close_op = close_op if close_op is not None else queue.close()
-            self._cancel_op = cancel_op if cancel_op is not None else queue.close(cancel_pending_enqueues=True)
+            self._cancel_op = (
+                cancel_op if cancel_op is not None else queue.close(cancel_pending_enqueues=True)
+            )
             self._closed_types = closed
             self._queue_name = queue.name
         self._lock = threading.Lock()
-        self._runs: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # session -> its threads that still run
+        # session -> its threads that still run
+        self._runs: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._raised: list[BaseException] = []
 
     def _from_names(self, message: Any, scope: str | None) -> None:
@@ -63,8 +73,14 @@ class QueueRunner:
         self._queue = element(message.queue_name)
         self._queue_name = prefix + message.queue_name
         self._enqueue_ops = [element(name) for name in message.enqueue_op_name]
-        self._close_op, self._cancel_op = element(message.close_op_name), element(message.cancel_op_name)
-        kinds = [errors.exception_type_from_error_code(code) for code in message.queue_closed_exception_types]
+        self._close_op, self._cancel_op = (
+            element(message.close_op_name),
+            element(message.cancel_op_name),
+        )
+        kinds = [
+            errors.exception_type_from_error_code(code)
+            for code in message.queue_closed_exception_types
+        ]
         self._closed_types = tuple(kinds) or (errors.OutOfRangeError,)
 
     @property
@@ -135,7 +151,8 @@ class QueueRunner:
     def _close_quietly(self, sess: Any) -> None:
         try:
             sess.run(self._close_op)
-        except (errors.OpError, RuntimeError):  # it is closed already, or the session is: either way nothing will come any more
+        # it is closed already, or the session is: either way nothing will come any more
+        except (errors.OpError, RuntimeError):
             return
 
     def _cancel_on_stop(self, sess: Any, coord: Coordinator) -> None:
@@ -148,7 +165,8 @@ class QueueRunner:
     def create_threads(
         self, sess: Any, coord: Coordinator | None = None, daemon: bool = False, start: bool = False
     ) -> list[threading.Thread]:
-        """Threads that fill the queue in a session, one an operation, and one that closes it when the coordinator stops.
+        """Threads that fill the queue in a session, one an operation, and one that closes it when
+        the coordinator stops.
 
         A second call for a session whose threads still run makes none.
         """
@@ -158,13 +176,21 @@ class QueueRunner:
             self._runs[sess] = len(self._enqueue_ops)
             self._raised.clear()
         threads = [
-            threading.Thread(target=self._run, args=(sess, op, coord), name=f"QueueRunnerThread-{self.name}-{op.name}", daemon=daemon)
+            threading.Thread(
+                target=self._run,
+                args=(sess, op, coord),
+                name=f"QueueRunnerThread-{self.name}-{op.name}",
+                daemon=daemon,
+            )
             for op in self._enqueue_ops
         ]
         if coord is not None:
             threads.append(
                 threading.Thread(
-                    target=self._cancel_on_stop, args=(sess, coord), name=f"QueueRunnerThread-{self.name}-close_on_stop", daemon=daemon
+                    target=self._cancel_on_stop,
+                    args=(sess, coord),
+                    name=f"QueueRunnerThread-{self.name}-close_on_stop",
+                    daemon=daemon,
                 )
             )
         for thread in threads:
@@ -178,11 +204,14 @@ class QueueRunner:
         """The names of its nodes, a QueueRunnerDef; None when they are not in `export_scope`."""
         from tfjit.protos import QueueRunnerDef
 
-        queue_name = self._queue.queue_ref.name if isinstance(self._queue, QueueBase) else self._queue.name
+        queue_name = (
+            self._queue.queue_ref.name if isinstance(self._queue, QueueBase) else self._queue.name
+        )
         if export_scope and not queue_name.startswith(f"{export_scope}/"):
             return None
         cut = len(export_scope) + 1 if export_scope else 0
-        codes: Any = [errors.error_code_from_exception_type(kind) for kind in self._closed_types]  # numbers of an enum
+        # numbers of an enum
+        codes: Any = [errors.error_code_from_exception_type(kind) for kind in self._closed_types]
         return QueueRunnerDef(
             queue_name=queue_name.partition(":")[0][cut:],
             enqueue_op_name=[op.name[cut:] for op in self._enqueue_ops],
@@ -203,7 +232,11 @@ def add_queue_runner(qr: QueueRunner, collection: str = GraphKeys.QUEUE_RUNNERS)
 
 
 def start_queue_runners(
-    sess: Any = None, coord: Coordinator | None = None, daemon: bool = True, start: bool = True, collection: str = GraphKeys.QUEUE_RUNNERS
+    sess: Any = None,
+    coord: Coordinator | None = None,
+    daemon: bool = True,
+    start: bool = True,
+    collection: str = GraphKeys.QUEUE_RUNNERS,
 ) -> list[threading.Thread]:
     """Start the threads of all runners that the session's graph lists, and return them.
 
@@ -213,7 +246,8 @@ def start_queue_runners(
         sess = get_default_session()
         if not sess:
             raise ValueError(
-                "Cannot start queue runners: No default session is registered. Use `with sess.as_default()` or pass an explicit session to "
+                "Cannot start queue runners: No default session is registered. Use `with "
+                "sess.as_default()` or pass an explicit session to "
                 "tf.start_queue_runners(sess=sess)"
             )
     if not hasattr(sess, "run") or not hasattr(sess, "graph"):

@@ -9,7 +9,9 @@ from tfjit.framework.graphs.operation import Tensor
 
 
 def _reference(ref: Any) -> Tensor | None:
-    """The reference tensor of a reference variable, or of a tensor that aliases one (what `assign` gave); None for others."""
+    """The reference tensor of a reference variable, or of a tensor that aliases one (what `assign`
+    gave); None for others.
+    """
     if isinstance(ref, Variable):
         return ref._as_graph_element() if ref.dtype.is_ref else None
     if isinstance(ref, Tensor) and ref.dtype.is_ref:
@@ -19,19 +21,30 @@ def _reference(ref: Any) -> Tensor | None:
     raise TypeError(f"{ref!r} is no variable: it cannot be assigned to")
 
 
-def assign(ref: Any, value: Any, validate_shape: bool | None = None, use_locking: bool | None = None, name: str | None = None) -> Any:
-    """Set a variable. Gives the reference tensor, or for a resource variable the variable as it is afterwards.
+def assign(
+    ref: Any,
+    value: Any,
+    validate_shape: bool | None = None,
+    use_locking: bool | None = None,
+    name: str | None = None,
+) -> Any:
+    """Set a variable. Gives the reference tensor, or for a resource variable the variable as it is
+    afterwards.
 
     validate_shape: False lets a reference variable take a value of another shape.
     """
     target = _reference(ref)
     if target is None:
         return ref.assign(value, name=name)
-    op = create_on(target, "Assign", name, value=value, use_locking=use_locking, validate_shape=validate_shape)
+    op = create_on(
+        target, "Assign", name, value=value, use_locking=use_locking, validate_shape=validate_shape
+    )
     return op.outputs[0]
 
 
-def assign_add(ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None) -> Any:
+def assign_add(
+    ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None
+) -> Any:
     """Add to a variable. Gives what `assign` gives."""
     target = _reference(ref)
     if target is None:
@@ -39,7 +52,9 @@ def assign_add(ref: Any, value: Any, use_locking: bool | None = None, name: str 
     return create_on(target, "AssignAdd", name, value=value, use_locking=use_locking).outputs[0]
 
 
-def assign_sub(ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None) -> Any:
+def assign_sub(
+    ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None
+) -> Any:
     """Subtract from a variable. Gives what `assign` gives."""
     target = _reference(ref)
     if target is None:
@@ -48,65 +63,93 @@ def assign_sub(ref: Any, value: Any, use_locking: bool | None = None, name: str 
 
 
 def count_up_to(ref: Any, limit: int, name: str | None = None) -> Tensor:
-    """Add one to an integer variable: its value before. The run raises OutOfRangeError once it is `limit`."""
+    """Add one to an integer variable: its value before. The run raises OutOfRangeError once it is
+    `limit`.
+    """
     target = _reference(ref)
     if target is None:
         return ref.count_up_to(limit, name)
     return create_on(target, "CountUpTo", name, limit=limit).outputs[0]
 
 
-def _scatter(op_type: str, ref: Any, indices: Any, updates: Any, use_locking: bool, name: str | None) -> Any:
+def _scatter(
+    op_type: str, ref: Any, indices: Any, updates: Any, use_locking: bool, name: str | None
+) -> Any:
     target = _reference(ref)
     if target is None:
         return ref._scatter(op_type, indices, updates, use_locking, name)
-    return create_on(target, op_type, name, indices=indices, updates=updates, use_locking=use_locking).outputs[0]
+    return create_on(
+        target, op_type, name, indices=indices, updates=updates, use_locking=use_locking
+    ).outputs[0]
 
 
-def scatter_update(ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None) -> Any:
-    """Set rows: ref[indices[...]] = updates[...]. indices of any rank; updates [*indices.shape, *row] or a scalar."""
+def scatter_update(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None
+) -> Any:
+    """Set rows: ref[indices[...]] = updates[...]. indices of any rank; updates [*indices.shape,
+    *row] or a scalar.
+    """
     return _scatter("ScatterUpdate", ref, indices, updates, use_locking, name)
 
 
-def scatter_add(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+def scatter_add(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+) -> Any:
     """Add to rows; those named twice take both."""
     return _scatter("ScatterAdd", ref, indices, updates, use_locking, name)
 
 
-def scatter_sub(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+def scatter_sub(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+) -> Any:
     """Subtract from rows."""
     return _scatter("ScatterSub", ref, indices, updates, use_locking, name)
 
 
-def scatter_mul(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+def scatter_mul(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+) -> Any:
     """Multiply rows."""
     return _scatter("ScatterMul", ref, indices, updates, use_locking, name)
 
 
-def scatter_div(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+def scatter_div(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+) -> Any:
     """Divide rows."""
     return _scatter("ScatterDiv", ref, indices, updates, use_locking, name)
 
 
-def scatter_min(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+def scatter_min(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+) -> Any:
     """Lower rows to the updates."""
     return _scatter("ScatterMin", ref, indices, updates, use_locking, name)
 
 
-def scatter_max(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+def scatter_max(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+) -> Any:
     """Raise rows to the updates."""
     return _scatter("ScatterMax", ref, indices, updates, use_locking, name)
 
 
-def scatter_nd_update(ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None) -> Any:
+def scatter_nd_update(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None
+) -> Any:
     """Set slices: ref[indices[..., :]] = updates[...]. indices [..., depth]."""
     return _scatter("ScatterNdUpdate", ref, indices, updates, use_locking, name)
 
 
-def scatter_nd_add(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+def scatter_nd_add(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+) -> Any:
     """Add to slices."""
     return _scatter("ScatterNdAdd", ref, indices, updates, use_locking, name)
 
 
-def scatter_nd_sub(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+def scatter_nd_sub(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+) -> Any:
     """Subtract from slices."""
     return _scatter("ScatterNdSub", ref, indices, updates, use_locking, name)

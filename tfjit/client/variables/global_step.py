@@ -16,7 +16,9 @@ from tfjit.framework.types import dtypes
 
 
 def get_global_step(graph: Graph | None = None) -> Any:
-    """The graph's global step, or None. Raises TypeError when what stands for it is no integer scalar."""
+    """The graph's global step, or None. Raises TypeError when what stands for it is no integer
+    scalar.
+    """
     graph = graph or get_default_graph()
     steps = graph.get_collection(GraphKeys.GLOBAL_STEP)
     if len(steps) > 1:
@@ -34,15 +36,21 @@ def get_global_step(graph: Graph | None = None) -> Any:
 def assert_global_step(global_step_tensor: Any) -> None:
     """Raise TypeError unless this may be a global step: an integer scalar variable or tensor."""
     if not isinstance(global_step_tensor, (Variable, Tensor)):
-        raise TypeError(f'Existing "global_step" must be a Variable or Tensor: {global_step_tensor}.')
+        raise TypeError(
+            f'Existing "global_step" must be a Variable or Tensor: {global_step_tensor}.'
+        )
     if not global_step_tensor.dtype.base_dtype.is_integer:
-        raise TypeError(f'Existing "global_step" does not have integer type: {global_step_tensor.dtype}')
+        raise TypeError(
+            f'Existing "global_step" does not have integer type: {global_step_tensor.dtype}'
+        )
     if global_step_tensor.get_shape().rank not in (0, None):
         raise TypeError(f'Existing "global_step" is not scalar: {global_step_tensor.get_shape()}')
 
 
 def create_global_step(graph: Graph | None = None) -> Any:
-    """A new global step, an int64 scalar that starts at 0. Raises ValueError when the graph has one."""
+    """A new global step, an int64 scalar that starts at 0. Raises ValueError when the graph has
+    one.
+    """
     graph = graph or get_default_graph()
     if get_global_step(graph) is not None:
         raise ValueError('"global_step" already exists.')

@@ -9,9 +9,11 @@ from tfjit.framework.graphs.operation import Operation, Tensor
 
 
 def guarded(scope: str, initial: Tensor) -> Tensor:
-    """`initial` with the variables it depends on replaced by their initialized values, so that all may be initialized in one step.
+    """`initial` with the variables it depends on replaced by their initialized values, so that all
+    may be initialized in one step.
 
-    Its own nodes behind a variable are copied, as "<node>_<scope>". A graph with a cycle stays as it is.
+    Its own nodes behind a variable are copied, as "<node>_<scope>". A graph with a cycle stays as
+    it is.
     """
     order = _ancestors(initial.op)
     if order is None:
@@ -36,7 +38,9 @@ def guarded(scope: str, initial: Tensor) -> Tensor:
 
 
 def _ancestors(op: Operation) -> list[Operation] | None:
-    """`op` and what it depends on, inputs first, or None where that is a cycle. Depth first, as TensorFlow goes."""
+    """`op` and what it depends on, inputs first, or None where that is a cycle. Depth first, as
+    TensorFlow goes.
+    """
     order: list[Operation] = []
     state = {op: False}  # False: its inputs are being looked at
     stack = [(op, iter([*(t.op for t in op.inputs), *op.control_inputs]))]
@@ -59,6 +63,8 @@ def _ancestors(op: Operation) -> list[Operation] | None:
 def _variable_of(op: Operation) -> Any:
     for key in (GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES):
         for variable in op.graph.get_collection(key):
-            if variable.name in (op.name, op.name + ":0") and hasattr(variable, "initialized_value"):
+            if variable.name in (op.name, op.name + ":0") and hasattr(
+                variable, "initialized_value"
+            ):
                 return variable
     return None

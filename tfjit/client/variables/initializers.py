@@ -7,7 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tfjit.client.variables.variable_collections import global_variables_initializer, local_variables_initializer, variables_initializer
+from tfjit.client.variables.variable_collections import (
+    global_variables_initializer,
+    local_variables_initializer,
+    variables_initializer,
+)
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType, as_dtype
@@ -32,7 +36,10 @@ class Initializer:
     def get_config(self) -> dict[str, Any]:
         """The arguments to make this initializer again, as JSON has them."""
         values = {name: getattr(self, name) for name in self._fields}
-        return {name: value.name if isinstance(value, DType) else value for name, value in values.items()}
+        return {
+            name: value.name if isinstance(value, DType) else value
+            for name, value in values.items()
+        }
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
@@ -73,19 +80,33 @@ class Constant(Initializer):
 
     _fields = ("value", "dtype")
 
-    def __init__(self, value: Any = 0, dtype: Any = dtypes.float32, verify_shape: bool = False) -> None:
+    def __init__(
+        self, value: Any = 0, dtype: Any = dtypes.float32, verify_shape: bool = False
+    ) -> None:
         if not (np.isscalar(value) or isinstance(value, (list, tuple, np.ndarray))):
             raise TypeError(
-                f"Invalid type for initial value={value} of type: {type(value).__name__}. Expected Python scalar, list or tuple of values, "
+                f"Invalid type for initial value={value} of type: {type(value).__name__}. Expected "
+                "Python scalar, list or tuple of values, "
                 "or numpy.ndarray."
             )
         self.value = value
         self.dtype = as_dtype(dtype)
         self._verify_shape = verify_shape
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None, verify_shape: bool | None = None) -> Tensor:
+    def __call__(
+        self,
+        shape: Any,
+        dtype: Any = None,
+        partition_info: Any = None,
+        verify_shape: bool | None = None,
+    ) -> Tensor:
         verify = self._verify_shape if verify_shape is None else verify_shape
-        return convert.constant(self.value, dtype=self.dtype if dtype is None else dtype, shape=shape, verify_shape=verify)
+        return convert.constant(
+            self.value,
+            dtype=self.dtype if dtype is None else dtype,
+            shape=shape,
+            verify_shape=verify,
+        )
 
 
 class RandomUniform(Initializer):
@@ -93,14 +114,22 @@ class RandomUniform(Initializer):
 
     _fields = ("minval", "maxval", "seed", "dtype")
 
-    def __init__(self, minval: Any = 0.0, maxval: Any = None, seed: int | None = None, dtype: Any = dtypes.float32) -> None:
+    def __init__(
+        self,
+        minval: Any = 0.0,
+        maxval: Any = None,
+        seed: int | None = None,
+        dtype: Any = dtypes.float32,
+    ) -> None:
         self.minval = minval
         self.maxval = maxval
         self.seed = seed
         self.dtype = as_dtype(dtype)
 
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
-        return stateful.random_uniform(shape, self.minval, self.maxval, self.dtype if dtype is None else dtype, seed=self.seed)
+        return stateful.random_uniform(
+            shape, self.minval, self.maxval, self.dtype if dtype is None else dtype, seed=self.seed
+        )
 
 
 class RandomNormal(Initializer):
@@ -108,14 +137,22 @@ class RandomNormal(Initializer):
 
     _fields = ("mean", "stddev", "seed", "dtype")
 
-    def __init__(self, mean: Any = 0.0, stddev: Any = 1.0, seed: int | None = None, dtype: Any = dtypes.float32) -> None:
+    def __init__(
+        self,
+        mean: Any = 0.0,
+        stddev: Any = 1.0,
+        seed: int | None = None,
+        dtype: Any = dtypes.float32,
+    ) -> None:
         self.mean = mean
         self.stddev = stddev
         self.seed = seed
         self.dtype = _floating(dtype)
 
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
-        return stateful.random_normal(shape, self.mean, self.stddev, self.dtype if dtype is None else dtype, seed=self.seed)
+        return stateful.random_normal(
+            shape, self.mean, self.stddev, self.dtype if dtype is None else dtype, seed=self.seed
+        )
 
 
 class TruncatedNormal(Initializer):
@@ -123,14 +160,22 @@ class TruncatedNormal(Initializer):
 
     _fields = ("mean", "stddev", "seed", "dtype")
 
-    def __init__(self, mean: Any = 0.0, stddev: Any = 1.0, seed: int | None = None, dtype: Any = dtypes.float32) -> None:
+    def __init__(
+        self,
+        mean: Any = 0.0,
+        stddev: Any = 1.0,
+        seed: int | None = None,
+        dtype: Any = dtypes.float32,
+    ) -> None:
         self.mean = mean
         self.stddev = stddev
         self.seed = seed
         self.dtype = _floating(dtype)
 
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
-        return stateful.truncated_normal(shape, self.mean, self.stddev, self.dtype if dtype is None else dtype, seed=self.seed)
+        return stateful.truncated_normal(
+            shape, self.mean, self.stddev, self.dtype if dtype is None else dtype, seed=self.seed
+        )
 
 
 class UniformUnitScaling(Initializer):
@@ -138,7 +183,9 @@ class UniformUnitScaling(Initializer):
 
     _fields = ("factor", "seed", "dtype")
 
-    def __init__(self, factor: float = 1.0, seed: int | None = None, dtype: Any = dtypes.float32) -> None:
+    def __init__(
+        self, factor: float = 1.0, seed: int | None = None, dtype: Any = dtypes.float32
+    ) -> None:
         self.factor = factor
         self.seed = seed
         self.dtype = _floating(dtype)
@@ -148,14 +195,17 @@ class UniformUnitScaling(Initializer):
         for size in _sizes(shape)[:-1]:
             inputs *= float(size)
         bound = math.sqrt(3 / max(inputs, 1.0)) * self.factor
-        return stateful.random_uniform(shape, -bound, bound, self.dtype if dtype is None else dtype, seed=self.seed)
+        return stateful.random_uniform(
+            shape, -bound, bound, self.dtype if dtype is None else dtype, seed=self.seed
+        )
 
 
 class VarianceScaling(Initializer):
     """Random values whose variance is scale / n.
 
-    mode: n is the number of inputs ("fan_in"), outputs ("fan_out") or their mean ("fan_avg") of a weight of this shape.
-    distribution: "truncated_normal" ("normal" is its old name), "untruncated_normal" or "uniform".
+    mode: n is the number of inputs ("fan_in"), outputs ("fan_out") or their mean ("fan_avg") of a
+    weight of this shape. distribution: "truncated_normal" ("normal" is its old name),
+    "untruncated_normal" or "uniform".
     Raises ValueError for other values and a scale not above 0.
     """
 
@@ -172,11 +222,15 @@ class VarianceScaling(Initializer):
         if scale <= 0.0:
             raise ValueError(f"Argument `scale` must be a positive float. Received: {scale}")
         if mode not in ("fan_in", "fan_out", "fan_avg"):
-            raise ValueError(f"Argument `mode` should be one of ('fan_in', 'fan_out', 'fan_avg'). Received: {mode}")
+            raise ValueError(
+                "Argument `mode` should be one of ('fan_in', 'fan_out', 'fan_avg'). Received: "
+                f"{mode}"
+            )
         distribution = distribution.lower()
         if distribution not in ("normal", "uniform", "truncated_normal", "untruncated_normal"):
             raise ValueError(
-                "Argument `distribution` should be one of ('normal', 'uniform', 'truncated_normal', 'untruncated_normal'). "
+                "Argument `distribution` should be one of ('normal', 'uniform', "
+                "'truncated_normal', 'untruncated_normal'). "
                 f"Received: {distribution}"
             )
         self.scale = scale
@@ -188,10 +242,14 @@ class VarianceScaling(Initializer):
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
         wanted = self.dtype if dtype is None else dtype
         fan_in, fan_out = _fans(_sizes(shape))
-        count = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2.0}[self.mode]
+        count = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2.0}[
+            self.mode
+        ]
         variance = self.scale / max(1.0, count)
         if self.distribution in ("normal", "truncated_normal"):
-            return stateful.truncated_normal(shape, 0.0, math.sqrt(variance) / _TRUNCATED_STDDEV, wanted, seed=self.seed)
+            return stateful.truncated_normal(
+                shape, 0.0, math.sqrt(variance) / _TRUNCATED_STDDEV, wanted, seed=self.seed
+            )
         if self.distribution == "untruncated_normal":
             return stateful.random_normal(shape, 0.0, math.sqrt(variance), wanted, seed=self.seed)
         limit = math.sqrt(3.0 * variance)
@@ -209,11 +267,15 @@ def _fans(shape: list[int]) -> tuple[float, float]:
 
 
 class Orthogonal(Initializer):
-    """gain times an orthogonal matrix, of the shape flattened to two dimensions. Raises ValueError below two dimensions."""
+    """gain times an orthogonal matrix, of the shape flattened to two dimensions. Raises ValueError
+    below two dimensions.
+    """
 
     _fields = ("gain", "seed", "dtype")
 
-    def __init__(self, gain: float = 1.0, seed: int | None = None, dtype: Any = dtypes.float32) -> None:
+    def __init__(
+        self, gain: float = 1.0, seed: int | None = None, dtype: Any = dtypes.float32
+    ) -> None:
         self.gain = gain
         self.seed = seed
         self.dtype = _floating(dtype)
@@ -222,11 +284,14 @@ class Orthogonal(Initializer):
         sizes = _sizes(shape)
         if len(sizes) < 2:
             raise ValueError(
-                f"The tensor to initialize, specified by argument `shape` must be at least two-dimensional. Received shape={shape}"
+                "The tensor to initialize, specified by argument `shape` must be at least "
+                f"two-dimensional. Received shape={shape}"
             )
         rows, columns = math.prod(sizes[:-1]), sizes[-1]
         flat = (columns, rows) if rows < columns else (rows, columns)
-        draw = stateful.random_normal(flat, dtype=self.dtype if dtype is None else dtype, seed=self.seed)
+        draw = stateful.random_normal(
+            flat, dtype=self.dtype if dtype is None else dtype, seed=self.seed
+        )
         q, r = call("Qr", input=draw, full_matrices=False)
         # Which makes the distribution even over all orthogonal matrices.
         q = q * tensor("Sign", x=array.diag_part(r))
@@ -248,7 +313,10 @@ class Identity(Initializer):
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
         sizes = _sizes(shape)
         if len(sizes) != 2:
-            raise ValueError(f"The tensor to initialize, specified by argument `shape` must be two-dimensional. Received shape={shape}")
+            raise ValueError(
+                "The tensor to initialize, specified by argument `shape` must be two-dimensional. "
+                f"Received shape={shape}"
+            )
         matrix: Any = array.eye(sizes[0], sizes[1], dtype=self.dtype if dtype is None else dtype)
         return matrix if self.gain is None else self.gain * matrix
 

@@ -16,7 +16,9 @@ from tfjit.ops.core.convert import convert_to_tensor
 
 
 class ResourceVariable(Variable):
-    """A VarHandleOp node; each read is a ReadVariableOp of its own, ordered by the control dependencies around it."""
+    """A VarHandleOp node; each read is a ReadVariableOp of its own, ordered by the control
+    dependencies around it.
+    """
 
     _handle: Tensor
     _dtype: DType
@@ -26,7 +28,9 @@ class ResourceVariable(Variable):
     _graph_element: Tensor
     _cached_value: Tensor | None
 
-    def _build(self, initial_value: Any, dtype: DType | None, shape: Any, validate_shape: bool, scope: str) -> None:
+    def _build(
+        self, initial_value: Any, dtype: DType | None, shape: Any, validate_shape: bool, scope: str
+    ) -> None:
         graph = self.graph
         handle_name = scope[:-1]
         # What colocating with the variable would do, if it existed already.
@@ -37,16 +41,26 @@ class ResourceVariable(Variable):
                 shape = initial.shape
             elif not initial.shape.is_compatible_with(shape):
                 raise ValueError(
-                    f"In this `tf.Variable` creation, the initial value's shape ({initial.shape}) is not compatible with the explicitly "
+                    f"In this `tf.Variable` creation, the initial value's shape ({initial.shape}) "
+                    "is not compatible with the explicitly "
                     f"supplied `shape` argument ({shape})."
                 )
             self._dtype = initial.dtype.base_dtype
             self._shape = TensorShape(as_shape(shape))
-            self._handle = tensor("VarHandleOp", scope, dtype=self._dtype, shape=self._shape, shared_name=handle_name, debug_name=scope)
+            self._handle = tensor(
+                "VarHandleOp",
+                scope,
+                dtype=self._dtype,
+                shape=self._shape,
+                shared_name=handle_name,
+                debug_name=scope,
+            )
         if initial.op._get_control_flow_context() is not None:
             raise ValueError(
-                f"The `initial_value` passed to `tf.Variable` {scope} is from inside a control-flow construct, such as a loop or "
-                "conditional. When creating a `tf.Variable` inside a loop or conditional, use a lambda as the `initial_value`. "
+                f"The `initial_value` passed to `tf.Variable` {scope} is from inside a "
+                "control-flow construct, such as a loop or "
+                "conditional. When creating a `tf.Variable` inside a loop or conditional, use a "
+                "lambda as the `initial_value`. "
                 f"Got: initial_value=({initial})"
             )
         self._handle._handle_data = ((self._shape.dims_tuple, self._dtype),)
@@ -55,14 +69,23 @@ class ResourceVariable(Variable):
         self._initial_value = initial
         with graph.name_scope("IsInitialized"):
             self._is_initialized = tensor("VarIsInitializedOp", resource=self._handle)
-        with graph.name_scope("Assign") as assign, graph.colocate_with(None, ignore_existing=True), graph.device(self._handle.device):
-            self._initializer_op = create("AssignVariableOp", assign, resource=self._handle, value=guarded(scope, initial))
+        with (
+            graph.name_scope("Assign") as assign,
+            graph.colocate_with(None, ignore_existing=True),
+            graph.device(self._handle.device),
+        ):
+            self._initializer_op = create(
+                "AssignVariableOp", assign, resource=self._handle, value=guarded(scope, initial)
+            )
         with graph.name_scope("Read"):
             with graph.device(self._handle.device):
                 self._graph_element = self._read()
             self._cached_value = None
             if self._caching_device is not None:
-                with graph.colocate_with(None, ignore_existing=True), graph.device(self._caching_device):
+                with (
+                    graph.colocate_with(None, ignore_existing=True),
+                    graph.device(self._caching_device),
+                ):
                     self._cached_value = identity(self._graph_element)
 
     def _from_names(self, variable_def: Any, import_scope: str | None) -> None:
@@ -130,7 +153,9 @@ class ResourceVariable(Variable):
     def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
         """Rows of the value: indices [...] -> [..., row]."""
         with building(self.graph) as graph, graph.name_scope(name or "Gather") as scope:
-            value = tensor("ResourceGather", scope, resource=self._handle, indices=indices, dtype=self._dtype)
+            value = tensor(
+                "ResourceGather", scope, resource=self._handle, indices=indices, dtype=self._dtype
+            )
             return identity(value)
 
     def _as_graph_element(self) -> Tensor:
@@ -142,14 +167,26 @@ class ResourceVariable(Variable):
             return tensor("VarIsInitializedOp", name, resource=self._handle)
 
     def initialized_value(self) -> Tensor:
-        """The value, or the initial value while the variable has none: what another variable's initial value may use."""
+        """The value, or the initial value while the variable has none: what another variable's
+        initial value may use.
+        """
         graph = self.graph
         with graph.as_default(), graph.control_dependencies(None):
 
             def read(scope: str, chosen: Tensor) -> Tensor:
                 with graph.colocate_with(self._handle.op, ignore_existing=True):
-                    passed = create("Switch", scope + "Read/ReadVariableOp/Switch/", data=self._handle, pred=chosen).outputs[1]
-                value = tensor("ReadVariableOp", scope + "Read/ReadVariableOp/", resource=passed, dtype=self._dtype)
+                    passed = create(
+                        "Switch",
+                        scope + "Read/ReadVariableOp/Switch/",
+                        data=self._handle,
+                        pred=chosen,
+                    ).outputs[1]
+                value = tensor(
+                    "ReadVariableOp",
+                    scope + "Read/ReadVariableOp/",
+                    resource=passed,
+                    dtype=self._dtype,
+                )
                 value.set_shape(self._shape)
                 return identity(value, name=scope + "Identity/")
 
@@ -159,7 +196,8 @@ class ResourceVariable(Variable):
         converted = convert_to_tensor(value, dtype=self._dtype)
         if not self._shape.is_compatible_with(converted.shape):
             raise ValueError(
-                f"Cannot assign value to variable '{self._name}': Shape mismatch.The variable shape {self._shape}, and the assigned value "
+                f"Cannot assign value to variable '{self._name}': Shape mismatch.The variable "
+                f"shape {self._shape}, and the assigned value "
                 f"shape {converted.shape} are incompatible."
             )
         return converted
@@ -167,65 +205,137 @@ class ResourceVariable(Variable):
     def _after(self, op: Operation, read_value: bool = True) -> Any:
         return UpdatedVariable(self, op) if read_value else op
 
-    def assign(self, value: Any, use_locking: bool | None = None, name: str | None = None, read_value: bool = True) -> Any:
-        """Set the value: the variable as it is afterwards, or the operation without read_value. Raises ValueError for another shape."""
+    def assign(
+        self,
+        value: Any,
+        use_locking: bool | None = None,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> Any:
+        """Set the value: the variable as it is afterwards, or the operation without read_value.
+        Raises ValueError for another shape.
+        """
         with building(self.graph):
             converted = self._value_for(value)
             checked = self._validate_shape and self._shape.is_fully_defined()
-            op = create("AssignVariableOp", name, resource=self._handle, value=converted, validate_shape=checked)
+            op = create(
+                "AssignVariableOp",
+                name,
+                resource=self._handle,
+                value=converted,
+                validate_shape=checked,
+            )
             return self._after(op, read_value)
 
     def _strided_slice_assign(self, value: Any, name: str, **where: Any) -> Any:
         with building(self.graph):
             converted = convert_to_tensor(value, dtype=self._dtype)
-            op = create("ResourceStridedSliceAssign", name, ref=self._handle, value=converted, **where)
+            op = create(
+                "ResourceStridedSliceAssign", name, ref=self._handle, value=converted, **where
+            )
             return self._after(op, True)
 
-    def assign_add(self, delta: Any, use_locking: bool | None = None, name: str | None = None, read_value: bool = True) -> Any:
-        """Add to the value: the variable as it is afterwards, or the operation without read_value."""
+    def assign_add(
+        self,
+        delta: Any,
+        use_locking: bool | None = None,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> Any:
+        """Add to the value: the variable as it is afterwards, or the operation
+        without read_value.
+        """
         with building(self.graph):
             value = convert_to_tensor(delta, dtype=self._dtype)
-            return self._after(create("AssignAddVariableOp", name, resource=self._handle, value=value), read_value)
+            return self._after(
+                create("AssignAddVariableOp", name, resource=self._handle, value=value), read_value
+            )
 
-    def assign_sub(self, delta: Any, use_locking: bool | None = None, name: str | None = None, read_value: bool = True) -> Any:
-        """Subtract from the value: the variable as it is afterwards, or the operation without read_value."""
+    def assign_sub(
+        self,
+        delta: Any,
+        use_locking: bool | None = None,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> Any:
+        """Subtract from the value: the variable as it is afterwards, or the operation without
+        read_value.
+        """
         with building(self.graph):
             value = convert_to_tensor(delta, dtype=self._dtype)
-            return self._after(create("AssignSubVariableOp", name, resource=self._handle, value=value), read_value)
+            return self._after(
+                create("AssignSubVariableOp", name, resource=self._handle, value=value), read_value
+            )
 
     def count_up_to(self, limit: int, name: str | None = None) -> Tensor:
         """Add one: the value before. Its run raises OutOfRangeError at `limit`."""
         with building(self.graph):
-            before = tensor("ResourceCountUpTo", name, resource=self._handle, limit=limit, T=self._dtype)
+            before = tensor(
+                "ResourceCountUpTo", name, resource=self._handle, limit=limit, T=self._dtype
+            )
             before.set_shape(self._shape)
             return before
 
-    def _scatter(self, op_type: str, indices: Any, updates: Any, use_locking: bool, name: str | None) -> Any:
+    def _scatter(
+        self, op_type: str, indices: Any, updates: Any, use_locking: bool, name: str | None
+    ) -> Any:
         with building(self.graph):
             value = convert_to_tensor(updates, dtype=self._dtype)
             if op_type.startswith("ScatterNd"):
-                return self._after(create("Resource" + op_type, name, ref=self._handle, indices=indices, updates=value))
-            return self._after(create("Resource" + op_type, name, resource=self._handle, indices=indices, updates=value, dtype=self._dtype))
+                return self._after(
+                    create(
+                        "Resource" + op_type, name, ref=self._handle, indices=indices, updates=value
+                    )
+                )
+            return self._after(
+                create(
+                    "Resource" + op_type,
+                    name,
+                    resource=self._handle,
+                    indices=indices,
+                    updates=value,
+                    dtype=self._dtype,
+                )
+            )
 
     def to_proto(self, export_scope: str | None = None) -> Any:
         """The variable as a VariableDef; None when it is not in `export_scope`."""
         if export_scope is not None and not self._name.startswith(export_scope):
             return None
-        names = self._names(export_scope, (self._graph_element if self._cached_value is None else self._cached_value).name)
+        names = self._names(
+            export_scope,
+            (self._graph_element if self._cached_value is None else self._cached_value).name,
+        )
         names.is_resource = True
         return names
 
 
 class UpdatedVariable(ResourceVariable):
-    """A resource variable as it is after `op` changed it: what `assign` and its like give. Its reads wait for `op`."""
+    """A resource variable as it is after `op` changed it: what `assign` and its like give. Its
+    reads wait for `op`.
+    """
 
     _parent_op: Operation
 
     def __init__(self, variable: ResourceVariable, op: Operation) -> None:
         self.graph = op.graph  # a function's body, where it is changed in one
-        for key in ("_handle", "_dtype", "_shape", "_validate_shape", "_is_initialized", "_initial_value", "_initializer_op"):
+        for key in (
+            "_handle",
+            "_dtype",
+            "_shape",
+            "_validate_shape",
+            "_is_initialized",
+            "_initial_value",
+            "_initializer_op",
+        ):
             setattr(self, key, getattr(variable, key))
-        for key in ("_trainable", "_constraint", "_synchronization", "_aggregation", "_caching_device"):
+        for key in (
+            "_trainable",
+            "_constraint",
+            "_synchronization",
+            "_aggregation",
+            "_caching_device",
+        ):
             setattr(self, key, getattr(variable, key))
         self._cached_value = None
         self._name = op.name
@@ -256,21 +366,41 @@ class UpdatedVariable(ResourceVariable):
 
     read_value = value
 
-    def assign(self, value: Any, use_locking: bool | None = None, name: str | None = None, read_value: bool = True) -> Any:
+    def assign(
+        self,
+        value: Any,
+        use_locking: bool | None = None,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> Any:
         """As for the variable, after the change."""
         with self.graph.control_dependencies([self._parent_op]):
             return super().assign(value, use_locking, name, read_value)
 
-    def assign_add(self, delta: Any, use_locking: bool | None = None, name: str | None = None, read_value: bool = True) -> Any:
+    def assign_add(
+        self,
+        delta: Any,
+        use_locking: bool | None = None,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> Any:
         """As for the variable, after the change."""
         with self.graph.control_dependencies([self._parent_op]):
             return super().assign_add(delta, use_locking, name, read_value)
 
-    def assign_sub(self, delta: Any, use_locking: bool | None = None, name: str | None = None, read_value: bool = True) -> Any:
+    def assign_sub(
+        self,
+        delta: Any,
+        use_locking: bool | None = None,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> Any:
         """As for the variable, after the change."""
         with self.graph.control_dependencies([self._parent_op]):
             return super().assign_sub(delta, use_locking, name, read_value)
 
-    def _scatter(self, op_type: str, indices: Any, updates: Any, use_locking: bool, name: str | None) -> Any:
+    def _scatter(
+        self, op_type: str, indices: Any, updates: Any, use_locking: bool, name: str | None
+    ) -> Any:
         with self.graph.control_dependencies([self._parent_op]):
             return super()._scatter(op_type, indices, updates, use_locking, name)

@@ -1,4 +1,6 @@
-"""The variables of a graph: lists of them, operations that initialize them, and which still need it."""
+"""The variables of a graph: lists of them, operations that initialize them, and which still need
+it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,12 @@ import numpy as np
 
 from tfjit import ops
 from tfjit.client.variables.variables import Variable
-from tfjit.framework.graphs.default_graph import device, get_collection, get_default_graph, name_scope
+from tfjit.framework.graphs.default_graph import (
+    device,
+    get_collection,
+    get_default_graph,
+    name_scope,
+)
 from tfjit.framework.graphs.graph_keys import GraphKeys
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.types import dtypes
@@ -85,7 +92,9 @@ def is_variable_initialized(variable: Variable, name: str | None = None) -> Tens
 
 
 def assert_variables_initialized(var_list: Iterable[Any] | None = None) -> Tensor | None:
-    """A tensor whose run raises FailedPreconditionError when a variable has no value; None without variables."""
+    """A tensor whose run raises FailedPreconditionError when a variable has no value; None without
+    variables.
+    """
     variables = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
     if not variables:
         return None
@@ -96,8 +105,12 @@ def assert_variables_initialized(var_list: Iterable[Any] | None = None) -> Tenso
     return ranks[0] if len(ranks) == 1 else ops.stack(ranks)
 
 
-def report_uninitialized_variables(var_list: Iterable[Any] | None = None, name: str = "report_uninitialized_variables") -> Tensor:
-    """Names of the variables that have no value: a vector of strings. var_list: global and local variables by default."""
+def report_uninitialized_variables(
+    var_list: Iterable[Any] | None = None, name: str = "report_uninitialized_variables"
+) -> Tensor:
+    """Names of the variables that have no value: a vector of strings. var_list: global and local
+    variables by default.
+    """
     variables = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
     with name_scope(name):
         flags = [variable.is_initialized() for variable in variables]
@@ -105,4 +118,6 @@ def report_uninitialized_variables(var_list: Iterable[Any] | None = None, name: 
             if not variables:
                 return ops.constant(np.array([], dtype=object), dtype=dtypes.string)
             missing = tensor("LogicalNot", x=ops.stack(flags))
-            return ops.boolean_mask(ops.constant([variable.op.name for variable in variables]), missing)
+            return ops.boolean_mask(
+                ops.constant([variable.op.name for variable in variables]), missing
+            )

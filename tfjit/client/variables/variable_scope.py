@@ -9,9 +9,20 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
-from tfjit.client.variables.variables import Variable, VariableAggregation, VariableSynchronization, resource_variables_enabled
+from tfjit.client.variables.variables import (
+    Variable,
+    VariableAggregation,
+    VariableSynchronization,
+    resource_variables_enabled,
+)
 from tfjit.framework.errors import UnimplementedError
-from tfjit.framework.graphs.default_graph import get_collection, get_default_graph, get_name_scope, graph_of, name_scope
+from tfjit.framework.graphs.default_graph import (
+    get_collection,
+    get_default_graph,
+    get_name_scope,
+    graph_of,
+    name_scope,
+)
 from tfjit.framework.graphs.graph_keys import GraphKeys
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType, as_dtype
@@ -63,7 +74,10 @@ def _variables_by_name() -> dict[str, Variable]:
 def _no_partitioner(partitioner: Any) -> None:
     if partitioner is not None:
         raise UnimplementedError(
-            None, None, "partitioner: partitioned variables are not supported yet; leave it out for one whole variable"
+            None,
+            None,
+            "partitioner: partitioned variables are not supported yet; leave it out for one whole "
+            "variable",
         )
 
 
@@ -73,9 +87,11 @@ def no_regularizer(_: Any) -> None:
 
 
 class VariableScope:
-    """Defaults that `get_variable` takes where its own arguments are missing. Made by `variable_scope`.
+    """Defaults that `get_variable` takes where its own arguments are missing. Made by
+    `variable_scope`.
 
-    reuse: True when variables must exist, False when they must not, AUTO_REUSE to make those that don't.
+    reuse: True when variables must exist, False when they must not, AUTO_REUSE to make those that
+    don't.
     """
 
     def __init__(
@@ -242,7 +258,10 @@ class VariableScope:
             if dtype is not None and initializer is not None and not callable(initializer):
                 given = convert_to_tensor(initializer).dtype.base_dtype
                 if given is not as_dtype(dtype):
-                    raise ValueError(f"Initializer type '{given}' and explicit dtype '{as_dtype(dtype)}' don't match.")
+                    raise ValueError(
+                        f"Initializer type '{given}' and explicit dtype '{as_dtype(dtype)}' don't "
+                        "match."
+                    )
             if initializer is None:
                 initializer = self._initializer
             if constraint is None:
@@ -251,7 +270,11 @@ class VariableScope:
                 dtype = self._dtype
             if use_resource is None:
                 use_resource = self._use_resource
-            getter = _get_variable if custom_getter is None else functools.partial(custom_getter, _get_variable)
+            getter = (
+                _get_variable
+                if custom_getter is None
+                else functools.partial(custom_getter, _get_variable)
+            )
             return getter(
                 name=full_name,
                 shape=shape,
@@ -305,19 +328,26 @@ def _get_variable(
         )
     if initializer is None:
         if known_shape is None:
-            raise ValueError(f"Variable {name} did not get an initializer, so its `shape` argument must be specified.")
+            raise ValueError(
+                f"Variable {name} did not get an initializer, so its `shape` argument must be "
+                "specified."
+            )
         initializer = _default_initializer(name, wanted)
     initial, initial_dtype = initializer, None
     if not from_value:
         if inspect.isclass(initializer):
             initializer = initializer()
         if known_shape is not None and known_shape.is_fully_defined():
-            initial, initial_dtype = functools.partial(initializer, known_shape.as_list(), dtype=wanted), wanted.base_dtype
+            initial, initial_dtype = (
+                functools.partial(initializer, known_shape.as_list(), dtype=wanted),
+                wanted.base_dtype,
+            )
         elif _takes_no_arguments(initializer):
             initial = initializer
         else:
             raise ValueError(
-                "The initializer passed is not valid. It should be a callable with no arguments and the shape should not be provided or "
+                "The initializer passed is not valid. It should be a callable with no arguments "
+                "and the shape should not be provided or "
                 "an instance of `tf.initializers.*` and `shape` should be fully defined."
             )
     variable = Variable(
@@ -329,29 +359,46 @@ def _get_variable(
         dtype=initial_dtype,
         validate_shape=validate_shape,
         constraint=constraint,
-        use_resource=(resource_variables_enabled() or get_default_graph().building_function) if use_resource is None else use_resource,
+        use_resource=(resource_variables_enabled() or get_default_graph().building_function)
+        if use_resource is None
+        else use_resource,
         synchronization=synchronization,
         aggregation=aggregation,
     )
     known[name] = variable
     if regularizer is not None:
         graph = variable.graph
-        with graph.colocate_with(variable.op), graph.name_scope(name + "/Regularizer/"), graph.control_dependencies(None):
+        with (
+            graph.colocate_with(variable.op),
+            graph.name_scope(name + "/Regularizer/"),
+            graph.control_dependencies(None),
+        ):
             loss = regularizer(variable)
         if loss is not None:
             graph.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
     return variable
 
 
-def _existing(found: Variable, name: str, shape: TensorShape | None, dtype: DType, reuse: Any) -> Variable:
+def _existing(
+    found: Variable, name: str, shape: TensorShape | None, dtype: DType, reuse: Any
+) -> Variable:
     if reuse is False:
-        message = f"Variable {name} already exists, disallowed. Did you mean to set reuse=True or reuse=tf.AUTO_REUSE in VarScope?"
+        message = (
+            f"Variable {name} already exists, disallowed. Did you mean to set reuse=True or "
+            "reuse=tf.AUTO_REUSE in VarScope?"
+        )
         place = found.op.built_at
         raise ValueError(f"{message} Originally defined at: {place}" if place else message)
     if shape is not None and not shape.is_compatible_with(found.get_shape()):
-        raise ValueError(f"Trying to share variable {name}, but specified shape {shape} and found shape {found.get_shape()}.")
+        raise ValueError(
+            f"Trying to share variable {name}, but specified shape {shape} and found shape "
+            f"{found.get_shape()}."
+        )
     if not dtype.is_compatible_with(found.dtype):
-        raise ValueError(f"Trying to share variable {name}, but specified dtype {dtype.name} and found dtype {found.dtype.name}.")
+        raise ValueError(
+            f"Trying to share variable {name}, but specified dtype {dtype.name} and found dtype "
+            f"{found.dtype.name}."
+        )
     return found
 
 
@@ -368,7 +415,10 @@ def _default_initializer(name: str, dtype: DType) -> Callable[..., Any]:
 def _takes_no_arguments(function: Callable[..., Any]) -> bool:
     empty = inspect.Parameter.empty
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return all(p.default is not empty or p.kind in kinds for p in inspect.signature(function).parameters.values())
+    return all(
+        p.default is not empty or p.kind in kinds
+        for p in inspect.signature(function).parameters.values()
+    )
 
 
 def get_variable_scope() -> VariableScope:
@@ -393,13 +443,15 @@ def get_variable(
     synchronization: int = VariableSynchronization.AUTO,
     aggregation: int = VariableAggregation.NONE,
 ) -> Any:
-    """The variable of this name in the current variable scope: an existing one where the scope reuses, else a new one.
+    """The variable of this name in the current variable scope: an existing one where the scope
+    reuses, else a new one.
 
     initializer: a tensor or values (then without shape), or a callable (shape, dtype) -> values; by default Glorot's uniform
         distribution for floats and zeros for the rest. regularizer: a function of the variable whose result goes to
         REGULARIZATION_LOSSES.
-    Raises ValueError when it exists and the scope doesn't reuse, when it doesn't and the scope does, and where shape or
-    dtype differ from the existing one's; UnimplementedError for a partitioner.
+    Raises ValueError when it exists and the scope doesn't reuse, when it doesn't and the scope
+    does, and where shape or dtype differ from the existing one's; UnimplementedError for a
+    partitioner.
     """
     return get_variable_scope().get_variable(
         name,
@@ -437,7 +489,9 @@ def get_local_variable(
     synchronization: int = VariableSynchronization.AUTO,
     aggregation: int = VariableAggregation.NONE,
 ) -> Any:
-    """`get_variable` of a variable in LOCAL_VARIABLES that is not trained, whatever `trainable` says."""
+    """`get_variable` of a variable in LOCAL_VARIABLES that is not trained, whatever `trainable`
+    says.
+    """
     return get_variable(
         name,
         shape,
@@ -479,10 +533,12 @@ def _entered(store: _ScopeStore, scope: VariableScope) -> Iterator[VariableScope
 
 
 class variable_scope:
-    """Context manager: variables inside are named in `name_or_scope`, which opens a name scope as well, and take its defaults.
+    """Context manager: variables inside are named in `name_or_scope`, which opens a name scope as
+    well, and take its defaults.
 
-    name_or_scope: a name below the current scope, a VariableScope to enter again, or None for default_name made unique.
-    reuse: True, AUTO_REUSE, or None to inherit. auxiliary_name_scope: False opens no name scope. Gives the VariableScope.
+    name_or_scope: a name below the current scope, a VariableScope to enter again, or None for
+    default_name made unique. reuse: True, AUTO_REUSE, or None to inherit. auxiliary_name_scope:
+    False opens no name scope. Gives the VariableScope.
     """
 
     def __init__(
@@ -547,7 +603,9 @@ class variable_scope:
         if target is None:
             assert self._default_name is not None
             entered = self._name_block(stack, self._default_name)
-            return self._pure(stack, store, old, self._unique(store, old, self._default_name), entered)
+            return self._pure(
+                stack, store, old, self._unique(store, old, self._default_name), entered
+            )
         if isinstance(target, VariableScope):
             self._name_block(stack, target.name.rpartition("/")[2])
             return self._again(stack, store, target)
@@ -570,8 +628,13 @@ class variable_scope:
             i += 1
         return f"{prefix}_{i}"
 
-    def _with_settings(self, base: VariableScope, name: str, original_name_scope: str) -> VariableScope:
-        given = {key: value if value is not None else getattr(base, key) for key, value in self._settings.items()}
+    def _with_settings(
+        self, base: VariableScope, name: str, original_name_scope: str
+    ) -> VariableScope:
+        given = {
+            key: value if value is not None else getattr(base, key)
+            for key, value in self._settings.items()
+        }
         return VariableScope(
             self._reuse or base.reuse,
             name=name,
@@ -585,10 +648,21 @@ class variable_scope:
         store.open(target.name)
         opened = dict(store.opened)
         stack.callback(setattr, store, "opened", opened)
-        return stack.enter_context(_entered(store, self._with_settings(target, target.name, target.original_name_scope)))
+        return stack.enter_context(
+            _entered(store, self._with_settings(target, target.name, target.original_name_scope))
+        )
 
-    def _pure(self, stack: ExitStack, store: _ScopeStore, old: VariableScope, name: str, original_name_scope: str) -> VariableScope:
+    def _pure(
+        self,
+        stack: ExitStack,
+        store: _ScopeStore,
+        old: VariableScope,
+        name: str,
+        original_name_scope: str,
+    ) -> VariableScope:
         full_name = f"{old.name}/{name}" if old.name else name
         store.open(full_name)
         stack.callback(store.close_inside, full_name)
-        return stack.enter_context(_entered(store, self._with_settings(old, full_name, original_name_scope)))
+        return stack.enter_context(
+            _entered(store, self._with_settings(old, full_name, original_name_scope))
+        )

@@ -65,7 +65,8 @@ class VariableAggregation(enum.IntEnum):
 class Variable:
     """A tensor that keeps its value between runs of a session.
 
-    `Variable(...)` makes a reference variable or, with use_resource (or after `enable_resource_variables`), a resource variable.
+    `Variable(...)` makes a reference variable or, with use_resource (or after
+    `enable_resource_variables`), a resource variable.
 
     initial_value: anything that converts to a tensor, or a callable that returns such; its shape must be known unless
         validate_shape is False. trainable: also list it in TRAINABLE_VARIABLES (default True). collections: keys to list it
@@ -136,7 +137,8 @@ class Variable:
             collections = [GraphKeys.GLOBAL_VARIABLES]
         if not isinstance(collections, (list, tuple, set)):
             raise ValueError(
-                f"collections argument to Variable constructor must be a list, tuple, or set. Got {collections} of type {type(collections)}"
+                "collections argument to Variable constructor must be a list, tuple, or set. Got "
+                f"{collections} of type {type(collections)}"
             )
         if constraint is not None and not callable(constraint):
             raise ValueError("The `constraint` argument must be a callable.")
@@ -151,17 +153,30 @@ class Variable:
         self._caching_device = caching_device
         if isinstance(getattr(initial_value, "graph", None), FunctionGraph):
             raise ValueError(
-                f"Tensor-typed variable initializers must either be wrapped in an init_scope or callable (e.g., `tf.Variable(lambda : "
+                "Tensor-typed variable initializers must either be wrapped in an init_scope or "
+                "callable (e.g., `tf.Variable(lambda : "
                 f"tf.truncated_normal([10, 40]))`) when building functions. Got: {initial_value}"
             )
         values = [] if callable(initial_value) else [initial_value]
         # A variable and its initializer run on their own, whatever block they are written in.
-        with lifted(), name_scope(name, "Variable", values) as scope, get_default_graph().control_dependencies(None):
+        with (
+            lifted(),
+            name_scope(name, "Variable", values) as scope,
+            get_default_graph().control_dependencies(None),
+        ):
             self.graph = get_default_graph()
-            self._build(initial_value, None if dtype is None else as_dtype(dtype), shape, validate_shape, scope)
+            self._build(
+                initial_value,
+                None if dtype is None else as_dtype(dtype),
+                shape,
+                validate_shape,
+                scope,
+            )
             add_to_collections(collections, self)
 
-    def _build(self, initial_value: Any, dtype: DType | None, shape: Any, validate_shape: bool, scope: str) -> None:
+    def _build(
+        self, initial_value: Any, dtype: DType | None, shape: Any, validate_shape: bool, scope: str
+    ) -> None:
         raise NotImplementedError
 
     def _from_names(self, variable_def: Any, import_scope: str | None) -> None:
@@ -248,11 +263,15 @@ class Variable:
         raise NotImplementedError
 
     def initialized_value(self) -> Tensor:
-        """The value, or the initial value while the variable has none: what another variable's initial value may use."""
+        """The value, or the initial value while the variable has none: what another variable's
+        initial value may use.
+        """
         raise NotImplementedError
 
     def _initialized_or(self, initialized: Tensor, read: Callable[[str, Tensor], Tensor]) -> Tensor:
-        """The choice as control flow. read: (scope, predicate) -> the value, made of what a switch lets through."""
+        """The choice as control flow. read: (scope, predicate) -> the value, made of what a switch
+        lets through.
+        """
         assert self._initial_value is not None
         graph = self.graph
         with graph.name_scope("cond") as scope:
@@ -262,23 +281,41 @@ class Variable:
             chosen = tensor("Identity", scope + "pred_id/", input=initialized)
             value = read(scope, chosen)
             with graph.colocate_with(self._initial_value.op, ignore_existing=True):
-                other = create("Switch", scope + "Switch_1/", data=self._initial_value, pred=chosen).outputs[0]
+                other = create(
+                    "Switch", scope + "Switch_1/", data=self._initial_value, pred=chosen
+                ).outputs[0]
             return create("Merge", scope + "Merge/", inputs=[other, value]).outputs[0]
 
-    def _scatter(self, op_type: str, indices: Any, updates: Any, use_locking: bool, name: str | None) -> Any:
+    def _scatter(
+        self, op_type: str, indices: Any, updates: Any, use_locking: bool, name: str | None
+    ) -> Any:
         raise NotImplementedError
 
-    def scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
-        """Set rows. sparse_delta: an object with `indices` [...] and `values` [*indices.shape, *row], such as IndexedSlices."""
-        return self._scatter("ScatterUpdate", sparse_delta.indices, sparse_delta.values, use_locking, name)
+    def scatter_update(
+        self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
+    ) -> Any:
+        """Set rows. sparse_delta: an object with `indices` [...] and `values` [*indices.shape,
+        *row], such as IndexedSlices.
+        """
+        return self._scatter(
+            "ScatterUpdate", sparse_delta.indices, sparse_delta.values, use_locking, name
+        )
 
-    def scatter_add(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
+    def scatter_add(
+        self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
+    ) -> Any:
         """Add to rows."""
-        return self._scatter("ScatterAdd", sparse_delta.indices, sparse_delta.values, use_locking, name)
+        return self._scatter(
+            "ScatterAdd", sparse_delta.indices, sparse_delta.values, use_locking, name
+        )
 
-    def scatter_sub(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
+    def scatter_sub(
+        self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
+    ) -> Any:
         """Subtract from rows."""
-        return self._scatter("ScatterSub", sparse_delta.indices, sparse_delta.values, use_locking, name)
+        return self._scatter(
+            "ScatterSub", sparse_delta.indices, sparse_delta.values, use_locking, name
+        )
 
     def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Any:
         """Set slices. indices [..., depth]."""
@@ -293,14 +330,21 @@ class Variable:
         return self._scatter("ScatterNdSub", indices, updates, True, name)
 
     def eval(self, session: Any = None) -> Any:
-        """The value in `session` or this thread's default session. Raises ValueError without one."""
+        """The value in `session` or this thread's default session. Raises ValueError
+        without one.
+        """
         return self._as_graph_element().eval(session=session)
 
     def load(self, value: Any, session: Any = None) -> None:
-        """Set the value in `session` or the default session, adding nothing to the graph. Raises ValueError without a session."""
+        """Set the value in `session` or the default session, adding nothing to the graph. Raises
+        ValueError without a session.
+        """
         session = session or get_default_session()
         if session is None:
-            raise ValueError("Either session argument should be provided or default session should be established to load a variable")
+            raise ValueError(
+                "Either session argument should be provided or default session should be "
+                "established to load a variable"
+            )
         session.run(self.initializer, {self.initializer.inputs[1]: value})
 
     def _as_graph_element(self) -> Tensor:
@@ -358,7 +402,9 @@ class Variable:
         sharing: Any = {"synchronization": self._synchronization, "aggregation": self._aggregation}
         return VariableDef(
             variable_name=_without_scope(self.op.outputs[0].name, export_scope),
-            initial_value_name="" if self._initial_value is None else _without_scope(self._initial_value.name, export_scope),
+            initial_value_name=""
+            if self._initial_value is None
+            else _without_scope(self._initial_value.name, export_scope),
             initializer_name=_without_scope(self.initializer.name, export_scope),
             snapshot_name=_without_scope(snapshot, export_scope),
             trainable=self._trainable,
@@ -371,7 +417,9 @@ class Variable:
 
     @staticmethod
     def from_proto(variable_def: Any, import_scope: str | None = None) -> Variable:
-        """The variable that a VariableDef names, over nodes that the default graph has. Raises KeyError when it has them not."""
+        """The variable that a VariableDef names, over nodes that the default graph has. Raises
+        KeyError when it has them not.
+        """
         return Variable(variable_def=variable_def, import_scope=import_scope)
 
     def _element_from(self, name: str, import_scope: str | None) -> Any:
@@ -400,37 +448,60 @@ def _without_scope(name: str, scope: str | None) -> str:
 
 
 class RefVariable(Variable):
-    """A VariableV2 node: its output is a reference, which `read` dereferences once for all readers."""
+    """A VariableV2 node: its output is a reference, which `read` dereferences once
+    for all readers.
+    """
 
     _variable: Tensor
     _snapshot: Tensor
 
-    def _build(self, initial_value: Any, dtype: DType | None, shape: Any, validate_shape: bool, scope: str) -> None:
+    def _build(
+        self, initial_value: Any, dtype: DType | None, shape: Any, validate_shape: bool, scope: str
+    ) -> None:
         graph = self.graph
         with ExitStack() as stack:
             if callable(initial_value):
                 # What colocating with the variable would do, if it existed already.
-                stack.enter_context(graph._attr_scope_block({"_class": (b"loc:@" + scope[:-1].encode(),)}))
+                stack.enter_context(
+                    graph._attr_scope_block({"_class": (b"loc:@" + scope[:-1].encode(),)})
+                )
                 with graph.name_scope("Initializer"), graph.device(None):
                     initial = self._initial_tensor(initial_value, dtype)
             else:
                 initial = self._initial_tensor(initial_value, dtype)
                 if initial.op._get_control_flow_context() is not None:
                     raise ValueError(
-                        f"Initializer for variable {scope} is from inside a control-flow construct, such as a loop or conditional. When "
-                        "creating a variable inside a loop or conditional, use a lambda as the initializer."
+                        f"Initializer for variable {scope} is from inside a control-flow "
+                        "construct, such as a loop or conditional. When "
+                        "creating a variable inside a loop or conditional, use a lambda as the "
+                        "initializer."
                     )
             if shape is None:
                 shape = initial.shape_tuple if validate_shape else None
-            self._variable = tensor("VariableV2", scope, shape=TensorShape(as_shape(shape)), dtype=initial.dtype.base_dtype)
+            self._variable = tensor(
+                "VariableV2",
+                scope,
+                shape=TensorShape(as_shape(shape)),
+                dtype=initial.dtype.base_dtype,
+            )
         self._initial_value = initial
         self._name = self._variable.name
         if validate_shape and not initial.shape.is_fully_defined():
             raise ValueError(f"initial_value must have a shape specified: {initial}")
         start = guarded(scope, initial)
         with graph.colocate_with(self._variable.op):
-            self._initializer_op = create("Assign", scope + "Assign/", ref=self._variable, value=start, validate_shape=validate_shape)
-        with graph.device(self._caching_device) if self._caching_device is not None else graph.colocate_with(self._variable.op):
+            self._initializer_op = create(
+                "Assign",
+                scope + "Assign/",
+                ref=self._variable,
+                value=start,
+                validate_shape=validate_shape,
+            )
+        with (
+            graph.device(self._caching_device)
+            if self._caching_device is not None
+            else graph.colocate_with(self._variable.op)
+        ):
             self._snapshot = identity(self._variable, name="read")
 
     def _from_names(self, variable_def: Any, import_scope: str | None) -> None:
@@ -474,7 +545,9 @@ class RefVariable(Variable):
         return self._variable
 
     def _strided_slice_assign(self, value: Any, name: str, **where: Any) -> Tensor:
-        return create_on(self._variable, "StridedSliceAssign", name, value=value, **where).outputs[0]
+        return create_on(self._variable, "StridedSliceAssign", name, value=value, **where).outputs[
+            0
+        ]
 
     def is_initialized(self, name: str | None = None) -> Tensor:
         """A bool tensor: whether the variable has a value."""
@@ -482,39 +555,79 @@ class RefVariable(Variable):
             return create_on(self._variable, "IsVariableInitialized", name).outputs[0]
 
     def initialized_value(self) -> Tensor:
-        """The value, or the initial value while the variable has none: what another variable's initial value may use."""
+        """The value, or the initial value while the variable has none: what another variable's
+        initial value may use.
+        """
         graph = self.graph
         with graph.as_default(), graph.control_dependencies(None):
 
             def read(scope: str, chosen: Tensor) -> Tensor:
                 with graph.colocate_with(self._variable.op):
-                    passed = create("RefSwitch", scope + "read/Switch/", data=self._variable, pred=chosen).outputs[1]
+                    passed = create(
+                        "RefSwitch", scope + "read/Switch/", data=self._variable, pred=chosen
+                    ).outputs[1]
                 return identity(passed, name=scope + "read/")
 
             return self._initialized_or(self.is_initialized(), read)
 
-    def _assign(self, op_type: str, value: Any, use_locking: bool | None, name: str | None, read_value: bool, **attrs: Any) -> Any:
-        assigned = create_on(self._variable, op_type, name, value=value, use_locking=use_locking, **attrs)
+    def _assign(
+        self,
+        op_type: str,
+        value: Any,
+        use_locking: bool | None,
+        name: str | None,
+        read_value: bool,
+        **attrs: Any,
+    ) -> Any:
+        assigned = create_on(
+            self._variable, op_type, name, value=value, use_locking=use_locking, **attrs
+        )
         return assigned.outputs[0] if read_value else assigned
 
-    def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
-        """Set the value: a reference tensor of what was set, or the operation without read_value."""
+    def assign(
+        self,
+        value: Any,
+        use_locking: bool = False,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> Any:
+        """Set the value: a reference tensor of what was set, or the operation without
+        read_value.
+        """
         return self._assign("Assign", value, use_locking, name, read_value)
 
-    def assign_add(self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
+    def assign_add(
+        self,
+        delta: Any,
+        use_locking: bool = False,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> Any:
         """Add to the value: a reference tensor of the sum, or the operation without read_value."""
         return self._assign("AssignAdd", delta, use_locking, name, read_value)
 
-    def assign_sub(self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
-        """Subtract from the value: a reference tensor of the difference, or the operation without read_value."""
+    def assign_sub(
+        self,
+        delta: Any,
+        use_locking: bool = False,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> Any:
+        """Subtract from the value: a reference tensor of the difference, or the operation without
+        read_value.
+        """
         return self._assign("AssignSub", delta, use_locking, name, read_value)
 
     def count_up_to(self, limit: int, name: str | None = None) -> Tensor:
         """Add one: the value before. Its run raises OutOfRangeError at `limit`."""
         return create_on(self._variable, "CountUpTo", name, limit=limit).outputs[0]
 
-    def _scatter(self, op_type: str, indices: Any, updates: Any, use_locking: bool, name: str | None) -> Tensor:
-        return create_on(self._variable, op_type, name, indices=indices, updates=updates, use_locking=use_locking).outputs[0]
+    def _scatter(
+        self, op_type: str, indices: Any, updates: Any, use_locking: bool, name: str | None
+    ) -> Tensor:
+        return create_on(
+            self._variable, op_type, name, indices=indices, updates=updates, use_locking=use_locking
+        ).outputs[0]
 
     def to_proto(self, export_scope: str | None = None) -> Any:
         """The variable as a VariableDef; None when it is not in `export_scope`."""
@@ -524,7 +637,8 @@ class RefVariable(Variable):
 
 
 def create_on(ref: Tensor, op_type: str, name: str | None, **arguments: Any) -> Operation:
-    """An operation on a reference, placed with it; its other inputs are made where they would be anyway.
+    """An operation on a reference, placed with it; its other inputs are made where they would be
+    anyway.
 
     Raises TypeError for inputs that don't fit the variable's dtype.
     """
@@ -545,17 +659,26 @@ def _input(op_type: str, key: str, value: Any, dtype: DType | None) -> Tensor:
         if dtype is None:
             raise
         raise TypeError(
-            f"Expected {dtype.name} passed to parameter '{key}' of op '{op_type}', got {value!r} of type "
+            f"Expected {dtype.name} passed to parameter '{key}' of op '{op_type}', got {value!r} "
+            "of type "
             f"'{type(value).__name__}' instead. Error: {error}"
         ) from error
 
 
-def _convert(variable: Variable, dtype: DType | None = None, name: str | None = None, as_ref: bool = False) -> Any:
+def _convert(
+    variable: Variable, dtype: DType | None = None, name: str | None = None, as_ref: bool = False
+) -> Any:
     if dtype is not None and not dtype.is_compatible_with(variable.dtype):
-        raise ValueError(f"Incompatible type conversion requested to type '{dtype.name}' for variable of type '{variable.dtype.name}'")
+        raise ValueError(
+            f"Incompatible type conversion requested to type '{dtype.name}' for variable of type "
+            f"'{variable.dtype.name}'"
+        )
     if as_ref:
         if not isinstance(variable, RefVariable):
-            raise TypeError(f"{variable!r} is a resource variable and has no reference; the op wants a reference variable")
+            raise TypeError(
+                f"{variable!r} is a resource variable and has no reference; the op wants a "
+                "reference variable"
+            )
         return variable._ref()
     return variable.value()
 

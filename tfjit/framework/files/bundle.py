@@ -1,9 +1,11 @@
-"""Tensor bundles: the V2 checkpoint format, `PREFIX.index` and `PREFIX.data-SSSSS-of-NNNNN`, read and written with checksums.
+"""Tensor bundles: the V2 checkpoint format, `PREFIX.index` and `PREFIX.data-SSSSS-of-NNNNN`, read
+and written with checksums.
 
-The index is a sorted table: the empty key holds a BundleHeaderProto, a tensor's name its BundleEntryProto (dtype, shape, and where in
-which data file its bytes are). A tensor saved in slices has an entry with the slices' places only; each slice has an entry of its own
-under a key in the order-preserving code of Google's OrderedCode (a number, the name, then start and length of each dimension).
-String tensors are stored as their lengths, a checksum of these, and the bytes.
+The index is a sorted table: the empty key holds a BundleHeaderProto, a tensor's name its
+BundleEntryProto (dtype, shape, and where in which data file its bytes are). A tensor saved in
+slices has an entry with the slices' places only; each slice has an entry of its own under a key in
+the order-preserving code of Google's OrderedCode (a number, the name, then start and length of each
+dimension). String tensors are stored as their lengths, a checksum of these, and the bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +20,12 @@ from typing import Any, Final
 import numpy as np
 
 from tfjit.framework.env import LOCAL_FILES, FileSystem
-from tfjit.framework.errors import DataLossError, InvalidArgumentError, NotFoundError, UnimplementedError
+from tfjit.framework.errors import (
+    DataLossError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnimplementedError,
+)
 from tfjit.framework.files.crc32c import crc32c, masked
 from tfjit.framework.files.sorted_table import get_varint, put_varint, read_table, write_table
 from tfjit.framework.types import shape as shapes
@@ -38,30 +45,47 @@ def data_file(prefix: str, shard: int, shards: int) -> str:
 
 
 def parse_slice_spec(spec: str, name: str) -> tuple[tuple[int, ...], Extents]:
-    """A SaveV2 `shape_and_slice`, e.g. "4 6 0,2:-" -> ((4, 6), ((0, 2), (0, FULL))). Raises InvalidArgumentError for anything else."""
+    """A SaveV2 `shape_and_slice`, e.g. "4 6 0,2:-" -> ((4, 6), ((0, 2), (0, FULL))). Raises
+    InvalidArgumentError for anything else.
+    """
     parts = spec.split(" ")
     try:
         shape = tuple(int(p) for p in parts[:-1])
         extents = tuple(
-            (0, FULL) if part == "-" else (int(part.split(",", 1)[0]), int(part.split(",", 1)[1])) for part in parts[-1].split(":")
+            (0, FULL) if part == "-" else (int(part.split(",", 1)[0]), int(part.split(",", 1)[1]))
+            for part in parts[-1].split(":")
         )
     except (ValueError, IndexError):
-        raise InvalidArgumentError(None, None, f"{name}: cannot read the shape and slice {spec!r}: expected e.g. '4 6 0,2:-'") from None
+        raise InvalidArgumentError(
+            None,
+            None,
+            f"{name}: cannot read the shape and slice {spec!r}: expected e.g. '4 6 0,2:-'",
+        ) from None
     if len(shape) != len(extents):
-        raise InvalidArgumentError(None, None, f"{name}: {spec!r} has {len(shape)} sizes and {len(extents)} slices")
+        raise InvalidArgumentError(
+            None, None, f"{name}: {spec!r} has {len(shape)} sizes and {len(extents)} slices"
+        )
     for size, (start, length) in zip(shape, extents, strict=True):
         if length != FULL and (start < 0 or length < 0 or start + length > size):
-            raise InvalidArgumentError(None, None, f"{name}: the slice {start},{length} is not within a dimension of {size} ({spec!r})")
+            raise InvalidArgumentError(
+                None,
+                None,
+                f"{name}: the slice {start},{length} is not within a dimension of {size} ({spec!r})",
+            )
     return shape, extents
 
 
 def extent_shape(shape: Sequence[int], extents: Extents) -> tuple[int, ...]:
     """The shape of a slice."""
-    return tuple(size if length == FULL else length for size, (_, length) in zip(shape, extents, strict=True))
+    return tuple(
+        size if length == FULL else length for size, (_, length) in zip(shape, extents, strict=True)
+    )
 
 
 class BundleWriter:
-    """Writes a bundle with one data file. Nothing stands under the prefix until `finish`; leaving the `with` block without it drops all."""
+    """Writes a bundle with one data file. Nothing stands under the prefix until `finish`; leaving
+    the `with` block without it drops all.
+    """
 
     def __init__(self, prefix: str, files: FileSystem = LOCAL_FILES) -> None:
         self._prefix = prefix
@@ -85,11 +109,16 @@ class BundleWriter:
         """Store a tensor. Raises InvalidArgumentError for a name that is there already."""
         self._add(name.encode(), value, name)
 
-    def add_slice(self, name: str, shape: tuple[int, ...], extents: Extents, value: np.ndarray) -> None:
+    def add_slice(
+        self, name: str, shape: tuple[int, ...], extents: Extents, value: np.ndarray
+    ) -> None:
         """Store a slice of the tensor `name` of `shape`."""
         if value.shape != extent_shape(shape, extents):
             raise InvalidArgumentError(
-                None, None, f"{name}: a slice of shape {extent_shape(shape, extents)} was announced, its value has shape {value.shape}"
+                None,
+                None,
+                f"{name}: a slice of shape {extent_shape(shape, extents)} was announced, its value "
+                f"has shape {value.shape}",
             )
         if all(length in (FULL, size) for size, (_, length) in zip(shape, extents, strict=True)):
             self.add(name, value)
@@ -145,7 +174,10 @@ def _write_index(prefix: str, entries: dict[bytes, Any], shards: int, files: Fil
     header = BundleHeaderProto(num_shards=shards)
     header.version.producer = _FORMAT_VERSION
     table = write_table(
-        [(_HEADER_KEY, header.SerializeToString()), *((key, entries[key].SerializeToString(deterministic=True)) for key in sorted(entries))]
+        [
+            (_HEADER_KEY, header.SerializeToString()),
+            *((key, entries[key].SerializeToString(deterministic=True)) for key in sorted(entries)),
+        ]
     )
     temporary = f"{prefix}.index.temporary-{uuid.uuid4().hex}"
     files.write(temporary, table)
@@ -153,7 +185,9 @@ def _write_index(prefix: str, entries: dict[bytes, Any], shards: int, files: Fil
 
 
 class BundleReader:
-    """Reads a bundle. Raises NotFoundError when there is none under the prefix, DataLossError when the index is damaged."""
+    """Reads a bundle. Raises NotFoundError when there is none under the prefix, DataLossError when
+    the index is damaged.
+    """
 
     def __init__(self, prefix: str, files: FileSystem = LOCAL_FILES) -> None:
         from tfjit.protos import BundleEntryProto, BundleHeaderProto
@@ -165,7 +199,10 @@ class BundleReader:
             file = files.read(path)
         except FileNotFoundError:
             raise NotFoundError(
-                None, None, f"Unsuccessful TensorSliceReader constructor: Failed to find any matching files for {prefix}"
+                None,
+                None,
+                "Unsuccessful TensorSliceReader constructor: Failed to find any matching files "
+                f"for {prefix}",
             ) from None
         self._entries: dict[bytes, Any] = {}
         header = None
@@ -179,7 +216,11 @@ class BundleReader:
         if header.endianness != BundleHeaderProto.LITTLE:
             raise UnimplementedError(None, None, f"{path}: a checkpoint in big-endian byte order")
         if header.version.min_consumer > _FORMAT_VERSION:
-            raise InvalidArgumentError(None, None, f"{path}: written for readers of version {header.version.min_consumer} and later")
+            raise InvalidArgumentError(
+                None,
+                None,
+                f"{path}: written for readers of version {header.version.min_consumer} and later",
+            )
         self.shards: int = header.num_shards
 
     def names(self) -> list[str]:
@@ -202,11 +243,15 @@ class BundleReader:
         entry = self.entry(name)
         shape = shapes.from_proto(entry.shape)
         if shape is None or not shapes.is_fully_defined(shape):
-            raise DataLossError(None, None, f"{self.prefix}.index: the entry of {name} has no full shape")
+            raise DataLossError(
+                None, None, f"{self.prefix}.index: the entry of {name} has no full shape"
+            )
         return as_dtype(entry.dtype), tuple(int(d or 0) for d in shape)
 
     def read(self, name: str) -> np.ndarray:
-        """A whole tensor, put together from its slices where it was saved in slices. Strings are an object array of bytes."""
+        """A whole tensor, put together from its slices where it was saved in slices. Strings are an
+        object array of bytes.
+        """
         dtype, shape = self.dtype_and_shape(name)
         return self._read(name, dtype, shape, tuple((0, size) for size in shape))
 
@@ -217,35 +262,65 @@ class BundleReader:
             raise InvalidArgumentError(
                 None,
                 None,
-                f"tensor_name = {name}; shape in shape_and_slice spec {shapes.format_shape(shape)} does not match the shape stored in "
+                f"tensor_name = {name}; shape in shape_and_slice spec {shapes.format_shape(shape)} "
+                "does not match the shape stored in "
                 f"checkpoint: {shapes.format_shape(stored)}",
             )
-        wanted = tuple((0, size) if length == FULL else (start, length) for size, (start, length) in zip(shape, extents, strict=True))
+        wanted = tuple(
+            (0, size) if length == FULL else (start, length)
+            for size, (start, length) in zip(shape, extents, strict=True)
+        )
         return self._read(name, dtype, shape, wanted)
 
     def _read(self, name: str, dtype: DType, shape: tuple[int, ...], wanted: Extents) -> np.ndarray:
         entry = self.entry(name)
         if not entry.slices:
             whole = self._load(entry, dtype, shape, name)
-            return whole[tuple(slice(start, start + length) for start, length in wanted)] if shape else whole
-        out = np.empty(tuple(length for _, length in wanted), dtype.as_numpy_dtype if dtype is not string else object)
+            return (
+                whole[tuple(slice(start, start + length) for start, length in wanted)]
+                if shape
+                else whole
+            )
+        out = np.empty(
+            tuple(length for _, length in wanted),
+            dtype.as_numpy_dtype if dtype is not string else object,
+        )
         missing = out.size
         for slice_proto in entry.slices:
-            extents = tuple((e.start, e.length) if e.HasField("length") else (0, FULL) for e in slice_proto.extent)
-            places = [(0, size) if length == FULL else (start, length) for size, (start, length) in zip(shape, extents, strict=True)]
-            overlap = [(max(a, c), min(a + b, c + d)) for (a, b), (c, d) in zip(places, wanted, strict=True)]
+            extents = tuple(
+                (e.start, e.length) if e.HasField("length") else (0, FULL)
+                for e in slice_proto.extent
+            )
+            places = [
+                (0, size) if length == FULL else (start, length)
+                for size, (start, length) in zip(shape, extents, strict=True)
+            ]
+            overlap = [
+                (max(a, c), min(a + b, c + d))
+                for (a, b), (c, d) in zip(places, wanted, strict=True)
+            ]
             if any(low >= high for low, high in overlap):
                 continue
             found = self._entries.get(slice_key(name, extents))
             if found is None:
-                raise DataLossError(None, None, f"{self.prefix}.index: a slice of {name} has no entry")
+                raise DataLossError(
+                    None, None, f"{self.prefix}.index: a slice of {name} has no entry"
+                )
             part = self._load(found, dtype, tuple(length for _, length in places), name)
-            source = tuple(slice(low - a, high - a) for (low, high), (a, _) in zip(overlap, places, strict=True))
-            target = tuple(slice(low - c, high - c) for (low, high), (c, _) in zip(overlap, wanted, strict=True))
+            source = tuple(
+                slice(low - a, high - a)
+                for (low, high), (a, _) in zip(overlap, places, strict=True)
+            )
+            target = tuple(
+                slice(low - c, high - c)
+                for (low, high), (c, _) in zip(overlap, wanted, strict=True)
+            )
             out[target] = part[source]
             missing -= out[target].size
         if missing > 0:
-            raise NotFoundError(None, None, f"{self.prefix}: the slices of {name} do not cover what is read")
+            raise NotFoundError(
+                None, None, f"{self.prefix}: the slices of {name} do not cover what is read"
+            )
         return out
 
     def _load(self, entry: Any, dtype: DType, shape: tuple[int, ...], name: str) -> np.ndarray:
@@ -260,18 +335,27 @@ class BundleReader:
         except FileNotFoundError:
             raise NotFoundError(None, None, f"{path}; No such file or directory") from None
         if filled != entry.size:
-            raise DataLossError(None, None, f"{path}: {name} needs {entry.size} bytes at {entry.offset}, the file ends before")
+            raise DataLossError(
+                None,
+                None,
+                f"{path}: {name} needs {entry.size} bytes at {entry.offset}, the file ends before",
+            )
         if dtype is string:
             values, crc = _decode_strings(data.tobytes(), count, f"{path}: {name}")
         else:
             if dtype.size * count != entry.size:
-                raise DataLossError(None, None, f"{path}: {name} of {count} elements of {dtype.name} has {entry.size} bytes")
+                raise DataLossError(
+                    None,
+                    None,
+                    f"{path}: {name} of {count} elements of {dtype.name} has {entry.size} bytes",
+                )
             values, crc = data.view(dtype.as_numpy_dtype), crc32c(data.data if len(data) else b"")
         if masked(crc) != entry.crc32c:
             raise DataLossError(
                 None,
                 None,
-                f"TensorBundle at {self.prefix} shard {entry.shard_id} ({entry.size} bytes): Checksum does not match: stored "
+                f"TensorBundle at {self.prefix} shard {entry.shard_id} ({entry.size} bytes): "
+                "Checksum does not match: stored "
                 f"{entry.crc32c} vs. calculated on the restored bytes {masked(crc)} (tensor {name})",
             )
         return values.reshape(shape)
@@ -297,8 +381,8 @@ def merge_bundles(
 
     read: `map`, or what does the same on several threads; it reads the indices.
 
-    Raises NotFoundError for a missing bundle unless allow_missing (at least one must be there), InvalidArgumentError when two hold
-    the same tensor.
+    Raises NotFoundError for a missing bundle unless allow_missing (at least one must be there),
+    InvalidArgumentError when two hold the same tensor.
     """
 
     def open_bundle(prefix: str) -> BundleReader | None:
@@ -311,7 +395,11 @@ def merge_bundles(
 
     readers = [reader for reader in read(open_bundle, prefixes) if reader is not None]
     if not readers:
-        raise InvalidArgumentError(None, None, f"MergeV2Checkpoints: none of the {len(prefixes)} checkpoints to merge is there")
+        raise InvalidArgumentError(
+            None,
+            None,
+            f"MergeV2Checkpoints: none of the {len(prefixes)} checkpoints to merge is there",
+        )
     total = sum(reader.shards for reader in readers)
     merged: dict[bytes, Any] = {}
     moves: list[str] = []
@@ -323,10 +411,17 @@ def merge_bundles(
             known = merged.get(key)
             if known is None:
                 merged[key] = entry
-            elif known.slices and entry.slices and known.shape == entry.shape and known.dtype == entry.dtype:
+            elif (
+                known.slices
+                and entry.slices
+                and known.shape == entry.shape
+                and known.dtype == entry.dtype
+            ):
                 known.slices.extend(entry.slices)
             else:
-                raise InvalidArgumentError(None, None, f"MergeV2Checkpoints: {key!r} is in two of the checkpoints")
+                raise InvalidArgumentError(
+                    None, None, f"MergeV2Checkpoints: {key!r} is in two of the checkpoints"
+                )
     for entry in merged.values():
         if entry.slices:
             entry.shard_id = 0  # the slices' entries say where the data is
@@ -340,10 +435,14 @@ def merge_bundles(
 
 def _encode_strings(value: np.ndarray) -> tuple[list[Any], int]:
     items = [as_bytes(item) for item in value.reshape(-1)]
-    crc = crc32c(b"".join(struct.pack("<I" if len(item) < 1 << 32 else "<Q", len(item)) for item in items))
+    crc = crc32c(
+        b"".join(struct.pack("<I" if len(item) < 1 << 32 else "<Q", len(item)) for item in items)
+    )
     check = struct.pack("<I", masked(crc))
     payload = b"".join(items)
-    return [b"".join(put_varint(len(item)) for item in items), check, payload], crc32c(payload, crc32c(check, crc))
+    return [b"".join(put_varint(len(item)) for item in items), check, payload], crc32c(
+        payload, crc32c(check, crc)
+    )
 
 
 def _decode_strings(data: bytes, count: int, where: str) -> tuple[np.ndarray, int]:
@@ -356,7 +455,9 @@ def _decode_strings(data: bytes, count: int, where: str) -> tuple[np.ndarray, in
     check = data[at : at + 4]
     at += 4
     if check != struct.pack("<I", masked(crc)) or at + sum(lengths) != len(data):
-        raise DataLossError(None, None, f"{where}: the checksum of the string lengths does not match")
+        raise DataLossError(
+            None, None, f"{where}: the checksum of the string lengths does not match"
+        )
     values = np.empty(count, object)
     payload = at
     for i, length in enumerate(lengths):
@@ -378,7 +479,9 @@ def _unsigned(value: int) -> bytes:
 
 
 def _signed(value: int) -> bytes:
-    """Two's complement of 7·n bits behind n ones and a zero; the sign bit is flipped so that bytes sort as the numbers do."""
+    """Two's complement of 7·n bits behind n ones and a zero; the sign bit is flipped so that bytes
+    sort as the numbers do.
+    """
     magnitude = ~value if value < 0 else value
     size = magnitude.bit_length() // 7 + 1
     if size == 1:

@@ -1,8 +1,9 @@
 """CRC-32C (Castagnoli), the checksum of event files, TFRecord files and checkpoints.
 
-google-crc32c computes it where it is installed. Else NumPy does: the data is cut into lanes of equal length whose checksums advance side
-by side, one table look-up a byte, and the lanes' checksums are joined pairwise. Appending n zero bytes to a message is a linear map
-of its checksum over GF(2), so a join is one application of that map.
+google-crc32c computes it where it is installed. Else NumPy does: the data is cut into lanes of
+equal length whose checksums advance side by side, one table look-up a byte, and the lanes'
+checksums are joined pairwise. Appending n zero bytes to a message is a linear map of its checksum
+over GF(2), so a join is one application of that map.
 """
 
 from __future__ import annotations
@@ -21,12 +22,16 @@ _LANE_BYTES: Final = 64  # shorter than this a lane is not worth its joining
 
 
 def crc32c(data: Any, crc: int = 0) -> int:
-    """The checksum of `data` (bytes-like, contiguous), or of what `crc` is the checksum of followed by `data`."""
+    """The checksum of `data` (bytes-like, contiguous), or of what `crc` is the checksum of followed
+    by `data`.
+    """
     return _implementation()(memoryview(data).cast("B"), crc)
 
 
 def masked(crc: int) -> int:
-    """The form in which files keep a checksum: the checksum of data that holds its own checksum would say little."""
+    """The form in which files keep a checksum: the checksum of data that holds its own checksum
+    would say little.
+    """
     return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
 
 
@@ -48,7 +53,9 @@ def _table() -> np.ndarray:
     """The checksum's step for each byte value."""
     table = np.arange(256, dtype=np.uint32)
     for _ in range(8):
-        table = np.where(table & 1, (table >> 1) ^ np.uint32(_POLYNOMIAL), table >> 1).astype(np.uint32)
+        table = np.where(table & 1, (table >> 1) ^ np.uint32(_POLYNOMIAL), table >> 1).astype(
+            np.uint32
+        )
     return table
 
 

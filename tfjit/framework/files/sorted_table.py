@@ -1,8 +1,10 @@
-"""The sorted string table that holds a checkpoint's index: LevelDB's file format, read whole and written in one go.
+"""The sorted string table that holds a checkpoint's index: LevelDB's file format, read whole and
+written in one go.
 
-A file is blocks of entries with ascending keys, a metaindex block, an index block (last key of a block -> its place) and a footer. An
-entry is varint shared key bytes, varint other key bytes, varint value bytes, key tail, value; a block ends with its restart offsets and
-their count, a type byte (0: not compressed) and a masked CRC-32C of block and type.
+A file is blocks of entries with ascending keys, a metaindex block, an index block (last key of a
+block -> its place) and a footer. An entry is varint shared key bytes, varint other key bytes,
+varint value bytes, key tail, value; a block ends with its restart offsets and their count, a type
+byte (0: not compressed) and a masked CRC-32C of block and type.
 """
 
 from __future__ import annotations
@@ -60,7 +62,13 @@ class _BlockBuilder:
                 shared += 1
         elif self._count:
             self._restarts.append(len(self._data))
-        self._data += put_varint(shared) + put_varint(len(key) - shared) + put_varint(len(value)) + key[shared:] + value
+        self._data += (
+            put_varint(shared)
+            + put_varint(len(key) - shared)
+            + put_varint(len(value))
+            + key[shared:]
+            + value
+        )
         self._last = key
         self._count += 1
 
@@ -72,7 +80,11 @@ class _BlockBuilder:
         return self._count > 0
 
     def finish(self) -> bytes:
-        return bytes(self._data) + struct.pack(f"<{len(self._restarts)}I", *self._restarts) + struct.pack("<I", len(self._restarts))
+        return (
+            bytes(self._data)
+            + struct.pack(f"<{len(self._restarts)}I", *self._restarts)
+            + struct.pack("<I", len(self._restarts))
+        )
 
 
 def write_table(entries: Iterable[tuple[bytes, bytes]]) -> bytes:
@@ -122,12 +134,15 @@ def _successor(key: bytes) -> bytes:
 
 
 def read_table(file: bytes, name: str) -> Iterator[tuple[bytes, bytes]]:
-    """The (key, value) pairs of a table file in order. `name` is for messages. Raises DataLossError for a damaged file."""
+    """The (key, value) pairs of a table file in order. `name` is for messages. Raises DataLossError
+    for a damaged file.
+    """
     if len(file) < _FOOTER_BYTES or struct.unpack("<Q", file[-8:])[0] != _MAGIC:
         raise DataLossError(None, None, f"{name}: not an sstable (bad magic number)")
     footer = len(file) - _FOOTER_BYTES
     (offset, size), at = _handle(file, footer)
-    _block(file, offset, size, name)  # the metaindex: nothing of use in it, but its checksum tells of damage
+    # the metaindex: nothing of use in it, but its checksum tells of damage
+    _block(file, offset, size, name)
     (offset, size), _ = _handle(file, at)
     for _, handle in _entries(_block(file, offset, size, name), name):
         (offset, size), _ = _handle(handle, 0)
@@ -147,7 +162,11 @@ def _block(file: bytes, offset: int, size: int, name: str) -> bytes:
     if struct.unpack_from("<I", file, end)[0] != masked_crc32c(file[offset:end]):
         raise DataLossError(None, None, f"{name}: block checksum mismatch")
     if file[end - 1] != _NO_COMPRESSION:
-        raise UnimplementedError(None, None, f"{name}: a compressed table block (type {file[end - 1]}); checkpoints hold none")
+        raise UnimplementedError(
+            None,
+            None,
+            f"{name}: a compressed table block (type {file[end - 1]}); checkpoints hold none",
+        )
     return file[offset : end - 1]
 
 

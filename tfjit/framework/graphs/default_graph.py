@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 class _Stack(threading.local):
     def __init__(self) -> None:
         self.graphs: list[Graph] = []
-        self.bottom: Graph | None = None  # this thread's own default graph, made when first asked for
+        # this thread's own default graph, made when first asked for
+        self.bottom: Graph | None = None
 
 
 _stack = _Stack()
@@ -71,7 +72,8 @@ def reset_default_graph() -> None:
 
 
 def graph_of(values: Sequence[Any] | None) -> Graph:
-    """The graph of the first tensor or operation among `values`, else the default; while a body is built, the body, which captures others.
+    """The graph of the first tensor or operation among `values`, else the default; while a body is
+    built, the body, which captures others.
 
     Raises ValueError when two graphs meet.
     """
@@ -88,21 +90,31 @@ def graph_of(values: Sequence[Any] | None) -> Graph:
         if found is None:
             found = element
         elif element.graph is not found.graph:
-            raise ValueError(f"{element} must be from the same graph as {found} (graphs are {element.graph} and {found.graph}).")
+            raise ValueError(
+                f"{element} must be from the same graph as {found} (graphs are {element.graph} and "
+                f"{found.graph})."
+            )
     return found.graph if found is not None else current
 
 
 class name_scope:
-    """Scope for the names of what is made inside: `name`, or `default_name` where that is None. Enters the graph of `values`."""
+    """Scope for the names of what is made inside: `name`, or `default_name` where that is None.
+    Enters the graph of `values`.
+    """
 
-    def __init__(self, name: Any, default_name: str | None = None, values: Sequence[Any] | None = None) -> None:
+    def __init__(
+        self, name: Any, default_name: str | None = None, values: Sequence[Any] | None = None
+    ) -> None:
         if not (default_name is None or isinstance(default_name, str)):
             raise TypeError(
-                f"`default_name` type ({type(default_name)}) is not a string type. You likely meant to pass this into the `values` kwarg."
+                f"`default_name` type ({type(default_name)}) is not a string type. You likely "
+                "meant to pass this into the `values` kwarg."
             )
         self._name = default_name if name is None else name
         if name is None and values is not None and default_name is None:
-            raise ValueError(f"At least one of name ({name}) and default_name ({default_name}) must be provided.")
+            raise ValueError(
+                f"At least one of name ({name}) and default_name ({default_name}) must be provided."
+            )
         self._values = values
         self._contexts: list[AbstractContextManager[Any]] = []
 
@@ -113,7 +125,9 @@ class name_scope:
 
     def __enter__(self) -> str:
         graph = graph_of(self._values)
-        outer: AbstractContextManager[Any] = nullcontext() if graph is get_default_graph() else graph.as_default()
+        outer: AbstractContextManager[Any] = (
+            nullcontext() if graph is get_default_graph() else graph.as_default()
+        )
         outer.__enter__()
         inner = graph.name_scope(self._name)
         try:

@@ -44,7 +44,10 @@ def to_function_def(graph: FunctionGraph, name: str) -> Any:
         if op in arguments:
             return arguments[op]
         if op not in ranges:
-            ranges[op] = [(arg, first, last) for arg, (first, last) in arg_ranges(op.op_def.outputs, op.attrs).items()]
+            ranges[op] = [
+                (arg, first, last)
+                for arg, (first, last) in arg_ranges(op.op_def.outputs, op.attrs).items()
+            ]
         slot = tensor.value_index
         for arg, first, last in ranges[op]:
             if first <= slot < last:
@@ -58,7 +61,9 @@ def to_function_def(graph: FunctionGraph, name: str) -> Any:
         op.fill_node_def(node)
         del node.input[:]
         node.input.extend(source(tensor) for tensor in op.inputs)
-        node.input.extend(sorted(f"^{arguments.get(other, other.name)}" for other in set(op.control_inputs)))
+        node.input.extend(
+            sorted(f"^{arguments.get(other, other.name)}" for other in set(op.control_inputs))
+        )
         for attr in _NOT_ON_NODES:
             node.attr.pop(attr, None)
     results: set[str] = set()
@@ -89,11 +94,15 @@ def _unused(name: str, taken: set[str]) -> str:
     return made
 
 
-def from_function_def(ref: FuncRef, outer_graph: Graph, shapes: Sequence[Shape] | None = None) -> FunctionGraph:
+def from_function_def(
+    ref: FuncRef, outer_graph: Graph, shapes: Sequence[Shape] | None = None
+) -> FunctionGraph:
     """A new body of the function that `ref` names, from the FunctionDef in `outer_graph`'s library.
 
-    shapes: of the arguments, which the FunctionDef may know less of. The control results are the body's `must_run`.
-    Raises NotFoundError for a function that is not in the library, InvalidArgumentError for one whose definition does not fit its attrs.
+    shapes: of the arguments, which the FunctionDef may know less of. The control results are the
+    body's `must_run`.
+    Raises NotFoundError for a function that is not in the library, InvalidArgumentError for one
+    whose definition does not fit its attrs.
     """
     message = outer_graph.functions.get(ref.name)
     if message is None:
@@ -102,17 +111,24 @@ def from_function_def(ref: FuncRef, outer_graph: Graph, shapes: Sequence[Shape] 
 
 
 class _Body:
-    """One FunctionDef on its way to become a graph: inputs of its nodes are given the names that a GraphDef has for them."""
+    """One FunctionDef on its way to become a graph: inputs of its nodes are given the names that a
+    GraphDef has for them.
+    """
 
-    def __init__(self, message: Any, ref: FuncRef, outer_graph: Graph, shapes: Sequence[Shape] | None) -> None:
+    def __init__(
+        self, message: Any, ref: FuncRef, outer_graph: Graph, shapes: Sequence[Shape] | None
+    ) -> None:
         from tfjit.protos import graph_pb2
 
         self.message, self.ref, self.outer, self.shapes = message, ref, outer_graph, shapes
         signature = OpDef.from_proto(message.signature)
         self.signature = signature
-        self.attrs: dict[str, Any] = {attr.name: attr.default for attr in signature.attrs if attr.has_default}
+        self.attrs: dict[str, Any] = {
+            attr.name: attr.default for attr in signature.attrs if attr.has_default
+        }
         self.attrs.update(ref.attrs)
-        self.names: dict[str, list[str]] = {}  # what an input in the FunctionDef names -> inputs in the GraphDef
+        # what an input in the FunctionDef names -> inputs in the GraphDef
+        self.names: dict[str, list[str]] = {}
         self.graph_def = graph_pb2.GraphDef()
         self.graph_def.versions.producer = outer_graph._producer
 
@@ -139,7 +155,9 @@ class _Body:
             for text in self._find(self.message.ret[arg.name]):
                 graph.outputs.append(graph.get_tensor_by_name(text if ":" in text else text + ":0"))
         graph.structured_outputs = list(graph.outputs)
-        graph.attrs = {key: attr_values.from_proto(value) for key, value in self.message.attr.items()}
+        graph.attrs = {
+            key: attr_values.from_proto(value) for key, value in self.message.attr.items()
+        }
         graph.must_run = [graph._by_name[name] for name in self.message.control_ret.values()]
         return graph
 
@@ -150,8 +168,13 @@ class _Body:
             dtypes = arg_dtypes(arg, self.attrs)
             mine = [f"{arg.name}_{i}" for i in range(len(dtypes))] if arg.is_list else [arg.name]
             declared: Sequence[Shape] = ()
-            if position in self.message.arg_attr and "_output_shapes" in self.message.arg_attr[position].attr:
-                found = attr_values.from_proto(self.message.arg_attr[position].attr["_output_shapes"])
+            if (
+                position in self.message.arg_attr
+                and "_output_shapes" in self.message.arg_attr[position].attr
+            ):
+                found = attr_values.from_proto(
+                    self.message.arg_attr[position].attr["_output_shapes"]
+                )
                 declared = [shape.dims_tuple for shape in found]
             for i, (name, dtype) in enumerate(zip(mine, dtypes, strict=True)):
                 shape = declared[i] if i < len(declared) else None
@@ -171,7 +194,9 @@ class _Body:
 
     def _learn_outputs(self, node: Any) -> None:
         op_def = self.outer.op_def_of(node.op, node.name)
-        attrs: dict[str, Any] = {attr.name: attr.default for attr in op_def.attrs if attr.has_default}
+        attrs: dict[str, Any] = {
+            attr.name: attr.default for attr in op_def.attrs if attr.has_default
+        }
         for name, value in node.attr.items():
             if name in op_def.attr_by_name:
                 bound = type(value).FromString(value.SerializeToString())
@@ -183,13 +208,19 @@ class _Body:
     def _find(self, text: str) -> list[str]:
         found = self.names.get(text)
         if found is None:
-            raise InvalidArgumentError(None, None, f"Function '{self.ref.name}': there is no '{text}' in it")
+            raise InvalidArgumentError(
+                None, None, f"Function '{self.ref.name}': there is no '{text}' in it"
+            )
         return found
 
     def _keep_inside(self, node: Any) -> None:
         groups = node.attr["_class"].list.s
         names = {other.name for other in self.message.node_def}
-        inside = [group for group in groups if not group.startswith(b"loc:@") or group[5:].decode() in names]
+        inside = [
+            group
+            for group in groups
+            if not group.startswith(b"loc:@") or group[5:].decode() in names
+        ]
         del groups[:]
         groups.extend(inside)
         if not inside:
@@ -200,7 +231,11 @@ class _Body:
         kind = value.WhichOneof("value")
         if kind == "placeholder":
             if value.placeholder not in self.attrs:
-                raise InvalidArgumentError(None, None, f"Attr {value.placeholder} is not found in function '{self.ref.name}'")
+                raise InvalidArgumentError(
+                    None,
+                    None,
+                    f"Attr {value.placeholder} is not found in function '{self.ref.name}'",
+                )
             value.CopyFrom(attr_values.to_proto(self.attrs[value.placeholder]))
         elif kind == "func":
             for inner in value.func.attr.values():

@@ -1,4 +1,6 @@
-"""FunctionGraph: a function's body under construction. What it takes from the graphs around it becomes an input."""
+"""FunctionGraph: a function's body under construction. What it takes from the graphs around it
+becomes an input.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,17 @@ from tfjit.framework.types.shape import Shape
 
 _numbers: Final = itertools.count(1)
 # Collections whose members are the same inside: variables made in a body are made outside it.
-_SHARED: Final = (GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES, GraphKeys.TRAINABLE_VARIABLES)
+_SHARED: Final = (
+    GraphKeys.GLOBAL_VARIABLES,
+    GraphKeys.LOCAL_VARIABLES,
+    GraphKeys.TRAINABLE_VARIABLES,
+)
 
 
 def _is_shared(key: Any) -> bool:
-    """Whether a collection is one for a graph and all bodies in it: variables, and what variable scopes keep."""
+    """Whether a collection is one for a graph and all bodies in it: variables, and what variable
+    scopes keep.
+    """
     return key in _SHARED or not isinstance(key, str)
 
 
@@ -34,10 +42,12 @@ def unique_function_name(prefix: str) -> str:
 class FunctionGraph(Graph):
     """The body of a function.
 
-    outer_graph: the graph that the function is built for. inputs: Placeholder tensors here, by index; those of `captures` stand for
-    tensors of outer graphs. outputs: tensors here. structured_outputs: what the Python function returned, tensors of here in it.
-    control_captures: operations of outer graphs that something here was to wait for; who calls the function waits for them.
-    automatic_control: effects happen in the order that they were written in (as in tf.function).
+    outer_graph: the graph that the function is built for. inputs: Placeholder tensors here, by
+    index; those of `captures` stand for tensors of outer graphs. outputs: tensors here.
+    structured_outputs: what the Python function returned, tensors of here in it. control_captures:
+    operations of outer graphs that something here was to wait for; who calls the function waits for
+    them. automatic_control: effects happen in the order that they were written in (as in
+    tf.function).
     """
 
     def __init__(self, name: str, outer_graph: Graph, automatic_control: bool = False) -> None:
@@ -50,10 +60,14 @@ class FunctionGraph(Graph):
         self.makes_variables = False
         self.structured_outputs: Any = None
         self.attrs: dict[str, Any] = {}  # of the function itself
-        self.must_run: list[Operation] = []  # what every call runs, whatever it needs of the results
-        self._captures: dict[int, tuple[Tensor, Tensor]] = {}  # id of an outer tensor -> (it, what stands for it)
-        self._outer_of: dict[int, Tensor] = {}  # id of what stands for an outer tensor -> the tensor
-        self.saved: dict[int, int] = {}  # id of a tensor here -> which output of the function hands it to gradients
+        # what every call runs, whatever it needs of the results
+        self.must_run: list[Operation] = []
+        # id of an outer tensor -> (it, what stands for it)
+        self._captures: dict[int, tuple[Tensor, Tensor]] = {}
+        # id of what stands for an outer tensor -> the tensor
+        self._outer_of: dict[int, Tensor] = {}
+        # id of a tensor here -> which output of the function hands it to gradients
+        self.saved: dict[int, int] = {}
         self.control_captures: dict[Operation, None] = {}
         self._seed = outer_graph.seed
         self._producer = outer_graph._producer
@@ -61,7 +75,11 @@ class FunctionGraph(Graph):
         self._container = outer_graph._container
         outer = outer_graph._scopes
         self._scopes.devices, self._scopes.device_cache = list(outer.devices), outer.device_cache
-        self._collections = {key: list(members) for key, members in outer_graph._collections.items() if not _is_shared(key)}
+        self._collections = {
+            key: list(members)
+            for key, members in outer_graph._collections.items()
+            if not _is_shared(key)
+        }
 
     @property
     def building_function(self) -> bool:
@@ -90,10 +108,16 @@ class FunctionGraph(Graph):
     def takes(self, graph: Graph) -> bool:
         """Whether tensors of `graph` may be used here: it is this graph or one around it."""
         outer = self.outer_graph
-        return graph is self or graph is outer or (isinstance(outer, FunctionGraph) and outer.takes(graph))
+        return (
+            graph is self
+            or graph is outer
+            or (isinstance(outer, FunctionGraph) and outer.takes(graph))
+        )
 
     def capture(self, tensor: Tensor, name: str | None = None) -> Tensor:
-        """What stands for a tensor of an outer graph; a tensor of this graph is its own. Raises ValueError for one of another graph."""
+        """What stands for a tensor of an outer graph; a tensor of this graph is its own. Raises
+        ValueError for one of another graph.
+        """
         if tensor.op.graph is self:
             return tensor
         found = self._captures.get(id(tensor))
@@ -101,14 +125,17 @@ class FunctionGraph(Graph):
             return found[1]
         if not self.takes(tensor.op.graph):
             raise ValueError(
-                f"{tensor} is out of scope and cannot be used here: it is of another function or code block than '{self.name}'. Use return "
+                f"{tensor} is out of scope and cannot be used here: it is of another function or "
+                f"code block than '{self.name}'. Use return "
                 "values, explicit Python locals or TensorFlow collections to access it."
             )
         return self.add_capture(tensor, name)
 
     def add_capture(self, tensor: Tensor, name: str | None = None) -> Tensor:
         """A new input that stands for a tensor of an outer graph."""
-        inside = self.add_input(tensor.dtype.base_dtype, tensor.shape_tuple, name or tensor.op.name.rpartition("/")[2])
+        inside = self.add_input(
+            tensor.dtype.base_dtype, tensor.shape_tuple, name or tensor.op.name.rpartition("/")[2]
+        )
         inside._handle_data = tensor._handle_data
         self._captures[id(tensor)] = tensor, inside
         self._outer_of[id(inside)] = tensor
@@ -119,11 +146,15 @@ class FunctionGraph(Graph):
         from tfjit.framework.types.shape import TensorShape
 
         with self._free_of_blocks():
-            made = super().create_op("Placeholder", (), attrs={"dtype": dtype, "shape": TensorShape(shape)}, name=name)
+            made = super().create_op(
+                "Placeholder", (), attrs={"dtype": dtype, "shape": TensorShape(shape)}, name=name
+            )
         self.inputs.append(made.outputs[0])
         return made.outputs[0]
 
-    def set_inputs(self, inputs: Sequence[Tensor], captures: Sequence[tuple[Tensor, Tensor]]) -> None:
+    def set_inputs(
+        self, inputs: Sequence[Tensor], captures: Sequence[tuple[Tensor, Tensor]]
+    ) -> None:
         """Say anew what the inputs are, and which of them stand for tensors of outer graphs."""
         self.inputs = list(inputs)
         self._captures = {id(outer): (outer, inner) for outer, inner in captures}
@@ -133,7 +164,14 @@ class FunctionGraph(Graph):
     def _free_of_blocks(self) -> Iterator[None]:
         """An input waits for nothing, is nowhere in particular, and has a name of its own."""
         scopes = self._scopes
-        saved = scopes.name_stack, scopes.devices, scopes.device_cache, scopes.colocation, scopes.control, scopes.control_flow_context
+        saved = (
+            scopes.name_stack,
+            scopes.devices,
+            scopes.device_cache,
+            scopes.colocation,
+            scopes.control,
+            scopes.control_flow_context,
+        )
         scopes.name_stack, scopes.devices, scopes.device_cache = "", [], ""
         scopes.colocation, scopes.control, scopes.control_flow_context = [], [], None
         try:
@@ -164,7 +202,9 @@ class FunctionGraph(Graph):
         taken = [self.capture(t) if isinstance(t, Tensor) else t for t in inputs]
         if op_def is None:
             op_def = self.op_def_of(op_type, name or "")
-        return super().create_op(op_type, taken, dtypes, input_types, name, attrs, op_def, compute_shapes, compute_device)
+        return super().create_op(
+            op_type, taken, dtypes, input_types, name, attrs, op_def, compute_shapes, compute_device
+        )
 
     @contextmanager
     def control_dependencies(self, control_inputs: Any) -> Iterator[None]:
@@ -194,24 +234,38 @@ class FunctionGraph(Graph):
 
     def add_to_collection(self, name: Any, value: Any) -> None:
         """As of any graph; the collections of variables are those of the outermost graph."""
-        self.outermost.add_to_collection(name, value) if _is_shared(name) else super().add_to_collection(name, value)
+        self.outermost.add_to_collection(name, value) if _is_shared(
+            name
+        ) else super().add_to_collection(name, value)
 
     def get_collection_ref(self, name: Any) -> list[Any]:
         """As of any graph; the collections of variables are those of the outermost graph."""
-        return self.outermost.get_collection_ref(name) if _is_shared(name) else super().get_collection_ref(name)
+        return (
+            self.outermost.get_collection_ref(name)
+            if _is_shared(name)
+            else super().get_collection_ref(name)
+        )
 
     def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
         """As of any graph; the collections of variables are those of the outermost graph."""
-        return self.outermost.get_collection(name, scope) if _is_shared(name) else super().get_collection(name, scope)
+        return (
+            self.outermost.get_collection(name, scope)
+            if _is_shared(name)
+            else super().get_collection(name, scope)
+        )
 
     def op_def_of(self, op_type: str, node_name: str = "") -> OpDef:
-        """The contract of an op type; of a function of the outermost graph's library it is the function's."""
+        """The contract of an op type; of a function of the outermost graph's library it is the
+        function's.
+        """
         if op_type not in self._functions and op_type in self.outermost.functions:
             return self.outermost.op_def_of(op_type, node_name)
         return super().op_def_of(op_type, node_name)
 
     def add_function(self, function_def: Any) -> None:
-        """Add a FunctionDef to the library of the outermost graph, which is where functions are looked up."""
+        """Add a FunctionDef to the library of the outermost graph, which is where functions are
+        looked up.
+        """
         self.outermost.add_function(function_def)
 
     @property
@@ -221,14 +275,18 @@ class FunctionGraph(Graph):
 
 
 def outermost(graph: Graph) -> Graph:
-    """The graph that is no function's body, around all that are: `graph` itself where it is none."""
+    """The graph that is no function's body, around all that are: `graph` itself where
+    it is none.
+    """
     while isinstance(graph, FunctionGraph):
         graph = graph.outer_graph
     return graph
 
 
 def building(graph: Graph) -> Any:
-    """Context manager that makes `graph` the default, unless the default is a body inside it, which can take its tensors."""
+    """Context manager that makes `graph` the default, unless the default is a body inside it, which
+    can take its tensors.
+    """
     current = get_default_graph()
     if current is graph or (isinstance(current, FunctionGraph) and current.takes(graph)):
         return nullcontext(current)
@@ -237,7 +295,9 @@ def building(graph: Graph) -> Any:
 
 @contextmanager
 def lifted() -> Iterator[None]:
-    """For a variable that is made in a body: it is made in the outermost graph, under the same name scope. Elsewhere nothing changes."""
+    """For a variable that is made in a body: it is made in the outermost graph, under the same name
+    scope. Elsewhere nothing changes.
+    """
     current = get_default_graph()
     if not isinstance(current, FunctionGraph):
         yield
@@ -248,5 +308,9 @@ def lifted() -> Iterator[None]:
         around = around.outer_graph
     outer = current.outermost
     scope = current.get_name_scope()
-    with outer.as_default(), outer.control_dependencies(None), outer.name_scope(scope + "/" if scope else None):
+    with (
+        outer.as_default(),
+        outer.control_dependencies(None),
+        outer.name_scope(scope + "/" if scope else None),
+    ):
         yield

@@ -1,4 +1,6 @@
-"""Graph: operations by id and by name, with the scopes that names, devices and control dependencies come from."""
+"""Graph: operations by id and by name, with the scopes that names, devices and control dependencies
+come from.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from tfjit.framework.errors import InvalidArgumentError, InvalidDtypeError, InvalidGraphError, UnimplementedError
+from tfjit.framework.errors import (
+    InvalidArgumentError,
+    InvalidDtypeError,
+    InvalidGraphError,
+    UnimplementedError,
+)
 from tfjit.framework.graphs import static_value
 from tfjit.framework.graphs.default_graph import entered, pop, push
 from tfjit.framework.graphs.default_graph import get_default_graph as get_default_graph
@@ -15,16 +22,28 @@ from tfjit.framework.graphs.default_graph import reset_default_graph as reset_de
 from tfjit.framework.graphs.graph_keys import GraphKeys as GraphKeys
 from tfjit.framework.graphs.graph_scopes import OP_NAME, GraphScopes, Scopes
 from tfjit.framework.graphs.operation import Operation, Tensor, user_frame
-from tfjit.framework.graphs.operation import OperatorNotAllowedInGraphError as OperatorNotAllowedInGraphError
-from tfjit.framework.graphs.operation import set_default_session_getter as set_default_session_getter
+from tfjit.framework.graphs.operation import (
+    OperatorNotAllowedInGraphError as OperatorNotAllowedInGraphError,
+)
+from tfjit.framework.graphs.operation import (
+    set_default_session_getter as set_default_session_getter,
+)
 from tfjit.framework.op_defs import attrs as attr_values
-from tfjit.framework.op_defs.op_def import OpDef, complete_attrs, infer_shapes, input_dtypes, output_dtypes, registry
+from tfjit.framework.op_defs.op_def import (
+    OpDef,
+    complete_attrs,
+    infer_shapes,
+    input_dtypes,
+    output_dtypes,
+    registry,
+)
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType
 from tfjit.framework.types.shape import Shape
 
-# What TensorFlow 2.21 writes into graphs: the version of the op contracts that a graph was made with.
+# What TensorFlow 2.21 writes into graphs: the version of the op contracts that a graph was made
+# with.
 PRODUCER: Final = 2474
 # Messages of 2 GB and more can't be serialised.
 MAX_GRAPH_BYTES: Final = 2**31
@@ -33,7 +52,8 @@ MAX_GRAPH_BYTES: Final = 2**31
 class Graph(GraphScopes):
     """A dataflow graph under construction.
 
-    Thread-safe: one lock guards names and operations; scopes belong to a thread. `version` is the highest operation id.
+    Thread-safe: one lock guards names and operations; scopes belong to a thread. `version` is the
+    highest operation id.
     """
 
     def __init__(self) -> None:
@@ -54,14 +74,17 @@ class Graph(GraphScopes):
         self._functions: dict[str, Any] = {}  # FunctionDef messages by name
         self._function_op_defs: dict[str, OpDef] = {}
         self._library_gradients: list[Any] = []
-        self._changed: list[tuple[int, Operation]] = []  # (version, operation) of those that gradients gave more inputs and outputs
-        self._has_library = False  # whether an imported GraphDef had a library, if only an empty one
+        # (version, operation) of those that gradients gave more inputs and outputs
+        self._changed: list[tuple[int, Operation]] = []
+        # whether an imported GraphDef had a library, if only an empty one
+        self._has_library = False
         self._gradient_override: dict[str, str] = {}
         self._attr_scope: dict[str, Any] = {}
         self._kernel_labels: dict[str, str] = {}
         self._container = ""
         self._traced: dict[Any, dict[Any, Any]] = {}  # traces of Python functions in this graph
-        self.kept_alive: list[object] = []  # what nodes need of this process: their Python functions
+        # what nodes need of this process: their Python functions
+        self.kept_alive: list[object] = []
 
     @property
     def version(self) -> int:
@@ -87,7 +110,11 @@ class Graph(GraphScopes):
         """VersionDef: producer and consumers."""
         from tfjit.protos import versions_pb2
 
-        return versions_pb2.VersionDef(producer=self._producer, min_consumer=self._min_consumer, bad_consumers=self._bad_consumers)
+        return versions_pb2.VersionDef(
+            producer=self._producer,
+            min_consumer=self._min_consumer,
+            bad_consumers=self._bad_consumers,
+        )
 
     @property
     def finalized(self) -> bool:
@@ -119,11 +146,13 @@ class Graph(GraphScopes):
     ) -> Operation:
         """Add an operation.
 
-        inputs: flat list of tensors. attrs: Python values or AttrValue messages; type attrs that the inputs tell and attrs
-        with defaults may be left out. dtypes, input_types: checked against what the op says, where given. name: made
-        unique, unless it ends in "/" (then taken as it is).
-        Raises InvalidGraphError (a ValueError and an InvalidArgumentError) when attrs, types or shapes don't fit,
-        NotFoundError for an unknown op type, RuntimeError when the graph is finalized.
+        inputs: flat list of tensors. attrs: Python values or AttrValue messages; type attrs that
+        the inputs tell and attrs with defaults may be left out. dtypes, input_types: checked
+        against what the op says, where given. name: made unique, unless it ends in "/" (then taken
+        as it is).
+        Raises InvalidGraphError (a ValueError and an InvalidArgumentError) when attrs, types or
+        shapes don't fit, NotFoundError for an unknown op type, RuntimeError when the graph is
+        finalized.
         """
         self._check_not_finalized()
         for i, tensor in enumerate(inputs):
@@ -131,7 +160,8 @@ class Graph(GraphScopes):
                 raise TypeError(f"Input #{i} is not a tensor: {tensor}")
             if tensor.op.graph is not self:
                 raise ValueError(
-                    f"{tensor} must be from the same graph as operation '{name or op_type}' (graphs are {tensor.op.graph} and {self})."
+                    f"{tensor} must be from the same graph as operation '{name or op_type}' "
+                    f"(graphs are {tensor.op.graph} and {self})."
                 )
         if op_def is None:
             op_def = self.op_def_of(op_type, name or "")
@@ -147,7 +177,10 @@ class Graph(GraphScopes):
             else:
                 name = self.unique_name(name)
             if not OP_NAME.fullmatch(name):
-                raise ValueError(f"'{name}' is not a valid node name. Accepted names conform to Regex /{OP_NAME.pattern}/")
+                raise ValueError(
+                    f"'{name}' is not a valid node name. Accepted names conform to Regex "
+                    f"/{OP_NAME.pattern}/"
+                )
             values = self._node_attrs(op_def, attrs, inputs, name)
             return self._add(
                 op_def,
@@ -161,7 +194,9 @@ class Graph(GraphScopes):
                 compute_device=compute_device,
             )
 
-    def _node_attrs(self, op_def: OpDef, attrs: Mapping[str, Any] | None, inputs: Sequence[Tensor], name: str) -> dict[str, Any]:
+    def _node_attrs(
+        self, op_def: OpDef, attrs: Mapping[str, Any] | None, inputs: Sequence[Tensor], name: str
+    ) -> dict[str, Any]:
         values: dict[str, Any] = {}
         if attrs:
             for key, value in attrs.items():
@@ -179,7 +214,9 @@ class Graph(GraphScopes):
             for definition in op_def.attrs:
                 attr_values.check(values[definition.name], definition)
         except InvalidArgumentError as error:
-            raise InvalidGraphError(None, None, f"{error.message}\n\t; NodeDef: {{{{node {name}}}}}; {op_def.summary()}") from None
+            raise InvalidGraphError(
+                None, None, f"{error.message}\n\t; NodeDef: {{{{node {name}}}}}; {op_def.summary()}"
+            ) from None
         if self._attr_scope:
             for key, value in self._attr_scope.items():
                 values.setdefault(key, value(op_def) if callable(value) else value)
@@ -209,9 +246,16 @@ class Graph(GraphScopes):
         if asked_input_types is not None:
             for i, (tensor, expected) in enumerate(zip(inputs, asked_input_types, strict=True)):
                 if not expected.is_compatible_with(tensor._dtype):
-                    raise InvalidDtypeError(None, None, f"In op '{name}', input {i} has type {tensor.dtype.name}, expected {expected.name}")
+                    raise InvalidDtypeError(
+                        None,
+                        None,
+                        f"In op '{name}', input {i} has type {tensor.dtype.name}, expected "
+                        f"{expected.name}",
+                    )
         out_dtypes = output_dtypes(op_def, values)
-        if asked_dtypes is not None and [d.base_dtype for d in asked_dtypes] != [d.base_dtype for d in out_dtypes]:
+        if asked_dtypes is not None and [d.base_dtype for d in asked_dtypes] != [
+            d.base_dtype for d in out_dtypes
+        ]:
             raise InvalidDtypeError(
                 None,
                 None,
@@ -225,7 +269,10 @@ class Graph(GraphScopes):
         scopes = self._scopes
         control = self._control_inputs_for(scopes, inputs) if scopes.control else ()
         op = Operation(self, op_def, name, inputs, control, values, frame)
-        op.outputs = [Tensor(op, i, dtype, shape) for i, (dtype, shape) in enumerate(zip(out_dtypes, out_shapes, strict=True))]
+        op.outputs = [
+            Tensor(op, i, dtype, shape)
+            for i, (dtype, shape) in enumerate(zip(out_dtypes, out_shapes, strict=True))
+        ]
         if compute_device:
             self._apply_device(op, scopes)
         if scopes.colocation:
@@ -254,7 +301,12 @@ class Graph(GraphScopes):
         self._by_name[op._name] = op
 
     def _infer_shapes(
-        self, op_def: OpDef, name: str, values: Mapping[str, Any], inputs: tuple[Tensor, ...], num_outputs: int
+        self,
+        op_def: OpDef,
+        name: str,
+        values: Mapping[str, Any],
+        inputs: tuple[Tensor, ...],
+        num_outputs: int,
     ) -> list[Shape]:
         given = [t._shape for t in inputs]
         equal = registry.equal_shape(op_def.name, given)
@@ -284,12 +336,20 @@ class Graph(GraphScopes):
             return self._by_id[version:]
 
     def operations_changed_after(self, version: int) -> list[Operation]:
-        """Operations with an id of at most `version` that got inputs and outputs when the graph had that version, or later."""
+        """Operations with an id of at most `version` that got inputs and outputs when the graph had
+        that version, or later.
+        """
         with self._lock:
-            return list(dict.fromkeys(op for changed, op in self._changed if changed >= version and op._id <= version))
+            return list(
+                dict.fromkeys(
+                    op for changed, op in self._changed if changed >= version and op._id <= version
+                )
+            )
 
     def get_operation_by_name(self, name: str) -> Operation:
-        """The operation. Raises TypeError for no string, KeyError for an unknown name, ValueError for a tensor's name."""
+        """The operation. Raises TypeError for no string, KeyError for an unknown name, ValueError
+        for a tensor's name.
+        """
         if not isinstance(name, str):
             raise TypeError(f"Operation names are strings (or similar), not {type(name).__name__}.")
         return self.as_graph_element(name, allow_tensor=False)
@@ -298,16 +358,20 @@ class Graph(GraphScopes):
         return self._by_name[name]
 
     def get_tensor_by_name(self, name: str) -> Tensor:
-        """The tensor "op:index". Raises TypeError for no string, KeyError for an unknown one, ValueError for a malformed name."""
+        """The tensor "op:index". Raises TypeError for no string, KeyError for an unknown one,
+        ValueError for a malformed name.
+        """
         if not isinstance(name, str):
             raise TypeError(f"Tensor names are strings (or similar), not {type(name).__name__}.")
         return self.as_graph_element(name, allow_operation=False)
 
-    def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Any:
+    def as_graph_element(
+        self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True
+    ) -> Any:
         """The Tensor or Operation that `obj` is or names.
 
-        Raises TypeError for an object of another kind, ValueError for one of another graph or a malformed name, KeyError
-        for a name that is not in the graph.
+        Raises TypeError for an object of another kind, ValueError for one of another graph or a
+        malformed name, KeyError for a name that is not in the graph.
         """
         if isinstance(obj, (Tensor, Operation)):
             element: Any = obj
@@ -337,7 +401,9 @@ class Graph(GraphScopes):
             return element
         raise TypeError(f"Can not convert a {type(element).__name__} into a {wanted}.")
 
-    def _element_by_name(self, name: str, allow_tensor: bool, allow_operation: bool, wanted: str) -> Any:
+    def _element_by_name(
+        self, name: str, allow_tensor: bool, allow_operation: bool, wanted: str
+    ) -> Any:
         if ":" in name:
             if not allow_tensor:
                 raise ValueError(f"Name '{name}' appears to refer to a Tensor, not a {wanted}.")
@@ -350,7 +416,8 @@ class Graph(GraphScopes):
             op = self._by_name.get(op_name)
             if op is None:
                 raise KeyError(
-                    f"The name '{name}' refers to a Tensor which does not exist. The operation, '{op_name}', does not exist in the graph."
+                    f"The name '{name}' refers to a Tensor which does not exist. The operation, "
+                    f"'{op_name}', does not exist in the graph."
                 )
             index = int(index_text)
             if index >= len(op.outputs):
@@ -366,7 +433,8 @@ class Graph(GraphScopes):
             return op
         if op is not None:
             raise ValueError(
-                f"The name '{name}' refers to an Operation, not a {wanted}. Tensor names must be of the form \"<op_name>:<output_index>\"."
+                f"The name '{name}' refers to an Operation, not a {wanted}. Tensor names must be "
+                'of the form "<op_name>:<output_index>".'
             )
         raise ValueError(
             f"The name '{name}' looks like an (invalid) Operation name, not a {wanted}. "
@@ -374,7 +442,9 @@ class Graph(GraphScopes):
         )
 
     def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:
-        """GraphDef of the operations with an id above `from_version` (all without one). Raises ValueError from 2 GB on."""
+        """GraphDef of the operations with an id above `from_version` (all without one). Raises
+        ValueError from 2 GB on.
+        """
         from tfjit.framework.graphs.graph_def import graph_to_graph_def
 
         return graph_to_graph_def(self, from_version or 0, add_shapes)
@@ -418,7 +488,9 @@ class Graph(GraphScopes):
             return self._collections.setdefault(name, [])
 
     def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
-        """Members of a collection; with `scope`, those whose name matches it from the start, as a regular expression."""
+        """Members of a collection; with `scope`, those whose name matches it from the start, as a
+        regular expression.
+        """
         with self._lock:
             members = self._collections.get(name, [])
             if scope is None:
@@ -441,12 +513,18 @@ class Graph(GraphScopes):
         """Add a FunctionDef to the library. Raises ValueError when another one has its name."""
         name = function_def.signature.name
         known = self._functions.get(name)
-        if known is not None and known.SerializeToString(deterministic=True) != function_def.SerializeToString(deterministic=True):
-            raise ValueError(f"Cannot add function '{name}' because a different function with the same name already exists.")
+        if known is not None and known.SerializeToString(
+            deterministic=True
+        ) != function_def.SerializeToString(deterministic=True):
+            raise ValueError(
+                f"Cannot add function '{name}' because a different function with the same name "
+                "already exists."
+            )
         self._functions.setdefault(name, function_def)
 
     def op_def_of(self, op_type: str, node_name: str = "") -> OpDef:
-        """The contract of an op type: the registry's, or that of a function of the library, which is called by its name as op type.
+        """The contract of an op type: the registry's, or that of a function of the library, which
+        is called by its name as op type.
 
         Raises NotFoundError for a type that is neither.
         """
@@ -454,7 +532,9 @@ class Graph(GraphScopes):
         if found is None and op_type in self._functions:
             found = self._function_op_defs.get(op_type)
             if found is None:
-                found = self._function_op_defs[op_type] = OpDef.from_proto(self._functions[op_type].signature)
+                found = self._function_op_defs[op_type] = OpDef.from_proto(
+                    self._functions[op_type].signature
+                )
         return registry.require(op_type, node_name) if found is None else found
 
     @property
@@ -482,8 +562,16 @@ class Graph(GraphScopes):
         raise TypeError("A Graph can't be copied; import its as_graph_def() into another")
 
 
-def check_inputs(op_def: OpDef, name: str, expected: Sequence[DType], inputs: Sequence[Tensor | None], node_def: Any = None) -> None:
-    """Raise InvalidGraphError unless number and dtypes of `inputs` are as expected; None stands for an input that comes later."""
+def check_inputs(
+    op_def: OpDef,
+    name: str,
+    expected: Sequence[DType],
+    inputs: Sequence[Tensor | None],
+    node_def: Any = None,
+) -> None:
+    """Raise InvalidGraphError unless number and dtypes of `inputs` are as expected; None stands for
+    an input that comes later.
+    """
     if len(expected) != len(inputs):
         types = ", ".join(dtypes.short_name(d) for d in expected)
         raise InvalidGraphError(
@@ -517,5 +605,8 @@ def deprecation_error(op_def: OpDef, producer: int) -> UnimplementedError:
     assert op_def.deprecated is not None
     version, why = op_def.deprecated
     return UnimplementedError(
-        None, None, f"Op {op_def.name} is not available in GraphDef version {producer}. It has been removed in version {version}. {why}."
+        None,
+        None,
+        f"Op {op_def.name} is not available in GraphDef version {producer}. It has been removed in "
+        f"version {version}. {why}.",
     )

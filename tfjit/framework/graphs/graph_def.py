@@ -21,9 +21,11 @@ _TOO_LARGE: Final = "GraphDef cannot be larger than 2GB."
 
 
 def parse_graph_def(source: Any) -> Any:
-    """A GraphDef message of bytes, of a GraphDef or MetaGraphDef message of any package, as that message or one of ours.
+    """A GraphDef message of bytes, of a GraphDef or MetaGraphDef message of any package, as that
+    message or one of ours.
 
-    Raises InvalidGraphError for bytes that are no GraphDef, ValueError from 2 GB on, TypeError for anything else.
+    Raises InvalidGraphError for bytes that are no GraphDef, ValueError from 2 GB on, TypeError for
+    anything else.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
         from tfjit.protos import graph_pb2
@@ -33,8 +35,11 @@ def parse_graph_def(source: Any) -> Any:
         message = graph_pb2.GraphDef()
         try:
             message.ParseFromString(bytes(source))
-        except Exception as error:  # protobuf's DecodeError: its class differs between implementations
-            raise InvalidGraphError(None, None, f"Cannot parse {len(source)} bytes as a GraphDef: {error}") from None
+        # protobuf's DecodeError: its class differs between implementations
+        except Exception as error:
+            raise InvalidGraphError(
+                None, None, f"Cannot parse {len(source)} bytes as a GraphDef: {error}"
+            ) from None
         return message
     descriptor = getattr(source, "DESCRIPTOR", None)
     kind = descriptor.full_name.rpartition(".")[2] if descriptor is not None else ""
@@ -57,33 +62,54 @@ def import_graph_def(
 ) -> list[Any] | None:
     """Add the nodes of a GraphDef (message or bytes) to `graph`, the default graph without one.
 
-    input_map: "node:0" or "^node" in the GraphDef -> Tensor, Operation or value to take its place. return_elements: names
-    whose Tensors and Operations are returned. name: prefix, made unique; "import" by default, "" for none. op_dict and
-    producer_op_list are accepted and not used. scopes_take_names: a node whose name is a prefix of names in the graph is renamed; a
-    session turns this off, whose nodes keep their names. Nothing is added when an error is raised.
-    Raises InvalidGraphError (a ValueError) naming node and cause, NotFoundError for unknown op types, UnimplementedError
-    for ops that graphs of this version may not hold, TypeError for arguments of wrong types.
+    input_map: "node:0" or "^node" in the GraphDef -> Tensor, Operation or value to take its place.
+    return_elements: names whose Tensors and Operations are returned. name: prefix, made unique;
+    "import" by default, "" for none. op_dict and producer_op_list are accepted and not used.
+    scopes_take_names: a node whose name is a prefix of names in the graph is renamed; a session
+    turns this off, whose nodes keep their names. Nothing is added when an error is raised.
+    Raises InvalidGraphError (a ValueError) naming node and cause, NotFoundError for unknown op
+    types, UnimplementedError for ops that graphs of this version may not hold, TypeError for
+    arguments of wrong types.
     """
     message = parse_graph_def(graph_def)
     mapped = dict(input_map) if input_map else {}
     if not all(isinstance(key, str) for key in mapped):
-        raise TypeError(f"All keys for argument `input_map` must be strings. Obtained keys: {list(mapped)}")
+        raise TypeError(
+            f"All keys for argument `input_map` must be strings. Obtained keys: {list(mapped)}"
+        )
     if return_elements is not None:
         return_elements = tuple(return_elements)
         if not all(isinstance(element, str) for element in return_elements):
-            raise TypeError(f"Argument `return_elements` must be a list of strings. Obtained {list(return_elements)}.")
+            raise TypeError(
+                "Argument `return_elements` must be a list of strings. Obtained "
+                f"{list(return_elements)}."
+            )
     target = get_default_graph() if graph is None else graph
     target._check_not_finalized()
-    with collection_paused(), target._lock, target.name_scope("import" if name is None else name) as scope:
+    with (
+        collection_paused(),
+        target._lock,
+        target.name_scope("import" if name is None else name) as scope,
+    ):
         replaced = _resolve_input_map(mapped, target, scope)
         importer = Importer(target, message, scope, replaced, scopes_take_names)
         try:
             importer.run()
-            unused = [key for key in replaced if key not in importer.used_keys and not importer.has(key)]
+            unused = [
+                key for key in replaced if key not in importer.used_keys and not importer.has(key)
+            ]
             if unused:
-                names = ", ".join(f"^{source}" if slot < 0 else f"{source}:{slot}" for source, slot in unused)
-                raise ValueError(f"Attempted to map inputs that were not found in graph_def: [{names}]")
-            found = None if return_elements is None else [importer.element(text) for text in return_elements]
+                names = ", ".join(
+                    f"^{source}" if slot < 0 else f"{source}:{slot}" for source, slot in unused
+                )
+                raise ValueError(
+                    f"Attempted to map inputs that were not found in graph_def: [{names}]"
+                )
+            found = (
+                None
+                if return_elements is None
+                else [importer.element(text) for text in return_elements]
+            )
         except BaseException:
             importer.undo()
             raise
@@ -98,12 +124,18 @@ def _resolve_input_map(mapped: Mapping[str, Any], graph: Graph, scope: str) -> d
         if not isinstance(value, (Tensor, Operation)):
             if not scope:
                 raise ValueError(
-                    "tf.import_graph_def() requires a non-empty `name` if `input_map` contains non-Tensor values. "
-                    "Try calling tf.convert_to_tensor() on `input_map` values before calling tf.import_graph_def()."
+                    "tf.import_graph_def() requires a non-empty `name` if `input_map` contains "
+                    "non-Tensor values. "
+                    "Try calling tf.convert_to_tensor() on `input_map` values before calling "
+                    "tf.import_graph_def()."
                 )
             array = make_tensor_array(value)
             with graph.name_scope("_inputs"):
-                value = graph.create_op("Const", name="Const", attrs={"value": array, "dtype": dtypes.as_dtype(array.dtype)}).outputs[0]
+                value = graph.create_op(
+                    "Const",
+                    name="Const",
+                    attrs={"value": array, "dtype": dtypes.as_dtype(array.dtype)},
+                ).outputs[0]
         elif value.graph is not graph:
             raise ValueError(f"input_map[{key!r}]: {value} is not an element of this graph.")
         values[split_input(key)] = value
@@ -111,9 +143,11 @@ def _resolve_input_map(mapped: Mapping[str, Any], graph: Graph, scope: str) -> d
 
 
 def graph_to_graph_def(graph: Graph, from_version: int = 0, add_shapes: bool = False) -> Any:
-    """GraphDef of the operations with an id above `from_version`, in the order they were made, with library and versions.
+    """GraphDef of the operations with an id above `from_version`, in the order they were made, with
+    library and versions.
 
-    add_shapes: also write each node's `_output_shapes`. Raises ValueError when the message would reach 2 GB.
+    add_shapes: also write each node's `_output_shapes`. Raises ValueError when the message would
+    reach 2 GB.
     """
     from tfjit.protos import graph_pb2
 

@@ -9,7 +9,13 @@ from typing import Any, Final
 import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError, InvalidGraphError, OpError
-from tfjit.framework.graphs.graph import PRODUCER, Graph, check_input, check_inputs, deprecation_error
+from tfjit.framework.graphs.graph import (
+    PRODUCER,
+    Graph,
+    check_input,
+    check_inputs,
+    deprecation_error,
+)
 from tfjit.framework.graphs.operation import Operation, Tensor, user_frame
 from tfjit.framework.op_defs import attrs as attr_values
 from tfjit.framework.op_defs.op_def import NO_DEFAULT, AttrDef, OpDef, input_dtypes, output_dtypes
@@ -22,7 +28,10 @@ _NODE_NAME: Final = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 _MAX_RAW_BYTES: Final = 1 << 20
 
 # Attrs of any node that the import itself reads.
-_KNOWN_PRIVATE_ATTRS: Final = (AttrDef("_class", "list(string)"), AttrDef("_output_shapes", "list(shape)"))
+_KNOWN_PRIVATE_ATTRS: Final = (
+    AttrDef("_class", "list(string)"),
+    AttrDef("_output_shapes", "list(shape)"),
+)
 
 TensorKey = tuple[str, int]  # node name and output; -1 for a control input
 
@@ -40,7 +49,14 @@ def split_input(text: str) -> TensorKey:
 class Importer:
     """One import: checks the nodes, orders them, makes the operations."""
 
-    def __init__(self, graph: Graph, message: Any, scope: str, replaced: dict[TensorKey, Any], scopes_take_names: bool = True) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        message: Any,
+        scope: str,
+        replaced: dict[TensorKey, Any],
+        scopes_take_names: bool = True,
+    ) -> None:
         self.graph = graph
         self.message = message
         self.scope = scope
@@ -58,7 +74,9 @@ class Importer:
         self.names: dict[str, str] = {}  # name in the GraphDef -> name in the graph
         self.index: dict[str, int] = {}
         scopes = graph._scopes
-        self.control = tuple(dict.fromkeys(op for controller in scopes.control for op in controller.inputs))
+        self.control = tuple(
+            dict.fromkeys(op for controller in scopes.control for op in controller.inputs)
+        )
         self.context = scopes.control_flow_context
 
     def run(self) -> None:
@@ -112,7 +130,10 @@ class Importer:
         if op is None:
             raise ValueError(f"Requested return tensor '{text}' not found in graph def")
         if slot >= len(op.outputs):
-            raise ValueError(f"Invalid return output {slot} of node '{name}', which has {len(op.outputs)} output(s)")
+            raise ValueError(
+                f"Invalid return output {slot} of node '{name}', which has {len(op.outputs)} "
+                "output(s)"
+            )
         return op.outputs[slot]
 
     def _check_versions(self) -> None:
@@ -123,14 +144,16 @@ class Importer:
             raise InvalidGraphError(
                 None,
                 None,
-                f"GraphDef min consumer version {versions.min_consumer} above current version {PRODUCER} "
+                f"GraphDef min consumer version {versions.min_consumer} above current version "
+                f"{PRODUCER} "
                 f"for tfjit {__version__}.  Please upgrade tfjit.",
             )
         if PRODUCER in versions.bad_consumers:
             raise InvalidGraphError(
                 None,
                 None,
-                f"GraphDef disallows consumer version {PRODUCER}.  Please upgrade tfjit {__version__}: this version is likely buggy.",
+                f"GraphDef disallows consumer version {PRODUCER}.  Please upgrade tfjit "
+                f"{__version__}: this version is likely buggy.",
             )
         graph = self.graph
         graph._producer = min(graph._producer, versions.producer)
@@ -155,12 +178,16 @@ class Importer:
         self.graph._library_gradients.extend(ours.gradient)
 
     def _check_nodes(self) -> list[list[TensorKey]]:
-        """Names, op types and inputs of every node, before anything is made; gives each node's inputs."""
+        """Names, op types and inputs of every node, before anything is made; gives each node's
+        inputs.
+        """
         index: dict[str, int] = {}
         for i, node in enumerate(self.nodes):
             name = node.name
             if not _NODE_NAME.fullmatch(name):
-                raise InvalidGraphError(node, None, f"Node '{name}': Node name contains invalid characters")
+                raise InvalidGraphError(
+                    node, None, f"Node '{name}': Node name contains invalid characters"
+                )
             if name in index:
                 raise InvalidGraphError(node, None, f"Node '{name}' is not unique")
             if not node.op:
@@ -179,15 +206,23 @@ class Importer:
                 if key[1] < 0:
                     seen_control = True
                 elif seen_control:
-                    raise InvalidGraphError(node, None, f"Node '{name}': Control dependencies must come after regular dependencies")
+                    raise InvalidGraphError(
+                        node,
+                        None,
+                        f"Node '{name}': Control dependencies must come after regular dependencies",
+                    )
                 if key[0] not in index and key not in self.replaced:
-                    raise InvalidGraphError(node, None, f"Node '{name}': Unknown input node '{text}'")
+                    raise InvalidGraphError(
+                        node, None, f"Node '{name}': Unknown input node '{text}'"
+                    )
                 keys.append(key)
             all_inputs.append(keys)
         return all_inputs
 
     def _choose_names(self) -> None:
-        """Names in the graph: prefixed, and numbered where an operation or scope has the name already."""
+        """Names in the graph: prefixed, and numbered where an operation or scope has the name
+        already.
+        """
         scope = self.scope
         taken: set[str] = set()
         if self.graph._by_id:
@@ -209,7 +244,8 @@ class Importer:
             self.names[node.name] = full
 
     def _order(self, inputs: list[list[TensorKey]]) -> list[int]:
-        """Node indices with every node behind its inputs, lowest index first, as TensorFlow numbers imported nodes.
+        """Node indices with every node behind its inputs, lowest index first, as TensorFlow numbers
+        imported nodes.
 
         Only a Merge may come before an input: the NextIteration of its loop.
         """
@@ -217,7 +253,11 @@ class Importer:
         pending = [0] * count
         consumers: list[list[int]] = [[] for _ in range(count)]
         index, replaced = self.index, self.replaced
-        next_iteration = {i for i, node in enumerate(self.nodes) if node.op in ("NextIteration", "RefNextIteration")}
+        next_iteration = {
+            i
+            for i, node in enumerate(self.nodes)
+            if node.op in ("NextIteration", "RefNextIteration")
+        }
         for i, keys in enumerate(inputs):
             waits = 0
             loops = False
@@ -233,7 +273,9 @@ class Importer:
                 elif source in next_iteration:
                     loops = True
             # A loop's Merge starts from whichever of its inputs enters the loop.
-            pending[i] = control + 1 if loops and self.nodes[i].op in ("Merge", "RefMerge") else waits
+            pending[i] = (
+                control + 1 if loops and self.nodes[i].op in ("Merge", "RefMerge") else waits
+            )
         ready = [i for i in range(count) if not pending[i]]
         order: list[int] = []
         while ready:
@@ -245,7 +287,11 @@ class Importer:
                     heapq.heappush(ready, j)
         if len(order) < count:
             stuck = {i for i in range(count) if pending[i] > 0}
-            raise InvalidGraphError(self.nodes[min(stuck)], None, f"{len(stuck)} nodes in a cycle: {self._describe_cycle(stuck, inputs)}")
+            raise InvalidGraphError(
+                self.nodes[min(stuck)],
+                None,
+                f"{len(stuck)} nodes in a cycle: {self._describe_cycle(stuck, inputs)}",
+            )
         return order
 
     def _describe_cycle(self, stuck: set[int], inputs: list[list[TensorKey]]) -> str:
@@ -275,7 +321,11 @@ class Importer:
             expected = input_dtypes(op_def, values)
             out_types = output_dtypes(op_def, values)
         except InvalidArgumentError as error:
-            raise InvalidGraphError(node, None, f"{error.message}\n\t; NodeDef: {{{{node {node_name}}}}}; {op_def.summary()}") from None
+            raise InvalidGraphError(
+                node,
+                None,
+                f"{error.message}\n\t; NodeDef: {{{{node {node_name}}}}}; {op_def.summary()}",
+            ) from None
         tensors: list[Any] = []
         control: dict[Operation, None] = {}
         waiting: list[tuple[int, TensorKey]] = []
@@ -289,7 +339,9 @@ class Importer:
                 elif isinstance(substitute, Tensor):
                     tensors.append(substitute)
                 else:
-                    raise ValueError(f"input_map['{source}:{slot}'] must be a Tensor, got {substitute!r}")
+                    raise ValueError(
+                        f"input_map['{source}:{slot}'] must be a Tensor, got {substitute!r}"
+                    )
                 continue
             origin = self.ops.get(source)
             if slot < 0:
@@ -302,7 +354,8 @@ class Importer:
                 raise InvalidGraphError(
                     node,
                     None,
-                    f"Node '{node_name}': Connecting to invalid output {slot} of source node {source} "
+                    f"Node '{node_name}': Connecting to invalid output {slot} of source node "
+                    f"{source} "
                     f"which has {len(origin.outputs)} outputs.",
                 )
             else:
@@ -312,10 +365,13 @@ class Importer:
         for other in self.control:
             control[other] = None
         if waiting:
-            out_shapes: list[Any] = [None if i == 0 else () for i in range(len(out_types))]  # a loop's Merge: value, value_index
+            # a loop's Merge: value, value_index
+            out_shapes: list[Any] = [None if i == 0 else () for i in range(len(out_types))]
         else:
             try:
-                out_shapes = graph._infer_shapes(op_def, full_name, values, tuple(tensors), len(out_types))
+                out_shapes = graph._infer_shapes(
+                    op_def, full_name, values, tuple(tensors), len(out_types)
+                )
             except OpError as error:
                 error._node_def = error._node_def or node
                 raise
@@ -327,7 +383,10 @@ class Importer:
         op = Operation(graph, op_def, full_name, tuple(tensors), tuple(control), values, self.frame)
         op._raw_attrs = raw
         op._extra = _carried_fields(node)
-        op.outputs = [Tensor(op, i, dtype, shape) for i, (dtype, shape) in enumerate(zip(out_types, out_shapes, strict=True))]
+        op.outputs = [
+            Tensor(op, i, dtype, shape)
+            for i, (dtype, shape) in enumerate(zip(out_types, out_shapes, strict=True))
+        ]
         self._set_device(op, node)
         for slot, key in waiting:
             self.loop_ends.append((op, slot, key))
@@ -351,8 +410,12 @@ class Importer:
             graph._names_in_use[key] = 1
             self.new_names.append(key)
 
-    def _with_declared(self, node: Any, inferred: list[Any], declared: tuple[TensorShape, ...]) -> list[Any]:
-        """Output shapes with what the node's `_output_shapes` adds; contradictions are errors in graphs of version 21 and later."""
+    def _with_declared(
+        self, node: Any, inferred: list[Any], declared: tuple[TensorShape, ...]
+    ) -> list[Any]:
+        """Output shapes with what the node's `_output_shapes` adds; contradictions are errors in
+        graphs of version 21 and later.
+        """
         out = list(inferred)
         for i, shape in enumerate(declared[: len(out)]):
             try:
@@ -362,8 +425,10 @@ class Importer:
                     raise InvalidGraphError(
                         node,
                         None,
-                        f"Node '{node.name}' has an _output_shapes attribute inconsistent with the GraphDef for output #{i}: "
-                        f"Dimension mismatch, got {format_shape(shape.dims_tuple)} and inferred {format_shape(inferred[i])}",
+                        f"Node '{node.name}' has an _output_shapes attribute inconsistent with the "
+                        f"GraphDef for output #{i}: "
+                        f"Dimension mismatch, got {format_shape(shape.dims_tuple)} and inferred "
+                        f"{format_shape(inferred[i])}",
                     ) from None
         return out
 
@@ -378,8 +443,15 @@ class Importer:
             for group in groups:
                 if group.startswith(b"loc:@"):
                     other = group[5:].decode(errors="replace")
-                    if other not in self.index and (self.scopes_take_names or other not in self.graph._by_name):
-                        raise InvalidGraphError(node, None, f"Node '{node.name}' expects to be colocated with unknown node '{other}'")
+                    if other not in self.index and (
+                        self.scopes_take_names or other not in self.graph._by_name
+                    ):
+                        raise InvalidGraphError(
+                            node,
+                            None,
+                            f"Node '{node.name}' expects to be colocated with unknown node "
+                            f"'{other}'",
+                        )
         if groups and any(g.startswith(b"loc:@") for g in groups):
             return  # `_colocate` decides, once every operation is there
         scopes = self.graph._scopes
@@ -389,7 +461,9 @@ class Importer:
             op._device = merge_names(op._device, scopes.device_cache)
 
     def _colocate(self) -> None:
-        """Prefix colocation groups, and give each operation of a group the device of the first other that has one."""
+        """Prefix colocation groups, and give each operation of a group the device of the first
+        other that has one.
+        """
         names_in_graph = self.names
         grouped = []
         for op in self.ops.values():
@@ -398,7 +472,10 @@ class Importer:
                 continue
             # a session's extension may name nodes it has already, which keep their names
             groups = tuple(
-                b"loc:@" + names_in_graph.get(g[5:].decode(), g[5:].decode()).encode() if g.startswith(b"loc:@") else g for g in groups
+                b"loc:@" + names_in_graph.get(g[5:].decode(), g[5:].decode()).encode()
+                if g.startswith(b"loc:@")
+                else g
+                for g in groups
             )
             op._attrs["_class"] = groups
             names = [g[5:].decode() for g in groups if g.startswith(b"loc:@")]
@@ -418,7 +495,8 @@ class Importer:
             raise InvalidGraphError(
                 None,
                 op,
-                f"Node '{op.name}': Connecting to invalid output {key[1]} of source node {key[0]} which has {len(source.outputs)} outputs.",
+                f"Node '{op.name}': Connecting to invalid output {key[1]} of source node {key[0]} "
+                f"which has {len(source.outputs)} outputs.",
             )
         tensor = source.outputs[key[1]]
         check_input(op.name, slot, tensor, input_dtypes(op.op_def, op._attrs)[slot])
@@ -435,7 +513,9 @@ def _carried_fields(node: Any) -> bytes:
 
 
 def _attrs_of(node: Any, op_def: OpDef) -> tuple[dict[str, Any], dict[str, bytes] | None]:
-    """Attrs of a NodeDef in Python form with defaults filled in, and those messages that our own writing would not give back."""
+    """Attrs of a NodeDef in Python form with defaults filled in, and those messages that our own
+    writing would not give back.
+    """
     values: dict[str, Any] = {}
     raw: dict[str, bytes] | None = None
     fields = node.attr
@@ -450,7 +530,9 @@ def _attrs_of(node: Any, op_def: OpDef) -> tuple[dict[str, Any], dict[str, bytes
             continue
         values[name] = value
         if isinstance(value, np.ndarray) and (
-            value.size == 1 or not message.tensor.tensor_content or message.tensor.dtype not in CONTENT_TYPES
+            value.size == 1
+            or not message.tensor.tensor_content
+            or message.tensor.dtype not in CONTENT_TYPES
         ):
             serialized = message.SerializeToString()
             if len(serialized) <= _MAX_RAW_BYTES:
@@ -463,9 +545,16 @@ def _attrs_of(node: Any, op_def: OpDef) -> tuple[dict[str, Any], dict[str, bytes
         value = values.get(attr.name, NO_DEFAULT)
         if value is NO_DEFAULT:
             if attr.default is NO_DEFAULT:
-                missing = [a.name for a in op_def.attrs if a.name not in values and not a.has_default]
+                missing = [
+                    a.name for a in op_def.attrs if a.name not in values and not a.has_default
+                ]
                 names = ", ".join(f"'{n}'" for n in missing)
-                raise InvalidArgumentError(None, None, f"NodeDef missing attr{'s' if len(missing) > 1 else ''} {names} from {op_def.name}")
+                raise InvalidArgumentError(
+                    None,
+                    None,
+                    f"NodeDef missing attr{'s' if len(missing) > 1 else ''} {names} from "
+                    f"{op_def.name}",
+                )
             values[attr.name] = attr.default
         else:
             attr_values.check(value, attr)

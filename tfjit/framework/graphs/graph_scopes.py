@@ -1,4 +1,6 @@
-"""The blocks that a graph is built in: names, devices, colocation, control dependencies and attrs, each a thread's own."""
+"""The blocks that a graph is built in: names, devices, colocation, control dependencies and attrs,
+each a thread's own.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +23,19 @@ class Scopes(threading.local):
 
     def __init__(self) -> None:
         self.name_stack = ""
-        self.devices: list[Any] = []  # canonical string, None (a reset) or a function, outermost first
-        self.device_cache: str | None = ""  # what the strings merge to; None while a function has to be asked
+        # canonical string, None (a reset) or a function, outermost first
+        self.devices: list[Any] = []
+        # what the strings merge to; None while a function has to be asked
+        self.device_cache: str | None = ""
         self.colocation: list[Operation] = []
         self.control: list[Controller] = []
         self.control_flow_context: Any = None
 
 
 class Controller:
-    """One `control_dependencies` block: its operations, and those made inside it, which already run after them."""
+    """One `control_dependencies` block: its operations, and those made inside it, which already run
+    after them.
+    """
 
     __slots__ = ("inputs", "seen")
 
@@ -39,7 +45,9 @@ class Controller:
 
 
 class GraphScopes:
-    """The part of a Graph that blocks change. What a block sets belongs to the thread, except for attrs and container."""
+    """The part of a Graph that blocks change. What a block sets belongs to the thread, except for
+    attrs and container.
+    """
 
     _lock: threading.RLock
     _scopes: Scopes
@@ -49,12 +57,16 @@ class GraphScopes:
     _kernel_labels: dict[str, str]
     _container: str
 
-    def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Any:
+    def as_graph_element(
+        self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True
+    ) -> Any:
         """The Tensor or Operation that `obj` is or names."""
         raise NotImplementedError
 
     def unique_name(self, name: str, mark_as_used: bool = True) -> str:
-        """A name in the current scope that no operation or scope has, compared without regard to case."""
+        """A name in the current scope that no operation or scope has, compared without regard to
+        case.
+        """
         with self._lock:
             stack = self._scopes.name_stack
             if stack:
@@ -84,7 +96,8 @@ class GraphScopes:
 
     @contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
-        """Prefix names made inside with `name`, made unique; "s/" re-enters a scope, None or "" is the root.
+        """Prefix names made inside with `name`, made unique; "s/" re-enters a scope, None or "" is
+        the root.
 
         Yields the prefix with its slash.
         Raises ValueError for an invalid name, TypeError for something that is no string.
@@ -95,15 +108,19 @@ class GraphScopes:
             new = ""
         else:
             if not isinstance(name, str):
-                raise TypeError("expected string or bytes-like object, got " + repr(type(name).__name__))
+                raise TypeError(
+                    "expected string or bytes-like object, got " + repr(type(name).__name__)
+                )
             if old:
                 if not SCOPE_NAME.fullmatch(name):
                     raise ValueError(
-                        f"'{name}' is not a valid scope name. A scope name has to match the following pattern: {SCOPE_NAME.pattern}"
+                        f"'{name}' is not a valid scope name. A scope name has to match the "
+                        f"following pattern: {SCOPE_NAME.pattern}"
                     )
             elif not OP_NAME.fullmatch(name):
                 raise ValueError(
-                    f"'{name}' is not a valid root scope name. A root scope name has to match the following pattern: {OP_NAME.pattern}"
+                    f"'{name}' is not a valid root scope name. A root scope name has to match the "
+                    f"following pattern: {OP_NAME.pattern}"
                 )
             new = name[:-1] if name[-1] == "/" else self.unique_name(name)
         scopes.name_stack = new
@@ -122,8 +139,11 @@ class GraphScopes:
         entry = device_name_or_function
         if entry is not None and not callable(entry):
             entry = canonical_name(entry)
-            if "replica:*" in entry or "task:*" in entry:  # which the runtime reads as no wish, and TensorFlow's front end refuses
-                raise ValueError(f"'*' is no number in the device spec: '{device_name_or_function}'.")
+            # which the runtime reads as no wish, and TensorFlow's front end refuses
+            if "replica:*" in entry or "task:*" in entry:
+                raise ValueError(
+                    f"'*' is no number in the device spec: '{device_name_or_function}'."
+                )
         scopes = self._scopes
         saved = scopes.devices, scopes.device_cache
         scopes.devices = [*scopes.devices, entry]
@@ -135,14 +155,20 @@ class GraphScopes:
 
     @contextmanager
     def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
-        """Place what is made inside on the device of `op` (an operation or tensor); device blocks around don't count."""
+        """Place what is made inside on the device of `op` (an operation or tensor); device blocks
+        around don't count.
+        """
         if op is None and not ignore_existing:
-            raise ValueError("Trying to reset colocation (op is None) but ignore_existing is not True")
+            raise ValueError(
+                "Trying to reset colocation (op is None) but ignore_existing is not True"
+            )
         other = None if op is None else _operation_of(op, self)
         scopes = self._scopes
         saved = scopes.devices, scopes.device_cache, scopes.colocation
         scopes.devices, scopes.device_cache = [], ""
-        scopes.colocation = ([] if ignore_existing else list(scopes.colocation)) + ([other] if other is not None else [])
+        scopes.colocation = ([] if ignore_existing else list(scopes.colocation)) + (
+            [other] if other is not None else []
+        )
         try:
             yield
         finally:
@@ -160,7 +186,8 @@ class GraphScopes:
 
     @contextmanager
     def control_dependencies(self, control_inputs: Any) -> Iterator[None]:
-        """What is made inside runs after `control_inputs` (operations or tensors); None forgets the blocks around.
+        """What is made inside runs after `control_inputs` (operations or tensors); None forgets the
+        blocks around.
 
         Raises TypeError for a member that is neither.
         """
@@ -188,10 +215,15 @@ class GraphScopes:
     def gradient_override_map(self, op_type_map: Mapping[str, str]) -> Iterator[None]:
         """Give operations of these types another op's gradient: {"Relu": "GuidedRelu"}."""
         if not isinstance(op_type_map, Mapping):
-            raise TypeError(f"op_type_map must be a dictionary mapping strings to strings, got {op_type_map!r}")
+            raise TypeError(
+                f"op_type_map must be a dictionary mapping strings to strings, got {op_type_map!r}"
+            )
         for key, value in op_type_map.items():
             if not isinstance(key, str) or not isinstance(value, str):
-                raise TypeError(f"op_type_map must be a dictionary mapping strings to strings, got {op_type_map!r}")
+                raise TypeError(
+                    "op_type_map must be a dictionary mapping strings to strings, got "
+                    f"{op_type_map!r}"
+                )
         saved = self._gradient_override
         self._gradient_override = {**saved, **op_type_map}
         try:
@@ -202,7 +234,13 @@ class GraphScopes:
     @contextmanager
     def _attr_scope_block(self, attr_map: Mapping[str, Any]) -> Iterator[None]:
         saved = self._attr_scope
-        merged = {**saved, **{k: attr_values.guess(v) if v is not None and not callable(v) else v for k, v in attr_map.items()}}
+        merged = {
+            **saved,
+            **{
+                k: attr_values.guess(v) if v is not None and not callable(v) else v
+                for k, v in attr_map.items()
+            },
+        }
         self._attr_scope = {k: v for k, v in merged.items() if v is not None}
         try:
             yield
@@ -218,7 +256,9 @@ class GraphScopes:
         finally:
             self._kernel_labels = saved
 
-    def _control_inputs_for(self, scopes: Scopes, inputs: tuple[Tensor, ...]) -> tuple[Operation, ...]:
+    def _control_inputs_for(
+        self, scopes: Scopes, inputs: tuple[Tensor, ...]
+    ) -> tuple[Operation, ...]:
         input_ops = {t.op for t in inputs}
         found: dict[Operation, None] = {}
         for controller in scopes.control:
@@ -241,8 +281,10 @@ class GraphScopes:
             else:
                 chosen = entry(op)
                 if chosen is None:
-                    raise TypeError("Expected binary or unicode string, got None")  # as TensorFlow answers a device function
-                # A function's own text is kept, as TensorFlow keeps it; what can't be read is refused here.
+                    # as TensorFlow answers a device function
+                    raise TypeError("Expected binary or unicode string, got None")
+                # A function's own text is kept, as TensorFlow keeps it; what can't be read is
+                # refused here.
                 canonical = canonical_name(chosen)
                 op._device = chosen if isinstance(chosen, str) else canonical
 
@@ -259,9 +301,15 @@ def _merged_device(devices: list[Any]) -> str | None:
 
 
 def _operation_of(item: Any, graph: GraphScopes) -> Operation:
-    if hasattr(item, "handle") and hasattr(item, "op"):  # a resource variable stands for its handle, or for the update that gave it
+    # a resource variable stands for its handle, or for the update that gave it
+    if hasattr(item, "handle") and hasattr(item, "op"):
         item = item.op
-    if hasattr(item, "values") and hasattr(item, "indices") and not isinstance(item, (Tensor, Operation)):  # an IndexedSlices
+    # an IndexedSlices
+    if (
+        hasattr(item, "values")
+        and hasattr(item, "indices")
+        and not isinstance(item, (Tensor, Operation))
+    ):
         item = item.values
     element = graph.as_graph_element(item)
     return element.op if isinstance(element, Tensor) else element

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 class IndexedSlicesValue(NamedTuple):
-    """What `run` gives for IndexedSlices, and takes as their feed: arrays; dense_shape may be None."""
+    """What `run` gives for IndexedSlices, and takes as their feed: arrays;
+    dense_shape may be None.
+    """
 
     values: Any
     indices: Any
@@ -20,10 +22,12 @@ class IndexedSlicesValue(NamedTuple):
 
 
 class IndexedSlices:
-    """Rows `values[i, ...]` that belong to row `indices[i]` of a larger tensor; rows of the same index add up.
+    """Rows `values[i, ...]` that belong to row `indices[i]` of a larger tensor; rows of the same
+    index add up.
 
-    values: [n, ...]. indices: [n], int32 or int64. dense_shape: the larger tensor's shape, or None where it is not known.
-    Where a tensor is asked for, it becomes one (with zeros in the other rows), which needs `dense_shape`.
+    values: [n, ...]. indices: [n], int32 or int64. dense_shape: the larger tensor's shape, or None
+    where it is not known. Where a tensor is asked for, it becomes one (with zeros in the other
+    rows), which needs `dense_shape`.
     """
 
     def __init__(self, values: Tensor, indices: Tensor, dense_shape: Tensor | None = None) -> None:
@@ -52,7 +56,9 @@ class IndexedSlices:
         from tfjit.framework.graphs.static_value import constant_value_as_shape
         from tfjit.framework.types.shape import TensorShape
 
-        known = constant_value_as_shape(self._dense_shape) if self._dense_shape is not None else None
+        known = (
+            constant_value_as_shape(self._dense_shape) if self._dense_shape is not None else None
+        )
         if known is not None:
             return TensorShape(known)
         rows = self._values.shape_tuple

@@ -20,20 +20,26 @@ if TYPE_CHECKING:
     from tfjit.framework.graphs.graph import Graph
     from tfjit.framework.op_defs.op_def import OpDef
 
-_PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+_PACKAGE: Final = (
+    os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+)
 
 # Set by the client: returns this thread's default session, or None.
 _default_session: Callable[[], Any] = lambda: None  # noqa: E731
 
 
 def set_default_session_getter(getter: Callable[[], Any]) -> None:
-    """Tell `Operation.run` and `Tensor.eval` where the default session is; it must have `graph` and `run(fetches, feed_dict)`."""
+    """Tell `Operation.run` and `Tensor.eval` where the default session is; it must have `graph` and
+    `run(fetches, feed_dict)`.
+    """
     global _default_session
     _default_session = getter
 
 
 def user_frame() -> tuple[CodeType, int] | None:
-    """Code and line of the nearest caller outside this package: cheap enough to take for every operation."""
+    """Code and line of the nearest caller outside this package: cheap enough to take for every
+    operation.
+    """
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
@@ -44,14 +50,26 @@ def user_frame() -> tuple[CodeType, int] | None:
 
 
 class OperatorNotAllowedInGraphError(TypeError):
-    """A Python operation (bool, iteration) that needs a tensor's value while the graph is being built."""
+    """A Python operation (bool, iteration) that needs a tensor's value while the graph is being
+    built.
+    """
 
 
 class Tensor:
     """One output of an Operation."""
 
     # assign: only a slice of a variable has it
-    __slots__ = ("__weakref__", "_consumers", "_dtype", "_handle_data", "_id", "_shape", "_value_index", "assign", "op")
+    __slots__ = (
+        "__weakref__",
+        "_consumers",
+        "_dtype",
+        "_handle_data",
+        "_id",
+        "_shape",
+        "_value_index",
+        "assign",
+        "op",
+    )
 
     assign: Callable[..., Any]
 
@@ -117,7 +135,8 @@ class Tensor:
         self._dtype = dtype
         self._shape = shape
         self._consumers: list[Operation] = []
-        self._handle_data: Any = None  # (shape, dtype) pairs of what a resource or variant refers to
+        # (shape, dtype) pairs of what a resource or variant refers to
+        self._handle_data: Any = None
 
     @staticmethod
     def _override_operator(operator: str, func: Callable[..., Any]) -> None:
@@ -181,7 +200,9 @@ class Tensor:
         return list(self._consumers)
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
-        """The value, from `session` or this thread's default session. Raises ValueError without one."""
+        """The value, from `session` or this thread's default session. Raises ValueError without
+        one.
+        """
         return _session_for(self.graph, session, "evaluate tensor", "eval").run(self, feed_dict)
 
     def ref(self) -> TensorReference:
@@ -206,17 +227,22 @@ class Tensor:
         return self
 
     def __deepcopy__(self, memo: Any) -> Tensor:
-        raise TypeError(f"Tensor {self.name} belongs to its graph and can't be copied; use tfjit.identity")
+        raise TypeError(
+            f"Tensor {self.name} belongs to its graph and can't be copied; use tfjit.identity"
+        )
 
     def __bool__(self) -> bool:
         raise OperatorNotAllowedInGraphError(
-            f"Using a symbolic `tf.Tensor` as a Python `bool` is not allowed. {self.name} has no value while the graph is built, and "
-            "there is no AutoGraph: use cond, while_loop or where for a choice inside the graph, or `is not None` to test for a tensor."
+            f"Using a symbolic `tf.Tensor` as a Python `bool` is not allowed. {self.name} has no "
+            "value while the graph is built, and "
+            "there is no AutoGraph: use cond, while_loop or where for a choice inside the graph, "
+            "or `is not None` to test for a tensor."
         )
 
     def __iter__(self) -> Iterator[Any]:
         raise OperatorNotAllowedInGraphError(
-            f"Iterating over a symbolic `tf.Tensor` is not allowed. {self.name} has no value while the graph is built, and there is no "
+            f"Iterating over a symbolic `tf.Tensor` is not allowed. {self.name} has no value while "
+            "the graph is built, and there is no "
             "AutoGraph: use unstack, map_fn or while_loop."
         )
 
@@ -228,7 +254,8 @@ class Tensor:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise NotImplementedError(
-            f"Cannot convert a symbolic tf.Tensor ({self.name}) to a numpy array. This error may indicate that you're trying to pass "
+            f"Cannot convert a symbolic tf.Tensor ({self.name}) to a numpy array. This error may "
+            "indicate that you're trying to pass "
             "a Tensor to a NumPy call, which is not supported."
         )
 
@@ -307,12 +334,15 @@ class Operation:
         self._control_outputs: list[Operation] = []
         self._attrs = attrs
         self._raw_attrs: dict[str, bytes] | None = None
-        self._extra = b""  # NodeDef fields that are carried, not interpreted: experimental_type, experimental_debug_info
+        # NodeDef fields that are carried, not interpreted: experimental_type,
+        # experimental_debug_info
+        self._extra = b""
         self._device = ""
         self._frame = frame
         self._control_flow_context: Any = None
         self._original_op: Operation | None = None
-        self._bodies: tuple[FunctionGraph, ...] = ()  # of the functions that the attrs name, where they were built or looked at
+        # of the functions that the attrs name, where they were built or looked at
+        self._bodies: tuple[FunctionGraph, ...] = ()
         self.outputs: list[Tensor] = []
 
     @property
@@ -362,7 +392,8 @@ class Operation:
             raise ValueError(f"Operation '{self._name}' has no attr named '{name}'.") from None
 
     def get_attr(self, name: str) -> Any:
-        """One attr as TensorFlow's Operation gives it: lists as list; shapes, tensors and functions as messages.
+        """One attr as TensorFlow's Operation gives it: lists as list; shapes, tensors and functions
+        as messages.
 
         Raises ValueError when the node has none of that name.
         """
@@ -413,13 +444,22 @@ class Operation:
         return node
 
     def fill_node_def(self, node: Any) -> None:
-        """Write this operation into an empty NodeDef; control inputs come last, by name, as TensorFlow writes them."""
+        """Write this operation into an empty NodeDef; control inputs come last, by name, as
+        TensorFlow writes them.
+        """
         node.name = self._name
         node.op = self._type
         if self._inputs:
-            node.input.extend([t.op._name if not t._value_index else f"{t.op._name}:{t._value_index}" for t in self._inputs])
+            node.input.extend(
+                [
+                    t.op._name if not t._value_index else f"{t.op._name}:{t._value_index}"
+                    for t in self._inputs
+                ]
+            )
         if self._control_inputs:
-            node.input.extend(["^" + name for name in sorted({op._name for op in self._control_inputs})])
+            node.input.extend(
+                ["^" + name for name in sorted({op._name for op in self._control_inputs})]
+            )
         if self._device:
             node.device = self._device
         if self._extra:
@@ -434,7 +474,9 @@ class Operation:
 
     @property
     def built_at(self) -> str:
-        """ "train.py:41 in mlp": where the user's code made this operation; "" when that is not known."""
+        """ "train.py:41 in mlp": where the user's code made this operation; "" when that is not
+        known.
+        """
         if self._frame is None:
             return ""
         code, line = self._frame
@@ -458,7 +500,9 @@ class Operation:
         new = [op for op in dict.fromkeys(ops) if op not in self._control_inputs]
         for op in new:
             if op.graph is not self.graph:
-                raise ValueError(f"Control input '{op.name}' is of another graph than '{self._name}'")
+                raise ValueError(
+                    f"Control input '{op.name}' is of another graph than '{self._name}'"
+                )
             op._control_outputs.append(self)
         self._control_inputs = (*self._control_inputs, *new)
 
@@ -468,7 +512,9 @@ class Operation:
         self._control_inputs = ()
 
     def _update_input(self, index: int, tensor: Tensor) -> None:
-        """Replace data input `index`; control flow closes its loops so. Raises InvalidGraphError for another dtype."""
+        """Replace data input `index`; control flow closes its loops so. Raises InvalidGraphError
+        for another dtype.
+        """
         old = self._inputs[index]
         if tensor.graph is not self.graph:
             raise ValueError(f"{tensor} must be from the same graph as {old}.")
@@ -476,7 +522,8 @@ class Operation:
             raise InvalidGraphError(
                 None,
                 self,
-                f"Input {index} of node {self._name} was passed {tensor.dtype.name} incompatible with expected {old.dtype.name}.",
+                f"Input {index} of node {self._name} was passed {tensor.dtype.name} incompatible "
+                f"with expected {old.dtype.name}.",
             )
         old._consumers.remove(self)
         tensor._consumers.append(self)
@@ -513,13 +560,19 @@ def _session_for(graph: Graph, session: Any, what: str, method: str) -> Any:
         if session is None:
             raise ValueError(
                 f"Cannot {what} using `{method}()`: No default session is registered. "
-                f"Use `with sess.as_default(){':' if method == 'run' else ''}` or pass an explicit session to `{method}(session=sess)`"
+                f"Use `with sess.as_default(){':' if method == 'run' else ''}` or pass an explicit "
+                f"session to `{method}(session=sess)`"
             )
         if session.graph is not graph:
             raise ValueError(
-                f"Cannot use the default session to {what}: the {noun}'s graph is different from the session's graph. "
-                f"Pass an explicit session to {'`eval(session=sess)`' if method == 'eval' else f'{method}(session=sess)'}."
+                f"Cannot use the default session to {what}: the {noun}'s graph is different from "
+                "the session's graph. "
+                "Pass an explicit session to "
+                f"{'`eval(session=sess)`' if method == 'eval' else f'{method}(session=sess)'}."
             )
     elif session.graph is not graph:
-        raise ValueError(f"Cannot use the given session to {what}: the {noun}'s graph is different from the session's graph.")
+        raise ValueError(
+            f"Cannot use the given session to {what}: the {noun}'s graph is different from the "
+            "session's graph."
+        )
     return session

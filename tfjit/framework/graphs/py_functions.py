@@ -1,7 +1,8 @@
 """Python functions that graphs call: what a PyFunc node's token stands for.
 
-A function lives as long as the graph whose node calls it (`Graph` keeps what `register` returns). Tokens of a TensorFlow graph are
-looked up in TensorFlow's own registry, which is there whenever such a token is.
+A function lives as long as the graph whose node calls it (`Graph` keeps what `register` returns).
+Tokens of a TensorFlow graph are looked up in TensorFlow's own registry, which is there whenever
+such a token is.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ _numbers: Final = itertools.count()
 
 
 class _Entry:
-    """A weakly referenced place for a function: functions themselves may not take weak references."""
+    """A weakly referenced place for a function: functions themselves may not take
+    weak references.
+    """
 
     __slots__ = ("__weakref__", "function")
 
@@ -59,6 +62,8 @@ def _of_tensorflow(function: Any) -> Callable[..., Any]:
             result = function("CPU:0", "", [ops.convert_to_tensor(a) for a in args])
             if result is None:
                 return None
-            return [r.numpy() for r in result] if isinstance(result, (list, tuple)) else result.numpy()
+            return (
+                [r.numpy() for r in result] if isinstance(result, (list, tuple)) else result.numpy()
+            )
 
     return call

@@ -15,8 +15,9 @@ _MAX_INT32: Final = 2**31 - 1
 def get_seed(op_seed: int | None, graph: Graph | None = None) -> tuple[int | None, int | None]:
     """The attrs (seed, seed2) of a random op; (None, None) for a stream that differs each time.
 
-    Under a graph seed an op without its own takes a number: how many it was asked for before in this graph (TensorFlow 2),
-    or, with TFJIT_SEED_RULE=1, how many operations the graph has (TensorFlow 1.15).
+    Under a graph seed an op without its own takes a number: how many it was asked for before in
+    this graph (TensorFlow 2), or, with TFJIT_SEED_RULE=1, how many operations the graph has
+    (TensorFlow 1.15).
     """
     graph = get_default_graph() if graph is None else graph
     graph_seed = graph.seed

@@ -1,7 +1,7 @@
 """Values of tensors that are known while the graph is built, whole or (as a shape) in part.
 
-What is followed is the small integer arithmetic that shapes are computed with. A search visits a bounded number of
-operations, so that building a long chain stays linear.
+What is followed is the small integer arithmetic that shapes are computed with. A search visits a
+bounded number of operations, so that building a long chain stays linear.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 _MAX_VISITS: Final = 200
 _MAX_DEPTH: Final = 50
 _MAX_ELEMENTS: Final = 4096  # computed values; a Const of any size is known
-_OF_SHAPES: Final = frozenset({"StridedSlice", "Pack", "Concat", "ConcatV2", "Identity", "StopGradient", "Cast"})
+_OF_SHAPES: Final = frozenset(
+    {"StridedSlice", "Pack", "Concat", "ConcatV2", "Identity", "StopGradient", "Cast"}
+)
 
 
 class _Search:
@@ -73,7 +75,9 @@ class _Search:
             return None  # the kernel reports it when it runs
 
     def as_shape(self, tensor: Tensor, depth: int = 0) -> Shape:
-        """An integer vector read as a shape, with None for unknown elements; None when its length is unknown."""
+        """An integer vector read as a shape, with None for unknown elements; None when its length
+        is unknown.
+        """
         whole = self.value(tensor, depth)
         if whole is not None:
             if whole.ndim != 1:
@@ -91,7 +95,11 @@ class _Search:
             return op._inputs[tensor._value_index]._shape
         if kind in ("Identity", "StopGradient", "Cast"):
             return self.as_shape(op._inputs[0], depth + 1)
-        if kind == "Pack" and op._attrs.get("axis", 0) == 0 and all(t._shape == () for t in op._inputs):
+        if (
+            kind == "Pack"
+            and op._attrs.get("axis", 0) == 0
+            and all(t._shape == () for t in op._inputs)
+        ):
             sizes: list[int | None] = []
             for element in op._inputs:
                 value = self.value(element, depth + 1)
@@ -132,7 +140,11 @@ class _Search:
             return None
         bounds = [self.value(t, depth + 1) for t in op._inputs[1:4]]
         attrs = op._attrs
-        if any(b is None or b.shape != (1,) for b in bounds) or attrs["new_axis_mask"] or attrs["ellipsis_mask"]:
+        if (
+            any(b is None or b.shape != (1,) for b in bounds)
+            or attrs["new_axis_mask"]
+            or attrs["ellipsis_mask"]
+        ):
             return None
         vector = self.as_shape(source, depth + 1)
         if vector is None:
@@ -140,7 +152,11 @@ class _Search:
         begin, end, stride = (int(b[0]) for b in bounds)  # type: ignore[index]
         if attrs["shrink_axis_mask"] & 1:
             return vector[begin] if -len(vector) <= begin < len(vector) else None
-        cut = slice(None if attrs["begin_mask"] & 1 else begin, None if attrs["end_mask"] & 1 else end, stride or 1)
+        cut = slice(
+            None if attrs["begin_mask"] & 1 else begin,
+            None if attrs["end_mask"] & 1 else end,
+            stride or 1,
+        )
         return vector[cut]
 
 
@@ -152,14 +168,18 @@ def _unknown_vector(tensor: Tensor) -> Shape:
 
 
 def constant_value(tensor: Tensor) -> np.ndarray | None:
-    """The value of a tensor that is the same in every run, None where that can't be told cheaply. The array is not to be written to."""
+    """The value of a tensor that is the same in every run, None where that can't be told cheaply.
+    The array is not to be written to.
+    """
     return _Search().value(tensor)
 
 
 def get_static_value(tensor: Tensor, partial: bool = False) -> np.ndarray | None:
-    """Return the value of a tensor that is the same in every run, or None where that can't be told cheaply.
+    """Return the value of a tensor that is the same in every run, or None where that can't be told
+    cheaply.
 
-    partial: of scalars or vectors packed together, give an object array with None for those that are not known.
+    partial: of scalars or vectors packed together, give an object array with None for those that
+    are not known.
     """
     known = constant_value(tensor)
     if known is not None or not partial or tensor.op.type != "Pack" or not tensor.op.inputs:
@@ -169,7 +189,9 @@ def get_static_value(tensor: Tensor, partial: bool = False) -> np.ndarray | None
 
 
 def constant_value_as_shape(tensor: Tensor) -> Shape:
-    """An integer vector tensor read as a shape: unknown elements are None; None when even its length is unknown."""
+    """An integer vector tensor read as a shape: unknown elements are None; None when even its
+    length is unknown.
+    """
     return _Search().as_shape(tensor)
 
 
@@ -199,7 +221,11 @@ _FROM_SHAPES: Final[dict[str, Callable[[Operation, int], np.ndarray | None]]] = 
 def _cast(op: Operation, arrays: Sequence[np.ndarray]) -> Any:
     target = op._attrs["DstT"]
     source = arrays[0]
-    return source.astype(target.as_numpy_dtype) if source.dtype.kind in "biuf" and target.is_numpy_compatible else None
+    return (
+        source.astype(target.as_numpy_dtype)
+        if source.dtype.kind in "biuf" and target.is_numpy_compatible
+        else None
+    )
 
 
 def _pack(op: Operation, arrays: Sequence[np.ndarray]) -> Any:
@@ -225,7 +251,9 @@ def _strided_slice(op: Operation, arrays: Sequence[np.ndarray]) -> Any:
         else:
             key.append(
                 slice(
-                    None if attrs["begin_mask"] & bit else int(begin[i]), None if attrs["end_mask"] & bit else int(end[i]), int(strides[i])
+                    None if attrs["begin_mask"] & bit else int(begin[i]),
+                    None if attrs["end_mask"] & bit else int(end[i]),
+                    int(strides[i]),
                 )
             )
     return source[tuple(key)]
@@ -237,7 +265,9 @@ def _squeeze(op: Operation, arrays: Sequence[np.ndarray]) -> Any:
 
 
 def _floor_div(op: Operation, arrays: Sequence[np.ndarray]) -> Any:
-    return None if arrays[1].dtype.kind in "iu" and not arrays[1].all() else np.floor_divide(*arrays)
+    return (
+        None if arrays[1].dtype.kind in "iu" and not arrays[1].all() else np.floor_divide(*arrays)
+    )
 
 
 def _floor_mod(op: Operation, arrays: Sequence[np.ndarray]) -> Any:
@@ -261,7 +291,11 @@ def _fill(op: Operation, arrays: Sequence[np.ndarray]) -> Any:
 
 def _range(op: Operation, arrays: Sequence[np.ndarray]) -> Any:
     start, limit, delta = (a.item() for a in arrays)
-    return np.arange(start, limit, delta) if delta and abs((limit - start) / delta) <= _MAX_ELEMENTS else None
+    return (
+        np.arange(start, limit, delta)
+        if delta and abs((limit - start) / delta) <= _MAX_ELEMENTS
+        else None
+    )
 
 
 def _prod(op: Operation, arrays: Sequence[np.ndarray]) -> Any:
@@ -300,5 +334,7 @@ _FOLDS: Final[dict[str, Callable[[Operation, Sequence[np.ndarray]], Any]]] = {
     "NotEqual": lambda op, a: np.not_equal(*a),
     "Greater": lambda op, a: np.greater(*a),
     "Less": lambda op, a: np.less(*a),
-    "BroadcastArgs": lambda op, a: np.array(np.broadcast_shapes(tuple(a[0].tolist()), tuple(a[1].tolist())), a[0].dtype),
+    "BroadcastArgs": lambda op, a: np.array(
+        np.broadcast_shapes(tuple(a[0].tolist()), tuple(a[1].tolist())), a[0].dtype
+    ),
 }

@@ -45,7 +45,9 @@ class TensorSpec:
         return self._name
 
     def is_compatible_with(self, spec_or_value: Any) -> bool:
-        """Whether a tensor, or all that another spec allows, may be what this is: the dtype is the same and the shapes agree."""
+        """Whether a tensor, or all that another spec allows, may be what this is: the dtype is the
+        same and the shapes agree.
+        """
         dtype = getattr(spec_or_value, "dtype", None)
         if dtype is None or as_dtype(dtype).base_dtype is not self._dtype:
             return False

@@ -1,7 +1,9 @@
-"""Attr values: Python form <-> AttrValue, conversion of what users write, and the check against an op's AttrDef.
+"""Attr values: Python form <-> AttrValue, conversion of what users write, and the check against an
+op's AttrDef.
 
-Python forms: string -> bytes, int -> int, float -> float (a float32's value), bool -> bool, type -> DType, shape -> TensorShape,
-tensor -> ndarray (read-only; object array of bytes for strings), func -> FuncRef, list(x) -> tuple, a function's unset attr -> Unset.
+Python forms: string -> bytes, int -> int, float -> float (a float32's value), bool -> bool, type ->
+DType, shape -> TensorShape, tensor -> ndarray (read-only; object array of bytes for strings), func
+-> FuncRef, list(x) -> tuple, a function's unset attr -> Unset.
 """
 
 from __future__ import annotations
@@ -37,13 +39,17 @@ class FuncRef:
 
 @dataclass(frozen=True, slots=True)
 class Unset:
-    """An attr of a node in a function body that takes the value of the function's own attr `name`."""
+    """An attr of a node in a function body that takes the value of the function's own
+    attr `name`.
+    """
 
     name: str
 
 
 class _Absent:
-    """Marks an AttrValue in which nothing is set (an op's attr with that value counts as missing)."""
+    """Marks an AttrValue in which nothing is set (an op's attr with that value counts
+    as missing).
+    """
 
     def __repr__(self) -> str:
         return "ABSENT"
@@ -81,7 +87,9 @@ def _dtype(number: int) -> DType:
     try:
         return dtypes.as_dtype(number)
     except TypeError:
-        raise InvalidArgumentError(None, None, f"Type number {number} is not a known DataType") from None
+        raise InvalidArgumentError(
+            None, None, f"Type number {number} is not a known DataType"
+        ) from None
 
 
 def _list_from_proto(values: Any) -> tuple[Any, ...]:
@@ -108,7 +116,9 @@ def func_from_proto(proto: Any) -> FuncRef:
 
 
 def kind_of_proto(value: Any) -> str:
-    """The attr type that an AttrValue holds, as an OpDef spells it: "type", "list(int)"; "" when unset, "list(any)" for an empty list."""
+    """The attr type that an AttrValue holds, as an OpDef spells it: "type", "list(int)"; "" when
+    unset, "list(any)" for an empty list.
+    """
     kind = value.WhichOneof("value")
     if kind == "list":
         for name in _LIST_FIELDS:
@@ -118,7 +128,16 @@ def kind_of_proto(value: Any) -> str:
     return _SCALAR_KIND.get(kind or "", kind or "")
 
 
-_SCALAR_KIND = {"s": "string", "i": "int", "f": "float", "b": "bool", "type": "type", "shape": "shape", "tensor": "tensor", "func": "func"}
+_SCALAR_KIND = {
+    "s": "string",
+    "i": "int",
+    "f": "float",
+    "b": "bool",
+    "type": "type",
+    "shape": "shape",
+    "tensor": "tensor",
+    "func": "func",
+}
 
 
 def to_proto(value: Any) -> Any:
@@ -193,13 +212,16 @@ def fill_func_proto(proto: Any, value: FuncRef) -> None:
 
 
 def convert(value: Any, attr_type: str, name: str, op_type: str = "") -> Any:
-    """The Python form of what a user wrote for attr `name` of type `attr_type` ("int", "list(shape)", ...).
+    """The Python form of what a user wrote for attr `name` of type `attr_type` ("int",
+    "list(shape)", ...).
 
     Raises TypeError with TensorFlow's words for a value of another kind.
     """
     if attr_type.startswith("list("):
         if isinstance(value, (str, bytes, TensorShape)) or not hasattr(value, "__iter__"):
-            raise TypeError(f"Expected list for '{name}' argument to '{_snake(op_type)}' Op, not {value!r}.")
+            raise TypeError(
+                f"Expected list for '{name}' argument to '{_snake(op_type)}' Op, not {value!r}."
+            )
         element = attr_type[5:-1]
         return tuple(_convert(item, element, name) for item in value)
     return _convert(value, attr_type, name)
@@ -270,7 +292,9 @@ def _to_shape(value: Any, name: str) -> TensorShape:
         return TensorShape._of(as_shape(value))
     except (TypeError, ValueError) as error:
         kind = type(error)
-        raise kind(f"Error converting {value!r} (argument name '{name}') to a TensorShape: {error}") from None
+        raise kind(
+            f"Error converting {value!r} (argument name '{name}') to a TensorShape: {error}"
+        ) from None
 
 
 def _to_tensor(value: Any, name: str) -> Any:
@@ -312,8 +336,12 @@ _CONVERTERS: dict[str, Any] = {
 
 
 def guess(value: Any) -> Any:
-    """The Python form of a value of an attr that no OpDef declares (such as `_class`), by the value's own type."""
-    if isinstance(value, (bytes, bool, int, DType, TensorShape, FuncRef, Unset, tensors.OpaqueTensor)):
+    """The Python form of a value of an attr that no OpDef declares (such as `_class`), by the
+    value's own type.
+    """
+    if isinstance(
+        value, (bytes, bool, int, DType, TensorShape, FuncRef, Unset, tensors.OpaqueTensor)
+    ):
         return value
     if isinstance(value, str):
         return value.encode()
@@ -375,11 +403,17 @@ def kind_of(value: Any) -> str:
 
 
 def check(value: Any, attr: AttrDef) -> None:
-    """Raise InvalidArgumentError, worded as TensorFlow does, unless `value` may stand for `attr`: kind, minimum, allowed values."""
-    if type(value) is DType and attr.type == "type":  # nearly every attr; the general way costs 2 us
+    """Raise InvalidArgumentError, worded as TensorFlow does, unless `value` may stand for `attr`:
+    kind, minimum, allowed values.
+    """
+    # nearly every attr; the general way costs 2 us
+    if type(value) is DType and attr.type == "type":
         if value.is_ref:
             raise InvalidArgumentError(
-                None, None, f"AttrValue must not have reference type value of {dtypes.short_name(value)}\n\t for attr '{attr.name}'"
+                None,
+                None,
+                f"AttrValue must not have reference type value of {dtypes.short_name(value)}\n\t "
+                f"for attr '{attr.name}'",
             )
         for dtype in attr.allowed:
             if dtype is value:
@@ -391,21 +425,34 @@ def check(value: Any, attr: AttrDef) -> None:
         return
     if not matches_kind(value, attr.type):
         raise InvalidArgumentError(
-            None, None, f"AttrValue had value with type '{kind_of(value)}' when '{attr.type}' expected\n\t for attr '{attr.name}'"
+            None,
+            None,
+            f"AttrValue had value with type '{kind_of(value)}' when '{attr.type}' expected\n\t for "
+            f"attr '{attr.name}'",
         )
     if attr.minimum is not None:
         if isinstance(value, tuple):
             if len(value) < attr.minimum:
                 raise InvalidArgumentError(
-                    None, None, f"Length for attr '{attr.name}' of {len(value)} must be at least minimum {attr.minimum}"
+                    None,
+                    None,
+                    f"Length for attr '{attr.name}' of {len(value)} must be at least minimum "
+                    f"{attr.minimum}",
                 )
         elif value < attr.minimum:
-            raise InvalidArgumentError(None, None, f"Value for attr '{attr.name}' of {value} must be at least minimum {attr.minimum}")
+            raise InvalidArgumentError(
+                None,
+                None,
+                f"Value for attr '{attr.name}' of {value} must be at least minimum {attr.minimum}",
+            )
     if attr.type in ("type", "list(type)"):
         for item in value if isinstance(value, tuple) else (value,):
             if isinstance(item, DType) and item.is_ref:
                 raise InvalidArgumentError(
-                    None, None, f"AttrValue must not have reference type value of {dtypes.short_name(item)}\n\t for attr '{attr.name}'"
+                    None,
+                    None,
+                    f"AttrValue must not have reference type value of {dtypes.short_name(item)}\n"
+                    f"\t for attr '{attr.name}'",
                 )
     if attr.allowed:
         for item in value if isinstance(value, tuple) else (value,):
@@ -418,7 +465,12 @@ def _refuse(item: Any, attr: AttrDef) -> None:
         return dtypes.short_name(v) if isinstance(v, DType) else summarize(v)
 
     allowed = ", ".join(show(a) for a in attr.allowed)
-    raise InvalidArgumentError(None, None, f"Value for attr '{attr.name}' of {show(item)} is not in the list of allowed values: {allowed}")
+    raise InvalidArgumentError(
+        None,
+        None,
+        f"Value for attr '{attr.name}' of {show(item)} is not in the list of allowed values: "
+        f"{allowed}",
+    )
 
 
 def equal(a: Any, b: Any) -> bool:

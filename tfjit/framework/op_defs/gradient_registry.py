@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 GradientFn = Callable[..., Any]
-"""`fn(op, *output_gradients)` -> the gradient of each input of `op`: a tensor, None where there is none; alone for one input, else a
-list or tuple."""
+"""`fn(op, *output_gradients)` -> the gradient of each input of `op`: a tensor, None where there is
+none; alone for one input, else a list or tuple.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +24,25 @@ _with_needed: Final[set[GradientFn]] = set()
 
 
 def register(op_type: str, gradient: GradientFn | None) -> None:
-    """Set the gradient of an op type; None says that it has none. Raises KeyError when it is set already."""
+    """Set the gradient of an op type; None says that it has none. Raises KeyError when it is set
+    already.
+    """
     known = _entries.get(op_type)
     if known is not None:
-        raise KeyError(f"Registering two gradient with name '{op_type}'! (Previous registration was in {known.where})")
+        raise KeyError(
+            f"Registering two gradient with name '{op_type}'! (Previous registration was in "
+            f"{known.where})"
+        )
     caller = next((f for f in reversed(traceback.extract_stack()) if f.filename != __file__), None)
-    where = f"{caller.name} {caller.filename}:{caller.lineno}" if caller is not None else "<unknown>"
+    where = (
+        f"{caller.name} {caller.filename}:{caller.lineno}" if caller is not None else "<unknown>"
+    )
     _entries[op_type] = _Entry(gradient, where)
 
 
 def with_needed(gradient: GradientFn) -> GradientFn:
-    """A decorator: the gradient function is called as `fn(op, needed, *output_gradients)`, with None for outputs that have no gradient.
+    """A decorator: the gradient function is called as `fn(op, needed, *output_gradients)`, with
+    None for outputs that have no gradient.
 
     needed: for each input whether its gradient is asked for.
     """
@@ -57,7 +66,9 @@ def has_gradient(op_type: str) -> bool:
 
 
 def lookup(op_type: str) -> GradientFn | None:
-    """The gradient function, None for an op that is not differentiable. Raises LookupError when neither is registered."""
+    """The gradient function, None for an op that is not differentiable. Raises LookupError when
+    neither is registered.
+    """
     try:
         return _entries[op_type].gradient
     except KeyError:
@@ -71,9 +82,10 @@ class RegisterGradient:
         def sub_gradient(op, grad):
             return grad, tf.negative(grad)
 
-    The function gets the operation and a gradient for each of its outputs, and returns one for each input (None: no gradient). The name
-    may also be one that `Graph.gradient_override_map` maps op types to. Raises TypeError for a name that is no string, KeyError (when
-    it decorates) for one that has a gradient already.
+    The function gets the operation and a gradient for each of its outputs, and returns one for each
+    input (None: no gradient). The name may also be one that `Graph.gradient_override_map` maps op
+    types to. Raises TypeError for a name that is no string, KeyError (when it decorates) for one
+    that has a gradient already.
     """
 
     def __init__(self, op_type: str) -> None:
@@ -87,7 +99,9 @@ class RegisterGradient:
 
 
 def NotDifferentiable(op_type: str) -> None:
-    """Say that ops of this type pass no gradient. Raises TypeError for a type that is no string, KeyError for one registered already."""
+    """Say that ops of this type pass no gradient. Raises TypeError for a type that is no string,
+    KeyError for one registered already.
+    """
     if not isinstance(op_type, str):
         raise TypeError("op_type must be a string")
     register(op_type, None)

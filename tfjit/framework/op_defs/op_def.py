@@ -1,4 +1,6 @@
-"""OpDef, what follows from it for a node (attrs, dtypes), and the registry of op types with their shape functions."""
+"""OpDef, what follows from it for a node (attrs, dtypes), and the registry of op types with their
+shape functions.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tfjit.framework.errors import InternalError, InvalidArgumentError, InvalidGraphError, NotFoundError, OpError
+from tfjit.framework.errors import (
+    InternalError,
+    InvalidArgumentError,
+    InvalidGraphError,
+    NotFoundError,
+    OpError,
+)
 from tfjit.framework.op_defs import attrs as attr_values
 from tfjit.framework.op_defs import op_spec
 from tfjit.framework.op_defs.shape_context import ShapeContext as ShapeContext
@@ -29,7 +37,9 @@ NO_DEFAULT: Final = _NoDefault()
 
 @dataclass(frozen=True, slots=True)
 class ArgDef:
-    """An input or output: of a fixed type, of a type attr, that many (number_attr) of one type, or a list of types."""
+    """An input or output: of a fixed type, of a type attr, that many (number_attr) of one type, or
+    a list of types.
+    """
 
     name: str
     type: DType | None = None
@@ -37,7 +47,8 @@ class ArgDef:
     number_attr: str = ""
     type_list_attr: str = ""
     is_ref: bool = False
-    full_type: bytes = b""  # serialized FullTypeDef of a variant's content; carried, not interpreted
+    # serialized FullTypeDef of a variant's content; carried, not interpreted
+    full_type: bytes = b""
 
     @property
     def is_list(self) -> bool:
@@ -138,9 +149,13 @@ class OpDef:
                 AttrDef(
                     attr.name,
                     attr.type,
-                    attr_values.from_proto(attr.default_value) if attr.HasField("default_value") else NO_DEFAULT,
+                    attr_values.from_proto(attr.default_value)
+                    if attr.HasField("default_value")
+                    else NO_DEFAULT,
                     attr.minimum if attr.has_minimum else None,
-                    attr_values.from_proto(attr.allowed_values) if attr.HasField("allowed_values") else (),
+                    attr_values.from_proto(attr.allowed_values)
+                    if attr.HasField("allowed_values")
+                    else (),
                 )
                 for attr in proto.attr
             ),
@@ -148,18 +163,26 @@ class OpDef:
             is_commutative=proto.is_commutative,
             is_aggregate=proto.is_aggregate,
             allows_uninitialized_input=proto.allows_uninitialized_input,
-            deprecated=(proto.deprecation.version, proto.deprecation.explanation) if proto.HasField("deprecation") else None,
+            deprecated=(proto.deprecation.version, proto.deprecation.explanation)
+            if proto.HasField("deprecation")
+            else None,
             control_outputs=tuple(proto.control_output),
             is_distributed_communication=proto.is_distributed_communication,
         )
 
     def summary(self) -> str:
-        """As TensorFlow writes an op in messages: "Op<name=Sin; signature=x:T -> y:T; attr=T:type,allowed=[...]>"."""
+        """As TensorFlow writes an op in messages: "Op<name=Sin; signature=x:T -> y:T;
+        attr=T:type,allowed=[...]>".
+        """
 
         def args(defs: Iterable[ArgDef]) -> str:
             out = []
             for arg in defs:
-                text = arg.type_list_attr or arg.type_attr or (dtypes.short_name(arg.type) if arg.type is not None else "")
+                text = (
+                    arg.type_list_attr
+                    or arg.type_attr
+                    or (dtypes.short_name(arg.type) if arg.type is not None else "")
+                )
                 if arg.number_attr:
                     text = f"{arg.number_attr}*{text}"
                 out.append(f"{arg.name}:" + (f"Ref({text})" if arg.is_ref else text))
@@ -188,12 +211,16 @@ def _arg_from_proto(arg: Any) -> ArgDef:
         arg.number_attr,
         arg.type_list_attr,
         arg.is_ref,
-        arg.experimental_full_type.SerializeToString(deterministic=True) if arg.HasField("experimental_full_type") else b"",
+        arg.experimental_full_type.SerializeToString(deterministic=True)
+        if arg.HasField("experimental_full_type")
+        else b"",
     )
 
 
 def arg_dtypes(arg: ArgDef, attrs: Mapping[str, Any]) -> tuple[DType, ...]:
-    """The dtypes that an arg stands for, reference types included. Raises KeyError for a missing attr."""
+    """The dtypes that an arg stands for, reference types included. Raises KeyError for a missing
+    attr.
+    """
     if arg.type_list_attr:
         types = attrs[arg.type_list_attr]
         return tuple(t._as_ref for t in types) if arg.is_ref else tuple(types)
@@ -233,11 +260,14 @@ def arg_ranges(args: tuple[ArgDef, ...], attrs: Mapping[str, Any]) -> dict[str, 
     return ranges
 
 
-def complete_attrs(op_def: OpDef, given: Mapping[str, Any], dtypes_in: Sequence[DType]) -> dict[str, Any]:
-    """All attrs of a node: what is given (in Python form), what the inputs' dtypes tell, then the defaults.
+def complete_attrs(
+    op_def: OpDef, given: Mapping[str, Any], dtypes_in: Sequence[DType]
+) -> dict[str, Any]:
+    """All attrs of a node: what is given (in Python form), what the inputs' dtypes tell, then the
+    defaults.
 
-    Undeclared attrs are kept, as `_class` is. Raises InvalidArgumentError for inputs that contradict each other or the
-    attrs, and for an attr that nothing determines.
+    Undeclared attrs are kept, as `_class` is. Raises InvalidArgumentError for inputs that
+    contradict each other or the attrs, and for an attr that nothing determines.
     """
     out = dict(given)
     position = 0
@@ -257,7 +287,9 @@ def complete_attrs(op_def: OpDef, given: Mapping[str, Any], dtypes_in: Sequence[
             types = out.get(arg.type_list_attr)
             if types is None:
                 number = _count_left(args, index, out, count - position)
-                types = out[arg.type_list_attr] = tuple(d.base_dtype for d in dtypes_in[position : position + number])
+                types = out[arg.type_list_attr] = tuple(
+                    d.base_dtype for d in dtypes_in[position : position + number]
+                )
             position += len(types)
         else:
             if position < count and arg.type_attr:
@@ -269,7 +301,10 @@ def complete_attrs(op_def: OpDef, given: Mapping[str, Any], dtypes_in: Sequence[
                 missing = [a.name for a in op_def.attrs if a.name not in out and not a.has_default]
                 names = ", ".join(f"'{name}'" for name in missing)
                 raise InvalidArgumentError(
-                    None, None, f"NodeDef missing attr{'s' if len(missing) > 1 else ''} {names} from {op_def.summary()}"
+                    None,
+                    None,
+                    f"NodeDef missing attr{'s' if len(missing) > 1 else ''} {names} from "
+                    f"{op_def.summary()}",
                 )
             out[attr.name] = attr.default
     return out
@@ -283,13 +318,16 @@ def _settle(out: dict[str, Any], op_def: OpDef, arg: ArgDef, dtype: DType) -> No
         raise InvalidArgumentError(
             None,
             None,
-            f"Inconsistent values for attr '{arg.type_attr}' {dtypes.enum_name(dtype)} vs. {attr_values.summarize(known)}"
+            f"Inconsistent values for attr '{arg.type_attr}' {dtypes.enum_name(dtype)} vs. "
+            f"{attr_values.summarize(known)}"
             f" while building NodeDef using {op_def.summary()}",
         )
 
 
 def _count_left(args: tuple[ArgDef, ...], index: int, attrs: Mapping[str, Any], left: int) -> int:
-    """How many of the inputs left belong to list arg `index`, when the later ones are of known length."""
+    """How many of the inputs left belong to list arg `index`, when the later ones are of known
+    length.
+    """
     for arg in args[index + 1 :]:
         if arg.number_attr and arg.number_attr != args[index].number_attr:
             left -= attrs.get(arg.number_attr, 0)
@@ -297,12 +335,18 @@ def _count_left(args: tuple[ArgDef, ...], index: int, attrs: Mapping[str, Any], 
             left -= len(attrs.get(arg.type_list_attr, ()))
         elif not arg.number_attr:
             left -= 1
-    same = sum(1 for arg in args[index:] if arg.number_attr and arg.number_attr == args[index].number_attr)
+    same = sum(
+        1 for arg in args[index:] if arg.number_attr and arg.number_attr == args[index].number_attr
+    )
     return max(0, left // max(1, same))
 
 
-def infer_outputs(op_def: OpDef, attrs: Mapping[str, Any], dtypes_in: Sequence[DType]) -> tuple[DType, ...]:
-    """Output dtypes of a node with these attrs (defaults and type attrs may be left out) and input dtypes."""
+def infer_outputs(
+    op_def: OpDef, attrs: Mapping[str, Any], dtypes_in: Sequence[DType]
+) -> tuple[DType, ...]:
+    """Output dtypes of a node with these attrs (defaults and type attrs may be left out) and input
+    dtypes.
+    """
     return output_dtypes(op_def, complete_attrs(op_def, attrs, dtypes_in))
 
 
@@ -311,7 +355,9 @@ ShapeFn = Callable[[ShapeContext], Sequence[Shape]]
 
 @dataclass(frozen=True, slots=True)
 class OpFamily:
-    """A module of `tfjit.ops`. subject: its docstring's first line; instead: what to do for an op of it without kernel, or ""."""
+    """A module of `tfjit.ops`. subject: its docstring's first line; instead: what to do for an op
+    of it without kernel, or "".
+    """
 
     name: str
     subject: str
@@ -326,7 +372,8 @@ class OpRegistry:
         self._shape_fns: dict[str, ShapeFn] = {}
         self._families: dict[str, str] = {}
         self._equal_shapes: set[str] = set()
-        self._unread: tuple[str, ...] | None = None  # op families not imported yet; None before the list was read
+        # op families not imported yet; None before the list was read
+        self._unread: tuple[str, ...] | None = None
         self._load_lock = threading.RLock()
 
     def register(self, op_def: OpDef, shape: ShapeFn | None = None, family: str = "") -> None:
@@ -361,7 +408,9 @@ class OpRegistry:
         return found
 
     def _load(self, op_type: str = "") -> None:
-        """Import op families until one defines `op_type` (all when none does): a thousand definitions cost more than a small graph."""
+        """Import op families until one defines `op_type` (all when none does): a thousand
+        definitions cost more than a small graph.
+        """
         with self._load_lock:
             if self._unread is None:
                 self._unread = importlib.import_module("tfjit.ops.core.families").FAMILIES
@@ -398,8 +447,9 @@ class OpRegistry:
         return OpFamily(name, subject[0].lower() + subject[1:], getattr(module, "INSTEAD", ""))
 
     def equal_shape(self, op_type: str, inputs: Sequence[Shape]) -> Shape:
-        """The shape of the one output of an elementwise op whose inputs are all known to have it, None otherwise. Most nodes of most graphs
-        need no more of the shape function than that."""
+        """The shape of the one output of an elementwise op whose inputs are all known to have it,
+        None otherwise. Most nodes of most graphs need no more of the shape function than that.
+        """
         if not inputs or op_type not in self._equal_shapes:
             return None
         first = inputs[0]
@@ -443,10 +493,14 @@ def define_op(
     allows_uninitialized_input: bool = False,
     deprecated: tuple[int, str] | None = None,
 ) -> OpDef:
-    """An op type from specs that are TensorFlow's own (see op_spec.py). Raises SpecError, TypeError for a string in place of specs."""
+    """An op type from specs that are TensorFlow's own (see op_spec.py). Raises SpecError, TypeError
+    for a string in place of specs.
+    """
     for what in (inputs, outputs, attrs):
         if isinstance(what, str):
-            raise TypeError(f"register_op({name!r}): specs come as a tuple, got the string {what!r}")
+            raise TypeError(
+                f"register_op({name!r}): specs come as a tuple, got the string {what!r}"
+            )
     try:
         attr_defs = tuple(AttrDef(**op_spec.parse_attr(spec)) for spec in attrs)
         kinds = {attr.name: attr.type for attr in attr_defs}
@@ -484,7 +538,8 @@ def register_op(
 def infer_shapes(context: ShapeContext, op_def: OpDef) -> list[Shape]:
     """Output shapes of a node through its shape function; all unknown without one.
 
-    Raises InvalidGraphError (also a ValueError) with the node, its attrs and input shapes in the message.
+    Raises InvalidGraphError (also a ValueError) with the node, its attrs and input shapes in the
+    message.
     """
     shape_fn = registry.shape_fn(op_def.name)
     if shape_fn is None:
@@ -500,6 +555,7 @@ def infer_shapes(context: ShapeContext, op_def: OpDef) -> list[Shape]:
         raise InternalError(
             None,
             None,
-            f"the shape function of {op_def.name} gave {len(shapes)} shapes for {context.num_outputs} outputs of '{context.name}'",
+            f"the shape function of {op_def.name} gave {len(shapes)} shapes for "
+            f"{context.num_outputs} outputs of '{context.name}'",
         )
     return shapes

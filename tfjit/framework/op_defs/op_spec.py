@@ -1,4 +1,6 @@
-"""The little language of op definitions: "x: Ref(T)", "values: N * T", "T: {half, float} = DT_FLOAT", "N: int >= 1"."""
+"""The little language of op definitions: "x: Ref(T)", "values: N * T", "T: {half, float} =
+DT_FLOAT", "N: int >= 1".
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,13 @@ def _set(names: str) -> tuple[DType, ...]:
 
 TYPE_SETS: Final[dict[str, tuple[DType, ...]]] = {
     "numbertype": _set(
-        "float double int32 uint8 int16 int8 complex64 int64 qint8 quint8 qint32 bfloat16 qint16 quint16 uint16 complex128 half uint32 "
+        "float double int32 uint8 int16 int8 complex64 int64 qint8 quint8 qint32 bfloat16 qint16 "
+        "quint16 uint16 complex128 half uint32 "
         "uint64"
     ),
-    "realnumbertype": _set("float double int32 uint8 int16 int8 int64 bfloat16 uint16 half uint32 uint64"),
+    "realnumbertype": _set(
+        "float double int32 uint8 int16 int8 int64 bfloat16 uint16 half uint32 uint64"
+    ),
     "quantizedtype": _set("qint8 quint8 qint32 qint16 quint16"),
 }
 _SCALARS: Final = ("string", "int", "float", "bool", "type", "shape", "tensor", "func")
@@ -45,7 +50,9 @@ class SpecError(ValueError):
 
 
 def parse_attr(spec: str) -> dict[str, Any]:
-    """Fields of an AttrDef from its spec: name, type, allowed, minimum, default (only where the spec has one)."""
+    """Fields of an AttrDef from its spec: name, type, allowed, minimum, default (only where the
+    spec has one).
+    """
     match = _NAME.match(spec)
     if match is None:
         raise SpecError(f"attr spec {spec!r} does not start with a name")
@@ -199,7 +206,9 @@ def _parse_shape(text: str, spec: str) -> TensorShape:
 
 
 def parse_arg(spec: str, attr_types: dict[str, str]) -> dict[str, Any]:
-    """Fields of an ArgDef from its spec; `attr_types` tells the op's type attrs from its list(type) attrs."""
+    """Fields of an ArgDef from its spec; `attr_types` tells the op's type attrs from its list(type)
+    attrs.
+    """
     match = _NAME.match(spec)
     if match is None:
         raise SpecError(f"arg spec {spec!r} does not start with a name")
@@ -214,7 +223,9 @@ def parse_arg(spec: str, attr_types: dict[str, str]) -> dict[str, Any]:
         fields["number_attr"] = count.group(1)
         rest = count.group(2)
         if attr_types.get(fields["number_attr"]) != "int":
-            raise SpecError(f"arg spec {spec!r}: {fields['number_attr']!r} is no int attr of the op")
+            raise SpecError(
+                f"arg spec {spec!r}: {fields['number_attr']!r} is no int attr of the op"
+            )
     kind = attr_types.get(rest)
     if kind == "type":
         fields["type_attr"] = rest

@@ -26,7 +26,9 @@ _EQUAL: set[Callable[..., Any]] = set()
 
 
 def equal_shapes(rule: _Rule) -> _Rule:
-    """Mark a shape function of elementwise ops: of inputs that all have one known shape, its one output has that shape too."""
+    """Mark a shape function of elementwise ops: of inputs that all have one known shape, its one
+    output has that shape too.
+    """
     _EQUAL.add(rule)
     return rule
 
@@ -39,8 +41,9 @@ def keeps_equal_shapes(rule: Callable[..., Any]) -> bool:
 class ShapeContext:
     """A node for its shape function, which returns the shapes of the outputs.
 
-    op, name: op type and node name. inputs: shapes; input_dtypes: dtypes; attrs: Python forms, defaults filled in.
-    Its rules raise InvalidArgumentError with TensorFlow's words; where the node and its inputs are named is added outside.
+    op, name: op type and node name. inputs: shapes; input_dtypes: dtypes; attrs: Python forms,
+    defaults filled in. Its rules raise InvalidArgumentError with TensorFlow's words; where the node
+    and its inputs are named is added outside.
     """
 
     __slots__ = (
@@ -100,7 +103,9 @@ class ShapeContext:
         return value
 
     def constant_as_shape(self, index: int) -> Shape:
-        """An integer vector input read as a shape: -1 and unknown elements are None; None when even its length is unknown."""
+        """An integer vector input read as a shape: -1 and unknown elements are None; None when even
+        its length is unknown.
+        """
         value = self.constant(index)
         if value is not None:
             return self._read_shape(value)
@@ -117,7 +122,10 @@ class ShapeContext:
         if value.ndim == 0:
             if int(value) == -1:
                 return None  # a scalar -1 stands for unknown rank
-            raise _fail(f"Input must be scalar with value -1 or vector, but is scalar with value {int(value)}")
+            raise _fail(
+                "Input must be scalar with value -1 or vector, but is scalar with value "
+                f"{int(value)}"
+            )
         if value.ndim != 1:
             raise _fail(f"Shape must be rank 1 but is rank {value.ndim}")
         out: list[int | None] = []
@@ -132,15 +140,22 @@ class ShapeContext:
         return None if shape is None else len(shape)
 
     def dim(self, shape: Shape, index: int) -> int | None:
-        """One size (negative indices count from the end); None where it, or the rank, is unknown."""
+        """One size (negative indices count from the end); None where it, or the rank,
+        is unknown.
+        """
         if shape is None:
             return None
         if not -len(shape) <= index < len(shape):
-            raise _fail(f"Shape must be at least rank {index + 1 if index >= 0 else -index} but is rank {len(shape)}")
+            raise _fail(
+                f"Shape must be at least rank {index + 1 if index >= 0 else -index} but is rank "
+                f"{len(shape)}"
+            )
         return shape[index]
 
     def with_rank(self, shape: Shape | int, rank: int) -> tuple[int | None, ...]:
-        """The shape (or that of input number `shape`) with exactly this rank; all sizes unknown when the rank was."""
+        """The shape (or that of input number `shape`) with exactly this rank; all sizes unknown
+        when the rank was.
+        """
         shape = self._shape(shape)
         if shape is None:
             return (None,) * rank
@@ -201,7 +216,9 @@ class ShapeContext:
         first = start + rank if start < 0 else start
         last = rank if end is None else (end + rank if end < 0 else end)
         if not 0 <= first <= rank or not 0 <= last <= rank:
-            raise _fail(f"Subshape start and end out of bounds: {start}:{end} of shape with rank {rank}")
+            raise _fail(
+                f"Subshape start and end out of bounds: {start}:{end} of shape with rank {rank}"
+            )
         if first > last:
             raise _fail(
                 f"Subshape must have computed start <= end, but is {first} and {last} "
@@ -288,15 +305,21 @@ class ShapeContext:
         return shape if shape is not None and None not in shape else None  # type: ignore[return-value]
 
     def where(self) -> str:
-        """The end of a message: the node as TensorFlow writes it, its input shapes and the values that were looked at."""
+        """The end of a message: the node as TensorFlow writes it, its input shapes and the values
+        that were looked at.
+        """
         names = self._input_names() if callable(self._input_names) else self._input_names
         text = f" for '{summarize_node(self.name, self.op, self.attrs, names)}' with input shapes: "
         text += ", ".join(format_shape(s) for s in self.inputs)
         if self._used:
-            values = ", ".join(f"input[{i}] = {_value_text(v)}" for i, v in sorted(self._used.items()))
+            values = ", ".join(
+                f"input[{i}] = {_value_text(v)}" for i, v in sorted(self._used.items())
+            )
             text += f" and with computed input tensors: {values}"
         if self._partial:
-            values = ", ".join(f"input[{i}] = {format_shape(s)}" for i, s in sorted(self._partial.items()))
+            values = ", ".join(
+                f"input[{i}] = {format_shape(s)}" for i, s in sorted(self._partial.items())
+            )
             text += f" and with input tensors computed as partial shapes: {values}"
         return text + "."
 
@@ -309,7 +332,9 @@ def _value_text(value: np.ndarray) -> str:
     return f"<{shown}{'...' if flat.size > 6 else ''}>"
 
 
-def summarize_node(name: str, op: str, attrs: Mapping[str, Any], inputs: Sequence[str], device: str = "") -> str:
+def summarize_node(
+    name: str, op: str, attrs: Mapping[str, Any], inputs: Sequence[str], device: str = ""
+) -> str:
     """A node as TensorFlow writes it in messages: "{{node y}} = Add[T=DT_FLOAT](a, b)"."""
     items = [f"{key}={attr_values.summarize(value)}" for key, value in sorted(attrs.items())]
     if device:

@@ -1,6 +1,7 @@
 """One row per scalar function: its generated expression, its NumPy answer, its dtypes.
 
-The expression is text over `{0}`, `{1}` .. (the argument values, always plain names), for which `kernels.expressions` fills in
+The expression is text over `{0}`, `{1}` .. (the argument values, always plain names), for which
+`kernels.expressions` fills in
 
     {T}        the register type, for literals: {T}(1). A bare 1 or 1.0 would turn float32 into float64 in Numba.
     {R}(...)   rounding to the operand's dtype where registers are wider (float16 and bfloat16 are computed in float32); nothing
@@ -8,7 +9,8 @@ The expression is text over `{0}`, `{1}` .. (the argument values, always plain n
     {alpha}    an attr of the op, as a literal of the register type
     vm.f(...)  vector math or bit operations of the row's kind
 
-Subnormals: compiled kernels run with flush-to-zero set, as TensorFlow's do; the NumPy references do not flush.
+Subnormals: compiled kernels run with flush-to-zero set, as TensorFlow's do; the NumPy references do
+not flush.
 """
 
 from __future__ import annotations
@@ -41,8 +43,9 @@ ANY: Final = NUMBERS | BOOL
 class ElementError:
     """An input for which the op fails.
 
-    condition: expression that is true for a bad element; is_bad: the same over NumPy inputs; kinds: for which of "i" and "u";
-    code: a bit of the kernel's status word; message, kind: text and class of the error.
+    condition: expression that is true for a bad element; is_bad: the same over NumPy inputs; kinds:
+    for which of "i" and "u"; code: a bit of the kernel's status word; message, kind: text and class
+    of the error.
     """
 
     condition: str
@@ -53,16 +56,26 @@ class ElementError:
     kind: str = "InvalidArgumentError"
 
     def occurs(self, operands: Sequence[Any]) -> bool:
-        """Tell whether an element of the result has a bad input. A result without elements has none."""
+        """Tell whether an element of the result has a bad input. A result without elements has
+        none.
+        """
         if operands[0].dtype.kind not in self.kinds or not all(x.size for x in operands):
             return False
         return bool(np.any(self.is_bad(*operands)))
 
 
-DIVISION_BY_ZERO: Final = ElementError("{1} == {T}(0)", lambda x, y: y == 0, 1, "Integer division by zero")
+DIVISION_BY_ZERO: Final = ElementError(
+    "{1} == {T}(0)", lambda x, y: y == 0, 1, "Integer division by zero"
+)
 # TensorFlow's kernels that truncate report a zero as an internal error.
 TRUNCATION_BY_ZERO: Final = replace(DIVISION_BY_ZERO, code=4, kind="InternalError")
-NEGATIVE_POWER: Final = ElementError("{1} < {T}(0)", lambda x, y: y < 0, 2, "Integers to negative integer powers are not allowed", "i")
+NEGATIVE_POWER: Final = ElementError(
+    "{1} < {T}(0)",
+    lambda x, y: y < 0,
+    2,
+    "Integers to negative integer powers are not allowed",
+    "i",
+)
 
 
 LITERAL: Final = "_Literal"
@@ -73,8 +86,8 @@ LITERAL: Final = "_Literal"
 class Step:
     """A step of a scalar function that is written with others.
 
-    op: a row of the table, or LITERAL. args: value numbers: the inputs', then one a step. value: of a LITERAL: a number, or the name of an
-    attr.
+    op: a row of the table, or LITERAL. args: value numbers: the inputs', then one a step. value: of
+    a LITERAL: a number, or the name of an attr.
     """
 
     op: str
@@ -86,20 +99,18 @@ class Step:
 class Elementwise:
     """A scalar function; shape rule, kernels, folding and fusion follow from it.
 
-    op: op type, as a GraphDef spells it.
-    expr: text for floats, and for every dtype without a text of its own in `by_kind`.
-    reference: NumPy arrays (and attrs by name) -> array. Also rounds each step to float16 and bfloat16.
-    dtypes: what attr T may be: TensorFlow's CPU kernels, as far as they are numbers or bool.
-    by_kind: texts of their own for a dtype by name, or for "h" float16 and bfloat16, "i" signed, "u" unsigned, "c" complex, "b" bool.
-    constants: named literals of the expression, rounded to the operand's dtype.
-    signature: an entry an input: "T" or "bool"; "T*" = any number, folded from the left.
-    result: "T", "bool", "uint8", or the name of the attr that holds the result's dtype.
-    attrs: attrs that the expression and the reference take.
-    exact: the result needs no rounding to float16 or bfloat16 (it is an operand, a constant or a small integer).
-    commutative: as its OpDef says.
-    cost_ns: predicted time an element, float32, one core, arithmetic only.
-    error: inputs that fail.
-    steps: the function in terms of other rows, instead of `expr`; it fails where they do.
+    op: op type, as a GraphDef spells it. expr: text for floats, and for every dtype without a text
+    of its own in `by_kind`. reference: NumPy arrays (and attrs by name) -> array. Also rounds each
+    step to float16 and bfloat16. dtypes: what attr T may be: TensorFlow's CPU kernels, as far as
+    they are numbers or bool. by_kind: texts of their own for a dtype by name, or for "h" float16
+    and bfloat16, "i" signed, "u" unsigned, "c" complex, "b" bool. constants: named literals of the
+    expression, rounded to the operand's dtype. signature: an entry an input: "T" or "bool"; "T*" =
+    any number, folded from the left. result: "T", "bool", "uint8", or the name of the attr that
+    holds the result's dtype. attrs: attrs that the expression and the reference take. exact: the
+    result needs no rounding to float16 or bfloat16 (it is an operand, a constant or a small
+    integer). commutative: as its OpDef says. cost_ns: predicted time an element, float32, one core,
+    arithmetic only. error: inputs that fail. steps: the function in terms of other rows, instead of
+    `expr`; it fails where they do.
     """
 
     op: str
@@ -134,15 +145,29 @@ class Elementwise:
         return found
 
 
-def _unary(op: str, expr: str, reference: Callable[..., Any], dtypes: frozenset[DType] = FLOATS, **more: Any) -> Elementwise:
+def _unary(
+    op: str,
+    expr: str,
+    reference: Callable[..., Any],
+    dtypes: frozenset[DType] = FLOATS,
+    **more: Any,
+) -> Elementwise:
     return Elementwise(op, expr, reference, dtypes, **more)
 
 
-def _binary(op: str, expr: str, reference: Callable[..., Any], dtypes: frozenset[DType] = FLOATS, **more: Any) -> Elementwise:
+def _binary(
+    op: str,
+    expr: str,
+    reference: Callable[..., Any],
+    dtypes: frozenset[DType] = FLOATS,
+    **more: Any,
+) -> Elementwise:
     return Elementwise(op, expr, reference, dtypes, signature=("T", "T"), **more)
 
 
-def _compare(op: str, sign: str, reference: Callable[..., Any], dtypes: frozenset[DType], **more: Any) -> Elementwise:
+def _compare(
+    op: str, sign: str, reference: Callable[..., Any], dtypes: frozenset[DType], **more: Any
+) -> Elementwise:
     return _binary(op, f"{{0}} {sign} {{1}}", reference, dtypes, result="bool", **more)
 
 
@@ -189,7 +214,8 @@ _ARITHMETIC: Final = (
     _unary("Sign", "vm.sign({0})", ref.sign, FLOATS | SIGNED | COMPLEX, exact=True),
     _unary("Square", "vm.square({0})", ref.square, NUMBERS),
     _unary("Reciprocal", "{T}(1) / {0}", ref.reciprocal, FLOATS | COMPLEX, by_kind={"c": "vm.div({T}(1), {0})"}, cost_ns=0.15),
-    _unary("Inv", "{T}(1) / {0}", ref.reciprocal, FLOATS | COMPLEX, by_kind={"c": "vm.div({T}(1), {0})"}, cost_ns=0.15),
+    _unary("Inv", "{T}(1) / {0}", ref.reciprocal, FLOATS | COMPLEX, by_kind={"c": "vm.div({T}(1), "
+                                                                                  "{0})"}, cost_ns=0.15),
     _unary("Floor", "vm.floor({0})", np.floor, exact=True),
     _unary("Ceil", "vm.ceil({0})", np.ceil, exact=True),
     _unary("Rint", "vm.rint({0})", np.rint, WIDE, exact=True),
@@ -235,7 +261,8 @@ _TRIGONOMETRIC: Final = (
 _SELU: Final = MappingProxyType({"scale": ref.SELU_SCALE, "scale_alpha": ref.SELU_SCALE_ALPHA})
 # TensorFlow cuts softplus off where e^x falls below the narrow type's idea of epsilon
 _SOFTPLUS_NARROW: Final = (
-    "vm.select({{0}} > {{T}}({0}), {{0}}, vm.select({{0}} < {{T}}(-{0}), {{R}}(vm.exp({{0}})), {{R}}(vm.log1p({{R}}(vm.exp({{0}}))))))"
+    "vm.select({{0}} > {{T}}({0}), {{0}}, vm.select({{0}} < {{T}}(-{0}), "
+    "{{R}}(vm.exp({{0}})), {{R}}(vm.log1p({{R}}(vm.exp({{0}}))))))"
 )
 
 _ACTIVATIONS: Final = (
@@ -250,7 +277,8 @@ _ACTIVATIONS: Final = (
     ),
     _unary("Elu", "vm.select({0} < {T}(0), {R}(vm.exp({0})) - {T}(1), {0})", ref.elu, cost_ns=0.25),
     _unary(
-        "Selu", "vm.select({0} < {T}(0), {scale_alpha} * {R}({R}(vm.exp({0})) - {T}(1)), {scale} * {0})", ref.selu, cost_ns=0.25,
+        "Selu", "vm.select({0} < {T}(0), {scale_alpha} * {R}({R}(vm.exp({0})) - {T}(1)), {scale} * "
+                "{0})", ref.selu, cost_ns=0.25,
         constants=_SELU,
     ),
     _unary("LeakyRelu", "vm.select({0} > {T}(0), {0}, {0} * {alpha})", ref.leaky_relu, attrs=("alpha",)),
@@ -273,7 +301,8 @@ _ACTIVATIONS: Final = (
         by_kind={"c": "vm.sqrt_grad({0}, {1})"}, cost_ns=0.15,
     ),
     _binary(
-        "RsqrtGrad", "vm.select({1} == {T}(0), {T}(0), {R}({1} * {0}) * {R}({T}(-0.5) * {R}({0} * {0})))", ref.rsqrt_grad, FLOATS | COMPLEX,
+        "RsqrtGrad", "vm.select({1} == {T}(0), {T}(0), {R}({1} * {0}) * {R}({T}(-0.5) * {R}({0} * "
+                     "{0})))", ref.rsqrt_grad, FLOATS | COMPLEX,
         by_kind={"c": "vm.rsqrt_grad({0}, {1})"},
     ),
     _binary(
@@ -352,10 +381,23 @@ _SPECIAL: Final = (
     _binary("Igamma", "vm.igamma({0}, {1})", ref.igamma, WIDE, cost_ns=300.0),
     _binary("Igammac", "vm.igammac({0}, {1})", ref.igammac, WIDE, cost_ns=300.0),
     _binary("IgammaGradA", "vm.igamma_grad_a({0}, {1})", ref.igamma_grad_a, WIDE, cost_ns=400.0),
-    _binary("RandomGammaGrad", "vm.random_gamma_grad({0}, {1})", ref.random_gamma_grad, WIDE, cost_ns=400.0),
+    _binary(
+        "RandomGammaGrad",
+        "vm.random_gamma_grad({0}, {1})",
+        ref.random_gamma_grad,
+        WIDE,
+        cost_ns=400.0,
+    ),
     _binary("Zeta", "vm.zeta({0}, {1})", ref.zeta, WIDE, cost_ns=100.0),
     _binary("Polygamma", "vm.polygamma({0}, {1})", ref.polygamma, WIDE, cost_ns=150.0),
-    Elementwise("Betainc", "vm.betainc({0}, {1}, {2})", ref.betainc, WIDE, signature=("T", "T", "T"), cost_ns=300.0),
+    Elementwise(
+        "Betainc",
+        "vm.betainc({0}, {1}, {2})",
+        ref.betainc,
+        WIDE,
+        signature=("T", "T", "T"),
+        cost_ns=300.0,
+    ),
 )
 
 TABLE: Final[tuple[Elementwise, ...]] = (

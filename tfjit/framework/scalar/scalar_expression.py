@@ -1,4 +1,6 @@
-"""An elementwise op written as an expression of others: "x * sigmoid(beta * x)" as steps, each an op of the elementwise table."""
+"""An elementwise op written as an expression of others: "x * sigmoid(beta * x)" as steps, each an
+op of the elementwise table.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ _COMPARE: Final[dict[type[ast.cmpop], str]] = {
 class Expression:
     """text: as it was written. steps: in order of computation; the last is the value.
 
-    signature: "T" or "bool" an input. result: "T" or "bool". dtypes: what T may be. cost_ns: predicted, an element.
+    signature: "T" or "bool" an input. result: "T" or "bool". dtypes: what T may be. cost_ns:
+    predicted, an element.
     """
 
     text: str
@@ -47,7 +50,9 @@ class Expression:
     cost_ns: float
 
     def evaluate(self, *inputs: Any, **attrs: Any) -> np.ndarray:
-        """The value for arrays of one dtype (and bool arrays), by the NumPy references of the steps."""
+        """The value for arrays of one dtype (and bool arrays), by the NumPy references of the
+        steps.
+        """
         typed = next(x for x, kind in zip(inputs, self.signature, strict=True) if kind == "T").dtype
         values = list(inputs)
         for step in self.steps:
@@ -55,7 +60,8 @@ class Expression:
                 value: Any = step.value
                 if isinstance(value, str):
                     value = attrs[value]
-                    value = np.float32(value) if isinstance(value, float) else value  # as it is on the wire
+                    # as it is on the wire
+                    value = np.float32(value) if isinstance(value, float) else value
                 values.append(np.asarray(value).astype(typed))
             else:
                 row = elementwise.lookup(step.op)
@@ -66,14 +72,17 @@ class Expression:
 
                     raise getattr(errors, row.error.kind)(None, None, row.error.message)
                 values.append(np.asarray(row.reference(*operands)))
-        shape = np.broadcast_shapes(*(np.shape(x) for x in inputs))  # of all inputs, also of those that the expression leaves out
+        # of all inputs, also of those that the expression leaves out
+        shape = np.broadcast_shapes(*(np.shape(x) for x in inputs))
         result = np.asarray(values[-1])
         return result if result.shape == shape else np.broadcast_to(result, shape).copy()
 
 
 @cache
 def _functions() -> Mapping[str, str]:
-    """Function name -> op type: the ops of the table over one type of number, by their Python names."""
+    """Function name -> op type: the ops of the table over one type of number, by their Python
+    names.
+    """
     found = {}
     for row in elementwise.TABLE:
         if row.arity > 0 and not row.attrs and row.result in ("T", "bool"):
@@ -84,8 +93,9 @@ def _functions() -> Mapping[str, str]:
 def parse(text: str, inputs: Mapping[str, str], attrs: Sequence[str] = ()) -> Expression:
     """An expression over inputs and number attrs by name.
 
-    inputs: name -> "T" (a number; all such inputs share one dtype) or "bool". It may hold numbers, Python's operators and comparisons,
-    `a if c else b`, and calls of elementwise functions (exp, tanh, maximum, where ...).
+    inputs: name -> "T" (a number; all such inputs share one dtype) or "bool". It may hold numbers,
+    Python's operators and comparisons, `a if c else b`, and calls of elementwise functions (exp,
+    tanh, maximum, where ...).
     Raises ValueError, quoting the part at fault, for anything else.
     """
     try:
@@ -108,12 +118,23 @@ def parse(text: str, inputs: Mapping[str, str], attrs: Sequence[str] = ()) -> Ex
         allowed = allowed & (elementwise.FLOATS | elementwise.COMPLEX)
     if not allowed:
         raise ValueError(f"expression {text!r}: no dtype has all of its functions")
-    return Expression(text, tuple(reader.steps), tuple(inputs.values()), kind, allowed, sum(row.cost_ns for row in rows))
+    return Expression(
+        text,
+        tuple(reader.steps),
+        tuple(inputs.values()),
+        kind,
+        allowed,
+        sum(row.cost_ns for row in rows),
+    )
 
 
 def _number(node: ast.expr) -> float | int | None:
     """The value of a number in the text."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
+    if (
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, (int, float))
+        and not isinstance(node.value, bool)
+    ):
         return node.value
     return None
 
@@ -126,7 +147,8 @@ class _Reader:
         self.inputs = inputs
         self.attrs = attrs
         self.steps: list[Step] = []
-        self.typed: list[bool] = []  # of each step with a row: whether it computes with numbers of type T
+        # of each step with a row: whether it computes with numbers of type T
+        self.typed: list[bool] = []
         self.fractions = False  # a literal is no integer
         self._numbers = {name: i for i, name in enumerate(inputs)}
         self._known: dict[Step, int] = {}
@@ -141,13 +163,20 @@ class _Reader:
                 return self._numbers[node.id], self.inputs[node.id]
             if node.id in self.attrs:
                 return self._literal(node.id)
-            raise self.fail(node, f"{node.id!r} is neither an input ({', '.join(self.inputs)}) nor a number attr")
+            raise self.fail(
+                node,
+                f"{node.id!r} is neither an input ({', '.join(self.inputs)}) nor a number attr",
+            )
         number = _number(node)
         if number is not None:
             self.fractions |= not float(number).is_integer()
             return self._literal(number)
         if isinstance(node, ast.BinOp):
-            if isinstance(node.op, ast.Pow) and isinstance(node.right, ast.Constant) and node.right.value == 2:
+            if (
+                isinstance(node.op, ast.Pow)
+                and isinstance(node.right, ast.Constant)
+                and node.right.value == 2
+            ):
                 return self._apply(node, "Square", [self.read(node.left)])
             return self._choose(node, _BINARY.get(type(node.op)), [node.left, node.right])
         if isinstance(node, ast.UnaryOp):
@@ -166,10 +195,17 @@ class _Reader:
         if isinstance(node, ast.Compare):
             return self._compare(node)
         if isinstance(node, ast.IfExp):
-            return self._apply(node, "SelectV2", [self.read(node.test), self.read(node.body), self.read(node.orelse)])
+            return self._apply(
+                node,
+                "SelectV2",
+                [self.read(node.test), self.read(node.body), self.read(node.orelse)],
+            )
         if isinstance(node, ast.Call):
             return self._call(node)
-        raise self.fail(node, "only numbers, names, operators, comparisons, conditionals and calls are understood")
+        raise self.fail(
+            node,
+            "only numbers, names, operators, comparisons, conditionals and calls are understood",
+        )
 
     def _call(self, node: ast.Call) -> tuple[int, str]:
         op = _functions().get(node.func.id) if isinstance(node.func, ast.Name) else None
@@ -196,11 +232,16 @@ class _Reader:
         assert total is not None
         return total
 
-    def _choose(self, node: ast.expr, ops: tuple[str, str] | None, operands: list[ast.expr]) -> tuple[int, str]:
+    def _choose(
+        self, node: ast.expr, ops: tuple[str, str] | None, operands: list[ast.expr]
+    ) -> tuple[int, str]:
         values = [self.read(operand) for operand in operands]
         op = ops[values[0][1] == "bool"] if ops is not None else ""
         if not op:
-            raise self.fail(node, f"this operator has no form for {'bool' if values[0][1] == 'bool' else 'numbers'}")
+            raise self.fail(
+                node,
+                f"this operator has no form for {'bool' if values[0][1] == 'bool' else 'numbers'}",
+            )
         return self._apply(node, op, values)
 
     def _apply(self, node: ast.expr, op: str, values: list[tuple[int, str]]) -> tuple[int, str]:
@@ -213,7 +254,9 @@ class _Reader:
         wanted = ["bool" if kind == "bool" or of_bools or both else "T" for kind in row.signature]
         for k, ((_, given), expected) in enumerate(zip(values, wanted, strict=True)):
             if given != expected:
-                given, expected = ("a bool" if kind == "bool" else "a number" for kind in (given, expected))
+                given, expected = (
+                    "a bool" if kind == "bool" else "a number" for kind in (given, expected)
+                )
                 raise self.fail(node, f"argument {k} is {given}, not {expected}")
         typed = not of_bools and not both
         result = "bool" if row.result == "bool" or not typed else "T"

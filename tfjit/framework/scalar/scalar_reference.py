@@ -1,7 +1,9 @@
-"""NumPy answers of the elementwise table: arrays of one dtype -> array of that dtype, each step rounded to it.
+"""NumPy answers of the elementwise table: arrays of one dtype -> array of that dtype, each step
+rounded to it.
 
-float16 and bfloat16 arrays round after every NumPy operation, which is what TensorFlow's kernels for them do; that is why these are
-written as steps over the arrays themselves rather than in float64. Subnormals are kept (compiled kernels flush them).
+float16 and bfloat16 arrays round after every NumPy operation, which is what TensorFlow's kernels
+for them do; that is why these are written as steps over the arrays themselves rather than in
+float64. Subnormals are kept (compiled kernels flush them).
 """
 
 from __future__ import annotations
@@ -87,13 +89,18 @@ def add_n(*arrays: Array) -> Array:
 
 
 def _pair(re: Array, im: Array) -> Array:
-    out = np.empty(np.broadcast_shapes(np.shape(re), np.shape(im)), np.complex64 if re.dtype == np.float32 else np.complex128)
+    out = np.empty(
+        np.broadcast_shapes(np.shape(re), np.shape(im)),
+        np.complex64 if re.dtype == np.float32 else np.complex128,
+    )
     out.real, out.imag = re, im
     return out
 
 
 def multiply(x: Array, y: Array) -> Array:
-    """x y. Complex products are four products and two sums, each rounded (NumPy's own may fuse them)."""
+    """x y. Complex products are four products and two sums, each rounded (NumPy's own may fuse
+    them).
+    """
     if x.dtype.kind != "c":
         return x * y
     return _pair(x.real * y.real - x.imag * y.imag, x.real * y.imag + x.imag * y.real)
@@ -168,7 +175,11 @@ def mul_no_nan(x: Array, y: Array) -> Array:
 def squared_difference(x: Array, y: Array) -> Array:
     """(x - y)^2; of complex numbers (x - y) conj(x - y)."""
     difference = x - y
-    return multiply(difference, np.conj(difference)) if difference.dtype.kind == "c" else difference * difference
+    return (
+        multiply(difference, np.conj(difference))
+        if difference.dtype.kind == "c"
+        else difference * difference
+    )
 
 
 def maximum(x: Array, y: Array) -> Array:
@@ -186,7 +197,9 @@ def sign(x: Array) -> Array:
     if x.dtype.kind in "iu":
         return np.sign(x)
     if x.dtype.kind != "c":
-        return np.where(x < 0, _constant(x, -1), np.where(x > 0, _constant(x, 1), x + _constant(x, 0)))
+        return np.where(
+            x < 0, _constant(x, -1), np.where(x > 0, _constant(x, 1), x + _constant(x, 0))
+        )
     size = np.abs(x)
     safe = np.where(size == 0, _constant(size, 1), size)
     return np.where(size == 0, _constant(x, 0), _pair(x.real / safe, x.imag / safe))
@@ -206,9 +219,15 @@ def clip_by_value(x: Array, low: Array, high: Array) -> Array:
 def power(x: Array, y: Array) -> Array:
     """x^y; integers wrap, and a negative exponent is the caller's error."""
     if x.dtype.kind in "iu":
-        return np.power(x, np.where(y < 0, np.zeros_like(y), y)) if x.dtype.kind == "i" else np.power(x, y)
+        return (
+            np.power(x, np.where(y < 0, np.zeros_like(y), y))
+            if x.dtype.kind == "i"
+            else np.power(x, y)
+        )
     if x.dtype == np.float32 or _is_narrow(x):
-        return np.power(x.astype(np.float64), y.astype(np.float64)).astype(np.float32).astype(x.dtype)
+        return (
+            np.power(x.astype(np.float64), y.astype(np.float64)).astype(np.float32).astype(x.dtype)
+        )
     return np.power(x, y)
 
 
@@ -260,7 +279,11 @@ SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
 
 def selu(x: Array) -> Array:
     """scale x, scale alpha (e^x - 1) where x < 0."""
-    return np.where(x < 0, _constant(x, SELU_SCALE_ALPHA) * (exp(x) - _constant(x, 1)), _constant(x, SELU_SCALE) * x)
+    return np.where(
+        x < 0,
+        _constant(x, SELU_SCALE_ALPHA) * (exp(x) - _constant(x, 1)),
+        _constant(x, SELU_SCALE) * x,
+    )
 
 
 def leaky_relu(x: Array, alpha: float) -> Array:
@@ -332,13 +355,19 @@ def tanh_grad(y: Array, dy: Array) -> Array:
 
 def sqrt_grad(y: Array, dy: Array) -> Array:
     """dy / (2 y), y conjugated; 0 where dy is."""
-    return np.where(dy == 0, _constant(dy, 0), multiply(dy, divide(_constant(y, 0.5), _conjugate(y))))
+    return np.where(
+        dy == 0, _constant(dy, 0), multiply(dy, divide(_constant(y, 0.5), _conjugate(y)))
+    )
 
 
 def rsqrt_grad(y: Array, dy: Array) -> Array:
     """-dy y^3 / 2, y conjugated; 0 where dy is."""
     y = _conjugate(y)
-    return np.where(dy == 0, _constant(dy, 0), multiply(multiply(dy, y), multiply(_constant(y, -0.5), multiply(y, y))))
+    return np.where(
+        dy == 0,
+        _constant(dy, 0),
+        multiply(multiply(dy, y), multiply(_constant(y, -0.5), multiply(y, y))),
+    )
 
 
 def reciprocal_grad(y: Array, dy: Array) -> Array:
@@ -381,11 +410,18 @@ def complex_number(re: Array, im: Array) -> Array:
 
 
 # low mantissa bits that a cast with Truncate=true clears before it rounds, by source and target
-TRUNCATED_BITS = {("float32", "float16"): 13, ("float32", "bfloat16"): 16, ("float64", "float32"): 29, ("float64", "float16"): 42}
+TRUNCATED_BITS = {
+    ("float32", "float16"): 13,
+    ("float32", "bfloat16"): 16,
+    ("float64", "float32"): 29,
+    ("float64", "float16"): 42,
+}
 
 
 def cast(x: Array, DstT: DType, Truncate: bool = False) -> Array:
-    """x in another dtype; a float outside the integer's range becomes what x86's scalar conversions make of it."""
+    """x in another dtype; a float outside the integer's range becomes what x86's scalar conversions
+    make of it.
+    """
     target = np.dtype(DstT.as_numpy_dtype)
     dropped = TRUNCATED_BITS.get((x.dtype.name, target.name)) if Truncate else None
     if dropped:
@@ -404,14 +440,18 @@ def cast(x: Array, DstT: DType, Truncate: bool = False) -> Array:
 
 
 def _float_to_int(x: Array, target: np.dtype[Any]) -> Array:
-    """Truncated to int32, int64 or uint64; out of range gives the integer with only its top bit set. Negative uint64 wrap."""
+    """Truncated to int32, int64 or uint64; out of range gives the integer with only its top bit
+    set. Negative uint64 wrap.
+    """
     bits = 8 * target.itemsize
     wide = np.trunc(x.astype(np.float64))
     high = 2.0**bits if target.kind == "u" else 2.0 ** (bits - 1)
     inside = (wide >= -(2.0 ** (bits - 1))) & (wide < high)
     wide = np.where(inside, wide, 0.0)
     upper = wide >= 2.0**63
-    value = np.where(upper, wide - 2.0**63, wide).astype(np.int64).astype(np.uint64) ^ (upper.astype(np.uint64) << np.uint64(63))
+    value = np.where(upper, wide - 2.0**63, wide).astype(np.int64).astype(np.uint64) ^ (
+        upper.astype(np.uint64) << np.uint64(63)
+    )
     outside = np.uint64(1) << np.uint64(bits - 1)
     return np.where(inside, value, outside).astype(target)
 

@@ -1,8 +1,9 @@
 """Special functions in float64, written once for NumPy arrays and for compiled scalars.
 
-Every function takes as `m` the elementary functions to use: `exp, log, log1p, sqrt, sin, cos, tan, abs, floor, where, equal,
-two_product, polynomial`. `NUMPY` is the one for arrays; `kernels.vmath.special` has the one for generated code. Nothing branches,
-so both compute the same formula for every element and select.
+Every function takes as `m` the elementary functions to use: `exp, log, log1p, sqrt, sin, cos, tan,
+abs, floor, where, equal, two_product, polynomial`. `NUMPY` is the one for arrays;
+`kernels.vmath.special` has the one for generated code. Nothing branches, so both compute the same
+formula for every element and select.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ NUMPY: Final = SimpleNamespace(
 
 
 def _scaled_tail(m: Math, a: Number, center: float, fit: tuple[float, ...]) -> Number:
-    """The fit of e^(a^2) erfc(a) over t = (a - center) / (a + center), divided by 1 + 2a; one division serves both quotients."""
+    """The fit of e^(a^2) erfc(a) over t = (a - center) / (a + center), divided by 1 + 2a; one
+    division serves both quotients.
+    """
     sum_, line = a + center, 2.0 * a + 1.0
     inverse = 1.0 / (sum_ * line)
     return m.polynomial((a - center) * (line * inverse), fit) * (sum_ * inverse)
@@ -102,7 +105,11 @@ def _lgamma_positive(m: Math, a: Number) -> Number:
     logarithm = m.log(m.where(large, a, m.where(small, a * (a + 1.0), m.where(low, a, product))))
     core = t * m.polynomial(t, c.LGAMMA) + m.where(low, -logarithm, logarithm)
     inverse = 1.0 / m.where(large, a, 8.0)
-    stirling = (a - 0.5) * (logarithm - 1.0) + (_HALF_LOG_2PI - 0.5) + inverse * m.polynomial(inverse * inverse, c.LGAMMA_STIRLING)
+    stirling = (
+        (a - 0.5) * (logarithm - 1.0)
+        + (_HALF_LOG_2PI - 0.5)
+        + inverse * m.polynomial(inverse * inverse, c.LGAMMA_STIRLING)
+    )
     return m.where(large, stirling, core)
 
 
@@ -172,7 +179,9 @@ def ndtri(m: Math, p: Number) -> Number:
     return m.where(inside, _SQRT2 * (safe - q) * m.where(s > 6.15, tail, y), outside)
 
 
-def _bessel_i(m: Math, a: Number, small: tuple[float, ...], large: tuple[float, ...]) -> tuple[Number, Number, Number]:
+def _bessel_i(
+    m: Math, a: Number, small: tuple[float, ...], large: tuple[float, ...]
+) -> tuple[Number, Number, Number]:
     """(whether a <= 8, the polynomial in a^2, e^-a I(a) for larger a)."""
     near = m.where(a <= 8.0, a, 8.0)
     far = m.where(a <= 8.0, 8.0, a)
@@ -219,7 +228,11 @@ def _bessel_k(m: Math, x: Number, order: int) -> tuple[Number, Number, Number]:
     else:
         small = m.polynomial(z, c.BESSEL_K1) / a + logarithm * (a * m.polynomial(z, c.BESSEL_I1))
     far = m.where(near, 2.0, x)
-    return near, small, m.polynomial(1.0 / far, c.BESSEL_K1_LARGE if order else c.BESSEL_K0_LARGE) / m.sqrt(far)
+    return (
+        near,
+        small,
+        m.polynomial(1.0 / far, c.BESSEL_K1_LARGE if order else c.BESSEL_K0_LARGE) / m.sqrt(far),
+    )
 
 
 def bessel_k0(m: Math, x: Number) -> Number:
@@ -286,7 +299,9 @@ def bessel_y0(m: Math, x: Number) -> Number:
     """Bessel function of the second kind, order 0; -inf for x <= 0, NaN at infinity."""
     near = m.where(x <= 8.0, x, 8.0)
     z = near * near
-    small = 2.0 / math.pi * m.log(near) * bessel_j0(m, near) + m.polynomial(z / 32.0 - 1.0, c.BESSEL_Y0)
+    small = 2.0 / math.pi * m.log(near) * bessel_j0(m, near) + m.polynomial(
+        z / 32.0 - 1.0, c.BESSEL_Y0
+    )
     p, q, s, cosine, root = _bessel_waves(m, x, 0)
     large = (p * (s - cosine) + q * (s + cosine)) / root
     return m.where(x <= 0.0, -INF, m.where(x <= 8.0, small, large))
@@ -296,7 +311,9 @@ def bessel_y1(m: Math, x: Number) -> Number:
     """Bessel function of the second kind, order 1; -inf for x <= 0, NaN at infinity."""
     near = m.where(x <= 8.0, x, 8.0)
     z = near * near
-    small = 2.0 / math.pi * (m.log(near) * bessel_j1(m, near) - 1.0 / near) + near * m.polynomial(z / 32.0 - 1.0, c.BESSEL_Y1)
+    small = 2.0 / math.pi * (m.log(near) * bessel_j1(m, near) - 1.0 / near) + near * m.polynomial(
+        z / 32.0 - 1.0, c.BESSEL_Y1
+    )
     p, q, s, cosine, root = _bessel_waves(m, x, 1)
     large = (q * (s - cosine) - p * (s + cosine)) / root
     return m.where(x <= 0.0, -INF, m.where(x <= 8.0, small, large))
@@ -327,7 +344,9 @@ def expint(m: Math, x: Number) -> Number:
     second = m.polynomial(m.where(far < 16.0, u, 0.09375) - 0.09375, c.EXPINT_8)
     third = m.polynomial(m.where(far < 32.0, u, 0.046875) - 0.046875, c.EXPINT_16)
     fourth = m.polynomial(u - 0.015625, c.EXPINT_32)
-    series = m.where(far < 8.0, first, m.where(far < 16.0, second, m.where(far < 32.0, third, fourth)))
+    series = m.where(
+        far < 8.0, first, m.where(far < 16.0, second, m.where(far < 32.0, third, fourth))
+    )
     large = m.exp(far) * u * series
     return m.where(x < 0.0, NAN, m.where(m.equal(x, 0.0), -INF, m.where(x < 4.0, small, large)))
 
@@ -340,8 +359,14 @@ def _fresnel_auxiliaries(m: Math, a: Number) -> tuple[Number, Number, Number, Nu
     scaled = 1.0 / (math.pi * square)
     t = m.where(a < 2.6, 0.0, c.FRESNEL_SCALE * (scaled * scaled))
     middle = m.where(a < 2.6, a, 2.1) - 2.1
-    f = m.where(a < 2.6, m.polynomial(middle, c.FRESNEL_F_MID), m.polynomial(t, c.FRESNEL_F)) / (math.pi * a)
-    g = m.where(a < 2.6, m.polynomial(middle, c.FRESNEL_G_MID), m.polynomial(t, c.FRESNEL_G)) * scaled / (math.pi * a)
+    f = m.where(a < 2.6, m.polynomial(middle, c.FRESNEL_F_MID), m.polynomial(t, c.FRESNEL_F)) / (
+        math.pi * a
+    )
+    g = (
+        m.where(a < 2.6, m.polynomial(middle, c.FRESNEL_G_MID), m.polynomial(t, c.FRESNEL_G))
+        * scaled
+        / (math.pi * a)
+    )
     return f, g, m.sin(angle), m.cos(angle)
 
 
@@ -349,7 +374,11 @@ def _fresnel(m: Math, x: Number, is_sine: bool) -> Number:
     a = m.abs(x)
     near = m.where(a < 1.6, a, 0.0)
     fourth = (near * near) * (near * near)
-    small = near * near * near * m.polynomial(fourth, c.FRESNEL_S) if is_sine else near * m.polynomial(fourth, c.FRESNEL_C)
+    small = (
+        near * near * near * m.polynomial(fourth, c.FRESNEL_S)
+        if is_sine
+        else near * m.polynomial(fourth, c.FRESNEL_C)
+    )
     f, g, s, cosine = _fresnel_auxiliaries(m, m.where((a >= 1.6) & (a < 36974.0), a, 1.6))
     wave = 0.5 - (f * cosine + g * s) if is_sine else 0.5 + (f * s - g * cosine)
     # the last choice keeps NaN

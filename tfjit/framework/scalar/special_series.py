@@ -1,7 +1,9 @@
-"""Special functions that need series or continued fractions, in float64, for NumPy arrays and for compiled scalars alike.
+"""Special functions that need series or continued fractions, in float64, for NumPy arrays and for
+compiled scalars alike.
 
-`build` takes the elementary functions and gives the special ones: over arrays a loop runs while `some` element has not converged, over
-scalars until the one has. A converged value is frozen: the recurrences of the continued fractions lose accuracy when they run on.
+`build` takes the elementary functions and gives the special ones: over arrays a loop runs while
+`some` element has not converged, over scalars until the one has. A converged value is frozen: the
+recurrences of the continued fractions lose accuracy when they run on.
 """
 
 from __future__ import annotations
@@ -29,10 +31,12 @@ def build(
     where: Callable[..., Any], some: Callable[..., Any], exp: Any, log: Any, log1p: Any, absolute: Any, floor: Any, power: Any, lgamma: Any,
     digamma: Any, compiled: Callable[[Any], Any], epsilon: float = EPSILON,
 ) -> SimpleNamespace:  # fmt: skip
-    """The functions `igamma, igammac, igamma_grad_a, random_gamma_grad, betainc, zeta, polygamma` over float64 operands.
+    """The functions `igamma, igammac, igamma_grad_a, random_gamma_grad, betainc, zeta, polygamma`
+    over float64 operands.
 
-    where(condition, x, y), some(condition) -> bool and the functions work on one kind of operand; `compiled` wraps each function that
-    is defined (the identity for NumPy). epsilon: relative accuracy to stop at.
+    where(condition, x, y), some(condition) -> bool and the functions work on one kind of operand;
+    `compiled` wraps each function that is defined (the identity for NumPy). epsilon: relative
+    accuracy to stop at.
     """
     big, steps = _BIG, _STEPS
     first_sum = 15.0 if epsilon < 1e-12 else 5.0
@@ -113,7 +117,9 @@ def build(
         """Regularised lower incomplete gamma function P(a, x)."""
         valid = inside(a, x)
         lower, _ = gamma_parts(where(valid, a, 1.0), where(valid, x, 1.0))
-        other = where((a >= far) & (x >= 0.0) & (x <= a), 0.0, where((x >= far) & (a > 0.0), 1.0, nan))
+        other = where(
+            (a >= far) & (x >= 0.0) & (x <= a), 0.0, where((x >= far) & (a > 0.0), 1.0, nan)
+        )
         return where(x == 0.0, 0.0, where(valid, lower, other))
 
     @compiled
@@ -121,7 +127,11 @@ def build(
         """Regularised upper incomplete gamma function Q(a, x)."""
         valid = inside(a, x)
         _, upper = gamma_parts(where(valid, a, 1.0), where(valid, x, 1.0))
-        other = where((a >= far) & (x >= 0.0) & (x <= a) & (x < inf), 1.0, where((x >= far) & (a > 0.0), 0.0, nan))
+        other = where(
+            (a >= far) & (x >= 0.0) & (x <= a) & (x < inf),
+            1.0,
+            where((x >= far) & (a > 0.0), 0.0, nan),
+        )
         other = where((a > 0.0) & (x == 0.0), 1.0, other)
         return where(valid, upper, other)
 
@@ -206,7 +216,8 @@ def build(
         valid = (x > 1.0) & (q > -1e6) & (pole == (x != x)) & (refused == (x != x))
         s, a = where(valid, x, 2.0), where(valid, q, 1.0)
         total = where(valid, 0.0, 0.0)
-        start = first_sum + 0.5 * where(s < 200.0, s, 200.0)  # the asymptotic series needs a to outgrow s
+        # the asymptotic series needs a to outgrow s
+        start = first_sum + 0.5 * where(s < 200.0, s, 200.0)
         for _ in range(1000200):
             low = a < start
             if not some(low):

@@ -1,4 +1,5 @@
-"""Device names: "/job:worker/replica:0/task:0/device:GPU:0" parsed, merged, matched and written in full.
+"""Device names: "/job:worker/replica:0/task:0/device:GPU:0" parsed, merged, matched and written in
+full.
 
 A field that is None is not given (a wildcard `*` counts as not given).
 """
@@ -17,7 +18,9 @@ _BARE_TYPES: Final = frozenset({"CPU", "GPU", "TPU", "XLA_CPU", "XLA_GPU", "TPU_
 
 @dataclass(frozen=True, slots=True)
 class DeviceSpec:
-    """A partly given device name. device_type is upper case; replica, task and device_index are numbers."""
+    """A partly given device name. device_type is upper case; replica, task and device_index are
+    numbers.
+    """
 
     job: str | None = None
     replica: int | None = None
@@ -65,7 +68,8 @@ class DeviceSpec:
             self.replica if dev.replica is None else dev.replica,
             self.task if dev.task is None else dev.task,
             self.device_type if dev.device_type is None else dev.device_type,
-            # A type that replaces another drops the other's index only where the new spec has one, as TensorFlow does.
+            # A type that replaces another drops the other's index only where the new spec has one,
+            # as TensorFlow does.
             self.device_index if dev.device_index is None else dev.device_index,
         )
 
@@ -98,7 +102,9 @@ class DeviceSpec:
 
 @functools.lru_cache(maxsize=4096)
 def parse(spec: str) -> DeviceSpec:
-    """Parse "/job:w/task:0/device:GPU:0", "/gpu:1", "cpu:0" and the like; "" gives an empty spec. Raises ValueError."""
+    """Parse "/job:w/task:0/device:GPU:0", "/gpu:1", "cpu:0" and the like; "" gives an empty spec.
+    Raises ValueError.
+    """
     job: str | None = None
     replica: int | None = None
     task: int | None = None
@@ -115,16 +121,22 @@ def parse(spec: str) -> DeviceSpec:
                 replica = number
             else:
                 task = number
-        elif (len(fields) <= 2 and key.upper() in _BARE_TYPES) or (len(fields) == 3 and key == "device"):
+        elif (len(fields) <= 2 and key.upper() in _BARE_TYPES) or (
+            len(fields) == 3 and key == "device"
+        ):
             if device_type is not None:
-                raise ValueError(f"Multiple device types are not allowed while parsing the device spec: {spec}.")
+                raise ValueError(
+                    f"Multiple device types are not allowed while parsing the device spec: {spec}."
+                )
             device_type = (fields[1] if key == "device" else key).upper()
             if device_type == "*":
                 device_type = None
             index = fields[-1] if len(fields) > 1 else "*"
             device_index = None if index == "*" else _number(index, spec)
         elif key != "":
-            raise ValueError(f"Unknown attribute '{key}' is encountered while parsing the device spec: '{spec}'.")
+            raise ValueError(
+                f"Unknown attribute '{key}' is encountered while parsing the device spec: '{spec}'."
+            )
     return DeviceSpec(job, replica, task, device_type, device_index)
 
 
@@ -136,7 +148,9 @@ def _number(text: str, spec: str) -> int:
 
 
 def canonical_name(device: Any) -> str:
-    """A device string, DeviceSpec or None in TensorFlow's spelling: "/gpu:1" -> "/device:GPU:1"; "" for None."""
+    """A device string, DeviceSpec or None in TensorFlow's spelling: "/gpu:1" -> "/device:GPU:1"; ""
+    for None.
+    """
     if device is None:
         return ""
     if isinstance(device, DeviceSpec):
@@ -153,7 +167,8 @@ def canonical_name(device: Any) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _normalise(device: str) -> str:
-    # "*" survives in the spelling that TensorFlow keeps, so only fields that are given are rewritten.
+    # "*" survives in the spelling that TensorFlow keeps, so only fields that are given are
+    # rewritten.
     spec = parse(device)
     text = spec.to_string()
     if "*" not in device:
@@ -166,7 +181,9 @@ def _normalise(device: str) -> str:
         elif f"{key}:*" in device:
             parts.append(f"/{key}:*")
     if spec.device_type is not None:
-        parts.append(f"/device:{spec.device_type}:{'*' if spec.device_index is None else spec.device_index}")
+        parts.append(
+            f"/device:{spec.device_type}:{'*' if spec.device_index is None else spec.device_index}"
+        )
     elif "device:*" in device:
         parts.append(f"/device:*:{'*' if spec.device_index is None else spec.device_index}")
     return "".join(parts)
@@ -182,16 +199,24 @@ def merge_names(inner: str, outer: str) -> str:
 
 
 def full_name(device: str, default: str = LOCALHOST + "/device:CPU:0") -> str:
-    """A device string completed from `default`: "/cpu:1" -> "/job:localhost/replica:0/task:0/device:CPU:1"."""
+    """A device string completed from `default`: "/cpu:1" ->
+    "/job:localhost/replica:0/task:0/device:CPU:1".
+    """
     spec = parse(device)
     base = parse(default)
-    if spec.device_type is not None and spec.device_type != base.device_type and spec.device_index is None:
+    if (
+        spec.device_type is not None
+        and spec.device_type != base.device_type
+        and spec.device_index is None
+    ):
         base = base.replace(device_index=0)
     return base.make_merged_spec(spec).to_string()
 
 
 def local_name(device_type: str, index: int, task: str = LOCALHOST) -> str:
-    """Full name of a device of a task: local_name("CPU", 1) -> "/job:localhost/replica:0/task:0/device:CPU:1"."""
+    """Full name of a device of a task: local_name("CPU", 1) ->
+    "/job:localhost/replica:0/task:0/device:CPU:1".
+    """
     return f"{task}/device:{device_type}:{index}"
 
 

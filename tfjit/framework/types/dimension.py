@@ -1,6 +1,7 @@
 """One size of a shape as programs see it: Size, Dimension, or None.
 
-The package itself computes with plain ints and None (`shape.Shape`); these are made when a program asks.
+The package itself computes with plain ints and None (`shape.Shape`); these are made when a program
+asks.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ def as_size(value: Any) -> int | None:
         size = operator.index(size)
     except (TypeError, AttributeError):
         raise TypeError(
-            f"Dimension value must be integer or None or have an __index__ method, got value '{value!r}' with type '{type(value)!r}'"
+            "Dimension value must be integer or None or have an __index__ method, got value "
+            f"'{value!r}' with type '{type(value)!r}'"
         ) from None
     if size < 0:
         raise ValueError(f"Dimension {size} must be >= 0")
@@ -49,7 +51,8 @@ def _int_operator(compute: Callable[[int, Any], Any]) -> Callable[[Size, Any], A
 class Size(int):
     """A known size: an int, as in TensorFlow 2, with TensorFlow 1's `value`.
 
-    Sums, products and quotients of Sizes and ints are Sizes, so that `(x.shape[1] * x.shape[2]).value` is found too.
+    Sums, products and quotients of Sizes and ints are Sizes, so that `(x.shape[1] *
+    x.shape[2]).value` is found too.
     """
 
     __slots__ = ()
@@ -66,7 +69,9 @@ class Size(int):
     __mod__, __rmod__ = _int_operator(int.__mod__), _int_operator(int.__rmod__)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        """Compute with the plain int, which NumPy promotes weakly: float32 times a size is float32."""
+        """Compute with the plain int, which NumPy promotes weakly: float32 times a
+        size is float32.
+        """
         plain = (int(x) if isinstance(x, Size) else x for x in inputs)
         return getattr(ufunc, method)(*plain, **options)
 
@@ -120,7 +125,9 @@ def _comparison(compute: Callable[[int, int], bool]) -> Callable[..., Any]:
 
 
 class Dimension:
-    """A size of TensorFlow 1, known or unknown; equal to its int. `TensorShape.dims` holds these."""
+    """A size of TensorFlow 1, known or unknown; equal to its int. `TensorShape.dims`
+    holds these.
+    """
 
     __slots__ = ("value",)
 
@@ -190,11 +197,15 @@ class Dimension:
 
 
 def _division_error(left: str, right: str) -> TypeError:
-    return TypeError(f"unsupported operand type(s) for /: '{left}' and '{right}', please use // instead")
+    return TypeError(
+        f"unsupported operand type(s) for /: '{left}' and '{right}', please use // instead"
+    )
 
 
 class _Mode:
-    """The type of the sizes that indexing and iterating a TensorShape gives, in the whole process."""
+    """The type of the sizes that indexing and iterating a TensorShape gives, in the
+    whole process.
+    """
 
     dimensions = False
 

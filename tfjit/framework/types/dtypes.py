@@ -31,7 +31,9 @@ class DType:
     _base: DType
     _ref: DType
 
-    def __init__(self, name: str, enum: int, size: int, flags: int, numpy_type: Any, limits: Any = None) -> None:
+    def __init__(
+        self, name: str, enum: int, size: int, flags: int, numpy_type: Any, limits: Any = None
+    ) -> None:
         self._name = name
         self._enum = enum
         self.size = size
@@ -150,7 +152,9 @@ class DType:
 
     def _bound(self, which: str, side: int) -> Any:
         if self.is_quantized:
-            raise TypeError(f"Cannot find {which} value of {self} with quantized type {self.base_dtype}.")
+            raise TypeError(
+                f"Cannot find {which} value of {self} with quantized type {self.base_dtype}."
+            )
         if self._limits is not None:
             return self._limits[side]
         if self._flags & _FLOATING:
@@ -226,7 +230,9 @@ _BY_NAME: Final[dict[str, DType]] = {}
 _BY_TYPE: Final[dict[type, DType]] = {}
 
 
-def _define(name: str, enum: int, size: int, flags: int = 0, numpy_type: Any = None, limits: Any = None) -> DType:
+def _define(
+    name: str, enum: int, size: int, flags: int = 0, numpy_type: Any = None, limits: Any = None
+) -> DType:
     base = DType(name, enum, size, flags, numpy_type, limits)
     ref = DType(name + "_ref", enum + _REF_OFFSET, size, flags, numpy_type, limits)
     base._base = ref._base = base
@@ -252,7 +258,14 @@ bool = _define("bool", 10, 1, 0, np.bool_)
 qint8 = _define("qint8", 11, 1, _QUANTIZED, np.dtype([("qint8", np.int8)]))
 quint8 = _define("quint8", 12, 1, _QUANTIZED, np.dtype([("quint8", np.uint8)]))
 qint32 = _define("qint32", 13, 4, _QUANTIZED, np.dtype([("qint32", np.int32)]))
-bfloat16 = _define("bfloat16", 14, 2, _FLOATING | _SMALL, None, (float.fromhex("-0x1.FEp127"), float.fromhex("0x1.FEp127")))
+bfloat16 = _define(
+    "bfloat16",
+    14,
+    2,
+    _FLOATING | _SMALL,
+    None,
+    (float.fromhex("-0x1.FEp127"), float.fromhex("0x1.FEp127")),
+)
 qint16 = _define("qint16", 15, 2, _QUANTIZED, np.dtype([("qint16", np.int16)]))
 quint16 = _define("quint16", 16, 2, _QUANTIZED, np.dtype([("quint16", np.uint16)]))
 uint16 = _define("uint16", 17, 2, _INTEGER | _UNSIGNED, np.uint16)
@@ -281,16 +294,24 @@ for _alias, _dtype in (("half", float16), ("float", float32), ("double", float64
 _BY_TYPE[builtins.float] = float32
 _BY_TYPE[builtins.bool] = bool
 _BY_TYPE[np.str_] = _BY_TYPE[np.bytes_] = _BY_TYPE[np.object_] = string
-for _wide, _int_dtype in ((np.longlong, int64), (np.ulonglong, uint64), (np.intc, int32), (np.uintc, uint32)):
+for _wide, _int_dtype in (
+    (np.longlong, int64),
+    (np.ulonglong, uint64),
+    (np.intc, int32),
+    (np.uintc, uint32),
+):
     _BY_TYPE.setdefault(_wide, _int_dtype)  # C has two names for one width
 
 # Short names as op definitions spell them.
 ENUM_NAMES: Final[dict[int, str]] = {
-    d._enum: "DT_" + {"float32": "FLOAT", "float64": "DOUBLE", "float16": "HALF"}.get(d._name, d._name.upper())
+    d._enum: "DT_"
+    + {"float32": "FLOAT", "float64": "DOUBLE", "float16": "HALF"}.get(d._name, d._name.upper())
     for d in list(_BY_ENUM.values())
     if not d.is_ref
 }
-ENUM_NAMES.update({d._enum: ENUM_NAMES[d._base._enum] + "_REF" for d in list(_BY_ENUM.values()) if d.is_ref})
+ENUM_NAMES.update(
+    {d._enum: ENUM_NAMES[d._base._enum] + "_REF" for d in list(_BY_ENUM.values()) if d.is_ref}
+)
 BY_ENUM_NAME: Final[dict[str, DType]] = {name: _BY_ENUM[enum] for enum, name in ENUM_NAMES.items()}
 
 ALL: Final[tuple[DType, ...]] = tuple(_BY_ENUM[n] for n in range(1, 34))
@@ -308,7 +329,8 @@ def short_name(dtype: DType) -> str:
 
 
 def as_dtype(type_value: Any) -> DType:
-    """The DType of a DType, enum number, name, NumPy dtype or scalar type, Python type, or another library's DType.
+    """The DType of a DType, enum number, name, NumPy dtype or scalar type, Python type, or another
+    library's DType.
 
     Raises TypeError for what names no type, as TensorFlow does for `int` and `str`.
     """
@@ -338,7 +360,9 @@ def as_dtype(type_value: Any) -> DType:
             if isinstance(dtype, (np.dtype, DType)):
                 found = as_dtype(dtype)
     if found is None:
-        raise TypeError(f"Cannot convert the argument `type_value`: {type_value!r} to a TensorFlow DType.")
+        raise TypeError(
+            f"Cannot convert the argument `type_value`: {type_value!r} to a TensorFlow DType."
+        )
     return found
 
 

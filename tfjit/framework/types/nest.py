@@ -1,4 +1,6 @@
-"""Nested structures of values: lists, tuples, named tuples and dictionaries (in the order of their keys), with anything else as a leaf."""
+"""Nested structures of values: lists, tuples, named tuples and dictionaries (in the order of their
+keys), with anything else as a leaf.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,15 @@ def flatten(structure: Any) -> list[Any]:
 
 
 def pack_sequence_as(structure: Any, flat_sequence: Any) -> Any:
-    """The structure with its leaves replaced in order. Raises ValueError for another number of leaves."""
+    """The structure with its leaves replaced in order. Raises ValueError for another number of
+    leaves.
+    """
     leaves = list(flat_sequence)
     expected = len(flatten(structure))
     if len(leaves) != expected:
         raise ValueError(
-            f"Could not pack sequence. Structure had {expected} atoms, but flat_sequence had {len(leaves)} items. "
+            f"Could not pack sequence. Structure had {expected} atoms, but flat_sequence had "
+            f"{len(leaves)} items. "
             f"Structure: {structure}, flat_sequence: {leaves}."
         )
     return _packed(structure, iter(leaves))
@@ -57,26 +62,44 @@ def _packed(structure: Any, leaves: Iterator[Any]) -> Any:
 
 
 def map_structure(function: Callable[..., Any], *structures: Any) -> Any:
-    """The first structure with `function` of the leaves that stand in one place. Raises ValueError or TypeError where they differ."""
+    """The first structure with `function` of the leaves that stand in one place. Raises ValueError
+    or TypeError where they differ.
+    """
     for other in structures[1:]:
         assert_same_structure(structures[0], other)
     flat = [flatten(structure) for structure in structures]
-    return pack_sequence_as(structures[0], [function(*leaves) for leaves in zip(*flat, strict=True)])
+    return pack_sequence_as(
+        structures[0], [function(*leaves) for leaves in zip(*flat, strict=True)]
+    )
 
 
 def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> None:
-    """Raise ValueError where the structures differ, TypeError where only the types of their sequences do."""
+    """Raise ValueError where the structures differ, TypeError where only the types of their
+    sequences do.
+    """
     if is_nested(nest1) != is_nested(nest2):
         raise ValueError(_differ(nest1, nest2, "one is nested and the other is not"))
     if not is_nested(nest1):
         return
-    if check_types and type(nest1) is not type(nest2) and not (isinstance(nest1, Mapping) and isinstance(nest2, Mapping)):
-        raise TypeError(_differ(nest1, nest2, f"the first is a {type(nest1).__name__}, the second a {type(nest2).__name__}"))
+    if (
+        check_types
+        and type(nest1) is not type(nest2)
+        and not (isinstance(nest1, Mapping) and isinstance(nest2, Mapping))
+    ):
+        raise TypeError(
+            _differ(
+                nest1,
+                nest2,
+                f"the first is a {type(nest1).__name__}, the second a {type(nest2).__name__}",
+            )
+        )
     if isinstance(nest1, Mapping) and (not isinstance(nest2, Mapping) or set(nest1) != set(nest2)):
         raise ValueError(_differ(nest1, nest2, "they have different keys"))
     parts1, parts2 = _parts(nest1), _parts(nest2)
     if len(parts1) != len(parts2):
-        raise ValueError(_differ(nest1, nest2, f"the first has {len(parts1)} parts, the second {len(parts2)}"))
+        raise ValueError(
+            _differ(nest1, nest2, f"the first has {len(parts1)} parts, the second {len(parts2)}")
+        )
     for part1, part2 in zip(parts1, parts2, strict=True):
         assert_same_structure(part1, part2, check_types)
 
@@ -84,6 +107,7 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> N
 def _differ(nest1: Any, nest2: Any, why: str) -> str:
     return (
         "The two structures don't have the same nested structure.\n\n"
-        f"First structure: type={type(nest1).__name__} str={nest1}\n\nSecond structure: type={type(nest2).__name__} str={nest2}\n\n"
+        f"First structure: type={type(nest1).__name__} str={nest1}\n\nSecond structure: "
+        f"type={type(nest2).__name__} str={nest2}\n\n"
         f"More specifically: {why}"
     )

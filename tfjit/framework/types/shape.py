@@ -1,6 +1,7 @@
 """Partly known shapes: the internal tuple form, merging, broadcasting, and the public TensorShape.
 
-The internal form is `Shape`: a tuple of sizes with None for an unknown one, or None for an unknown rank.
+The internal form is `Shape`: a tuple of sizes with None for an unknown one, or None for an unknown
+rank.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ Shape = tuple[int | None, ...] | None
 
 
 def as_shape(value: Any) -> Shape:
-    """The internal form of a TensorShape, TensorShapeProto, sequence, int, None, or another library's TensorShape.
+    """The internal form of a TensorShape, TensorShapeProto, sequence, int, None, or another
+    library's TensorShape.
 
     Raises TypeError for sizes that are no integers, ValueError for negative ones.
     """
@@ -41,7 +43,9 @@ def as_shape(value: Any) -> Shape:
 
 
 def from_proto(proto: Any) -> Shape:
-    """The internal form of a TensorShapeProto; sizes of -1 are unknown. Raises ValueError for sizes below -1."""
+    """The internal form of a TensorShapeProto; sizes of -1 are unknown. Raises ValueError for sizes
+    below -1.
+    """
     if proto.unknown_rank:
         return None
     sizes: list[int | None] = []
@@ -95,11 +99,15 @@ def is_compatible(a: Shape, b: Shape) -> bool:
     """Whether some full shape fits both."""
     if a is None or b is None:
         return True
-    return len(a) == len(b) and all(x is None or y is None or x == y for x, y in zip(a, b, strict=True))
+    return len(a) == len(b) and all(
+        x is None or y is None or x == y for x, y in zip(a, b, strict=True)
+    )
 
 
 def merge(a: Shape, b: Shape) -> Shape:
-    """What is known of a shape that is both `a` and `b`. Raises ValueError, worded as the runtime does, when they differ."""
+    """What is known of a shape that is both `a` and `b`. Raises ValueError, worded as the runtime
+    does, when they differ.
+    """
     if a is None or a is b:
         return b
     if b is None:
@@ -112,7 +120,8 @@ def merge(a: Shape, b: Shape) -> Shape:
             merged[i] = y
         elif y is not None and x != y:
             raise ValueError(
-                f"Dimension {i} in both shapes must be equal, but are {x} and {y}. Shapes are {format_shape(a)} and {format_shape(b)}."
+                f"Dimension {i} in both shapes must be equal, but are {x} and {y}. Shapes are "
+                f"{format_shape(a)} and {format_shape(b)}."
             )
     return tuple(merged)
 
@@ -127,7 +136,8 @@ def relax(a: Shape, b: Shape) -> Shape:
 def broadcast(a: Shape, b: Shape) -> Shape:
     """Shape of an elementwise result. Raises ValueError when sizes can't broadcast.
 
-    An unknown size meets a size above 1: the result has that size, since the unknown one must be 1 or equal.
+    An unknown size meets a size above 1: the result has that size, since the unknown one must be 1
+    or equal.
     """
     if a is None or b is None:
         return None
@@ -246,7 +256,9 @@ class TensorShape:
     def concatenate(self, other: Any) -> TensorShape:
         """Sizes of this, then of `other`; unknown rank when either has it."""
         theirs = as_shape(other)
-        return TensorShape._of(None if self._dims is None or theirs is None else self._dims + theirs)
+        return TensorShape._of(
+            None if self._dims is None or theirs is None else self._dims + theirs
+        )
 
     def with_rank(self, rank: int) -> TensorShape:
         """This shape with that rank. Raises ValueError when it has another."""

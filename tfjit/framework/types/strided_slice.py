@@ -1,4 +1,6 @@
-"""The meaning of StridedSlice's begin, end, strides and masks: one reading for shape rules, kernels and gradients."""
+"""The meaning of StridedSlice's begin, end, strides and masks: one reading for shape rules, kernels
+and gradients.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,9 @@ from tfjit.framework.errors import InvalidArgumentError
 class DenseSlice:
     """A strided slice with one entry an input axis.
 
-    starts, strides: where each axis starts and how it goes on; sizes: how many elements (None unknown; 1 on dropped axes).
-    final_shape: the output's shape, dropped axes gone and new ones put in.
+    starts, strides: where each axis starts and how it goes on; sizes: how many elements (None
+    unknown; 1 on dropped axes). final_shape: the output's shape, dropped axes gone and new ones put
+    in.
     """
 
     starts: tuple[int, ...]
@@ -22,7 +25,9 @@ class DenseSlice:
     final_shape: tuple[int | None, ...]
 
     def index(self) -> tuple[slice, ...]:
-        """The NumPy index that gives the slice with every input axis still there. Needs known sizes."""
+        """The NumPy index that gives the slice with every input axis still there. Needs known
+        sizes.
+        """
         out = []
         for start, stride, size in zip(self.starts, self.strides, self.sizes):
             if not size:
@@ -52,10 +57,15 @@ def resolve(
     new_axis_mask: int = 0,
     shrink_axis_mask: int = 0,
 ) -> DenseSlice:
-    """Read a slice of a tensor with `shape`; begin and end may be unknown. Raises InvalidArgumentError with TensorFlow's words."""
+    """Read a slice of a tensor with `shape`; begin and end may be unknown. Raises
+    InvalidArgumentError with TensorFlow's words.
+    """
     rank = len(shape)
     count = len(strides)
-    if ellipsis_mask & (ellipsis_mask - 1) and bin(ellipsis_mask & ((1 << count) - 1)).count("1") > 1:
+    if (
+        ellipsis_mask & (ellipsis_mask - 1)
+        and bin(ellipsis_mask & ((1 << count) - 1)).count("1") > 1
+    ):
         raise _fail("Multiple ellipses in slice spec not allowed")
     seen = False
     new_axes_after = 0
@@ -89,7 +99,9 @@ def resolve(
             gather.append(_NEW_AXIS)
         else:
             if axis == rank:
-                raise _fail(f"Index out of range using input dim {axis}; input has only {rank} dims")
+                raise _fail(
+                    f"Index out of range using input dim {axis}; input has only {rank} dims"
+                )
             if begin is not None:
                 begins[axis] = int(begin[i])
             if end is not None:
@@ -115,7 +127,9 @@ def resolve(
             raise _fail("only stride 1 allowed on non-range indexing.")
         low, high = (0, size) if step > 0 else (-1, size - 1)
 
-        def canonical(x: int, masked: bool, at_low: bool, low: int = low, high: int = high, size: int = size) -> int:
+        def canonical(
+            x: int, masked: bool, at_low: bool, low: int = low, high: int = high, size: int = size
+        ) -> int:
             if masked:
                 return low if at_low else high
             x = size + x if x < 0 else x
@@ -133,7 +147,9 @@ def resolve(
             stop = canonical(ends[i], masked_end[i], step < 0)
             length = stop - start
             starts.append(start)
-            sizes.append(0 if length == 0 or (length < 0) != (step < 0) else -(-abs(length) // abs(step)))
+            sizes.append(
+                0 if length == 0 or (length < 0) != (step < 0) else -(-abs(length) // abs(step))
+            )
         else:
             starts.append(0)
             sizes.append(1 if shrink[i] else None)

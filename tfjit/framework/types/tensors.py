@@ -1,7 +1,9 @@
-"""ndarray <-> TensorProto for every dtype, and constants from Python values (make_tensor_proto, make_ndarray).
+"""ndarray <-> TensorProto for every dtype, and constants from Python values (make_tensor_proto,
+make_ndarray).
 
-Of Python values without a dtype, ints become int32 (int64 where one does not fit), floats float32, complex complex128; NumPy
-values keep their type. With a shape, missing elements repeat the last one.
+Of Python values without a dtype, ints become int32 (int64 where one does not fit), floats float32,
+complex complex128; NumPy values keep their type. With a shape, missing elements repeat the last
+one.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from tfjit.framework.types.dtypes import DType
 from tfjit.framework.types.shape import TensorShape, as_shape, format_shape
 from tfjit.framework.types.shape import fill_proto as fill_shape_proto
 
-# Field that holds the values of a dtype when tensor_content is empty, and the NumPy type of its elements.
+# Field that holds the values of a dtype when tensor_content is empty, and the NumPy type of its
+# elements.
 _VALUE_FIELD: dict[int, tuple[str, Any]] = {
     1: ("float_val", np.float32),
     2: ("double_val", np.float64),
@@ -49,9 +52,13 @@ _VALUE_FIELD: dict[int, tuple[str, Any]] = {
 }
 
 
-# Types that TensorFlow writes as tensor_content from two elements on; the others always go into their value field.
-CONTENT_TYPES = frozenset({1, 2, 3, 4, 5, 6, 9, 11, 12, 13, 14, 15, 16, 19, 22, 23, 24, 25, 26, 27, 28, 33})
-_BELOW_A_BYTE = frozenset({29, 30, 31, 32})  # int4, uint4, int2, uint2: NumPy keeps one in a byte, in a form of its own
+# Types that TensorFlow writes as tensor_content from two elements on; the others always go into
+# their value field.
+CONTENT_TYPES = frozenset(
+    {1, 2, 3, 4, 5, 6, 9, 11, 12, 13, 14, 15, 16, 19, 22, 23, 24, 25, 26, 27, 28, 33}
+)
+# int4, uint4, int2, uint2: NumPy keeps one in a byte, in a form of its own
+_BELOW_A_BYTE = frozenset({29, 30, 31, 32})
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +77,11 @@ class OpaqueTensor:
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
-    """A read-only contiguous array of a type that TensorProto knows; copied only while somebody could write to it.
+    """A read-only contiguous array of a type that TensorProto knows; copied only while somebody
+    could write to it.
 
-    Text becomes an object array of bytes. Raises TypeError for element types that no DType stands for.
+    Text becomes an object array of bytes. Raises TypeError for element types that no DType stands
+    for.
     """
     if array.dtype.kind in "US":
         return _string_array(array)
@@ -115,7 +124,9 @@ def as_bytes(item: Any) -> bytes:
 
 
 def _shape_of(proto: Any) -> tuple[int, ...] | None:
-    """Sizes of a TensorProto's shape, None for unknown rank. Raises InvalidArgumentError for negative and huge ones."""
+    """Sizes of a TensorProto's shape, None for unknown rank. Raises InvalidArgumentError for
+    negative and huge ones.
+    """
     shape = proto.tensor_shape
     if shape.unknown_rank:
         return None
@@ -127,21 +138,30 @@ def _shape_of(proto: Any) -> tuple[int, ...] | None:
             raise InvalidArgumentError(None, None, f"Shape {text} is not fully defined")
         total *= size
     if total >= 2**63:
-        raise InvalidArgumentError(None, None, f"Shape [{','.join(map(str, sizes))}] is too large (more than 2**63 - 1 entries)")
+        raise InvalidArgumentError(
+            None,
+            None,
+            f"Shape [{','.join(map(str, sizes))}] is too large (more than 2**63 - 1 entries)",
+        )
     return sizes
 
 
 def from_proto(proto: Any) -> Any:
-    """The read-only array of a TensorProto (of any package); an OpaqueTensor for resources and variants.
+    """The read-only array of a TensorProto (of any package); an OpaqueTensor for resources and
+    variants.
 
-    Values of `tensor_content` are not copied again. A short value field is padded with its last element, a missing one
-    means zeros, surplus values are dropped, and unknown rank means a scalar, as TensorFlow has it.
-    Raises InvalidArgumentError for a content of the wrong size and for shapes that aren't fully known.
+    Values of `tensor_content` are not copied again. A short value field is padded with its last
+    element, a missing one means zeros, surplus values are dropped, and unknown rank means a scalar,
+    as TensorFlow has it.
+    Raises InvalidArgumentError for a content of the wrong size and for shapes that aren't fully
+    known.
     """
     try:
         dtype = dtypes.as_dtype(proto.dtype).base_dtype
     except TypeError:
-        raise InvalidArgumentError(None, None, f"Cannot parse tensor from proto: unknown dtype {proto.dtype}") from None
+        raise InvalidArgumentError(
+            None, None, f"Cannot parse tensor from proto: unknown dtype {proto.dtype}"
+        ) from None
     shape = _shape_of(proto)
     number = dtype.as_datatype_enum
     entry = _VALUE_FIELD.get(number)
@@ -163,7 +183,8 @@ def from_proto(proto: Any) -> Any:
                 None,
                 None,
                 f"Cannot parse tensor from proto: tensor_content has {len(content)} bytes, "
-                f"but {dtypes.short_name(dtype)} of shape {format_shape(shape)} takes {size * dtype.size}",
+                f"but {dtypes.short_name(dtype)} of shape {format_shape(shape)} takes "
+                f"{size * dtype.size}",
             )
         return np.frombuffer(content, dtype=numpy_type).reshape(shape)
     _check_memory(size * dtype.size, dtype, shape)
@@ -203,7 +224,10 @@ def _check_memory(nbytes: int, dtype: DType, shape: tuple[int, ...]) -> None:
     # A few bytes of message may claim any size: refuse before the system kills the process for it.
     if nbytes > 1 << 32 and nbytes > _physical_memory():
         raise InvalidArgumentError(
-            None, None, f"Cannot parse tensor from proto: {dtypes.short_name(dtype)} of shape {format_shape(shape)} is too large"
+            None,
+            None,
+            f"Cannot parse tensor from proto: {dtypes.short_name(dtype)} of shape "
+            f"{format_shape(shape)} is too large",
         )
 
 
@@ -216,7 +240,9 @@ def _physical_memory() -> int:
 
 def _strings_from_proto(proto: Any, shape: tuple[int, ...], size: int) -> np.ndarray:
     if proto.tensor_content:
-        raise InvalidArgumentError(None, None, "Cannot parse tensor from proto: string tensors can't have tensor_content")
+        raise InvalidArgumentError(
+            None, None, "Cannot parse tensor from proto: string tensors can't have tensor_content"
+        )
     values = list(proto.string_val)
     _check_memory(size * 8, dtypes.string, shape)
     out = np.empty(size, dtype=object)
@@ -239,7 +265,9 @@ def to_proto(array: Any) -> Any:
 
 
 def fill_proto(proto: Any, array: Any) -> None:
-    """Write an array into an empty TensorProto, as TensorFlow does: one element in its value field, more as content if the type allows."""
+    """Write an array into an empty TensorProto, as TensorFlow does: one element in its value field,
+    more as content if the type allows.
+    """
     if isinstance(array, OpaqueTensor):
         proto.MergeFromString(array.serialized)
         return
@@ -275,24 +303,36 @@ def append_values(proto: Any, dtype: DType, flat: np.ndarray) -> None:
 
 
 def summarize(array: np.ndarray) -> str:
-    """As TensorFlow's runtime writes constants in messages: "Tensor<type: float shape: [3] values: 1 2 3>"."""
+    """As TensorFlow's runtime writes constants in messages: "Tensor<type: float shape: [3] values:
+    1 2 3>".
+    """
     dtype = dtypes.as_dtype(array.dtype)
     flat = array.reshape(-1)
     if dtype.is_floating:
         shown = [f"{float(v):.6g}" for v in flat[:10]]
     else:
-        shown = [v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in flat[:10]]
+        shown = [
+            v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in flat[:10]
+        ]
     dots = "..." if flat.size > 10 else ""
-    return f"Tensor<type: {dtypes.short_name(dtype)} shape: {format_shape(as_shape(array.shape))} values: {' '.join(shown)}{dots}>"
+    return (
+        f"Tensor<type: {dtypes.short_name(dtype)} shape: {format_shape(as_shape(array.shape))} "
+        f"values: {' '.join(shown)}{dots}>"
+    )
 
 
-_SUPPORTED_TYPES: Final = "See https://www.tensorflow.org/api_docs/python/tf/dtypes for supported TF dtypes."
+_SUPPORTED_TYPES: Final = (
+    "See https://www.tensorflow.org/api_docs/python/tf/dtypes for supported TF dtypes."
+)
 
 
-def make_tensor_array(values: Any, dtype: Any = None, shape: Any = None, verify_shape: bool = False) -> np.ndarray:
+def make_tensor_array(
+    values: Any, dtype: Any = None, shape: Any = None, verify_shape: bool = False
+) -> np.ndarray:
     """The read-only array of a constant.
 
-    Raises TypeError for values that don't fit the dtype or have none, ValueError for ragged lists and too many elements.
+    Raises TypeError for values that don't fit the dtype or have none, ValueError for ragged lists
+    and too many elements.
     """
     array = _array_of(values, dtype)
     if shape is None:
@@ -318,23 +358,33 @@ def _count(sizes: tuple[int, ...]) -> int:
 
 def _fill(array: np.ndarray, sizes: tuple[int, ...], dtype: Any) -> np.ndarray:
     count = _count(sizes)
-    if count == 0:  # whatever the values were, as in TensorFlow: without a dtype the empty constant is float32
-        return np.empty(sizes, np.float32 if dtype is None else dtypes.as_dtype(dtype).as_numpy_dtype)
+    # whatever the values were, as in TensorFlow: without a dtype the empty constant is float32
+    if count == 0:
+        return np.empty(
+            sizes, np.float32 if dtype is None else dtypes.as_dtype(dtype).as_numpy_dtype
+        )
     if array.size > count or count < 0:
-        raise ValueError(f"Too many elements provided. Takes at most {count}, but got {array.size}.")
+        raise ValueError(
+            f"Too many elements provided. Takes at most {count}, but got {array.size}."
+        )
     if array.size == count:
         return array.reshape(sizes)
     full = np.empty(count, array.dtype)
     flat = array.reshape(-1)
     full[: flat.size] = flat
-    full[flat.size :] = flat[-1] if flat.size else (b"" if array.dtype == object else np.zeros((), array.dtype))
+    full[flat.size :] = (
+        flat[-1] if flat.size else (b"" if array.dtype == object else np.zeros((), array.dtype))
+    )
     return full.reshape(sizes)
 
 
 def _array_of(values: Any, dtype: Any) -> np.ndarray:
     wanted = None if dtype is None else dtypes.as_dtype(dtype).base_dtype
     if wanted is not None and not wanted.is_numpy_compatible:
-        raise TypeError(f"`dtype` {wanted} is not compatible with {values} of dtype {dtypes.as_dtype(np.asarray(values).dtype).name}.")
+        raise TypeError(
+            f"`dtype` {wanted} is not compatible with {values} of dtype "
+            f"{dtypes.as_dtype(np.asarray(values).dtype).name}."
+        )
     if isinstance(values, (np.ndarray, np.generic)):
         array = np.asarray(values)
         if array.dtype.kind in "USO":
@@ -400,10 +450,14 @@ def _strings(array: np.ndarray, values: Any, wanted: DType | None) -> np.ndarray
                         f"Failed to convert elements of {values} to Tensor. "
                         f"Consider casting elements to a supported type. {_SUPPORTED_TYPES}"
                     )
-                raise TypeError(f"Expected {wanted.name}, but got {item} of type '{type(item).__name__}'.")
+                raise TypeError(
+                    f"Expected {wanted.name}, but got {item} of type '{type(item).__name__}'."
+                )
     if wanted is not None and wanted is not dtypes.string:
         first = array.reshape(-1)[0] if array.size else ""
-        raise TypeError(f"Expected {wanted.name}, but got {first} of type '{type(first).__name__}'.")
+        raise TypeError(
+            f"Expected {wanted.name}, but got {first} of type '{type(first).__name__}'."
+        )
     out = np.empty(array.shape, dtype=object)
     flat = out.reshape(-1)
     for i, item in enumerate(array.reshape(-1)):
@@ -427,14 +481,20 @@ def _leaves(values: Any) -> Iterator[Any]:
 def _check_leaves(values: Any, wanted: DType) -> None:
     allowed = _allowed_types(wanted)
     if wanted.is_quantized and not isinstance(values, (list, tuple)):
-        raise TypeError(f"Expected {wanted.name}, but got {values} of type '{type(values).__name__}'.")
+        raise TypeError(
+            f"Expected {wanted.name}, but got {values} of type '{type(values).__name__}'."
+        )
     for item in _leaves(values):
         if isinstance(item, (np.ndarray, np.generic)):
             fits = item.dtype.kind in _ARRAY_KINDS[_family(wanted)]
         else:
-            fits = isinstance(item, allowed) or (int in allowed and hasattr(item, "__index__") and not wanted.is_bool)
+            fits = isinstance(item, allowed) or (
+                int in allowed and hasattr(item, "__index__") and not wanted.is_bool
+            )
         if not fits:
-            raise TypeError(f"Expected {wanted.name}, but got {item!s} of type '{type(item).__name__}'.")
+            raise TypeError(
+                f"Expected {wanted.name}, but got {item!s} of type '{type(item).__name__}'."
+            )
 
 
 def _family(wanted: DType) -> str:
@@ -447,7 +507,13 @@ def _family(wanted: DType) -> str:
     return "string" if wanted is dtypes.string else "int"
 
 
-_ARRAY_KINDS: Final = {"float": "biufV", "complex": "biufcV", "bool": "b", "string": "SUO", "int": "biuV"}
+_ARRAY_KINDS: Final = {
+    "float": "biufV",
+    "complex": "biufcV",
+    "bool": "b",
+    "string": "SUO",
+    "int": "biuV",
+}
 
 
 def _allowed_types(wanted: DType) -> tuple[type, ...]:
@@ -460,10 +526,18 @@ def _allowed_types(wanted: DType) -> tuple[type, ...]:
     }[_family(wanted)]
 
 
-def make_tensor_proto(values: Any, dtype: Any = None, shape: Any = None, verify_shape: bool = False, allow_broadcast: bool = False) -> Any:
-    """A tfjit TensorProto of `values`; with `shape`, values that fall short stand alone in the message and repeat when it is read.
+def make_tensor_proto(
+    values: Any,
+    dtype: Any = None,
+    shape: Any = None,
+    verify_shape: bool = False,
+    allow_broadcast: bool = False,
+) -> Any:
+    """A tfjit TensorProto of `values`; with `shape`, values that fall short stand alone in the
+    message and repeat when it is read.
 
-    allow_broadcast: only one value may fall short. Raises ValueError with verify_shape, TypeError for other values.
+    allow_broadcast: only one value may fall short. Raises ValueError with verify_shape, TypeError
+    for other values.
 
     Raises as `make_tensor_array` does.
     """
@@ -503,7 +577,8 @@ def make_tensor_proto(values: Any, dtype: Any = None, shape: Any = None, verify_
 def make_ndarray(tensor: Any) -> np.ndarray:
     """A writeable array of a TensorProto of any package.
 
-    Raises InvalidArgumentError when content and shape don't fit, TypeError for resources and variants.
+    Raises InvalidArgumentError when content and shape don't fit, TypeError for resources and
+    variants.
     """
     array = from_proto(tensor)
     if isinstance(array, OpaqueTensor):
@@ -519,12 +594,16 @@ def parse_tensor_proto(data: bytes) -> Any:
     try:
         proto.ParseFromString(data)
     except Exception as error:  # protobuf's DecodeError: its class differs between implementations
-        raise InvalidArgumentError(None, None, f"Cannot parse {len(data)} bytes as a TensorProto: {error}") from None
+        raise InvalidArgumentError(
+            None, None, f"Cannot parse {len(data)} bytes as a TensorProto: {error}"
+        ) from None
     return proto
 
 
 def truth(array: np.ndarray) -> bool:
-    """What If and While take a tensor for: a scalar number that is not zero, a string that is not empty, any other tensor with elements."""
+    """What If and While take a tensor for: a scalar number that is not zero, a string that is not
+    empty, any other tensor with elements.
+    """
     if array.ndim:
         return bool(array.size)
     return bool(array)  # of an object array, of its element

@@ -17,7 +17,11 @@ def global_norm(t_list: Any, name: str | None = None) -> Tensor:
         halves = [tensor("L2Loss", None, t=t) for t in t_list if t is not None]
         stacked = tensor("Pack", None, values=halves, axis=0)
         total = tensor("Sum", None, input=stacked, reduction_indices=[0])
-        return tensor("Sqrt", "global_norm", x=tensor("Mul", None, x=total, y=convert_to_tensor(2, total.dtype.base_dtype)))
+        return tensor(
+            "Sqrt",
+            "global_norm",
+            x=tensor("Mul", None, x=total, y=convert_to_tensor(2, total.dtype.base_dtype)),
+        )
 
 
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Tensor:
@@ -25,16 +29,24 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
     with name_scope(name, "clip_by_norm", [t, clip_norm]) as scope:
         values = convert_to_tensor(t, name="t")
         squares = tensor("Mul", None, x=values, y=values)
-        total = tensor("Sum", None, input=squares, reduction_indices=axes_or_all(values, axes), keep_dims=True)
+        total = tensor(
+            "Sum", None, input=squares, reduction_indices=axes_or_all(values, axes), keep_dims=True
+        )
         some = tensor("Greater", None, x=total, y=convert_to_tensor(0, total.dtype.base_dtype))
         safe = tensor("Select", None, condition=some, t=total, e=tensor("OnesLike", None, x=total))
         norm = tensor("Select", None, condition=some, t=tensor("Sqrt", None, x=safe), e=total)
         intermediate = tensor("Mul", None, x=values, y=clip_norm)
-        return tensor("RealDiv", scope, x=intermediate, y=tensor("Maximum", None, x=norm, y=clip_norm))
+        return tensor(
+            "RealDiv", scope, x=intermediate, y=tensor("Maximum", None, x=norm, y=clip_norm)
+        )
 
 
-def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None) -> tuple[list[Any], Tensor]:
-    """(tensors scaled down together to a global norm of at most clip_norm, that norm before). None entries stay."""
+def clip_by_global_norm(
+    t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None
+) -> tuple[list[Any], Tensor]:
+    """(tensors scaled down together to a global norm of at most clip_norm, that norm before). None
+    entries stay.
+    """
     norm = global_norm(t_list) if use_norm is None else convert_to_tensor(use_norm)
     with name_scope(name, "clip_by_global_norm", [t for t in t_list if t is not None]):
         one = convert_to_tensor(1, norm.dtype.base_dtype)
@@ -43,10 +55,19 @@ def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name:
             "Mul",
             None,
             x=limit,
-            y=tensor("Minimum", None, x=tensor("RealDiv", None, x=one, y=norm), y=tensor("RealDiv", None, x=one, y=limit)),
+            y=tensor(
+                "Minimum",
+                None,
+                x=tensor("RealDiv", None, x=one, y=norm),
+                y=tensor("RealDiv", None, x=one, y=limit),
+            ),
         )
         # An infinite norm makes everything NaN rather than silently zero.
         finite = tensor(
-            "Select", None, condition=tensor("IsFinite", None, x=norm), t=scale, e=convert_to_tensor(float("nan"), norm.dtype.base_dtype)
+            "Select",
+            None,
+            condition=tensor("IsFinite", None, x=norm),
+            t=scale,
+            e=convert_to_tensor(float("nan"), norm.dtype.base_dtype),
         )
         return [None if t is None else tensor("Mul", None, x=t, y=finite) for t in t_list], norm

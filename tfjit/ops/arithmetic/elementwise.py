@@ -1,4 +1,6 @@
-"""Scalar functions over tensors; dtypes, shapes and kernels follow from the rows of framework.elementwise."""
+"""Scalar functions over tensors; dtypes, shapes and kernels follow from the rows of
+framework.elementwise.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,15 @@ from tfjit.ops.core.convert import convert_n_to_tensor, convert_to_tensor
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import Shapes, broadcast, merged, merged_last_first, unchanged
 from tfjit.ops.core.sparse_values import is_sparse, maps_sparse_values
-from tfjit.ops.core.type_lists import ARITHMETIC, FLOAT, FLOAT_OR_COMPLEX, HALF_TO_COMPLEX, INTEGER, SIGNED, WIDE_SIGNED
+from tfjit.ops.core.type_lists import (
+    ARITHMETIC,
+    FLOAT,
+    FLOAT_OR_COMPLEX,
+    HALF_TO_COMPLEX,
+    INTEGER,
+    SIGNED,
+    WIDE_SIGNED,
+)
 
 
 def _select_v2(c: ShapeContext) -> Shapes:
@@ -44,7 +54,8 @@ def _equal(c: ShapeContext) -> Shapes:
         return [c.broadcast(a, b)]
     if a is None or b is None:
         return [None]
-    # Tensors that do not broadcast are unequal: one False. So where that is open, not even the rank is known.
+    # Tensors that do not broadcast are unequal: one False. So where that is open, not even the rank
+    # is known.
     rank = max(len(a), len(b))
     out: list[int | None] = []
     for x, y in zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b):
@@ -76,7 +87,11 @@ def _select(c: ShapeContext) -> Shapes:
 
 
 register_op(
-    "Abs", inputs=("x: T",), outputs=("y: T",), attrs=("T: {bfloat16, half, float, double, int8, int16, int32, int64}",), shape=unchanged
+    "Abs",
+    inputs=("x: T",),
+    outputs=("y: T",),
+    attrs=("T: {bfloat16, half, float, double, int8, int16, int32, int64}",),
+    shape=unchanged,
 )
 register_op(
     "AccumulateNV2",
@@ -87,13 +102,20 @@ register_op(
     aggregate=True,
     shape=merged_last_first,
 )
-register_op("Acos", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
-register_op("Acosh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op(
+    "Acos", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
+)
+register_op(
+    "Acosh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
+)
 register_op(
     "Add",
     inputs=("x: T", "y: T"),
     outputs=("z: T",),
-    attrs=("T: {bfloat16, half, float, double, uint8, int8, int16, int32, int64, complex64, complex128, string}",),
+    attrs=(
+        "T: {bfloat16, half, float, double, uint8, int8, int16, int32, int64, complex64, "
+        "complex128, string}",
+    ),
     shape=broadcast,
 )
 register_op(
@@ -109,7 +131,12 @@ register_op(
     "AddV2",
     inputs=("x: T", "y: T"),
     outputs=("z: T",),
-    attrs=(("T: {bfloat16, half, float, double, uint8, uint16, uint32, uint64, int8, int16, int32, int64, complex64, complex128}"),),
+    attrs=(
+        (
+            "T: {bfloat16, half, float, double, uint8, uint16, uint32, uint64, int8, int16, int32, "
+            "int64, complex64, complex128}"
+        ),
+    ),
     commutative=True,
     aggregate=True,
     shape=broadcast,
@@ -129,29 +156,94 @@ register_op(
     commutative=True,
     shape=merged,
 )
-register_op("Asin", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
-register_op("Asinh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
-register_op("Atan", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
-register_op("Atan2", inputs=("y: T", "x: T"), outputs=("z: T",), attrs=(f"T: {FLOAT}",), shape=broadcast)
-register_op("Atanh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
-register_op("BesselI0", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("BesselI0e", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("BesselI1", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("BesselI1e", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("BesselJ0", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("BesselJ1", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("BesselK0", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("BesselK0e", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("BesselK1", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("BesselK1e", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("BesselY0", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("BesselY1", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("Betainc", inputs=("a: T", "b: T", "x: T"), outputs=("z: T",), attrs=("T: {float, double}",), shape=_betainc)
-register_op("BitwiseAnd", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {INTEGER}",), commutative=True, shape=broadcast)
-register_op("BitwiseOr", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {INTEGER}",), commutative=True, shape=broadcast)
-register_op("BitwiseXor", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {INTEGER}",), commutative=True, shape=broadcast)
 register_op(
-    "Cast", inputs=("x: SrcT",), outputs=("y: DstT",), attrs=("SrcT: type", "DstT: type", "Truncate: bool = false"), shape=unchanged
+    "Asin", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
+)
+register_op(
+    "Asinh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
+)
+register_op(
+    "Atan", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
+)
+register_op(
+    "Atan2", inputs=("y: T", "x: T"), outputs=("z: T",), attrs=(f"T: {FLOAT}",), shape=broadcast
+)
+register_op(
+    "Atanh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
+)
+register_op(
+    "BesselI0", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
+register_op(
+    "BesselI0e", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
+register_op(
+    "BesselI1", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
+register_op(
+    "BesselI1e", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
+register_op(
+    "BesselJ0", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
+register_op(
+    "BesselJ1", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
+register_op(
+    "BesselK0", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
+register_op(
+    "BesselK0e", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
+register_op(
+    "BesselK1", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
+register_op(
+    "BesselK1e", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
+register_op(
+    "BesselY0", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
+register_op(
+    "BesselY1", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
+register_op(
+    "Betainc",
+    inputs=("a: T", "b: T", "x: T"),
+    outputs=("z: T",),
+    attrs=("T: {float, double}",),
+    shape=_betainc,
+)
+register_op(
+    "BitwiseAnd",
+    inputs=("x: T", "y: T"),
+    outputs=("z: T",),
+    attrs=(f"T: {INTEGER}",),
+    commutative=True,
+    shape=broadcast,
+)
+register_op(
+    "BitwiseOr",
+    inputs=("x: T", "y: T"),
+    outputs=("z: T",),
+    attrs=(f"T: {INTEGER}",),
+    commutative=True,
+    shape=broadcast,
+)
+register_op(
+    "BitwiseXor",
+    inputs=("x: T", "y: T"),
+    outputs=("z: T",),
+    attrs=(f"T: {INTEGER}",),
+    commutative=True,
+    shape=broadcast,
+)
+register_op(
+    "Cast",
+    inputs=("x: SrcT",),
+    outputs=("y: DstT",),
+    attrs=("SrcT: type", "DstT: type", "Truncate: bool = false"),
+    shape=unchanged,
 )
 register_op("Ceil", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
 register_op(
@@ -176,13 +268,23 @@ register_op(
     shape=unchanged,
 )
 register_op(
-    "Conj", inputs=("input: T",), outputs=("output: T",), attrs=("T: {complex64, complex128, variant} = DT_COMPLEX64",), shape=unchanged
+    "Conj",
+    inputs=("input: T",),
+    outputs=("output: T",),
+    attrs=("T: {complex64, complex128, variant} = DT_COMPLEX64",),
+    shape=unchanged,
 )
-register_op("Cos", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
-register_op("Cosh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op(
+    "Cos", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
+)
+register_op(
+    "Cosh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
+)
 register_op("Dawsn", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
 register_op("Digamma", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("Div", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {ARITHMETIC}",), shape=broadcast)
+register_op(
+    "Div", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {ARITHMETIC}",), shape=broadcast
+)
 register_op(
     "DivNoNan",
     inputs=("x: T", "y: T"),
@@ -201,25 +303,64 @@ register_op(
 register_op("Erf", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
 register_op("Erfc", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
 register_op("Erfinv", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("Exp", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op(
+    "Exp", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
+)
 register_op("Expint", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("Expm1", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op(
+    "Expm1", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
+)
 register_op("Floor", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("FloorDiv", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {ARITHMETIC}",), shape=broadcast)
+register_op(
+    "FloorDiv",
+    inputs=("x: T", "y: T"),
+    outputs=("z: T",),
+    attrs=(f"T: {ARITHMETIC}",),
+    shape=broadcast,
+)
 register_op(
     "FloorMod",
     inputs=("x: T", "y: T"),
     outputs=("z: T",),
-    attrs=("T: {int8, int16, int32, int64, uint8, uint16, uint32, uint64, bfloat16, half, float, double}",),
+    attrs=(
+        "T: {int8, int16, int32, int64, uint8, uint16, uint32, uint64, bfloat16, half, float, "
+        "double}",
+    ),
     shape=broadcast,
 )
-register_op("FresnelCos", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("FresnelSin", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("Greater", inputs=("x: T", "y: T"), outputs=("z: bool",), attrs=("T: realnumbertype",), shape=broadcast)
-register_op("GreaterEqual", inputs=("x: T", "y: T"), outputs=("z: bool",), attrs=("T: realnumbertype",), shape=broadcast)
-register_op("Igamma", inputs=("a: T", "x: T"), outputs=("z: T",), attrs=(f"T: {FLOAT}",), shape=broadcast)
-register_op("Igammac", inputs=("a: T", "x: T"), outputs=("z: T",), attrs=(f"T: {FLOAT}",), shape=broadcast)
-register_op("IgammaGradA", inputs=("a: T", "x: T"), outputs=("z: T",), attrs=("T: {float, double}",), shape=broadcast)
+register_op(
+    "FresnelCos", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
+register_op(
+    "FresnelSin", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
+register_op(
+    "Greater",
+    inputs=("x: T", "y: T"),
+    outputs=("z: bool",),
+    attrs=("T: realnumbertype",),
+    shape=broadcast,
+)
+register_op(
+    "GreaterEqual",
+    inputs=("x: T", "y: T"),
+    outputs=("z: bool",),
+    attrs=("T: realnumbertype",),
+    shape=broadcast,
+)
+register_op(
+    "Igamma", inputs=("a: T", "x: T"), outputs=("z: T",), attrs=(f"T: {FLOAT}",), shape=broadcast
+)
+register_op(
+    "Igammac", inputs=("a: T", "x: T"), outputs=("z: T",), attrs=(f"T: {FLOAT}",), shape=broadcast
+)
+register_op(
+    "IgammaGradA",
+    inputs=("a: T", "x: T"),
+    outputs=("z: T",),
+    attrs=("T: {float, double}",),
+    shape=broadcast,
+)
 register_op(
     "Imag",
     inputs=("input: T",),
@@ -228,42 +369,119 @@ register_op(
     shape=unchanged,
 )
 register_op("Inv", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged)
-register_op("Invert", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {INTEGER}",), shape=unchanged)
-register_op("InvGrad", inputs=("y: T", "dy: T"), outputs=("z: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
-register_op("IsFinite", inputs=("x: T",), outputs=("y: bool",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("IsInf", inputs=("x: T",), outputs=("y: bool",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("IsNan", inputs=("x: T",), outputs=("y: bool",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("LeftShift", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {INTEGER}",), shape=broadcast)
-register_op("Less", inputs=("x: T", "y: T"), outputs=("z: bool",), attrs=("T: realnumbertype",), shape=broadcast)
-register_op("LessEqual", inputs=("x: T", "y: T"), outputs=("z: bool",), attrs=("T: realnumbertype",), shape=broadcast)
+register_op(
+    "Invert", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {INTEGER}",), shape=unchanged
+)
+register_op(
+    "InvGrad",
+    inputs=("y: T", "dy: T"),
+    outputs=("z: T",),
+    attrs=(f"T: {FLOAT_OR_COMPLEX}",),
+    shape=unchanged,
+)
+register_op(
+    "IsFinite", inputs=("x: T",), outputs=("y: bool",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
+register_op(
+    "IsInf", inputs=("x: T",), outputs=("y: bool",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
+register_op(
+    "IsNan", inputs=("x: T",), outputs=("y: bool",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
+register_op(
+    "LeftShift",
+    inputs=("x: T", "y: T"),
+    outputs=("z: T",),
+    attrs=(f"T: {INTEGER}",),
+    shape=broadcast,
+)
+register_op(
+    "Less",
+    inputs=("x: T", "y: T"),
+    outputs=("z: bool",),
+    attrs=("T: realnumbertype",),
+    shape=broadcast,
+)
+register_op(
+    "LessEqual",
+    inputs=("x: T", "y: T"),
+    outputs=("z: bool",),
+    attrs=("T: realnumbertype",),
+    shape=broadcast,
+)
 register_op("Lgamma", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("Log", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
-register_op("Log1p", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
-register_op("LogicalAnd", inputs=("x: bool", "y: bool"), outputs=("z: bool",), commutative=True, shape=broadcast)
+register_op(
+    "Log", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
+)
+register_op(
+    "Log1p", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
+)
+register_op(
+    "LogicalAnd",
+    inputs=("x: bool", "y: bool"),
+    outputs=("z: bool",),
+    commutative=True,
+    shape=broadcast,
+)
 register_op("LogicalNot", inputs=("x: bool",), outputs=("y: bool",), shape=unchanged)
-register_op("LogicalOr", inputs=("x: bool", "y: bool"), outputs=("z: bool",), commutative=True, shape=broadcast)
+register_op(
+    "LogicalOr",
+    inputs=("x: bool", "y: bool"),
+    outputs=("z: bool",),
+    commutative=True,
+    shape=broadcast,
+)
 register_op(
     "Maximum",
     inputs=("x: T", "y: T"),
     outputs=("z: T",),
-    attrs=("T: {bfloat16, half, float, double, int8, uint8, int16, uint16, int32, uint32, int64, uint64}",),
+    attrs=(
+        "T: {bfloat16, half, float, double, int8, uint8, int16, uint16, int32, uint32, int64, "
+        "uint64}",
+    ),
     shape=broadcast,
 )
 register_op(
     "Minimum",
     inputs=("x: T", "y: T"),
     outputs=("z: T",),
-    attrs=("T: {bfloat16, half, float, double, int8, uint8, int16, uint16, int32, uint32, int64, uint64}",),
+    attrs=(
+        "T: {bfloat16, half, float, double, int8, uint8, int16, uint16, int32, uint32, int64, "
+        "uint64}",
+    ),
     shape=broadcast,
 )
 register_op(
-    "Mod", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=("T: {int32, int64, half, half, bfloat16, float, double}",), shape=broadcast
+    "Mod",
+    inputs=("x: T", "y: T"),
+    outputs=("z: T",),
+    attrs=("T: {int32, int64, half, half, bfloat16, float, double}",),
+    shape=broadcast,
 )
-register_op("Mul", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {ARITHMETIC}",), commutative=True, shape=broadcast)
-register_op("MulNoNan", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=broadcast)
+register_op(
+    "Mul",
+    inputs=("x: T", "y: T"),
+    outputs=("z: T",),
+    attrs=(f"T: {ARITHMETIC}",),
+    commutative=True,
+    shape=broadcast,
+)
+register_op(
+    "MulNoNan",
+    inputs=("x: T", "y: T"),
+    outputs=("z: T",),
+    attrs=(f"T: {FLOAT_OR_COMPLEX}",),
+    shape=broadcast,
+)
 register_op("Ndtri", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
 register_op("Neg", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged)
-register_op("NextAfter", inputs=("x1: T", "x2: T"), outputs=("output: T",), attrs=("T: {double, float} = DT_FLOAT",), shape=broadcast)
+register_op(
+    "NextAfter",
+    inputs=("x1: T", "x2: T"),
+    outputs=("output: T",),
+    attrs=("T: {double, float} = DT_FLOAT",),
+    shape=broadcast,
+)
 register_op(
     "NotEqual",
     inputs=("x: T", "y: T"),
@@ -272,8 +490,20 @@ register_op(
     commutative=True,
     shape=_equal,
 )
-register_op("Polygamma", inputs=("a: T", "x: T"), outputs=("z: T",), attrs=("T: {float, double}",), shape=broadcast)
-register_op("PopulationCount", inputs=("x: T",), outputs=("y: uint8",), attrs=(f"T: {INTEGER}",), shape=unchanged)
+register_op(
+    "Polygamma",
+    inputs=("a: T", "x: T"),
+    outputs=("z: T",),
+    attrs=("T: {float, double}",),
+    shape=broadcast,
+)
+register_op(
+    "PopulationCount",
+    inputs=("x: T",),
+    outputs=("y: uint8",),
+    attrs=(f"T: {INTEGER}",),
+    shape=unchanged,
+)
 register_op(
     "Pow",
     inputs=("x: T", "y: T"),
@@ -281,7 +511,13 @@ register_op(
     attrs=("T: {bfloat16, float, half, double, int8, int16, int32, int64, complex64, complex128}",),
     shape=broadcast,
 )
-register_op("RandomGammaGrad", inputs=("alpha: T", "sample: T"), outputs=("output: T",), attrs=("T: {float, double}",), shape=broadcast)
+register_op(
+    "RandomGammaGrad",
+    inputs=("alpha: T", "sample: T"),
+    outputs=("output: T",),
+    attrs=("T: {float, double}",),
+    shape=broadcast,
+)
 register_op(
     "Real",
     inputs=("input: T",),
@@ -289,43 +525,122 @@ register_op(
     attrs=("T: {complex64, complex128} = DT_COMPLEX64", "Tout: {float, double} = DT_FLOAT"),
     shape=unchanged,
 )
-register_op("RealDiv", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {ARITHMETIC}",), shape=broadcast)
-register_op("Reciprocal", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged)
-register_op("ReciprocalGrad", inputs=("y: T", "dy: T"), outputs=("z: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
-register_op("RightShift", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {INTEGER}",), shape=broadcast)
+register_op(
+    "RealDiv",
+    inputs=("x: T", "y: T"),
+    outputs=("z: T",),
+    attrs=(f"T: {ARITHMETIC}",),
+    shape=broadcast,
+)
+register_op(
+    "Reciprocal", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged
+)
+register_op(
+    "ReciprocalGrad",
+    inputs=("y: T", "dy: T"),
+    outputs=("z: T",),
+    attrs=(f"T: {FLOAT_OR_COMPLEX}",),
+    shape=unchanged,
+)
+register_op(
+    "RightShift",
+    inputs=("x: T", "y: T"),
+    outputs=("z: T",),
+    attrs=(f"T: {INTEGER}",),
+    shape=broadcast,
+)
 register_op("Rint", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
 register_op("Round", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged)
-register_op("Rsqrt", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
-register_op("RsqrtGrad", inputs=("y: T", "dy: T"), outputs=("z: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
-register_op("Select", inputs=("condition: bool", "t: T", "e: T"), outputs=("output: T",), attrs=("T: type",), shape=_select)
-register_op("SelectV2", inputs=("condition: bool", "t: T", "e: T"), outputs=("output: T",), attrs=("T: type",), shape=_select_v2)
+register_op(
+    "Rsqrt", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
+)
+register_op(
+    "RsqrtGrad",
+    inputs=("y: T", "dy: T"),
+    outputs=("z: T",),
+    attrs=(f"T: {FLOAT_OR_COMPLEX}",),
+    shape=unchanged,
+)
+register_op(
+    "Select",
+    inputs=("condition: bool", "t: T", "e: T"),
+    outputs=("output: T",),
+    attrs=("T: type",),
+    shape=_select,
+)
+register_op(
+    "SelectV2",
+    inputs=("condition: bool", "t: T", "e: T"),
+    outputs=("output: T",),
+    attrs=("T: type",),
+    shape=_select_v2,
+)
 register_op("Sign", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged)
-register_op("Sin", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
-register_op("Sinh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op(
+    "Sin", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
+)
+register_op(
+    "Sinh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
+)
 register_op("Spence", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("Sqrt", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
-register_op("SqrtGrad", inputs=("y: T", "dy: T"), outputs=("z: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op(
+    "Sqrt", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
+)
+register_op(
+    "SqrtGrad",
+    inputs=("y: T", "dy: T"),
+    outputs=("z: T",),
+    attrs=(f"T: {FLOAT_OR_COMPLEX}",),
+    shape=unchanged,
+)
 register_op(
     "Square",
     inputs=("x: T",),
     outputs=("y: T",),
-    attrs=(("T: {bfloat16, half, float, double, int8, int16, int32, int64, uint8, uint16, uint32, uint64, complex64, complex128}"),),
+    attrs=(
+        (
+            "T: {bfloat16, half, float, double, int8, int16, int32, int64, uint8, uint16, uint32, "
+            "uint64, complex64, complex128}"
+        ),
+    ),
     shape=unchanged,
 )
 register_op(
-    "SquaredDifference", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {WIDE_SIGNED}",), commutative=True, shape=broadcast
+    "SquaredDifference",
+    inputs=("x: T", "y: T"),
+    outputs=("z: T",),
+    attrs=(f"T: {WIDE_SIGNED}",),
+    commutative=True,
+    shape=broadcast,
 )
 register_op(
     "Sub",
     inputs=("x: T", "y: T"),
     outputs=("z: T",),
-    attrs=(("T: {bfloat16, half, float, double, uint8, int8, uint16, int16, int32, int64, complex64, complex128, uint32, uint64}"),),
+    attrs=(
+        (
+            "T: {bfloat16, half, float, double, uint8, int8, uint16, int16, int32, int64, "
+            "complex64, complex128, uint32, uint64}"
+        ),
+    ),
     shape=broadcast,
 )
-register_op("Tan", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
-register_op("TruncateDiv", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {ARITHMETIC}",), shape=broadcast)
 register_op(
-    "TruncateMod", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=("T: {int32, int64, bfloat16, half, float, double}",), shape=broadcast
+    "Tan", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
+)
+register_op(
+    "TruncateDiv",
+    inputs=("x: T", "y: T"),
+    outputs=("z: T",),
+    attrs=(f"T: {ARITHMETIC}",),
+    shape=broadcast,
+)
+register_op(
+    "TruncateMod",
+    inputs=("x: T", "y: T"),
+    outputs=("z: T",),
+    attrs=("T: {int32, int64, bfloat16, half, float, double}",),
+    shape=broadcast,
 )
 register_op(
     "_UnaryOpsComposition",
@@ -334,14 +649,40 @@ register_op(
     attrs=("T: {float, half, double}", "op_names: list(string)"),
     shape=unchanged,
 )
-register_op("Xdivy", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {HALF_TO_COMPLEX}",), shape=broadcast)
-register_op("Xlog1py", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {HALF_TO_COMPLEX}",), shape=broadcast)
-register_op("Xlogy", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {HALF_TO_COMPLEX}",), shape=broadcast)
-register_op("Zeta", inputs=("x: T", "q: T"), outputs=("z: T",), attrs=("T: {float, double}",), shape=broadcast)
+register_op(
+    "Xdivy",
+    inputs=("x: T", "y: T"),
+    outputs=("z: T",),
+    attrs=(f"T: {HALF_TO_COMPLEX}",),
+    shape=broadcast,
+)
+register_op(
+    "Xlog1py",
+    inputs=("x: T", "y: T"),
+    outputs=("z: T",),
+    attrs=(f"T: {HALF_TO_COMPLEX}",),
+    shape=broadcast,
+)
+register_op(
+    "Xlogy",
+    inputs=("x: T", "y: T"),
+    outputs=("z: T",),
+    attrs=(f"T: {HALF_TO_COMPLEX}",),
+    shape=broadcast,
+)
+register_op(
+    "Zeta",
+    inputs=("x: T", "q: T"),
+    outputs=("z: T",),
+    attrs=("T: {float, double}",),
+    shape=broadcast,
+)
 
 
 def elementwise_function(public: str, op_type: str, text: str) -> Callable[..., Tensor]:
-    """A public function whose arguments are the op's inputs and numeric attrs, in the op's order."""
+    """A public function whose arguments are the op's inputs and numeric attrs, in the
+    op's order.
+    """
 
     names = [arg.name for arg in registry.require(op_type).inputs]
 
@@ -349,7 +690,9 @@ def elementwise_function(public: str, op_type: str, text: str) -> Callable[..., 
         if len(args) == len(names) + 1 and (args[-1] is None or isinstance(args[-1], str)):
             *args, name = args  # type: ignore[assignment]
         if len(args) > len(names):
-            raise TypeError(f"{public}() takes {len(names)} tensors ({', '.join(names)}), got {len(args)}")
+            raise TypeError(
+                f"{public}() takes {len(names)} tensors ({', '.join(names)}), got {len(args)}"
+            )
         return create(op_type, name, **dict(zip(names, args)), **keywords).outputs[0]
 
     parameters = [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in names]
@@ -381,7 +724,9 @@ rsqrt = elementwise_function("rsqrt", "Rsqrt", "1 / sqrt(x).")
 square = maps_sparse_values(elementwise_function("square", "Square", "x * x."))
 reciprocal = elementwise_function("reciprocal", "Reciprocal", "1 / x.")
 negative = maps_sparse_values(elementwise_function("negative", "Neg", "-x."))
-sign = maps_sparse_values(elementwise_function("sign", "Sign", "-1, 0 or 1; x / |x| for complex numbers."))
+sign = maps_sparse_values(
+    elementwise_function("sign", "Sign", "-1, 0 or 1; x / |x| for complex numbers.")
+)
 floor = elementwise_function("floor", "Floor", "The next integer below.")
 ceil = elementwise_function("ceil", "Ceil", "The next integer above.")
 rint = elementwise_function("rint", "Rint", "The nearest integer, halves to even.")
@@ -398,20 +743,44 @@ igamma = elementwise_function("igamma", "Igamma", "Regularised lower incomplete 
 igammac = elementwise_function("igammac", "Igammac", "Regularised upper incomplete gamma function.")
 bessel_i0 = elementwise_function("bessel_i0", "BesselI0", "Modified Bessel function of order 0.")
 bessel_i0e = maps_sparse_values(
-    elementwise_function("bessel_i0e", "BesselI0e", "Exponentially scaled modified Bessel function of order 0.")
+    elementwise_function(
+        "bessel_i0e", "BesselI0e", "Exponentially scaled modified Bessel function of order 0."
+    )
 )
 bessel_i1 = elementwise_function("bessel_i1", "BesselI1", "Modified Bessel function of order 1.")
 bessel_i1e = maps_sparse_values(
-    elementwise_function("bessel_i1e", "BesselI1e", "Exponentially scaled modified Bessel function of order 1.")
+    elementwise_function(
+        "bessel_i1e", "BesselI1e", "Exponentially scaled modified Bessel function of order 1."
+    )
 )
-bessel_j0 = elementwise_function("bessel_j0", "BesselJ0", "Bessel function of the first kind, order 0.")
-bessel_j1 = elementwise_function("bessel_j1", "BesselJ1", "Bessel function of the first kind, order 1.")
-bessel_k0 = elementwise_function("bessel_k0", "BesselK0", "Modified Bessel function of the second kind, order 0.")
-bessel_k0e = elementwise_function("bessel_k0e", "BesselK0e", "Exponentially scaled modified Bessel function of the second kind, order 0.")
-bessel_k1 = elementwise_function("bessel_k1", "BesselK1", "Modified Bessel function of the second kind, order 1.")
-bessel_k1e = elementwise_function("bessel_k1e", "BesselK1e", "Exponentially scaled modified Bessel function of the second kind, order 1.")
-bessel_y0 = elementwise_function("bessel_y0", "BesselY0", "Bessel function of the second kind, order 0.")
-bessel_y1 = elementwise_function("bessel_y1", "BesselY1", "Bessel function of the second kind, order 1.")
+bessel_j0 = elementwise_function(
+    "bessel_j0", "BesselJ0", "Bessel function of the first kind, order 0."
+)
+bessel_j1 = elementwise_function(
+    "bessel_j1", "BesselJ1", "Bessel function of the first kind, order 1."
+)
+bessel_k0 = elementwise_function(
+    "bessel_k0", "BesselK0", "Modified Bessel function of the second kind, order 0."
+)
+bessel_k0e = elementwise_function(
+    "bessel_k0e",
+    "BesselK0e",
+    "Exponentially scaled modified Bessel function of the second kind, order 0.",
+)
+bessel_k1 = elementwise_function(
+    "bessel_k1", "BesselK1", "Modified Bessel function of the second kind, order 1."
+)
+bessel_k1e = elementwise_function(
+    "bessel_k1e",
+    "BesselK1e",
+    "Exponentially scaled modified Bessel function of the second kind, order 1.",
+)
+bessel_y0 = elementwise_function(
+    "bessel_y0", "BesselY0", "Bessel function of the second kind, order 0."
+)
+bessel_y1 = elementwise_function(
+    "bessel_y1", "BesselY1", "Bessel function of the second kind, order 1."
+)
 dawsn = elementwise_function("dawsn", "Dawsn", "Dawson's integral.")
 expint = elementwise_function("expint", "Expint", "Exponential integral.")
 fresnel_cos = elementwise_function("fresnel_cos", "FresnelCos", "Fresnel's cosine integral.")
@@ -427,12 +796,16 @@ subtract = elementwise_function("subtract", "Sub", "x - y.")
 multiply = elementwise_function("multiply", "Mul", "x * y.")
 mod = elementwise_function("mod", "FloorMod", "Remainder with the divisor's sign.")
 floormod = elementwise_function("floormod", "FloorMod", "Remainder with the divisor's sign.")
-truncatemod = elementwise_function("truncatemod", "TruncateMod", "Remainder with the dividend's sign.")
+truncatemod = elementwise_function(
+    "truncatemod", "TruncateMod", "Remainder with the dividend's sign."
+)
 truncatediv = elementwise_function("truncatediv", "TruncateDiv", "x / y, cut towards zero.")
 floor_div = elementwise_function("floor_div", "FloorDiv", "x / y, rounded down.")
 realdiv = elementwise_function("realdiv", "RealDiv", "x / y of floats.")
 multiply_no_nan = elementwise_function("multiply_no_nan", "MulNoNan", "x * y, 0 where y is 0.")
-squared_difference = elementwise_function("squared_difference", "SquaredDifference", "(x - y) squared.")
+squared_difference = elementwise_function(
+    "squared_difference", "SquaredDifference", "(x - y) squared."
+)
 maximum = elementwise_function("maximum", "Maximum", "The larger; NaN if either is.")
 minimum = elementwise_function("minimum", "Minimum", "The smaller; NaN if either is.")
 greater = elementwise_function("greater", "Greater", "x > y.")
@@ -449,13 +822,17 @@ bitwise_xor = elementwise_function("bitwise_xor", "BitwiseXor", "Bits of exactly
 left_shift = elementwise_function("left_shift", "LeftShift", "Bits moved up.")
 right_shift = elementwise_function("right_shift", "RightShift", "Bits moved down, the sign kept.")
 invert = elementwise_function("invert", "Invert", "All bits flipped.")
-population_count = elementwise_function("population_count", "PopulationCount", "How many bits are set.")
+population_count = elementwise_function(
+    "population_count", "PopulationCount", "How many bits are set."
+)
 
 
 def add(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x + y; joins strings."""
     with name_scope(name, "Add", [x]) as scope:
-        x = convert_to_tensor(x, name="x", preferred_dtype=y.dtype.base_dtype if isinstance(y, Tensor) else None)
+        x = convert_to_tensor(
+            x, name="x", preferred_dtype=y.dtype.base_dtype if isinstance(y, Tensor) else None
+        )
         y = convert_to_tensor(y, name="y", preferred_dtype=x.dtype.base_dtype)
         return tensor("Add" if x.dtype.base_dtype is dtypes.string else "AddV2", scope, x=x, y=y)
 
@@ -463,14 +840,19 @@ def add(x: Any, y: Any, name: str | None = None) -> Tensor:
 def add_n(inputs: Any, name: str | None = None) -> Tensor:
     """The sum of tensors of one shape. Raises ValueError for no tensors."""
     if not inputs or not isinstance(inputs, (list, tuple)):
-        raise ValueError(f"Inputs must be an iterable of at least one Tensor/IndexedSlices with the same dtype and shape. Found {inputs!r}")
+        raise ValueError(
+            "Inputs must be an iterable of at least one Tensor/IndexedSlices with the same dtype "
+            f"and shape. Found {inputs!r}"
+        )
     values = convert_n_to_tensor(inputs)
     if len(values) == 1:
         return tensor("Identity", name, input=values[0]) if name else values[0]
     return tensor("AddN", name, inputs=values)
 
 
-def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: str | None = None) -> Tensor:
+def accumulate_n(
+    inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: str | None = None
+) -> Tensor:
     """As `add_n`."""
     return add_n(inputs, name=name or "AccumulateNV2")
 
@@ -569,9 +951,16 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
     with name_scope(name, "Complex", [real, imag]) as scope:
         real, imag = convert_to_tensor(real, name="real"), convert_to_tensor(imag, name="imag")
         kinds = (real.dtype.base_dtype, imag.dtype.base_dtype)
-        result = {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}.get(kinds[0]) if kinds[0] is kinds[1] else None
+        result = (
+            {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}.get(kinds[0])
+            if kinds[0] is kinds[1]
+            else None
+        )
         if result is None:
-            raise TypeError(f"The `real` and `imag` components have incorrect types: {kinds[0].name} {kinds[1].name}")
+            raise TypeError(
+                f"The `real` and `imag` components have incorrect types: {kinds[0].name} "
+                f"{kinds[1].name}"
+            )
         return tensor("Complex", scope, real=real, imag=imag, Tout=result)
 
 
@@ -584,7 +973,11 @@ def _part(op_type: str, text: str) -> Callable[..., Tensor]:
             if op_type == "Real":
                 return value
             zero = tensor("ZerosLike", None, x=value)
-            return zero if op_type == "Imag" else tensor("Select", scope, condition=less(value, zero), t=_pi_like(value), e=zero)
+            return (
+                zero
+                if op_type == "Imag"
+                else tensor("Select", scope, condition=less(value, zero), t=_pi_like(value), e=zero)
+            )
 
     part.__name__ = part.__qualname__ = op_type.lower()
     part.__doc__ = text
@@ -592,7 +985,10 @@ def _part(op_type: str, text: str) -> Callable[..., Tensor]:
 
 
 def _pi_like(value: Tensor) -> Tensor:
-    return add(tensor("ZerosLike", None, x=value), convert_to_tensor(3.141592653589793, value.dtype.base_dtype))
+    return add(
+        tensor("ZerosLike", None, x=value),
+        convert_to_tensor(3.141592653589793, value.dtype.base_dtype),
+    )
 
 
 real = _part("Real", "The real part.")
@@ -621,11 +1017,15 @@ AS_FLOAT = {
 def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y; integers as floats. Raises TypeError for differing dtypes."""
     with name_scope(name, "truediv", [x, y]) as scope:
-        x = convert_to_tensor(x, name="x", preferred_dtype=y.dtype.base_dtype if isinstance(y, Tensor) else None)
+        x = convert_to_tensor(
+            x, name="x", preferred_dtype=y.dtype.base_dtype if isinstance(y, Tensor) else None
+        )
         y = convert_to_tensor(y, name="y", preferred_dtype=x.dtype.base_dtype)
         kind = x.dtype.base_dtype
         if kind is not y.dtype.base_dtype:
-            raise TypeError(f"`x` and `y` must have the same dtype, got {kind!r} != {y.dtype.base_dtype!r}.")
+            raise TypeError(
+                f"`x` and `y` must have the same dtype, got {kind!r} != {y.dtype.base_dtype!r}."
+            )
         wide = AS_FLOAT.get(kind)
         if wide is not None:
             x, y = cast(x, wide), cast(y, wide)
@@ -644,7 +1044,9 @@ def divide(x: Any, y: Any, name: str | None = None) -> Tensor:
 def div(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y; integers are divided rounding down, as Python 2 did."""
     with name_scope(name, "div", [x, y]) as scope:
-        x = convert_to_tensor(x, name="x", preferred_dtype=y.dtype.base_dtype if isinstance(y, Tensor) else None)
+        x = convert_to_tensor(
+            x, name="x", preferred_dtype=y.dtype.base_dtype if isinstance(y, Tensor) else None
+        )
         y = convert_to_tensor(y, name="y", dtype=x.dtype.base_dtype)
         if x.dtype.is_floating or x.dtype.is_complex:
             return tensor("RealDiv", scope, x=x, y=y)
@@ -654,7 +1056,9 @@ def div(x: Any, y: Any, name: str | None = None) -> Tensor:
 def div_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y, 0 where y is 0."""
     with name_scope(name, "div_no_nan", [x, y]) as scope:
-        x = convert_to_tensor(x, name="x", preferred_dtype=y.dtype.base_dtype if isinstance(y, Tensor) else None)
+        x = convert_to_tensor(
+            x, name="x", preferred_dtype=y.dtype.base_dtype if isinstance(y, Tensor) else None
+        )
         y = convert_to_tensor(y, name="y", dtype=x.dtype.base_dtype)
         return tensor("DivNoNan", scope, x=x, y=y)
 
@@ -665,7 +1069,9 @@ def floordiv(x: Any, y: Any, name: str | None = None) -> Tensor:
         return tensor("FloorDiv", scope, x=x, y=y)
 
 
-def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Tensor:
+def clip_by_value(
+    t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None
+) -> Tensor:
     """`t` held between two bounds. Raises InvalidArgumentError when the bounds change its shape."""
     with name_scope(name, "clip_by_value", [t, clip_value_min, clip_value_max]) as scope:
         values = convert_to_tensor(t, name="t")

@@ -78,7 +78,9 @@ def _diag_part_band(c: ShapeContext) -> Shapes:
         for index in band:
             if not (-rows < index < columns or index == 0):
                 name = "lower_diag_index" if index == low else "upper_diag_index"
-                raise fail(f"{name} {index} is out of bound. It must be between {-rows} and {columns}")
+                raise fail(
+                    f"{name} {index} is out of bound. It must be between {-rows} and {columns}"
+                )
         width = min(rows + min(high, 0), columns - max(low, 0))
     return [(*shape[:-2], width) if low == high else (*shape[:-2], high - low + 1, width)]
 
@@ -95,12 +97,21 @@ def _diag_band(c: ShapeContext) -> Shapes:
     if low < high:
         c.with_rank_at_least(shape, 2)
         if shape[-2] is not None and shape[-2] != high - low + 1:
-            raise fail("The number of diagonals provided in the input does not match the lower_diag_index and upper_diag_index range.")
+            raise fail(
+                "The number of diagonals provided in the input does not match the lower_diag_index "
+                "and upper_diag_index range."
+            )
     outer = shape[:-1] if low == high else shape[:-2]
     rows, columns = int_constant(c, 2), int_constant(c, 3)
     width = shape[-1]
     if width is None or rows is None or columns is None:
-        return [(*outer, None if rows is None or rows == -1 else rows, None if columns is None or columns == -1 else columns)]
+        return [
+            (
+                *outer,
+                None if rows is None or rows == -1 else rows,
+                None if columns is None or columns == -1 else columns,
+            )
+        ]
     least_rows, least_columns = width - min(high, 0), width + max(low, 0)
     if rows == -1 and columns == -1:
         rows = columns = max(least_rows, least_columns)
@@ -109,9 +120,14 @@ def _diag_band(c: ShapeContext) -> Shapes:
     if rows < least_rows:
         raise fail(f"Number of rows is too small: {rows}, at least {least_rows} are needed")
     if columns < least_columns:
-        raise fail(f"Number of columns is too small: {columns}, at least {least_columns} are needed")
+        raise fail(
+            f"Number of columns is too small: {columns}, at least {least_columns} are needed"
+        )
     if rows != least_rows and columns != least_columns:
-        raise fail("The number of rows or columns is not consistent with the specified d_lower, d_upper, and diagonal.")
+        raise fail(
+            "The number of rows or columns is not consistent with the specified d_lower, d_upper, "
+            "and diagonal."
+        )
     return [(*outer, rows, columns)]
 
 
@@ -151,10 +167,18 @@ register_op(
     "BandedTriangularSolve",
     inputs=("matrix: T", "rhs: T"),
     outputs=("output: T",),
-    attrs=("lower: bool = true", "adjoint: bool = false", "T: {double, float, half, complex64, complex128}"),
+    attrs=(
+        "lower: bool = true",
+        "adjoint: bool = false",
+        "T: {double, float, half, complex64, complex128}",
+    ),
 )
 register_op(
-    "BatchCholesky", inputs=("input: T",), outputs=("output: T",), attrs=("T: {double, float}",), deprecated=(13, "Use Cholesky instead.")
+    "BatchCholesky",
+    inputs=("input: T",),
+    outputs=("output: T",),
+    attrs=("T: {double, float}",),
+    deprecated=(13, "Use Cholesky instead."),
 )
 register_op(
     "BatchCholeskyGrad",
@@ -179,7 +203,12 @@ register_op(
     deprecated=(13, "Use MatrixDeterminant instead."),
 )
 register_op(
-    "BatchMatrixDiag", inputs=("diagonal: T",), outputs=("output: T",), attrs=("T: type",), deprecated=(14, "Use MatrixDiag"), shape=_diag
+    "BatchMatrixDiag",
+    inputs=("diagonal: T",),
+    outputs=("output: T",),
+    attrs=("T: type",),
+    deprecated=(14, "Use MatrixDiag"),
+    shape=_diag,
 )
 register_op(
     "BatchMatrixDiagPart",
@@ -243,18 +272,35 @@ register_op(
     "BatchSvd",
     inputs=("input: T",),
     outputs=("s: T", "u: T", "v: T"),
-    attrs=("compute_uv: bool = true", "full_matrices: bool = false", "T: {double, float, complex64, complex128}"),
+    attrs=(
+        "compute_uv: bool = true",
+        "full_matrices: bool = false",
+        "T: {double, float, complex64, complex128}",
+    ),
     deprecated=(13, "Use Svd instead."),
 )
 register_op(
-    "Cholesky", inputs=("input: T",), outputs=("output: T",), attrs=("T: {double, float, half, complex64, complex128}",), shape=_square
+    "Cholesky",
+    inputs=("input: T",),
+    outputs=("output: T",),
+    attrs=("T: {double, float, half, complex64, complex128}",),
+    shape=_square,
 )
-register_op("CholeskyGrad", inputs=("l: T", "grad: T"), outputs=("output: T",), attrs=("T: {half, float, double}",))
+register_op(
+    "CholeskyGrad",
+    inputs=("l: T", "grad: T"),
+    outputs=("output: T",),
+    attrs=("T: {half, float, double}",),
+)
 register_op(
     "Eig",
     inputs=("input: T",),
     outputs=("e: Tout", "v: Tout"),
-    attrs=("compute_v: bool = true", "T: {float, double, complex64, complex128}", "Tout: {complex64, complex128}"),
+    attrs=(
+        "compute_v: bool = true",
+        "T: {float, double, complex64, complex128}",
+        "Tout: {complex64, complex128}",
+    ),
 )
 register_op(
     "LogMatrixDeterminant",
@@ -267,7 +313,10 @@ register_op(
     "Lu",
     inputs=("input: T",),
     outputs=("lu: T", "p: output_idx_type"),
-    attrs=("T: {double, float, half, complex64, complex128}", f"output_idx_type: {INDEX} = DT_INT32"),
+    attrs=(
+        "T: {double, float, half, complex64, complex128}",
+        f"output_idx_type: {INDEX} = DT_INT32",
+    ),
 )
 register_op(
     "MatrixBandPart",
@@ -283,8 +332,16 @@ register_op(
     attrs=("T: {half, float, double, complex64, complex128}",),
     shape=_determinant,
 )
-register_op("MatrixDiag", inputs=("diagonal: T",), outputs=("output: T",), attrs=("T: type",), shape=_diag)
-register_op("MatrixDiagPart", inputs=("input: T",), outputs=("diagonal: T",), attrs=("T: type",), shape=_diag_part)
+register_op(
+    "MatrixDiag", inputs=("diagonal: T",), outputs=("output: T",), attrs=("T: type",), shape=_diag
+)
+register_op(
+    "MatrixDiagPart",
+    inputs=("input: T",),
+    outputs=("diagonal: T",),
+    attrs=("T: type",),
+    shape=_diag_part,
+)
 register_op(
     "MatrixDiagPartV2",
     inputs=("input: T", "k: int32", "padding_value: T"),
@@ -296,7 +353,10 @@ register_op(
     "MatrixDiagPartV3",
     inputs=("input: T", "k: int32", "padding_value: T"),
     outputs=("diagonal: T",),
-    attrs=("T: type", "align: {'LEFT_RIGHT', 'RIGHT_LEFT', 'LEFT_LEFT', 'RIGHT_RIGHT'} = 'RIGHT_LEFT'"),
+    attrs=(
+        "T: type",
+        "align: {'LEFT_RIGHT', 'RIGHT_LEFT', 'LEFT_LEFT', 'RIGHT_RIGHT'} = 'RIGHT_LEFT'",
+    ),
     shape=_diag_part_band,
 )
 register_op(
@@ -310,7 +370,10 @@ register_op(
     "MatrixDiagV3",
     inputs=("diagonal: T", "k: int32", "num_rows: int32", "num_cols: int32", "padding_value: T"),
     outputs=("output: T",),
-    attrs=("T: type", "align: {'LEFT_RIGHT', 'RIGHT_LEFT', 'LEFT_LEFT', 'RIGHT_RIGHT'} = 'RIGHT_LEFT'"),
+    attrs=(
+        "T: type",
+        "align: {'LEFT_RIGHT', 'RIGHT_LEFT', 'LEFT_LEFT', 'RIGHT_RIGHT'} = 'RIGHT_LEFT'",
+    ),
     shape=_diag_band,
 )
 register_op(
@@ -328,16 +391,35 @@ register_op(
     attrs=("adjoint: bool = false", "T: {double, float, half, complex64, complex128}"),
     shape=_square,
 )
-register_op("MatrixLogarithm", inputs=("input: T",), outputs=("output: T",), attrs=("T: {complex64, complex128}",), shape=_square)
-register_op("MatrixSetDiag", inputs=("input: T", "diagonal: T"), outputs=("output: T",), attrs=("T: type",), shape=_set_diag)
 register_op(
-    "MatrixSetDiagV2", inputs=("input: T", "diagonal: T", "k: int32"), outputs=("output: T",), attrs=("T: type",), shape=_set_diag_band
+    "MatrixLogarithm",
+    inputs=("input: T",),
+    outputs=("output: T",),
+    attrs=("T: {complex64, complex128}",),
+    shape=_square,
+)
+register_op(
+    "MatrixSetDiag",
+    inputs=("input: T", "diagonal: T"),
+    outputs=("output: T",),
+    attrs=("T: type",),
+    shape=_set_diag,
+)
+register_op(
+    "MatrixSetDiagV2",
+    inputs=("input: T", "diagonal: T", "k: int32"),
+    outputs=("output: T",),
+    attrs=("T: type",),
+    shape=_set_diag_band,
 )
 register_op(
     "MatrixSetDiagV3",
     inputs=("input: T", "diagonal: T", "k: int32"),
     outputs=("output: T",),
-    attrs=("T: type", "align: {'LEFT_RIGHT', 'RIGHT_LEFT', 'LEFT_LEFT', 'RIGHT_RIGHT'} = 'RIGHT_LEFT'"),
+    attrs=(
+        "T: type",
+        "align: {'LEFT_RIGHT', 'RIGHT_LEFT', 'LEFT_LEFT', 'RIGHT_RIGHT'} = 'RIGHT_LEFT'",
+    ),
     shape=_set_diag_band,
 )
 register_op(
@@ -363,7 +445,11 @@ register_op(
     "MatrixTriangularSolve",
     inputs=("matrix: T", "rhs: T"),
     outputs=("output: T",),
-    attrs=("lower: bool = true", "adjoint: bool = false", "T: {bfloat16, double, float, half, complex64, complex128}"),
+    attrs=(
+        "lower: bool = true",
+        "adjoint: bool = false",
+        "T: {bfloat16, double, float, half, complex64, complex128}",
+    ),
 )
 register_op(
     "Qr",
@@ -389,7 +475,11 @@ register_op(
     "Svd",
     inputs=("input: T",),
     outputs=("s: T", "u: T", "v: T"),
-    attrs=("compute_uv: bool = true", "full_matrices: bool = false", "T: {double, float, half, complex64, complex128}"),
+    attrs=(
+        "compute_uv: bool = true",
+        "full_matrices: bool = false",
+        "T: {double, float, half, complex64, complex128}",
+    ),
 )
 register_op(
     "TridiagonalMatMul",
@@ -401,5 +491,9 @@ register_op(
     "TridiagonalSolve",
     inputs=("diagonals: T", "rhs: T"),
     outputs=("output: T",),
-    attrs=("partial_pivoting: bool = true", "perturb_singular: bool = false", "T: {double, float, complex64, complex128}"),
+    attrs=(
+        "partial_pivoting: bool = true",
+        "perturb_singular: bool = false",
+        "T: {double, float, complex64, complex128}",
+    ),
 )

@@ -55,7 +55,9 @@ def _cross(c: ShapeContext) -> Shapes:
     shape = c.merge(c.inputs[0], c.inputs[1])
     shape = c.with_rank_at_least(shape, 1)
     if shape is not None and shape[-1] is not None and shape[-1] != 3:
-        raise fail(f"Cross-products are only defined for 3-element vectors; last dimension is {shape[-1]}")
+        raise fail(
+            f"Cross-products are only defined for 3-element vectors; last dimension is {shape[-1]}"
+        )
     return [shape]
 
 
@@ -80,7 +82,10 @@ def _einsum(c: ShapeContext) -> Shapes:
         if dots:
             middle = len(shape) - len(before) - len(after)
             if middle < 0:
-                raise fail(f"Expected input {terms.index(term)} to have rank at least {len(before) + len(after)} but got: {len(shape)}")
+                raise fail(
+                    f"Expected input {terms.index(term)} to have rank at least "
+                    f"{len(before) + len(after)} but got: {len(shape)}"
+                )
             spread = c.broadcast(spread, shape[len(before) : len(before) + middle])
             named = zip(before + after, shape[: len(before)] + shape[len(before) + middle :])
         else:
@@ -102,7 +107,13 @@ register_op(
     "BatchMatMul",
     inputs=("x: T", "y: T"),
     outputs=("output: T",),
-    attrs=(f"T: {WIDE_SIGNED}", "adj_x: bool = false", "adj_y: bool = false", "grad_x: bool = false", "grad_y: bool = false"),
+    attrs=(
+        f"T: {WIDE_SIGNED}",
+        "adj_x: bool = false",
+        "adj_y: bool = false",
+        "grad_x: bool = false",
+        "grad_y: bool = false",
+    ),
     shape=_batch_matmul_v1,
 )
 register_op(
@@ -110,7 +121,8 @@ register_op(
     inputs=("x: T", "y: T"),
     outputs=("output: T",),
     attrs=(
-        "T: {bfloat16, half, float, double, int16, int32, int64, uint8, uint16, uint32, uint64, complex64, complex128}",
+        "T: {bfloat16, half, float, double, int16, int32, int64, uint8, uint16, uint32, uint64, "
+        "complex64, complex128}",
         "adj_x: bool = false",
         "adj_y: bool = false",
         "grad_x: bool = false",
@@ -123,8 +135,10 @@ register_op(
     inputs=("x: Ta", "y: Tb"),
     outputs=("output: Tout",),
     attrs=(
-        "Ta: {bfloat16, half, float, double, uint8, int8, int16, int32, int64, complex64, complex128}",
-        "Tb: {bfloat16, half, float, double, uint8, int8, int16, int32, int64, complex64, complex128}",
+        "Ta: {bfloat16, half, float, double, uint8, int8, int16, int32, int64, complex64, "
+        "complex128}",
+        "Tb: {bfloat16, half, float, double, uint8, int8, int16, int32, int64, complex64, "
+        "complex128}",
         "Tout: {bfloat16, half, float, double, int16, int32, int64, complex64, complex128}",
         "adj_x: bool = false",
         "adj_y: bool = false",
@@ -133,9 +147,19 @@ register_op(
     ),
     shape=_batch_matmul_v2,
 )
-register_op("Cross", inputs=("a: T", "b: T"), outputs=("product: T",), attrs=("T: realnumbertype",), shape=_cross)
 register_op(
-    "Einsum", inputs=("inputs: N * T",), outputs=("output: T",), attrs=("equation: string", "N: int >= 1", "T: type"), shape=_einsum
+    "Cross",
+    inputs=("a: T", "b: T"),
+    outputs=("product: T",),
+    attrs=("T: realnumbertype",),
+    shape=_cross,
+)
+register_op(
+    "Einsum",
+    inputs=("inputs: N * T",),
+    outputs=("output: T",),
+    attrs=("equation: string", "N: int >= 1", "T: type"),
+    shape=_einsum,
 )
 register_op(
     "_FusedMatMul",
@@ -159,7 +183,8 @@ register_op(
     attrs=(
         "transpose_a: bool = false",
         "transpose_b: bool = false",
-        "T: {bfloat16, half, float, double, int32, int64, uint8, uint16, uint32, uint64, complex64, complex128}",
+        "T: {bfloat16, half, float, double, int32, int64, uint8, uint16, uint32, uint64, "
+        "complex64, complex128}",
         "grad_a: bool = false",
         "grad_b: bool = false",
     ),
@@ -181,10 +206,12 @@ def matmul(
     grad_b: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """a [..., m, k] times b [..., k, n] -> [..., m, n]. Raises ValueError when both transpose and adjoint are asked for.
+    """a [..., m, k] times b [..., k, n] -> [..., m, n]. Raises ValueError when both transpose and
+    adjoint are asked for.
 
-    a_is_sparse, b_is_sparse: float32 and bfloat16 matrices are multiplied by SparseMatMul. output_type: the product's dtype.
-    grad_a, grad_b: whether an operand is a gradient, which the node tells who reads the graph.
+    a_is_sparse, b_is_sparse: float32 and bfloat16 matrices are multiplied by SparseMatMul.
+    output_type: the product's dtype. grad_a, grad_b: whether an operand is a gradient, which the
+    node tells who reads the graph.
     """
     with name_scope(name, "MatMul", [a, b]) as scope:
         if transpose_a and adjoint_a:
@@ -201,13 +228,19 @@ def matmul(
         if not hinted and any(rank is None or rank > 2 for rank in ranks):
             x, adjoint_x = _adjoint(a, transpose_a, adjoint_a)
             y, adjoint_y = _adjoint(b, transpose_b, adjoint_b)
-            return _batch_product(scope, x, y, adjoint_x, adjoint_y, grad_a, grad_b, wanted if widened else None)
+            return _batch_product(
+                scope, x, y, adjoint_x, adjoint_y, grad_a, grad_b, wanted if widened else None
+            )
         if adjoint_a:
             a, transpose_a = _conjugate(a), True
         if adjoint_b:
             b, transpose_b = _conjugate(b), True
         turned = {"transpose_a": transpose_a, "transpose_b": transpose_b}
-        half = dtypes.bfloat16 in kinds and kinds[0] is not kinds[1] and not {dtypes.int8, dtypes.uint8} & set(kinds)
+        half = (
+            dtypes.bfloat16 in kinds
+            and kinds[0] is not kinds[1]
+            and not {dtypes.int8, dtypes.uint8} & set(kinds)
+        )
         if half or (hinted and all(kind in (dtypes.float32, dtypes.bfloat16) for kind in kinds)):
             both_half = kinds == (dtypes.bfloat16, dtypes.bfloat16)
             hints = {"a_is_sparse": a_is_sparse, "b_is_sparse": b_is_sparse}
@@ -218,7 +251,16 @@ def matmul(
         return tensor("MatMul", scope, a=a, b=b, **turned, grad_a=grad_a, grad_b=grad_b)
 
 
-def _batch_product(name: str, x: Tensor, y: Tensor, adj_x: bool, adj_y: bool, grad_x: bool, grad_y: bool, out_type: Any) -> Tensor:
+def _batch_product(
+    name: str,
+    x: Tensor,
+    y: Tensor,
+    adj_x: bool,
+    adj_y: bool,
+    grad_x: bool,
+    grad_y: bool,
+    out_type: Any,
+) -> Tensor:
     """Return a batched product; with a dtype of its own where one is given."""
     options = {"adj_x": adj_x, "adj_y": adj_y, "grad_x": grad_x, "grad_y": grad_y}
     if out_type is None:
@@ -231,7 +273,8 @@ def _conjugate(x: Tensor) -> Tensor:
 
 
 def _adjoint(x: Tensor, transpose: bool, adjoint: bool) -> tuple[Tensor, bool]:
-    # A batched product only knows adjoints: a plain transpose of complex numbers is the adjoint of their conjugates.
+    # A batched product only knows adjoints: a plain transpose of complex numbers is the adjoint of
+    # their conjugates.
     return (_conjugate(x), True) if transpose else (x, adjoint)
 
 
@@ -248,7 +291,14 @@ def matvec(
     with name_scope(name, "MatVec", [a, b]) as scope:
         b = convert_to_tensor(b, name="b")
         column = tensor("ExpandDims", None, input=b, dim=-1)
-        product = matmul(a, column, transpose_a=transpose_a, adjoint_a=adjoint_a, a_is_sparse=a_is_sparse, b_is_sparse=b_is_sparse)
+        product = matmul(
+            a,
+            column,
+            transpose_a=transpose_a,
+            adjoint_a=adjoint_a,
+            a_is_sparse=a_is_sparse,
+            b_is_sparse=b_is_sparse,
+        )
         return tensor("Squeeze", scope, input=product, squeeze_dims=[-1])
 
 
@@ -263,10 +313,14 @@ def einsum(equation: str, *inputs: Any, name: str | None = None) -> Tensor:
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
     if len(terms) != len(inputs):
-        raise ValueError(f'Got {len(inputs)} inputs for equation "{equation}", expecting {len(terms)}')
+        raise ValueError(
+            f'Got {len(inputs)} inputs for equation "{equation}", expecting {len(terms)}'
+        )
     if not arrow:
         letters = left.replace(",", "").replace(".", "")
-        right = ("..." if "..." in left else "") + "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
+        right = ("..." if "..." in left else "") + "".join(
+            sorted(c for c in set(letters) if letters.count(c) == 1)
+        )
     values = [convert_to_tensor(x) for x in inputs]
     with name_scope(name, "einsum", values) as scope:
         while len(values) > 2:
@@ -284,7 +338,9 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
     with name_scope(name, "Tensordot", [a, b, axes]) as scope:
         a, b = convert_to_tensor(a, name="a"), convert_to_tensor(b, name="b")
         rank_a, rank_b = a.shape.rank, b.shape.rank
-        if isinstance(axes, Tensor) or (not isinstance(axes, (int, np.integer)) and any(isinstance(x, Tensor) for x in axes)):
+        if isinstance(axes, Tensor) or (
+            not isinstance(axes, (int, np.integer)) and any(isinstance(x, Tensor) for x in axes)
+        ):
             return _tensordot(a, b, axes[0], axes[1], scope)
         if isinstance(axes, (int, np.integer)):
             count = int(axes)
@@ -294,7 +350,8 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
                 return _tensordot(a, b, list(range(-count, 0)), list(range(count)), scope)
             if count > rank_a:
                 raise ValueError(
-                    f"`axes` must not be larger than the number of dimensions of tensor {a}. Received {axes}, vs rank {rank_a}."
+                    f"`axes` must not be larger than the number of dimensions of tensor {a}. "
+                    f"Received {axes}, vs rank {rank_a}."
                 )
             axes_a: list[Any] = list(range(rank_a - count, rank_a))
             axes_b: list[Any] = list(range(count))
@@ -303,7 +360,10 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
                 raise ValueError(f"`axes` must be an integer or have length 2. Received {axes}.")
             axes_a, axes_b = ([x] if isinstance(x, (int, np.integer)) else list(x) for x in axes)
             if len(axes_a) != len(axes_b):
-                raise ValueError(f"Different number of contraction axes `a` and `b`, {len(axes_a)} != {len(axes_b)}.")
+                raise ValueError(
+                    f"Different number of contraction axes `a` and `b`, {len(axes_a)} != "
+                    f"{len(axes_b)}."
+                )
             if rank_a is None or rank_b is None:
                 return _tensordot(a, b, axes_a, axes_b, scope)
             axes_a, axes_b = [i % rank_a for i in axes_a], [i % rank_b for i in axes_b]
@@ -312,28 +372,51 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
         term_b = ""
         for i in range(rank_b):
             term_b += term_a[axes_a[axes_b.index(i)]] if i in axes_b else letters[rank_a + i]
-        out = "".join(c for i, c in enumerate(term_a) if i not in axes_a) + "".join(c for i, c in enumerate(term_b) if i not in axes_b)
+        out = "".join(c for i, c in enumerate(term_a) if i not in axes_a) + "".join(
+            c for i, c in enumerate(term_b) if i not in axes_b
+        )
         return tensor("Einsum", scope, inputs=[a, b], equation=f"{term_a},{term_b}->{out}")
 
 
 def _tensordot(a: Tensor, b: Tensor, axes_a: Any, axes_b: Any, name: str) -> Tensor:
-    """Sum over axes of tensors whose ranks, or axes, the run alone knows: one product of matrices."""
+    """Sum over axes of tensors whose ranks, or axes, the run alone knows: one product
+    of matrices.
+    """
     matrix_a, free_a = _as_matrix(a, axes_a, axes_last=True)
     matrix_b, free_b = _as_matrix(b, axes_b, axes_last=False)
     product = tensor("MatMul", None, a=matrix_a, b=matrix_b)
-    return tensor("Reshape", name, tensor=product, shape=tensor("ConcatV2", None, values=[free_a, free_b], axis=0))
+    return tensor(
+        "Reshape",
+        name,
+        tensor=product,
+        shape=tensor("ConcatV2", None, values=[free_a, free_b], axis=0),
+    )
 
 
 def _as_matrix(x: Tensor, axes: Any, axes_last: bool) -> tuple[Tensor, Tensor]:
-    """Return x with `axes` joined as one side of a matrix and the others as the other, and the others' sizes."""
+    """Return x with `axes` joined as one side of a matrix and the others as the other, and the
+    others' sizes.
+    """
     rank, shape = tensor("Rank", None, input=x), tensor("Shape", None, input=x)
     given = tensor("Reshape", None, tensor=convert_to_tensor(axes, dtype=dtypes.int32), shape=[-1])
-    summed = tensor("SelectV2", None, condition=tensor("Less", None, x=given, y=0), t=tensor("AddV2", None, x=given, y=rank), e=given)
-    free, _ = create("ListDiff", None, x=tensor("Range", None, start=0, limit=rank, delta=1), y=summed).outputs
-    sizes = [tensor("GatherV2", None, params=shape, indices=places, axis=0) for places in (free, summed)]
+    summed = tensor(
+        "SelectV2",
+        None,
+        condition=tensor("Less", None, x=given, y=0),
+        t=tensor("AddV2", None, x=given, y=rank),
+        e=given,
+    )
+    free, _ = create(
+        "ListDiff", None, x=tensor("Range", None, start=0, limit=rank, delta=1), y=summed
+    ).outputs
+    sizes = [
+        tensor("GatherV2", None, params=shape, indices=places, axis=0) for places in (free, summed)
+    ]
     sides = [tensor("Prod", None, input=s, reduction_indices=[0]) for s in sizes]
     order = [free, summed]
     if not axes_last:
         sides, order = sides[::-1], order[::-1]
     turned = tensor("Transpose", None, x=x, perm=tensor("ConcatV2", None, values=order, axis=0))
-    return tensor("Reshape", None, tensor=turned, shape=tensor("Pack", None, values=sides)), sizes[0]
+    return tensor("Reshape", None, tensor=turned, shape=tensor("Pack", None, values=sides)), sizes[
+        0
+    ]

@@ -57,7 +57,10 @@ def _arg_extreme(c: ShapeContext) -> Shapes:
     if axis is None:
         return [(None,) * (rank - 1)]
     if not -rank <= axis < rank:
-        raise fail(f"Dimension ({axis}) must be in the range [{-rank}, {rank}), where {rank} is the number of dimensions in the input.")
+        raise fail(
+            f"Dimension ({axis}) must be in the range [{-rank}, {rank}), where {rank} is the "
+            "number of dimensions in the input."
+        )
     axis %= rank
     return [shape[:axis] + shape[axis + 1 :]]
 
@@ -91,28 +94,47 @@ register_op(
     "ArgMin",
     inputs=("input: T", "dimension: Tidx"),
     outputs=("output: output_type",),
-    attrs=("T: {realnumbertype, quantizedtype, bool}", f"Tidx: {INDEX} = DT_INT32", f"output_type: {INDEX} = DT_INT64"),
+    attrs=(
+        "T: {realnumbertype, quantizedtype, bool}",
+        f"Tidx: {INDEX} = DT_INT32",
+        f"output_type: {INDEX} = DT_INT64",
+    ),
     shape=_arg_extreme,
 )
 register_op(
     "Cumprod",
     inputs=("x: T", "axis: Tidx"),
     outputs=("out: T",),
-    attrs=("exclusive: bool = false", "reverse: bool = false", "T: numbertype", f"Tidx: {INDEX} = DT_INT32"),
+    attrs=(
+        "exclusive: bool = false",
+        "reverse: bool = false",
+        "T: numbertype",
+        f"Tidx: {INDEX} = DT_INT32",
+    ),
     shape=unchanged,
 )
 register_op(
     "Cumsum",
     inputs=("x: T", "axis: Tidx"),
     outputs=("out: T",),
-    attrs=("exclusive: bool = false", "reverse: bool = false", "T: numbertype", f"Tidx: {INDEX} = DT_INT32"),
+    attrs=(
+        "exclusive: bool = false",
+        "reverse: bool = false",
+        "T: numbertype",
+        f"Tidx: {INDEX} = DT_INT32",
+    ),
     shape=unchanged,
 )
 register_op(
     "CumulativeLogsumexp",
     inputs=("x: T", "axis: Tidx"),
     outputs=("out: T",),
-    attrs=("exclusive: bool = false", "reverse: bool = false", f"T: {FLOAT}", f"Tidx: {INDEX} = DT_INT32"),
+    attrs=(
+        "exclusive: bool = false",
+        "reverse: bool = false",
+        f"T: {FLOAT}",
+        f"Tidx: {INDEX} = DT_INT32",
+    ),
     shape=unchanged,
 )
 register_op(
@@ -126,7 +148,11 @@ register_op(
     "Max",
     inputs=("input: T", "reduction_indices: Tidx"),
     outputs=("output: T",),
-    attrs=("keep_dims: bool = false", "T: {realnumbertype, quantizedtype}", f"Tidx: {INDEX} = DT_INT32"),
+    attrs=(
+        "keep_dims: bool = false",
+        "T: {realnumbertype, quantizedtype}",
+        f"Tidx: {INDEX} = DT_INT32",
+    ),
     shape=_reduce,
 )
 register_op(
@@ -140,7 +166,11 @@ register_op(
     "Min",
     inputs=("input: T", "reduction_indices: Tidx"),
     outputs=("output: T",),
-    attrs=("keep_dims: bool = false", "T: {realnumbertype, quantizedtype}", f"Tidx: {INDEX} = DT_INT32"),
+    attrs=(
+        "keep_dims: bool = false",
+        "T: {realnumbertype, quantizedtype}",
+        f"Tidx: {INDEX} = DT_INT32",
+    ),
     shape=_reduce,
 )
 register_op(
@@ -176,12 +206,20 @@ def axes_or_all(x: Tensor, axis: Any) -> Any:
     return tensor("Range", "range", start=0, limit=tensor("Rank", None, input=x), delta=1)
 
 
-def _reduced(op_type: str, x: Any, axis: Any, keepdims: Any, name: str | None, indices: Any, keep_dims: Any) -> Tensor:
+def _reduced(
+    op_type: str, x: Any, axis: Any, keepdims: Any, name: str | None, indices: Any, keep_dims: Any
+) -> Tensor:
     axis = renamed(axis, indices, "axis", "reduction_indices")
     keep = bool(renamed(keepdims, keep_dims, "keepdims", "keep_dims"))
     # A variable knows its shape, and is read where the op takes it.
-    value = x if hasattr(x, "_as_graph_element") and not isinstance(x, Tensor) else convert_to_tensor(x, name="input_tensor")
-    out = tensor(op_type, name, input=value, reduction_indices=axes_or_all(value, axis), keep_dims=keep)
+    value = (
+        x
+        if hasattr(x, "_as_graph_element") and not isinstance(x, Tensor)
+        else convert_to_tensor(x, name="input_tensor")
+    )
+    out = tensor(
+        op_type, name, input=value, reduction_indices=axes_or_all(value, axis), keep_dims=keep
+    )
     return out
 
 
@@ -211,18 +249,24 @@ reduce_any = _reduction("reduce_any", "Any", "Whether any is true,")
 reduce_euclidean_norm = _reduction("reduce_euclidean_norm", "EuclideanNorm", "The Euclidean norm")
 
 
-def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
+def reduce_variance(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Tensor:
     """The variance (not corrected for the sample's size)."""
     with name_scope(name, "reduce_variance", [input_tensor]):
         x = convert_to_tensor(input_tensor)
         mean = reduce_mean(x, axis, True)
         if mean.dtype.is_integer:
-            raise TypeError(f"Input must be either real or complex. Received integer type {mean.dtype}.")
+            raise TypeError(
+                f"Input must be either real or complex. Received integer type {mean.dtype}."
+            )
         difference = tensor("Sub", None, x=x, y=mean)
         return reduce_mean(tensor("Square", None, x=difference), axis, keepdims)
 
 
-def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
+def reduce_std(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Tensor:
     """The standard deviation (not corrected for the sample's size)."""
     with name_scope(name, "reduce_std", [input_tensor]):
         return tensor("Sqrt", None, x=reduce_variance(input_tensor, axis, keepdims))
@@ -245,12 +289,20 @@ def reduce_logsumexp(
         finite = tensor(
             "StopGradient",
             None,
-            input=tensor("SelectV2", None, condition=tensor("IsFinite", None, x=top), t=top, e=tensor("ZerosLike", None, x=top)),
+            input=tensor(
+                "SelectV2",
+                None,
+                condition=tensor("IsFinite", None, x=top),
+                t=top,
+                e=tensor("ZerosLike", None, x=top),
+            ),
         )
         total = reduce_sum(tensor("Exp", None, x=tensor("Sub", None, x=x, y=finite)), axis, keep)
         logarithm = tensor("Log", None, x=total)
         if not keep:
-            finite = tensor("Reshape", None, tensor=finite, shape=tensor("Shape", None, input=logarithm))
+            finite = tensor(
+                "Reshape", None, tensor=finite, shape=tensor("Shape", None, input=logarithm)
+            )
         return tensor("AddV2", scope, x=logarithm, y=finite)
 
 
@@ -273,44 +325,84 @@ def count_nonzero(
         zero: Any = "" if x.dtype is dtypes.string else np.zeros((), x.dtype.as_numpy_dtype)
         ones = tensor("Cast", None, x=tensor("NotEqual", None, x=x, y=zero), DstT=dtypes.int64)
         total = reduce_sum(ones, axis, keep)
-        return total if as_dtype(dtype) is dtypes.int64 else tensor("Cast", None, x=total, DstT=as_dtype(dtype))
+        return (
+            total
+            if as_dtype(dtype) is dtypes.int64
+            else tensor("Cast", None, x=total, DstT=as_dtype(dtype))
+        )
 
 
-def argmax(input: Any, axis: Any = None, name: str | None = None, dimension: Any = None, output_type: Any = dtypes.int64) -> Tensor:
+def argmax(
+    input: Any,
+    axis: Any = None,
+    name: str | None = None,
+    dimension: Any = None,
+    output_type: Any = dtypes.int64,
+) -> Tensor:
     """The index of the largest value along an axis (0), the first one of equals."""
     axis = renamed(axis, dimension, "axis", "dimension")
-    return tensor("ArgMax", name, input=input, dimension=0 if axis is None else axis, output_type=as_dtype(output_type))
+    return tensor(
+        "ArgMax",
+        name,
+        input=input,
+        dimension=0 if axis is None else axis,
+        output_type=as_dtype(output_type),
+    )
 
 
-def argmin(input: Any, axis: Any = None, name: str | None = None, dimension: Any = None, output_type: Any = dtypes.int64) -> Tensor:
+def argmin(
+    input: Any,
+    axis: Any = None,
+    name: str | None = None,
+    dimension: Any = None,
+    output_type: Any = dtypes.int64,
+) -> Tensor:
     """The index of the smallest value along an axis (0), the first one of equals."""
     axis = renamed(axis, dimension, "axis", "dimension")
-    return tensor("ArgMin", name, input=input, dimension=0 if axis is None else axis, output_type=as_dtype(output_type))
+    return tensor(
+        "ArgMin",
+        name,
+        input=input,
+        dimension=0 if axis is None else axis,
+        output_type=as_dtype(output_type),
+    )
 
 
-def arg_max(input: Any, dimension: Any, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:
+def arg_max(
+    input: Any, dimension: Any, output_type: Any = dtypes.int64, name: str | None = None
+) -> Tensor:
     """`argmax` by its older name."""
     return argmax(input, dimension, name, output_type=output_type)
 
 
-def arg_min(input: Any, dimension: Any, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:
+def arg_min(
+    input: Any, dimension: Any, output_type: Any = dtypes.int64, name: str | None = None
+) -> Tensor:
     """`argmin` by its older name."""
     return argmin(input, dimension, name, output_type=output_type)
 
 
-def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Tensor:
+def cumsum(
+    x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
+) -> Tensor:
     """Running sums; exclusive leaves each element itself out, reverse runs from the end."""
     with name_scope(name, "Cumsum", [x]) as scope:
         return tensor("Cumsum", scope, x=x, axis=axis, exclusive=exclusive, reverse=reverse)
 
 
-def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Tensor:
+def cumprod(
+    x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
+) -> Tensor:
     """Running products."""
     with name_scope(name, "Cumprod", [x]) as scope:
         return tensor("Cumprod", scope, x=x, axis=axis, exclusive=exclusive, reverse=reverse)
 
 
-def cumulative_logsumexp(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Tensor:
+def cumulative_logsumexp(
+    x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
+) -> Tensor:
     """Running log(sum(exp(x)))."""
     with name_scope(name, "CumulativeLogsumexp", [x]) as scope:
-        return tensor("CumulativeLogsumexp", scope, x=x, axis=axis, exclusive=exclusive, reverse=reverse)
+        return tensor(
+            "CumulativeLogsumexp", scope, x=x, axis=axis, exclusive=exclusive, reverse=reverse
+        )

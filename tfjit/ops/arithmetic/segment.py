@@ -196,7 +196,12 @@ register_op(
     "SparseSegmentMean",
     inputs=("data: T", "indices: Tidx", "segment_ids: Tsegmentids"),
     outputs=("output: T",),
-    attrs=(f"T: {FLOAT}", f"Tidx: {INDEX} = DT_INT32", f"Tsegmentids: {INDEX} = DT_INT32", "sparse_gradient: bool = false"),
+    attrs=(
+        f"T: {FLOAT}",
+        f"Tidx: {INDEX} = DT_INT32",
+        f"Tsegmentids: {INDEX} = DT_INT32",
+        "sparse_gradient: bool = false",
+    ),
     shape=_sparse_segment,
 )
 register_op(
@@ -229,7 +234,12 @@ register_op(
     "SparseSegmentSqrtN",
     inputs=("data: T", "indices: Tidx", "segment_ids: Tsegmentids"),
     outputs=("output: T",),
-    attrs=(f"T: {FLOAT}", f"Tidx: {INDEX} = DT_INT32", f"Tsegmentids: {INDEX} = DT_INT32", "sparse_gradient: bool = false"),
+    attrs=(
+        f"T: {FLOAT}",
+        f"Tidx: {INDEX} = DT_INT32",
+        f"Tsegmentids: {INDEX} = DT_INT32",
+        "sparse_gradient: bool = false",
+    ),
     shape=_sparse_segment,
 )
 register_op(
@@ -262,7 +272,12 @@ register_op(
     "SparseSegmentSum",
     inputs=("data: T", "indices: Tidx", "segment_ids: Tsegmentids"),
     outputs=("output: T",),
-    attrs=("T: realnumbertype", f"Tidx: {INDEX} = DT_INT32", f"Tsegmentids: {INDEX} = DT_INT32", "sparse_gradient: bool = false"),
+    attrs=(
+        "T: realnumbertype",
+        f"Tidx: {INDEX} = DT_INT32",
+        f"Tsegmentids: {INDEX} = DT_INT32",
+        "sparse_gradient: bool = false",
+    ),
     shape=_sparse_segment,
 )
 register_op(
@@ -332,7 +347,11 @@ def _sorted(op_type: str, text: str) -> Callable[..., Tensor]:
     def segment(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
         return tensor(op_type, name, data=data, segment_ids=segment_ids)
 
-    segment.__doc__ = f"{text} of the rows of each segment; ids are sorted, a segment without rows gives the op's neutral value."
+    segment.__doc__ = (
+        f"{text} of the rows of each segment; ids are sorted, a segment without "
+        "rows "
+        "gives the op's neutral value."
+    )
     return segment
 
 
@@ -340,7 +359,9 @@ def _unsorted(op_type: str, text: str) -> Callable[..., Tensor]:
     def segment(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
         return tensor(op_type, name, data=data, segment_ids=segment_ids, num_segments=num_segments)
 
-    segment.__doc__ = f"{text} of the entries of each segment, in any order; negative ids are left out."
+    segment.__doc__ = (
+        f"{text} of the entries of each segment, in any order; negative ids are left out."
+    )
     return segment
 
 
@@ -362,15 +383,23 @@ def _counts(data: Tensor, segment_ids: Any, num_segments: Any) -> Tensor:
     ones = tensor("OnesLike", None, x=tensor("Cast", None, x=flat, DstT=data.dtype.base_dtype))
     n = unsorted_segment_sum(ones, flat, num_segments)
     if data.shape.rank is None or ids.shape.rank is None:
-        inner = tensor("Sub", None, x=tensor("Rank", None, input=data), y=tensor("Rank", None, input=ids))
+        inner = tensor(
+            "Sub", None, x=tensor("Rank", None, input=data), y=tensor("Rank", None, input=ids)
+        )
         ones = tensor("Fill", None, dims=tensor("ExpandDims", None, input=inner, dim=0), value=1)
-        wide = tensor("Reshape", None, tensor=n, shape=tensor("ConcatV2", None, values=[[-1], ones], axis=0))
+        wide = tensor(
+            "Reshape", None, tensor=n, shape=tensor("ConcatV2", None, values=[[-1], ones], axis=0)
+        )
     else:
-        wide = tensor("Reshape", None, tensor=n, shape=[-1, *[1] * (data.shape.rank - ids.shape.rank)])
+        wide = tensor(
+            "Reshape", None, tensor=n, shape=[-1, *[1] * (data.shape.rank - ids.shape.rank)]
+        )
     return tensor("Maximum", None, x=wide, y=convert_to_tensor(1, data.dtype.base_dtype))
 
 
-def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
+def unsorted_segment_mean(
+    data: Any, segment_ids: Any, num_segments: Any, name: str | None = None
+) -> Tensor:
     """The mean of the entries of each segment; 0 for a segment without any."""
     with name_scope(name, "UnsortedSegmentMean"):
         data = convert_to_tensor(data)
@@ -378,12 +407,19 @@ def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: 
         return tensor("RealDiv", None, x=total, y=_counts(data, segment_ids, num_segments))
 
 
-def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
+def unsorted_segment_sqrt_n(
+    data: Any, segment_ids: Any, num_segments: Any, name: str | None = None
+) -> Tensor:
     """The sum of the entries of each segment over the square root of their number."""
     with name_scope(name, "UnsortedSegmentSqrtN"):
         data = convert_to_tensor(data)
         total = unsorted_segment_sum(data, segment_ids, num_segments)
-        return tensor("RealDiv", None, x=total, y=tensor("Sqrt", None, x=_counts(data, segment_ids, num_segments)))
+        return tensor(
+            "RealDiv",
+            None,
+            x=total,
+            y=tensor("Sqrt", None, x=_counts(data, segment_ids, num_segments)),
+        )
 
 
 def _sparse(public: str, op_type: str, text: str) -> Callable[..., Tensor]:
@@ -395,39 +431,78 @@ def _sparse(public: str, op_type: str, text: str) -> Callable[..., Tensor]:
         num_segments: Any = None,
         sparse_gradient: bool = False,
     ) -> Tensor:
-        arguments = {"data": data, "indices": indices, "segment_ids": segment_ids, "sparse_gradient": sparse_gradient}
+        arguments = {
+            "data": data,
+            "indices": indices,
+            "segment_ids": segment_ids,
+            "sparse_gradient": sparse_gradient,
+        }
         if num_segments is not None:
             return tensor(f"{op_type}WithNumSegments", name, **arguments, num_segments=num_segments)
         return tensor(op_type, name, **arguments)
 
     segment.__name__ = segment.__qualname__ = public
-    segment.__doc__ = f"{text} of the rows `indices` of `data`, by segment. sparse_gradient: the gradient of data is IndexedSlices."
+    segment.__doc__ = (
+        f"{text} of the rows `indices` of `data`, by segment. sparse_gradient: the "
+        "gradient of data is IndexedSlices."
+    )
     return segment
 
 
 sparse_segment_sum = _sparse("sparse_segment_sum", "SparseSegmentSum", "The sum")
 sparse_segment_mean = _sparse("sparse_segment_mean", "SparseSegmentMean", "The mean")
-sparse_segment_sqrt_n = _sparse("sparse_segment_sqrt_n", "SparseSegmentSqrtN", "The sum over the square root of the number")
+sparse_segment_sqrt_n = _sparse(
+    "sparse_segment_sqrt_n", "SparseSegmentSqrtN", "The sum over the square root of the number"
+)
 
 
 def bincount(
-    arr: Any, weights: Any = None, minlength: Any = None, maxlength: Any = None, dtype: Any = dtypes.int32, name: str | None = None
+    arr: Any,
+    weights: Any = None,
+    minlength: Any = None,
+    maxlength: Any = None,
+    dtype: Any = dtypes.int32,
+    name: str | None = None,
 ) -> Tensor:
     """How often (or with what weight) each of 0, 1, .. occurs among non-negative integers."""
     with name_scope(name, "bincount"):
         values = convert_to_tensor(arr, name="arr", dtype=dtypes.int32)
         flat = tensor("Reshape", None, tensor=values, shape=[-1])
-        top = tensor("Max", None, input=tensor("ConcatV2", None, values=[flat, [-1]], axis=0), reduction_indices=[0])
+        top = tensor(
+            "Max",
+            None,
+            input=tensor("ConcatV2", None, values=[flat, [-1]], axis=0),
+            reduction_indices=[0],
+        )
         size = tensor("AddV2", None, x=top, y=1)
         if minlength is not None:
             size = tensor("Maximum", None, x=size, y=convert_to_tensor(minlength, dtypes.int32))
         if maxlength is not None:
             size = tensor("Minimum", None, x=size, y=convert_to_tensor(maxlength, dtypes.int32))
-        given = convert_to_tensor([], dtype=as_dtype(dtype)) if weights is None else convert_to_tensor(weights, name="weights")
+        given = (
+            convert_to_tensor([], dtype=as_dtype(dtype))
+            if weights is None
+            else convert_to_tensor(weights, name="weights")
+        )
         return tensor("Bincount", None, arr=values, size=size, weights=given)
 
 
-def histogram_fixed_width(values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32, name: str | None = None) -> Tensor:
-    """How many values fall into each of `nbins` equal bins of a range; what lies outside goes to the ends."""
+def histogram_fixed_width(
+    values: Any,
+    value_range: Any,
+    nbins: Any = 100,
+    dtype: Any = dtypes.int32,
+    name: str | None = None,
+) -> Tensor:
+    """How many values fall into each of `nbins` equal bins of a range; what lies outside goes to
+    the ends.
+    """
     with name_scope(name, "histogram_fixed_width", [values, value_range, nbins]) as scope:
-        return tensor("HistogramFixedWidth", scope, values=values, value_range=value_range, nbins=nbins, dtype=as_dtype(dtype))
+        return tensor(
+            "HistogramFixedWidth",
+            scope,
+            values=values,
+            value_range=value_range,
+            nbins=nbins,
+            dtype=as_dtype(dtype),
+        )

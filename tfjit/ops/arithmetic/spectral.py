@@ -4,18 +4,59 @@ from __future__ import annotations
 
 from tfjit.ops.core.declare import register_op
 
-register_op("BatchFFT", inputs=("input: complex64",), outputs=("output: complex64",), deprecated=(15, "Use FFT"))
-register_op("BatchFFT2D", inputs=("input: complex64",), outputs=("output: complex64",), deprecated=(15, "Use FFT2D"))
-register_op("BatchFFT3D", inputs=("input: complex64",), outputs=("output: complex64",), deprecated=(15, "Use FFT3D"))
-register_op("BatchIFFT", inputs=("input: complex64",), outputs=("output: complex64",), deprecated=(15, "Use IFFT"))
-register_op("BatchIFFT2D", inputs=("input: complex64",), outputs=("output: complex64",), deprecated=(15, "Use IFFT2D"))
-register_op("BatchIFFT3D", inputs=("input: complex64",), outputs=("output: complex64",), deprecated=(15, "Use IFFT3D"))
-register_op("FFT", inputs=("input: Tcomplex",), outputs=("output: Tcomplex",), attrs=("Tcomplex: {complex64, complex128} = DT_COMPLEX64",))
 register_op(
-    "FFT2D", inputs=("input: Tcomplex",), outputs=("output: Tcomplex",), attrs=("Tcomplex: {complex64, complex128} = DT_COMPLEX64",)
+    "BatchFFT",
+    inputs=("input: complex64",),
+    outputs=("output: complex64",),
+    deprecated=(15, "Use FFT"),
 )
 register_op(
-    "FFT3D", inputs=("input: Tcomplex",), outputs=("output: Tcomplex",), attrs=("Tcomplex: {complex64, complex128} = DT_COMPLEX64",)
+    "BatchFFT2D",
+    inputs=("input: complex64",),
+    outputs=("output: complex64",),
+    deprecated=(15, "Use FFT2D"),
+)
+register_op(
+    "BatchFFT3D",
+    inputs=("input: complex64",),
+    outputs=("output: complex64",),
+    deprecated=(15, "Use FFT3D"),
+)
+register_op(
+    "BatchIFFT",
+    inputs=("input: complex64",),
+    outputs=("output: complex64",),
+    deprecated=(15, "Use IFFT"),
+)
+register_op(
+    "BatchIFFT2D",
+    inputs=("input: complex64",),
+    outputs=("output: complex64",),
+    deprecated=(15, "Use IFFT2D"),
+)
+register_op(
+    "BatchIFFT3D",
+    inputs=("input: complex64",),
+    outputs=("output: complex64",),
+    deprecated=(15, "Use IFFT3D"),
+)
+register_op(
+    "FFT",
+    inputs=("input: Tcomplex",),
+    outputs=("output: Tcomplex",),
+    attrs=("Tcomplex: {complex64, complex128} = DT_COMPLEX64",),
+)
+register_op(
+    "FFT2D",
+    inputs=("input: Tcomplex",),
+    outputs=("output: Tcomplex",),
+    attrs=("Tcomplex: {complex64, complex128} = DT_COMPLEX64",),
+)
+register_op(
+    "FFT3D",
+    inputs=("input: Tcomplex",),
+    outputs=("output: Tcomplex",),
+    attrs=("Tcomplex: {complex64, complex128} = DT_COMPLEX64",),
 )
 register_op(
     "FFTND",
@@ -23,12 +64,23 @@ register_op(
     outputs=("output: Tcomplex",),
     attrs=("Tcomplex: {complex64, complex128} = DT_COMPLEX64",),
 )
-register_op("IFFT", inputs=("input: Tcomplex",), outputs=("output: Tcomplex",), attrs=("Tcomplex: {complex64, complex128} = DT_COMPLEX64",))
 register_op(
-    "IFFT2D", inputs=("input: Tcomplex",), outputs=("output: Tcomplex",), attrs=("Tcomplex: {complex64, complex128} = DT_COMPLEX64",)
+    "IFFT",
+    inputs=("input: Tcomplex",),
+    outputs=("output: Tcomplex",),
+    attrs=("Tcomplex: {complex64, complex128} = DT_COMPLEX64",),
 )
 register_op(
-    "IFFT3D", inputs=("input: Tcomplex",), outputs=("output: Tcomplex",), attrs=("Tcomplex: {complex64, complex128} = DT_COMPLEX64",)
+    "IFFT2D",
+    inputs=("input: Tcomplex",),
+    outputs=("output: Tcomplex",),
+    attrs=("Tcomplex: {complex64, complex128} = DT_COMPLEX64",),
+)
+register_op(
+    "IFFT3D",
+    inputs=("input: Tcomplex",),
+    outputs=("output: Tcomplex",),
+    attrs=("Tcomplex: {complex64, complex128} = DT_COMPLEX64",),
 )
 register_op(
     "IFFTND",

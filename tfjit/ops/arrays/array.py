@@ -48,7 +48,10 @@ def _reshape(c: ShapeContext) -> Shapes:
         return [wanted]
     if not holes_in and not holes_out:
         if n_in != n_out:
-            raise fail(f"Cannot reshape a tensor with {n_in} elements to shape {format_shape(wanted)} ({n_out} elements)")
+            raise fail(
+                f"Cannot reshape a tensor with {n_in} elements to shape {format_shape(wanted)} "
+                f"({n_out} elements)"
+            )
     elif not holes_in and n_out > 0:
         return [c.replace_dim(wanted, holes_out[0], c.divide(n_in, n_out))]
     elif not holes_out and n_in:
@@ -85,7 +88,10 @@ def _expand_dims(c: ShapeContext) -> Shapes:
     dim = c.constant(1)
     n = c.num_elements(c.inputs[1])
     if dim is not None and dim.size != 1:
-        raise fail(f"'dim' input must be a tensor with a single value, but got {n if n is not None else dim.size} elements")
+        raise fail(
+            "'dim' input must be a tensor with a single value, but got "
+            f"{n if n is not None else dim.size} elements"
+        )
     if n is not None and n != 1:
         raise fail("'dim' input must be a tensor with a single value")
     if shape is None:
@@ -118,7 +124,10 @@ def _broadcast_to(c: ShapeContext) -> Shapes:
     if given is None:
         return [wanted]
     if len(given) > len(wanted):
-        raise fail(f"Rank of input ({len(given)}) must be no greater than rank of output shape ({len(wanted)}).")
+        raise fail(
+            f"Rank of input ({len(given)}) must be no greater than rank of output shape "
+            f"({len(wanted)})."
+        )
     for x, y in zip(reversed(given), reversed(wanted)):
         if x is not None and y is not None and x != y and x != 1:
             raise fail(f"Incompatible shapes: {format_shape(given)} vs. {format_shape(wanted)}")
@@ -217,12 +226,16 @@ def _const(c: ShapeContext) -> Shapes:
     value, dtype = c.attr("value"), c.attr("dtype")
     found = value.dtype  # of NumPy, or a DType where no array holds it
     if found is not dtype and (not dtype.is_numpy_compatible or found != dtype.as_numpy_dtype):
-        raise fail(f"Type mismatch between value ({short_name(as_dtype(found))}) and dtype ({short_name(dtype)})")
+        raise fail(
+            f"Type mismatch between value ({short_name(as_dtype(found))}) and dtype "
+            f"({short_name(dtype)})"
+        )
     return [tuple(value.shape)]
 
 
 def _placeholder(c: ShapeContext) -> Shapes:
-    # Graphs older than unknown_rank write an unknown rank as a scalar's shape; TensorFlow reads both as unknown.
+    # Graphs older than unknown_rank write an unknown rank as a scalar's shape; TensorFlow reads
+    # both as unknown.
     return [c.shape_attr("shape")]
 
 
@@ -257,17 +270,25 @@ register_op(
     outputs=("output: type",),
     attrs=(
         (
-            "T: {bfloat16, half, float, double, int64, int32, uint8, uint16, uint32, uint64, int8, int16, complex64, "
+            "T: {bfloat16, half, float, double, int64, int32, uint8, uint16, uint32, uint64, int8, "
+            "int16, complex64, "
             "complex128, qint8, quint8, qint16, quint16, qint32}"
         ),
         (
-            "type: {bfloat16, half, float, double, int64, int32, uint8, uint16, uint32, uint64, int8, int16, complex64, "
+            "type: {bfloat16, half, float, double, int64, int32, uint8, uint16, uint32, uint64, "
+            "int8, int16, complex64, "
             "complex128, qint8, quint8, qint16, quint16, qint32}"
         ),
     ),
     shape=_bitcast,
 )
-register_op("BroadcastArgs", inputs=("s0: T", "s1: T"), outputs=("r0: T",), attrs=(f"T: {INDEX} = DT_INT32",), shape=_broadcast_args)
+register_op(
+    "BroadcastArgs",
+    inputs=("s0: T", "s1: T"),
+    outputs=("r0: T",),
+    attrs=(f"T: {INDEX} = DT_INT32",),
+    shape=_broadcast_args,
+)
 register_op(
     "BroadcastGradientArgs",
     inputs=("s0: T", "s1: T"),
@@ -283,7 +304,12 @@ register_op(
     shape=_broadcast_to,
 )
 register_op(
-    "CheckNumerics", inputs=("tensor: T",), outputs=("output: T",), attrs=(f"T: {FLOAT}", "message: string"), stateful=True, shape=unchanged
+    "CheckNumerics",
+    inputs=("tensor: T",),
+    outputs=("output: T",),
+    attrs=(f"T: {FLOAT}", "message: string"),
+    stateful=True,
+    shape=unchanged,
 )
 register_op(
     "CheckNumericsV2",
@@ -300,7 +326,9 @@ register_op(
     attrs=("N: int >= 2", f"shape_type: {INDEX} = DT_INT32"),
     shape=_concat_offset,
 )
-register_op("Const", outputs=("output: dtype",), attrs=("value: tensor", "dtype: type"), shape=_const)
+register_op(
+    "Const", outputs=("output: dtype",), attrs=("value: tensor", "dtype: type"), shape=_const
+)
 register_op(
     "Copy",
     inputs=("input: T",),
@@ -317,13 +345,43 @@ register_op(
     allows_uninitialized_input=True,
     shape=unchanged,
 )
-register_op("DeepCopy", inputs=("x: T",), outputs=("y: T",), attrs=("T: type",), stateful=True, shape=unchanged)
-register_op("Diag", inputs=("diagonal: T",), outputs=("output: T",), attrs=(f"T: {WIDE_SIGNED}",), shape=_diag)
-register_op("DiagPart", inputs=("input: T",), outputs=("diagonal: T",), attrs=(f"T: {WIDE_SIGNED}",), shape=_diag_part)
 register_op(
-    "Empty", inputs=("shape: int32",), outputs=("output: dtype",), attrs=("dtype: type", "init: bool = false"), stateful=True, shape=_empty
+    "DeepCopy",
+    inputs=("x: T",),
+    outputs=("y: T",),
+    attrs=("T: type",),
+    stateful=True,
+    shape=unchanged,
 )
-register_op("EnsureShape", inputs=("input: T",), outputs=("output: T",), attrs=("shape: shape", "T: type"), shape=_ensure_shape)
+register_op(
+    "Diag",
+    inputs=("diagonal: T",),
+    outputs=("output: T",),
+    attrs=(f"T: {WIDE_SIGNED}",),
+    shape=_diag,
+)
+register_op(
+    "DiagPart",
+    inputs=("input: T",),
+    outputs=("diagonal: T",),
+    attrs=(f"T: {WIDE_SIGNED}",),
+    shape=_diag_part,
+)
+register_op(
+    "Empty",
+    inputs=("shape: int32",),
+    outputs=("output: dtype",),
+    attrs=("dtype: type", "init: bool = false"),
+    stateful=True,
+    shape=_empty,
+)
+register_op(
+    "EnsureShape",
+    inputs=("input: T",),
+    outputs=("output: T",),
+    attrs=("shape: shape", "T: type"),
+    shape=_ensure_shape,
+)
 register_op(
     "ExpandDims",
     inputs=("input: T", "dim: Tdim"),
@@ -338,14 +396,44 @@ register_op(
     attrs=("T: type", f"index_type: {INDEX} = DT_INT32"),
     shape=_fill,
 )
-register_op("Fingerprint", inputs=("data: T", "method: string"), outputs=("fingerprint: uint8",), attrs=("T: type",), shape=_fingerprint)
-register_op("GuaranteeConst", inputs=("input: T",), outputs=("output: T",), attrs=("T: type",), stateful=True, shape=unchanged)
-register_op("Identity", inputs=("input: T",), outputs=("output: T",), attrs=("T: type",), shape=unchanged)
-register_op("IdentityN", inputs=("input: T",), outputs=("output: T",), attrs=("T: list(type) >= 1",), shape=all_unchanged)
 register_op(
-    "ImmutableConst", outputs=("tensor: dtype",), attrs=("dtype: type", "shape: shape", "memory_region_name: string"), shape=shape_attr()
+    "Fingerprint",
+    inputs=("data: T", "method: string"),
+    outputs=("fingerprint: uint8",),
+    attrs=("T: type",),
+    shape=_fingerprint,
 )
-register_op("InvertPermutation", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {INDEX} = DT_INT32",), shape=_invert_permutation)
+register_op(
+    "GuaranteeConst",
+    inputs=("input: T",),
+    outputs=("output: T",),
+    attrs=("T: type",),
+    stateful=True,
+    shape=unchanged,
+)
+register_op(
+    "Identity", inputs=("input: T",), outputs=("output: T",), attrs=("T: type",), shape=unchanged
+)
+register_op(
+    "IdentityN",
+    inputs=("input: T",),
+    outputs=("output: T",),
+    attrs=("T: list(type) >= 1",),
+    shape=all_unchanged,
+)
+register_op(
+    "ImmutableConst",
+    outputs=("tensor: dtype",),
+    attrs=("dtype: type", "shape: shape", "memory_region_name: string"),
+    shape=shape_attr(),
+)
+register_op(
+    "InvertPermutation",
+    inputs=("x: T",),
+    outputs=("y: T",),
+    attrs=(f"T: {INDEX} = DT_INT32",),
+    shape=_invert_permutation,
+)
 register_op(
     "LinSpace",
     inputs=("start: T", "stop: T", "num: Tidx"),
@@ -357,10 +445,20 @@ register_op(
     "OnesLike",
     inputs=("x: T",),
     outputs=("y: T",),
-    attrs=(("T: {bfloat16, half, float, double, int8, uint8, int16, uint16, int32, uint32, int64, uint64, complex64, complex128, bool}"),),
+    attrs=(
+        (
+            "T: {bfloat16, half, float, double, int8, uint8, int16, uint16, int32, uint32, int64, "
+            "uint64, complex64, complex128, bool}"
+        ),
+    ),
     shape=unchanged,
 )
-register_op("Placeholder", outputs=("output: dtype",), attrs=("dtype: type", "shape: shape = { unknown_rank: true }"), shape=_placeholder)
+register_op(
+    "Placeholder",
+    outputs=("output: dtype",),
+    attrs=("dtype: type", "shape: shape = { unknown_rank: true }"),
+    shape=_placeholder,
+)
 register_op(
     "PlaceholderV2",
     outputs=("output: dtype",),
@@ -375,15 +473,26 @@ register_op(
     attrs=("dtype: type", "shape: shape"),
     shape=_placeholder_with_default,
 )
-register_op("PreventGradient", inputs=("input: T",), outputs=("output: T",), attrs=("T: type", "message: string = ''"), shape=unchanged)
+register_op(
+    "PreventGradient",
+    inputs=("input: T",),
+    outputs=("output: T",),
+    attrs=("T: type", "message: string = ''"),
+    shape=unchanged,
+)
 register_op(
     "Range",
     inputs=("start: Tidx", "limit: Tidx", "delta: Tidx"),
     outputs=("output: Tidx",),
-    attrs=("Tidx: {bfloat16, half, float, double, int8, int16, int32, int64, uint16, uint32, uint64} = DT_INT32",),
+    attrs=(
+        "Tidx: {bfloat16, half, float, double, int8, int16, int32, int64, uint16, uint32, uint64} "
+        "= DT_INT32",
+    ),
     shape=_range,
 )
-register_op("Rank", inputs=("input: T",), outputs=("output: int32",), attrs=("T: type",), shape=scalar)
+register_op(
+    "Rank", inputs=("input: T",), outputs=("output: int32",), attrs=("T: type",), shape=scalar
+)
 register_op(
     "Reshape",
     inputs=("tensor: T", "shape: Tshape"),
@@ -391,7 +500,13 @@ register_op(
     attrs=("T: type", f"Tshape: {INDEX} = DT_INT32"),
     shape=_reshape,
 )
-register_op("Shape", inputs=("input: T",), outputs=("output: out_type",), attrs=("T: type", f"out_type: {INDEX} = DT_INT32"), shape=_shape)
+register_op(
+    "Shape",
+    inputs=("input: T",),
+    outputs=("output: out_type",),
+    attrs=("T: type", f"out_type: {INDEX} = DT_INT32"),
+    shape=_shape,
+)
 register_op(
     "ShapeN",
     inputs=("input: N * T",),
@@ -399,10 +514,30 @@ register_op(
     attrs=("N: int >= 1", "T: type", f"out_type: {INDEX} = DT_INT32"),
     shape=_shape,
 )
-register_op("Size", inputs=("input: T",), outputs=("output: out_type",), attrs=("T: type", f"out_type: {INDEX} = DT_INT32"), shape=scalar)
-register_op("Snapshot", inputs=("input: T",), outputs=("output: T",), attrs=("T: type",), shape=unchanged)
-register_op("Squeeze", inputs=("input: T",), outputs=("output: T",), attrs=("T: type", "squeeze_dims: list(int) >= 0 = []"), shape=_squeeze)
-register_op("StopGradient", inputs=("input: T",), outputs=("output: T",), attrs=("T: type",), shape=unchanged)
+register_op(
+    "Size",
+    inputs=("input: T",),
+    outputs=("output: out_type",),
+    attrs=("T: type", f"out_type: {INDEX} = DT_INT32"),
+    shape=scalar,
+)
+register_op(
+    "Snapshot", inputs=("input: T",), outputs=("output: T",), attrs=("T: type",), shape=unchanged
+)
+register_op(
+    "Squeeze",
+    inputs=("input: T",),
+    outputs=("output: T",),
+    attrs=("T: type", "squeeze_dims: list(int) >= 0 = []"),
+    shape=_squeeze,
+)
+register_op(
+    "StopGradient",
+    inputs=("input: T",),
+    outputs=("output: T",),
+    attrs=("T: type",),
+    shape=unchanged,
+)
 register_op("ZerosLike", inputs=("x: T",), outputs=("y: T",), attrs=("T: type",), shape=unchanged)
 
 
@@ -421,7 +556,12 @@ def identity(input: Any, name: str | None = None) -> Tensor:
     """The same value as another tensor, or as another sparse tensor."""
     if is_sparse(input):
         with name_scope(name, "Identity", [input.values]):
-            return type(input)(*(tensor("Identity", None, input=part) for part in (input.indices, input.values, input.dense_shape)))
+            return type(input)(
+                *(
+                    tensor("Identity", None, input=part)
+                    for part in (input.indices, input.values, input.dense_shape)
+                )
+            )
     return tensor("Identity", name, input=input)
 
 
@@ -468,7 +608,9 @@ def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> 
     value = convert_to_tensor(input)
     known = value.shape_tuple
     if known is not None and None not in known:
-        return constant(np.array(known, as_dtype(out_type).as_numpy_dtype), out_type, name=name or "Shape")
+        return constant(
+            np.array(known, as_dtype(out_type).as_numpy_dtype), out_type, name=name or "Shape"
+        )
     return tensor("Shape", name, input=value, out_type=as_dtype(out_type))
 
 
@@ -505,7 +647,9 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     return call("Reshape", name, tensor=tensor, shape=shape)
 
 
-def squeeze(input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None) -> Tensor:
+def squeeze(
+    input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None
+) -> Tensor:
     """Drop axes of size 1: those of `axis`, or all."""
     axis = squeeze_dims if axis is None else axis
     axes = [] if axis is None else [axis] if np.isscalar(axis) else list(axis)
@@ -531,11 +675,19 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
 
 
 def broadcast_static_shape(shape_x: TensorShape, shape_y: TensorShape) -> TensorShape:
-    """The static shape of an elementwise result. Raises ValueError when the shapes don't broadcast."""
+    """The static shape of an elementwise result. Raises ValueError when the shapes
+    don't broadcast.
+    """
     return TensorShape(broadcast_tuples(as_shape(shape_x), as_shape(shape_y)))
 
 
-register_op("Relayout", inputs=("input: T",), outputs=("output: T",), attrs=("layout: string", "T: type"), shape=unchanged)
+register_op(
+    "Relayout",
+    inputs=("input: T",),
+    outputs=("output: T",),
+    attrs=("layout: string", "T: type"),
+    shape=unchanged,
+)
 
 
 def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> Tensor:
@@ -545,7 +697,11 @@ def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> 
 
 def _laid_out(value: Tensor, layout: Any) -> Tensor:
     """Return a tensor, or where a DTensor layout is given the Relayout of it."""
-    return value if layout is None else tensor("Relayout", None, input=value, layout=layout.to_string())
+    return (
+        value
+        if layout is None
+        else tensor("Relayout", None, input=value, layout=layout.to_string())
+    )
 
 
 def _filled(shape: Any, dtype: Any, name: str, value: Any) -> Tensor:
@@ -566,17 +722,23 @@ def _filled(shape: Any, dtype: Any, name: str, value: Any) -> Tensor:
         return fill(shape, constant(one, dtype), name=scope)
 
 
-def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layout: Any = None) -> Tensor:
+def zeros(
+    shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layout: Any = None
+) -> Tensor:
     """A tensor of zeros (False, or empty strings). layout: as of `fill`."""
     return _laid_out(_filled(shape, dtype, name or "zeros", 0), layout)
 
 
-def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layout: Any = None) -> Tensor:
+def ones(
+    shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layout: Any = None
+) -> Tensor:
     """A tensor of ones. layout: as of `fill`."""
     return _laid_out(_filled(shape, dtype, name or "ones", 1), layout)
 
 
-def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
+def zeros_like(
+    tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True
+) -> Tensor:
     """Zeros of the shape, and unless said otherwise the dtype, of a tensor."""
     with name_scope(name, "zeros_like", [tensor.values if is_sparse(tensor) else tensor]) as scope:
         if is_sparse(tensor):
@@ -585,14 +747,21 @@ def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize
         value = convert_to_tensor(tensor, name="tensor")
         wanted = value.dtype.base_dtype if dtype is None else as_dtype(dtype)
         known = value.shape_tuple
-        if optimize and known is not None and None not in known and value.dtype is not dtypes.variant:
+        if (
+            optimize
+            and known is not None
+            and None not in known
+            and value.dtype is not dtypes.variant
+        ):
             return zeros(known, wanted, name=scope)
         if wanted is value.dtype.base_dtype:
             return call("ZerosLike", scope, x=value)
         return zeros(shape(value), wanted, name=scope)
 
 
-def ones_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
+def ones_like(
+    tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True
+) -> Tensor:
     """Ones of the shape, and unless said otherwise the dtype, of a tensor."""
     with name_scope(name, "ones_like", [tensor]) as scope:
         value = convert_to_tensor(tensor, name="tensor")
@@ -602,7 +771,9 @@ def ones_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize:
         return ones(sizes, wanted, name=scope)
 
 
-def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = "range") -> Tensor:
+def range(
+    start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = "range"
+) -> Tensor:
     """start, start + delta .. up to, not including, limit; with one argument 0 .. start."""
     if limit is None:
         start, limit = 0, start
@@ -613,7 +784,10 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
                 for v, n in zip((start, limit, delta), ("start", "limit", "delta"))
             ]
             order = [dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64]
-            dtype = max((v.dtype.base_dtype for v in values), key=lambda d: order.index(d) if d in order else -1)
+            dtype = max(
+                (v.dtype.base_dtype for v in values),
+                key=lambda d: order.index(d) if d in order else -1,
+            )
             start, limit, delta = (_cast(v, dtype) for v in values)
         return tensor("Range", scope, start=start, limit=limit, delta=delta, Tidx=as_dtype(dtype))
 
@@ -628,7 +802,8 @@ def _cast(value: Tensor, dtype: Any) -> Tensor:
 
 
 def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int = 0) -> Tensor:
-    """`num` evenly spaced values from start to stop, both included, along a new axis of the shape they broadcast to.
+    """`num` evenly spaced values from start to stop, both included, along a new axis of the shape
+    they broadcast to.
 
     Integers become floats.
     """
@@ -646,7 +821,9 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
 
 
 def _spaced(first: Tensor, last: Tensor, count: Tensor, axis: int, kind: Any) -> Tensor:
-    """Return the values between two tensors that have size 1 along `axis`; the last one is exact."""
+    """Return the values between two tensors that have size 1 along `axis`; the last
+    one is exact.
+    """
     one = constant(1, count.dtype)
     steps = tensor("Maximum", None, x=tensor("Sub", None, x=count, y=one), y=one)
     delta = tensor("RealDiv", None, x=tensor("Sub", None, x=last, y=first), y=_cast(steps, kind))
@@ -658,11 +835,18 @@ def _spaced(first: Tensor, last: Tensor, count: Tensor, axis: int, kind: Any) ->
     else:
         rank = tensor("Rank", None, input=first)
         place = constant(axis, dtypes.int32) if axis >= 0 else tensor("AddV2", None, x=rank, y=axis)
-        is_axis = tensor("Equal", None, x=place, y=tensor("Range", None, start=0, limit=rank, delta=1))
+        is_axis = tensor(
+            "Equal", None, x=place, y=tensor("Range", None, start=0, limit=rank, delta=1)
+        )
         sizes = tensor("SelectV2", None, condition=is_axis, t=-1, e=1)
     row = tensor("Reshape", None, tensor=places, shape=sizes)
     between = tensor("AddV2", None, x=first, y=tensor("Mul", None, x=delta, y=_cast(row, kind)))
-    at_end = tensor("LogicalAnd", None, x=tensor("Equal", None, x=row, y=steps), y=tensor("Greater", None, x=count, y=one))
+    at_end = tensor(
+        "LogicalAnd",
+        None,
+        x=tensor("Equal", None, x=row, y=steps),
+        y=tensor("Greater", None, x=count, y=one),
+    )
     return tensor("SelectV2", None, condition=at_end, t=last, e=between)
 
 
@@ -685,25 +869,43 @@ def diag_part(input: Any, name: str | None = None) -> Tensor:
 
 
 def meshgrid(*args: Any, indexing: str = "xy", name: str = "meshgrid") -> list[Tensor]:
-    """Coordinate arrays of vectors; "xy" swaps the first two axes. Raises ValueError for another indexing."""
+    """Coordinate arrays of vectors; "xy" swaps the first two axes. Raises ValueError for another
+    indexing.
+    """
     if indexing not in ("xy", "ij"):
-        raise ValueError(f"Argument `indexing` parameter must be either 'xy' or 'ij', got '{indexing}'")
+        raise ValueError(
+            f"Argument `indexing` parameter must be either 'xy' or 'ij', got '{indexing}'"
+        )
     with name_scope(name, "meshgrid", args):
         vectors = [convert_to_tensor(a) for a in args]
         n = len(vectors)
-        order = [1, 0, *builtins.range(2, n)] if indexing == "xy" and n > 1 else list(builtins.range(n))
-        parts = [reshape(v, [-1 if i == order[k] else 1 for i in builtins.range(n)]) for k, v in enumerate(vectors)]
+        order = (
+            [1, 0, *builtins.range(2, n)] if indexing == "xy" and n > 1 else list(builtins.range(n))
+        )
+        parts = [
+            reshape(v, [-1 if i == order[k] else 1 for i in builtins.range(n)])
+            for k, v in enumerate(vectors)
+        ]
         sizes = [size(v) for v in vectors]
-        full = call("Pack", None, values=[sizes[k] for k in order] if indexing == "xy" and n > 1 else sizes, axis=0)
+        full = call(
+            "Pack",
+            None,
+            values=[sizes[k] for k in order] if indexing == "xy" and n > 1 else sizes,
+            axis=0,
+        )
         return [broadcast_to(p, full) for p in parts]
 
 
-def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, name: str | None = None) -> Tensor:
+def sequence_mask(
+    lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, name: str | None = None
+) -> Tensor:
     """lengths [...] -> mask [..., maxlen], true at the first `length` places."""
     with name_scope(name, "SequenceMask", [lengths, maxlen]):
         lengths = convert_to_tensor(lengths)
         if maxlen is None:
-            maxlen = tensor("Max", None, input=reshape(lengths, [-1]), reduction_indices=[0], keep_dims=False)
+            maxlen = tensor(
+                "Max", None, input=reshape(lengths, [-1]), reduction_indices=[0], keep_dims=False
+            )
         row = range(
             convert_to_tensor(0, lengths.dtype.base_dtype),
             _cast(convert_to_tensor(maxlen), lengths.dtype.base_dtype),
@@ -711,26 +913,54 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
             dtype=lengths.dtype.base_dtype,
         )
         mask = tensor("Less", None, x=row, y=expand_dims(lengths, -1))
-        return mask if as_dtype(dtype) is dtypes.bool else tensor("Cast", None, x=mask, DstT=as_dtype(dtype))
+        return (
+            mask
+            if as_dtype(dtype) is dtypes.bool
+            else tensor("Cast", None, x=mask, DstT=as_dtype(dtype))
+        )
 
 
-def eye(num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
+def eye(
+    num_rows: Any,
+    num_columns: Any = None,
+    batch_shape: Any = None,
+    dtype: Any = dtypes.float32,
+    name: str | None = None,
+) -> Tensor:
     """The identity matrix [*batch_shape, num_rows, num_columns]; square by default."""
     with name_scope(name, "eye", [num_rows, num_columns, batch_shape]):
         square = num_columns is None
         columns = num_rows if square else num_columns
-        fixed = all(isinstance(n, (int, np.integer)) for n in (num_rows, columns)) and not isinstance(batch_shape, Tensor)
+        fixed = all(
+            isinstance(n, (int, np.integer)) for n in (num_rows, columns)
+        ) and not isinstance(batch_shape, Tensor)
         if fixed:
             front: Any = [int(n) for n in batch_shape or ()]
             diagonal: Any = [*front, min(num_rows, columns)]
             full: Any = [*front, num_rows, columns]
         else:
             short = tensor("Minimum", None, x=num_rows, y=columns)
-            front = convert_to_tensor([] if batch_shape is None else batch_shape, dtype=dtypes.int32, name="shape")
+            front = convert_to_tensor(
+                [] if batch_shape is None else batch_shape, dtype=dtypes.int32, name="shape"
+            )
             diagonal = tensor("ConcatV2", "concat", values=[front, [short]], axis=0)
-            full = None if square else tensor("ConcatV2", "concat", values=[front, [num_rows, columns]], axis=0)
+            full = (
+                None
+                if square
+                else tensor("ConcatV2", "concat", values=[front, [num_rows, columns]], axis=0)
+            )
         ones_there = ones(diagonal, dtype=dtype)
         if square:
             padding = convert_to_tensor(0, dtype=dtype, name="diag/padding_value")
-            return tensor("MatrixDiagV3", "diag", diagonal=ones_there, k=0, num_rows=-1, num_cols=-1, padding_value=padding)
-        return tensor("MatrixSetDiagV3", "set_diag", input=zeros(full, dtype=dtype), diagonal=ones_there, k=0)
+            return tensor(
+                "MatrixDiagV3",
+                "diag",
+                diagonal=ones_there,
+                k=0,
+                num_rows=-1,
+                num_cols=-1,
+                padding_value=padding,
+            )
+        return tensor(
+            "MatrixSetDiagV3", "set_diag", input=zeros(full, dtype=dtype), diagonal=ones_there, k=0
+        )

@@ -31,14 +31,25 @@ def _gather_v2(c: ShapeContext) -> Shapes:
     if axis is None:
         if params is None or indices is None:
             return [None]
-        return [(None,) * (len(params) + len(indices) - 1 - (batch_dims if batch_dims >= 0 else len(indices) + batch_dims))]
+        return [
+            (None,)
+            * (
+                len(params)
+                + len(indices)
+                - 1
+                - (batch_dims if batch_dims >= 0 else len(indices) + batch_dims)
+            )
+        ]
     if axis >= 0:
         c.with_rank_at_least(params, axis + 1)
     else:
         c.with_rank_at_least(params, -axis)
     if indices is not None:
         if not -len(indices) <= batch_dims <= len(indices):
-            raise fail(f"Expected batch_dims in the range [{-len(indices)}, {len(indices)}], but got {batch_dims}")
+            raise fail(
+                f"Expected batch_dims in the range [{-len(indices)}, {len(indices)}], but got "
+                f"{batch_dims}"
+            )
         if batch_dims < 0:
             batch_dims += len(indices)
     elif batch_dims < 0:
@@ -58,7 +69,8 @@ def _gather_nd(c: ShapeContext) -> Shapes:
         return [None]
     if depth > len(params):
         raise fail(
-            f"indices.shape[-1] must be <= params.rank, but saw indices shape: {format_shape(indices)} "
+            "indices.shape[-1] must be <= params.rank, but saw indices shape: "
+            f"{format_shape(indices)} "
             f"and params shape: {format_shape(params)}"
         )
     return [None if indices is None else (*indices[:-1], *params[depth:])]
@@ -85,7 +97,10 @@ def _scatter_nd_update(c: ShapeContext, shape: Shape, indices: Shape, updates: S
     if shape is not None and None not in shape and 0 in shape:
         sizes = (c.num_elements(indices), c.num_elements(updates))
         if any(n is not None and n > 0 for n in sizes):
-            raise fail(f"Indices and updates specified for empty output. indices shape: {format_shape(indices)}")
+            raise fail(
+                "Indices and updates specified for empty output. indices shape: "
+                f"{format_shape(indices)}"
+            )
     if indices and updates is not None and indices[-1] is not None:
         depth = indices[-1]
         outer = indices[:-1]
@@ -94,7 +109,8 @@ def _scatter_nd_update(c: ShapeContext, shape: Shape, indices: Shape, updates: S
                 c.merge(outer, updates[: len(outer)])
             except InvalidArgumentError as error:
                 raise fail(
-                    f"Dimensions [0,{len(outer)}) of indices[shape={format_shape(indices)}] must match dimensions [0,{len(outer)}) "
+                    f"Dimensions [0,{len(outer)}) of indices[shape={format_shape(indices)}] must "
+                    f"match dimensions [0,{len(outer)}) "
                     f"of updates[shape={format_shape(updates)}]: {error.message}"
                 ) from None
         if shape is not None and depth <= len(shape):
@@ -102,8 +118,10 @@ def _scatter_nd_update(c: ShapeContext, shape: Shape, indices: Shape, updates: S
                 c.merge(shape[depth:], updates[len(outer) :])
             except InvalidArgumentError as error:
                 raise fail(
-                    f"Dimensions [{depth},{len(shape)}) of input[shape={format_shape(shape)}] must match dimensions "
-                    f"[{len(outer)},{len(updates)}) of updates[shape={format_shape(updates)}]: {error.message}"
+                    f"Dimensions [{depth},{len(shape)}) of input[shape={format_shape(shape)}] must "
+                    "match dimensions "
+                    f"[{len(outer)},{len(updates)}) of updates[shape={format_shape(updates)}]: "
+                    f"{error.message}"
                 ) from None
     return [shape]
 
@@ -272,7 +290,12 @@ register_op(
     "GatherV2",
     inputs=("params: Tparams", "indices: Tindices", "axis: Taxis"),
     outputs=("output: Tparams",),
-    attrs=("batch_dims: int = 0", "Tparams: type", "Tindices: {int16, int32, int64}", f"Taxis: {INDEX}"),
+    attrs=(
+        "batch_dims: int = 0",
+        "Tparams: type",
+        "Tindices: {int16, int32, int64}",
+        f"Taxis: {INDEX}",
+    ),
     shape=_gather_v2,
 )
 register_op(
@@ -360,7 +383,13 @@ register_op(
     attrs=("T: type", "Tindices: {int16, int32, int64, uint16}", "bad_indices_policy: string = ''"),
     shape=_tensor_scatter,
 )
-register_op("Unique", inputs=("x: T",), outputs=("y: T", "idx: out_idx"), attrs=("T: type", f"out_idx: {INDEX} = DT_INT32"), shape=_unique)
+register_op(
+    "Unique",
+    inputs=("x: T",),
+    outputs=("y: T", "idx: out_idx"),
+    attrs=("T: type", f"out_idx: {INDEX} = DT_INT32"),
+    shape=_unique,
+)
 register_op(
     "UniqueV2",
     inputs=("x: T", "axis: Taxis"),
@@ -396,84 +425,178 @@ register_op(
     attrs=("T: type", f"out_type: {INDEX} = DT_INT32"),
     shape=_bound,
 )
-register_op("Where", inputs=("input: T",), outputs=("index: int64",), attrs=("T: {numbertype, bool} = DT_BOOL",), shape=_where)
+register_op(
+    "Where",
+    inputs=("input: T",),
+    outputs=("index: int64",),
+    attrs=("T: {numbertype, bool} = DT_BOOL",),
+    shape=_where,
+)
 
 
 def gather(
-    params: Any, indices: Any, validate_indices: Any = None, name: str | None = None, axis: Any = None, batch_dims: int = 0
+    params: Any,
+    indices: Any,
+    validate_indices: Any = None,
+    name: str | None = None,
+    axis: Any = None,
+    batch_dims: int = 0,
 ) -> Tensor:
     """Slices of `params` along an axis, by number."""
     del validate_indices  # always checked
     if axis is None:
         axis = batch_dims
-    return tensor("GatherV2", name, params=params, indices=indices, axis=axis, batch_dims=batch_dims)
+    return tensor(
+        "GatherV2", name, params=params, indices=indices, axis=axis, batch_dims=batch_dims
+    )
 
 
-def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: int = 0, bad_indices_policy: str = "") -> Tensor:
-    """Elements or slices of `params` by index vectors, in each of the batches of the first `batch_dims` axes.
+def gather_nd(
+    params: Any,
+    indices: Any,
+    name: str | None = None,
+    batch_dims: int = 0,
+    bad_indices_policy: str = "",
+) -> Tensor:
+    """Elements or slices of `params` by index vectors, in each of the batches of the first
+    `batch_dims` axes.
 
     bad_indices_policy: "ERROR" (as "" and "DEFAULT"), or "IGNORE": an index outside gives zero.
     """
     if isinstance(batch_dims, int) and batch_dims == 0:
-        return tensor("GatherNd", name, params=params, indices=indices, bad_indices_policy=bad_indices_policy)
+        return tensor(
+            "GatherNd", name, params=params, indices=indices, bad_indices_policy=bad_indices_policy
+        )
     with name_scope(name, "BatchGatherND", [params, indices]):
         places = _with_batch_places(convert_to_tensor(indices, name="indices"), batch_dims)
-        return tensor("GatherNd", None, params=params, indices=places, bad_indices_policy=bad_indices_policy)
+        return tensor(
+            "GatherNd", None, params=params, indices=places, bad_indices_policy=bad_indices_policy
+        )
 
 
 def _with_batch_places(indices: Tensor, batch_dims: int) -> Tensor:
-    """Return index vectors that begin with the place of their batch. Raises ValueError for an unknown rank of indices."""
+    """Return index vectors that begin with the place of their batch. Raises ValueError for an
+    unknown rank of indices.
+    """
     rank = indices.shape.rank
     if rank is None:
         raise ValueError("gather_nd with batch_dims needs indices of known rank")
     if not 0 <= batch_dims < rank:
         raise ValueError(f"batch_dims = {batch_dims} must be less than rank(indices) = {rank}")
     kind = indices.dtype.base_dtype
-    sizes = tensor("Shape", None, input=indices, out_type=kind if kind is dtypes.int64 else dtypes.int32)
-    outer = tensor("StridedSlice", None, input=sizes, begin=[0], end=[-1], strides=[1], begin_mask=1)
+    sizes = tensor(
+        "Shape", None, input=indices, out_type=kind if kind is dtypes.int64 else dtypes.int32
+    )
+    outer = tensor(
+        "StridedSlice", None, input=sizes, begin=[0], end=[-1], strides=[1], begin_mask=1
+    )
     full = tensor("ConcatV2", None, values=[outer, [1]], axis=0)
     columns = []
     for axis in range(batch_dims):
-        size = tensor("StridedSlice", None, input=sizes, begin=[axis], end=[axis + 1], strides=[1], shrink_axis_mask=1)
+        size = tensor(
+            "StridedSlice",
+            None,
+            input=sizes,
+            begin=[axis],
+            end=[axis + 1],
+            strides=[1],
+            shrink_axis_mask=1,
+        )
         zero = tensor("ZerosLike", None, x=size)
-        places = tensor("Range", None, start=zero, limit=size, delta=tensor("OnesLike", None, x=size))
+        places = tensor(
+            "Range", None, start=zero, limit=size, delta=tensor("OnesLike", None, x=size)
+        )
         shape = [-1 if i == axis else 1 for i in range(rank)]
-        column = tensor("BroadcastTo", None, input=tensor("Reshape", None, tensor=places, shape=shape), shape=full)
-        columns.append(column if column.dtype.base_dtype is kind else tensor("Cast", None, x=column, DstT=kind))
+        column = tensor(
+            "BroadcastTo",
+            None,
+            input=tensor("Reshape", None, tensor=places, shape=shape),
+            shape=full,
+        )
+        columns.append(
+            column if column.dtype.base_dtype is kind else tensor("Cast", None, x=column, DstT=kind)
+        )
     return tensor("ConcatV2", None, values=[*columns, indices], axis=-1)
 
 
-def scatter_nd(indices: Any, updates: Any, shape: Any, bad_indices_policy: str = "", name: str | None = None) -> Tensor:
+def scatter_nd(
+    indices: Any, updates: Any, shape: Any, bad_indices_policy: str = "", name: str | None = None
+) -> Tensor:
     """A tensor of zeros with `updates` added at index vectors.
 
     bad_indices_policy: "ERROR" (as "" and "DEFAULT"), or "IGNORE": an update outside is left out.
     """
-    return tensor("ScatterNd", name, indices=indices, updates=updates, shape=shape, bad_indices_policy=bad_indices_policy)
+    return tensor(
+        "ScatterNd",
+        name,
+        indices=indices,
+        updates=updates,
+        shape=shape,
+        bad_indices_policy=bad_indices_policy,
+    )
 
 
-def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+def tensor_scatter_nd_update(
+    tensor: Any, indices: Any, updates: Any, name: str | None = None
+) -> Tensor:
     """A copy of `tensor` with `updates` put at index vectors."""
     return call("TensorScatterUpdate", name, tensor=tensor, indices=indices, updates=updates)
 
 
-def tensor_scatter_nd_add(tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None) -> Tensor:
+def tensor_scatter_nd_add(
+    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
+) -> Tensor:
     """A copy of `tensor` with `updates` added at index vectors."""
-    return call("TensorScatterAdd", name, tensor=tensor, indices=indices, updates=updates, bad_indices_policy=bad_indices_policy)
+    return call(
+        "TensorScatterAdd",
+        name,
+        tensor=tensor,
+        indices=indices,
+        updates=updates,
+        bad_indices_policy=bad_indices_policy,
+    )
 
 
-def tensor_scatter_nd_sub(tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None) -> Tensor:
+def tensor_scatter_nd_sub(
+    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
+) -> Tensor:
     """A copy of `tensor` with `updates` subtracted at index vectors."""
-    return call("TensorScatterSub", name, tensor=tensor, indices=indices, updates=updates, bad_indices_policy=bad_indices_policy)
+    return call(
+        "TensorScatterSub",
+        name,
+        tensor=tensor,
+        indices=indices,
+        updates=updates,
+        bad_indices_policy=bad_indices_policy,
+    )
 
 
-def tensor_scatter_nd_max(tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None) -> Tensor:
+def tensor_scatter_nd_max(
+    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
+) -> Tensor:
     """A copy of `tensor` with the larger of old value and update at index vectors."""
-    return call("TensorScatterMax", name, tensor=tensor, indices=indices, updates=updates, bad_indices_policy=bad_indices_policy)
+    return call(
+        "TensorScatterMax",
+        name,
+        tensor=tensor,
+        indices=indices,
+        updates=updates,
+        bad_indices_policy=bad_indices_policy,
+    )
 
 
-def tensor_scatter_nd_min(tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None) -> Tensor:
+def tensor_scatter_nd_min(
+    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
+) -> Tensor:
     """A copy of `tensor` with the smaller of old value and update at index vectors."""
-    return call("TensorScatterMin", name, tensor=tensor, indices=indices, updates=updates, bad_indices_policy=bad_indices_policy)
+    return call(
+        "TensorScatterMin",
+        name,
+        tensor=tensor,
+        indices=indices,
+        updates=updates,
+        bad_indices_policy=bad_indices_policy,
+    )
 
 
 tensor_scatter_update = tensor_scatter_nd_update
@@ -490,21 +613,37 @@ def one_hot(
     dtype: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """indices [...] -> [..., depth] with on_value (1) at the index, off_value (0) elsewhere. Raises TypeError for differing dtypes."""
+    """indices [...] -> [..., depth] with on_value (1) at the index, off_value (0) elsewhere. Raises
+    TypeError for differing dtypes.
+    """
     with name_scope(name, "one_hot", [indices, depth, on_value, off_value]) as scope:
         kinds = [
-            convert_to_tensor(v, name=n).dtype.base_dtype for v, n in ((on_value, "on_value"), (off_value, "off_value")) if v is not None
+            convert_to_tensor(v, name=n).dtype.base_dtype
+            for v, n in ((on_value, "on_value"), (off_value, "off_value"))
+            if v is not None
         ]
         wanted = as_dtype(dtype) if dtype is not None else kinds[0] if kinds else dtypes.float32
         if dtype is None and len(set(kinds)) > 1:
-            raise TypeError(f"dtype {kinds[0]} of on_value does not match dtype {kinds[1]} of off_value")
+            raise TypeError(
+                f"dtype {kinds[0]} of on_value does not match dtype {kinds[1]} of off_value"
+            )
         on = convert_to_tensor(1 if on_value is None else on_value, wanted, name="on_value")
         off = convert_to_tensor(0 if off_value is None else off_value, wanted, name="off_value")
-        return tensor("OneHot", scope, indices=indices, depth=depth, on_value=on, off_value=off, axis=-1 if axis is None else axis)
+        return tensor(
+            "OneHot",
+            scope,
+            indices=indices,
+            depth=depth,
+            on_value=on,
+            off_value=off,
+            axis=-1 if axis is None else axis,
+        )
 
 
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
-    """Elements (or, for a vector condition, rows) of x or y; with neither, the index vectors of true elements int64 [n, rank]."""
+    """Elements (or, for a vector condition, rows) of x or y; with neither, the index vectors of
+    true elements int64 [n, rank].
+    """
     if x is None and y is None:
         with name_scope(name, "Where", [condition]) as scope:
             return tensor("Where", scope, input=convert_to_tensor(condition, name="condition"))
@@ -537,7 +676,13 @@ def setdiff1d(x: Any, y: Any, index_dtype: Any = dtypes.int32, name: str | None 
     return call("ListDiff", name, x=x, y=y, out_idx=as_dtype(index_dtype))
 
 
-def searchsorted(sorted_sequence: Any, values: Any, side: str = "left", out_type: Any = dtypes.int32, name: str | None = None) -> Tensor:
+def searchsorted(
+    sorted_sequence: Any,
+    values: Any,
+    side: str = "left",
+    out_type: Any = dtypes.int32,
+    name: str | None = None,
+) -> Tensor:
     """Where values would be put into sorted rows [..., n]. Raises ValueError for another side."""
     if side not in ("left", "right"):
         raise ValueError(f"Argument `side` must be either 'right' or 'left', but got '{side}'")
@@ -545,10 +690,21 @@ def searchsorted(sorted_sequence: Any, values: Any, side: str = "left", out_type
         rows, wanted = convert_to_tensor(sorted_sequence), convert_to_tensor(values)
         shape = create("Shape", None, input=wanted).outputs[0]
         last = [
-            tensor("StridedSlice", None, input=tensor("Shape", None, input=t), begin=[-1], end=[0], strides=[1], shrink_axis_mask=1)
+            tensor(
+                "StridedSlice",
+                None,
+                input=tensor("Shape", None, input=t),
+                begin=[-1],
+                end=[0],
+                strides=[1],
+                shrink_axis_mask=1,
+            )
             for t in (rows, wanted)
         ]
-        flat = [create("Reshape", None, tensor=t, shape=[-1, n]).outputs[0] for t, n in zip((rows, wanted), last)]
+        flat = [
+            create("Reshape", None, tensor=t, shape=[-1, n]).outputs[0]
+            for t, n in zip((rows, wanted), last)
+        ]
         op = "LowerBound" if side == "left" else "UpperBound"
         found = tensor(op, None, sorted_inputs=flat[0], values=flat[1], out_type=as_dtype(out_type))
         return tensor("Reshape", None, tensor=found, shape=shape)
@@ -559,9 +715,19 @@ def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
     return tensor("UnravelIndex", name, indices=indices, dims=dims)
 
 
-def dynamic_partition(data: Any, partitions: Any, num_partitions: int, name: str | None = None) -> list[Tensor]:
+def dynamic_partition(
+    data: Any, partitions: Any, num_partitions: int, name: str | None = None
+) -> list[Tensor]:
     """`data` split into lists by number."""
-    return list(create("DynamicPartition", name, data=data, partitions=partitions, num_partitions=num_partitions).outputs)
+    return list(
+        create(
+            "DynamicPartition",
+            name,
+            data=data,
+            partitions=partitions,
+            num_partitions=num_partitions,
+        ).outputs
+    )
 
 
 def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:

@@ -57,12 +57,16 @@ def _concat(c: ShapeContext, values: Shapes, axis_index: int) -> Shapes:
         for i, (x, y) in enumerate(zip(merged, shape)):
             if i != axis and x is not None and y is not None and x != y:
                 raise fail(
-                    f"Dimension {i if i < axis else i - axis - 1} in both shapes must be equal, but are {x} and {y}. Shapes are "
+                    f"Dimension {i if i < axis else i - axis - 1} in both shapes must be equal, "
+                    f"but are {x} and {y}. Shapes are "
                     f"{format_shape(merged[:axis] if i < axis else merged[axis + 1 :])} and "
                     f"{format_shape(shape[:axis] if i < axis else shape[axis + 1 :])}."
                 )
         total = c.add(total, shape[axis])
-        merged = tuple(total if i == axis else (y if x is None else x) for i, (x, y) in enumerate(zip(merged, shape)))
+        merged = tuple(
+            total if i == axis else (y if x is None else x)
+            for i, (x, y) in enumerate(zip(merged, shape))
+        )
     return [None if merged is None else c.replace_dim(merged, axis_value, total)]
 
 
@@ -138,7 +142,9 @@ def _split_v(c: ShapeContext) -> Shapes:
     # TensorFlow takes an unknown axis for the last one here.
     axis = len(shape) - 1 if axis is None else axis
     if len(sizes) != num:
-        raise fail(f"Length of size_splits should be equal to num_outputs, got {len(sizes)} and {num}")
+        raise fail(
+            f"Length of size_splits should be equal to num_outputs, got {len(sizes)} and {num}"
+        )
     if sizes.count(-1) > 1:
         raise fail("size_splits can only have one -1")
     known = sum(size for size in sizes if size != -1)
@@ -247,7 +253,9 @@ def _reverse(c: ShapeContext) -> Shapes:
     shape = c.inputs[0]
     (n,) = c.with_rank(1, 1)
     if shape is not None and len(shape) > 8:
-        raise fail(f"reverse does not work on tensors with more than 8 dimensions, has {len(shape)}")
+        raise fail(
+            f"reverse does not work on tensors with more than 8 dimensions, has {len(shape)}"
+        )
     if n is not None:
         return [c.with_rank(shape, n)]
     return [shape]
@@ -260,12 +268,17 @@ def _reverse_v2(c: ShapeContext) -> Shapes:
     if shape is None:
         return [None]
     if len(shape) > 8:
-        raise fail(f"reverse does not work on tensors with more than 8 dimensions, has {len(shape)}")
+        raise fail(
+            f"reverse does not work on tensors with more than 8 dimensions, has {len(shape)}"
+        )
     if axes is not None:
         seen = set()
         for axis in axes:
             if not -len(shape) <= axis < len(shape):
-                raise fail(f"'axis'[{axes.index(axis)}] = {axis} is out of valid range [0, {len(shape) - 1}")
+                raise fail(
+                    f"'axis'[{axes.index(axis)}] = {axis} is out of valid range [0, "
+                    f"{len(shape) - 1}"
+                )
             if axis % len(shape) in seen:
                 raise fail(f"axis {axis % len(shape)} specified more than once.")
             seen.add(axis % len(shape))
@@ -301,7 +314,11 @@ def _tile_grad(c: ShapeContext) -> Shapes:
 
 
 register_op(
-    "Concat", inputs=("concat_dim: int32", "values: N * T"), outputs=("output: T",), attrs=("N: int >= 2", "T: type"), shape=_concat_v1
+    "Concat",
+    inputs=("concat_dim: int32", "values: N * T"),
+    outputs=("output: T",),
+    attrs=("N: int >= 2", "T: type"),
+    shape=_concat_v1,
 )
 register_op(
     "ConcatV2",
@@ -331,7 +348,13 @@ register_op(
     attrs=("T: type", f"Tpaddings: {INDEX} = DT_INT32", "mode: {'REFLECT', 'SYMMETRIC'}"),
     shape=_mirror_pad_grad,
 )
-register_op("Pack", inputs=("values: N * T",), outputs=("output: T",), attrs=("N: int >= 1", "T: type", "axis: int = 0"), shape=_pack)
+register_op(
+    "Pack",
+    inputs=("values: N * T",),
+    outputs=("output: T",),
+    attrs=("N: int >= 1", "T: type", "axis: int = 0"),
+    shape=_pack,
+)
 register_op(
     "Pad",
     inputs=("input: T", "paddings: Tpaddings"),
@@ -359,7 +382,8 @@ register_op(
     outputs=("output: T",),
     attrs=(
         (
-            "T: {uint8, int8, uint16, int16, uint32, int32, uint64, int64, bool, bfloat16, half, float, double, complex64, "
+            "T: {uint8, int8, uint16, int16, uint32, int32, uint64, int64, bool, bfloat16, half, "
+            "float, double, complex64, "
             "complex128, string}"
         ),
     ),
@@ -379,7 +403,8 @@ register_op(
     attrs=(
         f"Tidx: {INDEX} = DT_INT32",
         (
-            "T: {uint8, int8, uint16, int16, int32, uint32, int64, uint64, bool, bfloat16, half, float, double, complex64, "
+            "T: {uint8, int8, uint16, int16, int32, uint32, int64, uint64, bool, bfloat16, half, "
+            "float, double, complex64, "
             "complex128, string}"
         ),
     ),
@@ -422,10 +447,18 @@ register_op(
     shape=_tile_grad,
 )
 register_op(
-    "Transpose", inputs=("x: T", "perm: Tperm"), outputs=("y: T",), attrs=("T: type", f"Tperm: {INDEX} = DT_INT32"), shape=_transpose
+    "Transpose",
+    inputs=("x: T", "perm: Tperm"),
+    outputs=("y: T",),
+    attrs=("T: type", f"Tperm: {INDEX} = DT_INT32"),
+    shape=_transpose,
 )
 register_op(
-    "Unpack", inputs=("value: T",), outputs=("output: num * T",), attrs=("num: int >= 0", "T: type", "axis: int = 0"), shape=_unpack
+    "Unpack",
+    inputs=("value: T",),
+    outputs=("output: num * T",),
+    attrs=("num: int >= 0", "T: type", "axis: int = 0"),
+    shape=_unpack,
 )
 
 
@@ -444,13 +477,19 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
     """Tensors of one shape joined along a new axis. Raises ValueError for an axis out of range."""
     if axis == 0 and not isinstance(values, Tensor):
         try:
-            return convert_to_tensor(values, name=name) if not _any_tensor(values) else tensor("Pack", name, values=list(values), axis=0)
+            return (
+                convert_to_tensor(values, name=name)
+                if not _any_tensor(values)
+                else tensor("Pack", name, values=list(values), axis=0)
+            )
         except (TypeError, ValueError):
             pass
     parts = list(values)
     first = convert_to_tensor(parts[0]).shape_tuple
     if first is not None and not -(len(first) + 1) <= axis < len(first) + 1:
-        raise ValueError(f"Argument `axis` = {axis} not in range [{-(len(first) + 1)}, {len(first) + 1})")
+        raise ValueError(
+            f"Argument `axis` = {axis} not in range [{-(len(first) + 1)}, {len(first) + 1})"
+        )
     return tensor("Pack", name, values=parts, axis=axis)
 
 
@@ -464,34 +503,55 @@ def parallel_stack(values: Any, name: str = "parallel_stack") -> Tensor:
         parts = [convert_to_tensor(v) for v in values]
         inner = TensorShape(parts[0].shape_tuple)
         expanded = [tensor("ExpandDims", None, input=p, dim=0) for p in parts]
-        return tensor("ParallelConcat", scope, values=expanded, shape=TensorShape([len(parts)]).concatenate(inner))
+        return tensor(
+            "ParallelConcat",
+            scope,
+            values=expanded,
+            shape=TensorShape([len(parts)]).concatenate(inner),
+        )
 
 
-def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unstack") -> list[Tensor]:
+def unstack(
+    value: Any, num: int | None = None, axis: int = 0, name: str = "unstack"
+) -> list[Tensor]:
     """The slices along an axis. Raises ValueError when their number is neither given nor known."""
     if num is None:
         value = convert_to_tensor(value)
         known = value.shape_tuple
         if known is not None:
             if not -len(known) <= axis < len(known):
-                raise ValueError(f"Argument `axis` = {axis} not in range [{-len(known)}, {len(known)})")
+                raise ValueError(
+                    f"Argument `axis` = {axis} not in range [{-len(known)}, {len(known)})"
+                )
             num = known[axis]
         if num is None:
             raise ValueError(f"Cannot infer argument `num` from shape {value.shape}")
     return list(create("Unpack", name, value=value, num=num, axis=axis).outputs)
 
 
-def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = None, name: str = "split") -> list[Tensor]:
-    """`value` cut along an axis: into a number of equal parts, or into parts of given sizes (one may be -1)."""
+def split(
+    value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = None, name: str = "split"
+) -> list[Tensor]:
+    """`value` cut along an axis: into a number of equal parts, or into parts of given sizes (one
+    may be -1).
+    """
     if isinstance(num_or_size_splits, (int, np.integer)):
-        return list(create("Split", name, split_dim=axis, value=value, num_split=int(num_or_size_splits)).outputs)
+        return list(
+            create(
+                "Split", name, split_dim=axis, value=value, num_split=int(num_or_size_splits)
+            ).outputs
+        )
     sizes = convert_to_tensor(num_or_size_splits)
     if num is None:
         known = sizes.shape_tuple
         if known is None or len(known) != 1 or known[0] is None:
             raise ValueError(f"Cannot infer argument `num` from shape {num_or_size_splits}")
         num = known[0]
-    return list(create("SplitV", name, value=value, size_splits=sizes, split_dim=axis, num_split=num).outputs)
+    return list(
+        create(
+            "SplitV", name, value=value, size_splits=sizes, split_dim=axis, num_split=num
+        ).outputs
+    )
 
 
 def transpose(a: Any, perm: Any = None, name: str = "transpose", conjugate: bool = False) -> Tensor:
@@ -505,7 +565,9 @@ def transpose(a: Any, perm: Any = None, name: str = "transpose", conjugate: bool
             else:
                 rank = tensor("Rank", None, input=a)
                 down = tensor("Sub", None, x=rank, y=1)
-                perm = tensor("Sub", None, x=down, y=tensor("Range", None, start=0, limit=rank, delta=1))
+                perm = tensor(
+                    "Sub", None, x=down, y=tensor("Range", None, start=0, limit=rank, delta=1)
+                )
         return tensor(op, scope, x=a, perm=perm)
 
 
@@ -516,12 +578,20 @@ def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = F
         known = a.shape_tuple
         if known is not None:
             if len(known) < 2:
-                raise ValueError(f"Argument `a` should be a (batch) matrix with rank >= 2.  Received `a` = {a} with shape: {a.shape}")
+                raise ValueError(
+                    f"Argument `a` should be a (batch) matrix with rank >= 2.  Received `a` = {a} "
+                    f"with shape: {a.shape}"
+                )
             perm: Any = [*range(len(known) - 2), len(known) - 1, len(known) - 2]
         else:
             rank = tensor("Rank", None, input=a)
             front = tensor("Range", None, start=0, limit=tensor("Sub", None, x=rank, y=2), delta=1)
-            last = tensor("Pack", None, values=[tensor("Sub", None, x=rank, y=1), tensor("Sub", None, x=rank, y=2)], axis=0)
+            last = tensor(
+                "Pack",
+                None,
+                values=[tensor("Sub", None, x=rank, y=1), tensor("Sub", None, x=rank, y=2)],
+                axis=0,
+            )
             perm = tensor("ConcatV2", None, values=[front, last], axis=0)
         return transpose(a, perm, conjugate=conjugate)
 
@@ -534,10 +604,14 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
 def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None = None) -> Tensor:
     """Repeat the slices along an axis, or the elements of the flattened tensor.
 
-    repeats: one number for all slices, or one for each. Raises TypeError for an axis that is no integer.
+    repeats: one number for all slices, or one for each. Raises TypeError for an axis that is no
+    integer.
     """
     if axis is not None and not isinstance(axis, int):
-        raise TypeError(f"Argument `axis` must be an int. Received `axis` = {axis} of type {type(axis).__name__}")
+        raise TypeError(
+            f"Argument `axis` must be an int. Received `axis` = {axis} of type "
+            f"{type(axis).__name__}"
+        )
     with name_scope(name, "Repeat", [input, repeats]):
         data = convert_to_tensor(input, name="data")
         counts = convert_to_tensor(repeats, name="repeats", preferred_dtype=dtypes.int32)
@@ -552,16 +626,41 @@ def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None =
             raise ValueError(f"axis={axis} out of bounds: expected {-known}<=axis<{known}")
         if known is not None and isinstance(repeats, (int, np.integer)):
             return _repeat_all(data, int(repeats), axis % known)
-        size = tensor("GatherV2", None, params=tensor("Shape", None, input=data, out_type=counts.dtype), indices=axis, axis=0)
+        size = tensor(
+            "GatherV2",
+            None,
+            params=tensor("Shape", None, input=data, out_type=counts.dtype),
+            indices=axis,
+            axis=0,
+        )
         if counts.shape.num_elements() == 1:
             counts = tensor("Reshape", None, tensor=counts, shape=[])
-        counts = tensor("BroadcastTo", None, input=counts, shape=tensor("Pack", None, values=[size]))
+        counts = tensor(
+            "BroadcastTo", None, input=counts, shape=tensor("Pack", None, values=[size])
+        )
         total = tensor("Sum", None, input=counts, reduction_indices=[0])
-        places = tensor("Range", None, start=tensor("ZerosLike", None, x=total), limit=total, delta=tensor("OnesLike", None, x=total))
+        places = tensor(
+            "Range",
+            None,
+            start=tensor("ZerosLike", None, x=total),
+            limit=total,
+            delta=tensor("OnesLike", None, x=total),
+        )
         # place p takes the first slice whose repetitions end behind it
         ends = tensor("ExpandDims", None, input=tensor("Cumsum", None, x=counts, axis=0), dim=0)
-        indices = tensor("UpperBound", None, sorted_inputs=ends, values=tensor("ExpandDims", None, input=places, dim=0))
-        return tensor("GatherV2", None, params=data, indices=tensor("Squeeze", None, input=indices, squeeze_dims=[0]), axis=axis)
+        indices = tensor(
+            "UpperBound",
+            None,
+            sorted_inputs=ends,
+            values=tensor("ExpandDims", None, input=places, dim=0),
+        )
+        return tensor(
+            "GatherV2",
+            None,
+            params=data,
+            indices=tensor("Squeeze", None, input=indices, squeeze_dims=[0]),
+            axis=axis,
+        )
 
 
 def _repeat_all(data: Tensor, repeats: int, axis: int) -> Tensor:
@@ -569,28 +668,54 @@ def _repeat_all(data: Tensor, repeats: int, axis: int) -> Tensor:
     sizes = data.shape_tuple or ()
     multiples = [1] * (len(sizes) + 1)
     multiples[axis + 1] = repeats
-    wide = tensor("Tile", None, input=tensor("ExpandDims", None, input=data, dim=axis + 1), multiples=multiples)
+    wide = tensor(
+        "Tile",
+        None,
+        input=tensor("ExpandDims", None, input=data, dim=axis + 1),
+        multiples=multiples,
+    )
     if sizes.count(None) <= 1:
         size = sizes[axis]
-        result: Any = [-1 if s is None else s for s in (*sizes[:axis], None if size is None else size * repeats, *sizes[axis + 1 :])]
+        result: Any = [
+            -1 if s is None else s
+            for s in (*sizes[:axis], None if size is None else size * repeats, *sizes[axis + 1 :])
+        ]
         if repeats or None not in sizes:
             return tensor("Reshape", None, tensor=wide, shape=result)
     factors = [repeats if i == axis else 1 for i in range(len(sizes))]
-    return tensor("Reshape", None, tensor=wide, shape=tensor("Mul", None, x=tensor("Shape", None, input=data), y=factors))
+    return tensor(
+        "Reshape",
+        None,
+        tensor=wide,
+        shape=tensor("Mul", None, x=tensor("Shape", None, input=data), y=factors),
+    )
 
 
-def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = None, constant_values: Any = 0) -> Tensor:
-    """paddings [rank, 2] before and after each axis; mode CONSTANT, REFLECT or SYMMETRIC. Raises ValueError for another mode."""
+def pad(
+    tensor: Any,
+    paddings: Any,
+    mode: str = "CONSTANT",
+    name: str | None = None,
+    constant_values: Any = 0,
+) -> Tensor:
+    """paddings [rank, 2] before and after each axis; mode CONSTANT, REFLECT or SYMMETRIC. Raises
+    ValueError for another mode.
+    """
     mode = mode.upper()
     if mode == "CONSTANT":
         if not isinstance(constant_values, Tensor) and constant_values == 0:
             out = create("Pad", name, input=tensor, paddings=paddings).outputs[0]
         else:
-            out = create("PadV2", name, input=tensor, paddings=paddings, constant_values=constant_values).outputs[0]
+            out = create(
+                "PadV2", name, input=tensor, paddings=paddings, constant_values=constant_values
+            ).outputs[0]
     elif mode in ("REFLECT", "SYMMETRIC"):
         out = create("MirrorPad", name, input=tensor, paddings=paddings, mode=mode).outputs[0]
     else:
-        raise ValueError(f"Value of argument `mode` expected to be one of 'CONSTANT', 'REFLECT', or 'SYMMETRIC', got {mode}")
+        raise ValueError(
+            "Value of argument `mode` expected to be one of 'CONSTANT', 'REFLECT', or "
+            f"'SYMMETRIC', got {mode}"
+        )
     return out
 
 
@@ -614,7 +739,14 @@ def reverse_sequence(
     """The first seq_lengths[i] elements of each batch entry reversed."""
     seq = seq_dim if seq_axis is None else seq_axis
     batch = batch_dim if batch_axis is None else batch_axis
-    return tensor("ReverseSequence", name, input=input, seq_lengths=seq_lengths, seq_dim=seq, batch_dim=batch or 0)
+    return tensor(
+        "ReverseSequence",
+        name,
+        input=input,
+        seq_lengths=seq_lengths,
+        seq_dim=seq,
+        batch_dim=batch or 0,
+    )
 
 
 def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:

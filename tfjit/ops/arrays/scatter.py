@@ -31,7 +31,8 @@ def _scatter_nd(c: ShapeContext) -> Shapes:
             c.merge(updates, outer + ref[depth:])
         except InvalidArgumentError as error:
             raise fail(
-                f"updates {format_shape(updates)} do not fit indices {format_shape(indices)} into {format_shape(ref)}: {error.message}"
+                f"updates {format_shape(updates)} do not fit indices {format_shape(indices)} into "
+                f"{format_shape(ref)}: {error.message}"
             ) from None
     return [ref]
 
@@ -40,14 +41,37 @@ def _inplace(c: ShapeContext) -> Shapes:
     return [c.inputs[0]]
 
 
-register_op("InplaceAdd", inputs=("x: T", "i: int32", "v: T"), outputs=("y: T",), attrs=("T: type",), shape=_inplace)
-register_op("InplaceSub", inputs=("x: T", "i: int32", "v: T"), outputs=("y: T",), attrs=("T: type",), shape=_inplace)
-register_op("InplaceUpdate", inputs=("x: T", "i: int32", "v: T"), outputs=("y: T",), attrs=("T: type",), shape=_inplace)
+register_op(
+    "InplaceAdd",
+    inputs=("x: T", "i: int32", "v: T"),
+    outputs=("y: T",),
+    attrs=("T: type",),
+    shape=_inplace,
+)
+register_op(
+    "InplaceSub",
+    inputs=("x: T", "i: int32", "v: T"),
+    outputs=("y: T",),
+    attrs=("T: type",),
+    shape=_inplace,
+)
+register_op(
+    "InplaceUpdate",
+    inputs=("x: T", "i: int32", "v: T"),
+    outputs=("y: T",),
+    attrs=("T: type",),
+    shape=_inplace,
+)
 register_op(
     "ResourceGather",
     inputs=("resource: resource", "indices: Tindices"),
     outputs=("output: dtype",),
-    attrs=("batch_dims: int = 0", "validate_indices: bool = true", "dtype: type", f"Tindices: {INDEX}"),
+    attrs=(
+        "batch_dims: int = 0",
+        "validate_indices: bool = true",
+        "dtype: type",
+        f"Tindices: {INDEX}",
+    ),
     stateful=True,
     shape=unknown,
 )
@@ -97,35 +121,60 @@ register_op(
 register_op(
     "ResourceScatterNdAdd",
     inputs=("ref: resource", "indices: Tindices", "updates: T"),
-    attrs=("T: type", f"Tindices: {INDEX}", "use_locking: bool = true", "bad_indices_policy: string = ''"),
+    attrs=(
+        "T: type",
+        f"Tindices: {INDEX}",
+        "use_locking: bool = true",
+        "bad_indices_policy: string = ''",
+    ),
     stateful=True,
     shape=nothing,
 )
 register_op(
     "ResourceScatterNdMax",
     inputs=("ref: resource", "indices: Tindices", "updates: T"),
-    attrs=("T: type", f"Tindices: {INDEX}", "use_locking: bool = true", "bad_indices_policy: string = ''"),
+    attrs=(
+        "T: type",
+        f"Tindices: {INDEX}",
+        "use_locking: bool = true",
+        "bad_indices_policy: string = ''",
+    ),
     stateful=True,
     shape=nothing,
 )
 register_op(
     "ResourceScatterNdMin",
     inputs=("ref: resource", "indices: Tindices", "updates: T"),
-    attrs=("T: type", f"Tindices: {INDEX}", "use_locking: bool = true", "bad_indices_policy: string = ''"),
+    attrs=(
+        "T: type",
+        f"Tindices: {INDEX}",
+        "use_locking: bool = true",
+        "bad_indices_policy: string = ''",
+    ),
     stateful=True,
     shape=nothing,
 )
 register_op(
     "ResourceScatterNdSub",
     inputs=("ref: resource", "indices: Tindices", "updates: T"),
-    attrs=("T: type", f"Tindices: {INDEX}", "use_locking: bool = true", "bad_indices_policy: string = ''"),
+    attrs=(
+        "T: type",
+        f"Tindices: {INDEX}",
+        "use_locking: bool = true",
+        "bad_indices_policy: string = ''",
+    ),
     stateful=True,
     shape=nothing,
 )
 register_op(
     "ResourceScatterNdUpdate",
     inputs=("ref: resource", "indices: Tindices", "updates: T"),
-    attrs=("T: type", f"Tindices: {INDEX}", "use_locking: bool = true", "bad_indices_policy: string = ''"),
+    attrs=(
+        "T: type",
+        f"Tindices: {INDEX}",
+        "use_locking: bool = true",
+        "bad_indices_policy: string = ''",
+    ),
     stateful=True,
     shape=nothing,
 )
@@ -176,14 +225,22 @@ register_op(
     "ScatterMax",
     inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
     outputs=("output_ref: Ref(T)",),
-    attrs=("T: {half, bfloat16, float, double, int32, int64}", f"Tindices: {INDEX}", "use_locking: bool = false"),
+    attrs=(
+        "T: {half, bfloat16, float, double, int32, int64}",
+        f"Tindices: {INDEX}",
+        "use_locking: bool = false",
+    ),
     shape=_scatter,
 )
 register_op(
     "ScatterMin",
     inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
     outputs=("output_ref: Ref(T)",),
-    attrs=("T: {half, bfloat16, float, double, int32, int64}", f"Tindices: {INDEX}", "use_locking: bool = false"),
+    attrs=(
+        "T: {half, bfloat16, float, double, int32, int64}",
+        f"Tindices: {INDEX}",
+        "use_locking: bool = false",
+    ),
     shape=_scatter,
 )
 register_op(
@@ -197,35 +254,60 @@ register_op(
     "ScatterNdAdd",
     inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
     outputs=("output_ref: Ref(T)",),
-    attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false", "bad_indices_policy: string = ''"),
+    attrs=(
+        "T: numbertype",
+        f"Tindices: {INDEX}",
+        "use_locking: bool = false",
+        "bad_indices_policy: string = ''",
+    ),
     shape=_scatter_nd,
 )
 register_op(
     "ScatterNdMax",
     inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
     outputs=("output_ref: Ref(T)",),
-    attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false", "bad_indices_policy: string = ''"),
+    attrs=(
+        "T: numbertype",
+        f"Tindices: {INDEX}",
+        "use_locking: bool = false",
+        "bad_indices_policy: string = ''",
+    ),
     shape=_scatter_nd,
 )
 register_op(
     "ScatterNdMin",
     inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
     outputs=("output_ref: Ref(T)",),
-    attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false", "bad_indices_policy: string = ''"),
+    attrs=(
+        "T: numbertype",
+        f"Tindices: {INDEX}",
+        "use_locking: bool = false",
+        "bad_indices_policy: string = ''",
+    ),
     shape=_scatter_nd,
 )
 register_op(
     "ScatterNdSub",
     inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
     outputs=("output_ref: Ref(T)",),
-    attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false", "bad_indices_policy: string = ''"),
+    attrs=(
+        "T: numbertype",
+        f"Tindices: {INDEX}",
+        "use_locking: bool = false",
+        "bad_indices_policy: string = ''",
+    ),
     shape=_scatter_nd,
 )
 register_op(
     "ScatterNdUpdate",
     inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
     outputs=("output_ref: Ref(T)",),
-    attrs=("T: type", f"Tindices: {INDEX}", "use_locking: bool = true", "bad_indices_policy: string = ''"),
+    attrs=(
+        "T: type",
+        f"Tindices: {INDEX}",
+        "use_locking: bool = true",
+        "bad_indices_policy: string = ''",
+    ),
     shape=_scatter_nd,
 )
 register_op(

@@ -61,8 +61,15 @@ def _strided_slice(c: ShapeContext) -> Shapes:
     strides = int_list_constant(c, 3)
     if shape is None or given is None or given[0] is None or strides is None:
         return [None]
-    masks = [c.attr(name) for name in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")]
-    return [resolve(shape, int_list_constant(c, 1), int_list_constant(c, 2), strides, *masks).final_shape]
+    masks = [
+        c.attr(name)
+        for name in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+    ]
+    return [
+        resolve(
+            shape, int_list_constant(c, 1), int_list_constant(c, 2), strides, *masks
+        ).final_shape
+    ]
 
 
 def _strided_slice_grad(c: ShapeContext) -> Shapes:
@@ -74,7 +81,11 @@ def _tensor_strided_slice_update(c: ShapeContext) -> Shapes:
 
 
 register_op(
-    "Slice", inputs=("input: T", "begin: Index", "size: Index"), outputs=("output: T",), attrs=("T: type", f"Index: {INDEX}"), shape=_slice
+    "Slice",
+    inputs=("input: T", "begin: Index", "size: Index"),
+    outputs=("output: T",),
+    attrs=("T: type", f"Index: {INDEX}"),
+    shape=_slice,
 )
 register_op(
     "StridedSlice",
@@ -141,7 +152,9 @@ def strided_slice(
     var: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """A NumPy-like slice; a bit of a mask is about the entry of that number. var: a variable that `assign` of the slice writes."""
+    """A NumPy-like slice; a bit of a mask is about the entry of that number. var: a variable that
+    `assign` of the slice writes.
+    """
     if strides is None:
         strides = tensor("OnesLike", None, x=begin)
     out = tensor(
@@ -168,7 +181,9 @@ def strided_slice(
 
         def assign(val: Any, name: str | None = None) -> Any:
             """Write a value into this slice of the variable; gives the variable."""
-            made = var._strided_slice_assign(val, name or f"{out.op.name}_assign", begin=begin, end=end, strides=strides, **masks)
+            made = var._strided_slice_assign(
+                val, name or f"{out.op.name}_assign", begin=begin, end=end, strides=strides, **masks
+            )
             return made
 
         out.assign = assign
@@ -187,17 +202,22 @@ def _check_index(index: Any) -> None:
     if dimension is not None and not isinstance(index, (bool, np.bool_, Tensor)):
         return
     raise TypeError(
-        "Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tf.int32/tf.int64 tensors are valid indices, "
+        "Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar "
+        "tf.int32/tf.int64 tensors are valid indices, "
         f"got {index!r}"
     )
 
 
 def slice_helper(value: Tensor, entries: Any, var: Any = None) -> Tensor:
-    """`value[entries]`: integers, slices, `...`, None and scalar tensors; a boolean tensor selects as `boolean_mask`.
+    """`value[entries]`: integers, slices, `...`, None and scalar tensors; a boolean tensor selects
+    as `boolean_mask`.
 
     var: the variable whose value it is, which `assign` of the slice writes.
     """
-    if isinstance(entries, (Tensor, np.ndarray)) and as_dtype(entries.dtype).base_dtype is dtypes.bool:
+    if (
+        isinstance(entries, (Tensor, np.ndarray))
+        and as_dtype(entries.dtype).base_dtype is dtypes.bool
+    ):
         return boolean_mask(value, entries)
     if not isinstance(entries, (list, tuple)):
         entries = (entries,)
@@ -233,9 +253,22 @@ def slice_helper(value: Tensor, entries: Any, var: Any = None) -> Tensor:
             strides.append(1)
             shrink_axis_mask |= bit
     with name_scope(None, "strided_slice", [value, *begin, *end, *strides]) as scope:
-        packed = [_pack_indices(part, name) for part, name in ((begin, "stack"), (end, "stack_1"), (strides, "stack_2"))]
+        packed = [
+            _pack_indices(part, name)
+            for part, name in ((begin, "stack"), (end, "stack_1"), (strides, "stack_2"))
+        ]
         return strided_slice(
-            value, packed[0], packed[1], packed[2], begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask, var, scope
+            value,
+            packed[0],
+            packed[1],
+            packed[2],
+            begin_mask,
+            end_mask,
+            ellipsis_mask,
+            new_axis_mask,
+            shrink_axis_mask,
+            var,
+            scope,
         )
 
 
@@ -246,14 +279,24 @@ def _pack_indices(parts: list[Any], name: str) -> Tensor:
         wide = any(not -(2**31) <= n < 2**31 for n in numbers)
         return constant(np.array(numbers, np.int64 if wide else np.int32), name=name)
     kind = dtypes.int64 if dtypes.int64 in kinds else next(iter(kinds))
-    values = [tensor("Cast", None, x=p, DstT=kind) if isinstance(p, Tensor) and p.dtype.base_dtype is not kind else p for p in parts]
+    values = [
+        tensor("Cast", None, x=p, DstT=kind)
+        if isinstance(p, Tensor) and p.dtype.base_dtype is not kind
+        else p
+        for p in parts
+    ]
     return tensor("Pack", name, values=values, T=kind, axis=0)
 
 
-def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: int | None = None) -> Tensor:
+def boolean_mask(
+    tensor: Any, mask: Any, name: str = "boolean_mask", axis: int | None = None
+) -> Tensor:
     """tensor [before..., mask shape..., rest...] -> [before..., number of true, rest...]."""
     with name_scope(name, "boolean_mask", [tensor, mask]):
-        value, chosen = convert_to_tensor(tensor, name="tensor"), convert_to_tensor(mask, name="mask")
+        value, chosen = (
+            convert_to_tensor(tensor, name="tensor"),
+            convert_to_tensor(mask, name="mask"),
+        )
         rank = chosen.shape.rank
         if rank == 0:
             raise ValueError("mask cannot be scalar.")
@@ -266,7 +309,12 @@ def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: int |
         given = value.shape_tuple
         if given is not None:
             value.shape[axis : axis + rank].assert_is_compatible_with(chosen.shape)
-        lead = create("Prod", None, input=slice_helper(shape(value), builtins.slice(axis, axis + rank)), reduction_indices=[0]).outputs[0]
+        lead = create(
+            "Prod",
+            None,
+            input=slice_helper(shape(value), builtins.slice(axis, axis + rank)),
+            reduction_indices=[0],
+        ).outputs[0]
         before = slice_helper(shape(value), builtins.slice(None, axis))
         after = slice_helper(shape(value), builtins.slice(axis + rank, None))
         merged = concat([before, [lead], after], 0)
@@ -274,6 +322,9 @@ def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: int |
         if given is not None:
             flat.set_shape([*given[:axis], None, *given[axis + rank :]])
         places = create(
-            "Squeeze", None, input=where(create("Reshape", None, tensor=chosen, shape=[-1]).outputs[0]), squeeze_dims=[1]
+            "Squeeze",
+            None,
+            input=where(create("Reshape", None, tensor=chosen, shape=[-1]).outputs[0]),
+            squeeze_dims=[1],
         ).outputs[0]
         return gather(flat, places, axis=axis)

@@ -21,7 +21,12 @@ from tfjit.ops.core.type_lists import INDEX
 
 
 def _space_to_batch_shape(
-    c: ShapeContext, shape: Shape, block: list[int] | None, pads: list[tuple[int, int]] | None, n: int | None, to_batch: bool
+    c: ShapeContext,
+    shape: Shape,
+    block: list[int] | None,
+    pads: list[tuple[int, int]] | None,
+    n: int | None,
+    to_batch: bool,
 ) -> Shapes:
     """Shared by SpaceToBatch and BatchToSpace, of 2 or n blocks."""
     if shape is None:
@@ -59,11 +64,15 @@ def _pair_constant(c: ShapeContext, index: int) -> list[tuple[int, int]] | None:
 
 
 def _space_to_batch(c: ShapeContext) -> Shapes:
-    return _space_to_batch_shape(c, c.with_rank(0, 4), [c.attr("block_size")] * 2, _two_pairs(c), 2, True)
+    return _space_to_batch_shape(
+        c, c.with_rank(0, 4), [c.attr("block_size")] * 2, _two_pairs(c), 2, True
+    )
 
 
 def _batch_to_space(c: ShapeContext) -> Shapes:
-    return _space_to_batch_shape(c, c.with_rank(0, 4), [c.attr("block_size")] * 2, _two_pairs(c), 2, False)
+    return _space_to_batch_shape(
+        c, c.with_rank(0, 4), [c.attr("block_size")] * 2, _two_pairs(c), 2, False
+    )
 
 
 def _two_pairs(c: ShapeContext) -> list[tuple[int, int]] | None:
@@ -73,7 +82,9 @@ def _two_pairs(c: ShapeContext) -> list[tuple[int, int]] | None:
     return _pair_constant(c, 1)
 
 
-def _block_inputs(c: ShapeContext) -> tuple[list[int] | None, list[tuple[int, int]] | None, int | None]:
+def _block_inputs(
+    c: ShapeContext,
+) -> tuple[list[int] | None, list[tuple[int, int]] | None, int | None]:
     (n,) = c.with_rank(1, 1)
     if n is None:
         raise fail("block_shape must have known size.")
@@ -138,7 +149,11 @@ register_op(
     "DepthToSpace",
     inputs=("input: T",),
     outputs=("output: T",),
-    attrs=("T: type", "block_size: int >= 2", "data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'"),
+    attrs=(
+        "T: type",
+        "block_size: int >= 2",
+        "data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'",
+    ),
     shape=_depth_to_space,
 )
 register_op(
@@ -159,12 +174,18 @@ register_op(
     "SpaceToDepth",
     inputs=("input: T",),
     outputs=("output: T",),
-    attrs=("T: type", "block_size: int >= 2", "data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'"),
+    attrs=(
+        "T: type",
+        "block_size: int >= 2",
+        "data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'",
+    ),
     shape=_space_to_depth,
 )
 
 
-def space_to_batch_nd(input: Any, block_shape: Any, paddings: Any, name: str | None = None) -> Tensor:
+def space_to_batch_nd(
+    input: Any, block_shape: Any, paddings: Any, name: str | None = None
+) -> Tensor:
     """Spatial blocks moved into the batch axis."""
     return tensor("SpaceToBatchND", name, input=input, block_shape=block_shape, paddings=paddings)
 
@@ -174,7 +195,13 @@ def batch_to_space_nd(input: Any, block_shape: Any, crops: Any, name: str | None
     return tensor("BatchToSpaceND", name, input=input, block_shape=block_shape, crops=crops)
 
 
-def space_to_batch(input: Any, paddings: Any, block_size: Any = None, name: str | None = None, block_shape: Any = None) -> Tensor:
+def space_to_batch(
+    input: Any,
+    paddings: Any,
+    block_size: Any = None,
+    name: str | None = None,
+    block_shape: Any = None,
+) -> Tensor:
     """`space_to_batch_nd` with square blocks of images."""
     size = renamed(block_shape, block_size, "block_shape", "block_size")
     out = space_to_batch_nd(input, np.array([size, size], np.int64), paddings, name)
@@ -182,7 +209,9 @@ def space_to_batch(input: Any, paddings: Any, block_size: Any = None, name: str 
     return out
 
 
-def batch_to_space(input: Any, crops: Any, block_size: Any = None, name: str | None = None, block_shape: Any = None) -> Tensor:
+def batch_to_space(
+    input: Any, crops: Any, block_size: Any = None, name: str | None = None, block_shape: Any = None
+) -> Tensor:
     """`batch_to_space_nd` with square blocks of images."""
     size = renamed(block_shape, block_size, "block_shape", "block_size")
     out = batch_to_space_nd(input, np.array([size, size], np.int64), crops, name)
@@ -190,12 +219,16 @@ def batch_to_space(input: Any, crops: Any, block_size: Any = None, name: str | N
     return out
 
 
-def space_to_depth(input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Tensor:
+def space_to_depth(
+    input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC"
+) -> Tensor:
     """Spatial blocks moved into the channels."""
     return tensor("SpaceToDepth", name, input=input, block_size=block_size, data_format=data_format)
 
 
-def depth_to_space(input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Tensor:
+def depth_to_space(
+    input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC"
+) -> Tensor:
     """Channels moved into spatial blocks."""
     return tensor("DepthToSpace", name, input=input, block_size=block_size, data_format=data_format)
 
@@ -203,7 +236,8 @@ def depth_to_space(input: Any, block_size: int, name: str | None = None, data_fo
 def required_space_to_batch_paddings(
     input_shape: Any, block_shape: Any, base_paddings: Any = None, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return (paddings, crops) int32[blocks, 2] that make each size divisible by its block: constants where all is known.
+    """Return (paddings, crops) int32[blocks, 2] that make each size divisible by its block:
+    constants where all is known.
 
     Raises ValueError when the number of blocks is unknown.
     """
@@ -214,17 +248,27 @@ def required_space_to_batch_paddings(
         if block.shape.rank != 1 or count is None:
             raise ValueError(f"block_shape must be a vector of known size, got shape {block.shape}")
         zeros = np.zeros((count, 2), np.int32)
-        base = convert_to_tensor(zeros if base_paddings is None else base_paddings, dtype=dtypes.int32, name="base_paddings")
+        base = convert_to_tensor(
+            zeros if base_paddings is None else base_paddings,
+            dtype=dtypes.int32,
+            name="base_paddings",
+        )
         for value, wanted in ((sizes, (count,)), (base, (count, 2))):
             value.shape.assert_is_compatible_with(wanted)
-        known_sizes, known_block, known_base = (static_value.constant_value(value) for value in (sizes, block, base))
+        known_sizes, known_block, known_base = (
+            static_value.constant_value(value) for value in (sizes, block, base)
+        )
         if known_sizes is not None and known_block is not None and known_base is not None:
             extra = -(known_sizes + known_base.sum(1)) % known_block
             ends = np.stack([known_base[:, 0], known_base[:, 1] + extra], 1)
             cut = np.stack([np.zeros_like(extra), extra], 1)
-            return convert_to_tensor(ends, dtypes.int32, name="paddings"), convert_to_tensor(cut, dtypes.int32, name="crops")
+            return convert_to_tensor(ends, dtypes.int32, name="paddings"), convert_to_tensor(
+                cut, dtypes.int32, name="crops"
+            )
         start, end = (tensor("GatherV2", None, params=base, indices=i, axis=1) for i in (0, 1))
         full = tensor("AddV2", None, x=sizes, y=tensor("AddV2", None, x=start, y=end))
         more = tensor("FloorMod", None, x=tensor("Neg", None, x=full), y=block)
         crops = tensor("Pack", "crops", values=[tensor("ZerosLike", None, x=more), more], axis=1)
-        return tensor("Pack", "paddings", values=[start, tensor("AddV2", None, x=end, y=more)], axis=1), crops
+        return tensor(
+            "Pack", "paddings", values=[start, tensor("AddV2", None, x=end, y=more)], axis=1
+        ), crops

@@ -1,4 +1,6 @@
-"""Values that enter and leave a graph: arguments, return values, send and receive, session handles."""
+"""Values that enter and leave a graph: arguments, return values, send and receive,
+session handles.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,44 @@ def _session_tensor(c: ShapeContext) -> Shapes:
     return [None] * c.num_outputs
 
 
-register_op("_Arg", outputs=("output: T",), attrs=("T: type", "index: int >= 0"), stateful=True, shape=_argument)
-register_op("DeleteSessionTensor", inputs=("handle: string",), stateful=True, shape=nothing)
-register_op("GetSessionHandle", inputs=("value: T",), outputs=("handle: string",), attrs=("T: type",), stateful=True, shape=scalar)
-register_op("GetSessionHandleV2", inputs=("value: T",), outputs=("handle: resource",), attrs=("T: type",), stateful=True, shape=scalar)
 register_op(
-    "GetSessionTensor", inputs=("handle: string",), outputs=("value: dtype",), attrs=("dtype: type",), stateful=True, shape=_session_tensor
+    "_Arg",
+    outputs=("output: T",),
+    attrs=("T: type", "index: int >= 0"),
+    stateful=True,
+    shape=_argument,
+)
+register_op("DeleteSessionTensor", inputs=("handle: string",), stateful=True, shape=nothing)
+register_op(
+    "GetSessionHandle",
+    inputs=("value: T",),
+    outputs=("handle: string",),
+    attrs=("T: type",),
+    stateful=True,
+    shape=scalar,
 )
 register_op(
-    "_HostCast", inputs=("x: SrcT",), outputs=("y: DstT",), attrs=("SrcT: type", "DstT: type", "Truncate: bool = false"), shape=unchanged
+    "GetSessionHandleV2",
+    inputs=("value: T",),
+    outputs=("handle: resource",),
+    attrs=("T: type",),
+    stateful=True,
+    shape=scalar,
+)
+register_op(
+    "GetSessionTensor",
+    inputs=("handle: string",),
+    outputs=("value: dtype",),
+    attrs=("dtype: type",),
+    stateful=True,
+    shape=_session_tensor,
+)
+register_op(
+    "_HostCast",
+    inputs=("x: SrcT",),
+    outputs=("y: DstT",),
+    attrs=("SrcT: type", "DstT: type", "Truncate: bool = false"),
+    shape=unchanged,
 )
 register_op(
     "_HostRecv",
@@ -88,7 +119,13 @@ register_op(
     distributed_communication=True,
     shape=unknown,
 )
-register_op("_Retval", inputs=("input: T",), attrs=("T: type", "index: int >= 0"), stateful=True, shape=nothing)
+register_op(
+    "_Retval",
+    inputs=("input: T",),
+    attrs=("T: type", "index: int >= 0"),
+    stateful=True,
+    shape=nothing,
+)
 register_op(
     "Send",
     inputs=("tensor: T",),

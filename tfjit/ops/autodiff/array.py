@@ -14,7 +14,9 @@ from tfjit.ops.core.convert import convert_to_tensor
 
 @RegisterGradient("Fill")
 def _fill(op: Operation, grad: Tensor) -> Any:
-    return None, raw.Sum(input=grad, reduction_indices=raw.Range(start=0, limit=raw.Rank(input=grad), delta=1))
+    return None, raw.Sum(
+        input=grad, reduction_indices=raw.Range(start=0, limit=raw.Rank(input=grad), delta=1)
+    )
 
 
 @RegisterGradient("Reshape")
@@ -68,12 +70,18 @@ def _gather_v2(op: Operation, grad: Tensor) -> Any:
     if known is not None and int(known) == 0 and not batch:
         return _scattered(grad, indices, params), None, None
     if batch:
-        raise NotImplementedError(f"gradients: '{op.name}' gathers with batch_dims {batch}, of which there is no gradient yet")
+        raise NotImplementedError(
+            f"gradients: '{op.name}' gathers with batch_dims {batch}, of which there is no "
+            "gradient yet"
+        )
     # bring the axis to the front on both sides
     rank = raw.Rank(input=params)
     axis = raw.FloorMod(x=raw.Cast(x=axis, DstT=dtypes.int32) + rank, y=rank)
     shape = raw.Shape(input=params)
-    before, after = raw.Range(start=0, limit=axis, delta=1), raw.Range(start=axis + 1, limit=rank, delta=1)
+    before, after = (
+        raw.Range(start=0, limit=axis, delta=1),
+        raw.Range(start=axis + 1, limit=rank, delta=1),
+    )
     middle = raw.Rank(input=indices)
     taken = raw.Range(start=axis, limit=axis + middle, delta=1)
     last = raw.Range(start=axis + middle, limit=rank - 1 + middle, delta=1)
@@ -81,10 +89,14 @@ def _gather_v2(op: Operation, grad: Tensor) -> Any:
     sizes = [raw.GatherV2(params=shape, indices=axes, axis=0) for axes in (before, after)]
     rest = raw.ConcatV2(values=sizes, axis=0)
     flat = raw.Reshape(tensor=indices, shape=convert_to_tensor([-1]))
-    rows = raw.Reshape(tensor=turned, shape=raw.ConcatV2(values=[raw.Shape(input=flat), rest], axis=0))
+    rows = raw.Reshape(
+        tensor=turned, shape=raw.ConcatV2(values=[raw.Shape(input=flat), rest], axis=0)
+    )
     number = raw.GatherV2(params=shape, indices=axis, axis=0)
     summed = raw.UnsortedSegmentSum(data=rows, segment_ids=flat, num_segments=number)
-    back = raw.ConcatV2(values=[before + 1, raw.ExpandDims(input=raw.ZerosLike(x=axis), dim=0), after], axis=0)
+    back = raw.ConcatV2(
+        values=[before + 1, raw.ExpandDims(input=raw.ZerosLike(x=axis), dim=0), after], axis=0
+    )
     return raw.Transpose(x=summed, perm=back), None, None
 
 
@@ -93,7 +105,9 @@ def _gather_nd(op: Operation, grad: Tensor) -> Any:
     params, indices = op.inputs
     shape = raw.Shape(input=params, out_type=indices.dtype.base_dtype)
     policy = op.get_attr("bad_indices_policy")
-    return raw.ScatterNd(indices=indices, updates=grad, shape=shape, bad_indices_policy=policy), None
+    return raw.ScatterNd(
+        indices=indices, updates=grad, shape=shape, bad_indices_policy=policy
+    ), None
 
 
 @RegisterGradient("ScatterNd")
@@ -105,7 +119,11 @@ def _scatter_nd(op: Operation, grad: Tensor) -> Any:
 def _tensor_scatter_update(op: Operation, grad: Tensor) -> Any:
     indices, updates = op.inputs[1:]
     zeros = raw.ZerosLike(x=updates)
-    return raw.TensorScatterUpdate(tensor=grad, indices=indices, updates=zeros), None, raw.GatherNd(params=grad, indices=indices)
+    return (
+        raw.TensorScatterUpdate(tensor=grad, indices=indices, updates=zeros),
+        None,
+        raw.GatherNd(params=grad, indices=indices),
+    )
 
 
 @RegisterGradient("TensorScatterAdd")
@@ -123,7 +141,9 @@ def _dynamic_partition(op: Operation, *grads: Tensor) -> Any:
     data, partitions = op.inputs
     number = op.get_attr("num_partitions")
     count = raw.Size(input=partitions)
-    places = raw.Reshape(tensor=raw.Range(start=0, limit=count, delta=1), shape=raw.Shape(input=partitions))
+    places = raw.Reshape(
+        tensor=raw.Range(start=0, limit=count, delta=1), shape=raw.Shape(input=partitions)
+    )
     parted = raw.DynamicPartition(data=places, partitions=partitions, num_partitions=number)
     joined = raw.DynamicStitch(indices=parted, data=list(grads))
     return raw.Reshape(tensor=joined, shape=raw.Shape(input=data)), None
@@ -133,7 +153,9 @@ def _dynamic_partition(op: Operation, *grads: Tensor) -> Any:
 @RegisterGradient("ParallelDynamicStitch")
 def _dynamic_stitch(op: Operation, grad: Tensor) -> Any:
     number = len(op.inputs) // 2
-    return [None] * number + [raw.GatherV2(params=grad, indices=indices, axis=0) for indices in op.inputs[:number]]
+    return [None] * number + [
+        raw.GatherV2(params=grad, indices=indices, axis=0) for indices in op.inputs[:number]
+    ]
 
 
 @RegisterGradient("Slice")
@@ -147,16 +169,33 @@ def _slice(op: Operation, grad: Tensor) -> Any:
 @RegisterGradient("StridedSlice")
 def _strided_slice(op: Operation, grad: Tensor) -> Any:
     x, begin, end, strides = op.inputs
-    masks = {key: op.get_attr(key) for key in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")}
+    masks = {
+        key: op.get_attr(key)
+        for key in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+    }
     shape = raw.Shape(input=x, out_type=begin.dtype.base_dtype)
-    return raw.StridedSliceGrad(shape=shape, begin=begin, end=end, strides=strides, dy=grad, **masks), None, None, None
+    return (
+        raw.StridedSliceGrad(shape=shape, begin=begin, end=end, strides=strides, dy=grad, **masks),
+        None,
+        None,
+        None,
+    )
 
 
 @RegisterGradient("StridedSliceGrad")
 def _strided_slice_grad(op: Operation, grad: Tensor) -> Any:
     _, begin, end, strides, _ = op.inputs
-    masks = {key: op.get_attr(key) for key in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")}
-    return None, None, None, None, raw.StridedSlice(input=grad, begin=begin, end=end, strides=strides, **masks)
+    masks = {
+        key: op.get_attr(key)
+        for key in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+    }
+    return (
+        None,
+        None,
+        None,
+        None,
+        raw.StridedSlice(input=grad, begin=begin, end=end, strides=strides, **masks),
+    )
 
 
 @RegisterGradient("TopKV2")
@@ -167,10 +206,16 @@ def _top_k(op: Operation, grad: Tensor, _: Any) -> Any:
     width = shape[-1]
     k = raw.Shape(input=indices)[-1]
     rows = raw.Reshape(tensor=indices, shape=raw.Pack(values=[convert_to_tensor(-1), k]))
-    starts = raw.ExpandDims(input=raw.Range(start=0, limit=raw.Shape(input=rows)[0] * width, delta=width), dim=1)
+    starts = raw.ExpandDims(
+        input=raw.Range(start=0, limit=raw.Shape(input=rows)[0] * width, delta=width), dim=1
+    )
     flat = raw.Reshape(tensor=rows + starts, shape=convert_to_tensor([-1]))
     total = raw.Prod(input=shape, reduction_indices=0)
-    summed = raw.UnsortedSegmentSum(data=raw.Reshape(tensor=grad, shape=convert_to_tensor([-1])), segment_ids=flat, num_segments=total)
+    summed = raw.UnsortedSegmentSum(
+        data=raw.Reshape(tensor=grad, shape=convert_to_tensor([-1])),
+        segment_ids=flat,
+        num_segments=total,
+    )
     gradient = raw.Reshape(tensor=summed, shape=shape)
     return (gradient, None) if len(op.inputs) == 2 else gradient
 
@@ -181,10 +226,47 @@ def _print(op: Operation, grad: Tensor) -> Any:
 
 
 for _op_type in (
-    *("Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike", "Range", "InvertPermutation", "ConcatOffset", "OneHot", "Unique"),
-    *("UniqueWithCounts", "Where", "ListDiff", "BroadcastGradientArgs", "BroadcastArgs", "EditDistance", "Const", "NoOp"),
-    *("RandomUniform", "RandomStandardNormal", "RandomUniformInt", "TruncatedNormal", "RandomShuffle", "Multinomial", "LowerBound"),
-    *("UpperBound", "UnravelIndex", "Placeholder", "PlaceholderV2", "InTopK", "InTopKV2", "StatelessRandomUniform"),
+    *(
+        "Shape",
+        "ShapeN",
+        "Size",
+        "Rank",
+        "ZerosLike",
+        "OnesLike",
+        "Range",
+        "InvertPermutation",
+        "ConcatOffset",
+        "OneHot",
+        "Unique",
+    ),
+    *(
+        "UniqueWithCounts",
+        "Where",
+        "ListDiff",
+        "BroadcastGradientArgs",
+        "BroadcastArgs",
+        "EditDistance",
+        "Const",
+        "NoOp",
+    ),
+    *(
+        "RandomUniform",
+        "RandomStandardNormal",
+        "RandomUniformInt",
+        "TruncatedNormal",
+        "RandomShuffle",
+        "Multinomial",
+        "LowerBound",
+    ),
+    *(
+        "UpperBound",
+        "UnravelIndex",
+        "Placeholder",
+        "PlaceholderV2",
+        "InTopK",
+        "InTopKV2",
+        "StatelessRandomUniform",
+    ),
     *("StatelessRandomNormal", "StatelessTruncatedNormal", "StatelessRandomUniformInt", "Assert"),
 ):
     NotDifferentiable(_op_type)

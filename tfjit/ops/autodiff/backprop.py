@@ -18,7 +18,14 @@ from tfjit.framework.types.shape import TensorShape, is_compatible
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.autodiff.backward_graphs import zeros_of
 from tfjit.ops.autodiff.calls import symbolic_gradient
-from tfjit.ops.autodiff.loop_gradients import LoopGradient, LoopGradients, is_loop_switch, is_switch, outside, zeros
+from tfjit.ops.autodiff.loop_gradients import (
+    LoopGradient,
+    LoopGradients,
+    is_loop_switch,
+    is_switch,
+    outside,
+    zeros,
+)
 from tfjit.ops.control_flow.bodies import handle_data
 from tfjit.ops.control_flow.control_flow_contexts import CondContext, is_loop_exit
 from tfjit.ops.core.convert import convert_to_tensor, register_tensor_conversion_function
@@ -26,7 +33,19 @@ from tfjit.ops.core.convert import convert_to_tensor, register_tensor_conversion
 Gradient = Any  # Tensor | IndexedSlices
 
 _RULES: Final = (
-    *("array", "branches", "calls", "control_flow", "image", "linear_algebra", "math", "movement", "nn", "quantization", "reduction"),
+    *(
+        "array",
+        "branches",
+        "calls",
+        "control_flow",
+        "image",
+        "linear_algebra",
+        "math",
+        "movement",
+        "nn",
+        "quantization",
+        "reduction",
+    ),
     *("sparse", "state", "tensor_array", "tensor_list", "while_loop"),
 )
 _TRAINABLE: Final = frozenset(
@@ -70,14 +89,16 @@ def gradients(
     stop_gradients: Any = None,
     unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE,
 ) -> list[Gradient | None]:
-    """The sum over all ys of dy/dx, for each x: a tensor, `IndexedSlices` behind a gather, or None where no y depends on x.
+    """The sum over all ys of dy/dx, for each x: a tensor, `IndexedSlices` behind a gather, or None
+    where no y depends on x.
 
-    ys, xs: a tensor or variable, or a list of them. grad_ys: the gradient of each y (same shape; None: ones).
-    colocate_gradients_with_ops: put what is added on the device of the operation it differentiates. gate_gradients: all gradients of
-    an operation are ready before any is used. stop_gradients: tensors that count as constant. unconnected_gradients: ZERO gives zeros
-    in place of None.
-    Raises LookupError for an operation on the way that has no gradient, TypeError for dtypes that are not differentiable, ValueError
-    for tensors of several graphs or a wrong number of grad_ys.
+    ys, xs: a tensor or variable, or a list of them. grad_ys: the gradient of each y (same shape;
+    None: ones). colocate_gradients_with_ops: put what is added on the device of the operation it
+    differentiates. gate_gradients: all gradients of an operation are ready before any is used.
+    stop_gradients: tensors that count as constant. unconnected_gradients: ZERO gives zeros in place
+    of None.
+    Raises LookupError for an operation on the way that has no gradient, TypeError for dtypes that
+    are not differentiable, ValueError for tensors of several graphs or a wrong number of grad_ys.
     """
     _load_rules()
     unconnected = UnconnectedGradients(unconnected_gradients)
@@ -85,13 +106,20 @@ def gradients(
     stops = _tensors(stop_gradients) if stop_gradients is not None else []
     starts = _list(grad_ys) if grad_ys is not None else [None] * len(targets)
     if len(starts) != len(targets):
-        raise ValueError(f"Must specify a gradient for each y in ys: {len(targets)} ys, {len(starts)} grad_ys")
+        raise ValueError(
+            f"Must specify a gradient for each y in ys: {len(targets)} ys, {len(starts)} grad_ys"
+        )
     with _graph_of([*targets, *sources, *stops]), get_default_graph().name_scope(name):
         for i, y in enumerate(targets):
             starts[i] = _start(y, starts[i], i)
-        found = backpropagate(targets, sources, starts, stops, colocate_gradients_with_ops, gate_gradients)
+        found = backpropagate(
+            targets, sources, starts, stops, colocate_gradients_with_ops, gate_gradients
+        )
         if unconnected is UnconnectedGradients.ZERO:
-            found = [raw.ZerosLike(x=_value(x)) if g is None else g for g, x in zip(found, sources, strict=True)]
+            found = [
+                raw.ZerosLike(x=_value(x)) if g is None else g
+                for g, x in zip(found, sources, strict=True)
+            ]
     del aggregation_method  # one AddN, whatever is asked for
     return found
 
@@ -104,7 +132,9 @@ def backpropagate(
     colocate: bool = False,
     gate: bool = False,
 ) -> list[Gradient | None]:
-    """The gradients of xs, built in the default graph: where that is a function's body, ys and xs may be of graphs it takes tensors of."""
+    """The gradients of xs, built in the default graph: where that is a function's body, ys and xs
+    may be of graphs it takes tensors of.
+    """
     walk = _Walk(ys, xs, stops, colocate, gate)
     for y, gradient in zip(ys, grad_ys, strict=True):
         walk.add(y, gradient)
@@ -113,12 +143,22 @@ def backpropagate(
 
 
 def _graph_of(values: Sequence[Tensor]) -> Any:
-    """The graph that gradients of these are built in, made the default. Raises ValueError where they are of graphs that do not meet."""
+    """The graph that gradients of these are built in, made the default. Raises ValueError where
+    they are of graphs that do not meet.
+    """
     graph = values[0].graph if values else get_default_graph()
     for value in values:
         if isinstance(value.graph, FunctionGraph) and value.graph.takes(graph):
             graph = value.graph
-    other = next((v for v in values if v.graph is not graph and not (isinstance(graph, FunctionGraph) and graph.takes(v.graph))), None)
+    other = next(
+        (
+            v
+            for v in values
+            if v.graph is not graph
+            and not (isinstance(graph, FunctionGraph) and graph.takes(v.graph))
+        ),
+        None,
+    )
     if other is not None:
         raise ValueError(f"{other.name} is not in the graph of the others")
     return building(graph)
@@ -134,7 +174,8 @@ def hessians(
 ) -> list[Tensor]:
     """The second derivatives of the sum of ys by each x, of shape [*x.shape, *x.shape].
 
-    Options as for `gradients`. An x of unknown size is gone through by a loop. Raises ValueError where no y depends on an x.
+    Options as for `gradients`. An x of unknown size is gone through by a loop. Raises ValueError
+    where no y depends on an x.
     """
     from tfjit.ops.arrays.array import reshape, shape
     from tfjit.ops.arrays.movement import concat, stack
@@ -154,7 +195,9 @@ def hessians(
                 raise ValueError(f"hessians: {x.name} has no gradient")
             flat = reshape(convert_to_tensor(gradient), [-1])
             if size is None:
-                found.append(reshape(_rows_of_hessian(flat, x, options), concat([shape(x), shape(x)], 0)))
+                found.append(
+                    reshape(_rows_of_hessian(flat, x, options), concat([shape(x), shape(x)], 0))
+                )
                 continue
             zero = [raw.ZerosLike(x=x)]
             rows = [(gradients(flat[i], x, **options)[0] if size else None) for i in range(size)]
@@ -164,7 +207,9 @@ def hessians(
 
 
 def _rows_of_hessian(gradient: Tensor, x: Tensor, options: dict[str, Any]) -> Tensor:
-    """Return the gradients of each element of a vector by x, stacked, from a loop of as many iterations."""
+    """Return the gradients of each element of a vector by x, stacked, from a loop of as many
+    iterations.
+    """
     from tfjit.ops.control_flow.loops import while_loop
     from tfjit.ops.control_flow.tensor_array import TensorArray
 
@@ -180,9 +225,10 @@ def _rows_of_hessian(gradient: Tensor, x: Tensor, options: dict[str, Any]) -> Te
 
 
 def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
-    """A decorator: `f(*tensors)` returns `(outputs, gradient)`, and `gradient(*output_gradients)` is what `gradients` uses instead
-    of differentiating what it did. outputs: a tensor or list; the gradient function returns one gradient for each input.
-    `custom_gradient()` is the decorator, too.
+    """A decorator: `f(*tensors)` returns `(outputs, gradient)`, and `gradient(*output_gradients)`
+    is what `gradients` uses instead of differentiating what it did. outputs: a tensor or list; the
+    gradient function returns one gradient for each input. `custom_gradient()` is the decorator,
+    too.
     """
     if f is None:
         return custom_gradient
@@ -198,7 +244,8 @@ def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
             returned = _list(gradient(*grads[: len(flat)]))
             if len(returned) != len(inputs):
                 raise ValueError(
-                    f"custom gradient function expected to return {len(inputs)} gradients, but returned {len(returned)} instead"
+                    f"custom gradient function expected to return {len(inputs)} gradients, but "
+                    f"returned {len(returned)} instead"
                 )
             return [None] * len(flat) + returned
 
@@ -219,9 +266,18 @@ def is_trainable(tensor: Tensor) -> bool:
 
 
 class _Walk:
-    """One walk from the ys back to the xs: what has arrived at each tensor, and how much is still to come at each operation."""
+    """One walk from the ys back to the xs: what has arrived at each tensor, and how much is still
+    to come at each operation.
+    """
 
-    def __init__(self, ys: Sequence[Tensor], xs: Sequence[Tensor], stops: Sequence[Tensor], colocate: bool, gate: bool) -> None:
+    def __init__(
+        self,
+        ys: Sequence[Tensor],
+        xs: Sequence[Tensor],
+        stops: Sequence[Tensor],
+        colocate: bool,
+        gate: bool,
+    ) -> None:
         self._bodies = _bodies_around(ys)
         self._xs = {id(x) for x in xs}
         self._colocate = colocate
@@ -232,7 +288,9 @@ class _Walk:
         self._reached = self._find_reached(xs, {id(tensor) for tensor in stops})
 
     def _inputs(self, op: Operation) -> Sequence[Tensor]:
-        """The inputs of an operation; where one stands in a body for a tensor of outside, that tensor, unless it is one of the xs."""
+        """The inputs of an operation; where one stands in a body for a tensor of outside, that
+        tensor, unless it is one of the xs.
+        """
         if not self._bodies:
             return op.inputs
         return [value if id(value) in self._xs else self._outside(value) for value in op.inputs]
@@ -283,7 +341,9 @@ class _Walk:
     def run(self, ys: Sequence[Tensor]) -> None:
         pending = self._between(ys)
         ends = list(dict.fromkeys(y.op for y in ys))
-        self._loops = loops = LoopGradients(pending, get_default_graph()._get_control_flow_context())
+        self._loops = loops = LoopGradients(
+            pending, get_default_graph()._get_control_flow_context()
+        )
         ready = deque(op for op in ends if pending.get(op) == 0)
         for state, left in loops.begin(pending, ends):
             self._leave_unused(state, left, ready)
@@ -306,7 +366,9 @@ class _Walk:
         loops.finish()
 
     def _defer_exit(self, tensor: Tensor, ready: deque[Operation]) -> None:
-        """The gradient of a loop begins once all its Exits have theirs; those that nothing uses get zeros."""
+        """The gradient of a loop begins once all its Exits have theirs; those that nothing uses get
+        zeros.
+        """
         state = self._loops.of(tensor.op)
         assert state is not None
         state.deferred_exits.append(tensor)
@@ -348,7 +410,8 @@ class _Walk:
         state = loops.of(op)
         with outside(loops.place(loops.of(op, before=True))):
             if state is not None and op in state.merges:
-                self._totals.pop((op, 1), None)  # what came from the body had not come the first time
+                # what came from the body had not come the first time
+                self._totals.pop((op, 1), None)
                 incoming = [None, self.total(op.outputs[1])]
             else:
                 incoming = [self.total(output) for output in op.outputs]
@@ -363,7 +426,9 @@ class _Walk:
             return none
         graph = get_default_graph()
         place = graph.colocate_with(op) if self._colocate else nullcontext()
-        scope = graph.name_scope(op.name.replace("/", "_") + "_grad" if op.name.startswith("_") else op.name + "_grad")
+        scope = graph.name_scope(
+            op.name.replace("/", "_") + "_grad" if op.name.startswith("_") else op.name + "_grad"
+        )
         with scope, place, outside(loops.place(state)):
             if gradient_registry.takes_needed(rule):
                 results = list(rule(op, needed, *incoming))
@@ -379,23 +444,35 @@ class _Walk:
             elif isinstance(gradient, Tensor):
                 if not is_compatible(gradient.shape_tuple, tensor.shape_tuple):
                     raise ValueError(
-                        "Incompatible shapes between op input and calculated input gradient.  Forward operation: "
-                        f"{op.name}.  Input: {tensor.name} {tensor.shape}.  Calculated gradient: {gradient.shape}"
+                        "Incompatible shapes between op input and calculated input gradient.  "
+                        "Forward operation: "
+                        f"{op.name}.  Input: {tensor.name} {tensor.shape}.  Calculated gradient: "
+                        f"{gradient.shape}"
                     )
                 gradient.set_shape(tensor.shape)
         return results
 
     @staticmethod
-    def _apply(rule: Any, op: Operation, incoming: Sequence[Gradient | None], state: LoopGradient | None) -> list[Gradient | None]:
+    def _apply(
+        rule: Any, op: Operation, incoming: Sequence[Gradient | None], state: LoopGradient | None
+    ) -> list[Gradient | None]:
         filled = [
-            _zeros(output, state) if gradient is None and is_trainable(output) and output.dtype is not dtypes.resource else gradient
+            _zeros(output, state)
+            if gradient is None and is_trainable(output) and output.dtype is not dtypes.resource
+            else gradient
             for gradient, output in zip(incoming, op.outputs, strict=True)
         ]
         returned = rule(op, *filled)
         results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
         if len(results) != len(op.inputs):
-            raise ValueError(f"Num gradients {len(results)} generated for op {op.node_def} do not match num inputs {len(op.inputs)}")
-        return [None if tensor.dtype.base_dtype not in _TRAINABLE else g for g, tensor in zip(results, op.inputs, strict=True)]
+            raise ValueError(
+                f"Num gradients {len(results)} generated for op {op.node_def} do not match num "
+                f"inputs {len(op.inputs)}"
+            )
+        return [
+            None if tensor.dtype.base_dtype not in _TRAINABLE else g
+            for g, tensor in zip(results, op.inputs, strict=True)
+        ]
 
 
 def _zeros(output: Tensor, state: LoopGradient | None) -> Tensor | None:
@@ -437,8 +514,10 @@ def _rule(op: Operation) -> gradient_registry.GradientFn | None:
         if op.type in op.graph.functions:
             return symbolic_gradient
         raise LookupError(
-            f"No gradient defined for operation '{op.name}' (op type: {op_type}). Give the op type one by "
-            f"tfjit.RegisterGradient({op_type!r}), or say that it has none by tfjit.NotDifferentiable({op_type!r})."
+            f"No gradient defined for operation '{op.name}' (op type: {op_type}). Give the op type "
+            "one by "
+            f"tfjit.RegisterGradient({op_type!r}), or say that it has none by "
+            f"tfjit.NotDifferentiable({op_type!r})."
         ) from None
 
 
@@ -449,10 +528,16 @@ def _start(y: Tensor, gradient: Any, index: int) -> Gradient:
         return gradient
     if gradient is None:
         if dtype in (dtypes.complex64, dtypes.complex128):
-            raise TypeError(f"Gradients of complex tensors ({y.name}) must set grad_ys (y.dtype = {dtype.name})")
+            raise TypeError(
+                f"Gradients of complex tensors ({y.name}) must set grad_ys (y.dtype = {dtype.name})"
+            )
         if dtype not in _TRAINABLE:
             raise TypeError(f"gradients: {y.name} is {dtype.name}, which is not differentiable")
-        return raw.Fill(dims=raw.Shape(input=y), value=convert_to_tensor(1, dtype=dtype), name=f"grad_ys_{index}")
+        return raw.Fill(
+            dims=raw.Shape(input=y),
+            value=convert_to_tensor(1, dtype=dtype),
+            name=f"grad_ys_{index}",
+        )
     if isinstance(gradient, IndexedSlices):
         return gradient
     given = convert_to_tensor(gradient, dtype=dtype, name=f"grad_ys_{index}")
@@ -469,9 +554,18 @@ def _sum(arrived: Sequence[Gradient], tensor: Tensor) -> Gradient | None:
         from tfjit.ops.arrays.movement import concat
 
         with tensor.graph.name_scope(f"{tensor.op.name}_grad_sum"):
-            dtype = dtypes.int64 if any(g.indices.dtype is dtypes.int64 for g in arrived) else dtypes.int32
-            indices = [g.indices if g.indices.dtype is dtype else raw.Cast(x=g.indices, DstT=dtype) for g in arrived]
-            return IndexedSlices(concat([g.values for g in arrived], 0), concat(indices, 0), arrived[0].dense_shape)
+            dtype = (
+                dtypes.int64
+                if any(g.indices.dtype is dtypes.int64 for g in arrived)
+                else dtypes.int32
+            )
+            indices = [
+                g.indices if g.indices.dtype is dtype else raw.Cast(x=g.indices, DstT=dtype)
+                for g in arrived
+            ]
+            return IndexedSlices(
+                concat([g.values for g in arrived], 0), concat(indices, 0), arrived[0].dense_shape
+            )
     return raw.AddN(inputs=[convert_to_tensor(gradient) for gradient in arrived])
 
 
@@ -479,7 +573,12 @@ def all_ready(gradients: Sequence[Gradient | None]) -> list[Gradient | None]:
     """The same gradients, none of which is ready before all are."""
     from tfjit.ops.control_flow.control_flow import tuple as together
 
-    parts = [part for g in gradients for part in ((g.values, g.indices) if isinstance(g, IndexedSlices) else (g,)) if part is not None]
+    parts = [
+        part
+        for g in gradients
+        for part in ((g.values, g.indices) if isinstance(g, IndexedSlices) else (g,))
+        if part is not None
+    ]
     ready = iter(together(parts) if parts else [])
     made: list[Gradient | None] = []
     for g in gradients:
@@ -526,14 +625,23 @@ def _load_rules() -> None:
         importlib.import_module(f"tfjit.ops.autodiff.{family}")
 
 
-def _dense(value: IndexedSlices, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+def _dense(
+    value: IndexedSlices, dtype: Any = None, name: str | None = None, as_ref: bool = False
+) -> Any:
     """IndexedSlices as a tensor: rows of the same index added, zeros elsewhere."""
     if dtype is not None and not dtypes.as_dtype(dtype).is_compatible_with(value.dtype):
-        raise ValueError(f"Tensor conversion requested dtype {dtypes.as_dtype(dtype).name} for IndexedSlices with dtype {value.dtype.name}")
+        raise ValueError(
+            f"Tensor conversion requested dtype {dtypes.as_dtype(dtype).name} for IndexedSlices "
+            f"with dtype {value.dtype.name}"
+        )
     if value.dense_shape is None:
-        raise ValueError(f"Tensor conversion requested for IndexedSlices without dense_shape: {value}")
+        raise ValueError(
+            f"Tensor conversion requested for IndexedSlices without dense_shape: {value}"
+        )
     rows = value.dense_shape[0]
-    return raw.UnsortedSegmentSum(data=value.values, segment_ids=value.indices, num_segments=rows, name=name)
+    return raw.UnsortedSegmentSum(
+        data=value.values, segment_ids=value.indices, num_segments=rows, name=name
+    )
 
 
 register_tensor_conversion_function(IndexedSlices, _dense)

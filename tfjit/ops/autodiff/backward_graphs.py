@@ -1,7 +1,9 @@
-"""Bodies of gradients: a gradient function takes what it needs of the forward function through the node that calls that.
+"""Bodies of gradients: a gradient function takes what it needs of the forward function through the
+node that calls that.
 
-While the gradient of a function's body is built, its operations name tensors of the forward body. Those that are inputs there come from the
-node's inputs, constants are made anew, and for any other the forward body gets one more output, which the node hands on.
+While the gradient of a function's body is built, its operations name tensors of the forward body.
+Those that are inputs there come from the node's inputs, constants are made anew, and for any other
+the forward body gets one more output, which the node hands on.
 """
 
 from __future__ import annotations
@@ -24,16 +26,30 @@ from tfjit.ops.control_flow.bodies import extend, handle_data
 from tfjit.ops.control_flow.control_flow_contexts import is_loop_constant
 from tfjit.ops.core.convert import constant, convert_to_tensor
 
-# Small facts of big tensors: computed in the forward body, so that these are handed on, not the tensors.
-_FACTS: Final = frozenset({"Shape", "ShapeN", "Size", "Rank", "TensorListElementShape", "TensorListLength"})
+# Small facts of big tensors: computed in the forward body, so that these are handed on, not the
+# tensors.
+_FACTS: Final = frozenset(
+    {"Shape", "ShapeN", "Size", "Rank", "TensorListElementShape", "TensorListLength"}
+)
 _MAX_CONSTANT: Final = 1 << 10  # elements of a computed constant that is made anew
 _TRAINABLE: Final = frozenset(
-    {dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128, dtypes.resource, dtypes.variant}
+    {
+        dtypes.float16,
+        dtypes.bfloat16,
+        dtypes.float32,
+        dtypes.float64,
+        dtypes.complex64,
+        dtypes.complex128,
+        dtypes.resource,
+        dtypes.variant,
+    }
 )
 
 
 class BackwardGraph(FunctionGraph):
-    """The body of a function that computes gradients of `forward`, which the node `op` calls with its inputs from `first` on."""
+    """The body of a function that computes gradients of `forward`, which the node `op` calls with
+    its inputs from `first` on.
+    """
 
     def __init__(self, forward: FunctionGraph, op: Operation, first: int) -> None:
         outer = get_default_graph()
@@ -42,7 +58,8 @@ class BackwardGraph(FunctionGraph):
         self.forward = forward
         self.op = op
         self._first = first
-        self._values: dict[int, Tensor] = {}  # id of a tensor of the forward body -> what stands for it here
+        # id of a tensor of the forward body -> what stands for it here
+        self._values: dict[int, Tensor] = {}
         self._moved: dict[tuple[Any, ...], Operation] = {}
         self.changed = False  # whether the forward body got outputs
 
@@ -92,10 +109,19 @@ class BackwardGraph(FunctionGraph):
             op = value.op
             if op.type in ("While", "StatelessWhile"):
                 value = op.inputs[value.value_index]
-            elif op.type in ("Identity", "Switch", "Merge", "Exit", "NextIteration") or is_loop_constant(op):
+            elif op.type in (
+                "Identity",
+                "Switch",
+                "Merge",
+                "Exit",
+                "NextIteration",
+            ) or is_loop_constant(op):
                 value = op.inputs[0]
             else:
-                raise NotImplementedError(f"gradients: the resource {value.name} is made in the function '{self.forward.name}'")
+                raise NotImplementedError(
+                    f"gradients: the resource {value.name} is made in the function "
+                    f"'{self.forward.name}'"
+                )
         return self.capture(value)
 
     def _save(self, value: Tensor) -> Tensor:
@@ -128,18 +154,40 @@ class BackwardGraph(FunctionGraph):
         compute_device: bool = True,
     ) -> Operation:
         """As of any graph; small facts of tensors of the forward body are computed there."""
-        if op_type in _FACTS and inputs and all(t.op.graph is self.forward and self._index(t) is None for t in inputs):
-            key = (op_type, *map(id, inputs), *sorted((k, str(v)) for k, v in (attrs or {}).items()))
+        if (
+            op_type in _FACTS
+            and inputs
+            and all(t.op.graph is self.forward and self._index(t) is None for t in inputs)
+        ):
+            key = (
+                op_type,
+                *map(id, inputs),
+                *sorted((k, str(v)) for k, v in (attrs or {}).items()),
+            )
             found = self._moved.get(key)
             if found is None:
                 plain = name.rstrip("/") if name else None
-                found = self._moved[key] = self.forward.create_op(op_type, inputs, name=plain, attrs=attrs, op_def=op_def)
+                found = self._moved[key] = self.forward.create_op(
+                    op_type, inputs, name=plain, attrs=attrs, op_def=op_def
+                )
             return found
-        return super().create_op(op_type, inputs, dtypes, input_types, name, attrs, op_def, compute_shapes, compute_device)
+        return super().create_op(
+            op_type,
+            inputs,
+            dtypes,
+            input_types,
+            name,
+            attrs,
+            op_def,
+            compute_shapes,
+            compute_device,
+        )
 
 
 def is_trainable(value: Tensor) -> bool:
-    """Whether gradients flow through a tensor of this dtype; through a tensor list, whether they do through its elements."""
+    """Whether gradients flow through a tensor of this dtype; through a tensor list, whether they do
+    through its elements.
+    """
     if value.dtype.base_dtype not in _TRAINABLE:
         return False
     if value.dtype is dtypes.variant:
@@ -154,7 +202,9 @@ def dense(gradient: Any) -> Any:
 
 
 def gradient_dtype(value: Tensor) -> DType | None:
-    """The dtype of a tensor's gradient: of a resource that of the variable; None where nothing is known of that."""
+    """The dtype of a tensor's gradient: of a resource that of the variable; None where nothing is
+    known of that.
+    """
     if value.dtype is not dtypes.resource:
         return value.dtype.base_dtype
     data = handle_data(value)
@@ -168,7 +218,9 @@ def zeros_of(value: Tensor) -> Tensor:
     if value.dtype is dtypes.resource:
         dtype = gradient_dtype(value)
         if dtype is None:
-            raise ValueError(f"gradients: nothing is known of the variable that {value.name} refers to")
+            raise ValueError(
+                f"gradients: nothing is known of the variable that {value.name} refers to"
+            )
         made = raw.Fill(dims=raw.VariableShape(input=value), value=constant(0, dtype=dtype))
         made.set_shape(TensorShape(handle_data(value)[0][0]))
     elif value.dtype is dtypes.variant:

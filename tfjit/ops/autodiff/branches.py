@@ -1,4 +1,6 @@
-"""Gradients of If and Case: a conditional over the gradients of the branches, by the same predicate."""
+"""Gradients of If and Case: a conditional over the gradients of the branches, by the same
+predicate.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +9,31 @@ from typing import Any
 
 from tfjit.framework.graphs.default_graph import control_dependencies, get_default_graph
 from tfjit.framework.graphs.operation import Operation, Tensor
-from tfjit.framework.op_defs.gradient_registry import NotDifferentiable, RegisterGradient, with_needed
+from tfjit.framework.op_defs.gradient_registry import (
+    NotDifferentiable,
+    RegisterGradient,
+    with_needed,
+)
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import TensorShape
 from tfjit.ops import raw_ops as raw
-from tfjit.ops.autodiff.backward_graphs import BackwardGraph, dense, gradient_dtype, is_trainable, zeros_of
+from tfjit.ops.autodiff.backward_graphs import (
+    BackwardGraph,
+    dense,
+    gradient_dtype,
+    is_trainable,
+    zeros_of,
+)
 from tfjit.ops.control_flow.bodies import bodies_of, extend, redefine
 from tfjit.ops.control_flow.conditionals_v2 import branching, results
 
 
 class _Branch(BackwardGraph):
-    """The gradient of one branch. What it saves the other branches give out too: of a tensor a FakeParam, which nobody reads.
+    """The gradient of one branch. What it saves the other branches give out too: of a tensor a
+    FakeParam, which nobody reads.
 
-    A list or other variant is saved in an optional, of which the others give out one that is empty: of nothing at all there are no zeros.
+    A list or other variant is saved in an optional, of which the others give out one that is empty:
+    of nothing at all there are no zeros.
     """
 
     def __init__(self, forward: Any, op: Operation, others: Sequence[Any]) -> None:
@@ -37,7 +51,9 @@ class _Branch(BackwardGraph):
         held = super()._save(wrapped)
         shapes = (TensorShape(value.shape_tuple),)
         with get_default_graph().control_dependencies(None):
-            found: Tensor = raw.OptionalGetValue(optional=held, output_types=(dtypes.variant,), output_shapes=shapes)[0]
+            found: Tensor = raw.OptionalGetValue(
+                optional=held, output_types=(dtypes.variant,), output_shapes=shapes
+            )[0]
         return found
 
     def _add_output(self, value: Tensor) -> int:
@@ -46,7 +62,11 @@ class _Branch(BackwardGraph):
                 if value.op.type == "OptionalFromValue":
                     other.outputs.append(raw.OptionalNone())
                 else:
-                    other.outputs.append(raw.FakeParam(dtype=value.dtype.base_dtype, shape=TensorShape(value.shape_tuple)))
+                    other.outputs.append(
+                        raw.FakeParam(
+                            dtype=value.dtype.base_dtype, shape=TensorShape(value.shape_tuple)
+                        )
+                    )
         self.forward.outputs.append(value)
         extend(self.op, [], [value])
         return len(self.op.outputs) - 1
@@ -65,11 +85,19 @@ def _branches(op: Operation, needed: Sequence[bool], *grads: Any) -> list[Any]:
     forwards = bodies_of(op, refs, first=1)
     given = [dense(gradient) for gradient in grads]
     # an input's gradient is asked for where a branch can give one
-    wanted = [i for i, value in enumerate(op.inputs[1:]) if needed[i + 1] and gradient_dtype(value) is not None]
+    wanted = [
+        i
+        for i, value in enumerate(op.inputs[1:])
+        if needed[i + 1] and gradient_dtype(value) is not None
+    ]
     backward, found = [], []
     for forward in forwards:
         graph = _Branch(forward, op, [other for other in forwards if other is not forward])
-        pairs = [(y, g) for y, g in zip(forward.outputs, given, strict=False) if g is not None and is_trainable(y)]
+        pairs = [
+            (y, g)
+            for y, g in zip(forward.outputs, given, strict=False)
+            if g is not None and is_trainable(y)
+        ]
         with graph.as_default():
             starts = [graph.capture(g) for _, g in pairs]
             xs = [forward.inputs[i] for i in wanted]
@@ -98,7 +126,9 @@ def _branches(op: Operation, needed: Sequence[bool], *grads: Any) -> list[Any]:
 @RegisterGradient("OptionalFromValue")
 def _optional_from_value(op: Operation, grad: Tensor) -> Any:
     types = tuple(value.dtype.base_dtype for value in op.inputs)
-    return raw.OptionalGetValue(optional=grad, output_types=types, output_shapes=tuple(value.shape for value in op.inputs))
+    return raw.OptionalGetValue(
+        optional=grad, output_types=types, output_shapes=tuple(value.shape for value in op.inputs)
+    )
 
 
 @RegisterGradient("OptionalGetValue")

@@ -1,4 +1,6 @@
-"""Gradients of calls: the called function gives out what its gradient needs, and the gradient is a call too."""
+"""Gradients of calls: the called function gives out what its gradient needs, and the gradient is a
+call too.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,23 @@ def _call(op: Operation, needed: Sequence[bool], *grads: Any) -> list[Any]:
 
     (forward,) = bodies_of(op, [op.attr("f")])
     given = [dense(gradient) for gradient in grads]
-    wanted = [i for i, value in enumerate(op.inputs) if needed[i] and gradient_dtype(value) is not None]
+    wanted = [
+        i for i, value in enumerate(op.inputs) if needed[i] and gradient_dtype(value) is not None
+    ]
     graph = BackwardGraph(forward, op, 0)
-    pairs = [(y, g) for y, g in zip(forward.outputs, given, strict=False) if g is not None and is_trainable(y)]
+    pairs = [
+        (y, g)
+        for y, g in zip(forward.outputs, given, strict=False)
+        if g is not None and is_trainable(y)
+    ]
     with graph.as_default():
         starts = [graph.capture(g) for _, g in pairs]
-        found = [dense(g) for g in backpropagate([y for y, _ in pairs], [forward.inputs[i] for i in wanted], starts)]
+        found = [
+            dense(g)
+            for g in backpropagate(
+                [y for y, _ in pairs], [forward.inputs[i] for i in wanted], starts
+            )
+        ]
         kept = [k for k, gradient in enumerate(found) if gradient is not None]
         graph.outputs = [graph.capture(found[k]) for k in kept]
     graph.structured_outputs = list(graph.outputs)
@@ -55,11 +68,19 @@ def _call(op: Operation, needed: Sequence[bool], *grads: Any) -> list[Any]:
 
 
 def symbolic_gradient(op: Operation, *grads: Any) -> list[Any]:
-    """Of a node that calls a function by having its name as op type, as TensorFlow 1's functions do: left to the runtime."""
+    """Of a node that calls a function by having its name as op type, as TensorFlow 1's functions
+    do: left to the runtime.
+    """
     given = [*op.inputs, *(dense(gradient) for gradient in grads)]
     declared = {attr.name for attr in op.op_def.attrs}
     ref = FuncRef(op.type, {name: value for name, value in op.attrs.items() if name in declared})
-    made = create("SymbolicGradient", None, input=given, Tout=tuple(value.dtype.base_dtype for value in op.inputs), f=ref)
+    made = create(
+        "SymbolicGradient",
+        None,
+        input=given,
+        Tout=tuple(value.dtype.base_dtype for value in op.inputs),
+        f=ref,
+    )
     for value, taken in zip(made.outputs, op.inputs, strict=True):
         value.set_shape(taken.shape)
     return list(made.outputs)

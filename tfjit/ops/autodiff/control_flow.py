@@ -1,4 +1,6 @@
-"""Gradients of Switch, Merge, Enter, Exit and NextIteration. Those of a loop are made inside the gradient's loop."""
+"""Gradients of Switch, Merge, Enter, Exit and NextIteration. Those of a loop are made inside the
+gradient's loop.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ def _switch(op: Operation, no: Any, yes: Any) -> Any:
     if context is not None and context.IsWhileContext():
         assert state is not None
         merged = state.merges.get(op)
-        if merged is not None:  # the second visit, from the body: what the next iteration of the gradient begins with
+        # the second visit, from the body: what the next iteration of the gradient begins with
+        if merged is not None:
             if yes is not None:
                 merged.op._update_input(1, raw.NextIteration(data=convert_to_tensor(yes)))
             return None, None
@@ -46,7 +49,10 @@ def _switch(op: Operation, no: Any, yes: Any) -> Any:
     if no is None or yes is None:
         return None, None
     pred = op.inputs[1]
-    sides = [raw.Switch(data=convert_to_tensor(grad), pred=pred)[side] for side, grad in enumerate((no, yes))]
+    sides = [
+        raw.Switch(data=convert_to_tensor(grad), pred=pred)[side]
+        for side, grad in enumerate((no, yes))
+    ]
     return raw.Merge(inputs=sides)[0], None
 
 
@@ -61,7 +67,10 @@ def _merge(op: Operation, grad: Tensor, _: Any) -> Any:
     if isinstance(context, CondContext):
         pred = context.pred if state is None else state.predicate(context)
         return list(raw.Switch(data=grad, pred=pred))
-    return [raw.Switch(data=grad, pred=raw.Equal(x=op.outputs[1], y=i))[1] for i in range(len(op.inputs))]
+    return [
+        raw.Switch(data=grad, pred=raw.Equal(x=op.outputs[1], y=i))[1]
+        for i in range(len(op.inputs))
+    ]
 
 
 @RegisterGradient("Exit")

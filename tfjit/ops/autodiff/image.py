@@ -39,7 +39,9 @@ def _resize_bicubic(op: Operation, grad: Tensor) -> Any:
 def _scale_and_translate(op: Operation, grad: Tensor) -> Any:
     images, _, scale, translation = op.inputs
     options = {name: op.get_attr(name) for name in ("kernel_type", "antialias")}
-    found = raw.ScaleAndTranslateGrad(grads=grad, original_image=images, scale=scale, translation=translation, **options)
+    found = raw.ScaleAndTranslateGrad(
+        grads=grad, original_image=images, scale=scale, translation=translation, **options
+    )
     return found, None, None, None
 
 
@@ -50,7 +52,9 @@ def _crop_and_resize(op: Operation, grad: Tensor) -> Any:
     for_image = None
     if image.dtype in _FLOATS:
         size = raw.Shape(input=image)
-        for_image = raw.CropAndResizeGradImage(grads=grad, boxes=boxes, box_ind=index, image_size=size, T=image.dtype, method=method)
+        for_image = raw.CropAndResizeGradImage(
+            grads=grad, boxes=boxes, box_ind=index, image_size=size, T=image.dtype, method=method
+        )
     # of the nearest pixel, too, boxes have the gradient of the bilinear method
     for_boxes = raw.CropAndResizeGradBoxes(grads=grad, image=image, boxes=boxes, box_ind=index)
     return for_image, for_boxes, None, None
@@ -58,14 +62,22 @@ def _crop_and_resize(op: Operation, grad: Tensor) -> Any:
 
 @RegisterGradient("ExtractImagePatches")
 def _extract_image_patches(op: Operation, grad: Tensor) -> Any:
-    """Each patch value goes back to where it came from, which patches of the positions themselves tell; 0 stands for the border."""
+    """Each patch value goes back to where it came from, which patches of the positions themselves
+    tell; 0 stands for the border.
+    """
     images = op.inputs[0]
     options = {name: op.get_attr(name) for name in ("ksizes", "strides", "rates", "padding")}
     shape = raw.Shape(input=images, out_type=dtypes.int64)
-    sizes = [raw.StridedSlice(input=shape, begin=[i], end=[i + 1], strides=[1], shrink_axis_mask=1) for i in range(4)]
+    sizes = [
+        raw.StridedSlice(input=shape, begin=[i], end=[i + 1], strides=[1], shrink_axis_mask=1)
+        for i in range(4)
+    ]
     area, depth = sizes[1] * sizes[2], sizes[3]
     one = raw.OnesLike(x=area)
-    positions = raw.Reshape(tensor=raw.Range(start=one, limit=area + one, delta=one), shape=raw.Pack(values=[one, sizes[1], sizes[2], one]))
+    positions = raw.Reshape(
+        tensor=raw.Range(start=one, limit=area + one, delta=one),
+        shape=raw.Pack(values=[one, sizes[1], sizes[2], one]),
+    )
     places = raw.Reshape(tensor=raw.ExtractImagePatches(images=positions, **options), shape=[-1])
     count = raw.Size(input=places, out_type=dtypes.int64)
     by_place = raw.Reshape(tensor=grad, shape=raw.Pack(values=[sizes[0], count, depth]))
@@ -75,5 +87,11 @@ def _extract_image_patches(op: Operation, grad: Tensor) -> Any:
     return raw.Reshape(tensor=raw.Transpose(x=inner, perm=[1, 0, 2]), shape=shape)
 
 
-for _op_type in ("NonMaxSuppressionV4", "NonMaxSuppressionV5", "NonMaxSuppressionWithOverlaps", "DrawBoundingBoxes", "DrawBoundingBoxesV2"):
+for _op_type in (
+    "NonMaxSuppressionV4",
+    "NonMaxSuppressionV5",
+    "NonMaxSuppressionWithOverlaps",
+    "DrawBoundingBoxes",
+    "DrawBoundingBoxesV2",
+):
     NotDifferentiable(_op_type)

@@ -32,10 +32,19 @@ def _matmul(op: Operation, grad: Tensor) -> Any:
 def _sparse_matmul(op: Operation, grad: Tensor) -> Any:
     """As of MatMul, with the hints of the operands; a gradient behind a Relu counts as sparse."""
     a, b = op.inputs
-    hints = {a.ref(): op.get_attr("a_is_sparse"), b.ref(): op.get_attr("b_is_sparse"), grad.ref(): grad.op.type == "ReluGrad"}
+    hints = {
+        a.ref(): op.get_attr("a_is_sparse"),
+        b.ref(): op.get_attr("b_is_sparse"),
+        grad.ref(): grad.op.type == "ReluGrad",
+    }
 
     def product(x: Tensor, y: Tensor, wanted: Any, tx: bool = False, ty: bool = False) -> Tensor:
-        options = {"a_is_sparse": hints[x.ref()], "b_is_sparse": hints[y.ref()], "transpose_a": tx, "transpose_b": ty}
+        options = {
+            "a_is_sparse": hints[x.ref()],
+            "b_is_sparse": hints[y.ref()],
+            "transpose_a": tx,
+            "transpose_b": ty,
+        }
         made = raw.SparseMatMul(a=x, b=y, **options)
         return made if made.dtype.base_dtype is wanted else raw.Cast(x=made, DstT=wanted)
 
@@ -92,24 +101,33 @@ def _batch_matmul_v2(op: Operation, grad: Tensor) -> Any:
 def _einsum(op: Operation, grad: Tensor) -> Any:
     """Each operand's gradient is the einsum of the output's gradient and the other operand.
 
-    Source: the equation's letters only; an ellipsis or a letter that occurs in one operand alone goes through broadcasting.
+    Source: the equation's letters only; an ellipsis or a letter that occurs in one operand alone
+    goes through broadcasting.
     """
     equation = op.get_attr("equation")
     equation = equation.decode() if isinstance(equation, bytes) else equation
     left, _, result = equation.partition("->")
     operands = left.split(",")
     if "..." in equation or any(len(set(labels)) < len(labels) for labels in operands):
-        raise NotImplementedError(f"gradients: '{op.name}' is the Einsum '{equation}'; with ellipses or repeated letters there is none yet")
+        raise NotImplementedError(
+            f"gradients: '{op.name}' is the Einsum '{equation}'; with ellipses or repeated letters "
+            "there is none yet"
+        )
     found = []
     for i, labels in enumerate(operands):
         others = [(operands[j], conj(op.inputs[j])) for j in range(len(operands)) if j != i]
         known = set(result).union(*(other for other, _ in others)) if others else set(result)
         present = "".join(label for label in labels if label in known)
         terms = ",".join([result, *(other for other, _ in others)])
-        gradient = raw.Einsum(inputs=[grad, *(x for _, x in others)], equation=f"{terms}->{present}")
-        if present != labels:  # a letter that was summed in this operand alone: the same for all of it
+        gradient = raw.Einsum(
+            inputs=[grad, *(x for _, x in others)], equation=f"{terms}->{present}"
+        )
+        # a letter that was summed in this operand alone: the same for all of it
+        if present != labels:
             shape = raw.Shape(input=op.inputs[i])
-            kept = raw.Pack(values=[shape[k] if label in known else 1 for k, label in enumerate(labels)])
+            kept = raw.Pack(
+                values=[shape[k] if label in known else 1 for k, label in enumerate(labels)]
+            )
             gradient = raw.BroadcastTo(input=raw.Reshape(tensor=gradient, shape=kept), shape=shape)
         found.append(gradient)
     return found
@@ -160,8 +178,14 @@ def _matrix_triangular_solve(op: Operation, grad: Tensor) -> Any:
         for_a = -raw.BatchMatMulV2(x=solution, y=for_right, adj_y=True)
     else:
         for_a = -raw.BatchMatMulV2(x=for_right, y=solution, adj_y=True)
-    for_a = raw.MatrixBandPart(input=for_a, num_lower=-1 if lower else 0, num_upper=0 if lower else -1)
-    if a.shape_tuple is not None and right.shape_tuple is not None and a.shape_tuple[:-2] == right.shape_tuple[:-2]:
+    for_a = raw.MatrixBandPart(
+        input=for_a, num_lower=-1 if lower else 0, num_upper=0 if lower else -1
+    )
+    if (
+        a.shape_tuple is not None
+        and right.shape_tuple is not None
+        and a.shape_tuple[:-2] == right.shape_tuple[:-2]
+    ):
         return for_a, for_right
     shape_a, shape_b = raw.Shape(input=a), raw.Shape(input=right)
     axes = raw.BroadcastGradientArgs(s0=shape_a[:-2], s1=shape_b[:-2])
@@ -175,10 +199,14 @@ def _matrix_triangular_solve(op: Operation, grad: Tensor) -> Any:
 def _cholesky(op: Operation, grad: Tensor) -> Any:
     """Source: Murray, "Differentiation of the Cholesky decomposition" (2016), section 3."""
     factor = op.outputs[0]
-    identity = raw.MatrixDiag(diagonal=raw.Fill(dims=raw.Shape(input=factor)[:-1], value=like(1.0, factor)))
+    identity = raw.MatrixDiag(
+        diagonal=raw.Fill(dims=raw.Shape(input=factor)[:-1], value=like(1.0, factor))
+    )
     inverse = raw.MatrixTriangularSolve(matrix=factor, rhs=identity)
     middle = raw.BatchMatMulV2(x=factor, y=grad, adj_x=True)
-    middle = raw.MatrixSetDiag(input=middle, diagonal=like(0.5, factor) * raw.MatrixDiagPart(input=middle))
+    middle = raw.MatrixSetDiag(
+        input=middle, diagonal=like(0.5, factor) * raw.MatrixDiagPart(input=middle)
+    )
     middle = raw.MatrixBandPart(input=middle, num_lower=-1, num_upper=0)
     gradient = raw.BatchMatMulV2(x=raw.BatchMatMulV2(x=inverse, y=middle, adj_x=True), y=inverse)
     return (gradient + conj(matrix_transpose(gradient))) * like(0.5, factor)

@@ -1,8 +1,10 @@
-"""Gradients of loops: for every loop of the graph a second one, which runs its iterations backwards.
+"""Gradients of loops: for every loop of the graph a second one, which runs its iterations
+backwards.
 
-The loop gets a counter, and for each of its values that a gradient asks for a stack on which every iteration pushes it. The gradient's
-loop counts down from that number and pops. Values of outside and constants need no stack. Loops in loops share the stacks of all
-executions, which are popped in the reverse order. Source of the scheme: TensorFlow 1's while gradients, as its graphs show them.
+The loop gets a counter, and for each of its values that a gradient asks for a stack on which every
+iteration pushes it. The gradient's loop counts down from that number and pops. Values of outside
+and constants need no stack. Loops in loops share the stacks of all executions, which are popped in
+the reverse order. Source of the scheme: TensorFlow 1's while gradients, as its graphs show them.
 """
 
 from __future__ import annotations
@@ -11,12 +13,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tfjit.framework.graphs.default_graph import colocate_with, control_dependencies, get_default_graph
+from tfjit.framework.graphs.default_graph import (
+    colocate_with,
+    control_dependencies,
+    get_default_graph,
+)
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.graphs.static_value import constant_value
 from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
-from tfjit.ops.control_flow.control_flow_contexts import CondContext, ControlFlowContext, WhileContext, enter, is_loop_exit, output_context
+from tfjit.ops.control_flow.control_flow_contexts import (
+    CondContext,
+    ControlFlowContext,
+    WhileContext,
+    enter,
+    is_loop_exit,
+    output_context,
+)
 from tfjit.ops.core.convert import constant, convert_to_tensor
 
 
@@ -51,7 +64,9 @@ def outside(context: ControlFlowContext | None) -> Iterator[None]:
 
 def zeros(shape: Any, dtype: Any) -> Tensor:
     """Zeros of a static shape (a tuple) or of one computed in the graph."""
-    made: Tensor = raw.Fill(dims=convert_to_tensor(shape, dtype=dtypes.int32), value=constant(0, dtype=dtype))
+    made: Tensor = raw.Fill(
+        dims=convert_to_tensor(shape, dtype=dtypes.int32), value=constant(0, dtype=dtype)
+    )
     return made
 
 
@@ -62,13 +77,17 @@ def known_shape(x: Tensor) -> tuple[int, ...] | None:
 
 
 class LoopGradient:
-    """The gradient of one loop. forward: the loop; outer: the gradient of the loop around it, or None.
+    """The gradient of one loop. forward: the loop; outer: the gradient of the loop around it, or
+    None.
 
-    context: the loop that runs backwards. real_values: value of the forward loop -> what it was, in the gradient's loop.
-    merges: Switch of a loop variable -> Merge of its gradient. base: the context that `gradients` was called in.
+    context: the loop that runs backwards. real_values: value of the forward loop -> what it was, in
+    the gradient's loop. merges: Switch of a loop variable -> Merge of its gradient. base: the
+    context that `gradients` was called in.
     """
 
-    def __init__(self, forward: WhileContext, outer: LoopGradient | None, base: ControlFlowContext | None) -> None:
+    def __init__(
+        self, forward: WhileContext, outer: LoopGradient | None, base: ControlFlowContext | None
+    ) -> None:
         self.forward_context = forward
         self.outer = outer
         self.base = base
@@ -89,7 +108,14 @@ class LoopGradient:
                 count = outer.restore(saved, count)
             around = outer.context
         with outside(around):
-            self.context = WhileContext(None, forward.parallel_iterations, forward.back_prop, forward.swap_memory, forward.name, self)
+            self.context = WhileContext(
+                None,
+                forward.parallel_iterations,
+                forward.back_prop,
+                forward.swap_memory,
+                forward.name,
+                self,
+            )
             self._count_backward(count)
 
     # counters
@@ -99,7 +125,8 @@ class LoopGradient:
         forward = self.forward_context
         with outside(forward.outer_context):
             start = constant(0, name="f_count")
-            if self.outer is not None:  # pushes of the inner loop come after those of the outer one's iteration
+            # pushes of the inner loop come after those of the outer one's iteration
+            if self.outer is not None:
                 start.op._add_control_input(self.outer.forward_add)
             with control_dependencies(None):
                 entered = enter(start, forward.name, False, forward.parallel_iterations)
@@ -168,7 +195,9 @@ class LoopGradient:
     # values of the forward loop
 
     def GetRealValue(self, value: Tensor) -> Tensor:
-        """What `value`, of the forward loop, was in the iteration that the gradient's loop is at."""
+        """What `value`, of the forward loop, was in the iteration that the gradient's
+        loop is at.
+        """
         found = self.real_values.get(value.name)
         if found is None:
             found = self.real_values[value.name] = self._real_value(value)
@@ -194,7 +223,9 @@ class LoopGradient:
             return restored if state is self else self.context.AddValue(restored)
 
     def save(self, value: Tensor, *, dead: bool = False) -> Tensor:
-        """Push `value` in every iteration of the forward loop; returns the stack. dead: it is alive where its branch is not taken."""
+        """Push `value` in every iteration of the forward loop; returns the stack. dead: it is alive
+        where its branch is not taken.
+        """
         forward = self.forward_context
         with outside(self.base), control_dependencies(None), colocate_with(value):
             stack: Tensor = raw.StackV2(max_size=constant(-1), elem_type=value.dtype.base_dtype)
@@ -203,11 +234,16 @@ class LoopGradient:
         with control_dependencies(None), colocate_with(value):
             if context is forward:
                 with outside(forward):
-                    push = raw.StackPushV2(handle=entered, elem=value, swap_memory=forward.swap_memory)
+                    push = raw.StackPushV2(
+                        handle=entered, elem=value, swap_memory=forward.swap_memory
+                    )
                 self.forward_next._add_control_input(push.op)
             else:
                 if not isinstance(context, CondContext):
-                    raise TypeError(f"gradients: {value.name} is in a loop inside the one whose gradient takes it")
+                    raise TypeError(
+                        f"gradients: {value.name} is in a loop inside the one whose gradient takes "
+                        "it"
+                    )
                 with outside(context.outer_context if dead else context):
                     push = raw.StackPushV2(handle=entered, elem=value)
                 if dead:
@@ -217,7 +253,9 @@ class LoopGradient:
         return stack
 
     def restore(self, stack: Tensor, value: Tensor, *, dead: bool = False) -> Tensor:
-        """In the gradient's loop: pop what `save` pushed, as the branch that it was pushed in is taken."""
+        """In the gradient's loop: pop what `save` pushed, as the branch that it was pushed in is
+        taken.
+        """
         around, branch = value.op._get_control_flow_context(), None
         while around is not None and around is not stack.op._get_control_flow_context():
             if isinstance(around, CondContext):
@@ -228,7 +266,9 @@ class LoopGradient:
             handle = stack
             if branch is not None:
                 taken = 1 - branch.branch if dead else branch.branch
-                handle = raw.Switch(data=self.context.AddValue(stack), pred=self.predicate(branch))[taken]
+                handle = raw.Switch(data=self.context.AddValue(stack), pred=self.predicate(branch))[
+                    taken
+                ]
             popped: Tensor = raw.StackPopV2(handle=handle, elem_type=value.dtype.base_dtype)
         popped.set_shape(value.shape)
         if self.context.parallel_iterations > 1:
@@ -263,7 +303,9 @@ class LoopGradient:
                 with outside(self.forward_context.outer_context):
                     sizes = raw.Shape(input=source)
                 with outside(self.outer.context):
-                    start = zeros(self.outer.restore(self.outer.save(sizes), sizes), grad.dtype.base_dtype)
+                    start = zeros(
+                        self.outer.restore(self.outer.save(sizes), sizes), grad.dtype.base_dtype
+                    )
             else:
                 start = zeros(raw.Shape(input=source), grad.dtype.base_dtype)
             with control_dependencies(None):
@@ -274,7 +316,9 @@ class LoopGradient:
         with outside(context):
             merged = raw.Merge(inputs=[entered, entered])[0]
             out, on = raw.Switch(data=merged, pred=context.pivot)
-            following = raw.NextIteration(data=raw.AddV2(x=on, y=grad) if grad.dtype.is_numeric else on)
+            following = raw.NextIteration(
+                data=raw.AddV2(x=on, y=grad) if grad.dtype.is_numeric else on
+            )
             merged.op._update_input(1, following)
             result: Tensor = raw.Exit(data=out)
         result.set_shape(grad.shape)
@@ -283,7 +327,9 @@ class LoopGradient:
         return result
 
     def zeros_like(self, op: Operation, slot: int) -> Tensor | None:
-        """Zeros for an output without a gradient, in the gradient's loop; None for a loop variable's Switch."""
+        """Zeros for an output without a gradient, in the gradient's loop; None for a loop
+        variable's Switch.
+        """
         if is_loop_switch(op):
             return None
         value = op.outputs[slot]
@@ -328,7 +374,9 @@ class LoopGradient:
             return zeros(shape, dtype)
 
     def finish(self) -> None:
-        """Close the gradients of variables whose next value does not depend on the last one: zeros in all further iterations."""
+        """Close the gradients of variables whose next value does not depend on the last one: zeros
+        in all further iterations.
+        """
         for merged in self.merges.values():
             first, second = merged.op.inputs
             if first is not second:
@@ -356,8 +404,8 @@ def _behind_constant_enter(value: Tensor) -> Tensor | None:
 class LoopGradients:
     """The gradients of all loops that one call of `gradients` goes through.
 
-    pending: operation -> how many of its uses the walk has still to come by; gets the Exits that nothing uses besides.
-    base: the context that `gradients` was called in.
+    pending: operation -> how many of its uses the walk has still to come by; gets the Exits that
+    nothing uses besides. base: the context that `gradients` was called in.
     """
 
     def __init__(self, pending: dict[Operation, int], base: ControlFlowContext | None) -> None:
@@ -367,7 +415,9 @@ class LoopGradients:
             if is_loop_exit(op):
                 context = op._get_control_flow_context()
                 if context is None:
-                    raise NotImplementedError(f"gradients: the loop of '{op.name}' was imported without its context")
+                    raise NotImplementedError(
+                        f"gradients: the loop of '{op.name}' was imported without its context"
+                    )
                 state = self._state(context)
                 for left in state.exits:
                     if left.op not in pending:
@@ -379,14 +429,20 @@ class LoopGradients:
     def _state(self, forward: WhileContext) -> LoopGradient:
         found = self._states.get(id(forward))
         if found is None:
-            around = forward.outer_context.GetWhileContext() if forward.outer_context is not None else None
+            around = (
+                forward.outer_context.GetWhileContext()
+                if forward.outer_context is not None
+                else None
+            )
             here = self.base.GetWhileContext() if self.base is not None else None
             outer = self._state(around) if around is not None and around is not here else None
             found = self._states[id(forward)] = LoopGradient(forward, outer, self.base)
         return found
 
     def of(self, op: Operation, *, before: bool = False) -> LoopGradient | None:
-        """The gradient of the loop that an operation is in; before: of that which its outputs are in."""
+        """The gradient of the loop that an operation is in; before: of that which its outputs are
+        in.
+        """
         context = output_context(op) if before else op._get_control_flow_context()
         loop = context.GetWhileContext() if context is not None else None
         return self._states.get(id(loop)) if loop is not None else None
@@ -395,7 +451,9 @@ class LoopGradients:
         """The context in which what belongs to a state is made."""
         return self.base if state is None else state.context
 
-    def begin(self, pending: dict[Operation, int], ends: Sequence[Operation]) -> list[tuple[LoopGradient, Tensor]]:
+    def begin(
+        self, pending: dict[Operation, int], ends: Sequence[Operation]
+    ) -> list[tuple[LoopGradient, Tensor]]:
         """Unused Exits of loops none of whose Exits is used otherwise than as one of `ends`."""
         found = []
         for state in self._states.values():

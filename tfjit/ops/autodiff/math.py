@@ -26,22 +26,34 @@ def like(value: float, x: Tensor) -> Tensor:
 
 
 def reduced(gradient: Tensor | None, x: Tensor, other: Tensor, *, first: bool) -> Tensor | None:
-    """A gradient of the shape that x and `other` broadcast to, summed to x's shape. first: x stood before `other`."""
+    """A gradient of the shape that x and `other` broadcast to, summed to x's shape. first: x stood
+    before `other`.
+    """
     if gradient is None:
         return None
     ours, theirs = x.shape_tuple, other.shape_tuple
     if ours is not None and None not in ours and ours == theirs:
         return gradient
     gradient = convert_to_tensor(gradient)  # rows of a gather's gradient are to be summed
-    if gradient.shape_tuple is not None and gradient.shape_tuple == ours and None not in (ours or ()):
+    if (
+        gradient.shape_tuple is not None
+        and gradient.shape_tuple == ours
+        and None not in (ours or ())
+    ):
         return gradient
     shape, other_shape = raw.Shape(input=x), raw.Shape(input=other)
-    pair = raw.BroadcastGradientArgs(s0=shape, s1=other_shape) if first else raw.BroadcastGradientArgs(s0=other_shape, s1=shape)
+    pair = (
+        raw.BroadcastGradientArgs(s0=shape, s1=other_shape)
+        if first
+        else raw.BroadcastGradientArgs(s0=other_shape, s1=shape)
+    )
     axes = pair[0] if first else pair[1]
     return raw.Reshape(tensor=raw.Sum(input=gradient, reduction_indices=axes), shape=shape)
 
 
-def both(op: Operation, for_x: Tensor | None, for_y: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+def both(
+    op: Operation, for_x: Tensor | None, for_y: Tensor | None
+) -> tuple[Tensor | None, Tensor | None]:
     """Gradients of a broadcasting operation's two inputs, each summed to its input's shape."""
     x, y = op.inputs[:2]
     return reduced(for_x, x, y, first=True), reduced(for_y, y, x, first=False)
@@ -53,7 +65,9 @@ UNARY: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "Sign": lambda x, y, g: raw.ZerosLike(x=x),
     "Abs": lambda x, y, g: g * raw.Sign(x=x),
     "Square": lambda x, y, g: g * (like(2.0, x) * conj(x)),
-    "Sqrt": lambda x, y, g: raw.SqrtGrad(y=conj(y), dy=g) if x.dtype.base_dtype in _COMPLEX else raw.SqrtGrad(y=y, dy=g),
+    "Sqrt": lambda x, y, g: (
+        raw.SqrtGrad(y=conj(y), dy=g) if x.dtype.base_dtype in _COMPLEX else raw.SqrtGrad(y=y, dy=g)
+    ),
     "Rsqrt": lambda x, y, g: raw.RsqrtGrad(y=conj(y), dy=g),
     "Inv": lambda x, y, g: raw.ReciprocalGrad(y=conj(y), dy=g),
     "Reciprocal": lambda x, y, g: raw.ReciprocalGrad(y=conj(y), dy=g),
@@ -77,7 +91,9 @@ UNARY: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "Erf": lambda x, y, g: g * (like(2.0 / math.sqrt(math.pi), x) * raw.Exp(x=-raw.Square(x=x))),
     "Erfc": lambda x, y, g: g * (like(-2.0 / math.sqrt(math.pi), x) * raw.Exp(x=-raw.Square(x=x))),
     "Erfinv": lambda x, y, g: g * (like(math.sqrt(math.pi) / 2.0, x) * raw.Exp(x=raw.Square(x=y))),
-    "Ndtri": lambda x, y, g: g * (like(math.sqrt(2.0 * math.pi), x) * raw.Exp(x=raw.Square(x=y) / like(2.0, x))),
+    "Ndtri": lambda x, y, g: (
+        g * (like(math.sqrt(2.0 * math.pi), x) * raw.Exp(x=raw.Square(x=y) / like(2.0, x)))
+    ),
     "Lgamma": lambda x, y, g: g * raw.Digamma(x=x),
     "Digamma": lambda x, y, g: g * raw.Polygamma(a=like(1.0, x), x=x),
     "BesselI0e": lambda x, y, g: g * (raw.BesselI1e(x=x) - raw.Sign(x=x) * y),
@@ -99,7 +115,9 @@ for _op_type, _function in UNARY.items():
 
 @RegisterGradient("CheckNumerics")
 def _check_numerics(op: Operation, grad: Tensor) -> Any:
-    return raw.CheckNumerics(tensor=grad, message="Not a number (NaN) or infinity (Inf) values detected in gradient.")
+    return raw.CheckNumerics(
+        tensor=grad, message="Not a number (NaN) or infinity (Inf) values detected in gradient."
+    )
 
 
 @RegisterGradient("LeakyRelu")
@@ -175,7 +193,11 @@ def _pow(op: Operation, grad: Tensor) -> Any:
     x, y, z = conj(op.inputs[0]), conj(op.inputs[1]), conj(op.outputs[0])
     zero = raw.ZerosLike(x=x)
     # log of what is not positive is not taken: 0 stands for it
-    positive = raw.NotEqual(x=x, y=like(0.0, x)) if x.dtype.base_dtype in _COMPLEX else raw.Greater(x=x, y=like(0.0, x))
+    positive = (
+        raw.NotEqual(x=x, y=like(0.0, x))
+        if x.dtype.base_dtype in _COMPLEX
+        else raw.Greater(x=x, y=like(0.0, x))
+    )
     safe = raw.Select(condition=positive, t=x, e=raw.OnesLike(x=x))
     log = raw.Select(condition=positive, t=raw.Log(x=safe), e=zero)
     return both(op, grad * y * raw.Pow(x=x, y=y - like(1.0, y)), grad * z * log)
@@ -185,7 +207,11 @@ def _extremum(op: Operation, grad: Tensor, comparison: Callable[..., Tensor]) ->
     x, y = op.inputs
     zero = raw.ZerosLike(x=grad)
     chosen = comparison(x=x, y=y)
-    return both(op, raw.SelectV2(condition=chosen, t=grad, e=zero), raw.SelectV2(condition=chosen, t=zero, e=grad))
+    return both(
+        op,
+        raw.SelectV2(condition=chosen, t=grad, e=zero),
+        raw.SelectV2(condition=chosen, t=zero, e=grad),
+    )
 
 
 @RegisterGradient("Maximum")
@@ -246,7 +272,11 @@ def _zeta(op: Operation, grad: Tensor) -> Any:
 def _select(op: Operation, grad: Tensor) -> Any:
     condition, x = op.inputs[0], op.inputs[1]
     zero = raw.ZerosLike(x=x)
-    return None, raw.Select(condition=condition, t=grad, e=zero), raw.Select(condition=condition, t=zero, e=grad)
+    return (
+        None,
+        raw.Select(condition=condition, t=grad, e=zero),
+        raw.Select(condition=condition, t=zero, e=grad),
+    )
 
 
 @RegisterGradient("SelectV2")
@@ -255,7 +285,11 @@ def _select_v2(op: Operation, grad: Tensor) -> Any:
     zero = raw.ZerosLike(x=grad)
     out = op.outputs[0]
     for_x = reduced(raw.SelectV2(condition=condition, t=grad, e=zero), x, out, first=True)
-    return None, for_x, reduced(raw.SelectV2(condition=condition, t=zero, e=grad), y, out, first=True)
+    return (
+        None,
+        for_x,
+        reduced(raw.SelectV2(condition=condition, t=zero, e=grad), y, out, first=True),
+    )
 
 
 @RegisterGradient("ClipByValue")
@@ -267,14 +301,22 @@ def _clip_by_value(op: Operation, grad: Tensor) -> Any:
     out = op.outputs[0]
     for_x = raw.SelectV2(condition=outside, t=zero, e=grad)
     for_low = reduced(raw.SelectV2(condition=below, t=grad, e=zero), low, out, first=True)
-    return for_x, for_low, reduced(raw.SelectV2(condition=above, t=grad, e=zero), high, out, first=True)
+    return (
+        for_x,
+        for_low,
+        reduced(raw.SelectV2(condition=above, t=grad, e=zero), high, out, first=True),
+    )
 
 
 @RegisterGradient("Cast")
 def _cast(op: Operation, grad: Tensor) -> Any:
     source = op.inputs[0].dtype.base_dtype
     floats = (dtypes.float16, dtypes.float32, dtypes.float64, dtypes.bfloat16, *_COMPLEX)
-    return raw.Cast(x=grad, DstT=source) if source in floats and grad.dtype.base_dtype in floats else None
+    return (
+        raw.Cast(x=grad, DstT=source)
+        if source in floats and grad.dtype.base_dtype in floats
+        else None
+    )
 
 
 @RegisterGradient("AddN")
@@ -363,12 +405,46 @@ def _relu6_grad(op: Operation, grad: Tensor) -> Any:
 @RegisterGradient("SoftplusGrad")
 def _softplus_grad(op: Operation, grad: Tensor) -> Any:
     dy, x = op.inputs
-    return raw.SoftplusGrad(gradients=grad, features=x), grad * dy / (raw.Exp(x=-x) + like(2.0, x) + raw.Exp(x=x))
+    return raw.SoftplusGrad(gradients=grad, features=x), grad * dy / (
+        raw.Exp(x=-x) + like(2.0, x) + raw.Exp(x=x)
+    )
 
 
 for _op_type in (
-    *("Floor", "Ceil", "Round", "Rint", "FloorDiv", "TruncateDiv", "TruncateMod", "Mod", "StopGradient", "ApproximateEqual"),
-    *("Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual", "LogicalAnd", "LogicalOr", "LogicalNot"),
-    *("IsFinite", "IsInf", "IsNan", "Bitcast", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Invert", "LeftShift", "RightShift"),
+    *(
+        "Floor",
+        "Ceil",
+        "Round",
+        "Rint",
+        "FloorDiv",
+        "TruncateDiv",
+        "TruncateMod",
+        "Mod",
+        "StopGradient",
+        "ApproximateEqual",
+    ),
+    *(
+        "Less",
+        "LessEqual",
+        "Greater",
+        "GreaterEqual",
+        "Equal",
+        "NotEqual",
+        "LogicalAnd",
+        "LogicalOr",
+        "LogicalNot",
+    ),
+    *(
+        "IsFinite",
+        "IsInf",
+        "IsNan",
+        "Bitcast",
+        "BitwiseAnd",
+        "BitwiseOr",
+        "BitwiseXor",
+        "Invert",
+        "LeftShift",
+        "RightShift",
+    ),
 ):
     NotDifferentiable(_op_type)

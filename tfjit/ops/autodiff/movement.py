@@ -24,7 +24,10 @@ def _split_for(values: list[Tensor], axis: Tensor, grad: Tensor) -> list[Tensor]
     rank = raw.Rank(input=grad)
     place = raw.FloorMod(x=raw.Cast(x=axis, DstT=dtypes.int32) + rank, y=rank)
     begins = raw.ConcatOffset(concat_dim=place, shape=shapes)
-    return [raw.Slice(input=grad, begin=begin, size=size) for begin, size in zip(begins, shapes, strict=True)]
+    return [
+        raw.Slice(input=grad, begin=begin, size=size)
+        for begin, size in zip(begins, shapes, strict=True)
+    ]
 
 
 @RegisterGradient("ConcatV2")
@@ -56,7 +59,11 @@ def _split(op: Operation, *grads: Tensor) -> Any:
 
 @RegisterGradient("SplitV")
 def _split_v(op: Operation, *grads: Tensor) -> Any:
-    return (raw.ConcatV2(values=list(grads), axis=op.inputs[2]) if len(grads) > 1 else grads[0]), None, None
+    return (
+        (raw.ConcatV2(values=list(grads), axis=op.inputs[2]) if len(grads) > 1 else grads[0]),
+        None,
+        None,
+    )
 
 
 @RegisterGradient("Pad")
@@ -64,7 +71,11 @@ def _split_v(op: Operation, *grads: Tensor) -> Any:
 def _pad(op: Operation, grad: Tensor) -> Any:
     x, paddings = op.inputs[:2]
     rank = raw.Rank(input=x)
-    before = raw.Slice(input=paddings, begin=convert_to_tensor([0, 0]), size=raw.Pack(values=[rank, convert_to_tensor(1)]))
+    before = raw.Slice(
+        input=paddings,
+        begin=convert_to_tensor([0, 0]),
+        size=raw.Pack(values=[rank, convert_to_tensor(1)]),
+    )
     begin = raw.Cast(x=raw.Reshape(tensor=before, shape=convert_to_tensor([-1])), DstT=dtypes.int32)
     gradient = raw.Slice(input=grad, begin=begin, size=raw.Shape(input=x))
     return gradient, *[None] * (len(op.inputs) - 1)
@@ -80,9 +91,14 @@ def _tile(op: Operation, grad: Tensor) -> Any:
     x, multiples = op.inputs
     shape = raw.Cast(x=raw.Shape(input=x), DstT=multiples.dtype.base_dtype)
     # [m0, s0, m1, s1, ...]: the copies are what is summed
-    sizes = raw.Reshape(tensor=raw.Pack(values=[multiples, shape], axis=1), shape=convert_to_tensor([-1]))
+    sizes = raw.Reshape(
+        tensor=raw.Pack(values=[multiples, shape], axis=1), shape=convert_to_tensor([-1])
+    )
     axes = raw.Range(start=0, limit=raw.Size(input=sizes), delta=2)
-    return raw.Reshape(tensor=raw.Sum(input=raw.Reshape(tensor=grad, shape=sizes), reduction_indices=axes), shape=raw.Shape(input=x)), None
+    return raw.Reshape(
+        tensor=raw.Sum(input=raw.Reshape(tensor=grad, shape=sizes), reduction_indices=axes),
+        shape=raw.Shape(input=x),
+    ), None
 
 
 @RegisterGradient("ReverseV2")
@@ -108,17 +124,25 @@ def _space_to_batch_nd(op: Operation, grad: Tensor) -> Any:
 
 @RegisterGradient("BatchToSpaceND")
 def _batch_to_space_nd(op: Operation, grad: Tensor) -> Any:
-    return raw.SpaceToBatchND(input=grad, block_shape=op.inputs[1], paddings=op.inputs[2]), None, None
+    return (
+        raw.SpaceToBatchND(input=grad, block_shape=op.inputs[1], paddings=op.inputs[2]),
+        None,
+        None,
+    )
 
 
 @RegisterGradient("SpaceToDepth")
 def _space_to_depth(op: Operation, grad: Tensor) -> Any:
-    return raw.DepthToSpace(input=grad, block_size=op.get_attr("block_size"), data_format=op.get_attr("data_format"))
+    return raw.DepthToSpace(
+        input=grad, block_size=op.get_attr("block_size"), data_format=op.get_attr("data_format")
+    )
 
 
 @RegisterGradient("DepthToSpace")
 def _depth_to_space(op: Operation, grad: Tensor) -> Any:
-    return raw.SpaceToDepth(input=grad, block_size=op.get_attr("block_size"), data_format=op.get_attr("data_format"))
+    return raw.SpaceToDepth(
+        input=grad, block_size=op.get_attr("block_size"), data_format=op.get_attr("data_format")
+    )
 
 
 @RegisterGradient("Diag")
@@ -143,9 +167,15 @@ def _matrix_diag_part(op: Operation, grad: Tensor) -> Any:
 
 @RegisterGradient("MatrixSetDiag")
 def _matrix_set_diag(op: Operation, grad: Tensor) -> Any:
-    return raw.MatrixSetDiag(input=grad, diagonal=raw.ZerosLike(x=op.inputs[1])), raw.MatrixDiagPart(input=grad)
+    return raw.MatrixSetDiag(
+        input=grad, diagonal=raw.ZerosLike(x=op.inputs[1])
+    ), raw.MatrixDiagPart(input=grad)
 
 
 @RegisterGradient("MatrixBandPart")
 def _matrix_band_part(op: Operation, grad: Tensor) -> Any:
-    return raw.MatrixBandPart(input=grad, num_lower=op.inputs[1], num_upper=op.inputs[2]), None, None
+    return (
+        raw.MatrixBandPart(input=grad, num_lower=op.inputs[1], num_upper=op.inputs[2]),
+        None,
+        None,
+    )

@@ -32,7 +32,9 @@ def _conv2d(op: Operation, grad: Tensor) -> Any:
 def _conv2d_backprop_input(op: Operation, grad: Tensor) -> Any:
     _, w, out = op.inputs
     options = _attrs(op, *_CONV)
-    for_w = raw.Conv2DBackpropFilter(input=grad, filter_sizes=raw.Shape(input=w), out_backprop=out, **options)
+    for_w = raw.Conv2DBackpropFilter(
+        input=grad, filter_sizes=raw.Shape(input=w), out_backprop=out, **options
+    )
     return None, for_w, raw.Conv2D(input=grad, filter=w, **options)
 
 
@@ -40,7 +42,9 @@ def _conv2d_backprop_input(op: Operation, grad: Tensor) -> Any:
 def _conv2d_backprop_filter(op: Operation, grad: Tensor) -> Any:
     x, _, out = op.inputs
     options = _attrs(op, *_CONV)
-    for_x = raw.Conv2DBackpropInput(input_sizes=raw.Shape(input=x), filter=grad, out_backprop=out, **options)
+    for_x = raw.Conv2DBackpropInput(
+        input_sizes=raw.Shape(input=x), filter=grad, out_backprop=out, **options
+    )
     return for_x, None, raw.Conv2D(input=x, filter=grad, **options)
 
 
@@ -49,8 +53,12 @@ def _depthwise_conv2d(op: Operation, grad: Tensor) -> Any:
     x, w = op.inputs
     options = _attrs(op, "strides", "padding", "explicit_paddings", "data_format", "dilations")
     return (
-        raw.DepthwiseConv2dNativeBackpropInput(input_sizes=raw.Shape(input=x), filter=w, out_backprop=grad, **options),
-        raw.DepthwiseConv2dNativeBackpropFilter(input=x, filter_sizes=raw.Shape(input=w), out_backprop=grad, **options),
+        raw.DepthwiseConv2dNativeBackpropInput(
+            input_sizes=raw.Shape(input=x), filter=w, out_backprop=grad, **options
+        ),
+        raw.DepthwiseConv2dNativeBackpropFilter(
+            input=x, filter_sizes=raw.Shape(input=w), out_backprop=grad, **options
+        ),
     )
 
 
@@ -91,7 +99,12 @@ def _max_pool_with_argmax(op: Operation, grad: Tensor, _: Any) -> Any:
 @RegisterGradient("MaxPoolGrad")
 def _max_pool_grad(op: Operation, grad: Tensor) -> Any:
     x, y, _ = op.inputs
-    second = raw.MaxPoolGradGrad(orig_input=x, orig_output=y, grad=grad, **_attrs(op, "ksize", "strides", "padding", "data_format"))
+    second = raw.MaxPoolGradGrad(
+        orig_input=x,
+        orig_output=y,
+        grad=grad,
+        **_attrs(op, "ksize", "strides", "padding", "data_format"),
+    )
     return raw.ZerosLike(x=x), raw.ZerosLike(x=y), second
 
 
@@ -100,12 +113,16 @@ _POOL_3D = ("ksize", "strides", "padding", "data_format")
 
 @RegisterGradient("MaxPool3D")
 def _max_pool_3d(op: Operation, grad: Tensor) -> Any:
-    return raw.MaxPool3DGrad(orig_input=op.inputs[0], orig_output=op.outputs[0], grad=grad, **_attrs(op, *_POOL_3D))
+    return raw.MaxPool3DGrad(
+        orig_input=op.inputs[0], orig_output=op.outputs[0], grad=grad, **_attrs(op, *_POOL_3D)
+    )
 
 
 @RegisterGradient("AvgPool3D")
 def _avg_pool_3d(op: Operation, grad: Tensor) -> Any:
-    return raw.AvgPool3DGrad(orig_input_shape=raw.Shape(input=op.inputs[0]), grad=grad, **_attrs(op, *_POOL_3D))
+    return raw.AvgPool3DGrad(
+        orig_input_shape=raw.Shape(input=op.inputs[0]), grad=grad, **_attrs(op, *_POOL_3D)
+    )
 
 
 @RegisterGradient("AvgPool3DGrad")
@@ -117,7 +134,13 @@ def _block_lstm(op: Operation, grads: tuple[Any, ...], op_type: str) -> Any:
     names = ("seq_len_max", "x", "cs_prev", "h_prev", "w", "wci", "wcf", "wco", "b")
     outputs = dict(zip(("i", "cs", "f", "o", "ci", "co", "h"), op.outputs))
     given = dict(zip(names, op.inputs))
-    found = getattr(raw, op_type)(**given, **outputs, cs_grad=grads[1], h_grad=grads[6], use_peephole=op.get_attr("use_peephole"))
+    found = getattr(raw, op_type)(
+        **given,
+        **outputs,
+        cs_grad=grads[1],
+        h_grad=grads[6],
+        use_peephole=op.get_attr("use_peephole"),
+    )
     return [None, *found]
 
 
@@ -162,7 +185,9 @@ def _softmax(op: Operation, grad: Tensor) -> Any:
 
 @RegisterGradient("LogSoftmax")
 def _log_softmax(op: Operation, grad: Tensor) -> Any:
-    return grad - raw.Sum(input=grad, reduction_indices=-1, keep_dims=True) * raw.Exp(x=op.outputs[0])
+    return grad - raw.Sum(input=grad, reduction_indices=-1, keep_dims=True) * raw.Exp(
+        x=op.outputs[0]
+    )
 
 
 @RegisterGradient("SoftmaxCrossEntropyWithLogits")
@@ -181,7 +206,9 @@ def _softmax_cross_entropy(op: Operation, grad: Tensor, grad_of_backprop: Tensor
 def _sparse_softmax_cross_entropy(op: Operation, grad: Tensor, _: Any) -> Any:
     # behind it stands a function of the labels that has no gradient of its own
     kept = raw.PreventGradient(
-        input=op.outputs[1], message="There is no second derivative of sparse_softmax_cross_entropy_with_logits through its backprop output"
+        input=op.outputs[1],
+        message="There is no second derivative of sparse_softmax_cross_entropy_with_logits through "
+        "its backprop output",
     )
     return raw.ExpandDims(input=grad, dim=-1) * kept, None
 
@@ -195,7 +222,9 @@ def _batch_norm(op: Operation, grad: Tensor, op_type: str, reserve_3: bool) -> A
     )
     if reserve_3:
         arguments["reserve_space_3"] = op.outputs[5]
-    found = getattr(raw, op_type)(**arguments, **_attrs(op, "epsilon", "data_format", "is_training"))
+    found = getattr(raw, op_type)(
+        **arguments, **_attrs(op, "epsilon", "data_format", "is_training")
+    )
     return found[0], found[1], found[2], None, None
 
 
@@ -217,7 +246,9 @@ def _fused_batch_norm_v3(op: Operation, grad: Tensor, *_: Any) -> Any:
 @RegisterGradient("LRN")
 def _lrn(op: Operation, grad: Tensor) -> Any:
     options = _attrs(op, "depth_radius", "bias", "alpha", "beta")
-    return raw.LRNGrad(input_grads=grad, input_image=op.inputs[0], output_image=op.outputs[0], **options)
+    return raw.LRNGrad(
+        input_grads=grad, input_image=op.inputs[0], output_image=op.outputs[0], **options
+    )
 
 
 @RegisterGradient("Dilation2D")
@@ -230,5 +261,10 @@ def _dilation2d(op: Operation, grad: Tensor) -> Any:
     )
 
 
-for _op_type in ("MaxPoolGradGrad", "NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3"):
+for _op_type in (
+    "MaxPoolGradGrad",
+    "NonMaxSuppression",
+    "NonMaxSuppressionV2",
+    "NonMaxSuppressionV3",
+):
     NotDifferentiable(_op_type)

@@ -23,14 +23,20 @@ def _fake_args(op: Operation, grad: Tensor) -> Any:
 def _fake_vars(op: Operation, grad: Tensor) -> Any:
     x, low, high = op.inputs
     options = _options(op, "num_bits", "narrow_range")
-    return list(raw.FakeQuantWithMinMaxVarsGradient(gradients=grad, inputs=x, min=low, max=high, **options))
+    return list(
+        raw.FakeQuantWithMinMaxVarsGradient(gradients=grad, inputs=x, min=low, max=high, **options)
+    )
 
 
 @RegisterGradient("FakeQuantWithMinMaxVarsPerChannel")
 def _fake_channels(op: Operation, grad: Tensor) -> Any:
     x, low, high = op.inputs
     options = _options(op, "num_bits", "narrow_range")
-    return list(raw.FakeQuantWithMinMaxVarsPerChannelGradient(gradients=grad, inputs=x, min=low, max=high, **options))
+    return list(
+        raw.FakeQuantWithMinMaxVarsPerChannelGradient(
+            gradients=grad, inputs=x, min=low, max=high, **options
+        )
+    )
 
 
 @RegisterGradient("QuantizeAndDequantizeV2")
@@ -46,7 +52,11 @@ def _quantize_and_dequantize_v3(op: Operation, grad: Tensor) -> Any:
 @RegisterGradient("QuantizeAndDequantizeV4")
 def _quantize_and_dequantize_v4(op: Operation, grad: Tensor) -> Any:
     x, low, high = op.inputs
-    return list(raw.QuantizeAndDequantizeV4Grad(gradients=grad, input=x, input_min=low, input_max=high, axis=op.get_attr("axis")))
+    return list(
+        raw.QuantizeAndDequantizeV4Grad(
+            gradients=grad, input=x, input_min=low, input_max=high, axis=op.get_attr("axis")
+        )
+    )
 
 
 NotDifferentiable("QuantizeV2")

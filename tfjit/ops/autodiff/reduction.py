@@ -20,13 +20,17 @@ def kept_dims_shape(x: Tensor, axes: Tensor) -> Tensor:
     axes = raw.Reshape(tensor=raw.Cast(x=axes, DstT=dtypes.int32), shape=convert_to_tensor([-1]))
     axes = raw.FloorMod(x=axes + rank, y=rank)
     ones = raw.Fill(dims=raw.Shape(input=axes), value=convert_to_tensor(1))
-    return raw.DynamicStitch(indices=[raw.Range(start=0, limit=rank, delta=1), axes], data=[shape, ones])
+    return raw.DynamicStitch(
+        indices=[raw.Range(start=0, limit=rank, delta=1), axes], data=[shape, ones]
+    )
 
 
 def _spread(op: Operation, grad: Tensor) -> Tensor:
     """A reduction's gradient at every element that went into it."""
     x, axes = op.inputs
-    return raw.BroadcastTo(input=raw.Reshape(tensor=grad, shape=kept_dims_shape(x, axes)), shape=raw.Shape(input=x))
+    return raw.BroadcastTo(
+        input=raw.Reshape(tensor=grad, shape=kept_dims_shape(x, axes)), shape=raw.Shape(input=x)
+    )
 
 
 @RegisterGradient("Sum")
@@ -77,7 +81,12 @@ def _prod(op: Operation, grad: Tensor) -> Any:
 
 @RegisterGradient("Cumsum")
 def _cumsum(op: Operation, grad: Tensor) -> Any:
-    return raw.Cumsum(x=grad, axis=op.inputs[1], exclusive=op.get_attr("exclusive"), reverse=not op.get_attr("reverse")), None
+    return raw.Cumsum(
+        x=grad,
+        axis=op.inputs[1],
+        exclusive=op.get_attr("exclusive"),
+        reverse=not op.get_attr("reverse"),
+    ), None
 
 
 @RegisterGradient("Cumprod")
@@ -85,7 +94,9 @@ def _cumprod(op: Operation, grad: Tensor) -> Any:
     x, axis = op.inputs
     options = {"exclusive": op.get_attr("exclusive"), "reverse": op.get_attr("reverse")}
     product = raw.Cumprod(x=x, axis=axis, **options)
-    out = raw.Cumsum(x=product * grad, axis=axis, exclusive=options["exclusive"], reverse=not options["reverse"])
+    out = raw.Cumsum(
+        x=product * grad, axis=axis, exclusive=options["exclusive"], reverse=not options["reverse"]
+    )
     return raw.DivNoNan(x=out, y=x), None
 
 
@@ -104,10 +115,16 @@ def _segment_mean(op: Operation, grad: Tensor) -> Any:
     x, ids = op.inputs
     rank = raw.Rank(input=x)
     ones_shape = raw.ConcatV2(
-        values=[raw.Shape(input=ids), raw.Fill(dims=raw.ExpandDims(input=rank - 1, dim=0), value=convert_to_tensor(1))], axis=0
+        values=[
+            raw.Shape(input=ids),
+            raw.Fill(dims=raw.ExpandDims(input=rank - 1, dim=0), value=convert_to_tensor(1)),
+        ],
+        axis=0,
     )
     ones = raw.Fill(dims=ones_shape, value=like(1.0, x))
-    return raw.GatherV2(params=grad / raw.SegmentSum(data=ones, segment_ids=ids), indices=ids, axis=0), None
+    return raw.GatherV2(
+        params=grad / raw.SegmentSum(data=ones, segment_ids=ids), indices=ids, axis=0
+    ), None
 
 
 @RegisterGradient("SegmentMax")
@@ -121,14 +138,18 @@ def _segment_extremum(op: Operation, grad: Tensor) -> Any:
 
 
 def _gather_or_zero(rows: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows by id, zeros where an id is negative (those segments were dropped); and whether it is not, in the rows' rank."""
+    """Rows by id, zeros where an id is negative (those segments were dropped); and whether it is
+    not, in the rows' rank.
+    """
     clipped = raw.Maximum(x=ids, y=raw.ZerosLike(x=ids))
     found = raw.GatherV2(params=rows, indices=clipped, axis=0)
     there = raw.GreaterEqual(x=ids, y=raw.ZerosLike(x=ids))
     extra = raw.Rank(input=found) - raw.Rank(input=there)
     ones = raw.Fill(dims=raw.ExpandDims(input=extra, dim=0), value=convert_to_tensor(1))
     shape = raw.ConcatV2(values=[raw.Shape(input=there), ones], axis=0)
-    there = raw.BroadcastTo(input=raw.Reshape(tensor=there, shape=shape), shape=raw.Shape(input=found))
+    there = raw.BroadcastTo(
+        input=raw.Reshape(tensor=there, shape=shape), shape=raw.Shape(input=found)
+    )
     return raw.SelectV2(condition=there, t=found, e=raw.ZerosLike(x=found)), there
 
 
@@ -143,26 +164,38 @@ def _unsorted_segment_extremum(op: Operation, grad: Tensor) -> Any:
     x, ids, number = op.inputs
     values, there = _gather_or_zero(op.outputs[0], ids)
     chosen = raw.LogicalAnd(x=raw.Equal(x=x, y=values), y=there)
-    count = raw.UnsortedSegmentSum(data=raw.Cast(x=chosen, DstT=grad.dtype.base_dtype), segment_ids=ids, num_segments=number)
+    count = raw.UnsortedSegmentSum(
+        data=raw.Cast(x=chosen, DstT=grad.dtype.base_dtype), segment_ids=ids, num_segments=number
+    )
     gathered = _gather_or_zero(grad / count, ids)[0]
     return raw.SelectV2(condition=chosen, t=gathered, e=raw.ZerosLike(x=gathered)), None, None
 
 
 def _sparse_segments(op: Operation, grad: Tensor) -> Any:
-    """Return the gradient of rows that segments were made of: dense, or IndexedSlices where the node asks for them."""
+    """Return the gradient of rows that segments were made of: dense, or IndexedSlices where the
+    node asks for them.
+    """
     x, indices, ids = op.inputs[:3]
     kind = op.type.removesuffix("WithNumSegments")
     rows = raw.Shape(input=x)[0]
     rest = [None] * (len(op.inputs) - 1)
     if op.get_attr("sparse_gradient"):
-        made = getattr(raw, f"{kind}GradV2")(grad=grad, indices=indices, segment_ids=ids, dense_output_dim0=rows)
+        made = getattr(raw, f"{kind}GradV2")(
+            grad=grad, indices=indices, segment_ids=ids, dense_output_dim0=rows
+        )
         return IndexedSlices(made[0], made[1], raw.Shape(input=x)), *rest
-    return getattr(raw, f"{kind}Grad")(grad=grad, indices=indices, segment_ids=ids, output_dim0=rows), *rest
+    return getattr(raw, f"{kind}Grad")(
+        grad=grad, indices=indices, segment_ids=ids, output_dim0=rows
+    ), *rest
 
 
 for _op_type in ("SparseSegmentMean", "SparseSegmentSqrtN"):
     register(_op_type, _sparse_segments)
-for _op_type in ("SparseSegmentSumWithNumSegments", "SparseSegmentMeanWithNumSegments", "SparseSegmentSqrtNWithNumSegments"):
+for _op_type in (
+    "SparseSegmentSumWithNumSegments",
+    "SparseSegmentMeanWithNumSegments",
+    "SparseSegmentSqrtNWithNumSegments",
+):
     register(_op_type, _sparse_segments)
 
 
@@ -172,7 +205,11 @@ def _sparse_segment_sum(op: Operation, grad: Tensor) -> Any:
         return _sparse_segments(op, grad)
     x, indices, ids = op.inputs
     rows = raw.GatherV2(params=grad, indices=ids, axis=0)
-    return raw.UnsortedSegmentSum(data=rows, segment_ids=indices, num_segments=raw.Shape(input=x)[0]), None, None
+    return (
+        raw.UnsortedSegmentSum(data=rows, segment_ids=indices, num_segments=raw.Shape(input=x)[0]),
+        None,
+        None,
+    )
 
 
 for _op_type in ("All", "Any", "ArgMax", "ArgMin", "Bincount", "HistogramFixedWidth", "Bucketize"):

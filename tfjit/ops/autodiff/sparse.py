@@ -10,9 +10,23 @@ from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.autodiff.math import conj
 
-for _op in ("SparseFillEmptyRowsGrad", "SparseAddGrad", "SparseSliceGrad", "SetSize", "DenseToDenseSetOperation", "StringSplit"):
+for _op in (
+    "SparseFillEmptyRowsGrad",
+    "SparseAddGrad",
+    "SparseSliceGrad",
+    "SetSize",
+    "DenseToDenseSetOperation",
+    "StringSplit",
+):
     NotDifferentiable(_op)
-for _op in ("DenseToSparseSetOperation", "SparseToSparseSetOperation", "SparseReduceMaxSparse", "AsString", "DecodeRaw", "StringToNumber"):
+for _op in (
+    "DenseToSparseSetOperation",
+    "SparseToSparseSetOperation",
+    "SparseReduceMaxSparse",
+    "AsString",
+    "DecodeRaw",
+    "StringToNumber",
+):
     NotDifferentiable(_op)
 
 
@@ -47,11 +61,21 @@ def _matmul(op: Operation, gradient: Tensor) -> Any:
     """Of the dense matrix the adjoint product; of each value the product of a row and a column."""
     indices, values, shape, dense = op.inputs
     adjoint_a, adjoint_b = op.get_attr("adjoint_a"), op.get_attr("adjoint_b")
-    of_dense = raw.SparseTensorDenseMatMul(a_indices=indices, a_values=values, a_shape=shape, b=gradient, adjoint_a=not adjoint_a)
+    of_dense = raw.SparseTensorDenseMatMul(
+        a_indices=indices, a_values=values, a_shape=shape, b=gradient, adjoint_a=not adjoint_a
+    )
     if adjoint_b:
         of_dense = raw.Transpose(x=conj(of_dense), perm=[1, 0])
     rows, columns = (
-        raw.StridedSlice(input=indices, begin=[0, k], end=[0, k + 1], strides=[1, 1], begin_mask=1, end_mask=1, shrink_axis_mask=2)
+        raw.StridedSlice(
+            input=indices,
+            begin=[0, k],
+            end=[0, k + 1],
+            strides=[1, 1],
+            begin_mask=1,
+            end_mask=1,
+            shrink_axis_mask=2,
+        )
         for k in (0, 1)
     )
     left = raw.GatherV2(params=gradient, indices=columns if adjoint_a else rows, axis=0)
@@ -69,7 +93,10 @@ def _dense_add(op: Operation, gradient: Tensor) -> Any:
 @RegisterGradient("SparseAdd")
 def _add(op: Operation, *gradients: Any) -> Any:
     of_a, of_b = raw.SparseAddGrad(
-        backprop_val_grad=gradients[1], a_indices=op.inputs[0], b_indices=op.inputs[3], sum_indices=op.outputs[0]
+        backprop_val_grad=gradients[1],
+        a_indices=op.inputs[0],
+        b_indices=op.inputs[3],
+        sum_indices=op.outputs[0],
     )
     return None, of_a, None, None, of_b, None, None
 
@@ -77,14 +104,19 @@ def _add(op: Operation, *gradients: Any) -> Any:
 @RegisterGradient("SparseSlice")
 def _slice(op: Operation, *gradients: Any) -> Any:
     of_values = raw.SparseSliceGrad(
-        backprop_val_grad=gradients[1], input_indices=op.inputs[0], input_start=op.inputs[3], output_indices=op.outputs[0]
+        backprop_val_grad=gradients[1],
+        input_indices=op.inputs[0],
+        input_start=op.inputs[3],
+        output_indices=op.outputs[0],
     )
     return None, of_values, None, None, None
 
 
 @RegisterGradient("SparseFillEmptyRows")
 def _fill(op: Operation, *gradients: Any) -> Any:
-    of_values, of_default = raw.SparseFillEmptyRowsGrad(reverse_index_map=op.outputs[3], grad_values=gradients[1])
+    of_values, of_default = raw.SparseFillEmptyRowsGrad(
+        reverse_index_map=op.outputs[3], grad_values=gradients[1]
+    )
     return None, of_values, None, of_default
 
 
@@ -96,10 +128,17 @@ def _reduce_sum(op: Operation, gradient: Tensor) -> Any:
     rank = raw.Size(input=shape)
     gone = raw.Reshape(tensor=(axes + rank) % rank, shape=[-1])
     ones = raw.Fill(dims=raw.Shape(input=gone), value=1)
-    kept = raw.DynamicStitch(indices=[raw.Range(start=0, limit=rank, delta=1), gone], data=[small, ones])
+    kept = raw.DynamicStitch(
+        indices=[raw.Range(start=0, limit=rank, delta=1), gone], data=[small, ones]
+    )
     scale = raw.Cast(x=small // kept, DstT=dtypes.int64)
     places = indices // scale
-    return None, raw.GatherNd(params=raw.Reshape(tensor=gradient, shape=kept), indices=places), None, None
+    return (
+        None,
+        raw.GatherNd(params=raw.Reshape(tensor=gradient, shape=kept), indices=places),
+        None,
+        None,
+    )
 
 
 @RegisterGradient("SparseSoftmax")
@@ -108,8 +147,16 @@ def _softmax(op: Operation, gradient: Tensor) -> Any:
     indices, _, shape = op.inputs
     y = op.outputs[0]
     product = gradient * y
-    total = raw.SparseReduceSum(input_indices=indices, input_values=product, input_shape=shape, reduction_axes=[-1], keep_dims=True)
-    negative = raw.SparseDenseCwiseAdd(sp_indices=indices, sp_values=gradient, sp_shape=shape, dense=-total)
+    total = raw.SparseReduceSum(
+        input_indices=indices,
+        input_values=product,
+        input_shape=shape,
+        reduction_axes=[-1],
+        keep_dims=True,
+    )
+    negative = raw.SparseDenseCwiseAdd(
+        sp_indices=indices, sp_values=gradient, sp_shape=shape, dense=-total
+    )
     return None, negative * y, None
 
 
@@ -117,12 +164,16 @@ def _softmax(op: Operation, gradient: Tensor) -> Any:
 def _cwise_mul(op: Operation, gradient: Tensor) -> Any:
     """Of the values alone; a dense factor that needs one is refused, as in TensorFlow."""
     indices, _, shape, dense = op.inputs
-    ones = raw.SparseDenseCwiseMul(sp_indices=indices, sp_values=raw.OnesLike(x=op.inputs[1]), sp_shape=shape, dense=dense)
+    ones = raw.SparseDenseCwiseMul(
+        sp_indices=indices, sp_values=raw.OnesLike(x=op.inputs[1]), sp_shape=shape, dense=dense
+    )
     return None, gradient * ones, None, None
 
 
 @RegisterGradient("SparseDenseCwiseDiv")
 def _cwise_div(op: Operation, gradient: Tensor) -> Any:
     indices, _, shape, dense = op.inputs
-    inverse = raw.SparseDenseCwiseDiv(sp_indices=indices, sp_values=raw.OnesLike(x=op.inputs[1]), sp_shape=shape, dense=dense)
+    inverse = raw.SparseDenseCwiseDiv(
+        sp_indices=indices, sp_values=raw.OnesLike(x=op.inputs[1]), sp_shape=shape, dense=dense
+    )
     return None, gradient * inverse, None, None

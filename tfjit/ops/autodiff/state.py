@@ -21,13 +21,39 @@ def _resource_gather(op: Operation, grad: Tensor) -> Any:
     handle, indices = op.inputs
     shape = raw.VariableShape(input=handle)
     flat = raw.Reshape(tensor=indices, shape=convert_to_tensor([-1]))
-    rows = raw.Reshape(tensor=grad, shape=raw.ConcatV2(values=[raw.Shape(input=flat), shape[1:]], axis=0))
+    rows = raw.Reshape(
+        tensor=grad, shape=raw.ConcatV2(values=[raw.Shape(input=flat), shape[1:]], axis=0)
+    )
     return IndexedSlices(rows, flat, shape), None
 
 
 for _op_type in (
-    *("Variable", "VariableV2", "VarHandleOp", "VarIsInitializedOp", "IsVariableInitialized", "VariableShape"),
-    *("Assign", "AssignAdd", "AssignSub", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "CountUpTo"),
-    *("ScatterUpdate", "ScatterAdd", "ScatterSub", "ScatterMul", "ScatterDiv", "ScatterNdUpdate", "ScatterNdAdd", "ScatterNdSub"),
+    *(
+        "Variable",
+        "VariableV2",
+        "VarHandleOp",
+        "VarIsInitializedOp",
+        "IsVariableInitialized",
+        "VariableShape",
+    ),
+    *(
+        "Assign",
+        "AssignAdd",
+        "AssignSub",
+        "AssignVariableOp",
+        "AssignAddVariableOp",
+        "AssignSubVariableOp",
+        "CountUpTo",
+    ),
+    *(
+        "ScatterUpdate",
+        "ScatterAdd",
+        "ScatterSub",
+        "ScatterMul",
+        "ScatterDiv",
+        "ScatterNdUpdate",
+        "ScatterNdAdd",
+        "ScatterNdSub",
+    ),
 ):
     NotDifferentiable(_op_type)

@@ -1,4 +1,6 @@
-"""Gradients of tensor arrays: the gradient's own array, into which reads write and from which writes read."""
+"""Gradients of tensor arrays: the gradient's own array, into which reads write and from which
+writes read.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,14 @@ from tfjit.ops.control_flow.tensor_array import TensorArray
 
 
 def _gradient_array(op: Operation, dtype: Any, flow: Tensor, grad: Tensor) -> TensorArray:
-    """The gradient's array of the call of `gradients` that made `grad`: each call has one of its own."""
+    """The gradient's array of the call of `gradients` that made `grad`: each call has one of its
+    own.
+    """
     parts = grad.op.name.split("/")
     source = next((part for part in parts if part.startswith("gradients")), "gradients")
-    return TensorArray(dtype=dtype, handle=op.inputs[0], flow=flow, colocate_with_first_write_call=False).grad(source, flow)
+    return TensorArray(
+        dtype=dtype, handle=op.inputs[0], flow=flow, colocate_with_first_write_call=False
+    ).grad(source, flow)
 
 
 @RegisterGradient("TensorArrayReadV3")
@@ -32,7 +38,11 @@ def _write(op: Operation, flow: Tensor) -> Any:
 @RegisterGradient("TensorArrayGatherV3")
 def _gather(op: Operation, grad: Tensor) -> Any:
     _, indices, flow = op.inputs
-    return None, None, _gradient_array(op, op.get_attr("dtype"), flow, grad).scatter(indices, grad).flow
+    return (
+        None,
+        None,
+        _gradient_array(op, op.get_attr("dtype"), flow, grad).scatter(indices, grad).flow,
+    )
 
 
 @RegisterGradient("TensorArrayScatterV3")
@@ -44,7 +54,9 @@ def _scatter(op: Operation, flow: Tensor) -> Any:
 @RegisterGradient("TensorArrayConcatV3")
 def _concat(op: Operation, grad: Tensor, _: Any) -> Any:
     flow = op.inputs[1]
-    return None, _gradient_array(op, op.get_attr("dtype"), flow, grad).split(grad, op.outputs[1]).flow
+    return None, _gradient_array(op, op.get_attr("dtype"), flow, grad).split(
+        grad, op.outputs[1]
+    ).flow
 
 
 @RegisterGradient("TensorArraySplitV3")
@@ -52,5 +64,11 @@ def _split(op: Operation, flow: Tensor) -> Any:
     return None, _gradient_array(op, op.get_attr("T"), flow, flow).concat(), None, flow
 
 
-for _op_type in ("TensorArrayV3", "TensorArrayGradV3", "TensorArraySizeV3", "TensorArrayCloseV3", "TensorArrayGradWithShape"):
+for _op_type in (
+    "TensorArrayV3",
+    "TensorArrayGradV3",
+    "TensorArraySizeV3",
+    "TensorArrayCloseV3",
+    "TensorArrayGradWithShape",
+):
     NotDifferentiable(_op_type)

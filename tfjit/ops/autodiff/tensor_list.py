@@ -32,7 +32,11 @@ def _row_shape(value: Tensor) -> Any:
 
 @RegisterGradient("TensorListPushBack")
 def _push_back(op: Operation, dlist: Tensor) -> Any:
-    return raw.TensorListPopBack(input_handle=dlist, element_shape=_shape_of(op.inputs[1]), element_dtype=op.attr("element_dtype"))
+    return raw.TensorListPopBack(
+        input_handle=dlist,
+        element_shape=_shape_of(op.inputs[1]),
+        element_dtype=op.attr("element_dtype"),
+    )
 
 
 @RegisterGradient("TensorListPopBack")
@@ -43,7 +47,9 @@ def _pop_back(op: Operation, dlist: Tensor, delement: Tensor) -> Any:
 @RegisterGradient("TensorListStack")
 def _stack(op: Operation, dtensor: Tensor) -> Any:
     shape = dtensor.shape_tuple
-    return raw.TensorListFromTensor(tensor=dtensor, element_shape=shape_input(None if shape is None else shape[1:])), None
+    return raw.TensorListFromTensor(
+        tensor=dtensor, element_shape=shape_input(None if shape is None else shape[1:])
+    ), None
 
 
 @RegisterGradient("TensorListFromTensor")
@@ -51,7 +57,10 @@ def _from_tensor(op: Operation, dlist: Tensor) -> Any:
     value = op.inputs[0]
     rows = value.shape_tuple[0] if value.shape_tuple else None
     made = raw.TensorListStack(
-        input_handle=dlist, element_shape=_row_shape(value), element_dtype=value.dtype.base_dtype, num_elements=-1 if rows is None else rows
+        input_handle=dlist,
+        element_shape=_row_shape(value),
+        element_dtype=value.dtype.base_dtype,
+        num_elements=-1 if rows is None else rows,
     )
     return made, None
 
@@ -60,7 +69,11 @@ def _from_tensor(op: Operation, dlist: Tensor) -> Any:
 def _get_item(op: Operation, ditem: Tensor) -> Any:
     handle, index, _ = op.inputs
     size = raw.TensorListLength(input_handle=handle)
-    empty = raw.TensorListReserve(element_shape=_element_shape(handle), num_elements=size, element_dtype=ditem.dtype.base_dtype)
+    empty = raw.TensorListReserve(
+        element_shape=_element_shape(handle),
+        num_elements=size,
+        element_dtype=ditem.dtype.base_dtype,
+    )
     return raw.TensorListSetItem(input_handle=empty, index=index, item=ditem), None, None
 
 
@@ -68,28 +81,48 @@ def _get_item(op: Operation, ditem: Tensor) -> Any:
 def _set_item(op: Operation, dlist: Tensor) -> Any:
     handle, index, item = op.inputs
     rest = raw.TensorListSetItem(input_handle=dlist, index=index, item=raw.ZerosLike(x=item))
-    element = raw.TensorListGetItem(input_handle=dlist, index=index, element_shape=_shape_of(item), element_dtype=item.dtype.base_dtype)
+    element = raw.TensorListGetItem(
+        input_handle=dlist,
+        index=index,
+        element_shape=_shape_of(item),
+        element_dtype=item.dtype.base_dtype,
+    )
     if op.attr("resize_if_index_out_of_bounds"):
-        rest = raw.TensorListResize(input_handle=rest, size=raw.TensorListLength(input_handle=handle))
+        rest = raw.TensorListResize(
+            input_handle=rest, size=raw.TensorListLength(input_handle=handle)
+        )
     return rest, None, element
 
 
 @RegisterGradient("TensorListResize")
 def _resize(op: Operation, dlist: Tensor) -> Any:
-    return raw.TensorListResize(input_handle=dlist, size=raw.TensorListLength(input_handle=op.inputs[0])), None
+    return raw.TensorListResize(
+        input_handle=dlist, size=raw.TensorListLength(input_handle=op.inputs[0])
+    ), None
 
 
 @RegisterGradient("TensorListGather")
 def _gather(op: Operation, dtensor: Tensor) -> Any:
     handle, indices, _ = op.inputs
     size = raw.TensorListLength(input_handle=handle)
-    empty = raw.TensorListReserve(element_shape=_element_shape(handle), num_elements=size, element_dtype=dtensor.dtype.base_dtype)
-    return raw.TensorListScatterIntoExistingList(input_handle=empty, tensor=dtensor, indices=indices), None, None
+    empty = raw.TensorListReserve(
+        element_shape=_element_shape(handle),
+        num_elements=size,
+        element_dtype=dtensor.dtype.base_dtype,
+    )
+    return (
+        raw.TensorListScatterIntoExistingList(input_handle=empty, tensor=dtensor, indices=indices),
+        None,
+        None,
+    )
 
 
 def _scattered(op: Operation, dlist: Tensor, value: Tensor, indices: Tensor) -> Tensor:
     made: Tensor = raw.TensorListGather(
-        input_handle=dlist, indices=indices, element_shape=_row_shape(value), element_dtype=value.dtype.base_dtype
+        input_handle=dlist,
+        indices=indices,
+        element_shape=_row_shape(value),
+        element_dtype=value.dtype.base_dtype,
     )
     return made
 
@@ -107,30 +140,53 @@ def _scatter_v2(op: Operation, dlist: Tensor) -> Any:
 @RegisterGradient("TensorListScatterIntoExistingList")
 def _scatter_into(op: Operation, dlist: Tensor) -> Any:
     _, value, indices = op.inputs
-    rest = raw.TensorListScatterIntoExistingList(input_handle=dlist, tensor=raw.ZerosLike(x=value), indices=indices)
+    rest = raw.TensorListScatterIntoExistingList(
+        input_handle=dlist, tensor=raw.ZerosLike(x=value), indices=indices
+    )
     return rest, _scattered(op, dlist, value, indices), None
 
 
 @RegisterGradient("TensorListConcat")
 def _concat(op: Operation, dtensor: Tensor, _: Any) -> Any:
-    return raw.TensorListSplit(tensor=dtensor, element_shape=_element_shape(op.inputs[0]), lengths=op.outputs[1])
+    return raw.TensorListSplit(
+        tensor=dtensor, element_shape=_element_shape(op.inputs[0]), lengths=op.outputs[1]
+    )
 
 
 @RegisterGradient("TensorListConcatV2")
 def _concat_v2(op: Operation, dtensor: Tensor, _: Any) -> Any:
-    return raw.TensorListSplit(tensor=dtensor, element_shape=_element_shape(op.inputs[0]), lengths=op.outputs[1]), None, None
+    return (
+        raw.TensorListSplit(
+            tensor=dtensor, element_shape=_element_shape(op.inputs[0]), lengths=op.outputs[1]
+        ),
+        None,
+        None,
+    )
 
 
 @RegisterGradient("TensorListSplit")
 def _split(op: Operation, dlist: Tensor) -> Any:
     value, _, lengths = op.inputs
-    shape = raw.ConcatV2(values=[constant([-1], dtype=dtypes.int32), convert_to_tensor(_row_shape(value))], axis=0)
-    made = raw.TensorListConcatV2(input_handle=dlist, element_shape=shape, leading_dims=lengths, element_dtype=value.dtype.base_dtype)
+    shape = raw.ConcatV2(
+        values=[constant([-1], dtype=dtypes.int32), convert_to_tensor(_row_shape(value))], axis=0
+    )
+    made = raw.TensorListConcatV2(
+        input_handle=dlist,
+        element_shape=shape,
+        leading_dims=lengths,
+        element_dtype=value.dtype.base_dtype,
+    )
     return made[0], None, None
 
 
 for _op_type in (
-    *("EmptyTensorList", "TensorListReserve", "TensorListConcatLists", "TensorListElementShape", "TensorListLength"),
+    *(
+        "EmptyTensorList",
+        "TensorListReserve",
+        "TensorListConcatLists",
+        "TensorListElementShape",
+        "TensorListLength",
+    ),
     "TensorListPushBackBatch",
 ):
     NotDifferentiable(_op_type)

@@ -1,8 +1,11 @@
-"""Gradients of While: a loop that runs the iterations backwards, with what they computed in tensor lists.
+"""Gradients of While: a loop that runs the iterations backwards, with what they computed in tensor
+lists.
 
-The gradient's loop has as variables a counter, a bound, the number of iterations, the gradient of each variable that matters, and then
-what its body takes: lists of what the forward body computed, each iteration's value popped from the end, and what does not change from
-iteration to iteration. It counts as the forward loop does, so that it has a gradient itself. Source of the form: TensorFlow 2.21's graphs.
+The gradient's loop has as variables a counter, a bound, the number of iterations, the gradient of
+each variable that matters, and then what its body takes: lists of what the forward body computed,
+each iteration's value popped from the end, and what does not change from iteration to iteration. It
+counts as the forward loop does, so that it has a gradient itself. Source of the form: TensorFlow
+2.21's graphs.
 """
 
 from __future__ import annotations
@@ -19,7 +22,13 @@ from tfjit.framework.op_defs.gradient_registry import RegisterGradient, with_nee
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import Shape
 from tfjit.ops import raw_ops as raw
-from tfjit.ops.autodiff.backward_graphs import BackwardGraph, dense, gradient_dtype, is_trainable, zeros_of
+from tfjit.ops.autodiff.backward_graphs import (
+    BackwardGraph,
+    dense,
+    gradient_dtype,
+    is_trainable,
+    zeros_of,
+)
 from tfjit.ops.control_flow.bodies import bodies_of, extend, handle_data, redefine
 from tfjit.ops.control_flow.loops_v2 import identities, looping
 from tfjit.ops.control_flow.tensor_list_array import shape_input
@@ -35,9 +44,13 @@ def _beside(op: Operation) -> Iterator[None]:
 
 
 class _Iteration(BackwardGraph):
-    """The body of the gradient's loop. `passed`: what the next iteration gets of what this one took, by id of what stands for it here."""
+    """The body of the gradient's loop. `passed`: what the next iteration gets of what this one
+    took, by id of what stands for it here.
+    """
 
-    def __init__(self, forward: FunctionGraph, op: Operation, cond_graph: FunctionGraph, bound: Tensor | None) -> None:
+    def __init__(
+        self, forward: FunctionGraph, op: Operation, cond_graph: FunctionGraph, bound: Tensor | None
+    ) -> None:
         super().__init__(forward, op, 0)
         self._cond = cond_graph
         self._bound = bound
@@ -59,7 +72,9 @@ class _Iteration(BackwardGraph):
         held = FunctionGraph.capture(self, self.op.outputs[index])
         with get_default_graph().control_dependencies(None):
             rest, popped = raw.TensorListPopBack(
-                input_handle=held, element_shape=shape_input(value.shape_tuple), element_dtype=value.dtype.base_dtype
+                input_handle=held,
+                element_shape=shape_input(value.shape_tuple),
+                element_dtype=value.dtype.base_dtype,
             )
         popped._handle_data = value._handle_data
         self.passed[id(held)] = rest
@@ -105,7 +120,12 @@ def _while(op: Operation, needed: Sequence[bool], *grads: Any) -> list[Any]:
     starts = [zeros_of(op.outputs[i]) if given[i] is None else given[i] for i in active]
     counter = constant(0, dtype=dtypes.int32, name="grad_counter")
     total = op.outputs[0] if counts else trips
-    entering = [counter, constant(-1, dtype=dtypes.int32) if bound is None else bound, total, *starts]
+    entering = [
+        counter,
+        constant(-1, dtype=dtypes.int32) if bound is None else bound,
+        total,
+        *starts,
+    ]
     shapes: list[Shape] = [(), (), (), *(_shape(op.outputs[i]) for i in active)]
     for value, shape in zip(entering, shapes, strict=True):
         graph.add_input(value.dtype.base_dtype, shape)
@@ -113,7 +133,9 @@ def _while(op: Operation, needed: Sequence[bool], *grads: Any) -> list[Any]:
     with graph.as_default():
         ys, xs = [body.outputs[i] for i in active], [body.inputs[i] for i in active]
         found = [dense(g) for g in backpropagate(ys, xs, taken[3:])]
-        made = [zeros_of(x) if g is None else graph.capture(g) for g, x in zip(found, xs, strict=True)]
+        made = [
+            zeros_of(x) if g is None else graph.capture(g) for g, x in zip(found, xs, strict=True)
+        ]
         following = raw.AddV2(x=taken[0], y=constant(1, dtype=dtypes.int32))
         graph.outputs = [following, taken[1], taken[2], *made]
     outer = graph.captures
@@ -131,7 +153,9 @@ def _while(op: Operation, needed: Sequence[bool], *grads: Any) -> list[Any]:
         back_cond.outputs = [raw.Less(x=back_cond.inputs[0], y=back_cond.inputs[2])]
     shapes += [inside.shape_tuple for _, inside in outer]
     name = op.name.rpartition("/")[2] + "_grad"
-    ends = identities(looping(name, inputs, back_cond, graph, shapes, op.attr("parallel_iterations")))
+    ends = identities(
+        looping(name, inputs, back_cond, graph, shapes, op.attr("parallel_iterations"))
+    )
     for i, gradient in zip(active, ends[3:], strict=False):
         answer[i] = gradient
     return answer[:count]
@@ -148,19 +172,33 @@ def _shape(value: Tensor) -> Shape:
 
 def _counts(op: Operation, body: FunctionGraph) -> bool:
     """Whether the first variable counts the iterations."""
-    if not op.inputs or op.inputs[0].dtype.base_dtype is not dtypes.int32 or op.inputs[0].shape_tuple != ():
+    if (
+        not op.inputs
+        or op.inputs[0].dtype.base_dtype is not dtypes.int32
+        or op.inputs[0].shape_tuple != ()
+    ):
         return False
     start = constant_value(op.inputs[0])
     following = _behind_identity(body.outputs[0]).op
     if start is None or int(start) != 0 or following.type not in ("Add", "AddV2"):
         return False
     step = constant_value(following.inputs[1])
-    return _behind_identity(following.inputs[0]) is body.inputs[0] and step is not None and int(step) == 1
+    return (
+        _behind_identity(following.inputs[0]) is body.inputs[0]
+        and step is not None
+        and int(step) == 1
+    )
 
 
 def _is_bound(op: Operation, body: FunctionGraph) -> bool:
-    """Whether the second variable is the most that there are iterations, as loops of TensorFlow and of `while_loop` have it."""
-    if "_num_original_outputs" not in op.attrs or len(op.inputs) < 2 or op.inputs[1].dtype.base_dtype is not dtypes.int32:
+    """Whether the second variable is the most that there are iterations, as loops of TensorFlow and
+    of `while_loop` have it.
+    """
+    if (
+        "_num_original_outputs" not in op.attrs
+        or len(op.inputs) < 2
+        or op.inputs[1].dtype.base_dtype is not dtypes.int32
+    ):
         return False
     return op.inputs[1].shape_tuple == () and _behind_identity(body.outputs[1]) is body.inputs[1]
 
@@ -183,11 +221,19 @@ def _add_counter(op: Operation, cond_graph: FunctionGraph, body: FunctionGraph) 
     return op.outputs[-1]
 
 
-def _active(op: Operation, body: FunctionGraph, grads: Sequence[Any], needed: Sequence[bool]) -> list[int]:
-    """Variables whose gradients matter: they depend on a needed one, and an output with a gradient depends on them."""
+def _active(
+    op: Operation, body: FunctionGraph, grads: Sequence[Any], needed: Sequence[bool]
+) -> list[int]:
+    """Variables whose gradients matter: they depend on a needed one, and an output with a gradient
+    depends on them.
+    """
     index = {id(value): i for i, value in enumerate(body.inputs)}
     count = len(op.inputs)
-    may = [i for i in range(count) if is_trainable(body.outputs[i]) and gradient_dtype(op.inputs[i]) is not None]
+    may = [
+        i
+        for i in range(count)
+        if is_trainable(body.outputs[i]) and gradient_dtype(op.inputs[i]) is not None
+    ]
     sources = {i: _depends(body.outputs[i], index) for i in may}
     wanted = [i for i in may if grads[i] is not None]
     backwards = set(wanted)
@@ -216,5 +262,9 @@ def _depends(value: Tensor, index: dict[int, int]) -> set[int]:
             found.add(i)
         elif tensor.op not in seen:
             seen.add(tensor.op)
-            stack += [taken for taken in tensor.op.inputs if taken.dtype.base_dtype.name != "bool" and is_trainable(taken)]
+            stack += [
+                taken
+                for taken in tensor.op.inputs
+                if taken.dtype.base_dtype.name != "bool" and is_trainable(taken)
+            ]
     return found

@@ -1,4 +1,6 @@
-"""Automatic control dependencies: in a function, effects happen in the order that they were written in, and all of them happen."""
+"""Automatic control dependencies: in a function, effects happen in the order that they were written
+in, and all of them happen.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,29 @@ from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.types import dtypes
 from tfjit.ops.core.apply import create, tensor
 
-_READS: Final = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarIsInitializedOp"})
+_READS: Final = frozenset(
+    {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarIsInitializedOp"}
+)
 # Stateful ops whose order does not matter, since none of them sees another's effect.
 _UNORDERED: Final = frozenset(
     {
-        *("RandomUniform", "RandomUniformInt", "RandomStandardNormal", "ParameterizedTruncatedNormal", "TruncatedNormal", "RandomShuffle"),
-        *("Multinomial", "RandomGamma", "RandomPoisson", "RandomPoissonV2", "Placeholder", "VarHandleOp", "VariableV2"),
+        *(
+            "RandomUniform",
+            "RandomUniformInt",
+            "RandomStandardNormal",
+            "ParameterizedTruncatedNormal",
+            "TruncatedNormal",
+            "RandomShuffle",
+        ),
+        *(
+            "Multinomial",
+            "RandomGamma",
+            "RandomPoisson",
+            "RandomPoissonV2",
+            "Placeholder",
+            "VarHandleOp",
+            "VariableV2",
+        ),
     }
 )
 
@@ -35,15 +54,21 @@ def read_only_inputs(body: FunctionGraph) -> set[int]:
         i
         for i, value in enumerate(body.inputs)
         if value.dtype is dtypes.resource
-        and all(reads_only(op, j) for op in value.consumers() for j, taken in enumerate(op.inputs) if taken is value)
+        and all(
+            reads_only(op, j)
+            for op in value.consumers()
+            for j, taken in enumerate(op.inputs)
+            if taken is value
+        )
     }
 
 
 class AutomaticControl:
     """The effects of one body: `close` orders them, once the body is built.
 
-    Operations on one resource run in the order of the program, but reads with nothing between them in any order; stateful operations
-    without a resource run one after the other. Source of the semantics: TensorFlow 2.21, automatic control dependencies of tf.function.
+    Operations on one resource run in the order of the program, but reads with nothing between them
+    in any order; stateful operations without a resource run one after the other. Source of the
+    semantics: TensorFlow 2.21, automatic control dependencies of tf.function.
     """
 
     def __init__(self, body: FunctionGraph) -> None:
@@ -61,7 +86,11 @@ class AutomaticControl:
             if op.type not in ("Const", "NoOp"):
                 effects.append(op)
             waits: dict[Operation, None] = {}
-            resources = [(i, _origin(value)) for i, value in enumerate(op.inputs) if value.dtype is dtypes.resource]
+            resources = [
+                (i, _origin(value))
+                for i, value in enumerate(op.inputs)
+                if value.dtype is dtypes.resource
+            ]
             for i, resource in resources:
                 if resource in last:
                     waits[last[resource]] = None

@@ -19,18 +19,25 @@ from tfjit.ops.core.convert import convert_to_tensor
 
 
 def new_body(name: str, scope: str = "") -> FunctionGraph:
-    """An empty body for a function of the default graph, whose name begins with the name scope `scope` and `name`."""
+    """An empty body for a function of the default graph, whose name begins with the name scope
+    `scope` and `name`.
+    """
     outer = get_default_graph()
     automatic = isinstance(outer, FunctionGraph) and outer.automatic_control
     return FunctionGraph(unique_function_name(scope + name), outer, automatic)
 
 
 def trace(
-    body: FunctionGraph, function: Callable[..., Any], args: Sequence[Any] = (), kwargs: Any = None, value_of_operations: Any = None
+    body: FunctionGraph,
+    function: Callable[..., Any],
+    args: Sequence[Any] = (),
+    kwargs: Any = None,
+    value_of_operations: Any = None,
 ) -> FunctionGraph:
     """Have `function(*args, **kwargs)` build a body; what it returns are the body's outputs.
 
-    value_of_operations: what an operation among the results is taken for, once it has run; without it operations are refused.
+    value_of_operations: what an operation among the results is taken for, once it has run; without
+    it operations are refused.
     Raises TypeError for results that are no tensors.
     """
     control = AutomaticControl(body) if body.automatic_control else None
@@ -48,14 +55,20 @@ def trace(
                 return convert_to_tensor(value)
             except (TypeError, ValueError):
                 raise TypeError(
-                    "To be compatible with tf.function, Python functions must return zero or more Tensors or ExtensionTypes or None "
-                    f"values; in compilation of {function}, found return value of type {type(value).__name__}, which is not a Tensor or "
+                    "To be compatible with tf.function, Python functions must return zero or more "
+                    "Tensors or ExtensionTypes or None "
+                    f"values; in compilation of {function}, found return value of type "
+                    f"{type(value).__name__}, which is not a Tensor or "
                     "ExtensionType."
                 ) from None
 
         given = function(*args, **(kwargs or {}))
         body.structured_outputs = nest.map_structure(result, given)
-        body.outputs = [body.capture(to_flow(leaf)) for leaf in nest.flatten(body.structured_outputs) if leaf is not None]
+        body.outputs = [
+            body.capture(to_flow(leaf))
+            for leaf in nest.flatten(body.structured_outputs)
+            if leaf is not None
+        ]
         if control is not None:
             body.outputs = control.close(body.outputs)
             body.structured_outputs = packed(body.structured_outputs, body.outputs)
@@ -67,11 +80,15 @@ def packed(structure: Any, values: Sequence[Tensor]) -> Any:
     from tfjit.ops.control_flow.tensor_array import from_flow
 
     rest = iter(values)
-    return nest.map_structure(lambda leaf: None if leaf is None else from_flow(leaf, next(rest)), structure)
+    return nest.map_structure(
+        lambda leaf: None if leaf is None else from_flow(leaf, next(rest)), structure
+    )
 
 
 def define(body: FunctionGraph) -> FuncRef:
-    """Put a body into the library of its graph, under its name; returns what an attr names it by."""
+    """Put a body into the library of its graph, under its name; returns what an attr
+    names it by.
+    """
     body.outermost.add_function(to_function_def(body, body.name))
     return FuncRef(body.name)
 
@@ -93,7 +110,9 @@ def finish(op: Operation, bodies: Sequence[FunctionGraph], first: int = 0) -> No
 
 
 def bodies_of(op: Operation, refs: Sequence[FuncRef], first: int = 0) -> list[FunctionGraph]:
-    """The bodies of a node, its own to change: those it was made with, else new ones from the library. first: as for `finish`."""
+    """The bodies of a node, its own to change: those it was made with, else new ones from the
+    library. first: as for `finish`.
+    """
     if not op._bodies:
         shapes: list[Shape] = [value.shape_tuple for value in op.inputs[first:]]
         if op.type in ("While", "StatelessWhile"):
@@ -108,9 +127,15 @@ def bodies_of(op: Operation, refs: Sequence[FuncRef], first: int = 0) -> list[Fu
 
 
 def redefine(op: Operation, attr: str | Sequence[str], bodies: Sequence[FunctionGraph]) -> None:
-    """Have a node name its bodies as they are now. attr: that of each body, or one that lists them."""
+    """Have a node name its bodies as they are now. attr: that of each body, or one
+    that lists them.
+    """
     for body in bodies:
-        body.name = unique_function_name(body.name + "_rewritten") if body.name.endswith("_rewritten") else body.name + "_rewritten"
+        body.name = (
+            unique_function_name(body.name + "_rewritten")
+            if body.name.endswith("_rewritten")
+            else body.name + "_rewritten"
+        )
         if body.name in body.outermost.functions:
             body.name = unique_function_name(body.name)
     refs = [define(body) for body in bodies]
@@ -122,7 +147,9 @@ def redefine(op: Operation, attr: str | Sequence[str], bodies: Sequence[Function
 
 
 def extend(op: Operation, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
-    """Give a node more inputs, and outputs of the dtypes and shapes of `outputs`; its attrs are left to the caller."""
+    """Give a node more inputs, and outputs of the dtypes and shapes of `outputs`; its attrs are
+    left to the caller.
+    """
     op.graph._changed.append((op.graph.version, op))
     taken = [op.graph.capture(t) if isinstance(op.graph, FunctionGraph) else t for t in inputs]
     for value in taken:
@@ -143,7 +170,10 @@ def handle_data(value: Tensor) -> Any:
         op = value.op
         if op.type == "VarHandleOp":
             return ((op.attr("shape").dims_tuple, op.attr("dtype")),)
-        if op.type in ("Identity", "Switch", "Enter", "RefEnter", "Merge", "Exit", "NextIteration") and op.inputs:
+        if (
+            op.type in ("Identity", "Switch", "Enter", "RefEnter", "Merge", "Exit", "NextIteration")
+            and op.inputs
+        ):
             value = op.inputs[0]
         elif op.type in ("While", "StatelessWhile") and value.value_index < len(op.inputs):
             value = op.inputs[value.value_index]

@@ -27,11 +27,13 @@ def cond(
     fn1: Callable[[], Any] | None = None,
     fn2: Callable[[], Any] | None = None,
 ) -> Any:
-    """What `true_fn` returns where `pred` (a bool scalar) is true, else what `false_fn` returns; only one of them runs.
+    """What `true_fn` returns where `pred` (a bool scalar) is true, else what `false_fn` returns;
+    only one of them runs.
 
-    Both return the same structure of tensors, TensorArrays or operations, with the same dtypes. strict: a list of one stays a list.
-    What the branches take from outside is computed in any case. Raises TypeError for functions that cannot be called, ValueError for a
-    branch that returns nothing and for dtypes that differ, either for structures that differ.
+    Both return the same structure of tensors, TensorArrays or operations, with the same dtypes.
+    strict: a list of one stays a list. What the branches take from outside is computed in any case.
+    Raises TypeError for functions that cannot be called, ValueError for a branch that returns
+    nothing and for dtypes that differ, either for structures that differ.
     """
     for given, old, new in ((fn1, "fn1", "true_fn"), (fn2, "fn2", "false_fn")):
         if given is not None and (true_fn if new == "true_fn" else false_fn) is not None:
@@ -49,13 +51,21 @@ def cond(
         raise TypeError("'pred' must not be a Python bool.")
     with name_scope(name, "cond", [pred]):
         not_taken, taken = switch(pred, pred)
-        pivots = [tensor("Identity", "switch_t", input=taken), tensor("Identity", "switch_f", input=not_taken)]
+        pivots = [
+            tensor("Identity", "switch_t", input=taken),
+            tensor("Identity", "switch_f", input=not_taken),
+        ]
         chosen = tensor("Identity", "pred_id", input=pred)
         for made in (not_taken, taken, *pivots, chosen):
             made.graph.prevent_fetching(made.op)
-        contexts = [CondContext(chosen, pivots[0], branch=1), CondContext(chosen, pivots[1], branch=0)]
+        contexts = [
+            CondContext(chosen, pivots[0], branch=1),
+            CondContext(chosen, pivots[1], branch=0),
+        ]
         originals, results = [], []
-        for context, function, called in zip(contexts, (true_fn, false_fn), ("true_fn", "false_fn"), strict=True):
+        for context, function, called in zip(
+            contexts, (true_fn, false_fn), ("true_fn", "false_fn"), strict=True
+        ):
             with context.entered():
                 original = function()
                 if original is None:
@@ -68,7 +78,8 @@ def cond(
         for x, y in zip(*results, strict=True):
             if x.dtype.base_dtype is not y.dtype.base_dtype:
                 raise ValueError(
-                    f"Outputs of 'true_fn' and 'false_fn' must have the same type(s). Received {x.dtype.name} from 'true_fn' and "
+                    "Outputs of 'true_fn' and 'false_fn' must have the same type(s). Received "
+                    f"{x.dtype.name} from 'true_fn' and "
                     f"{y.dtype.name} from 'false_fn'."
                 )
         merges = [merge([no, yes])[0] for yes, no in zip(*results, strict=True)]
@@ -76,7 +87,10 @@ def cond(
             for context in contexts:
                 get_default_graph().add_to_collection(GraphKeys.COND_CONTEXT, context)
         leaves = nest.flatten(originals[0])
-        return nest.pack_sequence_as(originals[0], [from_flow(like, value) for like, value in zip(leaves, merges, strict=True)])
+        return nest.pack_sequence_as(
+            originals[0],
+            [from_flow(like, value) for like, value in zip(leaves, merges, strict=True)],
+        )
 
 
 def _unpacked(result: Any) -> Any:
@@ -92,11 +106,18 @@ def _result(context: CondContext, value: Any) -> Tensor:
     return context.output(convert_to_tensor(to_flow(value)))
 
 
-def case(pred_fn_pairs: Any, default: Any = None, exclusive: bool = False, strict: bool = False, name: str = "case") -> Any:
+def case(
+    pred_fn_pairs: Any,
+    default: Any = None,
+    exclusive: bool = False,
+    strict: bool = False,
+    name: str = "case",
+) -> Any:
     """What the function of the first true predicate returns, or `default`'s.
 
-    pred_fn_pairs: pairs of a bool scalar and a function, or a dictionary of them. Without a default it is an error when the step runs
-    that no predicate is true; `exclusive` makes it one that two are. Raises TypeError for what are no such pairs.
+    pred_fn_pairs: pairs of a bool scalar and a function, or a dictionary of them. Without a default
+    it is an error when the step runs that no predicate is true; `exclusive` makes it one that two
+    are. Raises TypeError for what are no such pairs.
     """
     pairs = _pairs(pred_fn_pairs)
     if default is not None and not callable(default):
@@ -115,7 +136,9 @@ def case(pred_fn_pairs: Any, default: Any = None, exclusive: bool = False, stric
             return choose()
 
 
-def _nested(pred: Any, action: Callable[[], Any], otherwise: Callable[[], Any], strict: bool) -> Callable[[], Any]:
+def _nested(
+    pred: Any, action: Callable[[], Any], otherwise: Callable[[], Any], strict: bool
+) -> Callable[[], Any]:
     return lambda: cond(pred, action, otherwise, strict=strict)
 
 
@@ -135,7 +158,9 @@ def _pairs(given: Any) -> list[tuple[Tensor, Callable[[], Any]]]:
             raise TypeError(f"pred must be Tensor of type bool: {pred.name}")
         if not callable(function):
             raise TypeError(f"fn for pred {pred.name} must be callable.")
-    return [(pred.deref() if hasattr(pred, "deref") else pred, function) for pred, function in given]
+    return [
+        (pred.deref() if hasattr(pred, "deref") else pred, function) for pred, function in given
+    ]
 
 
 def _true_count(predicates: Sequence[Tensor]) -> Tensor:
@@ -143,7 +168,9 @@ def _true_count(predicates: Sequence[Tensor]) -> Tensor:
     from tfjit.ops.arithmetic.reduction import reduce_sum
     from tfjit.ops.arrays.movement import stack
 
-    return reduce_sum(cast(stack(list(predicates), name="preds_c"), dtypes.int32), name="num_true_conds")
+    return reduce_sum(
+        cast(stack(list(predicates), name="preds_c"), dtypes.int32), name="num_true_conds"
+    )
 
 
 def _none_is_true(predicates: Sequence[Tensor], action: Callable[[], Any]) -> Callable[[], Any]:
@@ -165,14 +192,22 @@ def _at_most_one(predicates: Sequence[Tensor]) -> Operation:
 
     names = ", ".join(p.name for p in predicates)
     text = f"Input error: exclusive=True: more than 1 conditions ({names}) evaluated as True:"
-    return Assert(less_equal(_true_count(predicates), 1), [text, stack(list(predicates))], summarize=len(predicates))
+    return Assert(
+        less_equal(_true_count(predicates), 1),
+        [text, stack(list(predicates))],
+        summarize=len(predicates),
+    )
 
 
-def switch_case(branch_index: Any, branch_fns: Any, default: Any = None, name: str | None = None) -> Any:
-    """What the function at `branch_index` (an int32 scalar) returns, or `default`'s where there is none; without one, the last's.
+def switch_case(
+    branch_index: Any, branch_fns: Any, default: Any = None, name: str | None = None
+) -> Any:
+    """What the function at `branch_index` (an int32 scalar) returns, or `default`'s where there is
+    none; without one, the last's.
 
-    branch_fns: functions, pairs of an index and a function, or a dictionary of them; the indices are 0, 1, .. len - 1. It is a Case node,
-    whose branches are functions of the graph. Raises TypeError and ValueError for others.
+    branch_fns: functions, pairs of an index and a function, or a dictionary of them; the indices
+    are 0, 1, .. len - 1. It is a Case node, whose branches are functions of the graph. Raises
+    TypeError and ValueError for others.
     """
     functions = _indexed(branch_fns)
     if default is not None:
@@ -181,7 +216,9 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Any = None, name: s
         functions.append(default)
     if isinstance(branch_index, int):
         raise TypeError("branch_index must not be a Python int", branch_index)
-    with name_scope(name, "switch_case", [branch_index] if isinstance(branch_index, Tensor) else []):
+    with name_scope(
+        name, "switch_case", [branch_index] if isinstance(branch_index, Tensor) else []
+    ):
         index = convert_to_tensor(branch_index, name="branch_index")
         if index.dtype.base_dtype is not dtypes.int32:
             raise TypeError(f"'branch_index' must be an integer Tensor, got {index.dtype}")

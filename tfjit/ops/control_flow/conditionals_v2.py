@@ -15,7 +15,9 @@ from tfjit.ops.core.apply import create, tensor
 from tfjit.ops.core.convert import convert_to_tensor
 
 
-def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], name: str | None) -> Any:
+def cond(
+    pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], name: str | None
+) -> Any:
     """`conditionals.cond` as an If node (StatelessIf, where no branch has effects)."""
     if isinstance(pred, bool):
         raise TypeError("pred must not be a Python bool", pred)
@@ -35,10 +37,15 @@ def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], nam
 
 
 def indexed_case(index: Any, functions: Sequence[Callable[[], Any]]) -> Any:
-    """What the function at `index` returns, the last one's for an index without one, as a Case node (StatelessCase)."""
+    """What the function at `index` returns, the last one's for an index without one, as a Case node
+    (StatelessCase).
+    """
     with name_scope(None, "indexed_case") as scope:
         index = convert_to_tensor(index, name="branch_index")
-        branches = [trace(new_body(f"branch{i}", scope), function, value_of_operations=index) for i, function in enumerate(functions)]
+        branches = [
+            trace(new_body(f"branch{i}", scope), function, value_of_operations=index)
+            for i, function in enumerate(functions)
+        ]
         names = [f"branch {i}" for i in range(len(functions))]
         _check_captures(branches, names)
         _check_same(branches, [f"branches[{i}]" for i in range(len(functions))], "tf.switch_case")
@@ -47,7 +54,9 @@ def indexed_case(index: Any, functions: Sequence[Callable[[], Any]]) -> Any:
 
 
 def results(op: Operation) -> list[Tensor]:
-    """The outputs of an If or Case, each for itself: who fetches one runs what it needs, and no more."""
+    """The outputs of an If or Case, each for itself: who fetches one runs what it needs, and no
+    more.
+    """
     found = []
     for value in op.outputs:
         made = tensor("Identity", input=value)
@@ -59,7 +68,10 @@ def results(op: Operation) -> list[Tensor]:
 def branching(scope: str | None, chosen: Tensor, branches: Sequence[FunctionGraph]) -> Operation:
     """An If (of a bool) or Case (of an int32) node over branches with the same outputs."""
     inputs = match_inputs(branches)
-    shapes = tuple(TensorShape(_common(shapes)) for shapes in zip(*([out.shape_tuple for out in b.outputs] for b in branches), strict=True))
+    shapes = tuple(
+        TensorShape(_common(shapes))
+        for shapes in zip(*([out.shape_tuple for out in b.outputs] for b in branches), strict=True)
+    )
     waits = [op for branch in branches for op in branch.control_captures]
     stateless = "" if is_stateful(*branches) else "Stateless"
     dtypes = tuple(value.dtype.base_dtype for value in branches[0].outputs)
@@ -69,7 +81,15 @@ def branching(scope: str | None, chosen: Tensor, branches: Sequence[FunctionGrap
     else:
         kind, choice = "Case", {"branch_index": chosen, "branches": tuple(refs)}
     with control_dependencies(waits):
-        op = create(stateless + kind, scope, input=inputs, Tout=dtypes, output_shapes=shapes, _lower_using_switch_merge=True, **choice)
+        op = create(
+            stateless + kind,
+            scope,
+            input=inputs,
+            Tout=dtypes,
+            output_shapes=shapes,
+            _lower_using_switch_merge=True,
+            **choice,
+        )
     finish(op, branches, first=1)
     for i, value in enumerate(op.outputs):
         data = [branch.outputs[i]._handle_data for branch in branches]
@@ -79,7 +99,9 @@ def branching(scope: str | None, chosen: Tensor, branches: Sequence[FunctionGrap
 
 
 def match_inputs(branches: Sequence[FunctionGraph]) -> list[Tensor]:
-    """Give all branches the inputs of any of them, in one order; returns the tensors of outside that they stand for."""
+    """Give all branches the inputs of any of them, in one order; returns the tensors of outside
+    that they stand for.
+    """
     outer: dict[int, Tensor] = {}
     for branch in branches:
         for value, _ in branch.captures:
@@ -127,17 +149,23 @@ def _check_same(branches: Sequence[FunctionGraph], names: Sequence[str], functio
             error = str(differ)
         if not error and len(first.outputs) != len(branch.outputs):
             raise ValueError(
-                f"Lengths of branch outputs of {function.rpartition('_')[2].removeprefix('tf.')} must match.\n"
-                f"len(graphs[0].outputs): {len(first.outputs)}\nlen(graphs[{i}].outputs): {len(branch.outputs)}\n"
+                f"Lengths of branch outputs of {function.rpartition('_')[2].removeprefix('tf.')} "
+                "must match.\n"
+                f"len(graphs[0].outputs): {len(first.outputs)}\nlen(graphs[{i}].outputs): "
+                f"{len(branch.outputs)}\n"
             )
         if not error:
             pairs = zip(first.outputs, branch.outputs, strict=True)
-            differing = next(((a, b) for a, b in pairs if a.dtype.base_dtype is not b.dtype.base_dtype), None)
+            differing = next(
+                ((a, b) for a, b in pairs if a.dtype.base_dtype is not b.dtype.base_dtype), None
+            )
             if differing is not None:
                 error = f"{differing[0]} and {differing[1]} have different types"
         if error:
             raise TypeError(
-                f"{names[0]} and {name} arguments to {function} must have the same number, type, and overall structure of return "
+                f"{names[0]} and {name} arguments to {function} must have the same number, type, "
+                "and overall structure of return "
                 "values.\n\n"
-                f"{names[0]} output: {first.structured_outputs}\n{name} output: {branch.structured_outputs}\n\nError details:\n{error}"
+                f"{names[0]} output: {first.structured_outputs}\n{name} output: "
+                f"{branch.structured_outputs}\n\nError details:\n{error}"
             )

@@ -61,40 +61,84 @@ def _loop_cond(c: ShapeContext) -> Shapes:
 
 
 register_op(
-    "Assert", inputs=("condition: bool", "data: T"), attrs=("T: list(type) >= 1", "summarize: int = 3"), stateful=True, shape=nothing
+    "Assert",
+    inputs=("condition: bool", "data: T"),
+    attrs=("T: list(type) >= 1", "summarize: int = 3"),
+    stateful=True,
+    shape=nothing,
 )
 register_op("ControlTrigger", shape=nothing)
 register_op(
     "Enter",
     inputs=("data: T",),
     outputs=("output: T",),
-    attrs=("T: type", "frame_name: string", "is_constant: bool = false", "parallel_iterations: int = 10"),
+    attrs=(
+        "T: type",
+        "frame_name: string",
+        "is_constant: bool = false",
+        "parallel_iterations: int = 10",
+    ),
     shape=_enter,
 )
-register_op("Exit", inputs=("data: T",), outputs=("output: T",), attrs=("T: type",), shape=unchanged)
+register_op(
+    "Exit", inputs=("data: T",), outputs=("output: T",), attrs=("T: type",), shape=unchanged
+)
 register_op("LoopCond", inputs=("input: bool",), outputs=("output: bool",), shape=_loop_cond)
-register_op("Merge", inputs=("inputs: N * T",), outputs=("output: T", "value_index: int32"), attrs=("T: type", "N: int >= 1"), shape=_merge)
-register_op("NextIteration", inputs=("data: T",), outputs=("output: T",), attrs=("T: type",), shape=unchanged)
+register_op(
+    "Merge",
+    inputs=("inputs: N * T",),
+    outputs=("output: T", "value_index: int32"),
+    attrs=("T: type", "N: int >= 1"),
+    shape=_merge,
+)
+register_op(
+    "NextIteration",
+    inputs=("data: T",),
+    outputs=("output: T",),
+    attrs=("T: type",),
+    shape=unchanged,
+)
 register_op("NoOp", shape=nothing)
 register_op(
     "Print",
     inputs=("input: T", "data: U"),
     outputs=("output: T",),
-    attrs=("T: type", "U: list(type) >= 0", "message: string = ''", "first_n: int = -1", "summarize: int = 3"),
+    attrs=(
+        "T: type",
+        "U: list(type) >= 0",
+        "message: string = ''",
+        "first_n: int = -1",
+        "summarize: int = 3",
+    ),
     stateful=True,
     shape=unchanged,
 )
 register_op(
-    "PrintV2", inputs=("input: string",), attrs=("output_stream: string = 'stderr'", "end: string = '\\n'"), stateful=True, shape=nothing
+    "PrintV2",
+    inputs=("input: string",),
+    attrs=("output_stream: string = 'stderr'", "end: string = '\\n'"),
+    stateful=True,
+    shape=nothing,
 )
 register_op(
     "RefEnter",
     inputs=("data: Ref(T)",),
     outputs=("output: Ref(T)",),
-    attrs=("T: type", "frame_name: string", "is_constant: bool = false", "parallel_iterations: int = 10"),
+    attrs=(
+        "T: type",
+        "frame_name: string",
+        "is_constant: bool = false",
+        "parallel_iterations: int = 10",
+    ),
     shape=_enter,
 )
-register_op("RefExit", inputs=("data: Ref(T)",), outputs=("output: Ref(T)",), attrs=("T: type",), shape=unchanged)
+register_op(
+    "RefExit",
+    inputs=("data: Ref(T)",),
+    outputs=("output: Ref(T)",),
+    attrs=("T: type",),
+    shape=unchanged,
+)
 register_op(
     "RefIdentity",
     inputs=("input: Ref(T)",),
@@ -110,7 +154,13 @@ register_op(
     attrs=("T: type", "N: int >= 1"),
     shape=_merge,
 )
-register_op("RefNextIteration", inputs=("data: Ref(T)",), outputs=("output: Ref(T)",), attrs=("T: type",), shape=unchanged)
+register_op(
+    "RefNextIteration",
+    inputs=("data: Ref(T)",),
+    outputs=("output: Ref(T)",),
+    attrs=("T: type",),
+    shape=unchanged,
+)
 register_op(
     "RefSelect",
     inputs=("index: int32", "inputs: Ref(N * T)"),
@@ -126,7 +176,13 @@ register_op(
     allows_uninitialized_input=True,
     shape=_ref_switch,
 )
-register_op("Switch", inputs=("data: T", "pred: bool"), outputs=("output_false: T", "output_true: T"), attrs=("T: type",), shape=_switch)
+register_op(
+    "Switch",
+    inputs=("data: T", "pred: bool"),
+    outputs=("output_false: T", "output_true: T"),
+    attrs=("T: type",),
+    shape=_switch,
+)
 register_op(
     "_SwitchN",
     inputs=("data: T", "output_index: int32"),
@@ -150,7 +206,9 @@ def _operations(values: Iterable[Any]) -> list[Any]:
         elif isinstance(value, dict):
             found.extend(_operations(value.values()))
         elif value is not None:
-            found.append(value if isinstance(value, (Tensor, Operation)) else getattr(value, "op", value))
+            found.append(
+                value if isinstance(value, (Tensor, Operation)) else getattr(value, "op", value)
+            )
     return found
 
 
@@ -161,28 +219,38 @@ def _wait(operations: list[Any], device: str, name: str | None) -> Operation:
 
 
 def group(*inputs: Any, name: str | None = None) -> Operation:
-    """One operation that is done when all of `inputs` are; on several devices, one for each before it.
+    """One operation that is done when all of `inputs` are; on several devices, one for each before
+    it.
 
     Raises TypeError for what is no tensor or operation.
     """
     operations = _operations(inputs)
     for item in operations:
         if not isinstance(item, (Tensor, Operation)):
-            raise TypeError(f"'inputs' should be zero or more (nested) Tensors. Received '{item}' with type '{type(item)}'.")
+            raise TypeError(
+                f"'inputs' should be zero or more (nested) Tensors. Received '{item}' with type "
+                f"'{type(item)}'."
+            )
     with name_scope(name, "group_deps", operations) as scope:
         by_device: dict[str, list[Any]] = {}
         for item in operations:
-            by_device.setdefault(item.device, []).append(item.op if isinstance(item, Tensor) else item)
+            by_device.setdefault(item.device, []).append(
+                item.op if isinstance(item, Tensor) else item
+            )
         if len(by_device) <= 1:
             for device, members in by_device.items():
                 return _wait(members, device, scope)
             return no_op(name=scope)
-        return _wait([_wait(by_device[device], device, None) for device in sorted(by_device)], "", scope)
+        return _wait(
+            [_wait(by_device[device], device, None) for device in sorted(by_device)], "", scope
+        )
 
 
 def with_dependencies(dependencies: Any, output_tensor: Any, name: str | None = None) -> Tensor:
     """`output_tensor`, produced after `dependencies` and beside it."""
-    beside = output_tensor if isinstance(output_tensor, Tensor) else getattr(output_tensor, "op", None)
+    beside = (
+        output_tensor if isinstance(output_tensor, Tensor) else getattr(output_tensor, "op", None)
+    )
     with name_scope(name, "control_dependency", [output_tensor]) as scope:
         place = get_default_graph().colocate_with(beside) if beside is not None else nullcontext()
         with place, control_dependencies(dependencies):
@@ -199,28 +267,54 @@ def tuple(tensors: Any, name: str | None = None, control_inputs: Any = None) -> 
         return [with_dependencies([gate], t) if t is not None else None for t in tensors]
 
 
-def Assert(condition: Any, data: Any, summarize: int | None = None, name: str | None = None) -> Operation:
+def Assert(
+    condition: Any, data: Any, summarize: int | None = None, name: str | None = None
+) -> Operation:
     """InvalidArgumentError with `data` when the condition is false."""
     return create(
-        "Assert", name, condition=condition, data=[convert_to_tensor(d) for d in data], summarize=3 if summarize is None else summarize
+        "Assert",
+        name,
+        condition=condition,
+        data=[convert_to_tensor(d) for d in data],
+        summarize=3 if summarize is None else summarize,
     )
 
 
 def Print(
-    input_: Any, data: Any, message: str | None = None, first_n: int | None = None, summarize: int | None = None, name: str | None = None
+    input_: Any,
+    data: Any,
+    message: str | None = None,
+    first_n: int | None = None,
+    summarize: int | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """`input_`; prints `data` to stderr each time (or the first n times) it is computed."""
-    return tensor("Print", name, input=input_, data=convert_n_to_tensor(data), message=message, first_n=first_n, summarize=summarize)
+    return tensor(
+        "Print",
+        name,
+        input=input_,
+        data=convert_n_to_tensor(data),
+        message=message,
+        first_n=first_n,
+        summarize=summarize,
+    )
 
 
 def switch(data: Any, pred: Any, dtype: Any = None, name: str | None = None) -> Any:
     """(output_false, output_true): `data` goes to one of them, the other is dead."""
     with name_scope(name, "Switch", [data, pred]) as scope:
-        return call("Switch", scope, data=convert_to_tensor(data, dtype=dtype, name="data"), pred=convert_to_tensor(pred, name="pred"))
+        return call(
+            "Switch",
+            scope,
+            data=convert_to_tensor(data, dtype=dtype, name="data"),
+            pred=convert_to_tensor(pred, name="pred"),
+        )
 
 
 def merge(inputs: Any, name: str | None = None) -> Any:
-    """(output, value_index): whichever input arrives alive first. Raises ValueError for a None input."""
+    """(output, value_index): whichever input arrives alive first. Raises ValueError for a None
+    input.
+    """
     if any(value is None for value in inputs):
         raise ValueError("At least one of the merge inputs is None: " + str(inputs))
     with name_scope(name, "Merge", inputs) as scope:
@@ -237,9 +331,22 @@ def loop_cond(input: Any, name: str | None = None) -> Tensor:
     return tensor("LoopCond", name, input=input)
 
 
-def enter(data: Any, frame_name: str, is_constant: bool = False, parallel_iterations: int = 10, name: str | None = None) -> Tensor:
+def enter(
+    data: Any,
+    frame_name: str,
+    is_constant: bool = False,
+    parallel_iterations: int = 10,
+    name: str | None = None,
+) -> Tensor:
     """`data` made available in a loop's frame, in its first iteration or (constant) in all."""
-    return tensor("Enter", name, data=data, frame_name=frame_name, is_constant=is_constant, parallel_iterations=parallel_iterations)
+    return tensor(
+        "Enter",
+        name,
+        data=data,
+        frame_name=frame_name,
+        is_constant=is_constant,
+        parallel_iterations=parallel_iterations,
+    )
 
 
 def exit(data: Any, name: str | None = None) -> Tensor:

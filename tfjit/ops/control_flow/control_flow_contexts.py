@@ -1,8 +1,9 @@
-"""What operations made inside a conditional or a loop are put through: inputs from outside come in by a Switch or an Enter, and what
-would run freely waits for the pivot of its branch or iteration.
+"""What operations made inside a conditional or a loop are put through: inputs from outside come in
+by a Switch or an Enter, and what would run freely waits for the pivot of its branch or iteration.
 
-`Graph.create_op` hands every new operation to the context of the thread (`AddOp`). Contexts keep what a gradient needs to know of them:
-a conditional its predicate, pivot and branch, a loop its Enters, Exits and pivots, and `grad_state`, which is the gradient's own.
+`Graph.create_op` hands every new operation to the context of the thread (`AddOp`). Contexts keep
+what a gradient needs to know of them: a conditional its predicate, pivot and branch, a loop its
+Enters, Exits and pivots, and `grad_state`, which is the gradient's own.
 Source of the semantics: TensorFlow 1's control flow contexts, as its graphs show them.
 """
 
@@ -49,7 +50,13 @@ def switch_ref_or_tensor(data: Tensor, pred: Tensor) -> tuple[Tensor, Tensor]:
 def enter(data: Tensor, frame_name: str, is_constant: bool, parallel_iterations: int) -> Tensor:
     """`data` in the frame of a loop; a reference stays one. The shape is kept."""
     kind = "RefEnter" if data.dtype.is_ref else "Enter"
-    made = tensor(kind, data=data, frame_name=frame_name, is_constant=is_constant, parallel_iterations=parallel_iterations)
+    made = tensor(
+        kind,
+        data=data,
+        frame_name=frame_name,
+        is_constant=is_constant,
+        parallel_iterations=parallel_iterations,
+    )
     return made
 
 
@@ -57,10 +64,14 @@ class ControlFlowContext:
     """Base of conditionals and loops. outer_context: the one around, or None."""
 
     def __init__(self) -> None:
-        self._outer_context: ControlFlowContext | None = get_default_graph()._get_control_flow_context()
+        self._outer_context: ControlFlowContext | None = (
+            get_default_graph()._get_control_flow_context()
+        )
         self._entered_from: list[ControlFlowContext | None] = []
-        self._values: set[str] = set()  # tensors that are known inside, and those of outside that were asked for
-        self._external_values: dict[str, Tensor] = {}  # tensor of outside -> what stands for it inside
+        # tensors that are known inside, and those of outside that were asked for
+        self._values: set[str] = set()
+        # tensor of outside -> what stands for it inside
+        self._external_values: dict[str, Tensor] = {}
         self._name = ""
         self._nested: list[ControlFlowContext] = []
         if self._outer_context is not None:
@@ -142,12 +153,19 @@ class ControlFlowContext:
         raise NotImplementedError
 
     def _restore(self, message: Any, scope: str) -> None:
-        """What all contexts keep: the tensors that are known inside, whose operations are this context's, and the contexts inside."""
+        """What all contexts keep: the tensors that are known inside, whose operations are this
+        context's, and the contexts inside.
+        """
         graph = get_default_graph()
         self._values = {_scoped(name, scope) for name in message.values_def.values}
         external = message.values_def.external_values
-        self._external_values = {_scoped(key, scope): graph.as_graph_element(_scoped(external[key], scope)) for key in external}
-        for name in sorted({value.partition(":")[0] for value in self._values - set(self._external_values)}):
+        self._external_values = {
+            _scoped(key, scope): graph.as_graph_element(_scoped(external[key], scope))
+            for key in external
+        }
+        for name in sorted(
+            {value.partition(":")[0] for value in self._values - set(self._external_values)}
+        ):
             graph.as_graph_element(name)._set_control_flow_context(self)
         with self.entered():
             for nested in message.nested_contexts:
@@ -163,21 +181,28 @@ class ControlFlowContext:
             message.values_def.external_values[name] = value.name
         for nested in self._nested:
             target = message.nested_contexts.add()
-            (target.while_ctxt if nested.IsWhileContext() else target.cond_ctxt).CopyFrom(nested.to_proto())
+            (target.while_ctxt if nested.IsWhileContext() else target.cond_ctxt).CopyFrom(
+                nested.to_proto()
+            )
 
     def _known(self, value: Tensor) -> Tensor:
         return self._external_values.get(value.name, value)
 
     def _map_inputs(self, op: Operation) -> None:
         for index, value in enumerate(op.inputs):
-            if op.type in ("Merge", "RefMerge") and value.op.type in ("NextIteration", "RefNextIteration"):
+            if op.type in ("Merge", "RefMerge") and value.op.type in (
+                "NextIteration",
+                "RefNextIteration",
+            ):
                 continue  # the back edge of a loop that is being imported
             inside = self.AddValue(value)
             if inside is not value:
                 op._update_input(index, inside)
 
     def _drop_outer_control_inputs(self, op: Operation) -> tuple[list[Operation], list[Operation]]:
-        """Take away control inputs from outside the innermost loop, since no iteration could see them: (kept, taken away)."""
+        """Take away control inputs from outside the innermost loop, since no iteration could see
+        them: (kept, taken away).
+        """
         loop = self.GetWhileContext()
         if loop is None:
             return op.control_inputs, []
@@ -201,7 +226,9 @@ class ControlFlowContext:
         return False
 
     def _protect(self, op: Operation) -> bool:
-        """What runs in one branch or iteration only can not be fetched. Returns whether that is so."""
+        """What runs in one branch or iteration only can not be fetched. Returns
+        whether that is so.
+        """
         inside = self._outer_context is not None or not is_loop_exit(op)
         if inside:
             op.graph.prevent_fetching(op)
@@ -219,7 +246,9 @@ def _scoped(name: str, scope: str) -> str:
 
 
 class CondContext(ControlFlowContext):
-    """One branch of a conditional. branch: 1 where `pred` is true. pivot: alive when this branch is taken."""
+    """One branch of a conditional. branch: 1 where `pred` is true. pivot: alive when this branch is
+    taken.
+    """
 
     def __init__(self, pred: Tensor, pivot: Tensor, branch: int, name: str = "cond_text") -> None:
         super().__init__()
@@ -250,7 +279,9 @@ class CondContext(ControlFlowContext):
         return made
 
     def to_proto(self) -> Any:
-        message = cond_context_def(pred_name=self._pred.name, pivot_name=self._pivot.name, branch=self._branch)
+        message = cond_context_def(
+            pred_name=self._pred.name, pivot_name=self._pivot.name, branch=self._branch
+        )
         self._fill(message)
         return message
 
@@ -304,7 +335,9 @@ class CondContext(ControlFlowContext):
         self._protect(op)
 
     def output(self, value: Tensor) -> Tensor:
-        """A result of the branch; a tensor of outside that is given out as it is goes through a Switch."""
+        """A result of the branch; a tensor of outside that is given out as it is goes through a
+        Switch.
+        """
         if value.name in self._values:
             return self._known(value)
         self._values.add(value.name)
@@ -321,8 +354,8 @@ class CondContext(ControlFlowContext):
 class WhileContext(ControlFlowContext):
     """A loop. Its name is the name of its frame.
 
-    loop_enters, loop_exits: of the loop variables, in order. pivot: the LoopCond. pivot_for_pred, pivot_for_body: what operations without
-    inputs wait for in the condition and in the body.
+    loop_enters, loop_exits: of the loop variables, in order. pivot: the LoopCond. pivot_for_pred,
+    pivot_for_body: what operations without inputs wait for in the condition and in the body.
     """
 
     def __init__(
@@ -335,8 +368,14 @@ class WhileContext(ControlFlowContext):
         grad_state: Any = None,
     ) -> None:
         super().__init__()
-        if isinstance(parallel_iterations, bool) or not isinstance(parallel_iterations, int) or parallel_iterations <= 0:
-            raise ValueError(f"'parallel_iterations' must be a positive integer: {parallel_iterations}")
+        if (
+            isinstance(parallel_iterations, bool)
+            or not isinstance(parallel_iterations, int)
+            or parallel_iterations <= 0
+        ):
+            raise ValueError(
+                f"'parallel_iterations' must be a positive integer: {parallel_iterations}"
+            )
         self._name = get_default_graph().unique_name(name)
         self._maximum_iterations = maximum_iterations
         self._parallel_iterations = parallel_iterations
@@ -460,7 +499,9 @@ class WhileContext(ControlFlowContext):
         return entered
 
     def _saved_forward_value(self, value: Tensor) -> Tensor | None:
-        """In a gradient's loop, what the loop that it is the gradient of had at the same iteration: `grad_state.GetRealValue` says."""
+        """In a gradient's loop, what the loop that it is the gradient of had at the same iteration:
+        `grad_state.GetRealValue` says.
+        """
         current = get_default_graph()._get_control_flow_context()
         loop = current.GetWhileContext() if current is not None else None
         if loop is None or loop.grad_state is None:
@@ -485,7 +526,13 @@ class WhileContext(ControlFlowContext):
         self._values.update(value.name for value in op.outputs)
         if dropped:
             with control_dependencies(None), self.entered():
-                op._add_control_inputs([tensor("Identity", input=source.outputs[0]).op for source in dropped if source.outputs])
+                op._add_control_inputs(
+                    [
+                        tensor("Identity", input=source.outputs[0]).op
+                        for source in dropped
+                        if source.outputs
+                    ]
+                )
         if self._protect(op):
             for value in op.outputs:
                 op.graph.prevent_feeding(value)
@@ -498,7 +545,9 @@ class WhileContext(ControlFlowContext):
     def _place_enters(self, enters: Sequence[Tensor]) -> None:
         """Enters are the loop's, and wait for what the blocks around the loop ask for."""
         graph = get_default_graph()
-        outer_loop = self._outer_context.GetWhileContext() if self._outer_context is not None else None
+        outer_loop = (
+            self._outer_context.GetWhileContext() if self._outer_context is not None else None
+        )
         for entered in enters:
             waits = []
             for source in graph._control_inputs_for(graph._scopes, (entered.op.inputs[0],)):
@@ -532,7 +581,9 @@ class WhileContext(ControlFlowContext):
         return enters
 
     def begin(self, enters: Sequence[Tensor]) -> list[Tensor]:
-        """The Merges of the loop variables, whose back edges are missing; the condition is built next."""
+        """The Merges of the loop variables, whose back edges are missing; the condition is built
+        next.
+        """
         self._place_enters(enters)
         self._values = {entered.name for entered in enters}
         self._loop_enters = list(enters)
@@ -540,27 +591,46 @@ class WhileContext(ControlFlowContext):
         self._pivot_for_pred = merges[0]
         return merges
 
-    def condition(self, made: Tensor, merges: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-        """(what leaves the loop, what goes into the body) under a condition; the body is built next."""
+    def condition(
+        self, made: Tensor, merges: Sequence[Tensor]
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """(what leaves the loop, what goes into the body) under a condition; the body is built
+        next.
+        """
         self._pivot = tensor("LoopCond", input=made)
         switches = [switch_ref_or_tensor(merge, self._pivot) for merge in merges]
-        into = [tensor("RefIdentity" if pair[1].dtype.is_ref else "Identity", input=pair[1]) for pair in switches]
+        into = [
+            tensor("RefIdentity" if pair[1].dtype.is_ref else "Identity", input=pair[1])
+            for pair in switches
+        ]
         self._pivot_for_body = into[0]
         return [pair[0] for pair in switches], into
 
-    def close(self, merges: Sequence[Tensor], results: Sequence[Tensor], leaving: Sequence[Tensor]) -> list[Tensor]:
-        """Join the body's results to the Merges, and the Exits. Raises ValueError where a shape became less known."""
+    def close(
+        self, merges: Sequence[Tensor], results: Sequence[Tensor], leaving: Sequence[Tensor]
+    ) -> list[Tensor]:
+        """Join the body's results to the Merges, and the Exits. Raises ValueError where a shape
+        became less known.
+        """
         for merge, result in zip(merges, results, strict=True):
-            following = tensor("RefNextIteration" if result.dtype.is_ref else "NextIteration", data=result)
+            following = tensor(
+                "RefNextIteration" if result.dtype.is_ref else "NextIteration", data=result
+            )
             _check_shape(merge, following)
             merge.op._update_input(1, following)
-        self._loop_exits = [tensor("RefExit" if x.dtype.is_ref else "Exit", data=x) for x in leaving]
+        self._loop_exits = [
+            tensor("RefExit" if x.dtype.is_ref else "Exit", data=x) for x in leaving
+        ]
         self.ExitResult(self._loop_exits)
         return self._loop_exits
 
 
-def set_invariants(values: Sequence[Tensor], enters: Sequence[Tensor], invariants: Sequence[Any] | None) -> None:
-    """Give the Enters the shapes of what comes in, or the invariants. Raises ValueError where these do not fit."""
+def set_invariants(
+    values: Sequence[Tensor], enters: Sequence[Tensor], invariants: Sequence[Any] | None
+) -> None:
+    """Give the Enters the shapes of what comes in, or the invariants. Raises ValueError where these
+    do not fit.
+    """
     for i, (value, entered) in enumerate(zip(values, enters, strict=True)):
         if invariants is None:
             entered.set_shape(value.shape)
@@ -568,14 +638,20 @@ def set_invariants(values: Sequence[Tensor], enters: Sequence[Tensor], invariant
         wanted = as_shape(invariants[i])
         if not fits(value.shape_tuple, wanted):
             raise ValueError(
-                f"The shape invariant specified for {value.name} is not compatible with the initial shape of the loop variable. It enters "
-                f"the loop with shape {value.shape}, but the specified shape invariant is {shape_text(wanted)}."
+                f"The shape invariant specified for {value.name} is not compatible with the "
+                "initial shape of the loop variable. It enters "
+                f"the loop with shape {value.shape}, but the specified shape invariant is "
+                f"{shape_text(wanted)}."
             )
         entered._shape = wanted
 
 
 def shape_text(shape: Shape) -> str:
-    return "<unknown>" if shape is None else "(" + ", ".join(str(d) for d in shape) + ("," if len(shape) == 1 else "") + ")"
+    return (
+        "<unknown>"
+        if shape is None
+        else "(" + ", ".join(str(d) for d in shape) + ("," if len(shape) == 1 else "") + ")"
+    )
 
 
 def fits(shape: Shape, invariant: Shape) -> bool:
@@ -591,7 +667,9 @@ def _check_shape(merge: Tensor, following: Tensor) -> None:
     if not fits(following.shape_tuple, merge.shape_tuple):
         source = merge.op.inputs[0].op.inputs[0]
         raise ValueError(
-            f"Input tensor '{source.name}' enters the loop with shape {shape_text(merge.shape_tuple)}, but has shape "
-            f"{shape_text(following.shape_tuple)} after one iteration. To allow the shape to vary across iterations, use the "
+            f"Input tensor '{source.name}' enters the loop with shape "
+            f"{shape_text(merge.shape_tuple)}, but has shape "
+            f"{shape_text(following.shape_tuple)} after one iteration. To allow the shape to vary "
+            "across iterations, use the "
             "`shape_invariants` argument of tf.while_loop to specify a less-specific shape."
         )

@@ -17,11 +17,15 @@ from tfjit.ops.core.convert import convert_to_tensor
 
 def _elements(fn: Any, elems: Any, name: str | None, default: str) -> tuple[Any, list[Any]]:
     if not callable(fn):
-        raise TypeError(f"{fn.__name__ if hasattr(fn, '__name__') else fn} is not callable. Please provide a callable function.")
+        raise TypeError(
+            f"{fn.__name__ if hasattr(fn, '__name__') else fn} is not callable. Please provide a "
+            "callable function."
+        )
     flat = nest.flatten(elems)
     if not flat:
         raise ValueError(
-            f"elems must be a Tensor or (possibly nested) sequence of Tensors. Got {elems}, which does not contain any Tensors."
+            f"elems must be a Tensor or (possibly nested) sequence of Tensors. Got {elems}, which "
+            "does not contain any Tensors."
         )
     return name_scope(name, default, [leaf for leaf in flat if isinstance(leaf, Tensor)]), flat
 
@@ -35,10 +39,15 @@ def _tensors(flat: list[Any]) -> list[Tensor]:
 
 
 def _count(values: list[Tensor]) -> tuple[Any, int | None]:
-    """How many rows there are: as a tensor (or an int, where it is known), and as far as it is known."""
+    """How many rows there are: as a tensor (or an int, where it is known), and as far as it is
+    known.
+    """
     known = {value.shape_tuple[0] for value in values if value.shape_tuple} - {None}
     if len(known) > 1:
-        raise ValueError(f"All elements in elems must have as many rows. Received: {[str(value.shape) for value in values]}")
+        raise ValueError(
+            "All elements in elems must have as many rows. Received: "
+            f"{[str(value.shape) for value in values]}"
+        )
     if known:
         n = known.pop()
         return n, n
@@ -49,7 +58,11 @@ def _unstacked(values: list[Tensor], count: Any, shaped: bool = False) -> list[T
     """An array of the rows of each. shaped: told their shape, rather than left to find out."""
     return [
         TensorArray(
-            value.dtype.base_dtype, size=count, dynamic_size=False, infer_shape=True, element_shape=value.shape[1:] if shaped else None
+            value.dtype.base_dtype,
+            size=count,
+            dynamic_size=False,
+            infer_shape=True,
+            element_shape=value.shape[1:] if shaped else None,
         ).unstack(value)
         for value in values
     ]
@@ -75,9 +88,11 @@ def map_fn(
 ) -> Any:
     """`fn` of each row of `elems`, stacked: [n, ...].
 
-    elems: a tensor [n, ...] or a structure of them, which `fn` is given row by row. dtype (or fn_output_signature): of what `fn` returns,
-    with its structure, where that is not that of `elems`. infer_shape: all results have one shape.
-    Raises TypeError for a function that cannot be called, ValueError for scalars and for another structure of results.
+    elems: a tensor [n, ...] or a structure of them, which `fn` is given row by row. dtype (or
+    fn_output_signature): of what `fn` returns, with its structure, where that is not that of
+    `elems`. infer_shape: all results have one shape.
+    Raises TypeError for a function that cannot be called, ValueError for scalars and for another
+    structure of results.
     """
     dtype = fn_output_signature if fn_output_signature is not None else dtype
     scope, flat = _elements(fn, elems, name, "map")
@@ -85,16 +100,25 @@ def map_fn(
         values = _tensors(flat)
         count, known = _count(values)
         rows = _unstacked(values, count)
-        wanted = dtype if dtype is not None else nest.pack_sequence_as(elems, [value.dtype.base_dtype for value in values])
+        wanted = (
+            dtype
+            if dtype is not None
+            else nest.pack_sequence_as(elems, [value.dtype.base_dtype for value in values])
+        )
         dtypes = [as_dtype(d).base_dtype for d in nest.flatten(wanted)]
         i = convert_to_tensor(0)
-        made = [TensorArray(d, size=count, dynamic_size=False, infer_shape=infer_shape) for d in dtypes]
+        made = [
+            TensorArray(d, size=count, dynamic_size=False, infer_shape=infer_shape) for d in dtypes
+        ]
 
         def compute(i: Any, arrays: Any) -> Any:
             given = nest.pack_sequence_as(elems, [row.read(i) for row in rows])
             result = fn(given)
             nest.assert_same_structure(wanted, result)
-            written = [array.write(i, value) for array, value in zip(arrays, nest.flatten(result), strict=True)]
+            written = [
+                array.write(i, value)
+                for array, value in zip(arrays, nest.flatten(result), strict=True)
+            ]
             return i + 1, written
 
         _, arrays = while_loop(
@@ -124,8 +148,9 @@ def scan(
 ) -> Any:
     """fn(a, x) of what it gave before and each row of `elems`, all of it stacked: [n, ...].
 
-    initializer: the first `a`, and the structure of the results; without one the first row is the first result. reverse: from the last
-    row on. Raises TypeError for a function that cannot be called, ValueError for scalars and for another structure of results.
+    initializer: the first `a`, and the structure of the results; without one the first row is the
+    first result. reverse: from the last row on. Raises TypeError for a function that cannot be
+    called, ValueError for scalars and for another structure of results.
     """
     scope, flat = _elements(fn, elems, name, "scan")
     with scope:
@@ -135,23 +160,38 @@ def scan(
         if initializer is None:
             structure, start = elems, [row.read(count - 1 if reverse else 0) for row in rows]
         else:
-            structure, start = initializer, [convert_to_tensor(leaf) for leaf in nest.flatten(initializer)]
+            structure, start = (
+                initializer,
+                [convert_to_tensor(leaf) for leaf in nest.flatten(initializer)],
+            )
         made = [
             TensorArray(
-                a.dtype.base_dtype, size=count, element_shape=a.shape if infer_shape else None, dynamic_size=False, infer_shape=infer_shape
+                a.dtype.base_dtype,
+                size=count,
+                element_shape=a.shape if infer_shape else None,
+                dynamic_size=False,
+                infer_shape=infer_shape,
             )
             for a in start
         ]
         if initializer is None:
-            made = [array.write(count - 1 if reverse else 0, a) for array, a in zip(made, start, strict=True)]
+            made = [
+                array.write(count - 1 if reverse else 0, a)
+                for array, a in zip(made, start, strict=True)
+            ]
         skipped = 1 if initializer is None else 0
         i = count - 1 - skipped if reverse else skipped
 
         def compute(i: Any, held: Any, arrays: Any) -> Any:
-            result = fn(nest.pack_sequence_as(structure, held), nest.pack_sequence_as(elems, [row.read(i) for row in rows]))
+            result = fn(
+                nest.pack_sequence_as(structure, held),
+                nest.pack_sequence_as(elems, [row.read(i) for row in rows]),
+            )
             nest.assert_same_structure(structure, result)
             flat_result = nest.flatten(result)
-            written = [array.write(i, value) for array, value in zip(arrays, flat_result, strict=True)]
+            written = [
+                array.write(i, value) for array, value in zip(arrays, flat_result, strict=True)
+            ]
             return (i - 1 if reverse else i + 1), flat_result, written
 
         _, _, arrays = while_loop(
@@ -168,7 +208,14 @@ def scan(
         return nest.pack_sequence_as(structure, results)
 
 
-def _fold(fn: Callable[..., Any], elems: Any, initializer: Any, options: dict[str, Any], name: str | None, left: bool) -> Any:
+def _fold(
+    fn: Callable[..., Any],
+    elems: Any,
+    initializer: Any,
+    options: dict[str, Any],
+    name: str | None,
+    left: bool,
+) -> Any:
     scope, flat = _elements(fn, elems, name, "foldl" if left else "foldr")
     with scope:
         values = _tensors(flat)
@@ -179,11 +226,17 @@ def _fold(fn: Callable[..., Any], elems: Any, initializer: Any, options: dict[st
             structure, start = elems, [row.read(0 if left else i) for row in rows]
         else:
             i = convert_to_tensor(0) if left else count
-            structure, start = initializer, [convert_to_tensor(leaf) for leaf in nest.flatten(initializer)]
+            structure, start = (
+                initializer,
+                [convert_to_tensor(leaf) for leaf in nest.flatten(initializer)],
+            )
 
         def compute(i: Any, held: Any) -> Any:
             at = i if left else i - 1
-            result = fn(nest.pack_sequence_as(structure, held), nest.pack_sequence_as(elems, [row.read(at) for row in rows]))
+            result = fn(
+                nest.pack_sequence_as(structure, held),
+                nest.pack_sequence_as(elems, [row.read(at) for row in rows]),
+            )
             nest.assert_same_structure(structure, result)
             return (i + 1 if left else at), nest.flatten(result)
 
@@ -208,9 +261,14 @@ def foldl(
 ) -> Any:
     """fn(a, x) of what it gave before and each row of `elems`, from the first on: the last result.
 
-    initializer: the first `a`, and the structure of the result; without one it is the first row. Raises as `scan`.
+    initializer: the first `a`, and the structure of the result; without one it is the first row.
+    Raises as `scan`.
     """
-    options = {"parallel_iterations": parallel_iterations, "back_prop": back_prop, "swap_memory": swap_memory}
+    options = {
+        "parallel_iterations": parallel_iterations,
+        "back_prop": back_prop,
+        "swap_memory": swap_memory,
+    }
     return _fold(fn, elems, initializer, options, name, left=True)
 
 
@@ -224,5 +282,9 @@ def foldr(
     name: str | None = None,
 ) -> Any:
     """`foldl` from the last row on."""
-    options = {"parallel_iterations": parallel_iterations, "back_prop": back_prop, "swap_memory": swap_memory}
+    options = {
+        "parallel_iterations": parallel_iterations,
+        "back_prop": back_prop,
+        "swap_memory": swap_memory,
+    }
     return _fold(fn, elems, initializer, options, name, left=False)

@@ -21,7 +21,10 @@ def _output_shapes(c: ShapeContext) -> Shapes:
     if not shapes:
         return [None] * c.num_outputs
     if len(shapes) != c.num_outputs:
-        raise fail(f"`output_shapes` must be the same length as num outputs ({len(shapes)} vs. {c.num_outputs})")
+        raise fail(
+            f"`output_shapes` must be the same length as num outputs ({len(shapes)} vs. "
+            f"{c.num_outputs})"
+        )
     return [shape.dims_tuple for shape in shapes]
 
 
@@ -29,7 +32,8 @@ def _while(c: ShapeContext) -> Shapes:
     shapes = c.attr("output_shapes")
     if shapes:
         return _output_shapes(c)
-    # A loop variable keeps its shape only where the loop does not change it, which the body decides.
+    # A loop variable keeps its shape only where the loop does not change it, which the body
+    # decides.
     return [None] * c.num_outputs
 
 
@@ -41,7 +45,9 @@ def _map_defun(c: ShapeContext) -> Shapes:
             if not shape:
                 raise fail("Arguments must have at least rank 1.")
             first = c.merge_dim(first, shape[0])
-    return [None if s.dims_tuple is None else (first, *s.dims_tuple) for s in c.attr("output_shapes")]
+    return [
+        None if s.dims_tuple is None else (first, *s.dims_tuple) for s in c.attr("output_shapes")
+    ]
 
 
 register_op(
@@ -55,7 +61,12 @@ register_op(
     "Case",
     inputs=("branch_index: int32", "input: Tin"),
     outputs=("output: Tout",),
-    attrs=("Tin: list(type) >= 0", "Tout: list(type) >= 0", "branches: list(func) >= 1", "output_shapes: list(shape) = []"),
+    attrs=(
+        "Tin: list(type) >= 0",
+        "Tout: list(type) >= 0",
+        "branches: list(func) >= 1",
+        "output_shapes: list(shape) = []",
+    ),
     stateful=True,
     shape=_output_shapes,
 )
@@ -63,11 +74,21 @@ register_op(
     "EagerPyFunc",
     inputs=("input: Tin",),
     outputs=("output: Tout",),
-    attrs=("token: string", "is_async: bool = false", "Tin: list(type) >= 0", "Tout: list(type) >= 0"),
+    attrs=(
+        "token: string",
+        "is_async: bool = false",
+        "Tin: list(type) >= 0",
+        "Tout: list(type) >= 0",
+    ),
     stateful=True,
     shape=unknown,
 )
-register_op("FakeParam", outputs=("output: dtype",), attrs=("dtype: type", "shape: shape"), shape=shape_attr())
+register_op(
+    "FakeParam",
+    outputs=("output: dtype",),
+    attrs=("dtype: type", "shape: shape"),
+    shape=shape_attr(),
+)
 register_op(
     "If",
     inputs=("cond: Tcond", "input: Tin"),
@@ -87,7 +108,13 @@ register_op(
     "_If",
     inputs=("cond: Tcond", "input: Tin"),
     outputs=("output: Tout",),
-    attrs=("Tcond: type", "Tin: list(type) >= 1", "Tout: list(type) >= 1", "then_branch: func", "else_branch: func"),
+    attrs=(
+        "Tcond: type",
+        "Tin: list(type) >= 1",
+        "Tout: list(type) >= 1",
+        "then_branch: func",
+        "else_branch: func",
+    ),
     stateful=True,
     shape=unknown,
 )
@@ -169,7 +196,12 @@ register_op(
     "StatelessCase",
     inputs=("branch_index: int32", "input: Tin"),
     outputs=("output: Tout",),
-    attrs=("Tin: list(type) >= 0", "Tout: list(type) >= 0", "branches: list(func) >= 1", "output_shapes: list(shape) = []"),
+    attrs=(
+        "Tin: list(type) >= 0",
+        "Tout: list(type) >= 0",
+        "branches: list(func) >= 1",
+        "output_shapes: list(shape) = []",
+    ),
     shape=_output_shapes,
 )
 register_op(
@@ -190,7 +222,13 @@ register_op(
     "StatelessWhile",
     inputs=("input: T",),
     outputs=("output: T",),
-    attrs=("T: list(type) >= 0", "cond: func", "body: func", "output_shapes: list(shape) = []", "parallel_iterations: int = 10"),
+    attrs=(
+        "T: list(type) >= 0",
+        "cond: func",
+        "body: func",
+        "output_shapes: list(shape) = []",
+        "parallel_iterations: int = 10",
+    ),
     shape=_while,
 )
 register_op(
@@ -204,7 +242,13 @@ register_op(
     "While",
     inputs=("input: T",),
     outputs=("output: T",),
-    attrs=("T: list(type) >= 0", "cond: func", "body: func", "output_shapes: list(shape) = []", "parallel_iterations: int = 10"),
+    attrs=(
+        "T: list(type) >= 0",
+        "cond: func",
+        "body: func",
+        "output_shapes: list(shape) = []",
+        "parallel_iterations: int = 10",
+    ),
     stateful=True,
     shape=_while,
 )
@@ -218,12 +262,21 @@ register_op(
 )
 
 
-def py_func(func: Callable[..., Any], inp: Sequence[Any], Tout: Any, stateful: bool = True, name: str | None = None) -> Any:
-    """`func(*arrays)` of this process as a node: NumPy arrays in, values of dtypes `Tout` (a dtype or a list of them) out.
+def py_func(
+    func: Callable[..., Any],
+    inp: Sequence[Any],
+    Tout: Any,
+    stateful: bool = True,
+    name: str | None = None,
+) -> Any:
+    """`func(*arrays)` of this process as a node: NumPy arrays in, values of dtypes `Tout` (a dtype
+    or a list of them) out.
 
-    A stateless function is called once for equal inputs. Shapes of the outputs are not known; a list of dtypes gives a list of tensors.
-    Raises TypeError when `func` cannot be called. While running: InvalidArgumentError for values of other dtypes or another number of
-    them, and for the function's own TypeError and ValueError; OutOfRangeError for StopIteration; UnknownError for what else it raises.
+    A stateless function is called once for equal inputs. Shapes of the outputs are not known; a
+    list of dtypes gives a list of tensors.
+    Raises TypeError when `func` cannot be called. While running: InvalidArgumentError for values of
+    other dtypes or another number of them, and for the function's own TypeError and ValueError;
+    OutOfRangeError for StopIteration; UnknownError for what else it raises.
     """
     if not callable(func):
         raise TypeError(f"Expected func to be callable. Received func={func} of type {type(func)}.")
@@ -254,12 +307,16 @@ def numpy_function(
     stateful: bool = True,
     name: str | None = None,
 ) -> Any:
-    """The same as `py_func`; without a function, a decorator of one that is then called with tensors.
+    """The same as `py_func`; without a function, a decorator of one that is then called with
+    tensors.
 
     Raises TypeError without Tout, and for inputs without a function.
     """
     if Tout is None:
-        raise TypeError("Missing required argument: 'Tout'. If using numpy_function as a decorator, set it, too.")
+        raise TypeError(
+            "Missing required argument: 'Tout'. If using numpy_function as a decorator, set it, "
+            "too."
+        )
     if func is not None:
         return py_func(func, [] if inp is None else inp, Tout, stateful, name)
     if inp is not None:

@@ -1,6 +1,7 @@
 """`function`: Python functions as functions of the graph, traced for what they are called with.
 
-There is no AutoGraph: Python's `if` and `while` on a tensor are refused, as TensorFlow refuses them with `autograph=False`.
+There is no AutoGraph: Python's `if` and `while` on a tensor are refused, as TensorFlow refuses them
+with `autograph=False`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_.]")
 
 
 class ConcreteFunction:
-    """A function of the graph: one trace of a Python function. Called with tensors, it is a PartitionedCall or StatefulPartitionedCall."""
+    """A function of the graph: one trace of a Python function. Called with tensors, it is a
+    PartitionedCall or StatefulPartitionedCall.
+    """
 
     def __init__(self, graph: FunctionGraph, arguments: int, signature: Any) -> None:
         self.graph = graph
@@ -70,12 +73,19 @@ class ConcreteFunction:
         return self.graph.outermost.functions[self._ref.name]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call with a tensor for each argument that is one; keywords are taken in the order of their names' parameters."""
+        """Call with a tensor for each argument that is one; keywords are taken in the order of
+        their names' parameters.
+        """
         given = [*args, *kwargs.values()]
         if len(given) != self._arguments:
             raise TypeError(f"{self._ref.name} expects {self._arguments} tensors, got {len(given)}")
         wanted = self.graph.inputs[: self._arguments]
-        return self._call([convert_to_tensor(value, dtype=like.dtype) for value, like in zip(given, wanted, strict=True)])
+        return self._call(
+            [
+                convert_to_tensor(value, dtype=like.dtype)
+                for value, like in zip(given, wanted, strict=True)
+            ]
+        )
 
     def _call(self, tensors: Sequence[Tensor]) -> Any:
         graph = self.graph
@@ -90,9 +100,14 @@ class ConcreteFunction:
         finish(op, [graph])
         op._bodies = ()  # the body serves other calls too: a gradient takes a copy
         results = graph.outputs
-        if any(value.shape_tuple != inside.shape_tuple for value, inside in zip(tensors, graph.inputs, strict=False)):
+        if any(
+            value.shape_tuple != inside.shape_tuple
+            for value, inside in zip(tensors, graph.inputs, strict=False)
+        ):
             # more is known of the arguments than the trace knew
-            results = from_function_def(self._ref, op.graph, [value.shape_tuple for value in op.inputs]).outputs
+            results = from_function_def(
+                self._ref, op.graph, [value.shape_tuple for value in op.inputs]
+            ).outputs
         for value, inside, result in zip(op.outputs, graph.outputs, results, strict=True):
             value.set_shape(result.shape)
             value._handle_data = inside._handle_data
@@ -100,20 +115,29 @@ class ConcreteFunction:
 
 
 class Function:
-    """A Python function that builds a function of the graph when it is called, once for each kind of arguments.
+    """A Python function that builds a function of the graph when it is called, once for each kind
+    of arguments.
 
-    Arguments that are tensors, NumPy arrays and reference variables become inputs, known by dtype and shape; any other value, resource
-    variables among them, is the trace's own, and another value makes another trace. Operations with effects run in the order that they
-    were written in, and all of them. Variables may be made at the first call only. Raises TypeError for arguments that do not fit.
+    Arguments that are tensors, NumPy arrays and reference variables become inputs, known by dtype
+    and shape; any other value, resource variables among them, is the trace's own, and another value
+    makes another trace. Operations with effects run in the order that they were written in, and all
+    of them. Variables may be made at the first call only. Raises TypeError for arguments that do
+    not fit.
     """
 
     def __init__(
-        self, python_function: Callable[..., Any], name: str, input_signature: Sequence[Any] | None = None, reduce_retracing: bool = False
+        self,
+        python_function: Callable[..., Any],
+        name: str,
+        input_signature: Sequence[Any] | None = None,
+        reduce_retracing: bool = False,
     ) -> None:
         if not callable(python_function):
             raise TypeError(f"{python_function!r} is not a callable object")
         if input_signature is not None and not isinstance(input_signature, (tuple, list)):
-            raise TypeError(f"input_signature must be either a tuple or a list, got {type(input_signature)}.")
+            raise TypeError(
+                f"input_signature must be either a tuple or a list, got {type(input_signature)}."
+            )
         self._python_function = python_function
         self._name = name
         self._parameters = inspect.signature(python_function)
@@ -150,7 +174,9 @@ class Function:
 
             method.__signature__ = inspect.signature(self._python_function.__get__(instance))  # type: ignore[attr-defined]
             del method.__wrapped__
-            found = self._bound[instance] = Function(method, self._name, self._input_signature, self._reduce_retracing)
+            found = self._bound[instance] = Function(
+                method, self._name, self._input_signature, self._reduce_retracing
+            )
         return found
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -176,18 +202,25 @@ class Function:
         specs = list(self._input_signature or ())
         for parameter in self._parameters.parameters.values():
             if specs:
-                parameter = parameter.replace(annotation=specs.pop(0), default=inspect.Parameter.empty)
+                parameter = parameter.replace(
+                    annotation=specs.pop(0), default=inspect.Parameter.empty
+                )
             else:
                 has_default = parameter.default is not inspect.Parameter.empty
                 default = _Default() if has_default else inspect.Parameter.empty
                 parameter = parameter.replace(default=default, annotation=inspect.Parameter.empty)
             parameters.append(parameter)
-        shown = self._parameters.replace(parameters=parameters, return_annotation=inspect.Signature.empty)
+        shown = self._parameters.replace(
+            parameters=parameters, return_annotation=inspect.Signature.empty
+        )
         return TypeError(
-            f"Binding inputs to tf.function failed due to `{why}`. Received args: {args} and kwargs: {kwargs} for signature: {shown}."
+            f"Binding inputs to tf.function failed due to `{why}`. Received args: {args} and "
+            f"kwargs: {kwargs} for signature: {shown}."
         )
 
-    def _concrete(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[ConcreteFunction, list[Tensor]]:
+    def _concrete(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[ConcreteFunction, list[Tensor]]:
         bound = self._bind(args, kwargs)
         specs: list[Any] = []
         if self._input_signature is not None:
@@ -195,17 +228,32 @@ class Function:
                 bound.arguments[name] = self._fitted(bound.arguments[name], spec, args, kwargs)
             specs = nest.flatten(list(self._input_signature))
         names = [name for name, value in bound.arguments.items() for _ in nest.flatten(value)]
-        leaves = [_tensor_of(leaf) for value in bound.arguments.values() for leaf in nest.flatten(value)]
-        shapes: tuple[Any, ...] = tuple(_shape(leaf, specs[i] if i < len(specs) else None) for i, leaf in enumerate(leaves))
+        leaves = [
+            _tensor_of(leaf) for value in bound.arguments.values() for leaf in nest.flatten(value)
+        ]
+        shapes: tuple[Any, ...] = tuple(
+            _shape(leaf, specs[i] if i < len(specs) else None) for i, leaf in enumerate(leaves)
+        )
         graph = get_default_graph()
-        key = (str(nest.map_structure(lambda _: 0, list(bound.arguments.values()))), tuple(_key(leaf) for leaf in leaves))
+        key = (
+            str(nest.map_structure(lambda _: 0, list(bound.arguments.values()))),
+            tuple(_key(leaf) for leaf in leaves),
+        )
         known: dict[Any, ConcreteFunction] = graph._traced.setdefault(self, {}).setdefault(key, {})
-        fitting = [wider for wider in known if all(_allows(a, b) for a, b in zip(wider, shapes, strict=True))]
+        fitting = [
+            wider
+            for wider in known
+            if all(_allows(a, b) for a, b in zip(wider, shapes, strict=True))
+        ]
         if not fitting and self._reduce_retracing:
             for other in known:
                 shapes = tuple(_relaxed(a, b) for a, b in zip(other, shapes, strict=True))
         # a trace that knows less of the shapes will do; of several the one that knows most
-        chosen = max(fitting, key=lambda wider: sum(_knowledge(shape) for shape in wider)) if fitting else shapes
+        chosen = (
+            max(fitting, key=lambda wider: sum(_knowledge(shape) for shape in wider))
+            if fitting
+            else shapes
+        )
         concrete = known.get(chosen)
         if concrete is None:
             concrete = known[chosen] = self._trace(bound, names, leaves, chosen)
@@ -218,7 +266,9 @@ class Function:
                 nest.assert_same_structure(spec, value)
             except (TypeError, ValueError) as error:
                 raise self._unbound(str(error), args, kwargs) from None
-            return nest.map_structure(lambda inner, part: self._fitted(part, inner, args, kwargs), spec, value)
+            return nest.map_structure(
+                lambda inner, part: self._fitted(part, inner, args, kwargs), spec, value
+            )
         if not isinstance(spec, TensorSpec) or isinstance(value, TensorSpec):
             return value
         try:
@@ -230,23 +280,38 @@ class Function:
             raise self._unbound(f"Can not cast {given} to {spec}", args, kwargs)
         return made
 
-    def _trace(self, bound: inspect.BoundArguments, names: list[str], leaves: list[Any], shapes: Sequence[Any]) -> ConcreteFunction:
+    def _trace(
+        self,
+        bound: inspect.BoundArguments,
+        names: list[str],
+        leaves: list[Any],
+        shapes: Sequence[Any],
+    ) -> ConcreteFunction:
         first = not self._traces
         concrete, made = self._one_trace(bound, names, leaves, shapes)
         if made:
             if not first:
                 raise ValueError(_ONE_VARIABLE)
-            concrete, made = self._one_trace(bound, names, leaves, shapes)  # what every later call does
+            # what every later call does
+            concrete, made = self._one_trace(bound, names, leaves, shapes)
             if made:
                 raise ValueError(_ONE_VARIABLE)
         self._traces += 1
         return concrete
 
     def _one_trace(
-        self, bound: inspect.BoundArguments, names: list[str], leaves: list[Any], shapes: Sequence[Any]
+        self,
+        bound: inspect.BoundArguments,
+        names: list[str],
+        leaves: list[Any],
+        shapes: Sequence[Any],
     ) -> tuple[ConcreteFunction, bool]:
         plain = _NOT_IN_NAMES.sub("_", self._name)
-        body = FunctionGraph(unique_function_name(f"__inference_{plain}"), get_default_graph(), automatic_control=True)
+        body = FunctionGraph(
+            unique_function_name(f"__inference_{plain}"),
+            get_default_graph(),
+            automatic_control=True,
+        )
         inside: list[Any] = []
         for name, leaf, shape in zip(names, leaves, shapes, strict=True):
             if isinstance(leaf, (Tensor, TensorArray, TensorSpec)):
@@ -262,13 +327,17 @@ class Function:
             arguments.arguments[name] = nest.map_structure(lambda _: next(rest), value)
         count = len(body.inputs)
         trace(body, self._python_function, arguments.args, arguments.kwargs)
-        signature = [TensorSpec(value.shape, value.dtype, value.op.name) for value in body.inputs[:count]]
+        signature = [
+            TensorSpec(value.shape, value.dtype, value.op.name) for value in body.inputs[:count]
+        ]
         return ConcreteFunction(body, count, signature), body.makes_variables
 
 
 _ONE_VARIABLE: Final = (
-    "tf.function only supports singleton tf.Variables created on the first call. Make sure the tf.Variable is only created once or created "
-    "outside tf.function. See https://www.tensorflow.org/guide/function#creating_tfvariables for more information."
+    "tf.function only supports singleton tf.Variables created on the first call. Make sure the "
+    "tf.Variable is only created once or created "
+    "outside tf.function. See https://www.tensorflow.org/guide/function#creating_tfvariables for "
+    "more information."
 )
 
 
@@ -283,7 +352,8 @@ def _tensor_of(value: Any) -> Any:
     """What comes into a function as a tensor is one; other values stay."""
     if isinstance(value, (np.ndarray, np.generic)):
         return convert_to_tensor(value)
-    if not isinstance(value, (Tensor, Operation)) and hasattr(value, "_ref"):  # a reference variable
+    # a reference variable
+    if not isinstance(value, (Tensor, Operation)) and hasattr(value, "_ref"):
         return convert_to_tensor(value)
     return value
 
@@ -298,7 +368,13 @@ def _key(value: Any) -> Any:
     if isinstance(value, (Tensor, TensorSpec)):
         return "tensor", value.dtype.base_dtype
     if isinstance(value, TensorArray):
-        return "array", id(value) if value.handle is not None else None, value.dtype, value.element_shape.dims_tuple, value.dynamic_size
+        return (
+            "array",
+            id(value) if value.handle is not None else None,
+            value.dtype,
+            value.element_shape.dims_tuple,
+            value.dynamic_size,
+        )
     try:
         hash(value)
     except TypeError:
@@ -319,7 +395,11 @@ def _shape(value: Any, spec: Any) -> Any:
 def _allows(wider: Shape, shape: Shape) -> bool:
     if wider is None:
         return True
-    return shape is not None and len(wider) == len(shape) and all(a is None or a == b for a, b in zip(wider, shape, strict=True))
+    return (
+        shape is not None
+        and len(wider) == len(shape)
+        and all(a is None or a == b for a, b in zip(wider, shape, strict=True))
+    )
 
 
 def _knowledge(shape: Shape) -> int:
@@ -348,13 +428,17 @@ def function(
 ) -> Any:
     """A decorator that makes a Python function a `Function`; without `func`, what makes one.
 
-    input_signature: a TensorSpec for each tensor argument; one trace serves all calls. reduce_retracing: where calls differ in shapes, a
-    trace for what these have in common. autograph: accepted, and without effect: there is no AutoGraph. The others have no effect either.
+    input_signature: a TensorSpec for each tensor argument; one trace serves all calls.
+    reduce_retracing: where calls differ in shapes, a trace for what these have in common.
+    autograph: accepted, and without effect: there is no AutoGraph. The others have no effect
+    either.
     Raises TypeError for what cannot be called.
     """
     relax = bool(reduce_retracing or experimental_relax_shapes)
 
     def decorated(inner: Callable[..., Any]) -> Function:
-        return Function(inner, getattr(inner, "__name__", type(inner).__name__), input_signature, relax)
+        return Function(
+            inner, getattr(inner, "__name__", type(inner).__name__), input_signature, relax
+        )
 
     return decorated if func is None else decorated(func)

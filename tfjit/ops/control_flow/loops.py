@@ -31,12 +31,14 @@ def while_loop(
 ) -> Any:
     """What the loop variables are once `cond` is false; `body` makes the next ones.
 
-    cond, body: functions of the loop variables; cond gives a bool scalar, body as many values as there are variables. loop_vars: a
-    structure of tensors, TensorArrays and what converts to tensors. shape_invariants: the same structure of shapes, where sizes that
-    change from iteration to iteration are None. parallel_iterations: how many may run at the same time. maximum_iterations: a bound, an
-    integer scalar. return_same_structure: a list of one variable stays one.
-    Raises TypeError for functions that cannot be called, ValueError for no variables and for shapes that become less known, either for
-    another structure of results.
+    cond, body: functions of the loop variables; cond gives a bool scalar, body as many values as
+    there are variables. loop_vars: a structure of tensors, TensorArrays and what converts to
+    tensors. shape_invariants: the same structure of shapes, where sizes that change from iteration
+    to iteration are None. parallel_iterations: how many may run at the same time.
+    maximum_iterations: a bound, an integer scalar. return_same_structure: a list of one variable
+    stays one.
+    Raises TypeError for functions that cannot be called, ValueError for no variables and for shapes
+    that become less known, either for another structure of results.
     """
     if not callable(cond):
         raise TypeError("'cond' must be callable.")
@@ -47,21 +49,35 @@ def while_loop(
     leaves = nest.flatten(loop_vars)
     if uses_functions():
         return _as_functions(
-            cond, body, loop_vars, shape_invariants, parallel_iterations, maximum_iterations, name, back_prop, return_same_structure
+            cond,
+            body,
+            loop_vars,
+            shape_invariants,
+            parallel_iterations,
+            maximum_iterations,
+            name,
+            back_prop,
+            return_same_structure,
         )
     with name_scope(name, "while", [leaf for leaf in leaves if isinstance(leaf, Tensor)]):
         if not leaves:
             raise ValueError("'loop_vars' must be provided.")
-        alone = len(loop_vars) == 1 and not return_same_structure if nest.is_nested(loop_vars) else True
+        alone = (
+            len(loop_vars) == 1 and not return_same_structure if nest.is_nested(loop_vars) else True
+        )
         if not nest.is_nested(loop_vars):
             loop_vars = [loop_vars]
             shape_invariants = None if shape_invariants is None else [shape_invariants]
         if maximum_iterations is None:
             context = WhileContext(None, parallel_iterations, back_prop, swap_memory)
-            return _build(cond, body, loop_vars, shape_invariants, not return_same_structure, context)
+            return _build(
+                cond, body, loop_vars, shape_invariants, not return_same_structure, context
+            )
         bound = convert_to_tensor(maximum_iterations, name="maximum_iterations")
         if bound.shape.ndims != 0:
-            raise ValueError(f"'maximum_iterations' must be a scalar. Received shape: {bound.shape}")
+            raise ValueError(
+                f"'maximum_iterations' must be a scalar. Received shape: {bound.shape}"
+            )
         counter = convert_to_tensor(0, dtype=bound.dtype, name="iteration_counter")
         invariants = None
         if shape_invariants is not None:
@@ -76,7 +92,14 @@ def while_loop(
             return i + 1, (body(values) if alone else _call(body, values))
 
         context = WhileContext(bound, parallel_iterations, back_prop, swap_memory)
-        return _build(bounded, counted, (counter, loop_vars[0] if alone else loop_vars), invariants, False, context)[1]
+        return _build(
+            bounded,
+            counted,
+            (counter, loop_vars[0] if alone else loop_vars),
+            invariants,
+            False,
+            context,
+        )[1]
 
 
 def _as_functions(
@@ -95,8 +118,12 @@ def _as_functions(
     variables = loop_vars if nest.is_nested(loop_vars) else [loop_vars]
     invariants = None
     if shape_invariants is not None:
-        invariants = _shapes(variables, shape_invariants if nest.is_nested(loop_vars) else [shape_invariants])
-    found = loops_v2.while_loop(cond, body, variables, invariants, parallel_iterations, bound, name, back_prop)
+        invariants = _shapes(
+            variables, shape_invariants if nest.is_nested(loop_vars) else [shape_invariants]
+        )
+    found = loops_v2.while_loop(
+        cond, body, variables, invariants, parallel_iterations, bound, name, back_prop
+    )
     flat = nest.flatten(found)
     return flat[0] if len(flat) == 1 and not same_structure else found
 
@@ -113,7 +140,12 @@ def _listed(structure: Any) -> Any:
 
 
 def _build(
-    cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, shape_invariants: Any, unpack: bool, context: WhileContext
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: Any,
+    shape_invariants: Any,
+    unpack: bool,
+    context: WhileContext,
 ) -> Any:
     if context.outer_context is None:
         get_default_graph().add_to_collection(GraphKeys.WHILE_CONTEXT, context)
@@ -136,18 +168,25 @@ def _build(
             raise type(error)(f"'body' must give the structure of 'loop_vars': {error}") from None
         if any(result is None for result in results):
             raise ValueError("None values not supported.")
-        nexts = [convert_to_tensor(to_flow(result), dtype=merge.dtype.base_dtype) for result, merge in zip(results, merges, strict=True)]
+        nexts = [
+            convert_to_tensor(to_flow(result), dtype=merge.dtype.base_dtype)
+            for result, merge in zip(results, merges, strict=True)
+        ]
         exits = context.close(merges, nexts, leaving)
     outputs = _with(given if nest.is_nested(given) else [given], results, exits)
     return outputs[0] if unpack and len(exits) == 1 and not isinstance(outputs, dict) else outputs
 
 
 def _with(structure: Any, originals: list[Any], values: list[Tensor]) -> Any:
-    return nest.pack_sequence_as(structure, [from_flow(like, value) for like, value in zip(originals, values, strict=True)])
+    return nest.pack_sequence_as(
+        structure, [from_flow(like, value) for like, value in zip(originals, values, strict=True)]
+    )
 
 
 def _shapes(loop_vars: Any, invariants: Any) -> list[Any]:
-    """The invariants in the order of the variables; a TensorShape, None or list of sizes is one shape."""
+    """The invariants in the order of the variables; a TensorShape, None or list of sizes is one
+    shape.
+    """
     found: list[Any] = []
 
     def walk(variables: Any, shapes: Any) -> None:
@@ -156,7 +195,10 @@ def _shapes(loop_vars: Any, invariants: Any) -> list[Any]:
             return
         keys = sorted(variables) if isinstance(variables, dict) else range(len(variables))
         if not isinstance(shapes, (list, tuple, dict)) or len(shapes) != len(variables):
-            raise ValueError(f"'shape_invariants' must have the structure of 'loop_vars'. Received {invariants} for {loop_vars}")
+            raise ValueError(
+                f"'shape_invariants' must have the structure of 'loop_vars'. Received {invariants} "
+                f"for {loop_vars}"
+            )
         for key in keys:
             walk(variables[key], shapes[key])
 

@@ -28,19 +28,29 @@ def while_loop(
     name: str | None,
     back_prop: bool,
 ) -> Any:
-    """`loops.while_loop` as a While node (StatelessWhile, where nothing in it has effects); loop_vars is nested, invariants are flat."""
+    """`loops.while_loop` as a While node (StatelessWhile, where nothing in it has effects);
+    loop_vars is nested, invariants are flat.
+    """
     originals = nest.flatten(loop_vars)
     values = [convert_to_tensor(to_flow(original)) for original in originals]
-    shapes = [value.shape_tuple for value in values] if invariants is None else [as_shape(shape) for shape in invariants]
+    shapes = (
+        [value.shape_tuple for value in values]
+        if invariants is None
+        else [as_shape(shape) for shape in invariants]
+    )
     for value, shape in zip(values, shapes, strict=True):
         if not fits(value.shape_tuple, shape):
             raise ValueError(
-                f"The shape invariant specified for {value.name} is not compatible with the initial shape of the loop variable. It enters "
-                f"the loop with shape {value.shape}, but the specified shape invariant is {shape_text(shape)}."
+                f"The shape invariant specified for {value.name} is not compatible with the "
+                "initial shape of the loop variable. It enters "
+                f"the loop with shape {value.shape}, but the specified shape invariant is "
+                f"{shape_text(shape)}."
             )
 
     def given(leaves: Sequence[Tensor]) -> Any:
-        return nest.pack_sequence_as(loop_vars, [from_flow(like, leaf) for like, leaf in zip(originals, leaves, strict=True)])
+        return nest.pack_sequence_as(
+            loop_vars, [from_flow(like, leaf) for like, leaf in zip(originals, leaves, strict=True)]
+        )
 
     with get_default_graph().name_scope(name or "while") as scope:
         bound = -1 if maximum_iterations is None else maximum_iterations
@@ -64,7 +74,8 @@ def while_loop(
 
         def step(i: Tensor, most: Tensor, *leaves: Tensor) -> Any:
             for outer, _ in cond_graph.captures:
-                body_graph.capture(outer)  # so that the captures of the condition come first here too
+                # so that the captures of the condition come first here too
+                body_graph.capture(outer)
             made = _call(body, given(leaves))
             made = made if nest.is_nested(made) else [made]
             nest.assert_same_structure(made, loop_vars, check_types=False)
@@ -80,7 +91,14 @@ def while_loop(
         body_graph.outputs += [inside for _, inside in captures]
         _capture_as(cond_graph, [outer for outer, _ in captures])
         shown = [(), (), *shapes, *(inside.shape_tuple for _, inside in captures)]
-        op = looping(scope, [*entering, *(outer for outer, _ in captures)], cond_graph, body_graph, shown, parallel_iterations)
+        op = looping(
+            scope,
+            [*entering, *(outer for outer, _ in captures)],
+            cond_graph,
+            body_graph,
+            shown,
+            parallel_iterations,
+        )
         outputs = list(op.outputs)
         if not op.graph.building_function:
             outputs = identities(op)
@@ -90,14 +108,18 @@ def while_loop(
     for value, end in zip(values, ends, strict=True):
         end._handle_data = value._handle_data
     like = nest.flatten(step.result)  # type: ignore[attr-defined]
-    return nest.pack_sequence_as(loop_vars, [from_flow(leaf, end) for leaf, end in zip(like, ends, strict=True)])
+    return nest.pack_sequence_as(
+        loop_vars, [from_flow(leaf, end) for leaf, end in zip(like, ends, strict=True)]
+    )
 
 
 def _call(function: Callable[..., Any], values: Any) -> Any:
     return function(**values) if isinstance(values, dict) else function(*values)
 
 
-def _with_inputs(graph: FunctionGraph, values: Sequence[Tensor], shapes: Sequence[Shape]) -> FunctionGraph:
+def _with_inputs(
+    graph: FunctionGraph, values: Sequence[Tensor], shapes: Sequence[Shape]
+) -> FunctionGraph:
     for i, (value, shape) in enumerate(zip(values, shapes, strict=True)):
         name = ("loop_counter", "maximum_iterations")[i] if i < 2 else "Placeholder"
         made = graph.add_input(value.dtype.base_dtype, shape, name)
@@ -113,24 +135,31 @@ def _capture_as(graph: FunctionGraph, outer: Sequence[Tensor]) -> None:
     for value in outer:
         inside = known.get(id(value))
         if inside is None:
-            inside = graph.add_input(value.dtype.base_dtype, value.shape_tuple, "unused_placeholder")
+            inside = graph.add_input(
+                value.dtype.base_dtype, value.shape_tuple, "unused_placeholder"
+            )
             inside._handle_data = value._handle_data
         pairs.append((value, inside))
     graph.set_inputs([*graph.inputs[:count], *(inside for _, inside in pairs)], pairs)
 
 
 def _check(body: FunctionGraph, values: Sequence[Tensor], shapes: Sequence[Shape]) -> None:
-    """Raise TypeError for a variable that changes its dtype, ValueError for one whose shape becomes less known."""
+    """Raise TypeError for a variable that changes its dtype, ValueError for one whose shape becomes
+    less known.
+    """
     for value, shape, result in zip(values, shapes, body.outputs[2:], strict=True):
         if result.dtype.base_dtype is not value.dtype.base_dtype:
             raise TypeError(
-                f"Loop var {value.name} enters the loop with type {value.dtype.base_dtype!r} but has type {result.dtype!r} after 1 "
+                f"Loop var {value.name} enters the loop with type {value.dtype.base_dtype!r} but "
+                f"has type {result.dtype!r} after 1 "
                 f"iteration. {value.name} type should remain constant."
             )
         if not fits(result.shape_tuple, shape):
             raise ValueError(
-                f"Input tensor `{value.name}` enters the loop with shape {shape_text(shape)}, but has shape "
-                f"{shape_text(result.shape_tuple)} after one iteration. To allow the shape to vary across iterations, use the "
+                f"Input tensor `{value.name}` enters the loop with shape {shape_text(shape)}, but "
+                "has shape "
+                f"{shape_text(result.shape_tuple)} after one iteration. To allow the shape to vary "
+                "across iterations, use the "
                 "`shape_invariants` argument of tf.while_loop to specify a less-specific shape."
             )
 

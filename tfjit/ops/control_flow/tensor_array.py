@@ -17,16 +17,24 @@ from tfjit.ops.core.convert import convert_to_tensor
 
 
 class TensorArray:
-    """An array of tensors for loops: each element is written once and, unless `clear_after_read` is False, read once.
+    """An array of tensors for loops: each element is written once and, unless `clear_after_read` is
+    False, read once.
 
-    Methods that write give another TensorArray, which has to be used in place of this one: its flow makes what follows wait.
-    dtype: of the elements. size: their number, an int32 scalar; `dynamic_size` lets it grow. handle, flow: of an array that exists
-    already. infer_shape: all elements have one shape, which the first write tells. element_shape: the shape, as far as it is known.
-    In control flow v2, and in functions, it is a `ListTensorArray`. Raises ValueError where arguments contradict each other.
+    Methods that write give another TensorArray, which has to be used in place of this one: its flow
+    makes what follows wait. dtype: of the elements. size: their number, an int32 scalar;
+    `dynamic_size` lets it grow. handle, flow: of an array that exists already. infer_shape: all
+    elements have one shape, which the first write tells. element_shape: the shape, as far as it is
+    known. In control flow v2, and in functions, it is a `ListTensorArray`. Raises ValueError where
+    arguments contradict each other.
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> TensorArray:
-        if cls is TensorArray and uses_functions() and len(args) < 6 and kwargs.get("handle") is None:
+        if (
+            cls is TensorArray
+            and uses_functions()
+            and len(args) < 6
+            and kwargs.get("handle") is None
+        ):
             from tfjit.ops.control_flow.tensor_list_array import ListTensorArray
 
             return object.__new__(ListTensorArray)
@@ -55,7 +63,10 @@ class TensorArray:
             ):
                 if value is not None:
                     article = "a " if argument == "size" else ""
-                    raise ValueError(f"Cannot provide both {article}`handle` and `{argument}` arguments at the same time.")
+                    raise ValueError(
+                        f"Cannot provide both {article}`handle` and `{argument}` arguments at the "
+                        "same time."
+                    )
             if flow is None:
                 raise ValueError("flow must not be None if handle is not None.")
         elif size is None:
@@ -64,7 +75,8 @@ class TensorArray:
         self._dynamic_size = bool(dynamic_size)
         self._size = size
         self._infer_shape = infer_shape
-        self._shape: list[Shape] = [as_shape(element_shape)]  # one cell for all arrays of one handle
+        # one cell for all arrays of one handle
+        self._shape: list[Shape] = [as_shape(element_shape)]
         # the first write decides where the array is; one cell for all arrays of one handle
         self._beside: list[Tensor] | None = [] if colocate_with_first_write_call else None
         graph = get_default_graph()
@@ -127,43 +139,83 @@ class TensorArray:
         return made
 
     def identity(self) -> TensorArray:
-        """The same array, its flow passed through an operation that control dependencies apply to."""
+        """The same array, its flow passed through an operation that control
+        dependencies apply to.
+        """
         return self.with_flow(tensor("Identity", input=self._flow))
 
     def grad(self, source: str, flow: Tensor | None = None, name: str | None = None) -> TensorArray:
-        """The array of the elements' gradients that belongs to `source`, a name for one call of `gradients`. Writes to it add up."""
+        """The array of the elements' gradients that belongs to `source`, a name for one call of
+        `gradients`. Writes to it add up.
+        """
         before = self._flow if flow is None else flow
-        with name_scope(name, "TensorArrayGrad", [self._handle]), get_default_graph().colocate_with(self._handle):
-            handle, _ = call("TensorArrayGradV3", name, handle=self._handle, flow_in=before, source=source)
+        with (
+            name_scope(name, "TensorArrayGrad", [self._handle]),
+            get_default_graph().colocate_with(self._handle),
+        ):
+            handle, _ = call(
+                "TensorArrayGradV3", name, handle=self._handle, flow_in=before, source=source
+            )
             with control_dependencies([handle]):
                 after = tensor("Identity", "gradient_flow", input=before)
-        made = TensorArray(self._dtype, handle=handle, flow=after, infer_shape=self._infer_shape, colocate_with_first_write_call=False)
+        made = TensorArray(
+            self._dtype,
+            handle=handle,
+            flow=after,
+            infer_shape=self._infer_shape,
+            colocate_with_first_write_call=False,
+        )
         made._shape = self._shape
         return made
 
     def read(self, index: Any, name: str | None = None) -> Tensor:
         """One element."""
-        value = tensor("TensorArrayReadV3", name, handle=self._handle, index=index, flow_in=self._flow, dtype=self._dtype)
+        value = tensor(
+            "TensorArrayReadV3",
+            name,
+            handle=self._handle,
+            index=index,
+            flow_in=self._flow,
+            dtype=self._dtype,
+        )
         value.set_shape(self._shape[0])
         return value
 
     def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
-        """The array with one element written. Raises ValueError for another shape; another dtype fails when it runs."""
+        """The array with one element written. Raises ValueError for another shape; another dtype
+        fails when it runs.
+        """
         with name_scope(name, "TensorArrayWrite", [self._handle, index, value]):
             value = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
             self._learn(value.shape_tuple)
             with self._placed(value):
-                return self.with_flow(tensor("TensorArrayWriteV3", name, handle=self._handle, index=index, value=value, flow_in=self._flow))
+                return self.with_flow(
+                    tensor(
+                        "TensorArrayWriteV3",
+                        name,
+                        handle=self._handle,
+                        index=index,
+                        value=value,
+                        flow_in=self._flow,
+                    )
+                )
 
     def stack(self, name: str | None = None) -> Tensor:
         """All elements along a new first dimension: [size, *element_shape]."""
         from tfjit.ops.arrays.array import range as range_
 
-        with get_default_graph().colocate_with(self._handle), name_scope(name, "TensorArrayStack", [self._handle]):
+        with (
+            get_default_graph().colocate_with(self._handle),
+            name_scope(name, "TensorArrayStack", [self._handle]),
+        ):
             value = self.gather(range_(0, self.size()), name=name)
             shape = self._shape[0]
             if shape is not None and not self._dynamic_size and self._size is not None:
-                size = constant_value(convert_to_tensor(self._size)) if isinstance(self._size, Tensor) else self._size
+                size = (
+                    constant_value(convert_to_tensor(self._size))
+                    if isinstance(self._size, Tensor)
+                    else self._size
+                )
                 value.set_shape((None if size is None else int(size), *shape))
             return value
 
@@ -198,7 +250,9 @@ class TensorArray:
         made: Tensor = value
         if shape:
             size = constant_value(self.size())
-            made.set_shape((None if size is None or shape[0] is None else int(size) * shape[0], *shape[1:]))
+            made.set_shape(
+                (None if size is None or shape[0] is None else int(size) * shape[0], *shape[1:])
+            )
         return made
 
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:
@@ -217,11 +271,20 @@ class TensorArray:
             shape = value.shape_tuple
             self._learn(None if shape is None else shape[1:])
             with self._placed(value):
-                flow = tensor("TensorArrayScatterV3", name, handle=self._handle, indices=indices, value=value, flow_in=self._flow)
+                flow = tensor(
+                    "TensorArrayScatterV3",
+                    name,
+                    handle=self._handle,
+                    indices=indices,
+                    value=value,
+                    flow_in=self._flow,
+                )
                 return self.with_flow(flow)
 
     def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
-        """The array with `value` cut along its first dimension into pieces of `lengths` [size], one an element."""
+        """The array with `value` cut along its first dimension into pieces of `lengths` [size], one
+        an element.
+        """
         from tfjit.ops.arithmetic.elementwise import cast
 
         with name_scope(name, "TensorArraySplit", [self._handle, value, lengths]):
@@ -230,9 +293,21 @@ class TensorArray:
                 sizes = cast(lengths, dtypes.int64)
                 known = constant_value(sizes)
                 shape = value.shape_tuple
-                if known is not None and shape is not None and known.shape and known.min() == known.max():
+                if (
+                    known is not None
+                    and shape is not None
+                    and known.shape
+                    and known.min() == known.max()
+                ):
                     self._learn((int(known[0]), *shape[1:]))
-                flow = tensor("TensorArraySplitV3", name, handle=self._handle, value=value, lengths=sizes, flow_in=self._flow)
+                flow = tensor(
+                    "TensorArraySplitV3",
+                    name,
+                    handle=self._handle,
+                    value=value,
+                    lengths=sizes,
+                    flow_in=self._flow,
+                )
                 return self.with_flow(flow)
 
     def size(self, name: str | None = None) -> Tensor:
@@ -249,7 +324,10 @@ class TensorArray:
         if not self._infer_shape and self._shape[0] is None:
             return
         if not is_compatible(self._shape[0], shape):
-            raise ValueError(f"Inconsistent shapes: saw {TensorShape(shape)} but expected {TensorShape(self._shape[0])} ")
+            raise ValueError(
+                f"Inconsistent shapes: saw {TensorShape(shape)} but expected "
+                f"{TensorShape(self._shape[0])} "
+            )
         if self._infer_shape:
             self._shape[0] = merge(self._shape[0], shape)
 

@@ -87,8 +87,18 @@ register_op(
     stateful=True,
     deprecated=(16, "Use TensorArrayV3"),
 )
-register_op("TensorArrayClose", inputs=("handle: Ref(string)",), deprecated=(16, "Use TensorArrayCloseV3"), shape=nothing)
-register_op("TensorArrayCloseV2", inputs=("handle: string",), deprecated=(26, "Use TensorArrayCloseV3"), shape=nothing)
+register_op(
+    "TensorArrayClose",
+    inputs=("handle: Ref(string)",),
+    deprecated=(16, "Use TensorArrayCloseV3"),
+    shape=nothing,
+)
+register_op(
+    "TensorArrayCloseV2",
+    inputs=("handle: string",),
+    deprecated=(26, "Use TensorArrayCloseV3"),
+    shape=nothing,
+)
 register_op("TensorArrayCloseV3", inputs=("handle: resource",), stateful=True, shape=nothing)
 register_op(
     "TensorArrayConcat",
@@ -221,7 +231,10 @@ register_op(
     shape=_scatter,
 )
 register_op(
-    "TensorArraySize", inputs=("handle: Ref(string)", "flow_in: float"), outputs=("size: int32",), deprecated=(16, "Use TensorArraySizeV3")
+    "TensorArraySize",
+    inputs=("handle: Ref(string)", "flow_in: float"),
+    outputs=("size: int32",),
+    deprecated=(16, "Use TensorArraySizeV3"),
 )
 register_op(
     "TensorArraySizeV2",
@@ -230,7 +243,13 @@ register_op(
     deprecated=(26, "Use TensorArraySizeV3"),
     shape=_size,
 )
-register_op("TensorArraySizeV3", inputs=("handle: resource", "flow_in: float"), outputs=("size: int32",), stateful=True, shape=_size)
+register_op(
+    "TensorArraySizeV3",
+    inputs=("handle: resource", "flow_in: float"),
+    outputs=("size: int32",),
+    stateful=True,
+    shape=_size,
+)
 register_op(
     "TensorArraySplit",
     inputs=("handle: Ref(string)", "value: T", "lengths: int64", "flow_in: float"),

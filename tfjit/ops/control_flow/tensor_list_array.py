@@ -1,4 +1,6 @@
-"""The TensorArray of control flow made of functions: a tensor list, which is a value, so that bodies and gradients need no handle."""
+"""The TensorArray of control flow made of functions: a tensor list, which is a value, so that
+bodies and gradients need no handle.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +17,29 @@ from tfjit.ops.core.convert import constant, convert_to_tensor
 
 
 def shape_input(shape: Any) -> Any:
-    """A shape as list ops take it: sizes with -1 where unknown, -1 alone for an unknown rank; what is no tensor yet is made one there."""
+    """A shape as list ops take it: sizes with -1 where unknown, -1 alone for an unknown rank; what
+    is no tensor yet is made one there.
+    """
     if isinstance(shape, Tensor):
         return shape
     sizes: Shape = shape.dims_tuple if isinstance(shape, TensorShape) else as_shape(shape)
     if sizes is None:
         return -1
-    return [-1 if size is None else size for size in sizes] if sizes else constant([], dtype=dtypes.int32)
+    return (
+        [-1 if size is None else size for size in sizes]
+        if sizes
+        else constant([], dtype=dtypes.int32)
+    )
 
 
 class ListTensorArray(TensorArray):
-    """A TensorArray whose flow is a tensor list, a variant. It has no handle; elements may be read as often as one likes.
+    """A TensorArray whose flow is a tensor list, a variant. It has no handle; elements may be read
+    as often as one likes.
 
-    Arguments as TensorArray's; clear_after_read, tensor_array_name and colocate_with_first_write_call mean nothing here.
-    Raises ValueError where arguments contradict each other, TypeError for a flow that is no variant.
+    Arguments as TensorArray's; clear_after_read, tensor_array_name and
+    colocate_with_first_write_call mean nothing here.
+    Raises ValueError where arguments contradict each other, TypeError for a flow that is no
+    variant.
     """
 
     def __init__(
@@ -46,13 +57,17 @@ class ListTensorArray(TensorArray):
         name: str | None = None,
     ) -> None:
         if flow is not None and flow.dtype is not dtypes.variant:
-            raise TypeError(f"Expected `flow` to be a variant tensor, but received `{flow.dtype}` instead.")
+            raise TypeError(
+                f"Expected `flow` to be a variant tensor, but received `{flow.dtype}` instead."
+            )
         if flow is None and size is None:
             raise ValueError("Argument `size` must be provided if argument `flow` is not provided.")
         if flow is not None and size is not None:
             raise ValueError("Cannot provide both `flow` and `size` arguments at the same time.")
         if flow is not None and element_shape is not None:
-            raise ValueError("Cannot provide both `flow` and `element_shape` argumentsat the same time.")
+            raise ValueError(
+                "Cannot provide both `flow` and `element_shape` argumentsat the same time."
+            )
         self._dtype = dtypes.as_dtype(dtype).base_dtype
         self._dynamic_size = bool(dynamic_size)
         self._size = size
@@ -84,7 +99,10 @@ class ListTensorArray(TensorArray):
 
     def grad(self, source: str, flow: Tensor | None = None, name: str | None = None) -> TensorArray:
         """Raises NotImplementedError: the gradient of a list is a list like any other."""
-        raise NotImplementedError("a TensorArray of control flow v2 has no gradient array; ask `gradients` for the gradient")
+        raise NotImplementedError(
+            "a TensorArray of control flow v2 has no gradient array; ask `gradients` for the "
+            "gradient"
+        )
 
     def read(self, index: Any, name: str | None = None) -> Tensor:
         """One element."""
@@ -101,7 +119,9 @@ class ListTensorArray(TensorArray):
     def _element(self, value: Any) -> Tensor:
         made = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
         if made.dtype.base_dtype is not self._dtype:
-            raise ValueError(f"Input value {made} has dtype {made.dtype}, but expected dtype {self._dtype}. ")
+            raise ValueError(
+                f"Input value {made} has dtype {made.dtype}, but expected dtype {self._dtype}. "
+            )
         return made
 
     def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
@@ -125,7 +145,11 @@ class ListTensorArray(TensorArray):
         with name_scope(name, "TensorArrayV2Stack", [self._flow]):
             count = None
             if not self._dynamic_size and self._size is not None:
-                count = constant_value(convert_to_tensor(self._size)) if isinstance(self._size, Tensor) else self._size
+                count = (
+                    constant_value(convert_to_tensor(self._size))
+                    if isinstance(self._size, Tensor)
+                    else self._size
+                )
             return tensor(
                 "TensorListStack",
                 input_handle=self._flow,
@@ -168,7 +192,9 @@ class ListTensorArray(TensorArray):
             shape = rows.shape_tuple
             self._learn(None if shape is None else shape[1:])
             element = shape_input(None if shape is None else shape[1:])
-            return self.with_flow(tensor("TensorListFromTensor", tensor=rows, element_shape=element))
+            return self.with_flow(
+                tensor("TensorListFromTensor", tensor=rows, element_shape=element)
+            )
 
     def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
         """The array with the rows of `value` written to the elements at `indices` (int32 [n])."""
@@ -176,7 +202,14 @@ class ListTensorArray(TensorArray):
             rows = self._element(value)
             shape = rows.shape_tuple
             self._learn(None if shape is None else shape[1:])
-            return self.with_flow(tensor("TensorListScatterIntoExistingList", input_handle=self._flow, tensor=rows, indices=indices))
+            return self.with_flow(
+                tensor(
+                    "TensorListScatterIntoExistingList",
+                    input_handle=self._flow,
+                    tensor=rows,
+                    indices=indices,
+                )
+            )
 
     def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
         """An array of `value` cut along its first dimension into pieces of `lengths` [size]."""
@@ -187,9 +220,22 @@ class ListTensorArray(TensorArray):
             sizes = cast(lengths, dtypes.int64)
             known = constant_value(sizes)
             shape = whole.shape_tuple
-            if known is not None and shape is not None and known.shape and known.min() == known.max():
+            if (
+                known is not None
+                and shape is not None
+                and known.shape
+                and known.min() == known.max()
+            ):
                 self._learn((int(known[0]), *shape[1:]))
-            return self.with_flow(tensor("TensorListSplit", name, tensor=whole, element_shape=shape_input(self._shape[0]), lengths=sizes))
+            return self.with_flow(
+                tensor(
+                    "TensorListSplit",
+                    name,
+                    tensor=whole,
+                    element_shape=shape_input(self._shape[0]),
+                    lengths=sizes,
+                )
+            )
 
     def size(self, name: str | None = None) -> Tensor:
         """The number of elements, an int32 scalar."""

@@ -75,7 +75,10 @@ register_op(
     shape=_concat,
 )
 register_op(
-    "TensorListConcatLists", inputs=("input_a: variant", "input_b: variant"), outputs=("output: variant",), attrs=("element_dtype: type",)
+    "TensorListConcatLists",
+    inputs=("input_a: variant", "input_b: variant"),
+    outputs=("output: variant",),
+    attrs=("element_dtype: type",),
 )
 register_op(
     "TensorListConcatV2",
@@ -112,7 +115,9 @@ register_op(
     attrs=("element_dtype: type", f"Tshape: {INDEX} = DT_INT32"),
     shape=_get_item,
 )
-register_op("TensorListLength", inputs=("input_handle: variant",), outputs=("length: int32",), shape=scalar)
+register_op(
+    "TensorListLength", inputs=("input_handle: variant",), outputs=("length: int32",), shape=scalar
+)
 register_op(
     "TensorListPopBack",
     inputs=("input_handle: variant", "element_shape: int32"),
@@ -140,7 +145,12 @@ register_op(
     attrs=("element_dtype: type", f"shape_type: {INDEX}"),
     shape=scalar,
 )
-register_op("TensorListResize", inputs=("input_handle: variant", "size: int32"), outputs=("output_handle: variant",), shape=scalar)
+register_op(
+    "TensorListResize",
+    inputs=("input_handle: variant", "size: int32"),
+    outputs=("output_handle: variant",),
+    shape=scalar,
+)
 register_op(
     "TensorListScatter",
     inputs=("tensor: element_dtype", "indices: int32", "element_shape: shape_type"),
@@ -157,7 +167,12 @@ register_op(
 )
 register_op(
     "TensorListScatterV2",
-    inputs=("tensor: element_dtype", "indices: int32", "element_shape: shape_type", "num_elements: int32"),
+    inputs=(
+        "tensor: element_dtype",
+        "indices: int32",
+        "element_shape: shape_type",
+        "num_elements: int32",
+    ),
     outputs=("output_handle: variant",),
     attrs=("element_dtype: type", f"shape_type: {INDEX}"),
     shape=scalar,
@@ -211,9 +226,15 @@ register_op(
     attrs=("key_dtype: type", "value_dtype: type"),
     shape=unknown,
 )
-register_op("TensorMapSize", inputs=("input_handle: variant",), outputs=("size: int32",), shape=scalar)
 register_op(
-    "TensorMapStackKeys", inputs=("input_handle: variant",), outputs=("keys: key_dtype",), attrs=("key_dtype: type",), shape=unknown
+    "TensorMapSize", inputs=("input_handle: variant",), outputs=("size: int32",), shape=scalar
+)
+register_op(
+    "TensorMapStackKeys",
+    inputs=("input_handle: variant",),
+    outputs=("keys: key_dtype",),
+    attrs=("key_dtype: type",),
+    shape=unknown,
 )
 
 
@@ -226,8 +247,19 @@ def _rows(c: ShapeContext) -> Shapes:
     return [c.inputs[0]]
 
 
-# What lists and tensor arrays of known size become while a plan is made. message: of the error for a bad index, with {detail} for it.
-register_op("_GetRow", inputs=("rows: T", "index: int32"), outputs=("row: T",), attrs=("T: type", "message: string"), shape=_row)
+# What lists and tensor arrays of known size become while a plan is made. message: of the error for
+# a bad index, with {detail} for it.
 register_op(
-    "_SetRow", inputs=("rows: T", "index: int32", "row: T"), outputs=("output: T",), attrs=("T: type", "message: string"), shape=_rows
+    "_GetRow",
+    inputs=("rows: T", "index: int32"),
+    outputs=("row: T",),
+    attrs=("T: type", "message: string"),
+    shape=_row,
+)
+register_op(
+    "_SetRow",
+    inputs=("rows: T", "index: int32", "row: T"),
+    outputs=("output: T",),
+    attrs=("T: type", "message: string"),
+    shape=_rows,
 )

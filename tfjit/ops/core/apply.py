@@ -1,4 +1,6 @@
-"""One node from Python values: inputs converted to what the op takes, attrs inferred, the outputs as users want them."""
+"""One node from Python values: inputs converted to what the op takes, attrs inferred, the outputs
+as users want them.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,12 @@ from tfjit.ops.core.convert import convert_to_tensor
 
 
 def create(op_type: str, name: str | None = None, **arguments: Any) -> Operation:
-    """Add a node. arguments: the op's inputs and attrs by name; attrs that follow from inputs or have defaults may be missing or None.
+    """Add a node. arguments: the op's inputs and attrs by name; attrs that follow from inputs or
+    have defaults may be missing or None.
 
-    Constants that are made of inputs are named for them, inside the node's name. Raises TypeError for missing or unknown
-    arguments and values that don't convert; the errors of `Graph.create_op` otherwise.
+    Constants that are made of inputs are named for them, inside the node's name. Raises TypeError
+    for missing or unknown arguments and values that don't convert; the errors of `Graph.create_op`
+    otherwise.
     """
     op_def = registry.require(op_type, name or "")
     values: list[Any] = []
@@ -27,7 +31,9 @@ def create(op_type: str, name: str | None = None, **arguments: Any) -> Operation
         if arg.name not in arguments:
             raise TypeError(f"No argument for input {arg.name} found in {op_def.summary()}")
         values.append(arguments.pop(arg.name))
-    attrs = {key: _attr(op_def, key, value) for key, value in arguments.items() if value is not None}
+    attrs = {
+        key: _attr(op_def, key, value) for key, value in arguments.items() if value is not None
+    }
     graph = _graph_of(values)
     if graph is not get_default_graph():
         with graph.as_default():
@@ -40,7 +46,9 @@ def _attr(op_def: OpDef, key: str, value: Any) -> Any:
     if definition is None:
         if key.startswith("_"):
             return attr_values.guess(value)
-        raise TypeError(f"{op_def.name} got an unexpected keyword argument {key!r}; it has {_names(op_def)}")
+        raise TypeError(
+            f"{op_def.name} got an unexpected keyword argument {key!r}; it has {_names(op_def)}"
+        )
     return attr_values.convert(value, definition.type, key, op_def.name)
 
 
@@ -58,10 +66,17 @@ def _graph_of(values: list[Any]) -> Graph:
     return graph_of(flat)
 
 
-def _create(graph: Graph, op_def: OpDef, name: str | None, values: list[Any], attrs: dict[str, Any]) -> Operation:
-    # in a conditional or loop, what brings the inputs in is made beside the node, and named inside its name
+def _create(
+    graph: Graph, op_def: OpDef, name: str | None, values: list[Any], attrs: dict[str, Any]
+) -> Operation:
+    # in a conditional or loop, what brings the inputs in is made beside the node, and named inside
+    # its name
     alone = graph._get_control_flow_context() is None
-    if alone and all(isinstance(v, Tensor) for v in values) and not any(arg.is_list for arg in op_def.inputs):
+    if (
+        alone
+        and all(isinstance(v, Tensor) for v in values)
+        and not any(arg.is_list for arg in op_def.inputs)
+    ):
         _check_dtypes(op_def, values, attrs)
         return graph.create_op(op_def.name, values, attrs=attrs, name=name or op_def.name)
     with graph.name_scope(name or op_def.name) as scope:
@@ -79,18 +94,21 @@ def _check_dtypes(op_def: OpDef, values: list[Tensor], attrs: dict[str, Any]) ->
         if arg.type is not None:
             if dtype is not arg.type:
                 raise TypeError(
-                    f"Input '{arg.name}' of '{op_def.name}' Op has type {dtype.name} that does not match expected type of {arg.type.name}."
+                    f"Input '{arg.name}' of '{op_def.name}' Op has type {dtype.name} that does not "
+                    f"match expected type of {arg.type.name}."
                 )
             continue
         known = attrs.get(arg.type_attr)
         if known is not None and known is not dtype:
             raise TypeError(
-                f"Input '{arg.name}' of '{op_def.name}' Op has type {dtype.name} that does not match expected type of {known.name}."
+                f"Input '{arg.name}' of '{op_def.name}' Op has type {dtype.name} that does not "
+                f"match expected type of {known.name}."
             )
         first = settled.setdefault(arg.type_attr, (dtype, arg.name))
         if first[0] is not dtype:
             raise TypeError(
-                f"Input '{arg.name}' of '{op_def.name}' Op has type {dtype.name} that does not match type {first[0].name} "
+                f"Input '{arg.name}' of '{op_def.name}' Op has type {dtype.name} that does not "
+                f"match type {first[0].name} "
                 f"of argument '{first[1]}'."
             )
 
@@ -111,16 +129,20 @@ def _one(op_def: OpDef, arg: ArgDef, value: Any, dtype: DType | None, name: str)
         attr = op_def.attr_by_name[arg.type_attr]
         hint = attr.default if attr.has_default else None
     try:
-        return convert_to_tensor(value, dtype=dtype, name=name, preferred_dtype=hint, as_ref=arg.is_ref)
+        return convert_to_tensor(
+            value, dtype=dtype, name=name, preferred_dtype=hint, as_ref=arg.is_ref
+        )
     except (TypeError, ValueError) as error:
         if isinstance(value, Tensor) and dtype is not None:
             raise TypeError(
-                f"Input '{arg.name}' of '{op_def.name}' Op has type {value.dtype.base_dtype.name} that does not match "
+                f"Input '{arg.name}' of '{op_def.name}' Op has type {value.dtype.base_dtype.name} "
+                "that does not match "
                 f"expected type of {dtype.name}."
             ) from None
         if dtype is not None:
             raise TypeError(
-                f"Expected {dtype.name} passed to parameter '{arg.name}' of op '{op_def.name}', got {value!r} of type "
+                f"Expected {dtype.name} passed to parameter '{arg.name}' of op '{op_def.name}', "
+                f"got {value!r} of type "
                 f"'{type(value).__name__}' instead. Error: {error}"
             ) from error
         raise
@@ -128,13 +150,22 @@ def _one(op_def: OpDef, arg: ArgDef, value: Any, dtype: DType | None, name: str)
 
 def _convert_list(op_def: OpDef, arg: ArgDef, value: Any, attrs: dict[str, Any]) -> list[Tensor]:
     if not isinstance(value, (list, tuple)):
-        raise TypeError(f"Expected list for '{arg.name}' argument to '{op_def.name}' Op, not {value!r}.")
+        raise TypeError(
+            f"Expected list for '{arg.name}' argument to '{op_def.name}' Op, not {value!r}."
+        )
     if arg.type_list_attr:
         types = attrs.get(arg.type_list_attr)
         if types is not None and len(types) != len(value):
-            raise ValueError(f"{op_def.name} takes {len(types)} tensors as '{arg.name}', got {len(value)}")
+            raise ValueError(
+                f"{op_def.name} takes {len(types)} tensors as '{arg.name}', got {len(value)}"
+            )
         out = [
-            convert_to_tensor(item, dtype=None if types is None else types[i], name=f"{arg.name}_{i}", as_ref=arg.is_ref)
+            convert_to_tensor(
+                item,
+                dtype=None if types is None else types[i],
+                name=f"{arg.name}_{i}",
+                as_ref=arg.is_ref,
+            )
             for i, item in enumerate(value)
         ]
         attrs.setdefault(arg.type_list_attr, tuple(t.dtype.base_dtype for t in out))
@@ -142,7 +173,8 @@ def _convert_list(op_def: OpDef, arg: ArgDef, value: Any, attrs: dict[str, Any])
     number = attrs.setdefault(arg.number_attr, len(value))
     if number != len(value):
         raise ValueError(
-            f"List argument '{arg.name}' to '{op_def.name}' Op with length {len(value)} must match length {number} of argument."
+            f"List argument '{arg.name}' to '{op_def.name}' Op with length {len(value)} must match "
+            f"length {number} of argument."
         )
     dtype = arg.type if arg.type is not None else attrs.get(arg.type_attr)
     if dtype is None:  # the first tensor decides for the numbers around it
@@ -157,7 +189,8 @@ def _convert_list(op_def: OpDef, arg: ArgDef, value: Any, attrs: dict[str, Any])
         except ValueError as error:
             found = [getattr(v, "dtype", type(v)) for v in value]
             raise TypeError(
-                f"Tensors in list passed to '{arg.name}' of '{op_def.name}' Op have types {found} that don't all match."
+                f"Tensors in list passed to '{arg.name}' of '{op_def.name}' Op have types {found} "
+                "that don't all match."
             ) from error
         dtype = dtype or tensor.dtype.base_dtype
         out.append(tensor)
@@ -173,7 +206,9 @@ def _result_type(op_type: str) -> Any:
 
 
 def outputs(op: Operation) -> Any:
-    """What a public function returns: the operation (no outputs), its tensor, a list, or a named tuple of them."""
+    """What a public function returns: the operation (no outputs), its tensor, a list, or a named
+    tuple of them.
+    """
     op_def = op.op_def
     if not op_def.outputs:
         return op

@@ -37,25 +37,40 @@ _conversions = _Conversions(())
 _registering: Final = threading.Lock()
 
 
-def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const", verify_shape: bool = False) -> Tensor:
+def constant(
+    value: Any,
+    dtype: Any = None,
+    shape: Any = None,
+    name: str = "Const",
+    verify_shape: bool = False,
+) -> Tensor:
     """A constant. shape: the values fill it, the last one repeated, unless verify_shape is set.
 
-    Raises TypeError for values that don't fit the dtype, ValueError for ragged lists and too many elements.
+    Raises TypeError for values that don't fit the dtype, ValueError for ragged lists and too many
+    elements.
     """
     array = tensors.make_tensor_array(value, dtype=dtype, shape=shape, verify_shape=verify_shape)
     wanted = as_dtype(dtype).base_dtype if dtype is not None else as_dtype(array.dtype)
-    op = get_default_graph().create_op("Const", (), attrs={"value": array, "dtype": wanted}, name=name)
+    op = get_default_graph().create_op(
+        "Const", (), attrs={"value": array, "dtype": wanted}, name=name
+    )
     return op.outputs[0]
 
 
-def register_tensor_conversion_function(base_type: Any, conversion_func: ConversionFunction, priority: int = 100) -> None:
-    """Have `conversion_func(value, dtype=None, name=None, as_ref=False)` convert values of these types; lower priorities go first.
+def register_tensor_conversion_function(
+    base_type: Any, conversion_func: ConversionFunction, priority: int = 100
+) -> None:
+    """Have `conversion_func(value, dtype=None, name=None, as_ref=False)` convert values of these
+    types; lower priorities go first.
 
-    It returns a Tensor, or NotImplemented when the next function shall try. Raises TypeError for what is no type or callable.
+    It returns a Tensor, or NotImplemented when the next function shall try. Raises TypeError for
+    what is no type or callable.
     """
     types = base_type if isinstance(base_type, tuple) else (base_type,)
     if not all(isinstance(t, type) for t in types):
-        raise TypeError(f"Argument `base_type` must be a type or a tuple of types. Obtained: {base_type}")
+        raise TypeError(
+            f"Argument `base_type` must be a type or a tuple of types. Obtained: {base_type}"
+        )
     if not callable(conversion_func):
         raise TypeError(f"Argument `conversion_func` must be callable. Obtained: {conversion_func}")
     global _conversions
@@ -67,7 +82,9 @@ def _functions(kind: type) -> tuple[ConversionFunction, ...]:
     known = _conversions
     found = known.found.get(kind)
     if found is None:
-        found = known.found[kind] = tuple(function for _, types, function in known.entries if issubclass(kind, types))
+        found = known.found[kind] = tuple(
+            function for _, types, function in known.entries if issubclass(kind, types)
+        )
     return found
 
 
@@ -81,13 +98,18 @@ def convert_to_tensor(
 ) -> Tensor:
     """`value` as a Tensor: itself, a constant, or what a registered function makes of it.
 
-    dtype: what it must be. preferred_dtype, dtype_hint: what it becomes if it can. as_ref: keep a variable's reference.
-    Raises TypeError or ValueError for what does not convert, ValueError for a tensor of another dtype.
+    dtype: what it must be. preferred_dtype, dtype_hint: what it becomes if it can. as_ref: keep a
+    variable's reference.
+    Raises TypeError or ValueError for what does not convert, ValueError for a tensor of another
+    dtype.
     """
     wanted = None if dtype is None else as_dtype(dtype)
     if isinstance(value, Tensor):
         if wanted is not None and not wanted.is_compatible_with(value.dtype):
-            raise ValueError(f"Tensor conversion requested dtype {wanted.name} for Tensor with dtype {value.dtype.name}: {value!r}")
+            raise ValueError(
+                f"Tensor conversion requested dtype {wanted.name} for Tensor with dtype "
+                f"{value.dtype.name}: {value!r}"
+            )
         return value
     hint = dtype_hint if preferred_dtype is None else preferred_dtype
     functions = _functions(type(value))
@@ -103,16 +125,22 @@ def convert_to_tensor(
         if made is NotImplemented:
             continue
         if not isinstance(made, Tensor):
-            raise RuntimeError(f"The conversion function {function} of {type(value)} returned {made!r}, which is no Tensor")
+            raise RuntimeError(
+                f"The conversion function {function} of {type(value)} returned {made!r}, which is "
+                "no Tensor"
+            )
         if wanted is not None and not wanted.is_compatible_with(made.dtype):
             raise RuntimeError(
-                f"The conversion function {function} of {type(value)} returned dtype {made.dtype.name}, but {wanted.name} was asked for"
+                f"The conversion function {function} of {type(value)} returned dtype "
+                f"{made.dtype.name}, but {wanted.name} was asked for"
             )
         return made
     raise TypeError(f"Cannot convert value {value!r} of type {type(value)} to a Tensor.")
 
 
-def _from_constant(value: Any, dtype: DType | None = None, name: str | None = None, as_ref: bool = False) -> Tensor:
+def _from_constant(
+    value: Any, dtype: DType | None = None, name: str | None = None, as_ref: bool = False
+) -> Tensor:
     return constant(value, dtype=dtype, name=name or "Const")
 
 
@@ -127,7 +155,9 @@ def _holds_tensor(values: Any) -> bool:
     return False
 
 
-def _from_list(value: Any, dtype: DType | None = None, name: str | None = None, as_ref: bool = False) -> Any:
+def _from_list(
+    value: Any, dtype: DType | None = None, name: str | None = None, as_ref: bool = False
+) -> Any:
     """Lists that hold tensors are packed, other elements taking the tensors' dtype."""
     if not _holds_tensor(value):
         return NotImplemented
@@ -158,10 +188,14 @@ def _pack(values: Any, dtype: DType | None, name: str) -> Tensor:
             else:
                 part = convert_to_tensor(item, dtype=dtype, name=str(i))
                 parts.append(part)
-        return graph.create_op("Pack", parts, attrs={"N": len(parts), "axis": 0}, name=scope).outputs[0]
+        return graph.create_op(
+            "Pack", parts, attrs={"N": len(parts), "axis": 0}, name=scope
+        ).outputs[0]
 
 
-def _from_shape(value: TensorShape, dtype: DType | None = None, name: str | None = None, as_ref: bool = False) -> Any:
+def _from_shape(
+    value: TensorShape, dtype: DType | None = None, name: str | None = None, as_ref: bool = False
+) -> Any:
     if not value.is_fully_defined():
         raise ValueError(f"Cannot convert a partially known TensorShape {value} to a Tensor.")
     sizes = [int(d) for d in value.dims_tuple or () if d is not None]
@@ -169,18 +203,25 @@ def _from_shape(value: TensorShape, dtype: DType | None = None, name: str | None
         dtype = dtypes.int64 if any(d > _MAX_INT32 for d in sizes) else dtypes.int32
     elif dtype not in (dtypes.int32, dtypes.int64):
         raise TypeError(f"Cannot convert value {value!r} to a Tensor with dtype {dtype.name}.")
-    return constant(np.array(sizes, dtype.as_numpy_dtype), dtype=dtype, name=name or "shape_as_tensor")
+    return constant(
+        np.array(sizes, dtype.as_numpy_dtype), dtype=dtype, name=name or "shape_as_tensor"
+    )
 
 
-def _from_dimension(value: Dimension, dtype: DType | None = None, name: str | None = None, as_ref: bool = False) -> Any:
+def _from_dimension(
+    value: Dimension, dtype: DType | None = None, name: str | None = None, as_ref: bool = False
+) -> Any:
     if value.value is None:
         raise ValueError(f"Cannot convert an unknown Dimension to a Tensor: {value}")
     return constant(value.value, dtype=dtype or dtypes.int32, name=name or "shape_as_tensor")
 
 
-def _from_operation(value: Operation, dtype: DType | None = None, name: str | None = None, as_ref: bool = False) -> Any:
+def _from_operation(
+    value: Operation, dtype: DType | None = None, name: str | None = None, as_ref: bool = False
+) -> Any:
     raise TypeError(
-        f"Can't convert Operation '{value.name}' to Tensor (target dtype={None if dtype is None else repr(dtype.name)}, name={name!r})"
+        f"Can't convert Operation '{value.name}' to Tensor (target "
+        f"dtype={None if dtype is None else repr(dtype.name)}, name={name!r})"
     )
 
 
@@ -191,9 +232,16 @@ register_tensor_conversion_function(Dimension, _from_dimension, 100)
 register_tensor_conversion_function(Operation, _from_operation, 100)
 
 
-def convert_n_to_tensor(values: Iterable[Any], dtype: Any = None, name: str | None = None, preferred_dtype: Any = None) -> list[Tensor]:
+def convert_n_to_tensor(
+    values: Iterable[Any], dtype: Any = None, name: str | None = None, preferred_dtype: Any = None
+) -> list[Tensor]:
     """`convert_to_tensor` of each value, named name_0, name_1 .."""
     return [
-        convert_to_tensor(value, dtype=dtype, name=None if name is None else f"{name}_{i}", preferred_dtype=preferred_dtype)
+        convert_to_tensor(
+            value,
+            dtype=dtype,
+            name=None if name is None else f"{name}_{i}",
+            preferred_dtype=preferred_dtype,
+        )
         for i, value in enumerate(values)
     ]

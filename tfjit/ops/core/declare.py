@@ -1,4 +1,6 @@
-"""`register_op` of the op families: as framework.op_def's, but a definition's specs are only parsed when somebody looks at them."""
+"""`register_op` of the op families: as framework.op_def's, but a definition's specs are only parsed
+when somebody looks at them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ _set = object.__setattr__  # an OpDef is frozen for everybody else
 
 
 class DeclaredOp(OpDef):
-    """An OpDef that reads its args and attrs from their specs when first asked for them: parsing all costs 60 ms."""
+    """An OpDef that reads its args and attrs from their specs when first asked for them: parsing
+    all costs 60 ms.
+    """
 
     __slots__ = ("_args_in", "_args_out", "_attr_defs", "_by_name", "_specs")
 
@@ -112,7 +116,8 @@ def register_op(
 ) -> None:
     """Define an op type of the caller's family and add it to the registry.
 
-    The specs are TensorFlow's own (see framework/op_defs/op_spec.py). The family is the module that declares the op.
+    The specs are TensorFlow's own (see framework/op_defs/op_spec.py). The family is the module that
+    declares the op.
     """
     op_def = DeclaredOp(
         name,
@@ -124,4 +129,6 @@ def register_op(
         distributed_communication,
         deprecated,
     )
-    registry.register(op_def, shape, sys._getframe(1).f_globals["__name__"].removeprefix("tfjit.ops."))
+    registry.register(
+        op_def, shape, sys._getframe(1).f_globals["__name__"].removeprefix("tfjit.ops.")
+    )

@@ -161,8 +161,11 @@ def product(sizes: Sequence[int | None]) -> int | None:
     return n
 
 
-def window_size(c: ShapeContext, size: int | None, window: int | None, dilation: int, stride: int, padding: str) -> int | None:
-    """Output size of a window that moves over `size`: SAME ceil(size / stride), VALID only whole windows.
+def window_size(
+    c: ShapeContext, size: int | None, window: int | None, dilation: int, stride: int, padding: str
+) -> int | None:
+    """Output size of a window that moves over `size`: SAME ceil(size / stride), VALID only whole
+    windows.
 
     Raises where a stride or the result is not positive.
     """
@@ -177,11 +180,21 @@ def window_size(c: ShapeContext, size: int | None, window: int | None, dilation:
     if size is None or window is None:
         return None
     reach = (window - 1) * dilation + 1
-    return c.subtract(size, reach - 1) if stride == 1 else (c.subtract(size + stride, reach) or 0) // stride
+    return (
+        c.subtract(size, reach - 1)
+        if stride == 1
+        else (c.subtract(size + stride, reach) or 0) // stride
+    )
 
 
 def padded_window_size(
-    c: ShapeContext, size: int | None, window: int | None, dilation: int, stride: int, before: int, after: int
+    c: ShapeContext,
+    size: int | None,
+    window: int | None,
+    dilation: int,
+    stride: int,
+    before: int,
+    after: int,
 ) -> int | None:
     """As `window_size`, with padding given."""
     if size is None or window is None:

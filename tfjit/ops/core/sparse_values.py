@@ -13,7 +13,9 @@ def is_sparse(value: Any) -> bool:
 
 
 def maps_sparse_values(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function of one tensor take a sparse tensor: the result has its places and other values."""
+    """Let a function of one tensor take a sparse tensor: the result has its places and other
+    values.
+    """
 
     @wraps(function)
     def apply(x: Any, *args: Any, **keywords: Any) -> Any:

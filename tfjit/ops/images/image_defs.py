@@ -68,7 +68,12 @@ register_op(
         "iou_threshold: float",
         "score_threshold: float",
     ),
-    outputs=("nmsed_boxes: float", "nmsed_scores: float", "nmsed_classes: float", "valid_detections: int32"),
+    outputs=(
+        "nmsed_boxes: float",
+        "nmsed_scores: float",
+        "nmsed_classes: float",
+        "valid_detections: int32",
+    ),
     attrs=("pad_per_class: bool = false", "clip_boxes: bool = true"),
     shape=combined_suppression,
 )
@@ -87,7 +92,10 @@ register_op(
     "CropAndResizeGradBoxes",
     inputs=("grads: float", "image: T", "boxes: float", "box_ind: int32"),
     outputs=("output: float",),
-    attrs=("T: {uint8, uint16, int8, int16, int32, int64, half, float, double}", "method: {'bilinear'} = 'bilinear'"),
+    attrs=(
+        "T: {uint8, uint16, int8, int16, int32, int64, half, float, double}",
+        "method: {'bilinear'} = 'bilinear'",
+    ),
     shape=same_as_input(2),
 )
 register_op(
@@ -115,14 +123,24 @@ register_op(
     "ExtractGlimpse",
     inputs=("input: float", "size: int32", "offsets: float"),
     outputs=("glimpse: float",),
-    attrs=("centered: bool = true", "normalized: bool = true", "uniform_noise: bool = true", "noise: string = 'uniform'"),
+    attrs=(
+        "centered: bool = true",
+        "normalized: bool = true",
+        "uniform_noise: bool = true",
+        "noise: string = 'uniform'",
+    ),
     shape=glimpses,
 )
 register_op(
     "ExtractGlimpseV2",
     inputs=("input: float", "size: int32", "offsets: float"),
     outputs=("glimpse: float",),
-    attrs=("centered: bool = true", "normalized: bool = true", "uniform_noise: bool = true", "noise: string = 'uniform'"),
+    attrs=(
+        "centered: bool = true",
+        "normalized: bool = true",
+        "uniform_noise: bool = true",
+        "noise: string = 'uniform'",
+    ),
     shape=glimpses,
 )
 register_op(
@@ -133,7 +151,10 @@ register_op(
         "ksizes: list(int) >= 4",
         "strides: list(int) >= 4",
         "rates: list(int) >= 4",
-        ("T: {bfloat16, half, float, double, int8, int16, int32, int64, uint8, uint16, uint32, uint64, complex64, complex128, bool}"),
+        (
+            "T: {bfloat16, half, float, double, int8, int16, int32, int64, uint8, uint16, uint32, "
+            "uint64, complex64, complex128, bool}"
+        ),
         "padding: {'SAME', 'VALID'}",
     ),
     shape=patches,
@@ -142,7 +163,12 @@ register_op(
     "ExtractVolumePatches",
     inputs=("input: T",),
     outputs=("patches: T",),
-    attrs=("ksizes: list(int) >= 5", "strides: list(int) >= 5", "T: realnumbertype", "padding: {'SAME', 'VALID'}"),
+    attrs=(
+        "ksizes: list(int) >= 5",
+        "strides: list(int) >= 5",
+        "T: realnumbertype",
+        "padding: {'SAME', 'VALID'}",
+    ),
     shape=patches,
 )
 register_op(
@@ -158,19 +184,33 @@ register_op(
     ),
     shape=mirrored_conv,
 )
-register_op("HSVToRGB", inputs=("images: T",), outputs=("output: T",), attrs=(f"T: {HALF_TO_DOUBLE} = DT_FLOAT",), shape=colors)
+register_op(
+    "HSVToRGB",
+    inputs=("images: T",),
+    outputs=("output: T",),
+    attrs=(f"T: {HALF_TO_DOUBLE} = DT_FLOAT",),
+    shape=colors,
+)
 register_op(
     "ImageProjectiveTransformV2",
     inputs=("images: dtype", "transforms: float", "output_shape: int32"),
     outputs=("transformed_images: dtype",),
-    attrs=("dtype: {uint8, int32, int64, half, bfloat16, float, double}", "interpolation: string", "fill_mode: string = 'CONSTANT'"),
+    attrs=(
+        "dtype: {uint8, int32, int64, half, bfloat16, float, double}",
+        "interpolation: string",
+        "fill_mode: string = 'CONSTANT'",
+    ),
     shape=projected,
 )
 register_op(
     "ImageProjectiveTransformV3",
     inputs=("images: dtype", "transforms: float", "output_shape: int32", "fill_value: float"),
     outputs=("transformed_images: dtype",),
-    attrs=("dtype: {uint8, int32, int64, half, bfloat16, float, double}", "interpolation: string", "fill_mode: string = 'CONSTANT'"),
+    attrs=(
+        "dtype: {uint8, int32, int64, half, bfloat16, float, double}",
+        "interpolation: string",
+        "fill_mode: string = 'CONSTANT'",
+    ),
     shape=projected,
 )
 register_op(
@@ -189,28 +229,57 @@ register_op(
 )
 register_op(
     "NonMaxSuppressionV3",
-    inputs=("boxes: T", "scores: T", "max_output_size: int32", "iou_threshold: T_threshold", "score_threshold: T_threshold"),
+    inputs=(
+        "boxes: T",
+        "scores: T",
+        "max_output_size: int32",
+        "iou_threshold: T_threshold",
+        "score_threshold: T_threshold",
+    ),
     outputs=("selected_indices: int32",),
     attrs=("T: {half, float} = DT_FLOAT", "T_threshold: {half, float} = DT_FLOAT"),
     shape=suppression(3),
 )
 register_op(
     "NonMaxSuppressionV4",
-    inputs=("boxes: T", "scores: T", "max_output_size: int32", "iou_threshold: T_threshold", "score_threshold: T_threshold"),
+    inputs=(
+        "boxes: T",
+        "scores: T",
+        "max_output_size: int32",
+        "iou_threshold: T_threshold",
+        "score_threshold: T_threshold",
+    ),
     outputs=("selected_indices: int32", "valid_outputs: int32"),
-    attrs=("T: {half, float} = DT_FLOAT", "T_threshold: {half, float} = DT_FLOAT", "pad_to_max_output_size: bool = false"),
+    attrs=(
+        "T: {half, float} = DT_FLOAT",
+        "T_threshold: {half, float} = DT_FLOAT",
+        "pad_to_max_output_size: bool = false",
+    ),
     shape=suppression(3, padded=True),
 )
 register_op(
     "NonMaxSuppressionV5",
-    inputs=("boxes: T", "scores: T", "max_output_size: int32", "iou_threshold: T", "score_threshold: T", "soft_nms_sigma: T"),
+    inputs=(
+        "boxes: T",
+        "scores: T",
+        "max_output_size: int32",
+        "iou_threshold: T",
+        "score_threshold: T",
+        "soft_nms_sigma: T",
+    ),
     outputs=("selected_indices: int32", "selected_scores: T", "valid_outputs: int32"),
     attrs=("T: {half, float} = DT_FLOAT", "pad_to_max_output_size: bool = false"),
     shape=suppression(4, padded=True),
 )
 register_op(
     "NonMaxSuppressionWithOverlaps",
-    inputs=("overlaps: float", "scores: float", "max_output_size: int32", "overlap_threshold: float", "score_threshold: float"),
+    inputs=(
+        "overlaps: float",
+        "scores: float",
+        "max_output_size: int32",
+        "overlap_threshold: float",
+        "score_threshold: float",
+    ),
     outputs=("selected_indices: int32",),
     shape=suppression(3, overlaps=True),
 )
@@ -218,14 +287,21 @@ register_op(
     "QuantizedResizeBilinear",
     inputs=("images: T", "size: int32", "min: float", "max: float"),
     outputs=("resized_images: T", "out_min: float", "out_max: float"),
-    attrs=("T: {quint8, qint32, float}", "align_corners: bool = false", "half_pixel_centers: bool = false"),
+    attrs=(
+        "T: {quint8, qint32, float}",
+        "align_corners: bool = false",
+        "half_pixel_centers: bool = false",
+    ),
     shape=quantized_resized,
 )
 register_op(
     "ResizeArea",
     inputs=("images: T", "size: int32"),
     outputs=("resized_images: float",),
-    attrs=("T: {int8, uint8, int16, uint16, int32, int64, half, float, double, bfloat16}", "align_corners: bool = false"),
+    attrs=(
+        "T: {int8, uint8, int16, uint16, int32, int64, half, float, double, bfloat16}",
+        "align_corners: bool = false",
+    ),
     shape=resized,
 )
 register_op(
@@ -261,7 +337,11 @@ register_op(
     "ResizeBilinearGrad",
     inputs=("grads: float", "original_image: T"),
     outputs=("output: T",),
-    attrs=("T: {float, bfloat16, half, double}", "align_corners: bool = false", "half_pixel_centers: bool = false"),
+    attrs=(
+        "T: {float, bfloat16, half, double}",
+        "align_corners: bool = false",
+        "half_pixel_centers: bool = false",
+    ),
     shape=same_as_input(1),
 )
 register_op(
@@ -279,10 +359,20 @@ register_op(
     "ResizeNearestNeighborGrad",
     inputs=("grads: T", "size: int32"),
     outputs=("output: T",),
-    attrs=("T: {uint8, int8, int32, half, float, double, bfloat16}", "align_corners: bool = false", "half_pixel_centers: bool = false"),
+    attrs=(
+        "T: {uint8, int8, int32, half, float, double, bfloat16}",
+        "align_corners: bool = false",
+        "half_pixel_centers: bool = false",
+    ),
     shape=resized,
 )
-register_op("RGBToHSV", inputs=("images: T",), outputs=("output: T",), attrs=(f"T: {HALF_TO_DOUBLE} = DT_FLOAT",), shape=colors)
+register_op(
+    "RGBToHSV",
+    inputs=("images: T",),
+    outputs=("output: T",),
+    attrs=(f"T: {HALF_TO_DOUBLE} = DT_FLOAT",),
+    shape=colors,
+)
 register_op(
     "ScaleAndTranslate",
     inputs=("images: T", "size: int32", "scale: float", "translation: float"),

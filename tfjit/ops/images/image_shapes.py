@@ -12,7 +12,9 @@ def _scalars(c: ShapeContext, *indices: int) -> None:
 
 
 def resized(c: ShapeContext) -> Shapes:
-    """images [batch, h, w, c], size [2] -> [batch, *size, c]; what follows the first output are scalars."""
+    """images [batch, h, w, c], size [2] -> [batch, *size, c]; what follows the first output are
+    scalars.
+    """
     images = c.with_rank(0, 4)
     out = (images[0], *size_input(c, 1), images[3])
     return [out, *[()] * (c.num_outputs - 1)]
@@ -80,7 +82,9 @@ def glimpses(c: ShapeContext) -> Shapes:
 
 
 def suppression(scalars: int, padded: bool = False, overlaps: bool = False) -> Rule:
-    """boxes [n, 4] (or overlaps [n, n]), scores [n] and so many scalars -> indices [?], the first of them at most; V4 and V5 more."""
+    """boxes [n, 4] (or overlaps [n, n]), scores [n] and so many scalars -> indices [?], the first
+    of them at most; V4 and V5 more.
+    """
 
     def rule(c: ShapeContext) -> Shapes:
         boxes, scores = c.with_rank(0, 2), c.with_rank(1, 1)
@@ -102,14 +106,18 @@ def suppression(scalars: int, padded: bool = False, overlaps: bool = False) -> R
 
 
 def combined_suppression(c: ShapeContext) -> Shapes:
-    """boxes [batch, n, q, 4], scores [batch, n, classes] -> [batch, m, 4], [batch, m], [batch, m], [batch]."""
+    """boxes [batch, n, q, 4], scores [batch, n, classes] -> [batch, m, 4], [batch, m], [batch, m],
+    [batch].
+    """
     boxes, scores = c.with_rank(0, 4), c.with_rank(1, 3)
     _scalars(c, 2, 3, 4, 5)
     c.merge_dim(boxes[0], scores[0])
     c.merge_dim(boxes[1], scores[1])
     c.with_value(boxes[3], 4)
     if boxes[2] is not None and scores[2] is not None and boxes[2] not in (1, scores[2]):
-        raise fail("third dimension of boxes must be either 1 or equal to the third dimension of scores")
+        raise fail(
+            "third dimension of boxes must be either 1 or equal to the third dimension of scores"
+        )
     total = int_constant(c, 3)
     if total is not None and total <= 0:
         raise fail("max_total_size should be > 0 ")
@@ -127,7 +135,9 @@ def combined_suppression(c: ShapeContext) -> Shapes:
 
 
 def patches(c: ShapeContext) -> Shapes:
-    """[batch, *spatial, c] -> [batch, *windows, k * ... * c], of the patches that `ksizes`, `strides` and `rates` describe."""
+    """[batch, *spatial, c] -> [batch, *windows, k * ... * c], of the patches that `ksizes`,
+    `strides` and `rates` describe.
+    """
     rank = 5 if c.op == "ExtractVolumePatches" else 4
     shape = c.with_rank(0, rank)
     sizes, strides = c.attr("ksizes"), c.attr("strides")
@@ -135,19 +145,27 @@ def patches(c: ShapeContext) -> Shapes:
     names = "ksizes", "strides", "rates"
     for name, values in zip(names, (sizes, strides, rates)):
         if len(values) != rank:
-            raise fail(f"{c.op} requires the {name} attribute to contain {rank} values, but got: {len(values)}")
+            raise fail(
+                f"{c.op} requires the {name} attribute to contain {rank} values, but got: "
+                f"{len(values)}"
+            )
     padding = c.attr("padding").decode()
     depth = shape[-1]
     for axis in range(1, rank - 1):
         depth = c.multiply(depth, sizes[axis])
     windows: list[int | None] = [None] * (rank - 2)
     if None not in shape[1:-1]:
-        windows = [window_size(c, shape[i], sizes[i], rates[i], strides[i], padding) for i in range(1, rank - 1)]
+        windows = [
+            window_size(c, shape[i], sizes[i], rates[i], strides[i], padding)
+            for i in range(1, rank - 1)
+        ]
     return [(shape[0], *windows, depth)]
 
 
 def spectrogram(c: ShapeContext) -> Shapes:
-    """input [samples, channels] -> [channels, windows, bins], of windows of `window_size` samples a `stride` apart."""
+    """input [samples, channels] -> [channels, windows, bins], of windows of `window_size` samples a
+    `stride` apart.
+    """
     samples, channels = c.with_rank(0, 2)
     window, stride = c.attr("window_size"), c.attr("stride")
     if window <= 1:
@@ -162,7 +180,9 @@ def spectrogram(c: ShapeContext) -> Shapes:
 
 
 def mfcc(c: ShapeContext) -> Shapes:
-    """spectrogram [channels, windows, bins], sample_rate [] -> [channels, windows, dct_coefficient_count]."""
+    """spectrogram [channels, windows, bins], sample_rate [] -> [channels, windows,
+    dct_coefficient_count].
+    """
     shape = c.with_rank(0, 3)
     _scalars(c, 1)
     return [(shape[0], shape[1], c.attr("dct_coefficient_count"))]

@@ -6,7 +6,15 @@ from typing import Any
 
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
-from tfjit.ops.arithmetic.elementwise import add, elementwise_function, erf, multiply, negative, pow, realdiv
+from tfjit.ops.arithmetic.elementwise import (
+    add,
+    elementwise_function,
+    erf,
+    multiply,
+    negative,
+    pow,
+    realdiv,
+)
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.core.declare import register_op
@@ -14,8 +22,20 @@ from tfjit.ops.core.shape_rules import merged, unchanged
 from tfjit.ops.core.sparse_values import maps_sparse_values
 from tfjit.ops.core.type_lists import FLOAT_OR_COMPLEX, HALF_TO_DOUBLE
 
-register_op("Elu", inputs=("features: T",), outputs=("activations: T",), attrs=(f"T: {HALF_TO_DOUBLE}",), shape=unchanged)
-register_op("EluGrad", inputs=("gradients: T", "outputs: T"), outputs=("backprops: T",), attrs=(f"T: {HALF_TO_DOUBLE}",), shape=merged)
+register_op(
+    "Elu",
+    inputs=("features: T",),
+    outputs=("activations: T",),
+    attrs=(f"T: {HALF_TO_DOUBLE}",),
+    shape=unchanged,
+)
+register_op(
+    "EluGrad",
+    inputs=("gradients: T", "outputs: T"),
+    outputs=("backprops: T",),
+    attrs=(f"T: {HALF_TO_DOUBLE}",),
+    shape=merged,
+)
 register_op(
     "LeakyRelu",
     inputs=("features: T",),
@@ -30,24 +50,100 @@ register_op(
     attrs=("alpha: float = 0.2", f"T: {HALF_TO_DOUBLE} = DT_FLOAT"),
     shape=merged,
 )
-register_op("Relu", inputs=("features: T",), outputs=("activations: T",), attrs=("T: {realnumbertype, qint8}",), shape=unchanged)
-register_op("Relu6", inputs=("features: T",), outputs=("activations: T",), attrs=("T: realnumbertype",), shape=unchanged)
-register_op("Relu6Grad", inputs=("gradients: T", "features: T"), outputs=("backprops: T",), attrs=("T: realnumbertype",), shape=merged)
-register_op("ReluGrad", inputs=("gradients: T", "features: T"), outputs=("backprops: T",), attrs=("T: realnumbertype",), shape=merged)
-register_op("Selu", inputs=("features: T",), outputs=("activations: T",), attrs=(f"T: {HALF_TO_DOUBLE}",), shape=unchanged)
-register_op("SeluGrad", inputs=("gradients: T", "outputs: T"), outputs=("backprops: T",), attrs=(f"T: {HALF_TO_DOUBLE}",), shape=merged)
-register_op("Sigmoid", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
-register_op("SigmoidGrad", inputs=("y: T", "dy: T"), outputs=("z: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
-register_op("Softplus", inputs=("features: T",), outputs=("activations: T",), attrs=(f"T: {HALF_TO_DOUBLE}",), shape=unchanged)
 register_op(
-    "SoftplusGrad", inputs=("gradients: T", "features: T"), outputs=("backprops: T",), attrs=(f"T: {HALF_TO_DOUBLE}",), shape=merged
+    "Relu",
+    inputs=("features: T",),
+    outputs=("activations: T",),
+    attrs=("T: {realnumbertype, qint8}",),
+    shape=unchanged,
 )
-register_op("Softsign", inputs=("features: T",), outputs=("activations: T",), attrs=(f"T: {HALF_TO_DOUBLE}",), shape=unchanged)
 register_op(
-    "SoftsignGrad", inputs=("gradients: T", "features: T"), outputs=("backprops: T",), attrs=(f"T: {HALF_TO_DOUBLE}",), shape=merged
+    "Relu6",
+    inputs=("features: T",),
+    outputs=("activations: T",),
+    attrs=("T: realnumbertype",),
+    shape=unchanged,
 )
-register_op("Tanh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
-register_op("TanhGrad", inputs=("y: T", "dy: T"), outputs=("z: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op(
+    "Relu6Grad",
+    inputs=("gradients: T", "features: T"),
+    outputs=("backprops: T",),
+    attrs=("T: realnumbertype",),
+    shape=merged,
+)
+register_op(
+    "ReluGrad",
+    inputs=("gradients: T", "features: T"),
+    outputs=("backprops: T",),
+    attrs=("T: realnumbertype",),
+    shape=merged,
+)
+register_op(
+    "Selu",
+    inputs=("features: T",),
+    outputs=("activations: T",),
+    attrs=(f"T: {HALF_TO_DOUBLE}",),
+    shape=unchanged,
+)
+register_op(
+    "SeluGrad",
+    inputs=("gradients: T", "outputs: T"),
+    outputs=("backprops: T",),
+    attrs=(f"T: {HALF_TO_DOUBLE}",),
+    shape=merged,
+)
+register_op(
+    "Sigmoid",
+    inputs=("x: T",),
+    outputs=("y: T",),
+    attrs=(f"T: {FLOAT_OR_COMPLEX}",),
+    shape=unchanged,
+)
+register_op(
+    "SigmoidGrad",
+    inputs=("y: T", "dy: T"),
+    outputs=("z: T",),
+    attrs=(f"T: {FLOAT_OR_COMPLEX}",),
+    shape=unchanged,
+)
+register_op(
+    "Softplus",
+    inputs=("features: T",),
+    outputs=("activations: T",),
+    attrs=(f"T: {HALF_TO_DOUBLE}",),
+    shape=unchanged,
+)
+register_op(
+    "SoftplusGrad",
+    inputs=("gradients: T", "features: T"),
+    outputs=("backprops: T",),
+    attrs=(f"T: {HALF_TO_DOUBLE}",),
+    shape=merged,
+)
+register_op(
+    "Softsign",
+    inputs=("features: T",),
+    outputs=("activations: T",),
+    attrs=(f"T: {HALF_TO_DOUBLE}",),
+    shape=unchanged,
+)
+register_op(
+    "SoftsignGrad",
+    inputs=("gradients: T", "features: T"),
+    outputs=("backprops: T",),
+    attrs=(f"T: {HALF_TO_DOUBLE}",),
+    shape=merged,
+)
+register_op(
+    "Tanh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
+)
+register_op(
+    "TanhGrad",
+    inputs=("y: T", "dy: T"),
+    outputs=("z: T",),
+    attrs=(f"T: {FLOAT_OR_COMPLEX}",),
+    shape=unchanged,
+)
 
 tanh = maps_sparse_values(elementwise_function("tanh", "Tanh", "Hyperbolic tangent."))
 relu = elementwise_function("relu", "Relu", "max(x, 0).")
@@ -75,7 +171,12 @@ def swish(features: Any, beta: float = 1.0) -> Tensor:
     with name_scope(None, "swish", [features]):
         features = convert_to_tensor(features, name="features")
         return multiply(
-            features, sigmoid(features if beta == 1.0 else multiply(features, convert_to_tensor(beta, features.dtype.base_dtype)))
+            features,
+            sigmoid(
+                features
+                if beta == 1.0
+                else multiply(features, convert_to_tensor(beta, features.dtype.base_dtype))
+            ),
         )
 
 
@@ -87,7 +188,10 @@ def gelu(features: Any, approximate: bool = False, name: str | None = None) -> T
             cubic = multiply(0.044715, pow(x, 3))
             inner = multiply(0.7978845608028654, add(x, cubic))
             return multiply(multiply(0.5, x), add(1.0, tanh(inner)))
-        return multiply(multiply(0.5, x), add(1.0, erf(realdiv(x, convert_to_tensor(1.4142135623730951, x.dtype.base_dtype)))))
+        return multiply(
+            multiply(0.5, x),
+            add(1.0, erf(realdiv(x, convert_to_tensor(1.4142135623730951, x.dtype.base_dtype)))),
+        )
 
 
 def crelu(features: Any, name: str | None = None, axis: int = -1) -> Tensor:

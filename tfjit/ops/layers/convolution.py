@@ -29,12 +29,20 @@ def _four(c: ShapeContext, name: str, spatial: int) -> list[int]:
     values = list(c.attr(name))
     if len(values) != spatial + 2:
         what = "stride" if name == "strides" else "dilation"
-        raise fail(f"Conv{spatial}D requires the {what} attribute to contain {spatial + 2} values, but got: {len(values)}")
+        raise fail(
+            f"Conv{spatial}D requires the {what} attribute to contain {spatial + 2} values, but "
+            f"got: {len(values)}"
+        )
     return values
 
 
 def _windowed(
-    c: ShapeContext, size: int | None, window: int | None, dilation: int, stride: int, pads: tuple[int, int] | None
+    c: ShapeContext,
+    size: int | None,
+    window: int | None,
+    dilation: int,
+    stride: int,
+    pads: tuple[int, int] | None,
 ) -> int | None:
     """Output size of one spatial axis; `pads` None means SAME."""
     if stride <= 0:
@@ -63,7 +71,9 @@ def _paddings(c: ShapeContext, axes: list[int]) -> list[tuple[int, int] | None]:
     explicit = c.attr("explicit_paddings")
     rank = len(axes) + 2
     if len(explicit) != 2 * rank:
-        raise fail(f"explicit_paddings attribute must contain {2 * rank} values, but got: {len(explicit)}")
+        raise fail(
+            f"explicit_paddings attribute must contain {2 * rank} values, but got: {len(explicit)}"
+        )
     if any(p < 0 for p in explicit):
         raise fail("All elements of explicit_paddings must be nonnegative")
     for axis in range(rank):
@@ -84,13 +94,23 @@ def _conv(c: ShapeContext, spatial: int) -> Shapes:
         if in_channels == 0:
             raise fail("Depth of filter must not be 0")
         if depth % in_channels:
-            raise fail(f"Depth of input ({depth}) is not a multiple of input depth of filter ({in_channels})")
+            raise fail(
+                f"Depth of input ({depth}) is not a multiple of input depth of filter "
+                f"({in_channels})"
+            )
         groups = depth // in_channels
         if out_channels is not None and groups > 1 and out_channels % groups:
-            raise fail(f"Depth of output ({out_channels}) is not a multiple of the number of groups ({groups})")
+            raise fail(
+                f"Depth of output ({out_channels}) is not a multiple of the number of groups "
+                f"({groups})"
+            )
     out: list[int | None] = [None] * rank
     out[batch], out[channel] = shape[batch], out_channels
-    pads = _paddings(c, axes) if "explicit_paddings" in c.attrs else [None if c.attr("padding") == b"SAME" else (0, 0)] * spatial
+    pads = (
+        _paddings(c, axes)
+        if "explicit_paddings" in c.attrs
+        else [None if c.attr("padding") == b"SAME" else (0, 0)] * spatial
+    )
     for i, axis in enumerate(axes):
         out[axis] = _windowed(c, shape[axis], kernel[i], dilations[axis], strides[axis], pads[i])
     return [tuple(out)]
@@ -108,10 +128,16 @@ def _depthwise(c: ShapeContext) -> Shapes:
     shape, kernel = c.with_rank(0, 4), c.with_rank(1, 4)
     strides = c.attr("strides")
     if len(strides) != 4:
-        raise fail(f"DepthwiseConv2D requires the stride attribute to contain 4 values, but got: {len(strides)}")
+        raise fail(
+            "DepthwiseConv2D requires the stride attribute to contain 4 values, but got: "
+            f"{len(strides)}"
+        )
     dilations = c.attr("dilations")
     if len(dilations) != 4:
-        raise fail(f"DepthwiseConv2D requires the dilations attribute to contain 4 values, but got: {len(dilations)}")
+        raise fail(
+            "DepthwiseConv2D requires the dilations attribute to contain 4 values, but got: "
+            f"{len(dilations)}"
+        )
     batch, channel, axes = _axes(c, 2)
     depth = c.merge_dim(shape[channel], kernel[2])
     out: list[int | None] = [None] * 4
@@ -129,8 +155,15 @@ def _backprop_input(c: ShapeContext) -> Shapes:
     c.merge_dim(shape[batch], upstream[batch])
     sizes = list(shape)
     sizes[batch] = upstream[batch]
-    if kernel[2] is not None and sizes[channel] is not None and (kernel[2] == 0 or sizes[channel] % kernel[2]):  # type: ignore[operator]
-        raise fail(f"Depth of output ({sizes[channel]}) is not a multiple of input depth of filter ({kernel[2]})")
+    if (
+        kernel[2] is not None
+        and sizes[channel] is not None
+        and (kernel[2] == 0 or sizes[channel] % kernel[2])  # type: ignore[operator]
+    ):
+        raise fail(
+            f"Depth of output ({sizes[channel]}) is not a multiple of input depth of filter "
+            f"({kernel[2]})"
+        )
     return [tuple(sizes)]
 
 
@@ -150,9 +183,13 @@ def _dilation(c: ShapeContext) -> Shapes:
     shape, kernel = c.with_rank(0, 4), c.with_rank(1, 3)
     strides, rates = c.attr("strides"), c.attr("rates")
     if len(strides) != 4:
-        raise fail(f"Dilation2D requires the stride attribute to contain 4 values, but got: {len(strides)}")
+        raise fail(
+            f"Dilation2D requires the stride attribute to contain 4 values, but got: {len(strides)}"
+        )
     if len(rates) != 4:
-        raise fail(f"Dilation2D requires the rates attribute to contain 4 values, but got: {len(rates)}")
+        raise fail(
+            f"Dilation2D requires the rates attribute to contain 4 values, but got: {len(rates)}"
+        )
     pads: tuple[int, int] | None = None if c.attr("padding") == b"SAME" else (0, 0)
     c.merge_dim(shape[3], kernel[2])
     if None in (shape[1], shape[2], kernel[0], kernel[1]):
@@ -266,7 +303,12 @@ register_op(
     "Conv3DBackpropFilter",
     inputs=("input: T", "filter: T", "out_backprop: T"),
     outputs=("output: T",),
-    attrs=("T: {half, float, double}", "strides: list(int) >= 5", "padding: {'SAME', 'VALID'}", "dilations: list(int) = [1, 1, 1, 1, 1]"),
+    attrs=(
+        "T: {half, float, double}",
+        "strides: list(int) >= 5",
+        "padding: {'SAME', 'VALID'}",
+        "dilations: list(int) = [1, 1, 1, 1, 1]",
+    ),
     deprecated=(10, "Use Conv3DBackpropFilterV2"),
     shape=_conv3d_backprop_filter,
 )
@@ -287,7 +329,12 @@ register_op(
     "Conv3DBackpropInput",
     inputs=("input: T", "filter: T", "out_backprop: T"),
     outputs=("output: T",),
-    attrs=("T: {half, float, double}", "strides: list(int) >= 5", "padding: {'SAME', 'VALID'}", "dilations: list(int) = [1, 1, 1, 1, 1]"),
+    attrs=(
+        "T: {half, float, double}",
+        "strides: list(int) >= 5",
+        "padding: {'SAME', 'VALID'}",
+        "dilations: list(int) = [1, 1, 1, 1, 1]",
+    ),
     deprecated=(10, "Use Conv3DBackpropInputV2"),
     shape=_conv3d_backprop_input,
 )
@@ -365,21 +412,36 @@ register_op(
     "Dilation2D",
     inputs=("input: T", "filter: T"),
     outputs=("output: T",),
-    attrs=("T: realnumbertype", "strides: list(int) >= 4", "rates: list(int) >= 4", "padding: {'SAME', 'VALID'}"),
+    attrs=(
+        "T: realnumbertype",
+        "strides: list(int) >= 4",
+        "rates: list(int) >= 4",
+        "padding: {'SAME', 'VALID'}",
+    ),
     shape=_dilation,
 )
 register_op(
     "Dilation2DBackpropFilter",
     inputs=("input: T", "filter: T", "out_backprop: T"),
     outputs=("filter_backprop: T",),
-    attrs=("T: realnumbertype", "strides: list(int) >= 4", "rates: list(int) >= 4", "padding: {'SAME', 'VALID'}"),
+    attrs=(
+        "T: realnumbertype",
+        "strides: list(int) >= 4",
+        "rates: list(int) >= 4",
+        "padding: {'SAME', 'VALID'}",
+    ),
     shape=same_as_input(1),
 )
 register_op(
     "Dilation2DBackpropInput",
     inputs=("input: T", "filter: T", "out_backprop: T"),
     outputs=("in_backprop: T",),
-    attrs=("T: realnumbertype", "strides: list(int) >= 4", "rates: list(int) >= 4", "padding: {'SAME', 'VALID'}"),
+    attrs=(
+        "T: realnumbertype",
+        "strides: list(int) >= 4",
+        "rates: list(int) >= 4",
+        "padding: {'SAME', 'VALID'}",
+    ),
     shape=unchanged,
 )
 register_op(
@@ -442,7 +504,12 @@ register_op(
     "FusedPadConv2D",
     inputs=("input: T", "paddings: int32", "filter: T"),
     outputs=("output: T",),
-    attrs=(f"T: {HALF_TO_DOUBLE}", "mode: {'REFLECT', 'SYMMETRIC'}", "strides: list(int)", "padding: {'SAME', 'VALID'}"),
+    attrs=(
+        f"T: {HALF_TO_DOUBLE}",
+        "mode: {'REFLECT', 'SYMMETRIC'}",
+        "strides: list(int)",
+        "padding: {'SAME', 'VALID'}",
+    ),
     shape=mirrored_conv,
 )
 
@@ -465,7 +532,9 @@ def _padding(padding: Any, channels_first: bool) -> tuple[str, list[int]]:
         return padding, []
     pairs = [list(pair) for pair in padding]
     if any(pairs[0]) or any(pairs[1 if channels_first else -1]):
-        raise ValueError("Nonzero explicit padding in the batch or depth dimensions is not supported")
+        raise ValueError(
+            "Nonzero explicit padding in the batch or depth dimensions is not supported"
+        )
     return "EXPLICIT", [p for pair in pairs for p in pair]
 
 
@@ -480,7 +549,9 @@ def conv2d(
     name: str | None = None,
     filters: Any = None,
 ) -> Tensor:
-    """input [batch, in_h, in_w, in_c], filter [k_h, k_w, in_c / groups, out_c] -> [batch, out_h, out_w, out_c]."""
+    """input [batch, in_h, in_w, in_c], filter [k_h, k_w, in_c / groups, out_c] -> [batch, out_h,
+    out_w, out_c].
+    """
     first = data_format == "NCHW"
     padding, explicit = _padding(padding, first)
     return tensor(
@@ -569,13 +640,27 @@ def conv2d_transpose(
     filters: Any = None,
     dilations: Any = None,
 ) -> Tensor:
-    """The transpose of `conv2d`: value [batch, h, w, in_c], filter [k_h, k_w, out_c, in_c] -> output_shape."""
-    value, filter = renamed(input, value, "input", "value"), renamed(filters, filter, "filters", "filter")
+    """The transpose of `conv2d`: value [batch, h, w, in_c], filter [k_h, k_w, out_c, in_c] ->
+    output_shape.
+    """
+    value, filter = (
+        renamed(input, value, "input", "value"),
+        renamed(filters, filter, "filters", "filter"),
+    )
     with name_scope(name, "conv2d_transpose", [value, filter, output_shape]) as scope:
         first = data_format == "NCHW"
         spread = _sequence(1 if dilations is None else dilations, 2, first, "dilations")
         steps = _sequence(1 if strides is None else strides, 2, first, "strides")
-        return conv2d_backprop_input(output_shape, filter, value, steps, padding, data_format=data_format, dilations=spread, name=scope)
+        return conv2d_backprop_input(
+            output_shape,
+            filter,
+            value,
+            steps,
+            padding,
+            data_format=data_format,
+            dilations=spread,
+            name=scope,
+        )
 
 
 def conv1d(
@@ -593,7 +678,9 @@ def conv1d(
     value = renamed(input, value, "input", "value")
     with name_scope(name, "conv1d", [value, filters]) as scope:
         if data_format not in (None, "NWC", "NHWC", "NCW", "NCHW"):
-            raise ValueError(f"`data_format` must be 'NWC' or 'NCW'. Received: data_format={data_format}")
+            raise ValueError(
+                f"`data_format` must be 'NWC' or 'NCW'. Received: data_format={data_format}"
+            )
         first = data_format in ("NCW", "NCHW")
         value = convert_to_tensor(value, name="value")
         batches: Tensor | None = None
@@ -620,21 +707,42 @@ def conv1d(
         )
         if batches is None:
             return tensor("Squeeze", scope, input=out, squeeze_dims=[axis])
-        return _batches_of_rows(tensor("Squeeze", None, input=out, squeeze_dims=[axis]), batches, scope)
+        return _batches_of_rows(
+            tensor("Squeeze", None, input=out, squeeze_dims=[axis]), batches, scope
+        )
 
 
 def _rows_of_batches(value: Tensor, inner_rank: int) -> tuple[Tensor, Tensor]:
     """Return value [..., batch, *inner] with one batch axis, and the sizes of those it had."""
     sizes = tensor("Shape", None, input=value)
-    outer = tensor("StridedSlice", None, input=sizes, begin=[0], end=[-inner_rank], strides=[1], begin_mask=1)
-    inner = tensor("StridedSlice", None, input=sizes, begin=[-inner_rank], end=[0], strides=[1], end_mask=1)
-    return tensor("Reshape", None, tensor=value, shape=tensor("ConcatV2", None, values=[[-1], inner], axis=0)), outer
+    outer = tensor(
+        "StridedSlice", None, input=sizes, begin=[0], end=[-inner_rank], strides=[1], begin_mask=1
+    )
+    inner = tensor(
+        "StridedSlice", None, input=sizes, begin=[-inner_rank], end=[0], strides=[1], end_mask=1
+    )
+    return tensor(
+        "Reshape", None, tensor=value, shape=tensor("ConcatV2", None, values=[[-1], inner], axis=0)
+    ), outer
 
 
 def _batches_of_rows(value: Tensor, batches: Tensor, name: str) -> Tensor:
     """Undo `_rows_of_batches` for what was computed of its result."""
-    inner = tensor("StridedSlice", None, input=tensor("Shape", None, input=value), begin=[1], end=[0], strides=[1], end_mask=1)
-    return tensor("Reshape", name, tensor=value, shape=tensor("ConcatV2", None, values=[batches, inner], axis=0))
+    inner = tensor(
+        "StridedSlice",
+        None,
+        input=tensor("Shape", None, input=value),
+        begin=[1],
+        end=[0],
+        strides=[1],
+        end_mask=1,
+    )
+    return tensor(
+        "Reshape",
+        name,
+        tensor=value,
+        shape=tensor("ConcatV2", None, values=[batches, inner], axis=0),
+    )
 
 
 def conv3d(
@@ -647,7 +755,9 @@ def conv3d(
     name: str | None = None,
     filters: Any = None,
 ) -> Tensor:
-    """input [batch, in_d, in_h, in_w, in_c], filter [k_d, k_h, k_w, in_c, out_c] -> [batch, out_d, out_h, out_w, out_c]."""
+    """input [batch, in_d, in_h, in_w, in_c], filter [k_d, k_h, k_w, in_c, out_c] -> [batch, out_d,
+    out_h, out_w, out_c].
+    """
     return tensor(
         "Conv3D",
         name,
@@ -669,7 +779,9 @@ def depthwise_conv2d_native(
     dilations: Sequence[int] = (1, 1, 1, 1),
     name: str | None = None,
 ) -> Tensor:
-    """input [batch, in_h, in_w, in_c], filter [k_h, k_w, in_c, multiplier] -> [batch, out_h, out_w, in_c * multiplier]."""
+    """input [batch, in_h, in_w, in_c], filter [k_h, k_w, in_c, multiplier] -> [batch, out_h, out_w,
+    in_c * multiplier].
+    """
     padding, explicit = _padding(padding, data_format == "NCHW")
     return tensor(
         "DepthwiseConv2dNative",
@@ -715,11 +827,22 @@ def separable_conv2d(
 ) -> Tensor:
     """A depthwise convolution, then one of size 1 that mixes channels."""
     with name_scope(name, "separable_conv2d", [input, depthwise_filter, pointwise_filter]) as scope:
-        depthwise = depthwise_conv2d(input, depthwise_filter, strides, padding, rate, "depthwise", data_format, dilations)
-        return conv2d(depthwise, pointwise_filter, [1, 1, 1, 1], "VALID", data_format=data_format or "NHWC", name=scope)
+        depthwise = depthwise_conv2d(
+            input, depthwise_filter, strides, padding, rate, "depthwise", data_format, dilations
+        )
+        return conv2d(
+            depthwise,
+            pointwise_filter,
+            [1, 1, 1, 1],
+            "VALID",
+            data_format=data_format or "NHWC",
+            name=scope,
+        )
 
 
-def atrous_conv2d(value: Any, filters: Any, rate: int, padding: str, name: str | None = None) -> Tensor:
+def atrous_conv2d(
+    value: Any, filters: Any, rate: int, padding: str, name: str | None = None
+) -> Tensor:
     """`conv2d` with dilation `rate` in both directions."""
     return conv2d(value, filters, [1, 1, 1, 1], padding, dilations=[1, rate, rate, 1], name=name)
 
@@ -735,7 +858,8 @@ def convolution(
     filters: Any = None,
     dilations: Any = None,
 ) -> Tensor:
-    """A convolution of one, two or three spatial axes, as the rank of the filter, or else of the input, says.
+    """A convolution of one, two or three spatial axes, as the rank of the filter, or else of the
+    input, says.
 
     Raises ValueError when neither rank is known.
     """
@@ -753,14 +877,38 @@ def convolution(
     strides = _sequence(1 if strides is None else strides, n, first, "strides")
     dilations = _sequence(1 if dilation_rate is None else dilation_rate, n, first, "dilation_rate")
     if n == 1:
-        return conv1d(value, filter, strides, padding, data_format=data_format, name=name or "convolution", dilations=dilations)
+        return conv1d(
+            value,
+            filter,
+            strides,
+            padding,
+            data_format=data_format,
+            name=name or "convolution",
+            dilations=dilations,
+        )
     if value.shape.rank is not None and value.shape.rank > rank:
         rows, batches = _rows_of_batches(value, n + 1)
         made = convolution(rows, filter, padding, strides, dilations, None, data_format)
         return _batches_of_rows(made, batches, name or "convolution")
     if n == 2:
-        return conv2d(value, filter, strides, padding, data_format=data_format or "NHWC", dilations=dilations, name=name or "convolution")
-    return conv3d(value, filter, strides, padding, data_format or "NDHWC", dilations, name=name or "convolution")
+        return conv2d(
+            value,
+            filter,
+            strides,
+            padding,
+            data_format=data_format or "NHWC",
+            dilations=dilations,
+            name=name or "convolution",
+        )
+    return conv3d(
+        value,
+        filter,
+        strides,
+        padding,
+        data_format or "NDHWC",
+        dilations,
+        name=name or "convolution",
+    )
 
 
 def dilation2d(
@@ -776,4 +924,12 @@ def dilation2d(
     """Greyscale dilation: the largest of input + filter in each window."""
     filter = renamed(filters, filter, "filters", "filter")
     rates = renamed(dilations, rates, "dilations", "rates")
-    return tensor("Dilation2D", name, input=input, filter=filter, strides=list(strides), rates=list(rates), padding=padding)
+    return tensor(
+        "Dilation2D",
+        name,
+        input=input,
+        filter=filter,
+        strides=list(strides),
+        rates=list(rates),
+        padding=padding,
+    )

@@ -40,7 +40,9 @@ def channels_gradient(c: ShapeContext) -> Shapes:
 
 
 def by_axis(first: int, ends: int) -> Rule:
-    """The shape of input 0. The ends of its range, from input `first` on, are scalars, or vectors along `axis`; so are `ends` outputs."""
+    """The shape of input 0. The ends of its range, from input `first` on, are scalars, or vectors
+    along `axis`; so are `ends` outputs.
+    """
 
     def rule(c: ShapeContext) -> Shapes:
         axis = c.attrs.get("axis", -1)
@@ -72,7 +74,9 @@ def lstm_cell_grad(c: ShapeContext) -> Shapes:
 
 
 def lstm(c: ShapeContext) -> Shapes:
-    """seq_len_max, x [time, batch, inputs], ..., b [4 * cells] -> [time, batch, cells], seven times."""
+    """seq_len_max, x [time, batch, inputs], ..., b [4 * cells] -> [time, batch, cells], seven
+    times.
+    """
     x, b = c.with_rank(1, 3), c.with_rank(8, 1)
     return [(x[0], x[1], c.divide(b[0], 4))] * 7
 
@@ -96,7 +100,9 @@ def gru_cell_grad(c: ShapeContext) -> Shapes:
 
 
 def mirrored_conv(c: ShapeContext) -> Shapes:
-    """input [batch, h, w, c], (size [2],) paddings [4, 2], filter [k_h, k_w, c, out_c] -> Conv2D of the padded image."""
+    """input [batch, h, w, c], (size [2],) paddings [4, 2], filter [k_h, k_w, c, out_c] -> Conv2D of
+    the padded image.
+    """
     resizes = c.op == "FusedResizeAndPadConv2D"
     images, kernel = c.with_rank(0, 4), c.with_rank(3 if resizes else 2, 4)
     sizes = list(size_input(c, 1)) if resizes else [images[1], images[2]]
@@ -105,7 +111,9 @@ def mirrored_conv(c: ShapeContext) -> Shapes:
     pads = c.constant(at)
     strides = c.attr("strides")
     if len(strides) != 4:
-        raise fail(f"Operation requires the stride attribute to contain 4 values, but got: {len(strides)}")
+        raise fail(
+            f"Operation requires the stride attribute to contain 4 values, but got: {len(strides)}"
+        )
     c.merge_dim(images[3], kernel[2])
     batch = None if pads is None or images[0] is None else images[0] + int(np.sum(pads[0]))
     out: list[int | None] = []

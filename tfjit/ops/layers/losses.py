@@ -59,7 +59,13 @@ register_op(
     attrs=(f"T: {INDEX} = DT_INT32",),
     shape=_in_top_k,
 )
-register_op("L2Loss", inputs=("t: T",), outputs=("output: T",), attrs=(f"T: {HALF_TO_DOUBLE}",), shape=scalar)
+register_op(
+    "L2Loss",
+    inputs=("t: T",),
+    outputs=("output: T",),
+    attrs=(f"T: {HALF_TO_DOUBLE}",),
+    shape=scalar,
+)
 register_op(
     "SoftmaxCrossEntropyWithLogits",
     inputs=("features: T", "labels: T"),
@@ -83,7 +89,9 @@ def softmax_cross_entropy_with_logits(
     name: str | None = None,
     axis: int | None = None,
 ) -> Tensor:
-    """labels, logits [..., classes] -> loss [...]; gradients reach the logits alone. Raises ValueError when one is missing."""
+    """labels, logits [..., classes] -> loss [...]; gradients reach the logits alone. Raises
+    ValueError when one is missing.
+    """
     axis = renamed(axis, None if dim == -1 else dim, "axis", "dim")
     _need_both("softmax_cross_entropy_with_logits", labels, logits)
     with name_scope(name, "softmax_cross_entropy_with_logits_sg", [logits, labels]) as scope:
@@ -92,9 +100,15 @@ def softmax_cross_entropy_with_logits(
 
 
 def softmax_cross_entropy_with_logits_v2(
-    labels: Any, logits: Any, axis: int | None = None, name: str | None = None, dim: int | None = None
+    labels: Any,
+    logits: Any,
+    axis: int | None = None,
+    name: str | None = None,
+    dim: int | None = None,
 ) -> Tensor:
-    """labels, logits [..., classes] -> loss [...]; gradients reach both. Half floats are summed in float32."""
+    """labels, logits [..., classes] -> loss [...]; gradients reach both. Half floats are summed in
+    float32.
+    """
     axis = renamed(axis, dim, "axis", "dim")
     axis = -1 if axis is None else axis
     with name_scope(name, "softmax_cross_entropy_with_logits", [logits, labels]) as scope:
@@ -105,16 +119,27 @@ def softmax_cross_entropy_with_logits_v2(
             labels = tensor("Cast", None, x=labels, DstT=logits.dtype.base_dtype)
         rank = logits.shape.rank
         if rank is not None and not -rank <= axis < rank:
-            raise ValueError(f"`axis` = {axis} is not in range [{-rank}, {rank}) of logits.shape={logits.shape}")
+            raise ValueError(
+                f"`axis` = {axis} is not in range [{-rank}, {rank}) of logits.shape={logits.shape}"
+            )
         if axis != -1 and axis + 1 != rank:
             logits, labels = (_axis_last(t, axis) for t in (logits, labels))
         if rank == 2:
-            loss = create("SoftmaxCrossEntropyWithLogits", None if narrow else scope, features=logits, labels=labels).outputs[0]
+            loss = create(
+                "SoftmaxCrossEntropyWithLogits",
+                None if narrow else scope,
+                features=logits,
+                labels=labels,
+            ).outputs[0]
         else:
             sizes = tensor("Shape", None, input=logits)
             rows = [_rows(t) for t in (logits, labels)]
-            loss = create("SoftmaxCrossEntropyWithLogits", None, features=rows[0], labels=rows[1]).outputs[0]
-            outer = tensor("StridedSlice", None, input=sizes, begin=[0], end=[-1], strides=[1], begin_mask=1)
+            loss = create(
+                "SoftmaxCrossEntropyWithLogits", None, features=rows[0], labels=rows[1]
+            ).outputs[0]
+            outer = tensor(
+                "StridedSlice", None, input=sizes, begin=[0], end=[-1], strides=[1], begin_mask=1
+            )
             loss = tensor("Reshape", None if narrow else scope, tensor=loss, shape=outer)
         if rank is not None:
             known = given.shape_tuple or ()
@@ -126,7 +151,10 @@ def softmax_cross_entropy_with_logits_v2(
 def _need_both(function: str, labels: Any, logits: Any) -> None:
     """Raise ValueError unless labels and logits are given."""
     if labels is None or logits is None:
-        raise ValueError(f"Both `labels` and `logits` must be provided for {function}. Received: labels={labels} and logits={logits}")
+        raise ValueError(
+            f"Both `labels` and `logits` must be provided for {function}. Received: "
+            f"labels={labels} and logits={logits}"
+        )
 
 
 def _precise(logits: Tensor) -> tuple[Tensor, bool]:
@@ -148,24 +176,34 @@ def _axis_last(x: Tensor, axis: int) -> Tensor:
     before = tensor("Range", None, start=0, limit=start, delta=1)
     after = tensor("Range", None, start=behind, limit=size, delta=1)
     own = tensor("Pack", None, values=[start])
-    return tensor("Transpose", None, x=x, perm=tensor("ConcatV2", None, values=[before, after, own], axis=0))
+    return tensor(
+        "Transpose", None, x=x, perm=tensor("ConcatV2", None, values=[before, after, own], axis=0)
+    )
 
 
 def _rows(x: Tensor) -> Tensor:
     """Return x [..., classes] as [rows, classes]."""
     sizes = tensor("Shape", None, input=x)
-    classes = tensor("StridedSlice", None, input=sizes, begin=[-1], end=[0], strides=[1], end_mask=1)
-    rows = tensor("Reshape", None, tensor=x, shape=tensor("ConcatV2", None, values=[[-1], classes], axis=0))
+    classes = tensor(
+        "StridedSlice", None, input=sizes, begin=[-1], end=[0], strides=[1], end_mask=1
+    )
+    rows = tensor(
+        "Reshape", None, tensor=x, shape=tensor("ConcatV2", None, values=[[-1], classes], axis=0)
+    )
     known = x.shape_tuple
     if known is not None:
         rows.set_shape((product(known[:-1]), known[-1]))
     return rows
 
 
-def sparse_softmax_cross_entropy_with_logits(labels: Any = None, logits: Any = None, name: str | None = None) -> Tensor:
-    """labels [...] of class numbers, logits [..., classes] -> loss [...]. float16 is summed in float32.
+def sparse_softmax_cross_entropy_with_logits(
+    labels: Any = None, logits: Any = None, name: str | None = None
+) -> Tensor:
+    """labels [...] of class numbers, logits [..., classes] -> loss [...]. float16 is summed in
+    float32.
 
-    Raises ValueError for ranks or known sizes that don't fit; a run raises InvalidArgumentError for others.
+    Raises ValueError for ranks or known sizes that don't fit; a run raises InvalidArgumentError for
+    others.
     """
     _need_both("sparse_softmax_cross_entropy_with_logits", labels, logits)
     with name_scope(name, "SparseSoftmaxCrossEntropyWithLogits", [labels, logits]):
@@ -177,76 +215,127 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any = None, logits: Any = N
         if rank is not None and labels.shape.rank is not None and labels.shape.rank != rank - 1:
             raise ValueError(
                 "`labels.shape.rank` must equal `logits.shape.rank - 1`. Received: "
-                f"labels.shape={labels.shape} of rank {labels.shape.rank} and logits.shape={given.shape} of rank {rank}"
+                f"labels.shape={labels.shape} of rank {labels.shape.rank} and "
+                f"logits.shape={given.shape} of rank {rank}"
             )
-        all_known = labels.shape.is_fully_defined() and places is not None and None not in places[:-1]
+        all_known = (
+            labels.shape.is_fully_defined() and places is not None and None not in places[:-1]
+        )
         if all_known and places is not None and labels.shape_tuple != places[:-1]:
             raise ValueError(
                 "`labels.shape` must equal `logits.shape` except for the last dimension. "
                 f"Received: labels.shape={labels.shape} and logits.shape={given.shape}"
             )
-        logits = tensor("Cast", None, x=given, DstT=dtypes.float32) if given.dtype.base_dtype is dtypes.float16 else given
+        logits = (
+            tensor("Cast", None, x=given, DstT=dtypes.float32)
+            if given.dtype.base_dtype is dtypes.float16
+            else given
+        )
         if labels_shape is None:
-            loss = create("SparseSoftmaxCrossEntropyWithLogits", None, features=logits, labels=labels).outputs[0]
+            loss = create(
+                "SparseSoftmaxCrossEntropyWithLogits", None, features=logits, labels=labels
+            ).outputs[0]
         else:
             checks = [] if all_known else [_fits(labels_shape, given)]
             with control_dependencies(checks):
                 flat = tensor("Reshape", None, tensor=labels, shape=[-1])
-                loss = create("SparseSoftmaxCrossEntropyWithLogits", None, features=_rows(logits), labels=flat).outputs[0]
+                loss = create(
+                    "SparseSoftmaxCrossEntropyWithLogits", None, features=_rows(logits), labels=flat
+                ).outputs[0]
                 loss = tensor("Reshape", None, tensor=loss, shape=labels_shape)
             loss.set_shape(labels.shape)
-        return loss if logits is given else tensor("Cast", None, x=loss, DstT=given.dtype.base_dtype)
+        return (
+            loss if logits is given else tensor("Cast", None, x=loss, DstT=given.dtype.base_dtype)
+        )
 
 
 def _fits(labels_shape: Tensor, logits: Tensor) -> Operation:
-    """Return the operation that fails in a run unless labels have the logits' shape without classes."""
+    """Return the operation that fails in a run unless labels have the logits' shape without
+    classes.
+    """
     sizes = tensor("Shape", None, input=logits)
-    outer = tensor("StridedSlice", None, input=sizes, begin=[0], end=[-1], strides=[1], begin_mask=1)
-    same = tensor("All", None, input=tensor("Equal", None, x=labels_shape, y=outer), reduction_indices=[0])
-    data = ["`labels.shape` must equal `logits.shape` except for the last dimension. labels.shape:", labels_shape, "logits.shape:", sizes]
+    outer = tensor(
+        "StridedSlice", None, input=sizes, begin=[0], end=[-1], strides=[1], begin_mask=1
+    )
+    same = tensor(
+        "All", None, input=tensor("Equal", None, x=labels_shape, y=outer), reduction_indices=[0]
+    )
+    data = [
+        "`labels.shape` must equal `logits.shape` except for the last dimension. labels.shape:",
+        labels_shape,
+        "logits.shape:",
+        sizes,
+    ]
     return create("Assert", None, condition=same, data=data)
 
 
-def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, name: str | None = None) -> Tensor:
+def sigmoid_cross_entropy_with_logits(
+    labels: Any = None, logits: Any = None, name: str | None = None
+) -> Tensor:
     """Loss of independent yes/no answers: max(x, 0) - x * z + log(1 + exp(-|x|))."""
     _need_both("sigmoid_cross_entropy_with_logits", labels, logits)
     with name_scope(name, "logistic_loss", [logits, labels]) as scope:
         x = convert_to_tensor(logits, name="logits")
         z = convert_to_tensor(labels, name="labels", dtype=x.dtype.base_dtype)
         if not x.shape.is_compatible_with(z.shape):
-            raise ValueError(f"`logits` and `labels` must have the same shape, received ({x.shape} vs {z.shape}).")
+            raise ValueError(
+                f"`logits` and `labels` must have the same shape, received ({x.shape} vs "
+                f"{z.shape})."
+            )
         zeros = tensor("ZerosLike", None, x=x)
         positive = tensor("GreaterEqual", None, x=x, y=zeros)
         high = tensor("SelectV2", None, condition=positive, t=x, e=zeros)
         negative_abs = tensor("SelectV2", None, condition=positive, t=tensor("Neg", None, x=x), e=x)
         linear = tensor("Sub", None, x=high, y=tensor("Mul", None, x=x, y=z))
-        return tensor("AddV2", scope, x=linear, y=tensor("Log1p", None, x=tensor("Exp", None, x=negative_abs)))
+        return tensor(
+            "AddV2", scope, x=linear, y=tensor("Log1p", None, x=tensor("Exp", None, x=negative_abs))
+        )
 
 
 def weighted_cross_entropy_with_logits(
-    labels: Any = None, logits: Any = None, pos_weight: Any = None, name: str | None = None, targets: Any = None
+    labels: Any = None,
+    logits: Any = None,
+    pos_weight: Any = None,
+    name: str | None = None,
+    targets: Any = None,
 ) -> Tensor:
-    """As `sigmoid_cross_entropy_with_logits`, with positive answers weighted. targets: the former name of labels."""
+    """As `sigmoid_cross_entropy_with_logits`, with positive answers weighted. targets: the former
+    name of labels.
+    """
     labels = renamed(labels, targets, "labels", "targets")
     with name_scope(name, "logistic_loss", [logits, labels]) as scope:
         x = convert_to_tensor(logits, name="logits")
         z = convert_to_tensor(labels, name="labels", dtype=x.dtype.base_dtype)
         if not x.shape.is_compatible_with(z.shape):
-            raise ValueError(f"`logits` and `labels` must have the same shape, received ({x.shape} vs {z.shape}).")
+            raise ValueError(
+                f"`logits` and `labels` must have the same shape, received ({x.shape} vs "
+                f"{z.shape})."
+            )
         weight = tensor(
             "AddV2",
             None,
             x=tensor(
                 "Mul",
                 None,
-                x=tensor("Sub", None, x=convert_to_tensor(pos_weight, x.dtype.base_dtype), y=convert_to_tensor(1, x.dtype.base_dtype)),
+                x=tensor(
+                    "Sub",
+                    None,
+                    x=convert_to_tensor(pos_weight, x.dtype.base_dtype),
+                    y=convert_to_tensor(1, x.dtype.base_dtype),
+                ),
                 y=z,
             ),
             y=convert_to_tensor(1, x.dtype.base_dtype),
         )
-        soft = tensor("Log1p", None, x=tensor("Exp", None, x=tensor("Neg", None, x=tensor("Abs", None, x=x))))
-        inner = tensor("AddV2", None, x=soft, y=tensor("Relu", None, features=tensor("Neg", None, x=x)))
-        rest = tensor("Mul", None, x=tensor("Sub", None, x=convert_to_tensor(1, x.dtype.base_dtype), y=z), y=x)
+        soft = tensor(
+            "Log1p", None, x=tensor("Exp", None, x=tensor("Neg", None, x=tensor("Abs", None, x=x)))
+        )
+        inner = tensor(
+            "AddV2", None, x=soft, y=tensor("Relu", None, features=tensor("Neg", None, x=x))
+        )
+        rest = tensor(
+            "Mul", None, x=tensor("Sub", None, x=convert_to_tensor(1, x.dtype.base_dtype), y=z), y=x
+        )
         return tensor("AddV2", scope, x=rest, y=tensor("Mul", None, x=weight, y=inner))
 
 

@@ -16,7 +16,13 @@ from tfjit.ops.core.apply import call, tensor
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.renamed import renamed
-from tfjit.ops.core.shape_rules import Shapes, fail, int_constant, unchanged_of_rank, unchanged_of_rank_at_least
+from tfjit.ops.core.shape_rules import (
+    Shapes,
+    fail,
+    int_constant,
+    unchanged_of_rank,
+    unchanged_of_rank_at_least,
+)
 from tfjit.ops.core.type_lists import HALF_TO_DOUBLE
 
 
@@ -141,11 +147,23 @@ register_op(
     attrs=("T: numbertype", "data_format: {'NHWC', 'NCHW'} = 'NHWC'"),
     shape=_bias_add_grad,
 )
-register_op("BiasAddV1", inputs=("value: T", "bias: T"), outputs=("output: T",), attrs=("T: numbertype",), shape=_bias_add_v1)
+register_op(
+    "BiasAddV1",
+    inputs=("value: T", "bias: T"),
+    outputs=("output: T",),
+    attrs=("T: numbertype",),
+    shape=_bias_add_v1,
+)
 register_op(
     "FusedBatchNorm",
     inputs=("x: T", "scale: T", "offset: T", "mean: T", "variance: T"),
-    outputs=("y: T", "batch_mean: T", "batch_variance: T", "reserve_space_1: T", "reserve_space_2: T"),
+    outputs=(
+        "y: T",
+        "batch_mean: T",
+        "batch_variance: T",
+        "reserve_space_1: T",
+        "reserve_space_2: T",
+    ),
     attrs=(
         "T: {float}",
         "epsilon: float = 1e-04",
@@ -157,8 +175,22 @@ register_op(
 )
 register_op(
     "_FusedBatchNormEx",
-    inputs=("x: T", "scale: U", "offset: U", "mean: U", "variance: U", "side_input: num_side_inputs * T"),
-    outputs=("y: T", "batch_mean: U", "batch_variance: U", "reserve_space_1: U", "reserve_space_2: U", "reserve_space_3: U"),
+    inputs=(
+        "x: T",
+        "scale: U",
+        "offset: U",
+        "mean: U",
+        "variance: U",
+        "side_input: num_side_inputs * T",
+    ),
+    outputs=(
+        "y: T",
+        "batch_mean: U",
+        "batch_variance: U",
+        "reserve_space_1: U",
+        "reserve_space_2: U",
+        "reserve_space_3: U",
+    ),
     attrs=(
         "T: {half, float, bfloat16}",
         "U: {float}",
@@ -174,8 +206,19 @@ register_op(
 register_op(
     "FusedBatchNormGrad",
     inputs=("y_backprop: T", "x: T", "scale: T", "reserve_space_1: T", "reserve_space_2: T"),
-    outputs=("x_backprop: T", "scale_backprop: T", "offset_backprop: T", "reserve_space_3: T", "reserve_space_4: T"),
-    attrs=("T: {float}", "epsilon: float = 1e-04", "data_format: {'NHWC', 'NCHW'} = 'NHWC'", "is_training: bool = true"),
+    outputs=(
+        "x_backprop: T",
+        "scale_backprop: T",
+        "offset_backprop: T",
+        "reserve_space_3: T",
+        "reserve_space_4: T",
+    ),
+    attrs=(
+        "T: {float}",
+        "epsilon: float = 1e-04",
+        "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
+        "is_training: bool = true",
+    ),
     shape=_batch_norm_grad,
 )
 register_op(
@@ -211,7 +254,13 @@ register_op(
 register_op(
     "FusedBatchNormGradV2",
     inputs=("y_backprop: T", "x: T", "scale: float", "reserve_space_1: U", "reserve_space_2: U"),
-    outputs=("x_backprop: T", "scale_backprop: U", "offset_backprop: U", "reserve_space_3: U", "reserve_space_4: U"),
+    outputs=(
+        "x_backprop: T",
+        "scale_backprop: U",
+        "offset_backprop: U",
+        "reserve_space_3: U",
+        "reserve_space_4: U",
+    ),
     attrs=(
         "T: {half, bfloat16, float}",
         "U: {float}",
@@ -223,8 +272,21 @@ register_op(
 )
 register_op(
     "FusedBatchNormGradV3",
-    inputs=("y_backprop: T", "x: T", "scale: float", "reserve_space_1: U", "reserve_space_2: U", "reserve_space_3: U"),
-    outputs=("x_backprop: T", "scale_backprop: U", "offset_backprop: U", "reserve_space_4: U", "reserve_space_5: U"),
+    inputs=(
+        "y_backprop: T",
+        "x: T",
+        "scale: float",
+        "reserve_space_1: U",
+        "reserve_space_2: U",
+        "reserve_space_3: U",
+    ),
+    outputs=(
+        "x_backprop: T",
+        "scale_backprop: U",
+        "offset_backprop: U",
+        "reserve_space_4: U",
+        "reserve_space_5: U",
+    ),
     attrs=(
         "T: {half, bfloat16, float}",
         "U: {float}",
@@ -237,7 +299,13 @@ register_op(
 register_op(
     "FusedBatchNormV2",
     inputs=("x: T", "scale: U", "offset: U", "mean: U", "variance: U"),
-    outputs=("y: T", "batch_mean: U", "batch_variance: U", "reserve_space_1: U", "reserve_space_2: U"),
+    outputs=(
+        "y: T",
+        "batch_mean: U",
+        "batch_variance: U",
+        "reserve_space_1: U",
+        "reserve_space_2: U",
+    ),
     attrs=(
         "T: {half, bfloat16, float}",
         "U: {float}",
@@ -251,7 +319,14 @@ register_op(
 register_op(
     "FusedBatchNormV3",
     inputs=("x: T", "scale: U", "offset: U", "mean: U", "variance: U"),
-    outputs=("y: T", "batch_mean: U", "batch_variance: U", "reserve_space_1: U", "reserve_space_2: U", "reserve_space_3: U"),
+    outputs=(
+        "y: T",
+        "batch_mean: U",
+        "batch_variance: U",
+        "reserve_space_1: U",
+        "reserve_space_2: U",
+        "reserve_space_3: U",
+    ),
     attrs=(
         "T: {half, bfloat16, float}",
         "U: {bfloat16, float}",
@@ -262,9 +337,15 @@ register_op(
     ),
     shape=_batch_norm_v3,
 )
-register_op("KthOrderStatistic", inputs=("input: float",), outputs=("output: float",), attrs=("k: int",))
 register_op(
-    "LogSoftmax", inputs=("logits: T",), outputs=("logsoftmax: T",), attrs=(f"T: {HALF_TO_DOUBLE}",), shape=unchanged_of_rank_at_least(1)
+    "KthOrderStatistic", inputs=("input: float",), outputs=("output: float",), attrs=("k: int",)
+)
+register_op(
+    "LogSoftmax",
+    inputs=("logits: T",),
+    outputs=("logsoftmax: T",),
+    attrs=(f"T: {HALF_TO_DOUBLE}",),
+    shape=unchanged_of_rank_at_least(1),
 )
 register_op(
     "LRN",
@@ -292,7 +373,13 @@ register_op(
     ),
     shape=_lrn_grad,
 )
-register_op("Softmax", inputs=("logits: T",), outputs=("softmax: T",), attrs=(f"T: {HALF_TO_DOUBLE}",), shape=unchanged_of_rank_at_least(1))
+register_op(
+    "Softmax",
+    inputs=("logits: T",),
+    outputs=("softmax: T",),
+    attrs=(f"T: {HALF_TO_DOUBLE}",),
+    shape=unchanged_of_rank_at_least(1),
+)
 register_op(
     "TopK",
     inputs=("input: T",),
@@ -301,7 +388,13 @@ register_op(
     deprecated=(7, "Use TopKV2 instead"),
     shape=_top_k,
 )
-register_op("TopKUnique", inputs=("input: float",), outputs=("topk: float", "topk_indices: int32"), attrs=("k: int",), shape=_top_unique)
+register_op(
+    "TopKUnique",
+    inputs=("input: float",),
+    outputs=("topk: float", "topk_indices: int32"),
+    attrs=("k: int",),
+    shape=_top_unique,
+)
 register_op(
     "TopKV2",
     inputs=("input: T", "k: Tk"),
@@ -315,17 +408,30 @@ register_op(
     shape=_top_k_v2,
 )
 register_op(
-    "TopKWithUnique", inputs=("input: float",), outputs=("topk: float", "topk_indices: int32"), attrs=("k: int",), shape=_top_unique
+    "TopKWithUnique",
+    inputs=("input: float",),
+    outputs=("topk: float", "topk_indices: int32"),
+    attrs=("k: int",),
+    shape=_top_unique,
 )
 
 
-def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | None = None) -> Tensor:
-    """value [..., c] (or [batch, c, ...] for NC..) plus bias [c]. Raises ValueError for another layout."""
+def bias_add(
+    value: Any, bias: Any, data_format: str | None = None, name: str | None = None
+) -> Tensor:
+    """value [..., c] (or [batch, c, ...] for NC..) plus bias [c]. Raises ValueError for another
+    layout.
+    """
     with name_scope(name, "BiasAdd", [value, bias]) as scope:
         if data_format is not None and not data_format.startswith("N"):
-            raise ValueError(f"`data_format` must be of the form `N...C` or `NC...`. Received: data_format={data_format}")
+            raise ValueError(
+                "`data_format` must be of the form `N...C` or `NC...`. Received: "
+                f"data_format={data_format}"
+            )
         first = data_format is not None and data_format.startswith("NC")
-        return tensor("BiasAdd", scope, value=value, bias=bias, data_format="NCHW" if first else "NHWC")
+        return tensor(
+            "BiasAdd", scope, value=value, bias=bias, data_format="NCHW" if first else "NHWC"
+        )
 
 
 def _last_axis(op_type: str, logits: Any, axis: int | None, name: str | None) -> Tensor:
@@ -338,9 +444,19 @@ def _last_axis(op_type: str, logits: Any, axis: int | None, name: str | None) ->
     if rank is None:
         with name_scope(name, op_type, [value]):
             last = tensor("Sub", None, x=tensor("Rank", None, input=value), y=1)
-            place = tensor("FloorMod", None, x=tensor("AddV2", None, x=last, y=1 + axis), y=tensor("AddV2", None, x=last, y=1))
-            ends, turned = tensor("Pack", None, values=[place, last]), tensor("Pack", None, values=[last, place])
-            places = tensor("Range", None, start=0, limit=tensor("AddV2", None, x=last, y=1), delta=1)
+            place = tensor(
+                "FloorMod",
+                None,
+                x=tensor("AddV2", None, x=last, y=1 + axis),
+                y=tensor("AddV2", None, x=last, y=1),
+            )
+            ends, turned = (
+                tensor("Pack", None, values=[place, last]),
+                tensor("Pack", None, values=[last, place]),
+            )
+            places = tensor(
+                "Range", None, start=0, limit=tensor("AddV2", None, x=last, y=1), delta=1
+            )
             perm = tensor("DynamicStitch", None, indices=[places, ends], data=[places, turned])
             swapped = tensor(op_type, None, logits=tensor("Transpose", None, x=value, perm=perm))
             return tensor("Transpose", None, x=swapped, perm=perm)
@@ -353,52 +469,92 @@ def _last_axis(op_type: str, logits: Any, axis: int | None, name: str | None) ->
         return tensor("Transpose", scope, x=swapped, perm=order)
 
 
-def softmax(logits: Any, axis: int | None = None, name: str | None = None, dim: int | None = None) -> Tensor:
+def softmax(
+    logits: Any, axis: int | None = None, name: str | None = None, dim: int | None = None
+) -> Tensor:
     """exp(x) / sum(exp(x)) along an axis."""
     return _last_axis("Softmax", logits, renamed(axis, dim, "axis", "dim"), name)
 
 
-def log_softmax(logits: Any, axis: int | None = None, name: str | None = None, dim: int | None = None) -> Tensor:
+def log_softmax(
+    logits: Any, axis: int | None = None, name: str | None = None, dim: int | None = None
+) -> Tensor:
     """log(softmax(x)) along an axis."""
     return _last_axis("LogSoftmax", logits, renamed(axis, dim, "axis", "dim"), name)
 
 
-def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.int32, name: str | None = None) -> Any:
+def top_k(
+    input: Any,
+    k: Any = 1,
+    sorted: bool = True,
+    index_type: Any = dtypes.int32,
+    name: str | None = None,
+) -> Any:
     """(values, indices) of the k largest of each row."""
     return call("TopKV2", name, input=input, k=k, sorted=sorted, index_type=index_type)
 
 
 def local_response_normalization(
-    input: Any, depth_radius: int = 5, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5, name: str | None = None
+    input: Any,
+    depth_radius: int = 5,
+    bias: float = 1.0,
+    alpha: float = 1.0,
+    beta: float = 0.5,
+    name: str | None = None,
 ) -> Tensor:
     """input / (bias + alpha * sum of squares of neighbouring channels) ** beta."""
-    return tensor("LRN", name, input=input, depth_radius=depth_radius, bias=bias, alpha=alpha, beta=beta)
+    return tensor(
+        "LRN", name, input=input, depth_radius=depth_radius, bias=bias, alpha=alpha, beta=beta
+    )
 
 
 lrn = local_response_normalization
 
 
 def moments(
-    x: Any, axes: Any, shift: Any = None, name: str | None = None, keep_dims: Any = None, keepdims: Any = None
+    x: Any,
+    axes: Any,
+    shift: Any = None,
+    name: str | None = None,
+    keep_dims: Any = None,
+    keepdims: Any = None,
 ) -> tuple[Tensor, Tensor]:
     """(mean, variance) over axes; float16 is summed in float32."""
     keep = bool(renamed(keepdims, keep_dims, "keepdims", "keep_dims"))
     with name_scope(name, "moments", [x, axes]):
         given = convert_to_tensor(x)
-        y = tensor("Cast", None, x=given, DstT=dtypes.float32) if given.dtype.base_dtype is dtypes.float16 else given
+        y = (
+            tensor("Cast", None, x=given, DstT=dtypes.float32)
+            if given.dtype.base_dtype is dtypes.float16
+            else given
+        )
         mean = tensor("Mean", "mean", input=y, reduction_indices=axes, keep_dims=True)
-        difference = tensor("SquaredDifference", None, x=y, y=tensor("StopGradient", None, input=mean))
-        variance = tensor("Mean", "variance", input=difference, reduction_indices=axes, keep_dims=True)
+        difference = tensor(
+            "SquaredDifference", None, x=y, y=tensor("StopGradient", None, input=mean)
+        )
+        variance = tensor(
+            "Mean", "variance", input=difference, reduction_indices=axes, keep_dims=True
+        )
         if not keep:
             dims = [int(a) for a in np.reshape(axes, -1)]
-            mean, variance = (tensor("Squeeze", None, input=t, squeeze_dims=dims) for t in (mean, variance))
+            mean, variance = (
+                tensor("Squeeze", None, input=t, squeeze_dims=dims) for t in (mean, variance)
+            )
         if y is not given:
-            mean, variance = (tensor("Cast", None, x=t, DstT=dtypes.float16) for t in (mean, variance))
+            mean, variance = (
+                tensor("Cast", None, x=t, DstT=dtypes.float16) for t in (mean, variance)
+            )
         return mean, variance
 
 
 def batch_normalization(
-    x: Any, mean: Any, variance: Any, offset: Any, scale: Any, variance_epsilon: Any, name: str | None = None
+    x: Any,
+    mean: Any,
+    variance: Any,
+    offset: Any,
+    scale: Any,
+    variance_epsilon: Any,
+    name: str | None = None,
 ) -> Tensor:
     """(x - mean) / sqrt(variance + epsilon) * scale + offset; scale and offset may be None."""
     with name_scope(name, "batchnorm", [x, mean, variance, scale, offset]):
@@ -407,12 +563,26 @@ def batch_normalization(
             inverse = tensor("Mul", "mul", x=inverse, y=scale)
         x = convert_to_tensor(x)
         scaled = tensor(
-            "Mul", "mul", x=x, y=tensor("Cast", None, x=inverse, DstT=x.dtype.base_dtype) if inverse.dtype is not x.dtype else inverse
+            "Mul",
+            "mul",
+            x=x,
+            y=tensor("Cast", None, x=inverse, DstT=x.dtype.base_dtype)
+            if inverse.dtype is not x.dtype
+            else inverse,
         )
         shift = tensor("Mul", "mul", x=mean, y=inverse)
-        rest = tensor("Neg", None, x=shift) if offset is None else tensor("Sub", "sub", x=offset, y=shift)
+        rest = (
+            tensor("Neg", None, x=shift)
+            if offset is None
+            else tensor("Sub", "sub", x=offset, y=shift)
+        )
         return tensor(
-            "AddV2", "add_1", x=scaled, y=rest if rest.dtype is x.dtype else tensor("Cast", None, x=rest, DstT=x.dtype.base_dtype)
+            "AddV2",
+            "add_1",
+            x=scaled,
+            y=rest
+            if rest.dtype is x.dtype
+            else tensor("Cast", None, x=rest, DstT=x.dtype.base_dtype),
         )
 
 
@@ -433,7 +603,10 @@ def fused_batch_norm(
     Raises ValueError when mean and variance are needed and not given.
     """
     if (not is_training or exponential_avg_factor != 1.0) and (mean is None or variance is None):
-        raise ValueError("Both `mean` and `variance` must be a 1D tensor when `is_training` is False or `exponential_avg_factor` != 1.0.")
+        raise ValueError(
+            "Both `mean` and `variance` must be a 1D tensor when `is_training` is False or "
+            "`exponential_avg_factor` != 1.0."
+        )
     x = convert_to_tensor(x, name="input")
     scale = convert_to_tensor(scale, name="scale")
     offset = convert_to_tensor(offset, name="offset")
@@ -454,12 +627,20 @@ def fused_batch_norm(
     return out[0], out[1], out[2]
 
 
-def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None) -> Tensor:
+def l2_normalize(
+    x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None
+) -> Tensor:
     """x / sqrt(max(sum(x * x), epsilon)) along axes."""
     axis = renamed(axis, dim, "axis", "dim")
     with name_scope(name, "l2_normalize", [x]) as scope:
         x = convert_to_tensor(x, name="x")
-        total = tensor("Sum", None, input=tensor("Square", None, x=x), reduction_indices=axes_or_all(x, axis), keep_dims=True)
+        total = tensor(
+            "Sum",
+            None,
+            input=tensor("Square", None, x=x),
+            reduction_indices=axes_or_all(x, axis),
+            keep_dims=True,
+        )
         inverse = tensor("Rsqrt", None, x=tensor("Maximum", None, x=total, y=epsilon))
         return tensor("Mul", scope, x=x, y=inverse)
 
@@ -469,7 +650,9 @@ def zero_fraction(value: Any, name: str | None = None) -> Tensor:
     with name_scope(name, "zero_fraction", [value]):
         x = convert_to_tensor(value, name="value")
         zero = tensor("Equal", None, x=x, y=tensor("ZerosLike", None, x=x))
-        flat = tensor("Reshape", None, tensor=tensor("Cast", None, x=zero, DstT=dtypes.float32), shape=[-1])
+        flat = tensor(
+            "Reshape", None, tensor=tensor("Cast", None, x=zero, DstT=dtypes.float32), shape=[-1]
+        )
         return tensor("Mean", "fraction", input=flat, reduction_indices=[0])
 
 
@@ -482,13 +665,22 @@ def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Ten
 def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> Tensor:
     """relu(matmul(x, weights) + biases)."""
     with name_scope(name, "relu_layer", [x, weights, biases]) as scope:
-        return tensor("Relu", scope, features=bias_add(tensor("MatMul", None, a=x, b=weights), biases))
+        return tensor(
+            "Relu", scope, features=bias_add(tensor("MatMul", None, a=x, b=weights), biases)
+        )
 
 
 def dropout(
-    x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: int | None = None, name: str | None = None, rate: Any = None
+    x: Any,
+    keep_prob: Any = None,
+    noise_shape: Any = None,
+    seed: int | None = None,
+    name: str | None = None,
+    rate: Any = None,
 ) -> Tensor:
-    """Elements zeroed with probability `rate`, the others scaled up. Raises ValueError without a rate or for one outside [0, 1)."""
+    """Elements zeroed with probability `rate`, the others scaled up. Raises ValueError without a
+    rate or for one outside [0, 1).
+    """
     from tfjit.ops.random_values.stateful import random_uniform
 
     if rate is None:
@@ -499,16 +691,24 @@ def dropout(
         x = convert_to_tensor(x, name="x")
         kind = x.dtype.base_dtype
         if not kind.is_floating:
-            raise ValueError(f"`x.dtype` must be a floating point tensor as `x` will be scaled. Received x.dtype={kind}")
+            raise ValueError(
+                "`x.dtype` must be a floating point tensor as `x` will be scaled. Received "
+                f"x.dtype={kind}"
+            )
         if not isinstance(rate, Tensor):
             if not 0 <= rate < 1:
-                raise ValueError(f"`rate` must be a scalar tensor or a float in the range [0, 1). Received: rate={rate}")
+                raise ValueError(
+                    "`rate` must be a scalar tensor or a float in the range [0, 1). Received: "
+                    f"rate={rate}"
+                )
             if rate == 0:
                 return x
             scaled = tensor("Mul", None, x=x, y=convert_to_tensor(1 / (1 - rate), kind))
         else:
             keep = tensor("Sub", None, x=convert_to_tensor(1, kind), y=rate)
-            scaled = tensor("Mul", None, x=x, y=tensor("RealDiv", None, x=convert_to_tensor(1, kind), y=keep))
+            scaled = tensor(
+                "Mul", None, x=x, y=tensor("RealDiv", None, x=convert_to_tensor(1, kind), y=keep)
+            )
         shape = tensor("Shape", None, input=x) if noise_shape is None else noise_shape
         draw = random_uniform(shape, seed=seed, dtype=kind)
         kept = tensor("GreaterEqual", None, x=draw, y=convert_to_tensor(rate, kind))
@@ -518,9 +718,16 @@ def dropout(
 
 
 def embedding_lookup(
-    params: Any, ids: Any, partition_strategy: str = "mod", name: str | None = None, validate_indices: bool = True, max_norm: Any = None
+    params: Any,
+    ids: Any,
+    partition_strategy: str = "mod",
+    name: str | None = None,
+    validate_indices: bool = True,
+    max_norm: Any = None,
 ) -> Tensor:
-    """Rows of `params` by number. Raises NotImplementedError for partitioned parameters and max_norm."""
+    """Rows of `params` by number. Raises NotImplementedError for partitioned parameters and
+    max_norm.
+    """
     del validate_indices, partition_strategy
     if isinstance(params, (list, tuple)):
         if len(params) != 1:
@@ -529,4 +736,6 @@ def embedding_lookup(
     if max_norm is not None:
         raise NotImplementedError("embedding_lookup with max_norm")
     with name_scope(name, "embedding_lookup", [params, ids]) as scope:
-        return tensor("Identity", None, input=tensor("GatherV2", scope, params=params, indices=ids, axis=0))
+        return tensor(
+            "Identity", None, input=tensor("GatherV2", scope, params=params, indices=ids, axis=0)
+        )

@@ -24,7 +24,11 @@ def _pool_axes(c: ShapeContext, spatial: int) -> tuple[int, list[int]]:
 
 
 def _pooled(
-    c: ShapeContext, shape: tuple[int | None, ...], window: Sequence[int | None], strides: Sequence[int | None], spatial: int
+    c: ShapeContext,
+    shape: tuple[int | None, ...],
+    window: Sequence[int | None],
+    strides: Sequence[int | None],
+    spatial: int,
 ) -> Shape:
     channel, axes = _pool_axes(c, spatial)
     out = list(shape)
@@ -32,7 +36,13 @@ def _pooled(
     for axis in axes:
         out[axis] = _pool_size(c, shape[axis], window[axis], strides[axis], pads.get(axis))
     if c.op.startswith("MaxPool") and spatial == 2 and len(shape) == 4:
-        out[channel] = _pool_size(c, shape[channel], window[channel], strides[channel], None if c.attr("padding") == b"SAME" else (0, 0))
+        out[channel] = _pool_size(
+            c,
+            shape[channel],
+            window[channel],
+            strides[channel],
+            None if c.attr("padding") == b"SAME" else (0, 0),
+        )
     return tuple(out)
 
 
@@ -43,12 +53,21 @@ def _pool_paddings(c: ShapeContext, axes: list[int]) -> dict[int, tuple[int, int
     if padding == b"EXPLICIT":
         explicit = c.attr("explicit_paddings")
         if len(explicit) != 2 * (len(axes) + 2):
-            raise fail(f"explicit_paddings attribute must contain {2 * (len(axes) + 2)} values, but got: {len(explicit)}")
+            raise fail(
+                f"explicit_paddings attribute must contain {2 * (len(axes) + 2)} values, but got: "
+                f"{len(explicit)}"
+            )
         return {axis: (explicit[2 * axis], explicit[2 * axis + 1]) for axis in axes}
     return dict.fromkeys(axes, (0, 0))
 
 
-def _pool_size(c: ShapeContext, size: int | None, window: int | None, stride: int | None, pads: tuple[int, int] | None) -> int | None:
+def _pool_size(
+    c: ShapeContext,
+    size: int | None,
+    window: int | None,
+    stride: int | None,
+    pads: tuple[int, int] | None,
+) -> int | None:
     if stride is not None and stride <= 0:
         raise fail(f"Stride must be > 0, but got {stride}")
     if size is None or stride is None:
@@ -69,7 +88,10 @@ def _checked(c: ShapeContext, spatial: int) -> tuple[list[int], list[int]]:
     kind = c.op.removesuffix("3D")
     for what, values in (("stride", strides), ("ksize", window)):
         if len(values) != count:
-            raise fail(f"{kind} requires the {what} attribute to contain {count} values, but got: {len(values)}")
+            raise fail(
+                f"{kind} requires the {what} attribute to contain {count} values, but got: "
+                f"{len(values)}"
+            )
     return window, strides
 
 
@@ -90,7 +112,10 @@ def _pool_v2(c: ShapeContext) -> Shapes:
         window, strides = list(given[0]), list(given[1])
         for what, values in (("stride", strides), ("ksize", window)):
             if len(values) != 4:
-                raise fail(f"MaxPool requires the {what} attribute to contain 4 values, but got: {len(values)}")
+                raise fail(
+                    f"MaxPool requires the {what} attribute to contain 4 values, but got: "
+                    f"{len(values)}"
+                )
     return [_pooled(c, shape, window, strides, 2)]
 
 
@@ -219,7 +244,12 @@ register_op(
 )
 register_op(
     "FractionalAvgPoolGrad",
-    inputs=("orig_input_tensor_shape: int64", "out_backprop: T", "row_pooling_sequence: int64", "col_pooling_sequence: int64"),
+    inputs=(
+        "orig_input_tensor_shape: int64",
+        "out_backprop: T",
+        "row_pooling_sequence: int64",
+        "col_pooling_sequence: int64",
+    ),
     outputs=("output: T",),
     attrs=("overlapping: bool = false", "T: {float, double, int32, int64}"),
     shape=_fractional_avg_grad,
@@ -241,7 +271,13 @@ register_op(
 )
 register_op(
     "FractionalMaxPoolGrad",
-    inputs=("orig_input: T", "orig_output: T", "out_backprop: T", "row_pooling_sequence: int64", "col_pooling_sequence: int64"),
+    inputs=(
+        "orig_input: T",
+        "orig_output: T",
+        "out_backprop: T",
+        "row_pooling_sequence: int64",
+        "col_pooling_sequence: int64",
+    ),
     outputs=("output: T",),
     attrs=("overlapping: bool = false", "T: {float, double, int32, int64}"),
     shape=_fractional_max_grad,
@@ -251,7 +287,8 @@ register_op(
     inputs=("input: T",),
     outputs=("output: T",),
     attrs=(
-        "T: {half, bfloat16, float, double, int32, int64, uint8, int16, int8, uint16, qint8} = DT_FLOAT",
+        "T: {half, bfloat16, float, double, int32, int64, uint8, int16, int8, uint16, qint8} = "
+        "DT_FLOAT",
         "ksize: list(int) >= 4",
         "strides: list(int) >= 4",
         "padding: {'SAME', 'VALID', 'EXPLICIT'}",
@@ -331,7 +368,11 @@ register_op(
     "MaxPoolGradGradV2",
     inputs=("orig_input: T", "orig_output: T", "grad: T", "ksize: int32", "strides: int32"),
     outputs=("output: T",),
-    attrs=("padding: {'SAME', 'VALID'}", "data_format: {'NHWC', 'NCHW'} = 'NHWC'", "T: realnumbertype"),
+    attrs=(
+        "padding: {'SAME', 'VALID'}",
+        "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
+        "T: realnumbertype",
+    ),
     shape=_max_pool_grad_grad,
 )
 register_op(
@@ -351,7 +392,11 @@ register_op(
     "MaxPoolGradV2",
     inputs=("orig_input: T", "orig_output: T", "grad: T", "ksize: int32", "strides: int32"),
     outputs=("output: T",),
-    attrs=("padding: {'SAME', 'VALID'}", "data_format: {'NHWC', 'NCHW'} = 'NHWC'", "T: realnumbertype = DT_FLOAT"),
+    attrs=(
+        "padding: {'SAME', 'VALID'}",
+        "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
+        "T: realnumbertype = DT_FLOAT",
+    ),
     shape=_max_pool_grad,
 )
 register_op(
@@ -373,7 +418,8 @@ register_op(
     inputs=("input: T", "ksize: int32", "strides: int32"),
     outputs=("output: T",),
     attrs=(
-        "T: {half, bfloat16, float, double, int32, int64, uint8, int16, int8, uint16, qint8} = DT_FLOAT",
+        "T: {half, bfloat16, float, double, int32, int64, uint8, int16, int8, uint16, qint8} = "
+        "DT_FLOAT",
         "padding: {'SAME', 'VALID'}",
         "data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'",
     ),
@@ -434,7 +480,14 @@ def max_pool(
         )
 
 
-def max_pool2d(input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NHWC", name: str | None = None) -> Tensor:
+def max_pool2d(
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NHWC",
+    name: str | None = None,
+) -> Tensor:
     """`max_pool` under the name that says how many axes it moves along."""
     return max_pool(input, ksize, strides, padding, data_format, name)
 
@@ -448,7 +501,9 @@ def avg_pool(
     name: str | None = None,
     input: Any = None,
 ) -> Tensor:
-    """The mean of each window, padding left out: value [batch, h, w, c] -> [batch, out_h, out_w, c]."""
+    """The mean of each window, padding left out: value [batch, h, w, c] -> [batch, out_h, out_w,
+    c].
+    """
     first = data_format == "NCHW"
     with name_scope(name, "AvgPool", [value]) as scope:
         return tensor(
@@ -465,7 +520,14 @@ def avg_pool(
 avg_pool2d = avg_pool
 
 
-def max_pool3d(input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NDHWC", name: str | None = None) -> Tensor:
+def max_pool3d(
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: str,
+    data_format: str = "NDHWC",
+    name: str | None = None,
+) -> Tensor:
     """The largest value of each window: input [batch, d, h, w, c]."""
     first = data_format == "NCDHW"
     return tensor(
@@ -479,7 +541,14 @@ def max_pool3d(input: Any, ksize: Any, strides: Any, padding: str, data_format: 
     )
 
 
-def avg_pool3d(input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NDHWC", name: str | None = None) -> Tensor:
+def avg_pool3d(
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: str,
+    data_format: str = "NDHWC",
+    name: str | None = None,
+) -> Tensor:
     """The mean of each window: input [batch, d, h, w, c]."""
     first = data_format == "NCDHW"
     return tensor(
@@ -504,12 +573,16 @@ def max_pool_with_argmax(
     output_dtype: Any = None,
     include_batch_in_index: bool = False,
 ) -> Any:
-    """(output, argmax): the largest value of each window and where it stands in the flattened input.
+    """(output, argmax): the largest value of each window and where it stands in the flattened
+    input.
 
     Raises ValueError for another layout than NHWC.
     """
     if data_format != "NHWC":
-        raise ValueError(f"`data_format` values other than 'NHWC' are not supported. Received: data_format={data_format}")
+        raise ValueError(
+            "`data_format` values other than 'NHWC' are not supported. Received: "
+            f"data_format={data_format}"
+        )
     Targmax = renamed(output_dtype, Targmax, "output_dtype", "Targmax")
     return call(
         "MaxPoolWithArgmax",

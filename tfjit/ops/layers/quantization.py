@@ -5,7 +5,13 @@ from __future__ import annotations
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import unchanged
 from tfjit.ops.core.type_lists import FLOAT, INDEX
-from tfjit.ops.layers.layer_shapes import by_axis, channels, channels_gradient, ranged, ranged_gradient
+from tfjit.ops.layers.layer_shapes import (
+    by_axis,
+    channels,
+    channels_gradient,
+    ranged,
+    ranged_gradient,
+)
 
 register_op(
     "Dequantize",
@@ -24,14 +30,24 @@ register_op(
     "FakeQuantWithMinMaxArgs",
     inputs=("inputs: float",),
     outputs=("outputs: float",),
-    attrs=("min: float = -6.0", "max: float = 6.0", "num_bits: int = 8", "narrow_range: bool = false"),
+    attrs=(
+        "min: float = -6.0",
+        "max: float = 6.0",
+        "num_bits: int = 8",
+        "narrow_range: bool = false",
+    ),
     shape=unchanged,
 )
 register_op(
     "FakeQuantWithMinMaxArgsGradient",
     inputs=("gradients: float", "inputs: float"),
     outputs=("backprops: float",),
-    attrs=("min: float = -6.0", "max: float = 6.0", "num_bits: int = 8", "narrow_range: bool = false"),
+    attrs=(
+        "min: float = -6.0",
+        "max: float = 6.0",
+        "num_bits: int = 8",
+        "narrow_range: bool = false",
+    ),
     shape=unchanged,
 )
 register_op(
@@ -96,7 +112,13 @@ register_op(
     "QuantizeAndDequantizeV3",
     inputs=("input: T", "input_min: T", "input_max: T", "num_bits: int32"),
     outputs=("output: T",),
-    attrs=("signed_input: bool = true", "range_given: bool = true", f"T: {FLOAT}", "narrow_range: bool = false", "axis: int = -1"),
+    attrs=(
+        "signed_input: bool = true",
+        "range_given: bool = true",
+        f"T: {FLOAT}",
+        "narrow_range: bool = false",
+        "axis: int = -1",
+    ),
     shape=by_axis(1, 0),
 )
 register_op(
@@ -131,17 +153,34 @@ register_op(
     "QuantizedAvgPool",
     inputs=("input: T", "min_input: float", "max_input: float"),
     outputs=("output: T", "min_output: float", "max_output: float"),
-    attrs=("T: quantizedtype", "ksize: list(int)", "strides: list(int)", "padding: {'SAME', 'VALID'}"),
+    attrs=(
+        "T: quantizedtype",
+        "ksize: list(int)",
+        "strides: list(int)",
+        "padding: {'SAME', 'VALID'}",
+    ),
 )
 register_op(
     "QuantizedBiasAdd",
-    inputs=("input: T1", "bias: T2", "min_input: float", "max_input: float", "min_bias: float", "max_bias: float"),
+    inputs=(
+        "input: T1",
+        "bias: T2",
+        "min_input: float",
+        "max_input: float",
+        "min_bias: float",
+        "max_bias: float",
+    ),
     outputs=("output: out_type", "min_out: float", "max_out: float"),
     attrs=("T1: quantizedtype", "T2: quantizedtype", "out_type: quantizedtype"),
 )
 register_op(
     "QuantizedConcat",
-    inputs=("concat_dim: int32", "values: N * T", "input_mins: N * float", "input_maxes: N * float"),
+    inputs=(
+        "concat_dim: int32",
+        "values: N * T",
+        "input_mins: N * float",
+        "input_maxes: N * float",
+    ),
     outputs=("output: T", "output_min: float", "output_max: float"),
     attrs=("N: int >= 2", "T: type"),
 )
@@ -181,7 +220,12 @@ register_op(
     "QuantizedMaxPool",
     inputs=("input: T", "min_input: float", "max_input: float"),
     outputs=("output: T", "min_output: float", "max_output: float"),
-    attrs=("T: quantizedtype", "ksize: list(int)", "strides: list(int)", "padding: {'SAME', 'VALID'}"),
+    attrs=(
+        "T: quantizedtype",
+        "ksize: list(int)",
+        "strides: list(int)",
+        "padding: {'SAME', 'VALID'}",
+    ),
 )
 register_op(
     "QuantizedMul",
@@ -247,13 +291,25 @@ register_op(
 )
 register_op(
     "Requantize",
-    inputs=("input: Tinput", "input_min: float", "input_max: float", "requested_output_min: float", "requested_output_max: float"),
+    inputs=(
+        "input: Tinput",
+        "input_min: float",
+        "input_max: float",
+        "requested_output_min: float",
+        "requested_output_max: float",
+    ),
     outputs=("output: out_type", "output_min: float", "output_max: float"),
     attrs=("Tinput: quantizedtype", "out_type: quantizedtype"),
 )
 register_op(
     "RequantizePerChannel",
-    inputs=("input: T", "input_min: float", "input_max: float", "requested_output_min: float", "requested_output_max: float"),
+    inputs=(
+        "input: T",
+        "input_min: float",
+        "input_max: float",
+        "requested_output_min: float",
+        "requested_output_max: float",
+    ),
     outputs=("output: out_type", "output_min: float", "output_max: float"),
     attrs=("T: quantizedtype = DT_QINT32", "out_type: quantizedtype = DT_QUINT8"),
 )

@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 from tfjit.ops.core.declare import register_op
-from tfjit.ops.layers.layer_shapes import gru_cell, gru_cell_grad, lstm, lstm_cell, lstm_cell_grad, lstm_grad
+from tfjit.ops.layers.layer_shapes import (
+    gru_cell,
+    gru_cell_grad,
+    lstm,
+    lstm_cell,
+    lstm_cell_grad,
+    lstm_grad,
+)
 
 register_op(
     "BlockLSTM",
-    inputs=("seq_len_max: int64", "x: T", "cs_prev: T", "h_prev: T", "w: T", "wci: T", "wcf: T", "wco: T", "b: T"),
+    inputs=(
+        "seq_len_max: int64",
+        "x: T",
+        "cs_prev: T",
+        "h_prev: T",
+        "w: T",
+        "wci: T",
+        "wcf: T",
+        "wco: T",
+        "b: T",
+    ),
     outputs=("i: T", "cs: T", "f: T", "o: T", "ci: T", "co: T", "h: T"),
-    attrs=("forget_bias: float = 1.0", "cell_clip: float = 3.0", "use_peephole: bool = false", "T: {half, float}"),
+    attrs=(
+        "forget_bias: float = 1.0",
+        "cell_clip: float = 3.0",
+        "use_peephole: bool = false",
+        "T: {half, float}",
+    ),
     shape=lstm,
 )
 register_op(
@@ -34,7 +56,16 @@ register_op(
         "cs_grad: T",
         "h_grad: T",
     ),
-    outputs=("x_grad: T", "cs_prev_grad: T", "h_prev_grad: T", "w_grad: T", "wci_grad: T", "wcf_grad: T", "wco_grad: T", "b_grad: T"),
+    outputs=(
+        "x_grad: T",
+        "cs_prev_grad: T",
+        "h_prev_grad: T",
+        "w_grad: T",
+        "wci_grad: T",
+        "wcf_grad: T",
+        "wco_grad: T",
+        "b_grad: T",
+    ),
     attrs=("use_peephole: bool", "T: {half, float}"),
     shape=lstm_grad,
 )
@@ -60,13 +91,32 @@ register_op(
         "cs_grad: T",
         "h_grad: T",
     ),
-    outputs=("x_grad: T", "cs_prev_grad: T", "h_prev_grad: T", "w_grad: T", "wci_grad: T", "wcf_grad: T", "wco_grad: T", "b_grad: T"),
+    outputs=(
+        "x_grad: T",
+        "cs_prev_grad: T",
+        "h_prev_grad: T",
+        "w_grad: T",
+        "wci_grad: T",
+        "wcf_grad: T",
+        "wco_grad: T",
+        "b_grad: T",
+    ),
     attrs=("use_peephole: bool", "T: {half, float}"),
     shape=lstm_grad,
 )
 register_op(
     "BlockLSTMV2",
-    inputs=("seq_len_max: int64", "x: T", "cs_prev: T", "h_prev: T", "w: T", "wci: T", "wcf: T", "wco: T", "b: T"),
+    inputs=(
+        "seq_len_max: int64",
+        "x: T",
+        "cs_prev: T",
+        "h_prev: T",
+        "w: T",
+        "wci: T",
+        "wcf: T",
+        "wco: T",
+        "b: T",
+    ),
     outputs=("i: T", "cs: T", "f: T", "o: T", "ci: T", "co: T", "h: T"),
     attrs=("cell_clip: float = 0.0", "use_peephole: bool = false", "T: {half, float}"),
     shape=lstm,
@@ -84,7 +134,12 @@ register_op(
 )
 register_op(
     "CTCLossV2",
-    inputs=("inputs: float", "labels_indices: int64", "labels_values: int32", "sequence_length: int32"),
+    inputs=(
+        "inputs: float",
+        "labels_indices: int64",
+        "labels_values: int32",
+        "sequence_length: int32",
+    ),
     outputs=("loss: float", "gradient: float"),
     attrs=(
         "preprocess_collapse_repeated: bool = false",
@@ -101,7 +156,18 @@ register_op(
 )
 register_op(
     "GRUBlockCellGrad",
-    inputs=("x: T", "h_prev: T", "w_ru: T", "w_c: T", "b_ru: T", "b_c: T", "r: T", "u: T", "c: T", "d_h: T"),
+    inputs=(
+        "x: T",
+        "h_prev: T",
+        "w_ru: T",
+        "w_c: T",
+        "b_ru: T",
+        "b_c: T",
+        "r: T",
+        "u: T",
+        "c: T",
+        "d_h: T",
+    ),
     outputs=("d_x: T", "d_h_prev: T", "d_c_bar: T", "d_r_bar_u_bar: T"),
     attrs=("T: {float}",),
     shape=gru_cell_grad,
@@ -110,7 +176,12 @@ register_op(
     "LSTMBlockCell",
     inputs=("x: T", "cs_prev: T", "h_prev: T", "w: T", "wci: T", "wcf: T", "wco: T", "b: T"),
     outputs=("i: T", "cs: T", "f: T", "o: T", "ci: T", "co: T", "h: T"),
-    attrs=("forget_bias: float = 1.0", "cell_clip: float = 3.0", "use_peephole: bool = false", "T: {half, float}"),
+    attrs=(
+        "forget_bias: float = 1.0",
+        "cell_clip: float = 3.0",
+        "use_peephole: bool = false",
+        "T: {half, float}",
+    ),
     shape=lstm_cell,
 )
 register_op(

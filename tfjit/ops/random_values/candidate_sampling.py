@@ -21,15 +21,29 @@ def _candidates(c: ShapeContext) -> Shapes:
 register_op(
     "AllCandidateSampler",
     inputs=("true_classes: int64",),
-    outputs=("sampled_candidates: int64", "true_expected_count: float", "sampled_expected_count: float"),
-    attrs=("num_true: int >= 1", "num_sampled: int >= 1", "unique: bool", "seed: int = 0", "seed2: int = 0"),
+    outputs=(
+        "sampled_candidates: int64",
+        "true_expected_count: float",
+        "sampled_expected_count: float",
+    ),
+    attrs=(
+        "num_true: int >= 1",
+        "num_sampled: int >= 1",
+        "unique: bool",
+        "seed: int = 0",
+        "seed2: int = 0",
+    ),
     stateful=True,
     shape=_candidates,
 )
 register_op(
     "FixedUnigramCandidateSampler",
     inputs=("true_classes: int64",),
-    outputs=("sampled_candidates: int64", "true_expected_count: float", "sampled_expected_count: float"),
+    outputs=(
+        "sampled_candidates: int64",
+        "true_expected_count: float",
+        "sampled_expected_count: float",
+    ),
     attrs=(
         "num_true: int >= 1",
         "num_sampled: int >= 1",
@@ -50,16 +64,38 @@ register_op(
 register_op(
     "LearnedUnigramCandidateSampler",
     inputs=("true_classes: int64",),
-    outputs=("sampled_candidates: int64", "true_expected_count: float", "sampled_expected_count: float"),
-    attrs=("num_true: int >= 1", "num_sampled: int >= 1", "unique: bool", "range_max: int >= 1", "seed: int = 0", "seed2: int = 0"),
+    outputs=(
+        "sampled_candidates: int64",
+        "true_expected_count: float",
+        "sampled_expected_count: float",
+    ),
+    attrs=(
+        "num_true: int >= 1",
+        "num_sampled: int >= 1",
+        "unique: bool",
+        "range_max: int >= 1",
+        "seed: int = 0",
+        "seed2: int = 0",
+    ),
     stateful=True,
     shape=_candidates,
 )
 register_op(
     "LogUniformCandidateSampler",
     inputs=("true_classes: int64",),
-    outputs=("sampled_candidates: int64", "true_expected_count: float", "sampled_expected_count: float"),
-    attrs=("num_true: int >= 1", "num_sampled: int >= 1", "unique: bool", "range_max: int >= 1", "seed: int = 0", "seed2: int = 0"),
+    outputs=(
+        "sampled_candidates: int64",
+        "true_expected_count: float",
+        "sampled_expected_count: float",
+    ),
+    attrs=(
+        "num_true: int >= 1",
+        "num_sampled: int >= 1",
+        "unique: bool",
+        "range_max: int >= 1",
+        "seed: int = 0",
+        "seed2: int = 0",
+    ),
     stateful=True,
     shape=_candidates,
 )
@@ -67,7 +103,11 @@ register_op(
     "RandomCrop",
     inputs=("image: T", "size: int64"),
     outputs=("output: T",),
-    attrs=("T: {uint8, int8, int16, int32, int64, float, double}", "seed: int = 0", "seed2: int = 0"),
+    attrs=(
+        "T: {uint8, int8, int16, int32, int64, float, double}",
+        "seed: int = 0",
+        "seed2: int = 0",
+    ),
     stateful=True,
     deprecated=(8, "Random crop is now pure Python"),
 )
@@ -111,48 +151,135 @@ register_op(
 register_op(
     "ThreadUnsafeUnigramCandidateSampler",
     inputs=("true_classes: int64",),
-    outputs=("sampled_candidates: int64", "true_expected_count: float", "sampled_expected_count: float"),
-    attrs=("num_true: int >= 1", "num_sampled: int >= 1", "unique: bool", "range_max: int >= 1", "seed: int = 0", "seed2: int = 0"),
+    outputs=(
+        "sampled_candidates: int64",
+        "true_expected_count: float",
+        "sampled_expected_count: float",
+    ),
+    attrs=(
+        "num_true: int >= 1",
+        "num_sampled: int >= 1",
+        "unique: bool",
+        "range_max: int >= 1",
+        "seed: int = 0",
+        "seed2: int = 0",
+    ),
     stateful=True,
     shape=_candidates,
 )
 register_op(
     "UniformCandidateSampler",
     inputs=("true_classes: int64",),
-    outputs=("sampled_candidates: int64", "true_expected_count: float", "sampled_expected_count: float"),
-    attrs=("num_true: int >= 1", "num_sampled: int >= 1", "unique: bool", "range_max: int >= 1", "seed: int = 0", "seed2: int = 0"),
+    outputs=(
+        "sampled_candidates: int64",
+        "true_expected_count: float",
+        "sampled_expected_count: float",
+    ),
+    attrs=(
+        "num_true: int >= 1",
+        "num_sampled: int >= 1",
+        "unique: bool",
+        "range_max: int >= 1",
+        "seed: int = 0",
+        "seed2: int = 0",
+    ),
     stateful=True,
     shape=_candidates,
 )
 
 
 def _sampled(
-    op: str, true_classes: Any, num_true: int, num_sampled: int, unique: bool, seed: int | None, name: str | None, **more: Any
+    op: str,
+    true_classes: Any,
+    num_true: int,
+    num_sampled: int,
+    unique: bool,
+    seed: int | None,
+    name: str | None,
+    **more: Any,
 ) -> Any:
     first, second = get_seed(seed)
     seeds = {"seed": first or 0, "seed2": second or 0}
-    return call(op, name, true_classes=true_classes, num_true=num_true, num_sampled=num_sampled, unique=unique, **seeds, **more)
+    return call(
+        op,
+        name,
+        true_classes=true_classes,
+        num_true=num_true,
+        num_sampled=num_sampled,
+        unique=unique,
+        **seeds,
+        **more,
+    )
 
 
 def uniform_candidate_sampler(
-    true_classes: Any, num_true: int, num_sampled: int, unique: bool, range_max: int, seed: int | None = None, name: str | None = None
+    true_classes: Any,
+    num_true: int,
+    num_sampled: int,
+    unique: bool,
+    range_max: int,
+    seed: int | None = None,
+    name: str | None = None,
 ) -> Any:
-    """(candidates [num_sampled], expected counts of the true classes [batch, num_true], of the candidates); all classes are as likely."""
-    return _sampled("UniformCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max)
+    """(candidates [num_sampled], expected counts of the true classes [batch, num_true], of the
+    candidates); all classes are as likely.
+    """
+    return _sampled(
+        "UniformCandidateSampler",
+        true_classes,
+        num_true,
+        num_sampled,
+        unique,
+        seed,
+        name,
+        range_max=range_max,
+    )
 
 
 def log_uniform_candidate_sampler(
-    true_classes: Any, num_true: int, num_sampled: int, unique: bool, range_max: int, seed: int | None = None, name: str | None = None
+    true_classes: Any,
+    num_true: int,
+    num_sampled: int,
+    unique: bool,
+    range_max: int,
+    seed: int | None = None,
+    name: str | None = None,
 ) -> Any:
-    """As `uniform_candidate_sampler`; class k has the chance log((k + 2) / (k + 1)) / log(range_max + 1)."""
-    return _sampled("LogUniformCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max)
+    """As `uniform_candidate_sampler`; class k has the chance log((k + 2) / (k + 1)) / log(range_max
+    + 1).
+    """
+    return _sampled(
+        "LogUniformCandidateSampler",
+        true_classes,
+        num_true,
+        num_sampled,
+        unique,
+        seed,
+        name,
+        range_max=range_max,
+    )
 
 
 def learned_unigram_candidate_sampler(
-    true_classes: Any, num_true: int, num_sampled: int, unique: bool, range_max: int, seed: int | None = None, name: str | None = None
+    true_classes: Any,
+    num_true: int,
+    num_sampled: int,
+    unique: bool,
+    range_max: int,
+    seed: int | None = None,
+    name: str | None = None,
 ) -> Any:
     """As `uniform_candidate_sampler`; classes are as likely as they were true in earlier runs."""
-    return _sampled("LearnedUnigramCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max)
+    return _sampled(
+        "LearnedUnigramCandidateSampler",
+        true_classes,
+        num_true,
+        num_sampled,
+        unique,
+        seed,
+        name,
+        range_max=range_max,
+    )
 
 
 def fixed_unigram_candidate_sampler(
@@ -170,25 +297,59 @@ def fixed_unigram_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """As `uniform_candidate_sampler`; classes are as likely as the unigrams, or the file's weights, to the power `distortion`, say."""
-    more = {"vocab_file": vocab_file, "distortion": distortion, "num_reserved_ids": num_reserved_ids, "num_shards": num_shards}
+    """As `uniform_candidate_sampler`; classes are as likely as the unigrams, or the file's weights,
+    to the power `distortion`, say.
+    """
+    more = {
+        "vocab_file": vocab_file,
+        "distortion": distortion,
+        "num_reserved_ids": num_reserved_ids,
+        "num_shards": num_shards,
+    }
     more |= {"shard": shard, "unigrams": list(unigrams), "range_max": range_max}
-    return _sampled("FixedUnigramCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, **more)
+    return _sampled(
+        "FixedUnigramCandidateSampler",
+        true_classes,
+        num_true,
+        num_sampled,
+        unique,
+        seed,
+        name,
+        **more,
+    )
 
 
 def all_candidate_sampler(
-    true_classes: Any, num_true: int, num_sampled: int, unique: bool, seed: int | None = None, name: str | None = None
+    true_classes: Any,
+    num_true: int,
+    num_sampled: int,
+    unique: bool,
+    seed: int | None = None,
+    name: str | None = None,
 ) -> Any:
     """All classes: what tests put in another sampler's place."""
     return _sampled("AllCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name)
 
 
 def compute_accidental_hits(
-    true_classes: Any, sampled_candidates: Any, num_true: int, seed: int | None = None, name: str | None = None
+    true_classes: Any,
+    sampled_candidates: Any,
+    num_true: int,
+    seed: int | None = None,
+    name: str | None = None,
 ) -> tuple[Any, Any, Any]:
-    """(rows, positions among the candidates, lowest float32) of the true classes that were drawn."""
+    """(rows, positions among the candidates, lowest float32) of the true classes that
+    were drawn.
+    """
     first, second = get_seed(seed)
     seeds = {"seed": first or 0, "seed2": second or 0}
     op = "ComputeAccidentalHits"
-    found = call(op, name, true_classes=true_classes, sampled_candidates=sampled_candidates, num_true=num_true, **seeds)
+    found = call(
+        op,
+        name,
+        true_classes=true_classes,
+        sampled_candidates=sampled_candidates,
+        num_true=num_true,
+        **seeds,
+    )
     return tuple(found)

@@ -44,7 +44,12 @@ register_op(
     "Multinomial",
     inputs=("logits: T", "num_samples: int32"),
     outputs=("output: output_dtype",),
-    attrs=("seed: int = 0", "seed2: int = 0", "T: realnumbertype", f"output_dtype: {INDEX} = DT_INT64"),
+    attrs=(
+        "seed: int = 0",
+        "seed2: int = 0",
+        "T: realnumbertype",
+        f"output_dtype: {INDEX} = DT_INT64",
+    ),
     stateful=True,
     shape=_multinomial,
 )
@@ -141,13 +146,28 @@ def _seeds(seed: int | None) -> dict[str, int]:
 
 
 def random_uniform(
-    shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32, seed: int | None = None, name: str | None = None
+    shape: Any,
+    minval: Any = 0,
+    maxval: Any = None,
+    dtype: Any = dtypes.float32,
+    seed: int | None = None,
+    name: str | None = None,
 ) -> Tensor:
-    """Values of [minval, maxval), floats by default of [0, 1). Raises ValueError for integers without maxval, or another dtype."""
+    """Values of [minval, maxval), floats by default of [0, 1). Raises ValueError for integers
+    without maxval, or another dtype.
+    """
     kind = as_dtype(dtype)
-    if kind not in (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64):
+    if kind not in (
+        dtypes.float16,
+        dtypes.bfloat16,
+        dtypes.float32,
+        dtypes.float64,
+        dtypes.int32,
+        dtypes.int64,
+    ):
         raise ValueError(
-            f"Argument `dtype` got invalid value {kind}. Accepted dtypes are float16, bfloat16, float32, float64, int32, int64."
+            f"Argument `dtype` got invalid value {kind}. Accepted dtypes are float16, bfloat16, "
+            "float32, float64, int32, int64."
         )
     if maxval is None:
         if kind.is_integer:
@@ -156,7 +176,13 @@ def random_uniform(
     with name_scope(name, "random_uniform", [shape, minval, maxval]) as scope:
         sizes = _shape_tensor(shape)
         # Only for integers, as in TensorFlow: 0.0 and 1.0 take the long way.
-        unit = kind.is_floating and isinstance(minval, int) and minval == 0 and isinstance(maxval, int) and maxval == 1
+        unit = (
+            kind.is_floating
+            and isinstance(minval, int)
+            and minval == 0
+            and isinstance(maxval, int)
+            and maxval == 1
+        )
         if unit:
             return tensor("RandomUniform", None, shape=sizes, dtype=kind, **_seeds(seed))
         low = convert_to_tensor(minval, dtype=kind, name="min")
@@ -169,7 +195,16 @@ def random_uniform(
         return tensor("AddV2", scope, x=tensor("Mul", "mul", x=draw, y=span), y=low)
 
 
-def _scaled(op_type: str, default: str, shape: Any, mean: Any, stddev: Any, dtype: Any, seed: int | None, name: str | None) -> Tensor:
+def _scaled(
+    op_type: str,
+    default: str,
+    shape: Any,
+    mean: Any,
+    stddev: Any,
+    dtype: Any,
+    seed: int | None,
+    name: str | None,
+) -> Tensor:
     with name_scope(name, default, [shape, mean, stddev]) as scope:
         sizes = _shape_tensor(shape)
         kind = as_dtype(dtype)
@@ -180,14 +215,24 @@ def _scaled(op_type: str, default: str, shape: Any, mean: Any, stddev: Any, dtyp
 
 
 def random_normal(
-    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, seed: int | None = None, name: str | None = None
+    shape: Any,
+    mean: Any = 0.0,
+    stddev: Any = 1.0,
+    dtype: Any = dtypes.float32,
+    seed: int | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """Values of a normal distribution."""
     return _scaled("RandomStandardNormal", "random_normal", shape, mean, stddev, dtype, seed, name)
 
 
 def truncated_normal(
-    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, seed: int | None = None, name: str | None = None
+    shape: Any,
+    mean: Any = 0.0,
+    stddev: Any = 1.0,
+    dtype: Any = dtypes.float32,
+    seed: int | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """Values of a normal distribution, drawn again when more than two deviations away."""
     return _scaled("TruncatedNormal", "truncated_normal", shape, mean, stddev, dtype, seed, name)
@@ -205,24 +250,52 @@ def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None
         size = convert_to_tensor(size, dtype=dtypes.int32, name="size")
         shape = tensor("Shape", None, input=value)
         limit = tensor("AddV2", None, x=tensor("Sub", None, x=shape, y=size), y=1)
-        draw = random_uniform(tensor("Shape", None, input=shape), maxval=2**31 - 1, dtype=dtypes.int32, seed=seed)
-        return tensor("Slice", scope, input=value, begin=tensor("FloorMod", None, x=draw, y=limit), size=size)
+        draw = random_uniform(
+            tensor("Shape", None, input=shape), maxval=2**31 - 1, dtype=dtypes.int32, seed=seed
+        )
+        return tensor(
+            "Slice", scope, input=value, begin=tensor("FloorMod", None, x=draw, y=limit), size=size
+        )
 
 
-def multinomial(logits: Any, num_samples: Any, seed: int | None = None, name: str | None = None, output_dtype: Any = None) -> Tensor:
+def multinomial(
+    logits: Any,
+    num_samples: Any,
+    seed: int | None = None,
+    name: str | None = None,
+    output_dtype: Any = None,
+) -> Tensor:
     """logits [rows, classes] -> class numbers [rows, num_samples], drawn by their probabilities."""
     kind = dtypes.int64 if output_dtype is None else as_dtype(output_dtype)
     with name_scope(name, "multinomial", [logits]):
-        return tensor("Multinomial", None, logits=logits, num_samples=num_samples, output_dtype=kind, **_seeds(seed))
+        return tensor(
+            "Multinomial",
+            None,
+            logits=logits,
+            num_samples=num_samples,
+            output_dtype=kind,
+            **_seeds(seed),
+        )
 
 
-def categorical(logits: Any, num_samples: Any, dtype: Any = None, seed: int | None = None, name: str | None = None) -> Tensor:
+def categorical(
+    logits: Any,
+    num_samples: Any,
+    dtype: Any = None,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
     """`multinomial`, with TensorFlow 2's order of arguments."""
     return multinomial(logits, num_samples, seed, name, dtype)
 
 
 def random_gamma(
-    shape: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.float32, seed: int | None = None, name: str | None = None
+    shape: Any,
+    alpha: Any,
+    beta: Any = None,
+    dtype: Any = dtypes.float32,
+    seed: int | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """Values of gamma distributions: shape + shape of alpha and beta."""
     with name_scope(name, "random_gamma", [shape, alpha, beta]):
@@ -230,13 +303,32 @@ def random_gamma(
         sizes = convert_to_tensor(shape, name="shape", dtype=dtypes.int32)
         rate = convert_to_tensor(1 if beta is None else beta, name="beta", dtype=kind)
         form = convert_to_tensor(alpha, name="alpha", dtype=kind)
-        common = tensor("BroadcastArgs", None, s0=tensor("Shape", None, input=form), s1=tensor("Shape", None, input=rate))
-        draw = tensor("RandomGamma", None, shape=sizes, alpha=tensor("BroadcastTo", None, input=form, shape=common), **_seeds(seed))
+        common = tensor(
+            "BroadcastArgs",
+            None,
+            s0=tensor("Shape", None, input=form),
+            s1=tensor("Shape", None, input=rate),
+        )
+        draw = tensor(
+            "RandomGamma",
+            None,
+            shape=sizes,
+            alpha=tensor("BroadcastTo", None, input=form, shape=common),
+            **_seeds(seed),
+        )
         return tensor("RealDiv", None, x=draw, y=rate)
 
 
-def random_poisson(lam: Any, shape: Any, dtype: Any = dtypes.float32, seed: int | None = None, name: str | None = None) -> Tensor:
+def random_poisson(
+    lam: Any,
+    shape: Any,
+    dtype: Any = dtypes.float32,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
     """Values of Poisson distributions: shape + shape of lam."""
     with name_scope(name, "random_poisson", [lam, shape]):
         sizes = convert_to_tensor(shape, name="shape", dtype=dtypes.int32)
-        return tensor("RandomPoissonV2", None, shape=sizes, rate=lam, dtype=as_dtype(dtype), **_seeds(seed))
+        return tensor(
+            "RandomPoissonV2", None, shape=sizes, rate=lam, dtype=as_dtype(dtype), **_seeds(seed)
+        )

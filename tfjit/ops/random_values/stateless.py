@@ -83,15 +83,30 @@ register_op(
     "RandomIndexShuffle",
     inputs=("index: dtype", "seed: Tseed", "max_index: dtype"),
     outputs=("output: dtype",),
-    attrs=("rounds: int = 4", "dtype: {int32, uint32, int64, uint64}", "Tseed: {int32, uint32, int64, uint64}"),
+    attrs=(
+        "rounds: int = 4",
+        "dtype: {int32, uint32, int64, uint64}",
+        "Tseed: {int32, uint32, int64, uint64}",
+    ),
 )
-register_op("RngReadAndSkip", inputs=("resource: resource", "alg: int32", "delta: uint64"), outputs=("value: int64",), stateful=True)
-register_op("RngSkip", inputs=("resource: resource", "algorithm: int64", "delta: int64"), stateful=True)
+register_op(
+    "RngReadAndSkip",
+    inputs=("resource: resource", "alg: int32", "delta: uint64"),
+    outputs=("value: int64",),
+    stateful=True,
+)
+register_op(
+    "RngSkip", inputs=("resource: resource", "algorithm: int64", "delta: int64"), stateful=True
+)
 register_op(
     "StatefulRandomBinomial",
     inputs=("resource: resource", "algorithm: int64", "shape: S", "counts: T", "probs: T"),
     outputs=("output: dtype",),
-    attrs=(f"S: {INDEX}", "T: {half, float, double, int32, int64} = DT_DOUBLE", "dtype: {half, float, double, int32, int64} = DT_INT64"),
+    attrs=(
+        f"S: {INDEX}",
+        "T: {half, float, double, int32, int64} = DT_DOUBLE",
+        "dtype: {half, float, double, int32, int64} = DT_INT64",
+    ),
     stateful=True,
 )
 register_op(
@@ -136,7 +151,13 @@ register_op(
 )
 register_op(
     "StatefulUniformInt",
-    inputs=("resource: resource", "algorithm: int64", "shape: shape_dtype", "minval: dtype", "maxval: dtype"),
+    inputs=(
+        "resource: resource",
+        "algorithm: int64",
+        "shape: shape_dtype",
+        "minval: dtype",
+        "maxval: dtype",
+    ),
     outputs=("output: dtype",),
     attrs=("dtype: type = DT_INT64", "shape_dtype: type = DT_INT64"),
     stateful=True,
@@ -151,7 +172,14 @@ register_op(
 )
 register_op(
     "StatelessParameterizedTruncatedNormal",
-    inputs=("shape: S", "seed: Tseed", "means: dtype", "stddevs: dtype", "minvals: dtype", "maxvals: dtype"),
+    inputs=(
+        "shape: S",
+        "seed: Tseed",
+        "means: dtype",
+        "stddevs: dtype",
+        "minvals: dtype",
+        "maxvals: dtype",
+    ),
     outputs=("output: dtype",),
     attrs=(f"S: {INDEX}", f"Tseed: {INDEX} = DT_INT64", "dtype: {half, float, double}"),
 )
@@ -197,7 +225,11 @@ register_op(
     "StatelessRandomNormal",
     inputs=("shape: T", "seed: Tseed"),
     outputs=("output: dtype",),
-    attrs=(f"dtype: {HALF_TO_DOUBLE} = DT_FLOAT", f"T: {INDEX} = DT_INT32", f"Tseed: {INDEX} = DT_INT64"),
+    attrs=(
+        f"dtype: {HALF_TO_DOUBLE} = DT_FLOAT",
+        f"T: {INDEX} = DT_INT32",
+        f"Tseed: {INDEX} = DT_INT64",
+    ),
     shape=_seeded,
 )
 register_op(
@@ -222,7 +254,11 @@ register_op(
     "StatelessRandomUniform",
     inputs=("shape: T", "seed: Tseed"),
     outputs=("output: dtype",),
-    attrs=(f"dtype: {HALF_TO_DOUBLE} = DT_FLOAT", f"T: {INDEX} = DT_INT32", f"Tseed: {INDEX} = DT_INT64"),
+    attrs=(
+        f"dtype: {HALF_TO_DOUBLE} = DT_FLOAT",
+        f"T: {INDEX} = DT_INT32",
+        f"Tseed: {INDEX} = DT_INT64",
+    ),
     shape=_seeded,
 )
 register_op(
@@ -252,7 +288,14 @@ register_op(
 )
 register_op(
     "StatelessRandomUniformIntV2",
-    inputs=("shape: Tshape", "key: uint64", "counter: uint64", "alg: int32", "minval: dtype", "maxval: dtype"),
+    inputs=(
+        "shape: Tshape",
+        "key: uint64",
+        "counter: uint64",
+        "alg: int32",
+        "minval: dtype",
+        "maxval: dtype",
+    ),
     outputs=("output: dtype",),
     attrs=("dtype: {int32, int64, uint32, uint64}", f"Tshape: {INDEX} = DT_INT32"),
     shape=_keyed_int,
@@ -288,7 +331,11 @@ register_op(
     "StatelessTruncatedNormal",
     inputs=("shape: T", "seed: Tseed"),
     outputs=("output: dtype",),
-    attrs=(f"dtype: {HALF_TO_DOUBLE} = DT_FLOAT", f"T: {INDEX} = DT_INT32", f"Tseed: {INDEX} = DT_INT64"),
+    attrs=(
+        f"dtype: {HALF_TO_DOUBLE} = DT_FLOAT",
+        f"T: {INDEX} = DT_INT32",
+        f"Tseed: {INDEX} = DT_INT64",
+    ),
     shape=_seeded,
 )
 register_op(
@@ -301,7 +348,11 @@ register_op(
 
 
 def _shape(shape: Any) -> Any:
-    return convert_to_tensor(shape, dtype=dtypes.int32 if isinstance(shape, (list, tuple)) and not shape else None, name="shape")
+    return convert_to_tensor(
+        shape,
+        dtype=dtypes.int32 if isinstance(shape, (list, tuple)) and not shape else None,
+        name="shape",
+    )
 
 
 _DRAWN: Final = (
@@ -332,10 +383,13 @@ def _algorithm(alg: Any) -> int:
     elif isinstance(value, Tensor):
         found = None
     else:
-        raise TypeError(f"Can't convert argument `alg` (of value {alg} and type {type(alg)}) to int.")
+        raise TypeError(
+            f"Can't convert argument `alg` (of value {alg} and type {type(alg)}) to int."
+        )
     if found is None:
         raise ValueError(
-            f"Argument `alg` got unsupported value {alg}. Supported values are philox (1) for the Philox algorithm, "
+            f"Argument `alg` got unsupported value {alg}. Supported values are philox (1) for the "
+            "Philox algorithm, "
             "threefry (2) for the ThreeFry algorithm, and auto_select (3) for auto-selection."
         )
     return found
@@ -346,7 +400,12 @@ def _generator(seed: Any, alg: Any) -> dict[str, Any]:
     number = _algorithm(alg)
     if number == _ALGORITHMS["threefry"]:
         halves = tensor("Cast", None, x=convert_to_tensor(seed), DstT=dtypes.uint32)
-        key = tensor("Reshape", None, tensor=tensor("Bitcast", None, input=halves, type=dtypes.uint64), shape=[1])
+        key = tensor(
+            "Reshape",
+            None,
+            tensor=tensor("Bitcast", None, input=halves, type=dtypes.uint64),
+            shape=[1],
+        )
         return {"key": key, "counter": convert_to_tensor([0], dtypes.uint64), "alg": number}
     key, counter = create("StatelessRandomGetKeyCounter", None, seed=seed).outputs
     return {"key": key, "counter": counter, "alg": number}
@@ -361,16 +420,21 @@ def stateless_random_uniform(
     name: str | None = None,
     alg: Any = "auto_select",
 ) -> Tensor:
-    """As `random_uniform`, the values following from two seeds alone. minval None: integers of the dtype's full range.
+    """As `random_uniform`, the values following from two seeds alone. minval None: integers of the
+    dtype's full range.
 
-    alg: "philox", "auto_select" (which is Philox on a CPU) or "threefry", of which a CPU has no kernel.
+    alg: "philox", "auto_select" (which is Philox on a CPU) or "threefry", of which a CPU has no
+    kernel.
     """
     kind = as_dtype(dtype)
     if kind not in _DRAWN:
-        raise ValueError(f"Argument `dtype` got invalid value {kind}. Accepted dtypes are {_DRAWN}.")
+        raise ValueError(
+            f"Argument `dtype` got invalid value {kind}. Accepted dtypes are {_DRAWN}."
+        )
     if kind.is_integer and (minval is None) != (maxval is None):
         raise ValueError(
-            f"For integer `dtype` argument {kind}, argument `minval` and `maxval` must be both None or not None. "
+            f"For integer `dtype` argument {kind}, argument `minval` and `maxval` must be both "
+            "None or not None. "
             f"Got `minval`={minval} and `maxval`={maxval}."
         )
     if minval is not None and kind in (dtypes.uint32, dtypes.uint64):
@@ -381,21 +445,47 @@ def stateless_random_uniform(
     with name_scope(name, "stateless_random_uniform", [shape, seed, minval, maxval]) as scope:
         sizes = _shape(shape)
         if minval is None:
-            return tensor("StatelessRandomUniformFullIntV2", scope, shape=sizes, dtype=kind, **_generator(seed, alg))
+            return tensor(
+                "StatelessRandomUniformFullIntV2",
+                scope,
+                shape=sizes,
+                dtype=kind,
+                **_generator(seed, alg),
+            )
         low = convert_to_tensor(minval, dtype=kind, name="min")
         high = convert_to_tensor(1 if maxval is None else maxval, dtype=kind, name="max")
         drawn = _generator(seed, alg)
         if kind.is_integer:
-            return tensor("StatelessRandomUniformIntV2", scope, shape=sizes, minval=low, maxval=high, **drawn)
+            return tensor(
+                "StatelessRandomUniformIntV2", scope, shape=sizes, minval=low, maxval=high, **drawn
+            )
         draw = tensor("StatelessRandomUniformV2", None, shape=sizes, dtype=kind, **drawn)
-        return tensor("AddV2", scope, x=tensor("Mul", None, x=draw, y=tensor("Sub", None, x=high, y=low)), y=low)
+        return tensor(
+            "AddV2",
+            scope,
+            x=tensor("Mul", None, x=draw, y=tensor("Sub", None, x=high, y=low)),
+            y=low,
+        )
 
 
-def _scaled(op_type: str, default: str, shape: Any, seed: Any, mean: Any, stddev: Any, dtype: Any, name: str | None, alg: Any) -> Tensor:
+def _scaled(
+    op_type: str,
+    default: str,
+    shape: Any,
+    seed: Any,
+    mean: Any,
+    stddev: Any,
+    dtype: Any,
+    name: str | None,
+    alg: Any,
+) -> Tensor:
     kind = as_dtype(dtype)
     with name_scope(name, default, [shape, seed, mean, stddev]) as scope:
         sizes = _shape(shape)
-        middle, width = convert_to_tensor(mean, dtype=kind, name="mean"), convert_to_tensor(stddev, dtype=kind, name="stddev")
+        middle, width = (
+            convert_to_tensor(mean, dtype=kind, name="mean"),
+            convert_to_tensor(stddev, dtype=kind, name="stddev"),
+        )
         draw = tensor(op_type, None, shape=sizes, dtype=kind, **_generator(seed, alg))
         return tensor("AddV2", scope, x=tensor("Mul", None, x=draw, y=width), y=middle)
 
@@ -409,8 +499,20 @@ def stateless_random_normal(
     name: str | None = None,
     alg: Any = "auto_select",
 ) -> Tensor:
-    """As `random_normal`, the values following from two seeds alone. alg: as of `stateless_random_uniform`."""
-    return _scaled("StatelessRandomNormalV2", "stateless_random_normal", shape, seed, mean, stddev, dtype, name, alg)
+    """As `random_normal`, the values following from two seeds alone. alg: as of
+    `stateless_random_uniform`.
+    """
+    return _scaled(
+        "StatelessRandomNormalV2",
+        "stateless_random_normal",
+        shape,
+        seed,
+        mean,
+        stddev,
+        dtype,
+        name,
+        alg,
+    )
 
 
 def stateless_truncated_normal(
@@ -422,15 +524,42 @@ def stateless_truncated_normal(
     name: str | None = None,
     alg: Any = "auto_select",
 ) -> Tensor:
-    """As `truncated_normal`, the values following from two seeds alone. alg: as of `stateless_random_uniform`."""
-    return _scaled("StatelessTruncatedNormalV2", "stateless_truncated_normal", shape, seed, mean, stddev, dtype, name, alg)
+    """As `truncated_normal`, the values following from two seeds alone. alg: as of
+    `stateless_random_uniform`.
+    """
+    return _scaled(
+        "StatelessTruncatedNormalV2",
+        "stateless_truncated_normal",
+        shape,
+        seed,
+        mean,
+        stddev,
+        dtype,
+        name,
+        alg,
+    )
 
 
-def stateless_multinomial(logits: Any, num_samples: Any, seed: Any, output_dtype: Any = dtypes.int64, name: str | None = None) -> Tensor:
+def stateless_multinomial(
+    logits: Any,
+    num_samples: Any,
+    seed: Any,
+    output_dtype: Any = dtypes.int64,
+    name: str | None = None,
+) -> Tensor:
     """As `multinomial`, the values following from two seeds alone."""
-    return tensor("StatelessMultinomial", name, logits=logits, num_samples=num_samples, seed=seed, output_dtype=as_dtype(output_dtype))
+    return tensor(
+        "StatelessMultinomial",
+        name,
+        logits=logits,
+        num_samples=num_samples,
+        seed=seed,
+        output_dtype=as_dtype(output_dtype),
+    )
 
 
-def stateless_categorical(logits: Any, num_samples: Any, seed: Any, dtype: Any = dtypes.int64, name: str | None = None) -> Tensor:
+def stateless_categorical(
+    logits: Any, num_samples: Any, seed: Any, dtype: Any = dtypes.int64, name: str | None = None
+) -> Tensor:
     """`stateless_multinomial`, by its later name."""
     return stateless_multinomial(logits, num_samples, seed, dtype, name)

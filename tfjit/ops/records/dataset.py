@@ -8,7 +8,9 @@ from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.type_lists import INDEX
 
 # What to do in the place of an op of this family that has no kernel.
-INSTEAD: Final = "Feed the data with placeholders, or read it with queues (tf.train.batch), instead of tf.data"
+INSTEAD: Final = (
+    "Feed the data with placeholders, or read it with queues (tf.train.batch), instead of tf.data"
+)
 
 register_op(
     "AnonymousIterator",
@@ -32,25 +34,42 @@ register_op(
     "BatchDataset",
     inputs=("input_dataset: variant", "batch_size: int64"),
     outputs=("handle: variant",),
-    attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1", "metadata: string = ''"),
+    attrs=(
+        "output_types: list(type) >= 1",
+        "output_shapes: list(shape) >= 1",
+        "metadata: string = ''",
+    ),
 )
 register_op(
     "BatchDatasetV2",
     inputs=("input_dataset: variant", "batch_size: int64", "drop_remainder: bool"),
     outputs=("handle: variant",),
-    attrs=("parallel_copy: bool = false", "output_types: list(type) >= 1", "output_shapes: list(shape) >= 1", "metadata: string = ''"),
+    attrs=(
+        "parallel_copy: bool = false",
+        "output_types: list(type) >= 1",
+        "output_shapes: list(shape) >= 1",
+        "metadata: string = ''",
+    ),
 )
 register_op(
     "CacheDataset",
     inputs=("input_dataset: variant", "filename: string"),
     outputs=("handle: variant",),
-    attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1", "metadata: string = ''"),
+    attrs=(
+        "output_types: list(type) >= 1",
+        "output_shapes: list(shape) >= 1",
+        "metadata: string = ''",
+    ),
 )
 register_op(
     "CacheDatasetV2",
     inputs=("input_dataset: variant", "filename: string", "cache: resource"),
     outputs=("handle: variant",),
-    attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1", "metadata: string = ''"),
+    attrs=(
+        "output_types: list(type) >= 1",
+        "output_shapes: list(shape) >= 1",
+        "metadata: string = ''",
+    ),
     stateful=True,
 )
 register_op("ComputeBatchSize", inputs=("input_dataset: variant",), outputs=("batch_size: int64",))
@@ -58,7 +77,11 @@ register_op(
     "ConcatenateDataset",
     inputs=("input_dataset: variant", "another_dataset: variant"),
     outputs=("handle: variant",),
-    attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1", "metadata: string = ''"),
+    attrs=(
+        "output_types: list(type) >= 1",
+        "output_shapes: list(shape) >= 1",
+        "metadata: string = ''",
+    ),
 )
 register_op(
     "CSVDataset",
@@ -74,7 +97,10 @@ register_op(
         "record_defaults: output_types",
     ),
     outputs=("handle: variant",),
-    attrs=("output_types: list({float, double, int32, int64, string}) >= 1", "output_shapes: list(shape) >= 1"),
+    attrs=(
+        "output_types: list({float, double, int32, int64, string}) >= 1",
+        "output_shapes: list(shape) >= 1",
+    ),
     stateful=True,
 )
 register_op(
@@ -92,21 +118,37 @@ register_op(
         "exclude_cols: int64",
     ),
     outputs=("handle: variant",),
-    attrs=("output_types: list({float, double, int32, int64, string}) >= 1", "output_shapes: list(shape) >= 1"),
+    attrs=(
+        "output_types: list({float, double, int32, int64, string}) >= 1",
+        "output_shapes: list(shape) >= 1",
+    ),
     stateful=True,
 )
 register_op(
-    "DatasetCardinality", inputs=("input_dataset: variant",), outputs=("cardinality: int64",), attrs=("cardinality_options: string = ''",)
+    "DatasetCardinality",
+    inputs=("input_dataset: variant",),
+    outputs=("cardinality: int64",),
+    attrs=("cardinality_options: string = ''",),
 )
-register_op("DatasetFingerprint", inputs=("input_dataset: variant",), outputs=("fingerprint: uint64",))
+register_op(
+    "DatasetFingerprint", inputs=("input_dataset: variant",), outputs=("fingerprint: uint64",)
+)
 register_op(
     "DatasetToSingleElement",
     inputs=("dataset: variant",),
     outputs=("components: output_types",),
-    attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1", "metadata: string = ''"),
+    attrs=(
+        "output_types: list(type) >= 1",
+        "output_shapes: list(shape) >= 1",
+        "metadata: string = ''",
+    ),
     stateful=True,
 )
-register_op("DatasetToTFRecord", inputs=("input_dataset: variant", "filename: string", "compression_type: string"), stateful=True)
+register_op(
+    "DatasetToTFRecord",
+    inputs=("input_dataset: variant", "filename: string", "compression_type: string"),
+    stateful=True,
+)
 register_op("DeleteIterator", inputs=("handle: resource", "deleter: variant"), stateful=True)
 register_op(
     "DenseToSparseBatchDataset",
@@ -118,7 +160,12 @@ register_op(
     "DirectedInterleaveDataset",
     inputs=("selector_input_dataset: variant", "data_input_datasets: N * variant"),
     outputs=("handle: variant",),
-    attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1", "N: int >= 1", "stop_on_empty_dataset: bool = false"),
+    attrs=(
+        "output_types: list(type) >= 1",
+        "output_shapes: list(shape) >= 1",
+        "N: int >= 1",
+        "stop_on_empty_dataset: bool = false",
+    ),
 )
 register_op(
     "FilterByLastComponentDataset",
@@ -140,7 +187,13 @@ register_op(
 )
 register_op(
     "FixedLengthRecordDataset",
-    inputs=("filenames: string", "header_bytes: int64", "record_bytes: int64", "footer_bytes: int64", "buffer_size: int64"),
+    inputs=(
+        "filenames: string",
+        "header_bytes: int64",
+        "record_bytes: int64",
+        "footer_bytes: int64",
+        "buffer_size: int64",
+    ),
     outputs=("handle: variant",),
     attrs=("metadata: string = ''",),
     stateful=True,
@@ -247,12 +300,25 @@ register_op(
     "IgnoreErrorsDataset",
     inputs=("input_dataset: variant",),
     outputs=("handle: variant",),
-    attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1", "log_warning: bool = false"),
+    attrs=(
+        "output_types: list(type) >= 1",
+        "output_shapes: list(shape) >= 1",
+        "log_warning: bool = false",
+    ),
 )
-register_op("InitializeTableFromDataset", inputs=("table_handle: resource", "dataset: variant"), stateful=True)
+register_op(
+    "InitializeTableFromDataset",
+    inputs=("table_handle: resource", "dataset: variant"),
+    stateful=True,
+)
 register_op(
     "InterleaveDataset",
-    inputs=("input_dataset: variant", "other_arguments: Targuments", "cycle_length: int64", "block_length: int64"),
+    inputs=(
+        "input_dataset: variant",
+        "other_arguments: Targuments",
+        "cycle_length: int64",
+        "block_length: int64",
+    ),
     outputs=("handle: variant",),
     attrs=(
         "f: func",
@@ -265,7 +331,12 @@ register_op(
 register_op(
     "Iterator",
     outputs=("handle: resource",),
-    attrs=("shared_name: string", "container: string", "output_types: list(type) >= 1", "output_shapes: list(shape) >= 1"),
+    attrs=(
+        "shared_name: string",
+        "container: string",
+        "output_types: list(type) >= 1",
+        "output_shapes: list(shape) >= 1",
+    ),
     stateful=True,
 )
 register_op(
@@ -282,7 +353,9 @@ register_op(
     attrs=("output_types: list(type) >= 0 = []", "output_shapes: list(shape) >= 0 = []"),
     stateful=True,
 )
-register_op("IteratorGetDevice", inputs=("resource: resource",), outputs=("device: string",), stateful=True)
+register_op(
+    "IteratorGetDevice", inputs=("resource: resource",), outputs=("device: string",), stateful=True
+)
 register_op(
     "IteratorGetNext",
     inputs=("iterator: resource",),
@@ -304,11 +377,21 @@ register_op(
     attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1"),
     stateful=True,
 )
-register_op("IteratorToStringHandle", inputs=("resource_handle: resource",), outputs=("string_handle: string",), stateful=True)
+register_op(
+    "IteratorToStringHandle",
+    inputs=("resource_handle: resource",),
+    outputs=("string_handle: string",),
+    stateful=True,
+)
 register_op(
     "IteratorV2",
     outputs=("handle: resource",),
-    attrs=("shared_name: string", "container: string", "output_types: list(type) >= 1", "output_shapes: list(shape) >= 1"),
+    attrs=(
+        "shared_name: string",
+        "container: string",
+        "output_types: list(type) >= 1",
+        "output_shapes: list(shape) >= 1",
+    ),
     stateful=True,
 )
 register_op(
@@ -359,7 +442,12 @@ register_op(
         "metadata: string = ''",
     ),
 )
-register_op("MatchingFilesDataset", inputs=("patterns: string",), outputs=("handle: variant",), stateful=True)
+register_op(
+    "MatchingFilesDataset",
+    inputs=("patterns: string",),
+    outputs=("handle: variant",),
+    stateful=True,
+)
 register_op(
     "OneShotIterator",
     outputs=("handle: resource",),
@@ -373,7 +461,10 @@ register_op(
     stateful=True,
 )
 register_op(
-    "OptionalFromValue", inputs=("components: Toutput_types",), outputs=("optional: variant",), attrs=("Toutput_types: list(type) >= 1",)
+    "OptionalFromValue",
+    inputs=("components: Toutput_types",),
+    outputs=("optional: variant",),
+    attrs=("Toutput_types: list(type) >= 1",),
 )
 register_op(
     "OptionalGetValue",
@@ -385,9 +476,19 @@ register_op("OptionalHasValue", inputs=("optional: variant",), outputs=("has_val
 register_op("OptionalNone", outputs=("optional: variant",))
 register_op(
     "PaddedBatchDataset",
-    inputs=("input_dataset: variant", "batch_size: int64", "padded_shapes: N * int64", "padding_values: Toutput_types"),
+    inputs=(
+        "input_dataset: variant",
+        "batch_size: int64",
+        "padded_shapes: N * int64",
+        "padding_values: Toutput_types",
+    ),
     outputs=("handle: variant",),
-    attrs=("Toutput_types: list(type) >= 1", "output_shapes: list(shape) >= 1", "N: int >= 1", "metadata: string = ''"),
+    attrs=(
+        "Toutput_types: list(type) >= 1",
+        "output_shapes: list(shape) >= 1",
+        "N: int >= 1",
+        "metadata: string = ''",
+    ),
 )
 register_op(
     "PaddedBatchDatasetV2",
@@ -583,7 +684,11 @@ register_op(
     "RandomDataset",
     inputs=("seed: int64", "seed2: int64"),
     outputs=("handle: variant",),
-    attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1", "metadata: string = ''"),
+    attrs=(
+        "output_types: list(type) >= 1",
+        "output_shapes: list(shape) >= 1",
+        "metadata: string = ''",
+    ),
     stateful=True,
 )
 register_op(
@@ -602,7 +707,12 @@ register_op(
     "RangeDataset",
     inputs=("start: int64", "stop: int64", "step: int64"),
     outputs=("handle: variant",),
-    attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1", "metadata: string = ''", "replicate_on_split: bool = false"),
+    attrs=(
+        "output_types: list(type) >= 1",
+        "output_shapes: list(shape) >= 1",
+        "metadata: string = ''",
+        "replicate_on_split: bool = false",
+    ),
     stateful=True,
 )
 register_op(
@@ -624,7 +734,11 @@ register_op(
     "RepeatDataset",
     inputs=("input_dataset: variant", "count: int64"),
     outputs=("handle: variant",),
-    attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1", "metadata: string = ''"),
+    attrs=(
+        "output_types: list(type) >= 1",
+        "output_shapes: list(shape) >= 1",
+        "metadata: string = ''",
+    ),
 )
 register_op(
     "SamplingDataset",
@@ -635,7 +749,12 @@ register_op(
 register_op(
     "SaveDataset",
     inputs=("input_dataset: variant", "path: string", "shard_func_other_args: Tshard_func_args"),
-    attrs=("compression: string = ''", "shard_func: func", "use_shard_func: bool = true", "Tshard_func_args: list(type) >= 0"),
+    attrs=(
+        "compression: string = ''",
+        "shard_func: func",
+        "use_shard_func: bool = true",
+        "Tshard_func_args: list(type) >= 0",
+    ),
     stateful=True,
 )
 register_op(
@@ -671,11 +790,22 @@ register_op(
     "ShardDataset",
     inputs=("input_dataset: variant", "num_shards: int64", "index: int64"),
     outputs=("handle: variant",),
-    attrs=("require_non_empty: bool = false", "output_types: list(type) >= 1", "output_shapes: list(shape) >= 1", "metadata: string = ''"),
+    attrs=(
+        "require_non_empty: bool = false",
+        "output_types: list(type) >= 1",
+        "output_shapes: list(shape) >= 1",
+        "metadata: string = ''",
+    ),
 )
 register_op(
     "ShuffleAndRepeatDataset",
-    inputs=("input_dataset: variant", "buffer_size: int64", "seed: int64", "seed2: int64", "count: int64"),
+    inputs=(
+        "input_dataset: variant",
+        "buffer_size: int64",
+        "seed: int64",
+        "seed2: int64",
+        "count: int64",
+    ),
     outputs=("handle: variant",),
     attrs=(
         "output_types: list(type) >= 1",
@@ -686,7 +816,14 @@ register_op(
 )
 register_op(
     "ShuffleAndRepeatDatasetV2",
-    inputs=("input_dataset: variant", "buffer_size: int64", "seed: int64", "seed2: int64", "count: int64", "seed_generator: resource"),
+    inputs=(
+        "input_dataset: variant",
+        "buffer_size: int64",
+        "seed: int64",
+        "seed2: int64",
+        "count: int64",
+        "seed_generator: resource",
+    ),
     outputs=("handle: variant",),
     attrs=(
         "reshuffle_each_iteration: bool = true",
@@ -711,12 +848,22 @@ register_op(
     "ShuffleDatasetV2",
     inputs=("input_dataset: variant", "buffer_size: int64", "seed_generator: resource"),
     outputs=("handle: variant",),
-    attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1", "metadata: string = ''"),
+    attrs=(
+        "output_types: list(type) >= 1",
+        "output_shapes: list(shape) >= 1",
+        "metadata: string = ''",
+    ),
     stateful=True,
 )
 register_op(
     "ShuffleDatasetV3",
-    inputs=("input_dataset: variant", "buffer_size: int64", "seed: int64", "seed2: int64", "seed_generator: resource"),
+    inputs=(
+        "input_dataset: variant",
+        "buffer_size: int64",
+        "seed: int64",
+        "seed2: int64",
+        "seed_generator: resource",
+    ),
     outputs=("handle: variant",),
     attrs=(
         "reshuffle_each_iteration: bool = true",
@@ -730,13 +877,26 @@ register_op(
     "SkipDataset",
     inputs=("input_dataset: variant", "count: int64"),
     outputs=("handle: variant",),
-    attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1", "metadata: string = ''"),
+    attrs=(
+        "output_types: list(type) >= 1",
+        "output_shapes: list(shape) >= 1",
+        "metadata: string = ''",
+    ),
 )
 register_op(
     "SlidingWindowDataset",
-    inputs=("input_dataset: variant", "window_size: int64", "window_shift: int64", "window_stride: int64"),
+    inputs=(
+        "input_dataset: variant",
+        "window_size: int64",
+        "window_shift: int64",
+        "window_stride: int64",
+    ),
     outputs=("handle: variant",),
-    attrs=("drop_remainder: bool = true", "output_types: list(type) >= 1", "output_shapes: list(shape) >= 1"),
+    attrs=(
+        "drop_remainder: bool = true",
+        "output_types: list(type) >= 1",
+        "output_shapes: list(shape) >= 1",
+    ),
 )
 register_op(
     "SparseTensorSliceDataset",
@@ -749,7 +909,11 @@ register_op(
     "TakeDataset",
     inputs=("input_dataset: variant", "count: int64"),
     outputs=("handle: variant",),
-    attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1", "metadata: string = ''"),
+    attrs=(
+        "output_types: list(type) >= 1",
+        "output_shapes: list(shape) >= 1",
+        "metadata: string = ''",
+    ),
 )
 register_op(
     "TakeWhileDataset",
@@ -767,7 +931,11 @@ register_op(
     "TensorDataset",
     inputs=("components: Toutput_types",),
     outputs=("handle: variant",),
-    attrs=("Toutput_types: list(type) >= 1", "output_shapes: list(shape) >= 1", "metadata: string = ''"),
+    attrs=(
+        "Toutput_types: list(type) >= 1",
+        "output_shapes: list(shape) >= 1",
+        "metadata: string = ''",
+    ),
     stateful=True,
 )
 register_op(
@@ -807,17 +975,36 @@ register_op(
     "UniqueDataset",
     inputs=("input_dataset: variant",),
     outputs=("handle: variant",),
-    attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1", "metadata: string = ''"),
+    attrs=(
+        "output_types: list(type) >= 1",
+        "output_shapes: list(shape) >= 1",
+        "metadata: string = ''",
+    ),
 )
 register_op(
     "WindowDataset",
-    inputs=("input_dataset: variant", "size: int64", "shift: int64", "stride: int64", "drop_remainder: bool"),
+    inputs=(
+        "input_dataset: variant",
+        "size: int64",
+        "shift: int64",
+        "stride: int64",
+        "drop_remainder: bool",
+    ),
     outputs=("handle: variant",),
-    attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1", "metadata: string = ''"),
+    attrs=(
+        "output_types: list(type) >= 1",
+        "output_shapes: list(shape) >= 1",
+        "metadata: string = ''",
+    ),
 )
 register_op(
     "ZipDataset",
     inputs=("input_datasets: N * variant",),
     outputs=("handle: variant",),
-    attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1", "N: int >= 1", "metadata: string = ''"),
+    attrs=(
+        "output_types: list(type) >= 1",
+        "output_shapes: list(shape) >= 1",
+        "N: int >= 1",
+        "metadata: string = ''",
+    ),
 )

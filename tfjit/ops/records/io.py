@@ -39,7 +39,12 @@ def _merge_checkpoints(c: ShapeContext) -> Shapes:
     return []
 
 
-register_op("MatchingFiles", inputs=("pattern: string",), outputs=("filenames: string",), shape=_matching_files)
+register_op(
+    "MatchingFiles",
+    inputs=("pattern: string",),
+    outputs=("filenames: string",),
+    shape=_matching_files,
+)
 register_op(
     "MergeV2Checkpoints",
     inputs=("checkpoint_prefixes: string", "destination_prefix: string"),
@@ -47,7 +52,9 @@ register_op(
     stateful=True,
     shape=_merge_checkpoints,
 )
-register_op("ReadFile", inputs=("filename: string",), outputs=("contents: string",), shape=scalar_inputs)
+register_op(
+    "ReadFile", inputs=("filename: string",), outputs=("contents: string",), shape=scalar_inputs
+)
 register_op(
     "Restore",
     inputs=("file_pattern: string", "tensor_name: string"),
@@ -73,7 +80,11 @@ register_op(
     shape=_restore,
 )
 register_op(
-    "Save", inputs=("filename: string", "tensor_names: string", "data: T"), attrs=("T: list(type) >= 1",), stateful=True, shape=_save
+    "Save",
+    inputs=("filename: string", "tensor_names: string", "data: T"),
+    attrs=("T: list(type) >= 1",),
+    stateful=True,
+    shape=_save,
 )
 register_op(
     "SaveSlices",
@@ -84,13 +95,28 @@ register_op(
 )
 register_op(
     "SaveV2",
-    inputs=("prefix: string", "tensor_names: string", "shape_and_slices: string", "tensors: dtypes"),
+    inputs=(
+        "prefix: string",
+        "tensor_names: string",
+        "shape_and_slices: string",
+        "tensors: dtypes",
+    ),
     attrs=("dtypes: list(type) >= 1",),
     stateful=True,
     shape=_save,
 )
 register_op(
-    "ShardedFilename", inputs=("basename: string", "shard: int32", "num_shards: int32"), outputs=("filename: string",), shape=scalar_inputs
+    "ShardedFilename",
+    inputs=("basename: string", "shard: int32", "num_shards: int32"),
+    outputs=("filename: string",),
+    shape=scalar_inputs,
 )
-register_op("ShardedFilespec", inputs=("basename: string", "num_shards: int32"), outputs=("filename: string",), shape=scalar_inputs)
-register_op("WriteFile", inputs=("filename: string", "contents: string"), stateful=True, shape=nothing)
+register_op(
+    "ShardedFilespec",
+    inputs=("basename: string", "num_shards: int32"),
+    outputs=("filename: string",),
+    shape=scalar_inputs,
+)
+register_op(
+    "WriteFile", inputs=("filename: string", "contents: string"), stateful=True, shape=nothing
+)

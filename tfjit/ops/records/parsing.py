@@ -12,7 +12,9 @@ from tfjit.ops.images.image_shapes import mfcc
 
 def _decode_csv(c: ShapeContext) -> Shapes:
     for default in c.inputs[1:]:
-        if default is not None and (len(default) > 1 or (len(default) == 1 and default[0] is not None and default[0] > 1)):
+        if default is not None and (
+            len(default) > 1 or (len(default) == 1 and default[0] is not None and default[0] > 1)
+        ):
             raise fail("Shape of a default must be a length-0 or length-1 vector, or a scalar.")
     return [c.inputs[0]] * c.num_outputs
 
@@ -39,7 +41,9 @@ def _parse_example(c: ShapeContext) -> Shapes:
     if c.op == "ParseExampleV2":
         splits = None if batch is None else () if not batch else (c.add(batch[0], 1),)
         number = len(c.attr("ragged_value_types"))
-        ragged = [(None,)] * number + [(0,) if splits == () else (None,) if splits is None else splits] * number
+        ragged = [(None,)] * number + [
+            (0,) if splits == () else (None,) if splits is None else splits
+        ] * number
     return [*sparse, *_dense_shapes(c, batch), *ragged]
 
 
@@ -125,19 +129,37 @@ register_op(
         "decoded_shape: top_paths * int64",
         "log_probability: T",
     ),
-    attrs=("beam_width: int >= 1", "top_paths: int >= 1", "merge_repeated: bool = true", "T: {float, double} = DT_FLOAT"),
+    attrs=(
+        "beam_width: int >= 1",
+        "top_paths: int >= 1",
+        "merge_repeated: bool = true",
+        "T: {float, double} = DT_FLOAT",
+    ),
     shape=_beam_search,
 )
 register_op(
     "CTCGreedyDecoder",
     inputs=("inputs: T", "sequence_length: int32"),
-    outputs=("decoded_indices: int64", "decoded_values: int64", "decoded_shape: int64", "log_probability: T"),
-    attrs=("merge_repeated: bool = false", "blank_index: int = -1", "T: {float, double} = DT_FLOAT"),
+    outputs=(
+        "decoded_indices: int64",
+        "decoded_values: int64",
+        "decoded_shape: int64",
+        "log_probability: T",
+    ),
+    attrs=(
+        "merge_repeated: bool = false",
+        "blank_index: int = -1",
+        "T: {float, double} = DT_FLOAT",
+    ),
     shape=_greedy,
 )
 register_op("DecodeBase64", inputs=("input: string",), outputs=("output: string",), shape=unchanged)
 register_op(
-    "DecodeCompressed", inputs=("bytes: string",), outputs=("output: string",), attrs=("compression_type: string = ''",), shape=unchanged
+    "DecodeCompressed",
+    inputs=("bytes: string",),
+    outputs=("output: string",),
+    attrs=("compression_type: string = ''",),
+    shape=unchanged,
 )
 register_op(
     "DecodeCSV",
@@ -152,12 +174,20 @@ register_op(
     ),
     shape=_decode_csv,
 )
-register_op("DecodeJSONExample", inputs=("json_examples: string",), outputs=("binary_examples: string",), shape=unchanged)
+register_op(
+    "DecodeJSONExample",
+    inputs=("json_examples: string",),
+    outputs=("binary_examples: string",),
+    shape=unchanged,
+)
 register_op(
     "DecodePaddedRaw",
     inputs=("input_bytes: string", "fixed_length: int32"),
     outputs=("output: out_type",),
-    attrs=("out_type: {half, float, double, int32, uint16, uint8, int16, int8, int64, bfloat16}", "little_endian: bool = true"),
+    attrs=(
+        "out_type: {half, float, double, int32, uint16, uint8, int16, int8, int64, bfloat16}",
+        "little_endian: bool = true",
+    ),
     shape=_padded_raw,
 )
 register_op(
@@ -185,7 +215,10 @@ register_op(
     inputs=("bytes: string",),
     outputs=("output: out_type",),
     attrs=(
-        ("out_type: {half, float, double, int32, uint16, uint8, int16, int8, int64, complex64, complex128, bool, bfloat16}"),
+        (
+            "out_type: {half, float, double, int32, uint16, uint8, int16, int8, int64, complex64, "
+            "complex128, bool, bfloat16}"
+        ),
         "little_endian: bool = true",
     ),
     shape=_decode_raw,
@@ -197,7 +230,13 @@ register_op(
     attrs=("desired_channels: int = -1", "desired_samples: int = -1"),
     shape=_audio,
 )
-register_op("EncodeBase64", inputs=("input: string",), outputs=("output: string",), attrs=("pad: bool = false",), shape=unchanged)
+register_op(
+    "EncodeBase64",
+    inputs=("input: string",),
+    outputs=("output: string",),
+    attrs=("pad: bool = false",),
+    shape=unchanged,
+)
 register_op(
     "EncodePng",
     inputs=("image: T",),
@@ -209,9 +248,19 @@ register_op(
     "EncodeProto",
     inputs=("sizes: int32", "values: Tinput_types"),
     outputs=("bytes: string",),
-    attrs=("field_names: list(string)", "message_type: string", "descriptor_source: string = 'local://'", "Tinput_types: list(type) >= 1"),
+    attrs=(
+        "field_names: list(string)",
+        "message_type: string",
+        "descriptor_source: string = 'local://'",
+        "Tinput_types: list(type) >= 1",
+    ),
 )
-register_op("EncodeWav", inputs=("audio: float", "sample_rate: int32"), outputs=("contents: string",), shape=_wav)
+register_op(
+    "EncodeWav",
+    inputs=("audio: float", "sample_rate: int32"),
+    outputs=("contents: string",),
+    shape=_wav,
+)
 register_op(
     "Mfcc",
     inputs=("spectrogram: float", "sample_rate: int32"),
@@ -233,7 +282,12 @@ register_op(
         "dense_keys: Ndense * string",
         "dense_defaults: Tdense",
     ),
-    outputs=("sparse_indices: Nsparse * int64", "sparse_values: sparse_types", "sparse_shapes: Nsparse * int64", "dense_values: Tdense"),
+    outputs=(
+        "sparse_indices: Nsparse * int64",
+        "sparse_values: sparse_types",
+        "sparse_shapes: Nsparse * int64",
+        "dense_values: Tdense",
+    ),
     attrs=(
         "Nsparse: int >= 0",
         "Ndense: int >= 0",
@@ -403,5 +457,16 @@ register_op(
         "feature_list_dense_shapes: list(shape) >= 0 = []",
     ),
 )
-register_op("ParseTensor", inputs=("serialized: string",), outputs=("output: out_type",), attrs=("out_type: type",))
-register_op("SerializeTensor", inputs=("tensor: T",), outputs=("serialized: string",), attrs=("T: type",), shape=scalar)
+register_op(
+    "ParseTensor",
+    inputs=("serialized: string",),
+    outputs=("output: out_type",),
+    attrs=("out_type: type",),
+)
+register_op(
+    "SerializeTensor",
+    inputs=("tensor: T",),
+    outputs=("serialized: string",),
+    attrs=("T: type",),
+    shape=scalar,
+)

@@ -72,7 +72,10 @@ register_op(
     shape=scalar,
 )
 register_op(
-    "ReaderNumRecordsProduced", inputs=("reader_handle: Ref(string)",), outputs=("records_produced: int64",), shape=handle_to_scalar
+    "ReaderNumRecordsProduced",
+    inputs=("reader_handle: Ref(string)",),
+    outputs=("records_produced: int64",),
+    shape=handle_to_scalar,
 )
 register_op(
     "ReaderNumRecordsProducedV2",
@@ -82,7 +85,10 @@ register_op(
     shape=handle_to_scalar,
 )
 register_op(
-    "ReaderNumWorkUnitsCompleted", inputs=("reader_handle: Ref(string)",), outputs=("units_completed: int64",), shape=handle_to_scalar
+    "ReaderNumWorkUnitsCompleted",
+    inputs=("reader_handle: Ref(string)",),
+    outputs=("units_completed: int64",),
+    shape=handle_to_scalar,
 )
 register_op(
     "ReaderNumWorkUnitsCompletedV2",
@@ -92,7 +98,10 @@ register_op(
     shape=handle_to_scalar,
 )
 register_op(
-    "ReaderRead", inputs=("reader_handle: Ref(string)", "queue_handle: Ref(string)"), outputs=("key: string", "value: string"), shape=_read
+    "ReaderRead",
+    inputs=("reader_handle: Ref(string)", "queue_handle: Ref(string)"),
+    outputs=("key: string", "value: string"),
+    shape=_read,
 )
 register_op(
     "ReaderReadUpTo",
@@ -116,11 +125,27 @@ register_op(
 )
 register_op("ReaderReset", inputs=("reader_handle: Ref(string)",), shape=nothing)
 register_op("ReaderResetV2", inputs=("reader_handle: resource",), stateful=True, shape=nothing)
-register_op("ReaderRestoreState", inputs=("reader_handle: Ref(string)", "state: string"), shape=_restore)
-register_op("ReaderRestoreStateV2", inputs=("reader_handle: resource", "state: string"), stateful=True, shape=_restore)
-register_op("ReaderSerializeState", inputs=("reader_handle: Ref(string)",), outputs=("state: string",), shape=handle_to_scalar)
 register_op(
-    "ReaderSerializeStateV2", inputs=("reader_handle: resource",), outputs=("state: string",), stateful=True, shape=handle_to_scalar
+    "ReaderRestoreState", inputs=("reader_handle: Ref(string)", "state: string"), shape=_restore
+)
+register_op(
+    "ReaderRestoreStateV2",
+    inputs=("reader_handle: resource", "state: string"),
+    stateful=True,
+    shape=_restore,
+)
+register_op(
+    "ReaderSerializeState",
+    inputs=("reader_handle: Ref(string)",),
+    outputs=("state: string",),
+    shape=handle_to_scalar,
+)
+register_op(
+    "ReaderSerializeStateV2",
+    inputs=("reader_handle: resource",),
+    outputs=("state: string",),
+    stateful=True,
+    shape=handle_to_scalar,
 )
 register_op(
     "TextLineReader",

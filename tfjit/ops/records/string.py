@@ -73,7 +73,12 @@ register_op(
     ),
     shape=unchanged,
 )
-register_op("RegexFullMatch", inputs=("input: string", "pattern: string"), outputs=("output: bool",), shape=_matched)
+register_op(
+    "RegexFullMatch",
+    inputs=("input: string", "pattern: string"),
+    outputs=("output: bool",),
+    shape=_matched,
+)
 register_op(
     "RegexReplace",
     inputs=("input: string", "pattern: string", "rewrite: string"),
@@ -81,7 +86,13 @@ register_op(
     attrs=("replace_global: bool = true",),
     shape=_rewritten,
 )
-register_op("StaticRegexFullMatch", inputs=("input: string",), outputs=("output: bool",), attrs=("pattern: string",), shape=unchanged)
+register_op(
+    "StaticRegexFullMatch",
+    inputs=("input: string",),
+    outputs=("output: bool",),
+    attrs=("pattern: string",),
+    shape=unchanged,
+)
 register_op(
     "StaticRegexReplace",
     inputs=("input: string",),
@@ -93,7 +104,12 @@ register_op(
     "StringFormat",
     inputs=("inputs: T",),
     outputs=("output: string",),
-    attrs=("T: list(type) >= 0", "template: string = '%s'", "placeholder: string = '%s'", "summarize: int = 3"),
+    attrs=(
+        "T: list(type) >= 0",
+        "template: string = '%s'",
+        "placeholder: string = '%s'",
+        "summarize: int = 3",
+    ),
     shape=scalar,
 )
 register_op(
@@ -104,9 +120,19 @@ register_op(
     shape=_joined,
 )
 register_op(
-    "StringLength", inputs=("input: string",), outputs=("output: int32",), attrs=("unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'",), shape=unchanged
+    "StringLength",
+    inputs=("input: string",),
+    outputs=("output: int32",),
+    attrs=("unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'",),
+    shape=unchanged,
 )
-register_op("StringLower", inputs=("input: string",), outputs=("output: string",), attrs=("encoding: string = ''",), shape=unchanged)
+register_op(
+    "StringLower",
+    inputs=("input: string",),
+    outputs=("output: string",),
+    attrs=("encoding: string = ''",),
+    shape=unchanged,
+)
 register_op(
     "StringNGrams",
     inputs=("data: string", "data_splits: Tsplits"),
@@ -138,10 +164,18 @@ register_op(
 )
 register_op("StringStrip", inputs=("input: string",), outputs=("output: string",), shape=unchanged)
 register_op(
-    "StringToHashBucket", inputs=("string_tensor: string",), outputs=("output: int64",), attrs=("num_buckets: int >= 1",), shape=unchanged
+    "StringToHashBucket",
+    inputs=("string_tensor: string",),
+    outputs=("output: int64",),
+    attrs=("num_buckets: int >= 1",),
+    shape=unchanged,
 )
 register_op(
-    "StringToHashBucketFast", inputs=("input: string",), outputs=("output: int64",), attrs=("num_buckets: int >= 1",), shape=unchanged
+    "StringToHashBucketFast",
+    inputs=("input: string",),
+    outputs=("output: int64",),
+    attrs=("num_buckets: int >= 1",),
+    shape=unchanged,
 )
 register_op(
     "StringToHashBucketStrong",
@@ -157,7 +191,13 @@ register_op(
     attrs=("out_type: {float, double, int32, int64, uint32, uint64} = DT_FLOAT",),
     shape=unchanged,
 )
-register_op("StringUpper", inputs=("input: string",), outputs=("output: string",), attrs=("encoding: string = ''",), shape=unchanged)
+register_op(
+    "StringUpper",
+    inputs=("input: string",),
+    outputs=("output: string",),
+    attrs=("encoding: string = ''",),
+    shape=unchanged,
+)
 register_op(
     "Substr",
     inputs=("input: string", "pos: T", "len: T"),

@@ -23,7 +23,13 @@ register_op(
 register_op("CloseSummaryWriter", inputs=("writer: resource",), stateful=True)
 register_op(
     "CreateSummaryFileWriter",
-    inputs=("writer: resource", "logdir: string", "max_queue: int32", "flush_millis: int32", "filename_suffix: string"),
+    inputs=(
+        "writer: resource",
+        "logdir: string",
+        "max_queue: int32",
+        "flush_millis: int32",
+        "filename_suffix: string",
+    ),
     stateful=True,
 )
 register_op("FlushSummaryWriter", inputs=("writer: resource",), stateful=True)
@@ -38,17 +44,43 @@ register_op(
     "ImageSummary",
     inputs=("tag: string", "tensor: T"),
     outputs=("summary: string",),
-    attrs=("max_images: int >= 1 = 3", "T: {uint8, float, half, double} = DT_FLOAT", "bad_color: tensor = uint8[255, 0, 0, 255]"),
+    attrs=(
+        "max_images: int >= 1 = 3",
+        "T: {uint8, float, half, double} = DT_FLOAT",
+        "bad_color: tensor = uint8[255, 0, 0, 255]",
+    ),
     shape=scalar,
 )
-register_op("MergeSummary", inputs=("inputs: N * string",), outputs=("summary: string",), attrs=("N: int >= 1",), shape=scalar)
-register_op("ScalarSummary", inputs=("tags: string", "values: T"), outputs=("summary: string",), attrs=("T: realnumbertype",), shape=scalar)
-register_op("SummaryWriter", outputs=("writer: resource",), attrs=("shared_name: string = ''", "container: string = ''"), stateful=True)
+register_op(
+    "MergeSummary",
+    inputs=("inputs: N * string",),
+    outputs=("summary: string",),
+    attrs=("N: int >= 1",),
+    shape=scalar,
+)
+register_op(
+    "ScalarSummary",
+    inputs=("tags: string", "values: T"),
+    outputs=("summary: string",),
+    attrs=("T: realnumbertype",),
+    shape=scalar,
+)
+register_op(
+    "SummaryWriter",
+    outputs=("writer: resource",),
+    attrs=("shared_name: string = ''", "container: string = ''"),
+    stateful=True,
+)
 register_op(
     "TensorSummary",
     inputs=("tensor: T",),
     outputs=("summary: string",),
-    attrs=("T: type", "description: string = ''", "labels: list(string) = []", "display_name: string = ''"),
+    attrs=(
+        "T: type",
+        "description: string = ''",
+        "labels: list(string) = []",
+        "display_name: string = ''",
+    ),
     shape=scalar,
 )
 register_op(
@@ -60,11 +92,19 @@ register_op(
 )
 register_op(
     "WriteAudioSummary",
-    inputs=("writer: resource", "step: int64", "tag: string", "tensor: float", "sample_rate: float"),
+    inputs=(
+        "writer: resource",
+        "step: int64",
+        "tag: string",
+        "tensor: float",
+        "sample_rate: float",
+    ),
     attrs=("max_outputs: int >= 1 = 3",),
     stateful=True,
 )
-register_op("WriteGraphSummary", inputs=("writer: resource", "step: int64", "tensor: string"), stateful=True)
+register_op(
+    "WriteGraphSummary", inputs=("writer: resource", "step: int64", "tensor: string"), stateful=True
+)
 register_op(
     "WriteHistogramSummary",
     inputs=("writer: resource", "step: int64", "tag: string", "values: T"),
@@ -77,13 +117,26 @@ register_op(
     attrs=("max_images: int >= 1 = 3", "T: {uint8, double, float, half} = DT_FLOAT"),
     stateful=True,
 )
-register_op("WriteRawProtoSummary", inputs=("writer: resource", "step: int64", "tensor: string"), stateful=True)
 register_op(
-    "WriteScalarSummary", inputs=("writer: resource", "step: int64", "tag: string", "value: T"), attrs=("T: realnumbertype",), stateful=True
+    "WriteRawProtoSummary",
+    inputs=("writer: resource", "step: int64", "tensor: string"),
+    stateful=True,
+)
+register_op(
+    "WriteScalarSummary",
+    inputs=("writer: resource", "step: int64", "tag: string", "value: T"),
+    attrs=("T: realnumbertype",),
+    stateful=True,
 )
 register_op(
     "WriteSummary",
-    inputs=("writer: resource", "step: int64", "tensor: T", "tag: string", "summary_metadata: string"),
+    inputs=(
+        "writer: resource",
+        "step: int64",
+        "tensor: T",
+        "tag: string",
+        "summary_metadata: string",
+    ),
     attrs=("T: type",),
     stateful=True,
 )

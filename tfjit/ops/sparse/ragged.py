@@ -52,7 +52,12 @@ register_op(
 register_op(
     "RaggedFillEmptyRows",
     inputs=("value_rowids: int64", "values: T", "nrows: int64", "default_value: T"),
-    outputs=("output_value_rowids: int64", "output_values: T", "empty_row_indicator: bool", "reverse_index_map: int64"),
+    outputs=(
+        "output_value_rowids: int64",
+        "output_values: T",
+        "empty_row_indicator: bool",
+        "reverse_index_map: int64",
+    ),
     attrs=("T: type",),
     shape=shapes.ragged_filled,
 )
@@ -65,7 +70,11 @@ register_op(
 )
 register_op(
     "RaggedGather",
-    inputs=("params_nested_splits: PARAMS_RAGGED_RANK * Tsplits", "params_dense_values: Tvalues", "indices: Tindices"),
+    inputs=(
+        "params_nested_splits: PARAMS_RAGGED_RANK * Tsplits",
+        "params_dense_values: Tvalues",
+        "indices: Tindices",
+    ),
     outputs=("output_nested_splits: OUTPUT_RAGGED_RANK * Tsplits", "output_dense_values: Tvalues"),
     attrs=(
         "Tvalues: type",
@@ -85,7 +94,12 @@ register_op(
     "RaggedTensorFromVariant",
     inputs=("encoded_ragged: variant",),
     outputs=("output_nested_splits: output_ragged_rank * Tsplits", "output_dense_values: Tvalues"),
-    attrs=("input_ragged_rank: int >= -1", "output_ragged_rank: int >= 0", "Tvalues: type", f"Tsplits: {INDEX} = DT_INT64"),
+    attrs=(
+        "input_ragged_rank: int >= -1",
+        "output_ragged_rank: int >= 0",
+        "Tvalues: type",
+        f"Tsplits: {INDEX} = DT_INT64",
+    ),
 )
 register_op(
     "RaggedTensorToSparse",
@@ -95,7 +109,12 @@ register_op(
 )
 register_op(
     "RaggedTensorToTensor",
-    inputs=("shape: Tshape", "values: T", "default_value: T", "row_partition_tensors: num_row_partition_tensors * Tindex"),
+    inputs=(
+        "shape: Tshape",
+        "values: T",
+        "default_value: T",
+        "row_partition_tensors: num_row_partition_tensors * Tindex",
+    ),
     outputs=("result: T",),
     attrs=(
         "T: type",
@@ -109,7 +128,12 @@ register_op(
     "RaggedTensorToVariant",
     inputs=("rt_nested_splits: RAGGED_RANK * Tsplits", "rt_dense_values: Tvalues"),
     outputs=("encoded_ragged: variant",),
-    attrs=("RAGGED_RANK: int >= 0", "Tvalues: type", f"Tsplits: {INDEX} = DT_INT64", "batched_input: bool"),
+    attrs=(
+        "RAGGED_RANK: int >= 0",
+        "Tvalues: type",
+        f"Tsplits: {INDEX} = DT_INT64",
+        "batched_input: bool",
+    ),
 )
 register_op(
     "RaggedTensorToVariantGradient",

@@ -62,14 +62,22 @@ register_op(
     "DenseToDenseSetOperation",
     inputs=("set1: T", "set2: T"),
     outputs=("result_indices: int64", "result_values: T", "result_shape: int64"),
-    attrs=("set_operation: string", "validate_indices: bool = true", "T: {int8, int16, int32, int64, uint8, uint16, string}"),
+    attrs=(
+        "set_operation: string",
+        "validate_indices: bool = true",
+        "T: {int8, int16, int32, int64, uint8, uint16, string}",
+    ),
     shape=shapes.set_operation,
 )
 register_op(
     "DenseToSparseSetOperation",
     inputs=("set1: T", "set2_indices: int64", "set2_values: T", "set2_shape: int64"),
     outputs=("result_indices: int64", "result_values: T", "result_shape: int64"),
-    attrs=("set_operation: string", "validate_indices: bool = true", "T: {int8, int16, int32, int64, uint8, uint16, string}"),
+    attrs=(
+        "set_operation: string",
+        "validate_indices: bool = true",
+        "T: {int8, int16, int32, int64, uint8, uint16, string}",
+    ),
     shape=shapes.set_operation,
 )
 register_op(
@@ -103,11 +111,22 @@ register_op(
     "SetSize",
     inputs=("set_indices: int64", "set_values: T", "set_shape: int64"),
     outputs=("size: int32",),
-    attrs=("validate_indices: bool = true", "T: {int8, int16, int32, int64, uint8, uint16, string}"),
+    attrs=(
+        "validate_indices: bool = true",
+        "T: {int8, int16, int32, int64, uint8, uint16, string}",
+    ),
 )
 register_op(
     "SparseAdd",
-    inputs=("a_indices: int64", "a_values: T", "a_shape: int64", "b_indices: int64", "b_values: T", "b_shape: int64", "thresh: Treal"),
+    inputs=(
+        "a_indices: int64",
+        "a_values: T",
+        "a_shape: int64",
+        "b_indices: int64",
+        "b_values: T",
+        "b_shape: int64",
+        "thresh: Treal",
+    ),
     outputs=("sum_indices: int64", "sum_values: T", "sum_shape: int64"),
     attrs=("T: numbertype", "Treal: realnumbertype"),
     shape=shapes.added,
@@ -146,7 +165,12 @@ register_op(
 )
 register_op(
     "SparseCross",
-    inputs=("indices: N * int64", "values: sparse_types", "shapes: N * int64", "dense_inputs: dense_types"),
+    inputs=(
+        "indices: N * int64",
+        "values: sparse_types",
+        "shapes: N * int64",
+        "dense_inputs: dense_types",
+    ),
     outputs=("output_indices: int64", "output_values: out_type", "output_shape: int64"),
     attrs=(
         "N: int >= 0",
@@ -172,14 +196,28 @@ register_op(
         "salt: int64",
     ),
     outputs=("output_indices: int64", "output_values: int64", "output_shape: int64"),
-    attrs=("N: int >= 0", "sparse_types: list({int64, string}) >= 0", "dense_types: list({int64, string}) >= 0"),
+    attrs=(
+        "N: int >= 0",
+        "sparse_types: list({int64, string}) >= 0",
+        "dense_types: list({int64, string}) >= 0",
+    ),
     shape=shapes.sparse_matrix,
 )
 register_op(
     "SparseCrossV2",
-    inputs=("indices: N * int64", "values: sparse_types", "shapes: N * int64", "dense_inputs: dense_types", "sep: string"),
+    inputs=(
+        "indices: N * int64",
+        "values: sparse_types",
+        "shapes: N * int64",
+        "dense_inputs: dense_types",
+        "sep: string",
+    ),
     outputs=("output_indices: int64", "output_values: string", "output_shape: int64"),
-    attrs=("N: int >= 0", "sparse_types: list({int64, string}) >= 0", "dense_types: list({int64, string}) >= 0"),
+    attrs=(
+        "N: int >= 0",
+        "sparse_types: list({int64, string}) >= 0",
+        "dense_types: list({int64, string}) >= 0",
+    ),
     shape=shapes.sparse_matrix,
 )
 register_op(
@@ -206,7 +244,12 @@ register_op(
 register_op(
     "SparseFillEmptyRows",
     inputs=("indices: int64", "values: T", "dense_shape: int64", "default_value: T"),
-    outputs=("output_indices: int64", "output_values: T", "empty_row_indicator: bool", "reverse_index_map: int64"),
+    outputs=(
+        "output_indices: int64",
+        "output_values: T",
+        "empty_row_indicator: bool",
+        "reverse_index_map: int64",
+    ),
     attrs=("T: type",),
     shape=shapes.filled,
 )
@@ -233,27 +276,47 @@ register_op(
 )
 register_op(
     "SparseReduceMax",
-    inputs=("input_indices: int64", "input_values: T", "input_shape: int64", "reduction_axes: int32"),
+    inputs=(
+        "input_indices: int64",
+        "input_values: T",
+        "input_shape: int64",
+        "reduction_axes: int32",
+    ),
     outputs=("output: T",),
     attrs=("keep_dims: bool = false", "T: realnumbertype"),
     shape=shapes.reduced,
 )
 register_op(
     "SparseReduceMaxSparse",
-    inputs=("input_indices: int64", "input_values: T", "input_shape: int64", "reduction_axes: int32"),
+    inputs=(
+        "input_indices: int64",
+        "input_values: T",
+        "input_shape: int64",
+        "reduction_axes: int32",
+    ),
     outputs=("output_indices: int64", "output_values: T", "output_shape: int64"),
     attrs=("keep_dims: bool = false", "T: realnumbertype"),
 )
 register_op(
     "SparseReduceSum",
-    inputs=("input_indices: int64", "input_values: T", "input_shape: int64", "reduction_axes: int32"),
+    inputs=(
+        "input_indices: int64",
+        "input_values: T",
+        "input_shape: int64",
+        "reduction_axes: int32",
+    ),
     outputs=("output: T",),
     attrs=("keep_dims: bool = false", "T: numbertype"),
     shape=shapes.reduced,
 )
 register_op(
     "SparseReduceSumSparse",
-    inputs=("input_indices: int64", "input_values: T", "input_shape: int64", "reduction_axes: int32"),
+    inputs=(
+        "input_indices: int64",
+        "input_values: T",
+        "input_shape: int64",
+        "reduction_axes: int32",
+    ),
     outputs=("output_indices: int64", "output_values: T", "output_shape: int64"),
     attrs=("keep_dims: bool = false", "T: numbertype"),
 )
@@ -279,7 +342,12 @@ register_op(
 )
 register_op(
     "SparseSliceGrad",
-    inputs=("backprop_val_grad: T", "input_indices: int64", "input_start: int64", "output_indices: int64"),
+    inputs=(
+        "backprop_val_grad: T",
+        "input_indices: int64",
+        "input_start: int64",
+        "output_indices: int64",
+    ),
     outputs=("val_grad: T",),
     attrs=("T: numbertype",),
     shape=shapes.slice_gradient,
@@ -293,14 +361,28 @@ register_op(
 )
 register_op(
     "SparseSparseMaximum",
-    inputs=("a_indices: int64", "a_values: T", "a_shape: int64", "b_indices: int64", "b_values: T", "b_shape: int64"),
+    inputs=(
+        "a_indices: int64",
+        "a_values: T",
+        "a_shape: int64",
+        "b_indices: int64",
+        "b_values: T",
+        "b_shape: int64",
+    ),
     outputs=("output_indices: int64", "output_values: T"),
     attrs=("T: realnumbertype",),
     shape=shapes.extremes,
 )
 register_op(
     "SparseSparseMinimum",
-    inputs=("a_indices: int64", "a_values: T", "a_shape: int64", "b_indices: int64", "b_values: T", "b_shape: int64"),
+    inputs=(
+        "a_indices: int64",
+        "a_values: T",
+        "a_shape: int64",
+        "b_indices: int64",
+        "b_values: T",
+        "b_shape: int64",
+    ),
     outputs=("output_indices: int64", "output_values: T"),
     attrs=("T: numbertype",),
     shape=shapes.extremes,
@@ -308,7 +390,11 @@ register_op(
 register_op(
     "SparseSplit",
     inputs=("split_dim: int64", "indices: int64", "values: T", "shape: int64"),
-    outputs=("output_indices: num_split * int64", "output_values: num_split * T", "output_shape: num_split * int64"),
+    outputs=(
+        "output_indices: num_split * int64",
+        "output_values: num_split * T",
+        "output_shape: num_split * int64",
+    ),
     attrs=("num_split: int >= 1", "T: type"),
     shape=shapes.split,
 )
@@ -323,21 +409,42 @@ register_op(
     "SparseTensorDenseMatMul",
     inputs=("a_indices: Tindices", "a_values: T", "a_shape: int64", "b: T"),
     outputs=("product: T",),
-    attrs=("T: type", f"Tindices: {INDEX} = DT_INT64", "adjoint_a: bool = false", "adjoint_b: bool = false"),
+    attrs=(
+        "T: type",
+        f"Tindices: {INDEX} = DT_INT64",
+        "adjoint_a: bool = false",
+        "adjoint_b: bool = false",
+    ),
     shape=shapes.dense_product,
 )
 register_op(
     "SparseToDense",
-    inputs=("sparse_indices: Tindices", "output_shape: Tindices", "sparse_values: T", "default_value: T"),
+    inputs=(
+        "sparse_indices: Tindices",
+        "output_shape: Tindices",
+        "sparse_values: T",
+        "default_value: T",
+    ),
     outputs=("dense: T",),
     attrs=("validate_indices: bool = true", "T: type", f"Tindices: {INDEX}"),
     shape=shapes.to_dense,
 )
 register_op(
     "SparseToSparseSetOperation",
-    inputs=("set1_indices: int64", "set1_values: T", "set1_shape: int64", "set2_indices: int64", "set2_values: T", "set2_shape: int64"),
+    inputs=(
+        "set1_indices: int64",
+        "set1_values: T",
+        "set1_shape: int64",
+        "set2_indices: int64",
+        "set2_values: T",
+        "set2_shape: int64",
+    ),
     outputs=("result_indices: int64", "result_values: T", "result_shape: int64"),
-    attrs=("set_operation: string", "validate_indices: bool = true", "T: {int8, int16, int32, int64, uint8, uint16, string}"),
+    attrs=(
+        "set_operation: string",
+        "validate_indices: bool = true",
+        "T: {int8, int16, int32, int64, uint8, uint16, string}",
+    ),
     shape=shapes.set_operation,
 )
 register_op(

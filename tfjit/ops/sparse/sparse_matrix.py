@@ -48,10 +48,20 @@ register_op(
         "conjugate_output: bool = false",
     ),
 )
-register_op("SparseMatrixMul", inputs=("a: variant", "b: T"), outputs=("output: variant",), attrs=("T: type",))
+register_op(
+    "SparseMatrixMul",
+    inputs=("a: variant", "b: T"),
+    outputs=("output: variant",),
+    attrs=("T: type",),
+)
 register_op("SparseMatrixNNZ", inputs=("sparse_matrix: variant",), outputs=("nnz: int32",))
 register_op("SparseMatrixOrderingAMD", inputs=("input: variant",), outputs=("output: int32",))
-register_op("SparseMatrixSoftmax", inputs=("logits: variant",), outputs=("softmax: variant",), attrs=("type: {float, double}",))
+register_op(
+    "SparseMatrixSoftmax",
+    inputs=("logits: variant",),
+    outputs=("softmax: variant",),
+    attrs=("type: {float, double}",),
+)
 register_op(
     "SparseMatrixSoftmaxGrad",
     inputs=("softmax: variant", "grad_softmax: variant"),

@@ -5,9 +5,15 @@ from __future__ import annotations
 from tfjit.ops.core.declare import register_op
 
 register_op(
-    "AccumulatorApplyGradient", inputs=("handle: Ref(string)", "local_step: int64", "gradient: dtype"), attrs=("dtype: numbertype",)
+    "AccumulatorApplyGradient",
+    inputs=("handle: Ref(string)", "local_step: int64", "gradient: dtype"),
+    attrs=("dtype: numbertype",),
 )
-register_op("AccumulatorNumAccumulated", inputs=("handle: Ref(string)",), outputs=("num_accumulated: int32",))
+register_op(
+    "AccumulatorNumAccumulated",
+    inputs=("handle: Ref(string)",),
+    outputs=("num_accumulated: int32",),
+)
 register_op("AccumulatorSetGlobalStep", inputs=("handle: Ref(string)", "new_global_step: int64"))
 register_op(
     "AccumulatorTakeGradient",
@@ -33,8 +39,17 @@ register_op(
     attrs=("dtype: numbertype",),
     stateful=True,
 )
-register_op("ResourceAccumulatorNumAccumulated", inputs=("handle: resource",), outputs=("num_accumulated: int32",), stateful=True)
-register_op("ResourceAccumulatorSetGlobalStep", inputs=("handle: resource", "new_global_step: int64"), stateful=True)
+register_op(
+    "ResourceAccumulatorNumAccumulated",
+    inputs=("handle: resource",),
+    outputs=("num_accumulated: int32",),
+    stateful=True,
+)
+register_op(
+    "ResourceAccumulatorSetGlobalStep",
+    inputs=("handle: resource", "new_global_step: int64"),
+    stateful=True,
+)
 register_op(
     "ResourceAccumulatorTakeGradient",
     inputs=("handle: resource", "num_required: int32"),
@@ -56,7 +71,13 @@ register_op(
 )
 register_op(
     "SparseAccumulatorApplyGradient",
-    inputs=("handle: Ref(string)", "local_step: int64", "gradient_indices: int64", "gradient_values: dtype", "gradient_shape: int64"),
+    inputs=(
+        "handle: Ref(string)",
+        "local_step: int64",
+        "gradient_indices: int64",
+        "gradient_values: dtype",
+        "gradient_shape: int64",
+    ),
     attrs=("dtype: numbertype", "has_known_shape: bool"),
 )
 register_op(

@@ -58,7 +58,11 @@ def _initialize_from_file(c: ShapeContext) -> Shapes:
 
 
 register_op(
-    "AnonymousHashTable", outputs=("table_handle: resource",), attrs=("key_dtype: type", "value_dtype: type"), stateful=True, shape=scalar
+    "AnonymousHashTable",
+    outputs=("table_handle: resource",),
+    attrs=("key_dtype: type", "value_dtype: type"),
+    stateful=True,
+    shape=scalar,
 )
 register_op(
     "AnonymousMutableDenseHashTable",
@@ -123,13 +127,25 @@ register_op(
 register_op(
     "InitializeTableFromTextFile",
     inputs=("table_handle: Ref(string)", "filename: string"),
-    attrs=("key_index: int >= -2", "value_index: int >= -2", "vocab_size: int >= -1 = -1", "delimiter: string = '\\t'", "offset: int = 0"),
+    attrs=(
+        "key_index: int >= -2",
+        "value_index: int >= -2",
+        "vocab_size: int >= -1 = -1",
+        "delimiter: string = '\\t'",
+        "offset: int = 0",
+    ),
     shape=_initialize_from_file,
 )
 register_op(
     "InitializeTableFromTextFileV2",
     inputs=("table_handle: resource", "filename: string"),
-    attrs=("key_index: int >= -2", "value_index: int >= -2", "vocab_size: int >= -1 = -1", "delimiter: string = '\\t'", "offset: int = 0"),
+    attrs=(
+        "key_index: int >= -2",
+        "value_index: int >= -2",
+        "vocab_size: int >= -1 = -1",
+        "delimiter: string = '\\t'",
+        "offset: int = 0",
+    ),
     stateful=True,
     shape=_initialize_from_file,
 )
@@ -171,7 +187,10 @@ register_op(
     shape=_find,
 )
 register_op(
-    "LookupTableImport", inputs=("table_handle: Ref(string)", "keys: Tin", "values: Tout"), attrs=("Tin: type", "Tout: type"), shape=_import
+    "LookupTableImport",
+    inputs=("table_handle: Ref(string)", "keys: Tin", "values: Tout"),
+    attrs=("Tin: type", "Tout: type"),
+    shape=_import,
 )
 register_op(
     "LookupTableImportV2",
@@ -181,7 +200,10 @@ register_op(
     shape=_import,
 )
 register_op(
-    "LookupTableInsert", inputs=("table_handle: Ref(string)", "keys: Tin", "values: Tout"), attrs=("Tin: type", "Tout: type"), shape=_change
+    "LookupTableInsert",
+    inputs=("table_handle: Ref(string)", "keys: Tin", "values: Tout"),
+    attrs=("Tin: type", "Tout: type"),
+    shape=_change,
 )
 register_op(
     "LookupTableInsertV2",
@@ -190,9 +212,23 @@ register_op(
     stateful=True,
     shape=_change,
 )
-register_op("LookupTableRemoveV2", inputs=("table_handle: resource", "keys: Tin"), attrs=("Tin: type",), stateful=True, shape=_change)
-register_op("LookupTableSize", inputs=("table_handle: Ref(string)",), outputs=("size: int64",), shape=_size)
-register_op("LookupTableSizeV2", inputs=("table_handle: resource",), outputs=("size: int64",), stateful=True, shape=_size)
+register_op(
+    "LookupTableRemoveV2",
+    inputs=("table_handle: resource", "keys: Tin"),
+    attrs=("Tin: type",),
+    stateful=True,
+    shape=_change,
+)
+register_op(
+    "LookupTableSize", inputs=("table_handle: Ref(string)",), outputs=("size: int64",), shape=_size
+)
+register_op(
+    "LookupTableSizeV2",
+    inputs=("table_handle: resource",),
+    outputs=("size: int64",),
+    stateful=True,
+    shape=_size,
+)
 register_op(
     "MutableDenseHashTable",
     inputs=("empty_key: key_dtype",),

@@ -10,7 +10,9 @@ from tfjit.ops.core.type_lists import INDEX
 
 
 def _update(slots: int, scalars: str = "") -> Rule:
-    """Dense update: inputs 0 .. slots - 1 are variables of one shape, `scalars` says what follows: s a scalar, g the gradient."""
+    """Dense update: inputs 0 .. slots - 1 are variables of one shape, `scalars` says what follows:
+    s a scalar, g the gradient.
+    """
 
     def rule(c: ShapeContext) -> Shapes:
         shape: Shape = None
@@ -27,7 +29,9 @@ def _update(slots: int, scalars: str = "") -> Rule:
 
 
 def _sparse_update(slots: int, scalars: str = "") -> Rule:
-    """Sparse update: as `_update`, where g is followed by i, its row numbers: g has the variable's shape but for axis 0."""
+    """Sparse update: as `_update`, where g is followed by i, its row numbers: g has the variable's
+    shape but for axis 0.
+    """
 
     def rule(c: ShapeContext) -> Shapes:
         shape: Shape = None
@@ -64,7 +68,15 @@ def _resource_update(slots: int, scalars: str = "") -> Rule:
 
 register_op(
     "ApplyAdadelta",
-    inputs=("var: Ref(T)", "accum: Ref(T)", "accum_update: Ref(T)", "lr: T", "rho: T", "epsilon: T", "grad: T"),
+    inputs=(
+        "var: Ref(T)",
+        "accum: Ref(T)",
+        "accum_update: Ref(T)",
+        "lr: T",
+        "rho: T",
+        "epsilon: T",
+        "grad: T",
+    ),
     outputs=("out: Ref(T)",),
     attrs=("T: numbertype", "use_locking: bool = false"),
     shape=_update(3, "sssg"),
@@ -119,7 +131,17 @@ register_op(
 )
 register_op(
     "ApplyAdaMax",
-    inputs=("var: Ref(T)", "m: Ref(T)", "v: Ref(T)", "beta1_power: T", "lr: T", "beta1: T", "beta2: T", "epsilon: T", "grad: T"),
+    inputs=(
+        "var: Ref(T)",
+        "m: Ref(T)",
+        "v: Ref(T)",
+        "beta1_power: T",
+        "lr: T",
+        "beta1: T",
+        "beta2: T",
+        "epsilon: T",
+        "grad: T",
+    ),
     outputs=("out: Ref(T)",),
     attrs=("T: numbertype", "use_locking: bool = false"),
     shape=_update(3, "sssssg"),
@@ -133,21 +155,50 @@ register_op(
 )
 register_op(
     "ApplyCenteredRMSProp",
-    inputs=("var: Ref(T)", "mg: Ref(T)", "ms: Ref(T)", "mom: Ref(T)", "lr: T", "rho: T", "momentum: T", "epsilon: T", "grad: T"),
+    inputs=(
+        "var: Ref(T)",
+        "mg: Ref(T)",
+        "ms: Ref(T)",
+        "mom: Ref(T)",
+        "lr: T",
+        "rho: T",
+        "momentum: T",
+        "epsilon: T",
+        "grad: T",
+    ),
     outputs=("out: Ref(T)",),
     attrs=("T: numbertype", "use_locking: bool = false"),
     shape=_update(4, "ssssg"),
 )
 register_op(
     "ApplyFtrl",
-    inputs=("var: Ref(T)", "accum: Ref(T)", "linear: Ref(T)", "grad: T", "lr: T", "l1: T", "l2: T", "lr_power: T"),
+    inputs=(
+        "var: Ref(T)",
+        "accum: Ref(T)",
+        "linear: Ref(T)",
+        "grad: T",
+        "lr: T",
+        "l1: T",
+        "l2: T",
+        "lr_power: T",
+    ),
     outputs=("out: Ref(T)",),
     attrs=("T: numbertype", "use_locking: bool = false", "multiply_linear_by_lr: bool = false"),
     shape=_update(3, "gssss"),
 )
 register_op(
     "ApplyFtrlV2",
-    inputs=("var: Ref(T)", "accum: Ref(T)", "linear: Ref(T)", "grad: T", "lr: T", "l1: T", "l2: T", "l2_shrinkage: T", "lr_power: T"),
+    inputs=(
+        "var: Ref(T)",
+        "accum: Ref(T)",
+        "linear: Ref(T)",
+        "grad: T",
+        "lr: T",
+        "l1: T",
+        "l2: T",
+        "l2_shrinkage: T",
+        "lr_power: T",
+    ),
     outputs=("out: Ref(T)",),
     attrs=("T: numbertype", "use_locking: bool = false", "multiply_linear_by_lr: bool = false"),
     shape=_update(3, "gsssss"),
@@ -168,7 +219,15 @@ register_op(
 )
 register_op(
     "ApplyPowerSign",
-    inputs=("var: Ref(T)", "m: Ref(T)", "lr: T", "logbase: T", "sign_decay: T", "beta: T", "grad: T"),
+    inputs=(
+        "var: Ref(T)",
+        "m: Ref(T)",
+        "lr: T",
+        "logbase: T",
+        "sign_decay: T",
+        "beta: T",
+        "grad: T",
+    ),
     outputs=("out: Ref(T)",),
     attrs=("T: numbertype", "use_locking: bool = false"),
     shape=_update(2, "ssssg"),
@@ -189,14 +248,31 @@ register_op(
 )
 register_op(
     "ApplyRMSProp",
-    inputs=("var: Ref(T)", "ms: Ref(T)", "mom: Ref(T)", "lr: T", "rho: T", "momentum: T", "epsilon: T", "grad: T"),
+    inputs=(
+        "var: Ref(T)",
+        "ms: Ref(T)",
+        "mom: Ref(T)",
+        "lr: T",
+        "rho: T",
+        "momentum: T",
+        "epsilon: T",
+        "grad: T",
+    ),
     outputs=("out: Ref(T)",),
     attrs=("T: numbertype", "use_locking: bool = false"),
     shape=_update(3, "ssssg"),
 )
 register_op(
     "ResourceApplyAdadelta",
-    inputs=("var: resource", "accum: resource", "accum_update: resource", "lr: T", "rho: T", "epsilon: T", "grad: T"),
+    inputs=(
+        "var: resource",
+        "accum: resource",
+        "accum_update: resource",
+        "lr: T",
+        "rho: T",
+        "epsilon: T",
+        "grad: T",
+    ),
     attrs=("T: numbertype", "use_locking: bool = false"),
     stateful=True,
     shape=_resource_update(3, "sssg"),
@@ -251,7 +327,17 @@ register_op(
 )
 register_op(
     "ResourceApplyAdaMax",
-    inputs=("var: resource", "m: resource", "v: resource", "beta1_power: T", "lr: T", "beta1: T", "beta2: T", "epsilon: T", "grad: T"),
+    inputs=(
+        "var: resource",
+        "m: resource",
+        "v: resource",
+        "beta1_power: T",
+        "lr: T",
+        "beta1: T",
+        "beta2: T",
+        "epsilon: T",
+        "grad: T",
+    ),
     attrs=("T: numbertype", "use_locking: bool = false"),
     stateful=True,
     shape=_resource_update(3, "sssssg"),
@@ -277,28 +363,65 @@ register_op(
 )
 register_op(
     "ResourceApplyAddSign",
-    inputs=("var: resource", "m: resource", "lr: T", "alpha: T", "sign_decay: T", "beta: T", "grad: T"),
+    inputs=(
+        "var: resource",
+        "m: resource",
+        "lr: T",
+        "alpha: T",
+        "sign_decay: T",
+        "beta: T",
+        "grad: T",
+    ),
     attrs=("T: numbertype", "use_locking: bool = false"),
     stateful=True,
     shape=_resource_update(2, "ssssg"),
 )
 register_op(
     "ResourceApplyCenteredRMSProp",
-    inputs=("var: resource", "mg: resource", "ms: resource", "mom: resource", "lr: T", "rho: T", "momentum: T", "epsilon: T", "grad: T"),
+    inputs=(
+        "var: resource",
+        "mg: resource",
+        "ms: resource",
+        "mom: resource",
+        "lr: T",
+        "rho: T",
+        "momentum: T",
+        "epsilon: T",
+        "grad: T",
+    ),
     attrs=("T: numbertype", "use_locking: bool = false"),
     stateful=True,
     shape=_resource_update(4, "ssssg"),
 )
 register_op(
     "ResourceApplyFtrl",
-    inputs=("var: resource", "accum: resource", "linear: resource", "grad: T", "lr: T", "l1: T", "l2: T", "lr_power: T"),
+    inputs=(
+        "var: resource",
+        "accum: resource",
+        "linear: resource",
+        "grad: T",
+        "lr: T",
+        "l1: T",
+        "l2: T",
+        "lr_power: T",
+    ),
     attrs=("T: numbertype", "use_locking: bool = false", "multiply_linear_by_lr: bool = false"),
     stateful=True,
     shape=_resource_update(3, "gssss"),
 )
 register_op(
     "ResourceApplyFtrlV2",
-    inputs=("var: resource", "accum: resource", "linear: resource", "grad: T", "lr: T", "l1: T", "l2: T", "l2_shrinkage: T", "lr_power: T"),
+    inputs=(
+        "var: resource",
+        "accum: resource",
+        "linear: resource",
+        "grad: T",
+        "lr: T",
+        "l1: T",
+        "l2: T",
+        "l2_shrinkage: T",
+        "lr_power: T",
+    ),
     attrs=("T: numbertype", "use_locking: bool = false", "multiply_linear_by_lr: bool = false"),
     stateful=True,
     shape=_resource_update(3, "gsssss"),
@@ -326,7 +449,15 @@ register_op(
 )
 register_op(
     "ResourceApplyPowerSign",
-    inputs=("var: resource", "m: resource", "lr: T", "logbase: T", "sign_decay: T", "beta: T", "grad: T"),
+    inputs=(
+        "var: resource",
+        "m: resource",
+        "lr: T",
+        "logbase: T",
+        "sign_decay: T",
+        "beta: T",
+        "grad: T",
+    ),
     attrs=("T: numbertype", "use_locking: bool = false"),
     stateful=True,
     shape=_resource_update(2, "ssssg"),
@@ -347,14 +478,32 @@ register_op(
 )
 register_op(
     "ResourceApplyRMSProp",
-    inputs=("var: resource", "ms: resource", "mom: resource", "lr: T", "rho: T", "momentum: T", "epsilon: T", "grad: T"),
+    inputs=(
+        "var: resource",
+        "ms: resource",
+        "mom: resource",
+        "lr: T",
+        "rho: T",
+        "momentum: T",
+        "epsilon: T",
+        "grad: T",
+    ),
     attrs=("T: numbertype", "use_locking: bool = false"),
     stateful=True,
     shape=_resource_update(3, "ssssg"),
 )
 register_op(
     "ResourceSparseApplyAdadelta",
-    inputs=("var: resource", "accum: resource", "accum_update: resource", "lr: T", "rho: T", "epsilon: T", "grad: T", "indices: Tindices"),
+    inputs=(
+        "var: resource",
+        "accum: resource",
+        "accum_update: resource",
+        "lr: T",
+        "rho: T",
+        "epsilon: T",
+        "grad: T",
+        "indices: Tindices",
+    ),
     attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false"),
     stateful=True,
     shape=_resource_update(3, "sssgi"),
@@ -362,7 +511,12 @@ register_op(
 register_op(
     "ResourceSparseApplyAdagrad",
     inputs=("var: resource", "accum: resource", "lr: T", "grad: T", "indices: Tindices"),
-    attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false", "update_slots: bool = true"),
+    attrs=(
+        "T: numbertype",
+        f"Tindices: {INDEX}",
+        "use_locking: bool = false",
+        "update_slots: bool = true",
+    ),
     stateful=True,
     shape=_resource_update(2, "sgi"),
 )
@@ -385,8 +539,20 @@ register_op(
 )
 register_op(
     "ResourceSparseApplyAdagradV2",
-    inputs=("var: resource", "accum: resource", "lr: T", "epsilon: T", "grad: T", "indices: Tindices"),
-    attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false", "update_slots: bool = true"),
+    inputs=(
+        "var: resource",
+        "accum: resource",
+        "lr: T",
+        "epsilon: T",
+        "grad: T",
+        "indices: Tindices",
+    ),
+    attrs=(
+        "T: numbertype",
+        f"Tindices: {INDEX}",
+        "use_locking: bool = false",
+        "update_slots: bool = true",
+    ),
     stateful=True,
     shape=_resource_update(2, "ssgi"),
 )
@@ -421,7 +587,12 @@ register_op(
         "l2: T",
         "lr_power: T",
     ),
-    attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false", "multiply_linear_by_lr: bool = false"),
+    attrs=(
+        "T: numbertype",
+        f"Tindices: {INDEX}",
+        "use_locking: bool = false",
+        "multiply_linear_by_lr: bool = false",
+    ),
     stateful=True,
     shape=_resource_update(3, "gissss"),
 )
@@ -439,27 +610,64 @@ register_op(
         "l2_shrinkage: T",
         "lr_power: T",
     ),
-    attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false", "multiply_linear_by_lr: bool = false"),
+    attrs=(
+        "T: numbertype",
+        f"Tindices: {INDEX}",
+        "use_locking: bool = false",
+        "multiply_linear_by_lr: bool = false",
+    ),
     stateful=True,
     shape=_resource_update(3, "gisssss"),
 )
 register_op(
     "ResourceSparseApplyKerasMomentum",
-    inputs=("var: resource", "accum: resource", "lr: T", "grad: T", "indices: Tindices", "momentum: T"),
-    attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false", "use_nesterov: bool = false"),
+    inputs=(
+        "var: resource",
+        "accum: resource",
+        "lr: T",
+        "grad: T",
+        "indices: Tindices",
+        "momentum: T",
+    ),
+    attrs=(
+        "T: numbertype",
+        f"Tindices: {INDEX}",
+        "use_locking: bool = false",
+        "use_nesterov: bool = false",
+    ),
     stateful=True,
     shape=_resource_update(2, "sgis"),
 )
 register_op(
     "ResourceSparseApplyMomentum",
-    inputs=("var: resource", "accum: resource", "lr: T", "grad: T", "indices: Tindices", "momentum: T"),
-    attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false", "use_nesterov: bool = false"),
+    inputs=(
+        "var: resource",
+        "accum: resource",
+        "lr: T",
+        "grad: T",
+        "indices: Tindices",
+        "momentum: T",
+    ),
+    attrs=(
+        "T: numbertype",
+        f"Tindices: {INDEX}",
+        "use_locking: bool = false",
+        "use_nesterov: bool = false",
+    ),
     stateful=True,
     shape=_resource_update(2, "sgis"),
 )
 register_op(
     "ResourceSparseApplyProximalAdagrad",
-    inputs=("var: resource", "accum: resource", "lr: T", "l1: T", "l2: T", "grad: T", "indices: Tindices"),
+    inputs=(
+        "var: resource",
+        "accum: resource",
+        "lr: T",
+        "l1: T",
+        "l2: T",
+        "grad: T",
+        "indices: Tindices",
+    ),
     attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false"),
     stateful=True,
     shape=_resource_update(2, "sssgi"),
@@ -490,7 +698,16 @@ register_op(
 )
 register_op(
     "SparseApplyAdadelta",
-    inputs=("var: Ref(T)", "accum: Ref(T)", "accum_update: Ref(T)", "lr: T", "rho: T", "epsilon: T", "grad: T", "indices: Tindices"),
+    inputs=(
+        "var: Ref(T)",
+        "accum: Ref(T)",
+        "accum_update: Ref(T)",
+        "lr: T",
+        "rho: T",
+        "epsilon: T",
+        "grad: T",
+        "indices: Tindices",
+    ),
     outputs=("out: Ref(T)",),
     attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false"),
     shape=_sparse_update(3, "sssgi"),
@@ -499,7 +716,12 @@ register_op(
     "SparseApplyAdagrad",
     inputs=("var: Ref(T)", "accum: Ref(T)", "lr: T", "grad: T", "indices: Tindices"),
     outputs=("out: Ref(T)",),
-    attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false", "update_slots: bool = true"),
+    attrs=(
+        "T: numbertype",
+        f"Tindices: {INDEX}",
+        "use_locking: bool = false",
+        "update_slots: bool = true",
+    ),
     shape=_sparse_update(2, "sgi"),
 )
 register_op(
@@ -523,7 +745,12 @@ register_op(
     "SparseApplyAdagradV2",
     inputs=("var: Ref(T)", "accum: Ref(T)", "lr: T", "epsilon: T", "grad: T", "indices: Tindices"),
     outputs=("out: Ref(T)",),
-    attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false", "update_slots: bool = true"),
+    attrs=(
+        "T: numbertype",
+        f"Tindices: {INDEX}",
+        "use_locking: bool = false",
+        "update_slots: bool = true",
+    ),
     shape=_sparse_update(2, "ssgi"),
 )
 register_op(
@@ -546,9 +773,24 @@ register_op(
 )
 register_op(
     "SparseApplyFtrl",
-    inputs=("var: Ref(T)", "accum: Ref(T)", "linear: Ref(T)", "grad: T", "indices: Tindices", "lr: T", "l1: T", "l2: T", "lr_power: T"),
+    inputs=(
+        "var: Ref(T)",
+        "accum: Ref(T)",
+        "linear: Ref(T)",
+        "grad: T",
+        "indices: Tindices",
+        "lr: T",
+        "l1: T",
+        "l2: T",
+        "lr_power: T",
+    ),
     outputs=("out: Ref(T)",),
-    attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false", "multiply_linear_by_lr: bool = false"),
+    attrs=(
+        "T: numbertype",
+        f"Tindices: {INDEX}",
+        "use_locking: bool = false",
+        "multiply_linear_by_lr: bool = false",
+    ),
     shape=_sparse_update(3, "gissss"),
 )
 register_op(
@@ -566,19 +808,37 @@ register_op(
         "lr_power: T",
     ),
     outputs=("out: Ref(T)",),
-    attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false", "multiply_linear_by_lr: bool = false"),
+    attrs=(
+        "T: numbertype",
+        f"Tindices: {INDEX}",
+        "use_locking: bool = false",
+        "multiply_linear_by_lr: bool = false",
+    ),
     shape=_sparse_update(3, "gisssss"),
 )
 register_op(
     "SparseApplyMomentum",
     inputs=("var: Ref(T)", "accum: Ref(T)", "lr: T", "grad: T", "indices: Tindices", "momentum: T"),
     outputs=("out: Ref(T)",),
-    attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false", "use_nesterov: bool = false"),
+    attrs=(
+        "T: numbertype",
+        f"Tindices: {INDEX}",
+        "use_locking: bool = false",
+        "use_nesterov: bool = false",
+    ),
     shape=_sparse_update(2, "sgis"),
 )
 register_op(
     "SparseApplyProximalAdagrad",
-    inputs=("var: Ref(T)", "accum: Ref(T)", "lr: T", "l1: T", "l2: T", "grad: T", "indices: Tindices"),
+    inputs=(
+        "var: Ref(T)",
+        "accum: Ref(T)",
+        "lr: T",
+        "l1: T",
+        "l2: T",
+        "grad: T",
+        "indices: Tindices",
+    ),
     outputs=("out: Ref(T)",),
     attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false"),
     shape=_sparse_update(2, "sssgi"),
@@ -592,7 +852,17 @@ register_op(
 )
 register_op(
     "SparseApplyRMSProp",
-    inputs=("var: Ref(T)", "ms: Ref(T)", "mom: Ref(T)", "lr: T", "rho: T", "momentum: T", "epsilon: T", "grad: T", "indices: Tindices"),
+    inputs=(
+        "var: Ref(T)",
+        "ms: Ref(T)",
+        "mom: Ref(T)",
+        "lr: T",
+        "rho: T",
+        "momentum: T",
+        "epsilon: T",
+        "grad: T",
+        "indices: Tindices",
+    ),
     outputs=("out: Ref(T)",),
     attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false"),
     shape=_sparse_update(3, "ssssgi"),

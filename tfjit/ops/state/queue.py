@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from tfjit.ops.core.declare import register_op
-from tfjit.ops.core.shape_rules import handle_to_scalar, nothing, scalar, unchanged, unknown, vector_of_two
+from tfjit.ops.core.shape_rules import (
+    handle_to_scalar,
+    nothing,
+    scalar,
+    unchanged,
+    unknown,
+    vector_of_two,
+)
 
 register_op(
     "Barrier",
@@ -18,15 +25,30 @@ register_op(
     stateful=True,
     shape=vector_of_two,
 )
-register_op("BarrierClose", inputs=("handle: Ref(string)",), attrs=("cancel_pending_enqueues: bool = false",), shape=nothing)
-register_op("BarrierIncompleteSize", inputs=("handle: Ref(string)",), outputs=("size: int32",), shape=handle_to_scalar)
+register_op(
+    "BarrierClose",
+    inputs=("handle: Ref(string)",),
+    attrs=("cancel_pending_enqueues: bool = false",),
+    shape=nothing,
+)
+register_op(
+    "BarrierIncompleteSize",
+    inputs=("handle: Ref(string)",),
+    outputs=("size: int32",),
+    shape=handle_to_scalar,
+)
 register_op(
     "BarrierInsertMany",
     inputs=("handle: Ref(string)", "keys: string", "values: T"),
     attrs=("T: type", "component_index: int"),
     shape=nothing,
 )
-register_op("BarrierReadySize", inputs=("handle: Ref(string)",), outputs=("size: int32",), shape=handle_to_scalar)
+register_op(
+    "BarrierReadySize",
+    inputs=("handle: Ref(string)",),
+    outputs=("size: int32",),
+    shape=handle_to_scalar,
+)
 register_op(
     "BarrierTakeMany",
     inputs=("handle: Ref(string)", "num_elements: int32"),
@@ -117,8 +139,19 @@ register_op(
     stateful=True,
     shape=scalar,
 )
-register_op("QueueClose", inputs=("handle: Ref(string)",), attrs=("cancel_pending_enqueues: bool = false",), shape=nothing)
-register_op("QueueCloseV2", inputs=("handle: resource",), attrs=("cancel_pending_enqueues: bool = false",), stateful=True, shape=nothing)
+register_op(
+    "QueueClose",
+    inputs=("handle: Ref(string)",),
+    attrs=("cancel_pending_enqueues: bool = false",),
+    shape=nothing,
+)
+register_op(
+    "QueueCloseV2",
+    inputs=("handle: resource",),
+    attrs=("cancel_pending_enqueues: bool = false",),
+    stateful=True,
+    shape=nothing,
+)
 register_op(
     "QueueDequeue",
     inputs=("handle: Ref(string)",),
@@ -190,10 +223,29 @@ register_op(
     stateful=True,
     shape=nothing,
 )
-register_op("QueueIsClosed", inputs=("handle: Ref(string)",), outputs=("is_closed: bool",), shape=handle_to_scalar)
-register_op("QueueIsClosedV2", inputs=("handle: resource",), outputs=("is_closed: bool",), stateful=True, shape=scalar)
-register_op("QueueSize", inputs=("handle: Ref(string)",), outputs=("size: int32",), shape=handle_to_scalar)
-register_op("QueueSizeV2", inputs=("handle: resource",), outputs=("size: int32",), stateful=True, shape=unchanged)
+register_op(
+    "QueueIsClosed",
+    inputs=("handle: Ref(string)",),
+    outputs=("is_closed: bool",),
+    shape=handle_to_scalar,
+)
+register_op(
+    "QueueIsClosedV2",
+    inputs=("handle: resource",),
+    outputs=("is_closed: bool",),
+    stateful=True,
+    shape=scalar,
+)
+register_op(
+    "QueueSize", inputs=("handle: Ref(string)",), outputs=("size: int32",), shape=handle_to_scalar
+)
+register_op(
+    "QueueSizeV2",
+    inputs=("handle: resource",),
+    outputs=("size: int32",),
+    stateful=True,
+    shape=unchanged,
+)
 register_op(
     "RandomShuffleQueue",
     outputs=("handle: Ref(string)",),

@@ -208,13 +208,28 @@ register_op(
     stateful=True,
 )
 register_op(
-    "Stack", outputs=("handle: Ref(string)",), attrs=("elem_type: type", "stack_name: string = ''"), stateful=True, shape=vector_of_two
+    "Stack",
+    outputs=("handle: Ref(string)",),
+    attrs=("elem_type: type", "stack_name: string = ''"),
+    stateful=True,
+    shape=vector_of_two,
 )
 register_op("StackClose", inputs=("handle: Ref(string)",), shape=nothing)
 register_op("StackCloseV2", inputs=("handle: resource",), stateful=True, shape=nothing)
-register_op("StackPop", inputs=("handle: Ref(string)",), outputs=("elem: elem_type",), attrs=("elem_type: type",), shape=unknown)
 register_op(
-    "StackPopV2", inputs=("handle: resource",), outputs=("elem: elem_type",), attrs=("elem_type: type",), stateful=True, shape=unknown
+    "StackPop",
+    inputs=("handle: Ref(string)",),
+    outputs=("elem: elem_type",),
+    attrs=("elem_type: type",),
+    shape=unknown,
+)
+register_op(
+    "StackPopV2",
+    inputs=("handle: resource",),
+    outputs=("elem: elem_type",),
+    attrs=("elem_type: type",),
+    stateful=True,
+    shape=unknown,
 )
 register_op(
     "StackPush",

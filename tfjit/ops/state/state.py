@@ -11,7 +11,15 @@ from tfjit.framework.types.dtypes import as_dtype
 from tfjit.framework.types.shape import TensorShape
 from tfjit.ops.core.apply import create, tensor
 from tfjit.ops.core.declare import register_op
-from tfjit.ops.core.shape_rules import Shapes, merged, nothing, scalar, shape_attr, unchanged, unknown
+from tfjit.ops.core.shape_rules import (
+    Shapes,
+    merged,
+    nothing,
+    scalar,
+    shape_attr,
+    unchanged,
+    unknown,
+)
 from tfjit.ops.core.type_lists import INDEX
 
 
@@ -50,7 +58,13 @@ register_op(
     attrs=("T: numbertype", "use_locking: bool = false"),
     shape=merged,
 )
-register_op("AssignAddVariableOp", inputs=("resource: resource", "value: dtype"), attrs=("dtype: type",), stateful=True, shape=nothing)
+register_op(
+    "AssignAddVariableOp",
+    inputs=("resource: resource", "value: dtype"),
+    attrs=("dtype: type",),
+    stateful=True,
+    shape=nothing,
+)
 register_op(
     "AssignSub",
     inputs=("ref: Ref(T)", "value: T"),
@@ -58,7 +72,13 @@ register_op(
     attrs=("T: numbertype", "use_locking: bool = false"),
     shape=merged,
 )
-register_op("AssignSubVariableOp", inputs=("resource: resource", "value: dtype"), attrs=("dtype: type",), stateful=True, shape=nothing)
+register_op(
+    "AssignSubVariableOp",
+    inputs=("resource: resource", "value: dtype"),
+    attrs=("dtype: type",),
+    stateful=True,
+    shape=nothing,
+)
 register_op(
     "AssignVariableOp",
     inputs=("resource: resource", "value: dtype"),
@@ -66,10 +86,26 @@ register_op(
     stateful=True,
     shape=nothing,
 )
-register_op("CountUpTo", inputs=("ref: Ref(T)",), outputs=("output: T",), attrs=("limit: int", f"T: {INDEX}"), shape=_count_up_to)
-register_op("DestroyResourceOp", inputs=("resource: resource",), attrs=("ignore_lookup_error: bool = true",), stateful=True, shape=nothing)
 register_op(
-    "DestroyTemporaryVariable", inputs=("ref: Ref(T)",), outputs=("value: T",), attrs=("T: type", "var_name: string"), shape=unchanged
+    "CountUpTo",
+    inputs=("ref: Ref(T)",),
+    outputs=("output: T",),
+    attrs=("limit: int", f"T: {INDEX}"),
+    shape=_count_up_to,
+)
+register_op(
+    "DestroyResourceOp",
+    inputs=("resource: resource",),
+    attrs=("ignore_lookup_error: bool = true",),
+    stateful=True,
+    shape=nothing,
+)
+register_op(
+    "DestroyTemporaryVariable",
+    inputs=("ref: Ref(T)",),
+    outputs=("value: T",),
+    attrs=("T: type", "var_name: string"),
+    shape=unchanged,
 )
 register_op("DisableCopyOnRead", inputs=("resource: resource",), stateful=True, shape=nothing)
 register_op(
@@ -81,7 +117,12 @@ register_op(
     shape=scalar,
 )
 register_op(
-    "ReadVariableOp", inputs=("resource: resource",), outputs=("value: dtype",), attrs=("dtype: type",), stateful=True, shape=unknown
+    "ReadVariableOp",
+    inputs=("resource: resource",),
+    outputs=("value: dtype",),
+    attrs=("dtype: type",),
+    stateful=True,
+    shape=unknown,
 )
 register_op(
     "_ReadVariablesOp",
@@ -123,7 +164,13 @@ register_op(
 register_op(
     "_VarHandlesOp",
     outputs=("resources: N * resource",),
-    attrs=("containers: list(string)", "shared_names: list(string)", "N: int >= 0", "dtypes: list(type)", "shapes: list(shape)"),
+    attrs=(
+        "containers: list(string)",
+        "shared_names: list(string)",
+        "N: int >= 0",
+        "dtypes: list(type)",
+        "shapes: list(shape)",
+    ),
     stateful=True,
     shape=scalar,
 )
@@ -149,21 +196,43 @@ register_op(
     stateful=True,
     shape=shape_attr(),
 )
-register_op("VarIsInitializedOp", inputs=("resource: resource",), outputs=("is_initialized: bool",), stateful=True, shape=scalar)
+register_op(
+    "VarIsInitializedOp",
+    inputs=("resource: resource",),
+    outputs=("is_initialized: bool",),
+    stateful=True,
+    shape=scalar,
+)
 
 
-def variable_op(shape: Any, dtype: Any, name: str = "Variable", container: str = "", shared_name: str = "") -> Tensor:
+def variable_op(
+    shape: Any, dtype: Any, name: str = "Variable", container: str = "", shared_name: str = ""
+) -> Tensor:
     """A reference variable (VariableV2): its value, or its reference where an op writes it."""
-    attrs = {"shape": TensorShape(shape), "dtype": as_dtype(dtype), "container": container, "shared_name": shared_name}
+    attrs = {
+        "shape": TensorShape(shape),
+        "dtype": as_dtype(dtype),
+        "container": container,
+        "shared_name": shared_name,
+    }
     return get_default_graph().create_op("VariableV2", (), attrs=attrs, name=name).outputs[0]
 
 
 variable_op_v2 = variable_op
 
 
-def var_handle_op(dtype: Any, shape: Any, shared_name: str = "", container: str = "", name: str = "VarHandleOp") -> Tensor:
-    """The handle of a resource variable. It is the variable `shared_name` of the container, or one of its own."""
-    attrs = {"shape": TensorShape(shape), "dtype": as_dtype(dtype), "container": container, "shared_name": shared_name}
+def var_handle_op(
+    dtype: Any, shape: Any, shared_name: str = "", container: str = "", name: str = "VarHandleOp"
+) -> Tensor:
+    """The handle of a resource variable. It is the variable `shared_name` of the container, or one
+    of its own.
+    """
+    attrs = {
+        "shape": TensorShape(shape),
+        "dtype": as_dtype(dtype),
+        "container": container,
+        "shared_name": shared_name,
+    }
     return get_default_graph().create_op("VarHandleOp", (), attrs=attrs, name=name).outputs[0]
 
 
@@ -195,6 +264,10 @@ def var_is_initialized_op(resource: Tensor, name: str | None = None) -> Tensor:
     return tensor("VarIsInitializedOp", name, resource=resource)
 
 
-def destroy_resource_op(resource: Tensor, ignore_lookup_error: bool = True, name: str | None = None) -> Operation:
+def destroy_resource_op(
+    resource: Tensor, ignore_lookup_error: bool = True, name: str | None = None
+) -> Operation:
     """Forget a resource and its value."""
-    return create("DestroyResourceOp", name, resource=resource, ignore_lookup_error=ignore_lookup_error)
+    return create(
+        "DestroyResourceOp", name, resource=resource, ignore_lookup_error=ignore_lookup_error
+    )

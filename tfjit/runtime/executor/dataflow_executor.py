@@ -1,8 +1,10 @@
-"""The dataflow executor: ready nodes of all partitions of a step, run on the caller's thread and the inter-op pool.
+"""The dataflow executor: ready nodes of all partitions of a step, run on the caller's thread and
+the inter-op pool.
 
-It serves what a straight-line step cannot: several partitions, control flow, shapes known only at run time, kernels that wait.
-The caller's thread takes ready nodes from one queue. A node measured as expensive goes to the pool when the caller has other work;
-a waiting kernel holds no thread. The first error wins: the step is cancelled and its remaining nodes drain.
+It serves what a straight-line step cannot: several partitions, control flow, shapes known only at
+run time, kernels that wait. The caller's thread takes ready nodes from one queue. A node measured
+as expensive goes to the pool when the caller has other work; a waiting kernel holds no thread. The
+first error wins: the step is cancelled and its remaining nodes drain.
 """
 
 from __future__ import annotations
@@ -34,14 +36,20 @@ EXPENSIVE_NS: Final = 100_000.0  # handing a node to another thread costs tens o
 
 
 class DataflowPlan:
-    """Partitions made ready for the executor: propagation tables and a runner a node. Shared by concurrent runs.
+    """Partitions made ready for the executor: propagation tables and a runner a node. Shared by
+    concurrent runs.
 
-    gives_variant: one of the results is a variant, which no caller outside the runtime can be given.
+    gives_variant: one of the results is a variant, which no caller outside the runtime can be
+    given.
     """
 
-    def __init__(self, partitions: Sequence[Partition], devices: DeviceManager, env: RunnerEnvironment) -> None:
+    def __init__(
+        self, partitions: Sequence[Partition], devices: DeviceManager, env: RunnerEnvironment
+    ) -> None:
         self.executors = [_Executor(partition, devices, env) for partition in partitions]
-        results = [item.node for e in self.executors for item in e.flow.items if item.node.op == "_Retval"]
+        results = [
+            item.node for e in self.executors for item in e.flow.items if item.node.op == "_Retval"
+        ]
         self.gives_variant = any(node.input_dtypes[0].name == "variant" for node in results)
         self._num_results = len(results)
 
@@ -52,7 +60,9 @@ class DataflowPlan:
         _Run(self.executors, context, pool).run()
         for index, value in enumerate(context.return_values):
             if value is NO_VALUE:
-                raise errors.InvalidArgumentError(None, None, f"Retval[{index}] does not have value")
+                raise errors.InvalidArgumentError(
+                    None, None, f"Retval[{index}] does not have value"
+                )
         if context.as_arrays:
             return context.return_values
         return [own(value) for value in context.return_values]
@@ -64,9 +74,12 @@ class DataflowPlan:
                 runner.after_fork()
 
     def start(self, context: StepContext, pool: ThreadPool) -> _Run:
-        """Begin a step whose feeds and fetches go through its rendezvous (a partial run); `wait` on the result."""
+        """Begin a step whose feeds and fetches go through its rendezvous (a partial run); `wait` on
+        the result.
+        """
         run = _Run(self.executors, context, pool)
-        # a thread of its own: it waits for the caller between the parts, and steps that nobody continues would use the pool up
+        # a thread of its own: it waits for the caller between the parts, and steps that nobody
+        # continues would use the pool up
         threading.Thread(target=run.run_quietly, name="tfjit-partial-run", daemon=True).start()
         return run
 
@@ -74,13 +87,16 @@ class DataflowPlan:
 class _Executor:
     """One partition: its device, propagation tables and node runners."""
 
-    def __init__(self, partition: Partition, devices: DeviceManager, env: RunnerEnvironment) -> None:
+    def __init__(
+        self, partition: Partition, devices: DeviceManager, env: RunnerEnvironment
+    ) -> None:
         self.device = devices.lookup(partition.device)
         self.flow = FlowGraph(partition.graph)
         graph = partition.graph
         shared = reads_that_share(graph)
         self.runners: list[NodeRunner] = [
-            make_runner(graph, item.node, self.device, env, item.node.name in shared) for item in self.flow.items
+            make_runner(graph, item.node, self.device, env, item.node.name in shared)
+            for item in self.flow.items
         ]
         self.cost_ns = [0.0] * len(self.runners)
 
@@ -88,17 +104,22 @@ class _Executor:
 class _Run:
     """One step over all partitions."""
 
-    def __init__(self, executors: Sequence[_Executor], context: StepContext, pool: ThreadPool) -> None:
+    def __init__(
+        self, executors: Sequence[_Executor], context: StepContext, pool: ThreadPool
+    ) -> None:
         self.context = context
         self.error: BaseException | None = None
         self.finished = threading.Event()
         self._pool = pool
-        self._now_ns = time.perf_counter_ns if context.collector is None else context.collector.now_ns
+        self._now_ns = (
+            time.perf_counter_ns if context.collector is None else context.collector.now_ns
+        )
         self._executors = executors
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
         self._ready: deque[tuple[_Executor, Propagator, Tagged]] = deque()
-        self._handed: deque[tuple[_Executor, Propagator, Tagged]] = deque()  # to the pool, and not begun there
+        # to the pool, and not begun there
+        self._handed: deque[tuple[_Executor, Propagator, Tagged]] = deque()
         self._in_flight = 0  # handed to the pool, or waiting in a blocking kernel
         self._propagators = [Propagator(executor.flow) for executor in executors]
 
@@ -117,7 +138,8 @@ class _Run:
                     handed = self._handed.popleft() if self._handed and not self._ready else None
                     idle = not self._ready and handed is None and self._in_flight
                 if handed is not None:
-                    # no thread of the pool has begun it: they may all be waiting, for runs of bodies such as this one
+                    # no thread of the pool has begun it: they may all be waiting, for runs of
+                    # bodies such as this one
                     self._process_handed(*handed)
                     continue
                 if idle:
@@ -131,7 +153,11 @@ class _Run:
                         break
                     executor, propagator, tagged = self._ready.popleft()
                     more = bool(self._ready)
-                if more and self._pool.num_threads > 1 and executor.cost_ns[tagged.item.index] > EXPENSIVE_NS:
+                if (
+                    more
+                    and self._pool.num_threads > 1
+                    and executor.cost_ns[tagged.item.index] > EXPENSIVE_NS
+                ):
                     with self._lock:
                         self._in_flight += 1
                         self._handed.append((executor, propagator, tagged))
@@ -139,21 +165,25 @@ class _Run:
                         self._on_pool()
                     continue
                 self._process(executor, propagator, tagged)
-        except BaseException as error:  # an interrupt while it waited: what the step began must end before the step does
+        # an interrupt while it waited: what the step began must end before the step does
+        except BaseException as error:
             self._fail(error)
             self._drain()
         finally:
             context.cancellation.deregister(token)
             self.finished.set()
         if self.error is not None:
-            # not kept: its traceback holds this frame, and a ring of them everything of the step until a garbage collection
+            # not kept: its traceback holds this frame, and a ring of them everything of the step
+            # until a garbage collection
             failure, self.error = self.error, None
             try:
                 raise failure
             finally:
                 del failure
         if not all(propagator.done for propagator in self._propagators):
-            raise errors.InternalError(None, None, "the step stopped with nodes that never became ready")
+            raise errors.InternalError(
+                None, None, "the step stopped with nodes that never became ready"
+            )
 
     def run_quietly(self) -> None:
         """`run` on a thread of its own: the error stays in `error`."""
@@ -188,13 +218,16 @@ class _Run:
     def _process(self, executor: _Executor, propagator: Propagator, tagged: Tagged) -> None:
         item = tagged.item
         if self.error is not None:
-            # draining: nothing more is computed, and nothing is propagated; what is outstanding empties by itself
+            # draining: nothing more is computed, and nothing is propagated; what is outstanding
+            # empties by itself
             return
         if tagged.is_dead and not item.is_transfer and not item.is_merge:
             self._done(executor, propagator, tagged, [DEAD] * len(item.node.output_dtypes))
             return
         if item.is_merge:
-            outputs: Sequence[Any] = [DEAD, DEAD] if tagged.is_dead else [tagged.inputs[0], item_index(tagged.inputs[1])]
+            outputs: Sequence[Any] = (
+                [DEAD, DEAD] if tagged.is_dead else [tagged.inputs[0], item_index(tagged.inputs[1])]
+            )
             self._done(executor, propagator, tagged, outputs)
             return
         runner = executor.runners[item.index]
@@ -203,7 +236,8 @@ class _Run:
                 self._start_blocking(executor, propagator, tagged, runner)
                 return
             start = self._now_ns()
-            inputs = [DEAD] * len(tagged.inputs) if tagged.is_dead else tagged.inputs  # only a send gets here dead
+            # only a send gets here dead
+            inputs = [DEAD] * len(tagged.inputs) if tagged.is_dead else tagged.inputs
             outputs = runner.run(self.context, inputs, tagged.frame_iteration)
             elapsed = self._now_ns() - start
         except Exception as error:
@@ -213,12 +247,16 @@ class _Run:
             self._fail(error)
             return
         costs = executor.cost_ns
-        costs[item.index] = elapsed if not costs[item.index] else (9 * costs[item.index] + elapsed) / 10
+        costs[item.index] = (
+            elapsed if not costs[item.index] else (9 * costs[item.index] + elapsed) / 10
+        )
         if self.context.collector is not None:
             self.context.collector.record(executor.device.name, item.node, start, elapsed, outputs)
         self._done(executor, propagator, tagged, outputs)
 
-    def _start_blocking(self, executor: _Executor, propagator: Propagator, tagged: Tagged, runner: NodeRunner) -> None:
+    def _start_blocking(
+        self, executor: _Executor, propagator: Propagator, tagged: Tagged, runner: NodeRunner
+    ) -> None:
         with self._lock:
             self._in_flight += 1
         called = False
@@ -238,7 +276,9 @@ class _Run:
                 else:
                     if self.context.collector is not None:
                         elapsed = self._now_ns() - start
-                        self.context.collector.record(executor.device.name, tagged.item.node, start, elapsed, result)
+                        self.context.collector.record(
+                            executor.device.name, tagged.item.node, start, elapsed, result
+                        )
                     self._done(executor, propagator, tagged, result)
             finally:
                 with self._lock:
@@ -250,7 +290,9 @@ class _Run:
         except BaseException as error:
             done(error)
 
-    def _done(self, executor: _Executor, propagator: Propagator, tagged: Tagged, outputs: Sequence[Any]) -> None:
+    def _done(
+        self, executor: _Executor, propagator: Propagator, tagged: Tagged, outputs: Sequence[Any]
+    ) -> None:
         with self._lock:
             if self.error is not None:
                 return
@@ -259,7 +301,11 @@ class _Run:
             self._wake.notify()
 
     def _cancelled(self) -> None:
-        self._fail(errors.CancelledError(None, None, "Step was cancelled by an explicit call to `Session::Close()`."))
+        self._fail(
+            errors.CancelledError(
+                None, None, "Step was cancelled by an explicit call to `Session::Close()`."
+            )
+        )
 
     def _fail(self, error: BaseException) -> None:
         with self._lock:
@@ -273,7 +319,9 @@ class _Run:
 
 
 def own(value: Any) -> Any:
-    """A fetched value as the caller's own: a fed array, a constant or a variable's memory, as the step leaves it, may stand behind it."""
+    """A fetched value as the caller's own: a fed array, a constant or a variable's memory, as the
+    step leaves it, may stand behind it.
+    """
     if isinstance(value, np.ndarray):
         return value[()] if value.shape == () else value.copy()
     return value

@@ -1,4 +1,6 @@
-"""One node in the dataflow executor: how its values come about, whatever their shapes turn out to be."""
+"""One node in the dataflow executor: how its values come about, whatever their shapes turn out to
+be.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,28 @@ from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import format_shape
 from tfjit.framework.types.tensors import OpaqueTensor
-from tfjit.kernels.registry import NodeSpec, Reference, TensorSpec, find_initial_state, find_native, find_reference
+from tfjit.kernels.registry import (
+    NodeSpec,
+    Reference,
+    TensorSpec,
+    find_initial_state,
+    find_native,
+    find_reference,
+)
 from tfjit.runtime.host.device import Device
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.custom_kernels import custom_kernel
 from tfjit.runtime.kernel_api.kernel_errors import at_node
 from tfjit.runtime.kernel_api.missing_kernels import missing_kernel
-from tfjit.runtime.kernel_api.op_kernel import DEAD, NO_VALUE, Done, OpContext, RuntimeKernel, StepContext, find_runtime_kernel
+from tfjit.runtime.kernel_api.op_kernel import (
+    DEAD,
+    NO_VALUE,
+    Done,
+    OpContext,
+    RuntimeKernel,
+    StepContext,
+    find_runtime_kernel,
+)
 from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value, native_call
 from tfjit.runtime.resources.variables_and_resources import SessionState, Variable
 from tfjit.runtime.step.dumps import dump_kernels
@@ -39,7 +56,9 @@ _MAX_SHAPES = 64
 
 @dataclass(frozen=True, slots=True)
 class RunnerEnvironment:
-    """What runners need of the session. store: compiled code, or None when compilation is off. settings: a block with its TFJIT_*."""
+    """What runners need of the session. store: compiled code, or None when compilation is off.
+    settings: a block with its TFJIT_*.
+    """
 
     session: SessionState
     step_environment: Callable[[str], StepEnvironment]
@@ -56,7 +75,9 @@ class NodeRunner(ABC):
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
         """The node's outputs by slot."""
 
-    def start(self, context: StepContext, inputs: Sequence[Any], frame: str, done: Done, is_dead: bool) -> None:
+    def start(
+        self, context: StepContext, inputs: Sequence[Any], frame: str, done: Done, is_dead: bool
+    ) -> None:
         """Begin; `done(outputs or exception)` is called once, from any thread."""
         raise NotImplementedError
 
@@ -80,7 +101,8 @@ class _Retval(NodeRunner):
 
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
         value = inputs[0]
-        if context.return_values[self._index] is not NO_VALUE:  # it is inside of a loop, and this is a later iteration
+        # it is inside of a loop, and this is a later iteration
+        if context.return_values[self._index] is not NO_VALUE:
             raise errors.InternalError(None, None, f"Retval[{self._index}] has already been set.")
         if context.as_arrays:
             context.return_values[self._index] = self._on_edge(value)
@@ -94,7 +116,9 @@ class _Retval(NodeRunner):
         return ()
 
     def _on_edge(self, value: Any) -> Any:
-        """The result of a body as the caller's edge carries it: a handle stays one, an argument goes through."""
+        """The result of a body as the caller's edge carries it: a handle stays one, an argument
+        goes through.
+        """
         if isinstance(value, Variable) and not self._is_handle:
             value = value.initialized_value().copy()
         return value
@@ -114,7 +138,9 @@ class _Nothing(NodeRunner):
 
 
 class _Pass(NodeRunner):
-    """Identity and its kin. A reference becomes the value where the output is no reference: a copy, unless `shares`."""
+    """Identity and its kin. A reference becomes the value where the output is no reference: a copy,
+    unless `shares`.
+    """
 
     def __init__(self, node: Node, shares: bool) -> None:
         self._dereference = [not d.is_ref and d.name != "resource" for d in node.output_dtypes]
@@ -137,7 +163,9 @@ class _Switch(NodeRunner):
 
 
 class _SwitchN(NodeRunner):
-    """The value goes to the output that the index names, to the last one where there is none of that number."""
+    """The value goes to the output that the index names, to the last one where there is none of
+    that number.
+    """
 
     def __init__(self, node: Node) -> None:
         self._count = len(node.output_dtypes)
@@ -152,7 +180,11 @@ class _SwitchN(NodeRunner):
 def _choice(value: Any) -> np.ndarray:
     choice = np.asarray(value)
     if choice.shape != ():
-        raise errors.InvalidArgumentError(None, None, f"The second input must be a scalar, but it has shape {format_shape(choice.shape)}")
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            f"The second input must be a scalar, but it has shape {format_shape(choice.shape)}",
+        )
     return choice
 
 
@@ -163,16 +195,24 @@ class _RefSelect(NodeRunner):
         index, *references = inputs
         index = np.asarray(index)
         if index.shape != ():
-            raise errors.InvalidArgumentError(None, None, f"Index must be a scalar, but it has shape {format_shape(index.shape)}")
+            raise errors.InvalidArgumentError(
+                None, None, f"Index must be a scalar, but it has shape {format_shape(index.shape)}"
+            )
         if not 0 <= int(index) < len(references):
-            raise errors.InvalidArgumentError(None, None, f"Index must be in the range [0, {len(references)}) but got {int(index)}")
+            raise errors.InvalidArgumentError(
+                None,
+                None,
+                f"Index must be in the range [0, {len(references)}) but got {int(index)}",
+            )
         return (references[int(index)],)
 
 
 class _Runtime(NodeRunner):
     """A kernel with the session's context, blocking or not."""
 
-    def __init__(self, node: Node, kernel: RuntimeKernel, device: Device, session: SessionState) -> None:
+    def __init__(
+        self, node: Node, kernel: RuntimeKernel, device: Device, session: SessionState
+    ) -> None:
         self._node = node
         self._op = node.op if node.op_def is None else node.op_def.name
         self._kernel = kernel
@@ -198,7 +238,9 @@ class _Runtime(NodeRunner):
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
         return self._kernel.compute(self._context(context, frame), inputs)
 
-    def start(self, context: StepContext, inputs: Sequence[Any], frame: str, done: Done, is_dead: bool) -> None:
+    def start(
+        self, context: StepContext, inputs: Sequence[Any], frame: str, done: Done, is_dead: bool
+    ) -> None:
         op_context = self._context(context, frame)
         op_context.is_dead = is_dead
         self._kernel.compute(op_context, inputs, done)
@@ -213,11 +255,18 @@ class _Moved(NodeRunner):
 
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
         node = self._node
-        arrays = [variant_array(v) if d.name == "variant" else v for v, d in zip(inputs, node.input_dtypes, strict=True)]
-        specs = tuple(TensorSpec(d, np.shape(a)) for a, d in zip(arrays, node.input_dtypes, strict=True))
+        arrays = [
+            variant_array(v) if d.name == "variant" else v
+            for v, d in zip(inputs, node.input_dtypes, strict=True)
+        ]
+        specs = tuple(
+            TensorSpec(d, np.shape(a)) for a, d in zip(arrays, node.input_dtypes, strict=True)
+        )
         outputs = self._reference(NodeSpec(node.name, node.op, node.attrs, specs, (), {}), arrays)
         return [
-            value[()] if dtype.name == "variant" and isinstance(value, np.ndarray) and value.shape == () else value
+            value[()]
+            if dtype.name == "variant" and isinstance(value, np.ndarray) and value.shape == ()
+            else value
             for value, dtype in zip(outputs, node.output_dtypes, strict=True)
         ]
 
@@ -226,7 +275,12 @@ class _Referenced(NodeRunner):
     """A reference kernel."""
 
     def __init__(
-        self, node: Node, reference: Reference | None, env: RunnerEnvironment, device: Device, constants: Mapping[int, np.ndarray]
+        self,
+        node: Node,
+        reference: Reference | None,
+        env: RunnerEnvironment,
+        device: Device,
+        constants: Mapping[int, np.ndarray],
     ) -> None:
         self._node = node
         self._reference = reference
@@ -245,7 +299,9 @@ class _Referenced(NodeRunner):
         arrays = [v.initialized_value() if isinstance(v, Variable) else v for v in inputs]
         outputs = self._compute(context, arrays)
         # updated in place: nothing may keep a view of its buffer
-        outputs = [np.array(o) if any(np.may_share_memory(o, a) for a in arrays) else o for o in outputs]
+        outputs = [
+            np.array(o) if any(np.may_share_memory(o, a) for a in arrays) else o for o in outputs
+        ]
         return self._with_references(inputs, outputs)
 
     def _compute(self, context: StepContext, arrays: Sequence[np.ndarray]) -> Sequence[Any]:
@@ -254,7 +310,9 @@ class _Referenced(NodeRunner):
             environment = self._env.step_environment(self._device.name)
             return run_loop(self._node, self._spec(arrays, ()), environment, context, arrays)
         if self._reference is None:
-            raise errors.UnimplementedError(None, None, f"op {self._node.op} has compiled code only, and it is not ready")
+            raise errors.UnimplementedError(
+                None, None, f"op {self._node.op} has compiled code only, and it is not ready"
+            )
         return self._reference(self._spec(arrays, ()), arrays)
 
     def _with_references(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Sequence[Any]:
@@ -270,7 +328,12 @@ class _Referenced(NodeRunner):
 
     def _spec(self, arrays: Sequence[np.ndarray], outputs: tuple[TensorSpec, ...]) -> NodeSpec:
         node = self._node
-        in_specs = tuple([TensorSpec(_value_dtype(d, a), np.shape(a)) for a, d in zip(arrays, node.input_dtypes, strict=True)])
+        in_specs = tuple(
+            [
+                TensorSpec(_value_dtype(d, a), np.shape(a))
+                for a, d in zip(arrays, node.input_dtypes, strict=True)
+            ]
+        )
         spec = NodeSpec(node.name, node.op, node.attrs, in_specs, outputs, self._constants)
         if self._make_state is None:
             return spec
@@ -283,12 +346,18 @@ class _Computed(_Referenced):
     """A reference kernel at first, compiled code for the shapes that come again."""
 
     def __init__(
-        self, node: Node, reference: Reference | None, env: RunnerEnvironment, device: Device, constants: Mapping[int, np.ndarray]
+        self,
+        node: Node,
+        reference: Reference | None,
+        env: RunnerEnvironment,
+        device: Device,
+        constants: Mapping[int, np.ndarray],
     ) -> None:
         super().__init__(node, reference, env, device, constants)
         self._native = True  # until its builder refuses
         self._steps: OrderedDict[tuple[tuple[int, ...], ...], Step | None] = OrderedDict()
-        self._checked: set[tuple[tuple[int, ...], ...]] = set()  # input shapes that the reference has served
+        # input shapes that the reference has served
+        self._checked: set[tuple[tuple[int, ...], ...]] = set()
         self._lock = threading.Lock()
 
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
@@ -314,8 +383,12 @@ class _Computed(_Referenced):
                 step.after_fork()
 
     def _as_inferred(self, outputs: Sequence[Any]) -> bool:
-        """Whether a run's outputs have the shapes that were inferred: compiled code trusts them and checks nothing."""
-        return all(np.shape(o) == s for o, s in zip(outputs, self._node.output_shapes, strict=False))
+        """Whether a run's outputs have the shapes that were inferred: compiled code trusts them and
+        checks nothing.
+        """
+        return all(
+            np.shape(o) == s for o, s in zip(outputs, self._node.output_shapes, strict=False)
+        )
 
     def _step(self, arrays: Sequence[np.ndarray]) -> Step | None:
         """A step of this one node for these shapes, once its code is compiled."""
@@ -353,8 +426,14 @@ class _Computed(_Referenced):
         folder = settings.path("TFJIT_DUMP")
         if folder is not None:
             dump_kernels(folder / "nodes", lowered.instructions)
-        titles = dict.fromkeys(source.title for source in lowered.instructions[0].call.sources()) if lowered.instructions[0].call else ()
-        settings.say("kernels", "%s (%s): native %s", self._node.name, self._node.op, "; ".join(titles))
+        titles = (
+            dict.fromkeys(source.title for source in lowered.instructions[0].call.sources())
+            if lowered.instructions[0].call
+            else ()
+        )
+        settings.say(
+            "kernels", "%s (%s): native %s", self._node.name, self._node.op, "; ".join(titles)
+        )
 
     def _lowered(self, arrays: Sequence[np.ndarray]) -> Lowered | None:
         node = self._node
@@ -378,9 +457,13 @@ class _Computed(_Referenced):
             return made
 
         inputs = [
-            value(_value_dtype(d, a), a.shape, "feed", feed=i) for i, (d, a) in enumerate(zip(node.input_dtypes, arrays, strict=True))
+            value(_value_dtype(d, a), a.shape, "feed", feed=i)
+            for i, (d, a) in enumerate(zip(node.input_dtypes, arrays, strict=True))
         ]
-        results = [inputs[0] if d.is_ref else value(d, s.shape, "buffer") for d, s in zip(node.output_dtypes, outputs, strict=True)]
+        results = [
+            inputs[0] if d.is_ref else value(d, s.shape, "buffer")
+            for d, s in zip(node.output_dtypes, outputs, strict=True)
+        ]
         instruction = Instruction(node, "reference", inputs, results, spec, self._reference, call)
         fetches = [r for r in results if r.storage == "buffer"]
         for fetched in fetches:
@@ -399,7 +482,11 @@ def variant_array(value: Any) -> np.ndarray:
 
 def _value_dtype(dtype: DType, value: Any) -> DType:
     """What a kernel sees of an edge: of a resource edge, the dtype of the variable behind it."""
-    return as_dtype(value.dtype) if dtype is dtypes.resource and isinstance(value, np.ndarray) else dtype._base
+    return (
+        as_dtype(value.dtype)
+        if dtype is dtypes.resource and isinstance(value, np.ndarray)
+        else dtype._base
+    )
 
 
 _PASSING: Final = frozenset(
@@ -429,7 +516,8 @@ def _constant(node: Node) -> NodeRunner:
         raise errors.UnimplementedError(
             None,
             None,
-            f"Const {node.name} is a {value.dtype.name}, which refers to something of another process: make it with an op, or feed it",
+            f"Const {node.name} is a {value.dtype.name}, which refers to something of another "
+            "process: make it with an op, or feed it",
         )
     return _Const(np.asarray(value))
 
@@ -440,7 +528,9 @@ _OWN: Final[Mapping[str, Callable[[DataflowGraph, Node, bool], NodeRunner]]] = {
     "_Retval": lambda graph, node, shares: _Retval(node, graph.inputs(node.name)[0][0]),
     "Const": lambda graph, node, shares: _constant(node),
     # of a Merge the executor passes the value on
-    **dict.fromkeys(("NoOp", "ControlTrigger", "Merge", "RefMerge"), lambda graph, node, shares: _Nothing()),
+    **dict.fromkeys(
+        ("NoOp", "ControlTrigger", "Merge", "RefMerge"), lambda graph, node, shares: _Nothing()
+    ),
     **dict.fromkeys(_PASSING, lambda graph, node, shares: _Pass(node, shares)),
     **dict.fromkeys(("Switch", "RefSwitch"), lambda graph, node, shares: _Switch()),
     "_SwitchN": lambda graph, node, shares: _SwitchN(node),
@@ -453,7 +543,9 @@ def has_own_runner(op_type: str) -> bool:
     return op_type in _OWN
 
 
-def make_runner(graph: DataflowGraph, node: Node, device: Device, env: RunnerEnvironment, shares: bool = False) -> NodeRunner:
+def make_runner(
+    graph: DataflowGraph, node: Node, device: Device, env: RunnerEnvironment, shares: bool = False
+) -> NodeRunner:
     """The runner of a node. shares: it reads a reference variable and gives that one's own memory.
 
     Raises UnimplementedError naming node and op when nothing in tfjit computes it.

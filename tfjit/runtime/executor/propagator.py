@@ -1,6 +1,8 @@
-"""What may run next: pending counts, dead inputs, loop frames and their iterations. No lock, thread or kernel in here.
+"""What may run next: pending counts, dead inputs, loop frames and their iterations. No lock, thread
+or kernel in here.
 
-Source of the semantics: TensorFlow 2.5, common_runtime/propagator_state.cc and immutable_executor_state.cc.
+Source of the semantics: TensorFlow 2.5, common_runtime/propagator_state.cc and
+immutable_executor_state.cc.
 """
 
 from __future__ import annotations
@@ -22,8 +24,10 @@ _ENTER: Final = frozenset({"Enter", "RefEnter"})
 _EXIT: Final = frozenset({"Exit", "RefExit"})
 _NEXT: Final = frozenset({"NextIteration", "RefNextIteration"})
 _MERGE: Final = frozenset({"Merge", "RefMerge"})
-_STOPPING: Final = frozenset({"Switch", "RefSwitch", "_SwitchN", "_Recv", "_HostRecv", "_Arg"})  # whose values may be dead
-_TRANSFERS: Final = frozenset({"_Send", "_HostSend", "_Recv", "_HostRecv"})  # these run when dead: the other side must hear of it
+# whose values may be dead
+_STOPPING: Final = frozenset({"Switch", "RefSwitch", "_SwitchN", "_Recv", "_HostRecv", "_Arg"})
+# these run when dead: the other side must hear of it
+_TRANSFERS: Final = frozenset({"_Send", "_HostSend", "_Recv", "_HostRecv"})
 _FLOW: Final = _ENTER | _EXIT | _NEXT | _MERGE | _TRANSFERS | {"ControlTrigger"}
 _MISSING: Final = object()
 
@@ -32,8 +36,9 @@ _MISSING: Final = object()
 class Item:
     """A node as the propagation sees it.
 
-    edges: (destination, its input or -1 for a control edge, source output or -1). pending: in-edges of a non-merge node.
-    controls: control in-edges. frame: static name of the frame its outputs are made in ("" = outside loops).
+    edges: (destination, its input or -1 for a control edge, source output or -1). pending: in-edges
+    of a non-merge node. controls: control in-edges. frame: static name of the frame its outputs are
+    made in ("" = outside loops).
     """
 
     index: int
@@ -57,7 +62,9 @@ class Item:
 
 
 class FlowGraph:
-    """The immutable part of an executor: items, roots, and how many Enter nodes feed each frame. Raises what `check_frames` raises."""
+    """The immutable part of an executor: items, roots, and how many Enter nodes feed each frame.
+    Raises what `check_frames` raises.
+    """
 
     def __init__(self, graph: DataflowGraph) -> None:
         nodes = list(graph.op_nodes())
@@ -92,15 +99,22 @@ class FlowGraph:
         self._check_that_loops_end(graph)
 
     def _check_that_loops_end(self, graph: DataflowGraph) -> None:
-        """Raises InvalidArgumentError for a NextIteration that nothing ever stops: every iteration would start another one.
+        """Raises InvalidArgumentError for a NextIteration that nothing ever stops: every iteration
+        would start another one.
 
-        What stops it is a dead value: of a Switch, or of a node on another device, among what it is computed from in its iteration.
+        What stops it is a dead value: of a Switch, or of a node on another device, among what it is
+        computed from in its iteration.
         """
         nexts = [item for item in self.items if item.is_next]
         if not nexts:
             return
         frames = {item.node.name: item.frame for item in self.items}
-        turns = {name for item in nexts for name in (self.items[target].node.name for target, _, _ in item.edges)}  # Merges of loops
+        # Merges of loops
+        turns = {
+            name
+            for item in nexts
+            for name in (self.items[target].node.name for target, _, _ in item.edges)
+        }
         for item in nexts:
             seen = {item.node.name}
             stack = [source for source, _ in graph.inputs(item.node.name)]
@@ -111,7 +125,11 @@ class FlowGraph:
                 if op in _STOPPING:
                     break
                 frame = frames[name]
-                if name in seen or (frame == item.frame and name in turns) or (op in _ENTER and frame != item.frame):
+                if (
+                    name in seen
+                    or (frame == item.frame and name in turns)
+                    or (op in _ENTER and frame != item.frame)
+                ):
                     continue  # where the iteration began
                 seen.add(name)
                 stack += [source for source, _ in graph.inputs(name)]
@@ -121,7 +139,8 @@ class FlowGraph:
                 raise errors.InvalidArgumentError(
                     None,
                     None,
-                    f"The loop of {{{{node {item.node.name}}}}} in frame '{loop}' has no condition: nothing that its next iteration is "
+                    f"The loop of {{{{node {item.node.name}}}}} in frame '{loop}' has no "
+                    "condition: nothing that its next iteration is "
                     "computed from goes through a Switch, so it would never end.",
                 )
 
@@ -153,8 +172,12 @@ class FlowGraph:
 
 
 def _frame_id(parent: int, iteration: int, name: str) -> int:
-    """The number of a frame in rendezvous keys: every partition that runs the loop must come to the same one."""
-    return int.from_bytes(hashlib.sha256(f"{parent};{iteration};{name}".encode()).digest()[:8], "big")
+    """The number of a frame in rendezvous keys: every partition that runs the loop must come to the
+    same one.
+    """
+    return int.from_bytes(
+        hashlib.sha256(f"{parent};{iteration};{name}".encode()).digest()[:8], "big"
+    )
 
 
 @dataclass(slots=True)
@@ -176,7 +199,15 @@ class Tagged:
 class _Iteration:
     """Counts and inputs of one iteration; entries appear when the first input of a node arrives."""
 
-    __slots__ = ("dead_counts", "fired", "inputs", "live", "outstanding_frames", "outstanding_ops", "pending")
+    __slots__ = (
+        "dead_counts",
+        "fired",
+        "inputs",
+        "live",
+        "outstanding_frames",
+        "outstanding_ops",
+        "pending",
+    )
 
     def __init__(self) -> None:
         self.pending: dict[int, int] = {}
@@ -207,7 +238,14 @@ class Frame:
     )
 
     def __init__(
-        self, name: str, key: Any, parent: Frame | None, parent_iteration: int, parallel_iterations: int, enters: int, id: int
+        self,
+        name: str,
+        key: Any,
+        parent: Frame | None,
+        parent_iteration: int,
+        parallel_iterations: int,
+        enters: int,
+        id: int,
     ) -> None:
         self.name = name
         self.key = key
@@ -219,15 +257,17 @@ class Frame:
         self.iterations: dict[int, _Iteration] = {0: _Iteration()}
         self.latest = 0
         self.invariants: list[tuple[Item, Any]] = []
-        self.queued: list[tuple[Item, Any]] = []  # NextIteration values that wait for the window of parallel iterations
+        # NextIteration values that wait for the window of parallel iterations
+        self.queued: list[tuple[Item, Any]] = []
         self.dead_exits: list[Item] = []
 
 
 class Propagator:
     """The state of one run over a FlowGraph.
 
-    `start()` gives the first ready nodes; `finish(tagged, outputs)` takes a node's outputs and gives the nodes they make ready. `done` once
-    nothing is outstanding. Memory of finished iterations and frames is dropped.
+    `start()` gives the first ready nodes; `finish(tagged, outputs)` takes a node's outputs and
+    gives the nodes they make ready. `done` once nothing is outstanding. Memory of finished
+    iterations and frames is dropped.
     """
 
     def __init__(self, graph: FlowGraph) -> None:
@@ -244,7 +284,9 @@ class Propagator:
         return ready
 
     def finish(self, tagged: Tagged, outputs: Sequence[Any]) -> list[Tagged]:
-        """The nodes that become ready. outputs: values by slot, DEAD where there is none; a dead node's outputs are ignored."""
+        """The nodes that become ready. outputs: values by slot, DEAD where there is none; a dead
+        node's outputs are ignored.
+        """
         ready: list[Tagged] = []
         item, frame, iteration = tagged.item, tagged.frame, tagged.iteration
         dead = tagged.is_dead
@@ -263,7 +305,8 @@ class Propagator:
                 self._settle(child, 0, ready)
         elif item.is_exit:
             if dead:
-                if iteration == frame.latest:  # an earlier iteration's exit is dead because the loop went on
+                # an earlier iteration's exit is dead because the loop went on
+                if iteration == frame.latest:
                     frame.dead_exits.append(item)
             else:
                 assert frame.parent is not None
@@ -296,7 +339,9 @@ class Propagator:
             tagged.frame.iterations[tagged.iteration].outstanding_frames += 1
         return found
 
-    def _next_iteration(self, item: Item, frame: Frame, iteration: int, value: Any, ready: list[Tagged]) -> None:
+    def _next_iteration(
+        self, item: Item, frame: Frame, iteration: int, value: Any, ready: list[Tagged]
+    ) -> None:
         if iteration == frame.latest:
             if len(frame.iterations) >= max(1, frame.parallel_iterations):
                 frame.queued.append((item, value))
@@ -311,7 +356,15 @@ class Propagator:
         for item, value in frame.invariants:
             self._activate(item, frame, frame.latest, value is DEAD, [value], ready)
 
-    def _activate(self, item: Item, frame: Frame, iteration: int, dead: bool, outputs: Sequence[Any], ready: list[Tagged]) -> None:
+    def _activate(
+        self,
+        item: Item,
+        frame: Frame,
+        iteration: int,
+        dead: bool,
+        outputs: Sequence[Any],
+        ready: list[Tagged],
+    ) -> None:
         state = frame.iterations[iteration]
         items = self._graph.items
         for target, slot, output in item.edges:
@@ -336,7 +389,15 @@ class Propagator:
                 state.outstanding_ops += 1
 
     def _activate_merge(
-        self, item: Item, dst: Item, slot: int, value: Any, frame: Frame, iteration: int, state: _Iteration, ready: list[Tagged]
+        self,
+        item: Item,
+        dst: Item,
+        slot: int,
+        value: Any,
+        frame: Frame,
+        iteration: int,
+        state: _Iteration,
+        ready: list[Tagged],
     ) -> None:
         target = dst.index
         if target in state.fired:
@@ -348,8 +409,11 @@ class Propagator:
                 state.live.add(target)
                 state.inputs[target] = [value, slot]
         else:
-            # a loop on the untaken side of a conditional: its Enter is dead and nothing will ever come round
-            state.dead_counts[target] = dst.num_inputs if item.is_enter else state.dead_counts.get(target, 0) + 1
+            # a loop on the untaken side of a conditional: its Enter is dead and nothing will ever
+            # come round
+            state.dead_counts[target] = (
+                dst.num_inputs if item.is_enter else state.dead_counts.get(target, 0) + 1
+            )
         if state.pending.get(target, dst.controls) > 0:
             return
         live = target in state.live
@@ -359,7 +423,9 @@ class Propagator:
             state.outstanding_ops += 1
 
     def _settle(self, frame: Frame, iteration: int, ready: list[Tagged]) -> None:
-        """Drop finished iterations from the oldest on, let queued ones in, and end the frame when nothing is left."""
+        """Drop finished iterations from the oldest on, let queued ones in, and end the frame when
+        nothing is left.
+        """
         while True:
             state = frame.iterations.get(iteration)
             if state is None or state.outstanding_ops or state.outstanding_frames:

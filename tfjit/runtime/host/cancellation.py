@@ -1,4 +1,6 @@
-"""Cancellation: a step, or everything a session runs, is told to stop once; what waits registers a callback."""
+"""Cancellation: a step, or everything a session runs, is told to stop once; what waits registers a
+callback.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class CancellationManager:
             return self.flag
 
     def register(self, callback: Callable[[], None]) -> int | None:
-        """Call `callback` once on cancellation. Returns a token, or None when already cancelled (the callback is not called)."""
+        """Call `callback` once on cancellation. Returns a token, or None when already cancelled
+        (the callback is not called).
+        """
         with self._lock:
             if self.cancelled:
                 return None
@@ -54,8 +58,9 @@ class CancellationManager:
             return self._callbacks.pop(token, None) is not None
 
     def cancel(self) -> None:
-        """Run every registered callback once, the latest first (a waiting kernel says what it waited for before its step gives up);
-        later registrations are refused."""
+        """Run every registered callback once, the latest first (a waiting kernel says what it
+        waited for before its step gives up); later registrations are refused.
+        """
         with self._lock:
             if self.cancelled:
                 return

@@ -16,7 +16,9 @@ CPU_MEMORY_LIMIT_BYTES = 256 * 1024 * 1024  # what TensorFlow reports for a CPU 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One device. name: full ("/job:localhost/replica:0/task:0/device:CPU:0"). incarnation: changes at every start of the process."""
+    """One device. name: full ("/job:localhost/replica:0/task:0/device:CPU:0"). incarnation: changes
+    at every start of the process.
+    """
 
     name: str
     device_type: str
@@ -36,11 +38,17 @@ _FACTORIES: dict[str, tuple[int, DeviceFactory]] = {}
 
 
 def register_device_factory(device_type: str, factory: DeviceFactory, priority: int = 50) -> None:
-    """Make a device type available to new sessions. Higher priority is preferred by placement (TensorFlow: GPU 210, CPU 60)."""
+    """Make a device type available to new sessions. Higher priority is preferred by placement
+    (TensorFlow: GPU 210, CPU 60).
+    """
     with _LOCK:
         old = _FACTORIES.get(device_type)
         if old is not None and old[0] >= priority and old[1] is not factory:
-            raise errors.AlreadyExistsError(None, None, f"a device factory for {device_type} is registered with priority {old[0]}")
+            raise errors.AlreadyExistsError(
+                None,
+                None,
+                f"a device factory for {device_type} is registered with priority {old[0]}",
+            )
         _FACTORIES[device_type] = (priority, factory)
 
 
@@ -72,7 +80,9 @@ class DeviceManager:
             return self._by_name[name]
         except KeyError:
             known = ", ".join(sorted(self._by_name))
-            raise errors.InvalidArgumentError(None, None, f"{name} unknown device. Known devices: {known}") from None
+            raise errors.InvalidArgumentError(
+                None, None, f"{name} unknown device. Known devices: {known}"
+            ) from None
 
 
 def _cpu_devices(config: Any, prefix: str) -> Sequence[Device]:

@@ -1,8 +1,10 @@
-"""What a forked child must find in order: graphs that no thread was in the midst of changing, and locks that nobody holds.
+"""What a forked child must find in order: graphs that no thread was in the midst of changing, and
+locks that nobody holds.
 
-Only the forking thread lives on in the child. A lock that another thread held would never be released there, a step that it was in would
-never end, and what it waited for in a queue would be taken by nobody. So the locks of graphs are waited for before the fork, and every
-session puts itself in order behind it: its steps by other threads are gone, everything else goes on.
+Only the forking thread lives on in the child. A lock that another thread held would never be
+released there, a step that it was in would never end, and what it waited for in a queue would be
+taken by nobody. So the locks of graphs are waited for before the fork, and every session puts
+itself in order behind it: its steps by other threads are gone, everything else goes on.
 """
 
 from __future__ import annotations
@@ -65,12 +67,16 @@ def _before() -> None:
         if lock.acquire(timeout=_WAIT_S):
             _held.append(lock)
         else:
-            log.warning("a graph was still being changed by another thread when the process was forked")
+            log.warning(
+                "a graph was still being changed by another thread when the process was forked"
+            )
     _finish_imports()
 
 
 def _finish_imports() -> None:
-    """Wait for the imports of other threads: a child that asked for the same module would wait for ever. Python has no public way to."""
+    """Wait for the imports of other threads: a child that asked for the same module would wait for
+    ever. Python has no public way to.
+    """
     locks: dict[str, Any] = getattr(_bootstrap, "_module_locks", {})
     wait = getattr(_bootstrap, "_lock_unlock_module", None)
     for _ in range(_ROUNDS):

@@ -1,7 +1,9 @@
-"""Inter-op thread pools: the process's, a session's own, named ones shared by sessions, and the one of run handlers.
+"""Inter-op thread pools: the process's, a session's own, named ones shared by sessions, and the one
+of run handlers.
 
-A run works on its caller's thread and hands what is expensive to its pool. A pool that RunOptions can choose bounds all its runs
-together, as TensorFlow's do: a caller takes one of its slots while it works, and a thread of the pool one for each job.
+A run works on its caller's thread and hands what is expensive to its pool. A pool that RunOptions
+can choose bounds all its runs together, as TensorFlow's do: a caller takes one of its slots while
+it works, and a thread of the pool one for each job.
 """
 
 from __future__ import annotations
@@ -75,12 +77,15 @@ class Slots:
 
 
 class ThreadPool:
-    """A fixed number of daemon threads that run jobs in order. num_threads 0 runs each job in the caller's thread.
+    """A fixed number of daemon threads that run jobs in order. num_threads 0 runs each job in the
+    caller's thread.
 
     slots: None, or what bounds its runs and jobs together.
     """
 
-    def __init__(self, num_threads: int, name: str = "tfjit-inter-op", slots: Slots | None = None) -> None:
+    def __init__(
+        self, num_threads: int, name: str = "tfjit-inter-op", slots: Slots | None = None
+    ) -> None:
         self.num_threads = num_threads
         self.slots = slots
         self._name = name
@@ -102,14 +107,18 @@ class ThreadPool:
             # An idle thread that a queued job will wake is not free for this one.
             if self._queued > self._idle and len(self._threads) < self.num_threads:
                 name = f"{self._name}-{len(self._threads)}"
-                thread = threading.Thread(target=self._work, args=(self._jobs,), name=name, daemon=True)
+                thread = threading.Thread(
+                    target=self._work, args=(self._jobs,), name=name, daemon=True
+                )
                 self._threads.append(thread)
                 self._idle += 1
                 thread.start()
 
     @contextmanager
     def working(self, priority: int = 0) -> Iterator[None]:
-        """The block is work of this pool, done by the caller: it waits for a slot where there are slots."""
+        """The block is work of this pool, done by the caller: it waits for a slot where there are
+        slots.
+        """
         if self.slots is None:
             yield
             return
@@ -132,7 +141,9 @@ class ThreadPool:
             self.slots.take()
 
     def offer(self, job: Callable[[], None]) -> bool:
-        """`schedule` the job where a thread and a slot are free for it; False when the caller had better do it."""
+        """`schedule` the job where a thread and a slot are free for it; False when the caller had
+        better do it.
+        """
         slots = self.slots
         if slots is None:
             self.schedule(job)
@@ -165,14 +176,18 @@ class ThreadPool:
                 self._idle += 1
 
     def after_fork(self) -> None:
-        """Put things in order in a forked child, where the threads and the steps whose jobs are queued are gone."""
+        """Put things in order in a forked child, where the threads and the steps whose jobs are
+        queued are gone.
+        """
         release_lock(self._lock)
         self._threads, self._idle, self._queued, self._jobs = [], 0, 0, queue.SimpleQueue()
         if self.slots is not None:
             self.slots.after_fork()
 
     def close(self) -> None:
-        """End the threads, which have nothing left to do; waits for those that are not the caller's own."""
+        """End the threads, which have nothing left to do; waits for those that are not the caller's
+        own.
+        """
         with self._lock:
             threads, self._threads = self._threads, []
             self._queued += len(threads)
@@ -209,7 +224,8 @@ def _named_pool(name: str, num_threads: int, config: Any) -> ThreadPool:
             raise errors.InvalidArgumentError(
                 None,
                 None,
-                f"Pool {name} configured previously with num_threads={found[0]}; cannot re-configure with num_threads={num_threads}",
+                f"Pool {name} configured previously with num_threads={found[0]}; cannot "
+                f"re-configure with num_threads={num_threads}",
             )
         return found[1]
 
@@ -219,8 +235,9 @@ def _bounded(num_threads: int, name: str = "tfjit-inter-op") -> ThreadPool:
 
 
 def run_handler_pool() -> ThreadPool:
-    """The process-wide pool of runs with RunOptions.experimental.use_run_handler_pool: as many at once as there are cores, the waiting
-    ones by the priority of their options."""
+    """The process-wide pool of runs with RunOptions.experimental.use_run_handler_pool: as many at
+    once as there are cores, the waiting ones by the priority of their options.
+    """
     global _RUN_HANDLER
     with _LOCK:
         if _RUN_HANDLER is None:
@@ -229,20 +246,33 @@ def run_handler_pool() -> ThreadPool:
 
 
 class PoolSet:
-    """A session's inter-op pools, as its ConfigProto asks for them. `get(-1)` is the caller's own thread."""
+    """A session's inter-op pools, as its ConfigProto asks for them. `get(-1)` is the caller's own
+    thread.
+    """
 
     def __init__(self, config: Any) -> None:
         self._handle = config.session_handle if config is not None else ""
         self._owned: list[ThreadPool] = []
         self.caller = ThreadPool(0)
         self.pools: list[ThreadPool] = []
-        if config is not None and config.session_inter_op_thread_pool and config.experimental.executor_type != SINGLE_THREADED:
+        if (
+            config is not None
+            and config.session_inter_op_thread_pool
+            and config.experimental.executor_type != SINGLE_THREADED
+        ):
             for entry in config.session_inter_op_thread_pool:
                 if entry.global_name:
                     self.pools.append(_named_pool(entry.global_name, entry.num_threads, config))
                 else:
-                    self.pools.append(self._own(entry.num_threads or max(1, inter_op_threads(config)), bounded=True))
-        elif config is not None and (config.inter_op_parallelism_threads < 0 or config.experimental.executor_type == SINGLE_THREADED):
+                    self.pools.append(
+                        self._own(
+                            entry.num_threads or max(1, inter_op_threads(config)), bounded=True
+                        )
+                    )
+        elif config is not None and (
+            config.inter_op_parallelism_threads < 0
+            or config.experimental.executor_type == SINGLE_THREADED
+        ):
             self.pools.append(self.caller)
         elif config is not None and config.use_per_session_threads:
             self.pools.append(self._own(max(1, inter_op_threads(config))))
@@ -256,7 +286,9 @@ class PoolSet:
         return pool
 
     def get(self, index: int = 0) -> ThreadPool:
-        """Pool `index` of RunOptions.inter_op_thread_pool. Raises InvalidArgumentError when there is none."""
+        """Pool `index` of RunOptions.inter_op_thread_pool. Raises InvalidArgumentError when there
+        is none.
+        """
         if index == -1:
             return self.caller
         if not 0 <= index < len(self.pools):

@@ -1,7 +1,9 @@
-"""Ctrl-C during compiled loops: Python's handler waits for the main thread to come back from compiled code, which a loop need not do.
+"""Ctrl-C during compiled loops: Python's handler waits for the main thread to come back from
+compiled code, which a loop need not do.
 
-So from the first loop on Python also writes each signal to a socket of ours (`signal.set_wakeup_fd`), and a thread that reads it sets the
-cancel flags of the main thread's loops: they end, and the handler raises KeyboardInterrupt where the run was called.
+So from the first loop on Python also writes each signal to a socket of ours
+(`signal.set_wakeup_fd`), and a thread that reads it sets the cancel flags of the main thread's
+loops: they end, and the handler raises KeyboardInterrupt where the run was called.
 """
 
 from __future__ import annotations
@@ -43,11 +45,15 @@ _MAIN = threading.main_thread().ident
 _handler_of: Final = importlib.import_module("_signal").getsignal
 _SIGINT: Final = int(signal.SIGINT)
 _RAISES: Final = signal.default_int_handler
-_ARM_S: Final = 0.5  # as often as that it is seen to that signals come here: event loops that came and went take them away
+# as often as that it is seen to that signals come here: event loops that came and went take them
+# away
+_ARM_S: Final = 0.5
 
 
 def watched(cancellation: CancellationManager) -> np.ndarray:
-    """The cancel flag of a run, which an interrupt sets too until `unwatched`; where interrupts raise, and nobody else listens to them."""
+    """The cancel flag of a run, which an interrupt sets too until `unwatched`; where interrupts
+    raise, and nobody else listens to them.
+    """
     global _watch
     flag = cancellation.poll_flag()
     if threading.get_ident() != _MAIN or _handler_of(_SIGINT) is not _RAISES:

@@ -1,4 +1,6 @@
-"""Threads for expensive work on files: checkpoints written, read and merged, whole files. They leave the inter-op pools to computing."""
+"""Threads for expensive work on files: checkpoints written, read and merged, whole files. They
+leave the inter-op pools to computing.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,9 @@ class IoPool(ThreadPool):
     def map(self, function: Callable[[Any], _T], items: Iterable[Any]) -> list[_T]:
         """`function` of each item, in order, on this thread and idle threads of the pool.
 
-        The caller works as well, so a job of the pool may call this without waiting for threads that wait for it. Raises what the
-        first failing item (in the order of the items) raised; all items have been done or given up then.
+        The caller works as well, so a job of the pool may call this without waiting for threads
+        that wait for it. Raises what the first failing item (in the order of the items) raised; all
+        items have been done or given up then.
         """
         work = _Work(function, list(items))
         for _ in range(min(self.num_threads, len(work.items) - 1)):
@@ -68,7 +71,9 @@ class _Work:
 
 
 def io_pool(num_threads: int = 0) -> IoPool:
-    """The process's pool of that many threads, shared by all sessions that ask for as many; 0 stands for DEFAULT_THREADS."""
+    """The process's pool of that many threads, shared by all sessions that ask for as many; 0
+    stands for DEFAULT_THREADS.
+    """
     wanted = num_threads if num_threads > 0 else DEFAULT_THREADS
     with _LOCK:
         found = _POOLS.get(wanted)

@@ -1,4 +1,6 @@
-"""Where sends and receives meet: keys in TensorFlow's form, and the rendezvous of a step inside one process."""
+"""Where sends and receives meet: keys in TensorFlow's form, and the rendezvous of a step inside one
+process.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,18 @@ class RendezvousKey:
     frame: str = "0:0"
 
     def __str__(self) -> str:
-        return create_key(self.src_device, self.src_incarnation, self.dst_device, self.edge_name, self.frame)
+        return create_key(
+            self.src_device, self.src_incarnation, self.dst_device, self.edge_name, self.frame
+        )
 
 
-def create_key(src_device: str, src_incarnation: int, dst_device: str, edge_name: str, frame: str = "0:0") -> str:
+def create_key(
+    src_device: str, src_incarnation: int, dst_device: str, edge_name: str, frame: str = "0:0"
+) -> str:
     """ "src;incarnation as 16 hex digits;dst;edge;frame:iteration"."""
-    return f"{src_device};{src_incarnation & 0xFFFFFFFFFFFFFFFF:016x};{dst_device};{edge_name};{frame}"
+    return (
+        f"{src_device};{src_incarnation & 0xFFFFFFFFFFFFFFFF:016x};{dst_device};{edge_name};{frame}"
+    )
 
 
 def parse_key(key: str) -> RendezvousKey:

@@ -1,4 +1,6 @@
-"""Kernels that a session's custom kernel creator made: asked for once, and their outputs checked before anything trusts them."""
+"""Kernels that a session's custom kernel creator made: asked for once, and their outputs checked
+before anything trusts them.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ KernelCreator = Callable[[Any], SyncKernel | None]
 
 
 class CustomKernels:
-    """A session's custom kernels by node name. Calling it with a node asks the creator, once for each name."""
+    """A session's custom kernels by node name. Calling it with a node asks the creator, once for
+    each name.
+    """
 
     def __init__(self, creator: KernelCreator) -> None:
         self._creator = creator
@@ -35,7 +39,9 @@ class CustomKernels:
         release_lock(self._lock)
 
     def __call__(self, node: Node) -> SyncKernel | None:
-        """The node's kernel, or None when the creator declines. Raises InvalidArgumentError when what it returns cannot be called."""
+        """The node's kernel, or None when the creator declines. Raises InvalidArgumentError when
+        what it returns cannot be called.
+        """
         with self._lock:  # a kernel with state of its own is made once
             if node.name not in self._kernels:
                 kernel = self._creator(getattr(node, "def"))
@@ -43,7 +49,8 @@ class CustomKernels:
                     raise errors.InvalidArgumentError(
                         None,
                         None,
-                        f"the custom kernel creator returned a {type(kernel).__name__} for {{{{node {node.name}}}}} ({node.op}): "
+                        f"the custom kernel creator returned a {type(kernel).__name__} for "
+                        f"{{{{node {node.name}}}}} ({node.op}): "
                         "expected None or a function (ctx, inputs) -> outputs",
                     )
                 self._kernels[node.name] = kernel
@@ -53,18 +60,32 @@ class CustomKernels:
 def custom_kernel(node: Node) -> RuntimeKernel | None:
     """The runtime kernel of a node that has a custom one."""
     kernel = getattr(node.op_def, "kernel", None)
-    return None if kernel is None or node.op_def is None else RuntimeKernel(_checked_kernel(node.op_def.name, kernel))
+    return (
+        None
+        if kernel is None or node.op_def is None
+        else RuntimeKernel(_checked_kernel(node.op_def.name, kernel))
+    )
 
 
 def _checked_kernel(op: str, kernel: SyncKernel) -> SyncKernel:
-    """The kernel of an op type, with outputs that compiled code may take: of the node's number, dtypes and shapes, and in memory that
-    is nobody else's."""
+    """The kernel of an op type, with outputs that compiled code may take: of the node's number,
+    dtypes and shapes, and in memory that is nobody else's.
+    """
 
     def compute(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
         outputs = kernel(ctx, inputs)
         if not isinstance(outputs, (tuple, list)) or len(outputs) != len(ctx.output_dtypes):
-            got = f"{len(outputs)} outputs" if isinstance(outputs, (tuple, list)) else f"a {type(outputs).__name__}"
-            raise errors.InternalError(None, None, f"the custom kernel of {op} returned {got}, expected a list of {len(ctx.output_dtypes)}")
+            got = (
+                f"{len(outputs)} outputs"
+                if isinstance(outputs, (tuple, list))
+                else f"a {type(outputs).__name__}"
+            )
+            raise errors.InternalError(
+                None,
+                None,
+                f"the custom kernel of {op} returned {got}, expected a list of "
+                f"{len(ctx.output_dtypes)}",
+            )
         return [_checked(op, ctx, slot, value, inputs) for slot, value in enumerate(outputs)]
 
     return compute
@@ -79,8 +100,13 @@ def _checked(op: str, ctx: OpContext, slot: int, value: Any, inputs: Sequence[An
         raise errors.InternalError(
             None,
             None,
-            f"output {slot} of the custom kernel of {op} is {array.dtype}{format_shape(array.shape)}, "
+            f"output {slot} of the custom kernel of {op} is "
+            f"{array.dtype}{format_shape(array.shape)}, "
             f"expected {dtype.name}{format_shape(shape)}",
         )
-    own = array.base is None and array.flags.c_contiguous and not any(array is other for other in inputs)
+    own = (
+        array.base is None
+        and array.flags.c_contiguous
+        and not any(array is other for other in inputs)
+    )
     return array if own else np.array(array, order="C")

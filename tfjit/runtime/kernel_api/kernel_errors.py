@@ -1,4 +1,6 @@
-"""What a Python kernel's failure becomes: TensorFlow's error class and words, with the node named."""
+"""What a Python kernel's failure becomes: TensorFlow's error class and words, with
+the node named.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +23,25 @@ def at_node(error: errors.OpError, name: str) -> errors.OpError:
 def kernel_error(error: Exception, op: str, name: str, inputs: Sequence[Any]) -> errors.OpError:
     """The error that the step raises for what the kernel of a node raised.
 
-    NumPy's ValueError and IndexError mean that the inputs' shapes or values do not fit the op (InvalidArgumentError), a MemoryError that
-    there is no room (ResourceExhaustedError); anything else is a fault of the kernel (InternalError).
+    NumPy's ValueError and IndexError mean that the inputs' shapes or values do not fit the op
+    (InvalidArgumentError), a MemoryError that there is no room (ResourceExhaustedError); anything
+    else is a fault of the kernel (InternalError).
     """
     if isinstance(error, errors.OpError):
         return at_node(error, name)
     made: errors.OpError
     if isinstance(error, MemoryError):
-        made = errors.ResourceExhaustedError(None, None, f"OOM when allocating the output of {op}: {error}")
+        made = errors.ResourceExhaustedError(
+            None, None, f"OOM when allocating the output of {op}: {error}"
+        )
     elif isinstance(error, (ValueError, IndexError)):
-        made = errors.InvalidArgumentError(None, None, _misfit(error, op, name, [np.shape(value) for value in inputs]))
+        made = errors.InvalidArgumentError(
+            None, None, _misfit(error, op, name, [np.shape(value) for value in inputs])
+        )
     else:
-        made = errors.InternalError(None, None, f"the kernel of {op} failed: {type(error).__name__}: {error}")
+        made = errors.InternalError(
+            None, None, f"the kernel of {op} failed: {type(error).__name__}: {error}"
+        )
     return at_node(made, name)
 
 
@@ -48,7 +57,11 @@ def _misfit(error: Exception, op: str, name: str, shapes: Sequence[tuple[int, ..
         return f"condition {texts[0]}, then {texts[1]}, and else {texts[2]} must be broadcastable"
     if elementwise.lookup(op) is not None and len(shapes) == 2 and not _broadcast(shapes):
         return f"Incompatible shapes: {texts[0]} vs. {texts[1]}"
-    if op in ("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3") and len(shapes) == 2 and not _broadcast([s[:-2] for s in shapes]):
+    if (
+        op in ("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
+        and len(shapes) == 2
+        and not _broadcast([s[:-2] for s in shapes])
+    ):
         return f"In[0] and In[1] must have compatible batch dimensions: {texts[0]} vs. {texts[1]}"
     return f"{op} cannot take inputs of shapes {', '.join(texts)}: {error}"
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 def has_kernel(priorities: Mapping[str, int]) -> HasKernel:
     """The query for the registered device types (type -> placement priority).
 
-    Ops that only exist to be imported (SaveV2 ...) count as placeable on the CPU, so that they prune away unharmed; running one raises
-    UnimplementedError.
+    Ops that only exist to be imported (SaveV2 ...) count as placeable on the CPU, so that they
+    prune away unharmed; running one raises UnimplementedError.
     """
 
     def query(op: str, device_type: str, dtypes: Sequence[DType]) -> int | None:

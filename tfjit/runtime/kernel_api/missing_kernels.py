@@ -1,4 +1,6 @@
-"""Ops that are declared, so that graphs with them are imported, and that nothing in tfjit computes."""
+"""Ops that are declared, so that graphs with them are imported, and that nothing in
+tfjit computes.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,20 @@ def missing_kernel(node: Node) -> errors.UnimplementedError:
     return errors.UnimplementedError(
         None,
         None,
-        f"tfjit does not implement op '{node.op}' yet{of}, which {{{{node {node.name}}}}} needs with inputs [{types}]. "
-        f"{family.instead if family is not None and family.instead else _instead(node)}. Runs that do not need the node work.",
+        f"tfjit does not implement op '{node.op}' yet{of}, which {{{{node {node.name}}}}} needs "
+        f"with inputs [{types}]. "
+        f"{family.instead if family is not None and family.instead else _instead(node)}. Runs that "
+        "do not need the node work.",
     )
 
 
 def _instead(node: Node) -> str:
     own_kernel = "give the session a kernel for it (SessionOptions.custom_kernel_creator)"
-    fed = node.output_dtypes and not any(dtype in (dtypes.resource, dtypes.variant) for dtype in node.output_dtypes)
-    return f"Feed its outputs in feed_dict, or {own_kernel}" if fed else own_kernel[0].upper() + own_kernel[1:]
+    fed = node.output_dtypes and not any(
+        dtype in (dtypes.resource, dtypes.variant) for dtype in node.output_dtypes
+    )
+    return (
+        f"Feed its outputs in feed_dict, or {own_kernel}"
+        if fed
+        else own_kernel[0].upper() + own_kernel[1:]
+    )

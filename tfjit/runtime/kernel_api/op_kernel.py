@@ -1,11 +1,13 @@
-"""Kernels that need the session or the step: variables, queues, sends, prints. All other ops are computed in `tfjit.kernels`.
+"""Kernels that need the session or the step: variables, queues, sends, prints. All other ops are
+computed in `tfjit.kernels`.
 
-A runtime kernel is a function `(ctx: OpContext, inputs) -> outputs`. A blocking one is registered as asynchronous: it gets a `done`
-callback instead and must never hold a thread while it waits.
+A runtime kernel is a function `(ctx: OpContext, inputs) -> outputs`. A blocking one is registered
+as asynchronous: it gets a `done` callback instead and must never hold a thread while it waits.
 
-Values on an edge: ndarray, or an object of one of the classes here and in `resources` (a reference edge carries the `Variable`
-itself, a resource edge a `ResourceHandle`), or `DEAD`. A variant scalar is the object in it (a `TensorList`, None where nothing is in
-it), a variant of another shape an array of objects.
+Values on an edge: ndarray, or an object of one of the classes here and in `resources` (a reference
+edge carries the `Variable` itself, a resource edge a `ResourceHandle`), or `DEAD`. A variant scalar
+is the object in it (a `TensorList`, None where nothing is in it), a variant of another shape an
+array of objects.
 """
 
 from __future__ import annotations
@@ -45,8 +47,9 @@ NO_VALUE: Final = object()
 class StepContext:
     """What belongs to one `run` call: its id, where it sends and receives, and how it is cancelled.
 
-    host: the session, for kernels that run bodies of functions. as_arrays: fetched values stay as they are on edges, scalars and
-    handles too: what is run is a body. watch: asked before each iteration of a loop that Python runs; it may raise to leave the step.
+    host: the session, for kernels that run bodies of functions. as_arrays: fetched values stay as
+    they are on edges, scalars and handles too: what is run is a body. watch: asked before each
+    iteration of a loop that Python runs; it may raise to leave the step.
     """
 
     step_id: int
@@ -64,8 +67,9 @@ class StepContext:
 class OpContext:
     """What a runtime kernel sees of its node and surroundings.
 
-    attrs: Python values. output_dtypes/output_shapes: as inferred, shapes in internal form.
-    frame: "frame:iteration" part of a rendezvous key ("0:0" outside loops). is_dead: a receive that will not be sent a live value.
+    attrs: Python values. output_dtypes/output_shapes: as inferred, shapes in internal form. frame:
+    "frame:iteration" part of a rendezvous key ("0:0" outside loops). is_dead: a receive that will
+    not be sent a live value.
     """
 
     name: str
@@ -88,7 +92,9 @@ AsyncKernel = Callable[[OpContext, Sequence[Any], Done], None]
 
 @dataclass(frozen=True, slots=True)
 class RuntimeKernel:
-    """compute: the function. blocking: it takes a `done` callback and may wait. expensive: worth a thread of its own."""
+    """compute: the function. blocking: it takes a `done` callback and may wait. expensive: worth a
+    thread of its own.
+    """
 
     compute: Callable[..., Any]
     blocking: bool = False
@@ -117,7 +123,9 @@ def runtime_kernel(*op_types: str, expensive: bool = False) -> Callable[[SyncKer
 
 
 def blocking_kernel(*op_types: str) -> Callable[[AsyncKernel], AsyncKernel]:
-    """Register a kernel that calls `done(outputs)` or `done(exception)` when it can, from any thread, exactly once."""
+    """Register a kernel that calls `done(outputs)` or `done(exception)` when it can, from any
+    thread, exactly once.
+    """
 
     def register(compute: AsyncKernel) -> AsyncKernel:
         for op_type in op_types:
@@ -128,7 +136,9 @@ def blocking_kernel(*op_types: str) -> Callable[[AsyncKernel], AsyncKernel]:
 
 
 def kernel_maker(*op_types: str) -> Callable[[KernelMaker], KernelMaker]:
-    """Register what makes a kernel for each node: kernels that keep something of their node, such as the plans of its bodies."""
+    """Register what makes a kernel for each node: kernels that keep something of their node, such
+    as the plans of its bodies.
+    """
 
     def register(make: KernelMaker) -> KernelMaker:
         for op_type in op_types:
@@ -160,7 +170,9 @@ def _add(op_type: str, kernel: RuntimeKernel) -> None:
 def _load() -> None:
     """Import what registers the kernels."""
     global _loaded
-    if not _loaded:  # even a module that is there takes import_module a microsecond, and this is asked for every node
+    # even a module that is there takes import_module a microsecond, and this is asked for every
+    # node
+    if not _loaded:
         importlib.import_module("tfjit.runtime.op_kernels")
         _loaded = True
 
@@ -181,7 +193,9 @@ def has_runtime_kernel(op_type: str) -> bool:
 
 
 def is_blocking(op_type: str) -> bool:
-    """Whether nodes of that type may wait for others; of a node that runs functions, whether these do, its kernel says."""
+    """Whether nodes of that type may wait for others; of a node that runs functions, whether these
+    do, its kernel says.
+    """
     _load()
     kernel = _KERNELS.get(op_type)
     return kernel is not None and kernel.blocking

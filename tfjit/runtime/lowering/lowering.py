@@ -1,6 +1,8 @@
-"""A static partition as a list of instructions over values: what a step needs to know, before any memory or address is chosen.
+"""A static partition as a list of instructions over values: what a step needs to know, before any
+memory or address is chosen.
 
-`lower` is pure: it runs no kernel, holds no thread and compiles nothing. `step.py` turns its result into something that runs.
+`lower` is pure: it runs no kernel, holds no thread and compiles nothing. `step.py` turns its result
+into something that runs.
 """
 
 from __future__ import annotations
@@ -12,7 +14,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec, Unsupported, find_native, find_reference
+from tfjit.kernels.registry import (
+    NativeCall,
+    NodeSpec,
+    TensorSpec,
+    Unsupported,
+    find_native,
+    find_reference,
+)
 from tfjit.passes.analysis.shape_inference import TABLE_OPS
 from tfjit.runtime.kernel_api.custom_kernels import custom_kernel
 from tfjit.runtime.kernel_api.missing_kernels import missing_kernel
@@ -54,7 +63,8 @@ DATAFLOW_OPS: Final = frozenset(
 
 
 PARTS: Final = "_Parts"
-"""What the spec of an instruction calls itself that stands for a run of others, done part by part."""
+"""What the spec of an instruction calls itself that stands for a run of others, done part by part.
+"""
 
 
 class NotStatic(Exception):
@@ -110,12 +120,14 @@ Serving = Literal["native", "reference", "runtime", "copy", "control"]
 class Instruction:
     """One node that does something at run time.
 
-    serving: native (compiled), reference (NumPy), runtime (a kernel with the session's context), copy (a variable's value kept before
-    the variable changes). compute: the Python kernel (not for native). spec: what its kernel knows.
-    call: compiled code for it. one_by_one: for a group of small tensors, its members' own kernels; they serve while `call` is not loaded.
-    construct: the innermost loop or branch it stands in. role: of a marker (control), which has its construct's predicate as input.
-    graph, path: where its node is; a path tells the nodes of one body from those of another ("while/cond/").
-    moves: a copy that serves a loop or a branch, which goes away where both values may have one buffer.
+    serving: native (compiled), reference (NumPy), runtime (a kernel with the session's context),
+    copy (a variable's value kept before the variable changes). compute: the Python kernel (not for
+    native). spec: what its kernel knows. call: compiled code for it. one_by_one: for a group of
+    small tensors, its members' own kernels; they serve while `call` is not loaded. construct: the
+    innermost loop or branch it stands in. role: of a marker (control), which has its construct's
+    predicate as input. graph, path: where its node is; a path tells the nodes of one body from
+    those of another ("while/cond/"). moves: a copy that serves a loop or a branch, which goes away
+    where both values may have one buffer.
     """
 
     node: Node
@@ -139,10 +151,11 @@ class Instruction:
 class Lowered:
     """A partition's instructions in execution order, its values, and where feeds and fetches are.
 
-    Bodies of loops and branches stand among the instructions, between markers (`structured_control_flow.py`).
-    graph: what was lowered, for what may change places; None for a single node.
-    is_body: what is fetched goes on in the caller's step as edges carry it: scalars are arrays, what came in unchanged is not copied.
-    splits: runs of instructions that may be done part by part (`loop_parallelization.py`). is_part: it is such a part itself.
+    Bodies of loops and branches stand among the instructions, between markers
+    (`structured_control_flow.py`). graph: what was lowered, for what may change places; None for a
+    single node. is_body: what is fetched goes on in the caller's step as edges carry it: scalars
+    are arrays, what came in unchanged is not copied. splits: runs of instructions that may be done
+    part by part (`loop_parallelization.py`). is_part: it is such a part itself.
     """
 
     instructions: list[Instruction]
@@ -150,25 +163,31 @@ class Lowered:
     fetches: list[Value]
     feeds: dict[int, Value]
     feed_count: int  # of the run; a feed that nothing needs has no value
-    served: dict[str, tuple[str, str]] = field(default_factory=dict)  # node -> (how, why), for explain
+    # node -> (how, why), for explain
+    served: dict[str, tuple[str, str]] = field(default_factory=dict)
     graph: DataflowGraph | None = None
     is_body: bool = False
     is_part: bool = False
     splits: list[RowSplit] = field(default_factory=list)
-    reads: dict[int, tuple[Node, Construct | None]] = field(default_factory=dict)  # value -> what reads a variable, and where
+    # value -> what reads a variable, and where
+    reads: dict[int, tuple[Node, Construct | None]] = field(default_factory=dict)
 
     @property
     def has_loops(self) -> bool:
         """Whether something may run more than once."""
-        return any(instruction.role == "loop" or instruction.node.op == "_Loop" for instruction in self.instructions)
+        return any(
+            instruction.role == "loop" or instruction.node.op == "_Loop"
+            for instruction in self.instructions
+        )
 
 
 class Lowering:
     """Lowers one graph: a partition, or inside it the body of a loop or branch. Use `lower`.
 
-    arguments: variables that a body which is a plan of its own is called with. outer: the lowering of the graph around a body. inputs: what
-    the body's _Arg nodes stand for. path: tells its nodes from those of other bodies.
-    out: where its instructions go. construct, level: the loop or branch they stand in, and in how many loops that is.
+    arguments: variables that a body which is a plan of its own is called with. outer: the lowering
+    of the graph around a body. inputs: what the body's _Arg nodes stand for. path: tells its nodes
+    from those of other bodies. out: where its instructions go. construct, level: the loop or branch
+    they stand in, and in how many loops that is.
     """
 
     def __init__(
@@ -191,8 +210,10 @@ class Lowering:
         self.outer, self.inputs, self.path = outer, inputs, path
         self.out = self.result.instructions
         self.construct: Construct | None = None
-        self._sequence: list[int] = outer._sequence if outer is not None else [0]  # of the node that is lowered now
-        self._shared: set[int] = outer._shared if outer is not None else set()  # ids of read nodes that give the variable's own memory
+        # of the node that is lowered now
+        self._sequence: list[int] = outer._sequence if outer is not None else [0]
+        # ids of read nodes that give the variable's own memory
+        self._shared: set[int] = outer._shared if outer is not None else set()
 
     @property
     def level(self) -> int:
@@ -211,7 +232,13 @@ class Lowering:
         graph = self.graph
         order = [name for name in graph.topological_order() if name not in ("_SOURCE", "_SINK")]
         if not graph.op_types.isdisjoint(VARIABLE_OPS):
-            order = late_writes(graph, order, self._is_read, lambda name: graph.node(name).op in VIEW_OPS, _variables(graph, order))
+            order = late_writes(
+                graph,
+                order,
+                self._is_read,
+                lambda name: graph.node(name).op in VIEW_OPS,
+                _variables(graph, order),
+            )
             self._shared.update(id(graph.node(name)) for name in reads_that_share(graph, order))
         for name in order:
             node = graph.node(name)
@@ -230,8 +257,12 @@ class Lowering:
         finally:
             self.construct, self.out = kept
 
-    def _value(self, node: Node, slot: int, storage: StorageKind, shape: tuple[int, ...], **kw: Any) -> Value:
-        value = self.new_value(node, slot, node.output_dtypes[slot].base_dtype, shape, storage=storage, **kw)
+    def _value(
+        self, node: Node, slot: int, storage: StorageKind, shape: tuple[int, ...], **kw: Any
+    ) -> Value:
+        value = self.new_value(
+            node, slot, node.output_dtypes[slot].base_dtype, shape, storage=storage, **kw
+        )
         self.by_output[node.name, slot] = value
         return value
 
@@ -247,24 +278,52 @@ class Lowering:
     ) -> Value:
         """A value that no node's output stands for yet."""
         level = self.level if level is None else level
-        value = Value(len(self.result.values), dtype, shape, storage, producer=node.name, level=level, sequence=self._sequence[0], **kw)
+        value = Value(
+            len(self.result.values),
+            dtype,
+            shape,
+            storage,
+            producer=node.name,
+            level=level,
+            sequence=self._sequence[0],
+            **kw,
+        )
         self.result.values.append(value)
         return value
 
     def seen_as(self, value: Value, like: Value) -> Value:
         """A view of `value` with the shape of another."""
-        made = Value(len(self.result.values), like.dtype, like.shape, value.storage, base=value, producer=value.producer, level=value.level)
+        made = Value(
+            len(self.result.values),
+            like.dtype,
+            like.shape,
+            value.storage,
+            base=value,
+            producer=value.producer,
+            level=value.level,
+        )
         self.result.values.append(made)
         return made
 
     def _emit(self, instruction: Instruction, level: int | None = None) -> None:
-        """Append an instruction; one of a lower level goes in front of the loops whose iterations do not change it."""
+        """Append an instruction; one of a lower level goes in front of the loops whose iterations
+        do not change it.
+        """
         construct, out, left = self.construct, self.out, self.construct
-        while level is not None and construct is not None and construct.is_loop and construct.level > level:
+        while (
+            level is not None
+            and construct is not None
+            and construct.is_loop
+            and construct.level > level
+        ):
             left, out = construct, construct.prelude
             construct = construct.parent
         instruction.construct = construct
-        instruction.graph, instruction.path, instruction.sequence = self.graph, self.path, self._sequence[0]
+        instruction.graph, instruction.path, instruction.sequence = (
+            self.graph,
+            self.path,
+            self._sequence[0],
+        )
         if out is not self.out and left is not None:
             instruction.sequence = left.sequence
         out.append(instruction)
@@ -275,12 +334,23 @@ class Lowering:
         spec = NodeSpec(node.name, node.op, {}, tuple(v.spec for v in inputs), ())
         self._sequence[0] += 1
         return Instruction(
-            node, "control", inputs, [], spec, construct=construct, role=role, graph=self.graph, path=self.path, sequence=self._sequence[0]
+            node,
+            "control",
+            inputs,
+            [],
+            spec,
+            construct=construct,
+            role=role,
+            graph=self.graph,
+            path=self.path,
+            sequence=self._sequence[0],
         )
 
     def copy(self, source: Value, target: Value) -> None:
         """Emit a copy into a value that a loop carries or a branch gives."""
-        node = self.construct.node if self.construct is not None else self.graph.node(target.producer)
+        node = (
+            self.construct.node if self.construct is not None else self.graph.node(target.producer)
+        )
         spec = NodeSpec(node.name, "DeepCopy", {}, (source.spec,), (target.spec,))
         self._sequence[0] += 1
         self._emit(Instruction(node, "copy", [source], [target], spec, _copy_out, moves=True))
@@ -301,7 +371,9 @@ class Lowering:
             index = node.attrs["index"]
             if index in self.arguments:
                 variable = self.arguments[index]
-                handle = self._value(node, 0, "handle", _variable_shape(node, variable), variable=variable)
+                handle = self._value(
+                    node, 0, "handle", _variable_shape(node, variable), variable=variable
+                )
                 handle.dtype = variable.dtype
                 self._served(node, "variable")
                 return
@@ -327,12 +399,15 @@ class Lowering:
             self._served(node, "constant")
         elif op in VARIABLE_OPS:
             variable = self.find_variable(node)
-            handle = self._value(node, 0, "handle", _variable_shape(node, variable), variable=variable, level=0)
+            handle = self._value(
+                node, 0, "handle", _variable_shape(node, variable), variable=variable, level=0
+            )
             handle.dtype = variable.dtype  # kernels see the variable's own buffer
             self._served(node, "variable")
         elif op == "ReadVariableOp" or (op in VIEW_OPS and inputs[0].storage == "handle"):
             self._read(node, inputs[0])
-        elif op in VIEW_OPS and (op != "Reshape" or inputs[1].root.storage == "const"):  # else it checks a shape that comes at run time
+        # else it checks a shape that comes at run time
+        elif op in VIEW_OPS and (op != "Reshape" or inputs[1].root.storage == "const"):
             self._view(node, inputs[0])
         elif node.name in self.graph.graph.get("bodies", ()):
             self._structured(node, inputs)
@@ -340,7 +415,9 @@ class Lowering:
             self._kernel(node, inputs)
 
     def _structured(self, node: Node, inputs: list[Value]) -> None:
-        """A loop or branch whose bodies are at hand; one that cannot be lowered is a node like others, whose kernel runs them."""
+        """A loop or branch whose bodies are at hand; one that cannot be lowered is a node like
+        others, whose kernel runs them.
+        """
         from tfjit.runtime.lowering.structured_control_flow import LOOPS, lower_branch, lower_loop
 
         bodies = self.graph.graph["bodies"][node.name]
@@ -382,23 +459,35 @@ class Lowering:
         self._served(node, "variable read")
 
     def _fetched_reference(self, node: Node, handle: Value) -> Value:
-        """The value of a fetched reference variable, as it is when the step ends: nothing orders such a fetch against updates."""
+        """The value of a fetched reference variable, as it is when the step ends: nothing orders
+        such a fetch against updates.
+        """
         source, slot = self.graph.inputs(node.name)[0]
         if not self.graph.node(source).output_dtypes[slot].is_ref:
             raise NotStatic(f"{node.name} fetches a handle")
         value = Value(
-            len(self.result.values), handle.dtype, handle.shape, "variable", variable=handle.variable, producer=source, read_at_end=True
+            len(self.result.values),
+            handle.dtype,
+            handle.shape,
+            "variable",
+            variable=handle.variable,
+            producer=source,
+            read_at_end=True,
         )
         self.result.values.append(value)
         return value
 
     def _view(self, node: Node, source: Value) -> None:
         if not source.dtype.is_numpy_compatible or (
-            source.storage == "object" and source.dtype.as_numpy_dtype == np.object_ and node.op == "Identity"
+            source.storage == "object"
+            and source.dtype.as_numpy_dtype == np.object_
+            and node.op == "Identity"
         ):
             self.by_output[node.name, 0] = source
         else:
-            self._value(node, 0, source.storage, static_shape(node, 0), base=source, level=source.level)
+            self._value(
+                node, 0, source.storage, static_shape(node, 0), base=source, level=source.level
+            )
         self._served(node, "view")
 
     def _kernel(self, node: Node, inputs: list[Value]) -> None:
@@ -406,7 +495,9 @@ class Lowering:
         if runtime is None and node.has_variant:
             raise NotStatic(f"{node.name} ({node.op}) moves variants about")
         constants = {
-            i: v.root.array.reshape(v.shape) for i, v in enumerate(inputs) if v.root.storage == "const" and v.root.array is not None
+            i: v.root.array.reshape(v.shape)
+            for i, v in enumerate(inputs)
+            if v.root.storage == "const" and v.root.array is not None
         }
         if runtime is not None:
             if runtime.blocking:
@@ -415,7 +506,8 @@ class Lowering:
                 raise NotStatic(f"{node.name} ({node.op}) may change the shape of its variable")
             outputs = []
             for slot, dtype in enumerate(node.output_dtypes):
-                if node.op.removesuffix("V2") in TABLE_OPS:  # the table itself, for kernels of Python only
+                # the table itself, for kernels of Python only
+                if node.op.removesuffix("V2") in TABLE_OPS:
                     outputs.append(self._value(node, slot, "object", ()))
                 elif dtype.name.startswith("resource") or (dtype.is_ref and not inputs):
                     raise NotStatic(f"{node.name} ({node.op}) makes a resource")
@@ -428,12 +520,22 @@ class Lowering:
                     outputs.append(self._value(node, slot, "object", ()))
                 else:
                     outputs.append(self._value(node, slot, "object", static_shape(node, slot)))
-            spec = NodeSpec(node.name, node.op, node.attrs, tuple(v.spec for v in inputs), tuple(v.spec for v in outputs), constants)
+            spec = NodeSpec(
+                node.name,
+                node.op,
+                node.attrs,
+                tuple(v.spec for v in inputs),
+                tuple(v.spec for v in outputs),
+                constants,
+            )
             self._emit(Instruction(node, "runtime", list(inputs), outputs, spec, runtime.compute))
             self._served(node, "runtime")
             return
         in_specs = tuple(v.spec for v in inputs)
-        out_specs = tuple(TensorSpec(d.base_dtype, static_shape(node, i)) for i, d in enumerate(node.output_dtypes))
+        out_specs = tuple(
+            TensorSpec(d.base_dtype, static_shape(node, i))
+            for i, d in enumerate(node.output_dtypes)
+        )
         spec = NodeSpec(node.name, node.op, node.attrs, in_specs, out_specs, constants)
         level = self._level(node, inputs)
         outputs = []
@@ -442,7 +544,9 @@ class Lowering:
                 self.by_output[node.name, slot] = inputs[0]
                 outputs.append(inputs[0])
             else:
-                outputs.append(self._value(node, slot, "buffer", out_specs[slot].shape, level=level))
+                outputs.append(
+                    self._value(node, slot, "buffer", out_specs[slot].shape, level=level)
+                )
         reference = find_reference(node.op)
         if reference is None and find_native(node.op) is None:
             raise missing_kernel(node)
@@ -450,7 +554,9 @@ class Lowering:
         self._served(node, "reference")
 
     def _level(self, node: Node, inputs: Sequence[Value]) -> int:
-        """How many loops around a node may change what it computes, as far as it may leave the others."""
+        """How many loops around a node may change what it computes, as far as it may leave the
+        others.
+        """
         if self.construct is None or not self.construct.is_loop:
             return self.level
         from tfjit.runtime.lowering.structured_control_flow import can_leave_loop
@@ -464,9 +570,11 @@ class Lowering:
         return min(self.level, construct.level if construct is not None else 0)
 
     def _keep_reads_before_writes(self) -> None:
-        """Copy a variable's value at the read where the variable changes before the value's last use.
+        """Copy a variable's value at the read where the variable changes before the value's last
+        use.
 
-        TensorFlow leaves that order to the graph's edges; here a use never sees a write that the graph does not put before it.
+        TensorFlow leaves that order to the graph's edges; here a use never sees a write that the
+        graph does not put before it.
         """
         instructions = self.result.instructions
         writes: dict[int, list[int]] = {}
@@ -475,19 +583,33 @@ class Lowering:
                 writes.setdefault(id(variable), []).append(position)
         if not writes:
             return
-        ends = {id(instruction.construct): p for p, instruction in enumerate(instructions) if instruction.role == "repeat"}
+        ends = {
+            id(instruction.construct): p
+            for p, instruction in enumerate(instructions)
+            if instruction.role == "repeat"
+        }
         last_use: dict[int, int] = {}
         for position, instruction in enumerate(instructions):
             for value in instruction.inputs:
                 last_use[value.root.index] = max(position, last_use.get(value.root.index, 0))
-                for construct in instruction.construct.chain if instruction.construct is not None else ():
-                    if construct.is_loop and value.root.sequence < construct.sequence:  # each iteration uses it
-                        last_use[value.root.index] = max(last_use[value.root.index], ends[id(construct)])
+                for construct in (
+                    instruction.construct.chain if instruction.construct is not None else ()
+                ):
+                    # each iteration uses it
+                    if construct.is_loop and value.root.sequence < construct.sequence:
+                        last_use[value.root.index] = max(
+                            last_use[value.root.index], ends[id(construct)]
+                        )
         for value in self.result.fetches:
             last_use[value.root.index] = len(instructions)
         copies: list[tuple[int, Value]] = []
         for value in self.result.values:
-            if value.storage != "variable" or value.base is not None or value.variable is None or value.read_at_end:
+            if (
+                value.storage != "variable"
+                or value.base is not None
+                or value.variable is None
+                or value.read_at_end
+            ):
                 continue
             if id(self.result.reads[value.index][0]) in self._shared:
                 continue
@@ -495,17 +617,29 @@ class Lowering:
                 after_read = instructions[position].sequence > value.sequence
                 if after_read and position < last_use.get(value.index, -1):
                     # the first instruction that the read precedes in the graph's order
-                    at = next((i for i, ins in enumerate(instructions) if ins.sequence > value.sequence), len(instructions))
+                    at = next(
+                        (i for i, ins in enumerate(instructions) if ins.sequence > value.sequence),
+                        len(instructions),
+                    )
                     copies.append((at, value))
                     break
         for at, value in sorted(copies, key=lambda c: -c[0]):
             node, where = self.result.reads[value.index]
-            source = Value(len(self.result.values), value.dtype, value.shape, "variable", variable=value.variable, producer=value.producer)
+            source = Value(
+                len(self.result.values),
+                value.dtype,
+                value.shape,
+                "variable",
+                variable=value.variable,
+                producer=value.producer,
+            )
             self.result.values.append(source)
             value.storage = "buffer"
             value.variable = None
             spec = NodeSpec(node.name, "DeepCopy", node.attrs, (source.spec,), (value.spec,))
-            instructions.insert(at, Instruction(node, "copy", [source], [value], spec, _copy_out, construct=where))
+            instructions.insert(
+                at, Instruction(node, "copy", [source], [value], spec, _copy_out, construct=where)
+            )
 
 
 def lower(
@@ -516,9 +650,9 @@ def lower(
 ) -> Lowered:
     """The instructions of a static partition.
 
-    find_variable: the session's Variable of a VariableV2/VarHandleOp node. arguments: for a body, which must be called with just those
-    variables as arguments. Raises NotStatic when the partition needs the dataflow
-    executor, UnimplementedError naming the node when an op has no kernel.
+    find_variable: the session's Variable of a VariableV2/VarHandleOp node. arguments: for a body,
+    which must be called with just those variables as arguments. Raises NotStatic when the partition
+    needs the dataflow executor, UnimplementedError naming the node when an op has no kernel.
     """
     return Lowering(graph, find_variable, feed_count, arguments).run()
 
@@ -528,15 +662,26 @@ ATOMIC: Final = frozenset({"AssignAdd", "AssignSub", "AssignAddVariableOp", "Ass
 
 
 def compilable(lowered: Lowered) -> list[Instruction]:
-    """The instructions that compiled code may serve: all but runtime kernels, of which assignments to variables that have their
-    buffer already, and keep it, count too."""
-    destroys = any(instruction.node.op == "DestroyResourceOp" for instruction in lowered.instructions)
-    return [i for i in lowered.instructions if i.role is None and (i.serving != "runtime" or (_writes_in_place(i) and not destroys))]
+    """The instructions that compiled code may serve: all but runtime kernels, of which assignments
+    to variables that have their buffer already, and keep it, count too.
+    """
+    destroys = any(
+        instruction.node.op == "DestroyResourceOp" for instruction in lowered.instructions
+    )
+    return [
+        i
+        for i in lowered.instructions
+        if i.role is None and (i.serving != "runtime" or (_writes_in_place(i) and not destroys))
+    ]
 
 
 def _writes_in_place(instruction: Instruction) -> bool:
     variable = instruction.inputs[0].variable if instruction.inputs else None
-    return instruction.node.op in ASSIGNMENTS | ATOMIC and variable is not None and variable.value is not None
+    return (
+        instruction.node.op in ASSIGNMENTS | ATOMIC
+        and variable is not None
+        and variable.value is not None
+    )
 
 
 def native_call(spec: NodeSpec) -> tuple[NativeCall | None, str]:
@@ -570,16 +715,22 @@ def _variable_shape(node: Node, variable: Variable) -> tuple[int, ...]:
     return tuple(int(d) for d in shape if d is not None)
 
 
-_READS_ONLY: Final = frozenset({"IsVariableInitialized", "VarIsInitializedOp", "VariableShape", "CountUpTo"})
+_READS_ONLY: Final = frozenset(
+    {"IsVariableInitialized", "VarIsInitializedOp", "VariableShape", "CountUpTo"}
+)
 
 
 def _carries_variable(node: Node) -> bool:
     """Whether output 0 is a reference or a handle."""
-    return bool(node.output_dtypes) and (node.output_dtypes[0].is_ref or node.output_dtypes[0].name == "resource")
+    return bool(node.output_dtypes) and (
+        node.output_dtypes[0].is_ref or node.output_dtypes[0].name == "resource"
+    )
 
 
 def _variables(graph: DataflowGraph, order: Sequence[str]) -> dict[str, str]:
-    """The variable that a node reads or changes, by node; an op with several slots counts for its first, the others are its own."""
+    """The variable that a node reads or changes, by node; an op with several slots counts for its
+    first, the others are its own.
+    """
     owner: dict[str, str] = {}  # nodes whose output 0 carries a variable
     found: dict[str, str] = {}
     for name in order:
@@ -604,8 +755,9 @@ def _is_read(node: Node) -> bool:
 
 
 def reads_that_share(graph: DataflowGraph, order: Sequence[str] | None = None) -> set[str]:
-    """The reads of reference variables that give the variable's own memory (`write_order.shared_reads`). order: of execution; the
-    topological one without."""
+    """The reads of reference variables that give the variable's own memory
+    (`write_order.shared_reads`). order: of execution; the topological one without.
+    """
     if graph.op_types.isdisjoint(VARIABLE_OPS):
         return set()
     order = graph.topological_order() if order is None else order
@@ -613,10 +765,14 @@ def reads_that_share(graph: DataflowGraph, order: Sequence[str] | None = None) -
     def is_view(name: str) -> bool:
         return graph.node(name).op in VIEW_OPS
 
-    return shared_reads(graph, order, lambda name: _is_read(graph.node(name)), is_view, _variables(graph, order))
+    return shared_reads(
+        graph, order, lambda name: _is_read(graph.node(name)), is_view, _variables(graph, order)
+    )
 
 
 def _written(instruction: Instruction) -> list[Variable]:
     if instruction.node.op in _READS_ONLY:
         return []
-    return [v.variable for v in instruction.inputs if v.storage == "handle" and v.variable is not None]
+    return [
+        v.variable for v in instruction.inputs if v.storage == "handle" and v.variable is not None
+    ]

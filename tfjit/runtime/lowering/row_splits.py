@@ -40,9 +40,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class RowPart:
-    """One part of a division. lowered: its instructions, with their calls; its feeds are what it reads outside.
+    """One part of a division. lowered: its instructions, with their calls; its feeds are what it
+    reads outside.
 
-    sources: by feed, the value outside and the byte where the part's begins. targets: by value index of what the part gives, the same.
+    sources: by feed, the value outside and the byte where the part's begins. targets: by value
+    index of what the part gives, the same.
     """
 
     rows: Part
@@ -53,18 +55,23 @@ class RowPart:
     @property
     def nodes(self) -> tuple[str, ...]:
         """Names of the nodes that are divided, in order."""
-        return tuple(dict.fromkeys(instruction.node.name for instruction in self.lowered.instructions))
+        return tuple(
+            dict.fromkeys(instruction.node.name for instruction in self.lowered.instructions)
+        )
 
     def place_of(self, name: str) -> tuple[Value, int]:
-        """What a name in the part's generated code stands for: a value outside, and the byte where the part's begins."""
+        """What a name in the part's generated code stands for: a value outside, and the byte where
+        the part's begins.
+        """
         kind, number = name[0], int(name[1:])
         return self.sources[number] if kind == "f" else self.targets[number]
 
 
 @dataclass(frozen=True, slots=True)
 class RowSplit:
-    """A division. members: the instructions that it replaces. hoisted: those of them that are the same for all rows and for all
-    iterations; they run once, before it. instruction: stands for the others in the step; its outputs are values that they made.
+    """A division. members: the instructions that it replaces. hoisted: those of them that are the
+    same for all rows and for all iterations; they run once, before it. instruction: stands for the
+    others in the step; its outputs are values that they made.
     """
 
     members: list[Instruction]
@@ -78,4 +85,9 @@ class RowSplit:
         members = {id(member) for member in self.members}
         at = next(k for k, instruction in enumerate(instructions) if id(instruction) in members)
         before = [i for i in instructions[:at] if id(i) not in members]
-        return [*before, *self.hoisted, self.instruction, *(i for i in instructions[at:] if id(i) not in members)]
+        return [
+            *before,
+            *self.hoisted,
+            self.instruction,
+            *(i for i in instructions[at:] if id(i) not in members),
+        ]

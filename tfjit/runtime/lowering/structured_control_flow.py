@@ -1,4 +1,5 @@
-"""Loops and branches inside a lowered partition: the instructions of their bodies stand among its own, between markers.
+"""Loops and branches inside a lowered partition: the instructions of their bodies stand among its
+own, between markers.
 
     While(cond, body)          If(then, else)
       copy init -> carried       branch predicate
@@ -9,8 +10,9 @@
       copy next -> carried
       repeat
 
-What a loop carries unchanged is read where it lies. A carried value has one buffer; the copy at an iteration's end goes away where the
-next value's kernel can write there itself (`runtime/schedule/liveness.py` decides that). What a body computes from unchanging values alone
+What a loop carries unchanged is read where it lies. A carried value has one buffer; the copy at an
+iteration's end goes away where the next value's kernel can write there itself
+(`runtime/schedule/liveness.py` decides that). What a body computes from unchanging values alone
 stands in front of the loop.
 """
 
@@ -35,11 +37,13 @@ Role = Literal["loop", "test", "repeat", "branch", "case", "join"]
 
 @dataclass(slots=True, eq=False)
 class Construct:
-    """A loop or a branch. level: how many loops its instructions stand in. parent: the construct around it.
+    """A loop or a branch. level: how many loops its instructions stand in. parent: the construct
+    around it.
 
-    boolean: a branch by true (region 0) and false (region 1), not by number. prelude: what its body computes of unchanging values.
-    changes_variables: a loop whose bodies assign some variable; then what they read of any is not unchanging.
-    sequence: of the marker it begins with. cases: how many bodies a branch has.
+    boolean: a branch by true (region 0) and false (region 1), not by number. prelude: what its body
+    computes of unchanging values. changes_variables: a loop whose bodies assign some variable; then
+    what they read of any is not unchanging. sequence: of the marker it begins with. cases: how many
+    bodies a branch has.
     """
 
     node: Node
@@ -67,8 +71,12 @@ class Construct:
         return found
 
 
-def lower_loop(outer: Lowering, node: Node, inputs: Sequence[Value], cond: DataflowGraph, body: DataflowGraph) -> list[Value]:
-    """Emit a loop; returns its outputs. Raises NotStatic, and then what was emitted is to be forgotten."""
+def lower_loop(
+    outer: Lowering, node: Node, inputs: Sequence[Value], cond: DataflowGraph, body: DataflowGraph
+) -> list[Value]:
+    """Emit a loop; returns its outputs. Raises NotStatic, and then what was emitted is to be
+    forgotten.
+    """
     construct = Construct(node, outer.level + 1, outer.construct)
     construct.changes_variables = changes_variables(cond) or changes_variables(body)
     unchanged = passed_through(body)
@@ -78,7 +86,9 @@ def lower_loop(outer: Lowering, node: Node, inputs: Sequence[Value], cond: Dataf
             carried.append(init)
             continue
         if init.storage in ("handle", "object") or init.dtype.name in ("resource", "variant"):
-            raise NotStatic(f"{node.name} ({node.op}) carries a {init.dtype.name}, which its body changes")
+            raise NotStatic(
+                f"{node.name} ({node.op}) carries a {init.dtype.name}, which its body changes"
+            )
         value = outer.new_value(node, k, init.dtype, init.shape, level=construct.level)
         carried.append(value)
         outer.copy(init, value)
@@ -96,7 +106,10 @@ def lower_loop(outer: Lowering, node: Node, inputs: Sequence[Value], cond: Dataf
         if k in unchanged:
             continue
         if (value.dtype, value.shape) != (result.dtype, result.shape):
-            raise NotStatic(f"output {k} of the body of {node.name} has shape {list(result.shape)}, its input {list(value.shape)}")
+            raise NotStatic(
+                f"output {k} of the body of {node.name} has shape {list(result.shape)}, its input "
+                f"{list(value.shape)}"
+            )
         if result.root is not value:
             moves.append((result, value))
     with outer.inside(construct, inside):
@@ -105,12 +118,22 @@ def lower_loop(outer: Lowering, node: Node, inputs: Sequence[Value], cond: Dataf
     return carried
 
 
-def lower_branch(outer: Lowering, node: Node, inputs: Sequence[Value], bodies: Sequence[DataflowGraph]) -> list[Value]:
-    """Emit a branch; returns its outputs. bodies: of If the one for true, then the one for false; of Case by number. Raises NotStatic."""
+def lower_branch(
+    outer: Lowering, node: Node, inputs: Sequence[Value], bodies: Sequence[DataflowGraph]
+) -> list[Value]:
+    """Emit a branch; returns its outputs. bodies: of If the one for true, then the one for false;
+    of Case by number. Raises NotStatic.
+    """
     selector, arguments = inputs[0], inputs[1:]
     if selector.shape != ():
         raise NotStatic(f"what {node.name} ({node.op}) decides on is no scalar")
-    construct = Construct(node, outer.level, outer.construct, boolean=node.op in ("If", "StatelessIf"), cases=len(bodies))
+    construct = Construct(
+        node,
+        outer.level,
+        outer.construct,
+        boolean=node.op in ("If", "StatelessIf"),
+        cases=len(bodies),
+    )
     inside = [outer.marker(construct, "branch", [selector])]
     construct.sequence = inside[0].sequence
     outputs: list[Value] = []
@@ -123,10 +146,15 @@ def lower_branch(outer: Lowering, node: Node, inputs: Sequence[Value], bodies: S
         for k, (output, result) in enumerate(zip(outputs, results, strict=True)):
             if output.storage == "handle":
                 if result is not output:
-                    raise NotStatic(f"the branches of {node.name} ({node.op}) give different resources")
+                    raise NotStatic(
+                        f"the branches of {node.name} ({node.op}) give different resources"
+                    )
                 continue
             if (output.dtype, output.shape) != (result.dtype, result.shape):
-                raise NotStatic(f"output {k} of {node.name} has shape {list(output.shape)} or {list(result.shape)}")
+                raise NotStatic(
+                    f"output {k} of {node.name} has shape {list(output.shape)} or "
+                    f"{list(result.shape)}"
+                )
             with outer.inside(construct, inside):
                 outer.copy(result, output)
     outer.out += inside
@@ -152,16 +180,29 @@ def _region(
     what: str,
 ) -> list[Value]:
     """Lower one body into `inside`; returns its results."""
-    inner = Lowering(graph, outer.find_variable, 0, outer=outer, inputs=arguments, path=f"{outer.path}{node.name}/{what}/")
+    inner = Lowering(
+        graph,
+        outer.find_variable,
+        0,
+        outer=outer,
+        inputs=arguments,
+        path=f"{outer.path}{node.name}/{what}/",
+    )
     with inner.inside(construct, inside):
         return inner.run_region()
 
 
 def _move(outer: Lowering, node: Node, moves: list[tuple[Value, Value]]) -> None:
-    """Copies as if all were made at once: a value that goes on as another's next is read before it is overwritten."""
+    """Copies as if all were made at once: a value that goes on as another's next is read before it
+    is overwritten.
+    """
     waiting = list(moves)
     while waiting:
-        free = [move for move in waiting if not any(other[0].root is move[1] for other in waiting if other is not move)]
+        free = [
+            move
+            for move in waiting
+            if not any(other[0].root is move[1] for other in waiting if other is not move)
+        ]
         if free:
             for source, target in free[:1]:
                 outer.copy(source, target)
@@ -180,15 +221,37 @@ def changes_variables(graph: DataflowGraph) -> bool:
             bodies = graph.graph.get("bodies", {}).get(node.name)
             if bodies is None or any(changes_variables(body) for body in bodies):
                 return True
-        elif node.op not in _READERS and any(d.is_ref or d.name == "resource" for d in node.input_dtypes):
+        elif node.op not in _READERS and any(
+            d.is_ref or d.name == "resource" for d in node.input_dtypes
+        ):
             return True
     return False
 
 
-_READERS: Final = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "_Retval", "_Arg", *VIEW_OPS})
+_READERS: Final = frozenset(
+    {
+        "ReadVariableOp",
+        "ResourceGather",
+        "ResourceGatherNd",
+        "VariableShape",
+        "_Retval",
+        "_Arg",
+        *VIEW_OPS,
+    }
+)
 # What moves elements, and sums of products: none of it can fail where its shapes are known.
 _SAFE: Final = frozenset(
-    {"MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Transpose", "ConcatV2", "Concat", "Split", "SplitV"}
+    {
+        "MatMul",
+        "BatchMatMul",
+        "BatchMatMulV2",
+        "BatchMatMulV3",
+        "Transpose",
+        "ConcatV2",
+        "Concat",
+        "Split",
+        "SplitV",
+    }
     | {
         "Slice",
         "StridedSlice",
@@ -210,18 +273,29 @@ _SAFE: Final = frozenset(
     }
 )
 
-_FAIL_ON_INTEGERS: Final = frozenset({"Div", "FloorDiv", "TruncateDiv", "RealDiv", "Mod", "FloorMod", "TruncateMod", "Pow"})
+_FAIL_ON_INTEGERS: Final = frozenset(
+    {"Div", "FloorDiv", "TruncateDiv", "RealDiv", "Mod", "FloorMod", "TruncateMod", "Pow"}
+)
 
 
 def can_leave_loop(node: Node, inputs: Sequence[Value]) -> bool:
-    """Whether a node may run before a loop that might not reach it: it has no effects and cannot fail."""
-    if node.op in ("Slice", "StridedSlice") and any(value.root.storage != "const" for value in inputs[1:]):
+    """Whether a node may run before a loop that might not reach it: it has no effects and cannot
+    fail.
+    """
+    if node.op in ("Slice", "StridedSlice") and any(
+        value.root.storage != "const" for value in inputs[1:]
+    ):
         return False
     if node.op == "_Fused":
         return not _waits(node) and all(
-            _is_safe(member.spec.op, member.spec.inputs[0].dtype.is_integer) for member in node.attrs["group"].members
+            _is_safe(member.spec.op, member.spec.inputs[0].dtype.is_integer)
+            for member in node.attrs["group"].members
         )
-    return not node.is_stateful and not _waits(node) and _is_safe(node.op, bool(node.input_dtypes) and node.input_dtypes[0].is_integer)
+    return (
+        not node.is_stateful
+        and not _waits(node)
+        and _is_safe(node.op, bool(node.input_dtypes) and node.input_dtypes[0].is_integer)
+    )
 
 
 def _waits(node: Node) -> bool:
@@ -229,7 +303,18 @@ def _waits(node: Node) -> bool:
 
 
 def _is_safe(op: str, integer: bool) -> bool:
-    return op in _SAFE or (elementwise.lookup(op) is not None and not (integer and op in _FAIL_ON_INTEGERS))
+    return op in _SAFE or (
+        elementwise.lookup(op) is not None and not (integer and op in _FAIL_ON_INTEGERS)
+    )
 
 
-__all__ = ["BRANCHES", "LOOPS", "Construct", "Role", "can_leave_loop", "changes_variables", "lower_branch", "lower_loop"]
+__all__ = [
+    "BRANCHES",
+    "LOOPS",
+    "Construct",
+    "Role",
+    "can_leave_loop",
+    "changes_variables",
+    "lower_branch",
+    "lower_loop",
+]

@@ -1,6 +1,8 @@
-"""The order of a static partition's nodes: a variable changes after the last use of what was read of it, where the graph leaves that open.
+"""The order of a static partition's nodes: a variable changes after the last use of what was read
+of it, where the graph leaves that open.
 
-Otherwise the step would have to keep a copy of what was read (a weight matrix that the gradient of its layer's input still needs).
+Otherwise the step would have to keep a copy of what was read (a weight matrix that the gradient of
+its layer's input still needs).
 """
 
 from __future__ import annotations
@@ -13,17 +15,24 @@ if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import DataflowGraph
 
 _SEARCH_LIMIT = 8
-"""The searches for what follows the writes together visit at most so many times the graph's nodes."""
+"""The searches for what follows the writes together visit at most so many times the graph's nodes.
+"""
 
 
 def late_writes(
-    graph: DataflowGraph, order: Sequence[str], is_read: Callable[[str], bool], is_view: Callable[[str], bool], variables: dict[str, str]
+    graph: DataflowGraph,
+    order: Sequence[str],
+    is_read: Callable[[str], bool],
+    is_view: Callable[[str], bool],
+    variables: dict[str, str],
 ) -> list[str]:
-    """`order`, a topological order, with nodes that change a variable moved behind the uses of its value that do not depend on them.
+    """`order`, a topological order, with nodes that change a variable moved behind the uses of its
+    value that do not depend on them.
 
-    is_read: nodes that take a variable and give its value; is_view: nodes whose result shares their input's memory. variables: for
-    the nodes that change a variable its name, and for nodes that read it. Nodes keep their places as far as that allows; where two
-    writes would have to wait for each other the order stays as it was.
+    is_read: nodes that take a variable and give its value; is_view: nodes whose result shares their
+    input's memory. variables: for the nodes that change a variable its name, and for nodes that
+    read it. Nodes keep their places as far as that allows; where two writes would have to wait for
+    each other the order stays as it was.
     """
     reads: dict[str, list[str]] = {}
     writes: list[str] = []
@@ -48,13 +57,19 @@ def late_writes(
 
 
 def shared_reads(
-    graph: DataflowGraph, order: Sequence[str], is_read: Callable[[str], bool], is_view: Callable[[str], bool], variables: dict[str, str]
+    graph: DataflowGraph,
+    order: Sequence[str],
+    is_read: Callable[[str], bool],
+    is_view: Callable[[str], bool],
+    variables: dict[str, str],
 ) -> set[str]:
-    """Reads of reference variables that give the variable's own memory: some use of them, or a fetch, comes after a write.
+    """Reads of reference variables that give the variable's own memory: some use of them, or a
+    fetch, comes after a write.
 
-    In TensorFlow every such read shares the variable's memory, so what the graph orders behind a write sees it, wherever the read itself
-    stands (`with control_dependencies([v.assign(5)]): y = v + 0` is 5). Arguments are those of `late_writes`; what the graph leaves open
-    is decided there, in favour of the old value.
+    In TensorFlow every such read shares the variable's memory, so what the graph orders behind a
+    write sees it, wherever the read itself stands (`with control_dependencies([v.assign(5)]): y = v
+    + 0` is 5). Arguments are those of `late_writes`; what the graph leaves open is decided there,
+    in favour of the old value.
     """
     reads: dict[str, list[str]] = {}
     writes: list[str] = []
@@ -76,7 +91,9 @@ def shared_reads(
             break
         for read in candidates:
             uses = _uses(graph, [read], is_view)
-            if uses & after or any(_is_fetched(graph, name) for name in uses if name == read or is_view(name)):
+            if uses & after or any(
+                _is_fetched(graph, name) for name in uses if name == read or is_view(name)
+            ):
                 shared.add(read)
     return shared
 
@@ -91,7 +108,9 @@ def _is_fetched(graph: DataflowGraph, name: str) -> bool:
 
 
 def _uses(graph: DataflowGraph, reads: Sequence[str], is_view: Callable[[str], bool]) -> set[str]:
-    """Reads and all nodes that take their memory, through views; fetches, which take nothing before the step ends, left out."""
+    """Reads and all nodes that take their memory, through views; fetches, which take nothing before
+    the step ends, left out.
+    """
     found = set(reads)
     todo = list(reads)
     while todo:
@@ -116,13 +135,17 @@ def _descendants(graph: DataflowGraph, name: str, limit: int) -> set[str]:
 
 def _sorted(graph: DataflowGraph, order: Sequence[str], before: dict[str, set[str]]) -> list[str]:
     place = {name: i for i, name in enumerate(order)}
-    if not any(place[use] > place[write] for write, uses in before.items() for use in uses if use in place):
+    if not any(
+        place[use] > place[write] for write, uses in before.items() for use in uses if use in place
+    ):
         return list(order)
     followers: dict[str, list[str]] = {}
     for write, uses in before.items():
         for use in uses:
             followers.setdefault(use, []).append(write)
-    waiting = {name: sum(1 for source in graph.predecessors(name) if source in place) for name in order}
+    waiting = {
+        name: sum(1 for source in graph.predecessors(name) if source in place) for name in order
+    }
     for write, uses in before.items():
         waiting[write] += sum(1 for use in uses if use in place)
     ready = [place[name] for name in order if not waiting[name]]

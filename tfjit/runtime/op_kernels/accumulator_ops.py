@@ -1,4 +1,6 @@
-"""Accumulators of gradients, for replicas that go in step: gradients of old steps are dropped, and a take waits for as many as it needs."""
+"""Accumulators of gradients, for replicas that go in step: gradients of old steps are dropped, and
+a take waits for as many as it needs.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,8 @@ class _Take:
 class Accumulator(ABC):
     """A sum of gradients of the current step.
 
-    count: gradients in it. step: gradients of earlier steps are dropped; each take goes on to the next. mean: a take gives the mean.
-    A take waits without a thread, in order of arrival.
+    count: gradients in it. step: gradients of earlier steps are dropped; each take goes on to the
+    next. mean: a take gives the mean. A take waits without a thread, in order of arrival.
     """
 
     def __init__(self, name: str, dtype: DType, shape: Shape, mean: bool) -> None:
@@ -50,14 +52,18 @@ class Accumulator(ABC):
 
     @abstractmethod
     def _add(self, gradient: Any) -> None:
-        """Add a gradient; raises InvalidArgumentError, and changes nothing, where it does not fit."""
+        """Add a gradient; raises InvalidArgumentError, and changes nothing, where it
+        does not fit.
+        """
 
     @abstractmethod
     def _result(self) -> Sequence[Any]:
         """The outputs of a take."""
 
     def apply(self, local_step: int, gradient: Any) -> None:
-        """Add a gradient that was computed in a step; one of an earlier step is dropped, whatever it is."""
+        """Add a gradient that was computed in a step; one of an earlier step is dropped, whatever
+        it is.
+        """
         with self._lock:
             if local_step < self.step:
                 return
@@ -71,7 +77,9 @@ class Accumulator(ABC):
             self.step = step
 
     def take(self, required: int, cancellation: CancellationManager, done: Done) -> None:
-        """`done(outputs)` once there are so many gradients; then there are none, and it is the next step."""
+        """`done(outputs)` once there are so many gradients; then there are none, and it is the next
+        step.
+        """
         take = _Take(required, done, cancellation)
 
         def cancel() -> None:
@@ -124,18 +132,31 @@ class DenseAccumulator(Accumulator):
 
     def _add(self, gradient: np.ndarray) -> None:
         expected = self._sum.shape if self.count and self._sum is not None else self.shape
-        if not is_compatible(self.shape, gradient.shape) or not is_compatible(expected, gradient.shape):
-            raise _invalid(f"Shape mismatch: expected {format_shape(expected)}, got {format_shape(gradient.shape)}")
-        self._sum = np.array(gradient) if not self.count or self._sum is None else np.asarray(self._sum + gradient)
+        if not is_compatible(self.shape, gradient.shape) or not is_compatible(
+            expected, gradient.shape
+        ):
+            raise _invalid(
+                f"Shape mismatch: expected {format_shape(expected)}, got "
+                f"{format_shape(gradient.shape)}"
+            )
+        self._sum = (
+            np.array(gradient)
+            if not self.count or self._sum is None
+            else np.asarray(self._sum + gradient)
+        )
 
     def _result(self) -> Sequence[Any]:
         total, self._sum = self._sum, None
         assert total is not None
-        return (np.asarray(total / total.dtype.type(self.count), total.dtype) if self.mean else total,)
+        return (
+            np.asarray(total / total.dtype.type(self.count), total.dtype) if self.mean else total,
+        )
 
 
 class SparseAccumulator(Accumulator):
-    """Of slices: indices [n] and values [n, ...]. The mean of a slice is over the gradients that had it."""
+    """Of slices: indices [n] and values [n, ...]. The mean of a slice is over the gradients that
+    had it.
+    """
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -164,7 +185,9 @@ class SparseAccumulator(Accumulator):
 
     def _check(self, indices: np.ndarray, values: np.ndarray, shape: np.ndarray | None) -> None:
         if indices.ndim != 1:
-            raise _invalid(f"Input indices should be vector but received shape: {format_shape(indices.shape)}")
+            raise _invalid(
+                f"Input indices should be vector but received shape: {format_shape(indices.shape)}"
+            )
         if values.ndim == 0:
             raise _invalid("Values cannot be 0-dimensional.")
         if len(indices) != values.shape[0]:
@@ -173,17 +196,27 @@ class SparseAccumulator(Accumulator):
         given = None if shape is None else tuple(int(d) for d in shape.reshape(-1))
         if declared is not None and given is not None:
             if len(given) < len(declared):
-                raise _invalid(f"Shape mismatch: expected shape rank at least {len(declared)}, got {len(given)}")
+                raise _invalid(
+                    f"Shape mismatch: expected shape rank at least {len(declared)}, got "
+                    f"{len(given)}"
+                )
             for i, (want, got) in enumerate(zip(declared, given, strict=False)):
                 if want is not None and want != got:
-                    raise _invalid(f"Shape mismatch: expected shape dim {i} to be {want}, got {got}")
+                    raise _invalid(
+                        f"Shape mismatch: expected shape dim {i} to be {want}, got {got}"
+                    )
         held = self._values if self.count else None
         if held is not None:
             if held.ndim != values.ndim:
-                raise _invalid(f"Shape mismatch: expected values rank {held.ndim}, got {values.ndim}")
+                raise _invalid(
+                    f"Shape mismatch: expected values rank {held.ndim}, got {values.ndim}"
+                )
             for i in range(1, held.ndim):
                 if held.shape[i] != values.shape[i]:
-                    raise _invalid(f"Shape mismatch: expected values dim {i} to be {held.shape[i]}, got {values.shape[i]}")
+                    raise _invalid(
+                        f"Shape mismatch: expected values dim {i} to be {held.shape[i]}, got "
+                        f"{values.shape[i]}"
+                    )
 
     def _result(self) -> Sequence[Any]:
         values = self._values
@@ -198,7 +231,9 @@ class SparseAccumulator(Accumulator):
 
 
 def _places(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the elements of both go in their merge, which takes both for sorted; equal heads go to one place."""
+    """Where the elements of both go in their merge, which takes both for sorted; equal heads go to
+    one place.
+    """
     if (np.diff(a) > 0).all() and (np.diff(b) > 0).all():
         union = np.union1d(a, b)
         return np.searchsorted(union, a), np.searchsorted(union, b)
@@ -220,16 +255,23 @@ def _places(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _scalar(value: Any, name: str) -> int:
     array = np.asarray(value)
     if array.ndim:
-        raise _invalid(f"Argument {name} must be scalar, but had bad shape {format_shape(array.shape)}")
+        raise _invalid(
+            f"Argument {name} must be scalar, but had bad shape {format_shape(array.shape)}"
+        )
     return int(array)
 
 
 def _check_dtype(accumulator: Accumulator, dtype: DType, what: str) -> None:
     if dtype != accumulator.dtype:
-        raise _invalid(f"{what} is {short_name(dtype)}, but the accumulator '{accumulator.name}' holds {short_name(accumulator.dtype)}")
+        raise _invalid(
+            f"{what} is {short_name(dtype)}, but the accumulator '{accumulator.name}' holds "
+            f"{short_name(accumulator.dtype)}"
+        )
 
 
-@runtime_kernel("ConditionalAccumulator", "SparseConditionalAccumulator", "ResourceConditionalAccumulator")
+@runtime_kernel(
+    "ConditionalAccumulator", "SparseConditionalAccumulator", "ResourceConditionalAccumulator"
+)
 def make_accumulator(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """The accumulator of this name."""
     a = ctx.attrs
@@ -239,15 +281,20 @@ def make_accumulator(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     manager = ctx.session.manager(ctx.device.name)
     mean = a.get("reduction_type", b"MEAN") == b"MEAN"
     found: Accumulator = manager.lookup_or_create(
-        a.get("container", b"").decode(), kind.__name__, name, lambda: kind(name, dtype, shape, mean)
+        a.get("container", b"").decode(),
+        kind.__name__,
+        name,
+        lambda: kind(name, dtype, shape, mean),
     )
     if found.dtype != dtype:
         raise _invalid(
-            f"Shared conditional accumulator '{name}' has dtype {short_name(found.dtype)} but requested dtype was {short_name(dtype)}"
+            f"Shared conditional accumulator '{name}' has dtype {short_name(found.dtype)} but "
+            f"requested dtype was {short_name(dtype)}"
         )
     if found.shape != shape:
         raise _invalid(
-            f"Shared conditional accumulator '{name}' has shape {format_shape(found.shape)} but requested shape was {format_shape(shape)}"
+            f"Shared conditional accumulator '{name}' has shape {format_shape(found.shape)} but "
+            f"requested shape was {format_shape(shape)}"
         )
     return (found,)
 
@@ -271,7 +318,9 @@ def apply_sparse_gradient(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any
     return ()
 
 
-@blocking_kernel("AccumulatorTakeGradient", "SparseAccumulatorTakeGradient", "ResourceAccumulatorTakeGradient")
+@blocking_kernel(
+    "AccumulatorTakeGradient", "SparseAccumulatorTakeGradient", "ResourceAccumulatorTakeGradient"
+)
 def take_gradient(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
     """The sum or mean of the gradients, once there are enough."""
     accumulator = inputs[0]

@@ -13,7 +13,12 @@ from tfjit.framework.types.dtypes import int64, string
 from tfjit.framework.types.shape import format_shape
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.op_kernel import Done, OpContext, blocking_kernel, runtime_kernel
-from tfjit.runtime.op_kernels.queue_ops import PriorityStore, Queue, resource_label, stack_components
+from tfjit.runtime.op_kernels.queue_ops import (
+    PriorityStore,
+    Queue,
+    resource_label,
+    stack_components,
+)
 
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
@@ -23,7 +28,9 @@ _FIRST_INDEX = -(1 << 63)
 
 
 class Barrier:
-    """A barrier resource. Whole tuples wait in a priority queue, the first inserted first: the index counts insertions of new keys."""
+    """A barrier resource. Whole tuples wait in a priority queue, the first inserted first: the
+    index counts insertions of new keys.
+    """
 
     def __init__(self, name: str, dtypes: tuple[DType, ...], shapes: tuple[Shape, ...]) -> None:
         self.name = name
@@ -43,14 +50,20 @@ class Barrier:
         self._closed = False
         self._cancelled = False
 
-    def insert(self, keys: Sequence[bytes], values: np.ndarray, component: int, ctx: OpContext, done: Done) -> None:
-        """Give each key its component; tuples that are whole now become ready. Nothing is inserted when an error is raised."""
+    def insert(
+        self, keys: Sequence[bytes], values: np.ndarray, component: int, ctx: OpContext, done: Done
+    ) -> None:
+        """Give each key its component; tuples that are whole now become ready. Nothing is inserted
+        when an error is raised.
+        """
         with self._lock:
             self._check(keys, values, component)
             whole = []
             new = any(key not in self._incomplete for key in keys)
             for key, value in zip(keys, values, strict=True):
-                index, parts = self._incomplete.setdefault(key, (self._next_index, [None] * len(self.dtypes)))
+                index, parts = self._incomplete.setdefault(
+                    key, (self._next_index, [None] * len(self.dtypes))
+                )
                 parts[component] = np.array(value)
                 if all(part is not None for part in parts):
                     del self._incomplete[key]
@@ -69,7 +82,10 @@ class Barrier:
         left = f"Number of incomplete keys: {len(self._incomplete)}."
         if self._closed and (self._cancelled or (keys and not self._incomplete)):
             raise errors.CancelledError(
-                None, None, f"Barrier {self.name} is closed.  {state}  Number of new insertions: {len(keys)}.  {left}"
+                None,
+                None,
+                f"Barrier {self.name} is closed.  {state}  Number of new insertions: {len(keys)}.  "
+                f"{left}",
             )
         given = set()
         for i, key in enumerate(keys):
@@ -78,24 +94,36 @@ class Barrier:
                 raise errors.CancelledError(
                     None,
                     None,
-                    f"Barrier {self.name} is closed, but attempted to insert a brand new key: {key.decode(errors='replace')}.  {state}"
+                    f"Barrier {self.name} is closed, but attempted to insert a brand new key: "
+                    f"{key.decode(errors='replace')}.  {state}"
                     f"  Insertion index: {i}.  {left}",
                 )
             if key in given or (known is not None and known[1][component] is not None):
                 text = key.decode(errors="replace")
                 raise errors.InvalidArgumentError(
-                    None, None, f"Key {text} already has a value for component {component} in barrier {self.name}"
+                    None,
+                    None,
+                    f"Key {text} already has a value for component {component} in barrier "
+                    f"{self.name}",
                 )
             given.add(key)
         shape = self.shapes[component] if self.shapes else None
         got = values.shape[1:]
-        if shape is not None and (len(shape) != len(got) or any(d is not None and d != g for d, g in zip(shape, got, strict=True))):
+        if shape is not None and (
+            len(shape) != len(got)
+            or any(d is not None and d != g for d, g in zip(shape, got, strict=True))
+        ):
             raise errors.InvalidArgumentError(
-                None, None, f"Shape mismatch in tuple component {component}. Expected {format_shape(shape)}, got {format_shape(got)}"
+                None,
+                None,
+                f"Shape mismatch in tuple component {component}. Expected {format_shape(shape)}, "
+                f"got {format_shape(got)}",
             )
 
     def take(self, count: int, small: bool, ctx: OpContext, done: Done) -> None:
-        """`count` whole tuples (those that are there, when the barrier is closed and `small`): indices, keys and components, stacked."""
+        """`count` whole tuples (those that are there, when the barrier is closed and `small`):
+        indices, keys and components, stacked.
+        """
         with self._lock:
             size = len(self.ready.store)
             if self._closed and small and count:
@@ -109,7 +137,11 @@ class Barrier:
             return
 
         def taken(result: Any) -> None:
-            done(result if isinstance(result, BaseException) else stack_components(self.ready, result))
+            done(
+                result
+                if isinstance(result, BaseException)
+                else stack_components(self.ready, result)
+            )
 
         if count == 0:
             taken([])
@@ -117,7 +149,9 @@ class Barrier:
             self.ready.dequeue(count, False, ctx.step.cancellation, taken)
 
     def refuse(self, cancel: bool) -> None:
-        """Refuse new keys; with `cancel` also what incomplete ones wait for. Raises CancelledError when closed already."""
+        """Refuse new keys; with `cancel` also what incomplete ones wait for. Raises CancelledError
+        when closed already.
+        """
         with self._lock:
             if self._closed and (self._cancelled or not cancel):
                 raise errors.CancelledError(None, None, f"Barrier '{self.name}' is already closed.")
@@ -152,11 +186,17 @@ def barrier(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     shapes = tuple(shape.dims_tuple for shape in a.get("shapes", ()))
     manager = ctx.session.manager(ctx.device.name)
     found: Barrier = manager.lookup_or_create(
-        a.get("container", b"").decode(), "Barrier", name, lambda: Barrier(resource_label(ctx), dtypes, shapes)
+        a.get("container", b"").decode(),
+        "Barrier",
+        name,
+        lambda: Barrier(resource_label(ctx), dtypes, shapes),
     )
     if found.dtypes != dtypes:
         raise errors.InvalidArgumentError(
-            None, None, f"Shared barrier '{name}' has component types {found.dtypes} but requested component types were {dtypes}"
+            None,
+            None,
+            f"Shared barrier '{name}' has component types {found.dtypes} but requested component "
+            f"types were {dtypes}",
         )
     return (found,)
 
@@ -169,13 +209,17 @@ def insert_many(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
         raise errors.InvalidArgumentError(
             None,
             None,
-            f"keys must be a vector with one element for each value. Got {format_shape(keys.shape)} and {format_shape(values.shape)}",
+            "keys must be a vector with one element for each value. Got "
+            f"{format_shape(keys.shape)} and {format_shape(values.shape)}",
         )
     component = int(ctx.attrs["component_index"])
     target: Barrier = inputs[0]
     if not 0 <= component < len(target.dtypes):
         raise errors.InvalidArgumentError(
-            None, None, f"The component ID is out of range {component} > num_components (= {len(target.dtypes)})"
+            None,
+            None,
+            f"The component ID is out of range {component} > num_components (= "
+            f"{len(target.dtypes)})",
         )
     target.insert(list(keys), values, component, ctx, done)
 
@@ -185,7 +229,9 @@ def take_many(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
     """The next whole tuples."""
     count = int(np.asarray(inputs[1]))
     if count < 0:
-        raise errors.InvalidArgumentError(None, None, f"num_elements must be nonnegative, but it is {count}")
+        raise errors.InvalidArgumentError(
+            None, None, f"num_elements must be nonnegative, but it is {count}"
+        )
     inputs[0].take(count, bool(ctx.attrs.get("allow_small_batch", False)), ctx, done)
 
 

@@ -1,6 +1,8 @@
-"""Runtime kernels of files: checkpoints in the V2 format, whole files read and written, file names matched.
+"""Runtime kernels of files: checkpoints in the V2 format, whole files read and written, file names
+matched.
 
-They see the session's files (`ctx.session.env.files`), and run on its pool for work on files, so that no inter-op thread waits for a disk.
+They see the session's files (`ctx.session.env.files`), and run on its pool for work on files, so
+that no inter-op thread waits for a disk.
 """
 
 from __future__ import annotations
@@ -17,7 +19,13 @@ from tfjit.framework import errors
 from tfjit.framework.files.bundle import BundleReader, BundleWriter, merge_bundles, parse_slice_spec
 from tfjit.framework.types.dtypes import as_dtype, short_name
 from tfjit.runtime.kernel_api.kernel_errors import kernel_error
-from tfjit.runtime.kernel_api.op_kernel import AsyncKernel, Done, OpContext, SyncKernel, blocking_kernel
+from tfjit.runtime.kernel_api.op_kernel import (
+    AsyncKernel,
+    Done,
+    OpContext,
+    SyncKernel,
+    blocking_kernel,
+)
 from tfjit.runtime.resources.variables_and_resources import Variable
 
 
@@ -46,7 +54,8 @@ def file_kernel(*op_types: str) -> Callable[[SyncKernel], SyncKernel]:
 def _texts(value: Any) -> list[str]:
     """The elements of a string tensor."""
     return [
-        item.decode(errors="surrogateescape") if isinstance(item, bytes) else str(item) for item in np.asarray(value, object).reshape(-1)
+        item.decode(errors="surrogateescape") if isinstance(item, bytes) else str(item)
+        for item in np.asarray(value, object).reshape(-1)
     ]
 
 
@@ -54,7 +63,9 @@ def path_of(value: Any, what: str) -> str:
     """A scalar file name. Raises InvalidArgumentError for another shape."""
     names = _texts(value)
     if np.shape(value) != ():
-        raise errors.InvalidArgumentError(None, None, f"{what} must be a scalar string, but it has shape {list(np.shape(value))}")
+        raise errors.InvalidArgumentError(
+            None, None, f"{what} must be a scalar string, but it has shape {list(np.shape(value))}"
+        )
     return names[0].removeprefix("file://")
 
 
@@ -64,30 +75,48 @@ def system_errors(path: str) -> Any:
     try:
         yield
     except FileNotFoundError as error:
-        raise errors.NotFoundError(None, None, f"{error.filename or path}; No such file or directory") from None
+        raise errors.NotFoundError(
+            None, None, f"{error.filename or path}; No such file or directory"
+        ) from None
     except PermissionError as error:
-        raise errors.PermissionDeniedError(None, None, f"{error.filename or path}; Permission denied") from None
+        raise errors.PermissionDeniedError(
+            None, None, f"{error.filename or path}; Permission denied"
+        ) from None
     except OSError as error:
-        raise errors.FailedPreconditionError(None, None, f"{error.filename or path}; {error.strerror}") from None
+        raise errors.FailedPreconditionError(
+            None, None, f"{error.filename or path}; {error.strerror}"
+        ) from None
 
 
 def _names_and_specs(inputs: Sequence[Any], count: int | None) -> list[tuple[str, str]]:
     names, specs = _texts(inputs[0]), _texts(inputs[1])
-    for what, value, given in (("tensor_names", inputs[0], names), ("shape_and_slices", inputs[1], specs)):
+    for what, value, given in (
+        ("tensor_names", inputs[0], names),
+        ("shape_and_slices", inputs[1], specs),
+    ):
         if np.ndim(value) != 1 or (count is not None and len(given) != count):
             raise errors.InvalidArgumentError(
-                None, None, f"Input {what} should be a 1-D tensor of {count} elements, but it has shape {list(np.shape(value))}"
+                None,
+                None,
+                f"Input {what} should be a 1-D tensor of {count} elements, but it has shape "
+                f"{list(np.shape(value))}",
             )
     return list(zip(names, specs, strict=True))
 
 
 @file_kernel("SaveV2")
 def save(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Write tensors, or slices of tensors, as one bundle; what stood under the prefix before is replaced when all is written."""
+    """Write tensors, or slices of tensors, as one bundle; what stood under the prefix before is
+    replaced when all is written.
+    """
     prefix = path_of(inputs[0], "prefix")
-    values = [v.initialized_value() if isinstance(v, Variable) else np.asarray(v) for v in inputs[3:]]
+    values = [
+        v.initialized_value() if isinstance(v, Variable) else np.asarray(v) for v in inputs[3:]
+    ]
     with system_errors(prefix), BundleWriter(prefix, ctx.session.env.files) as writer:
-        for (name, spec), value in zip(_names_and_specs(inputs[1:3], len(values)), values, strict=True):
+        for (name, spec), value in zip(
+            _names_and_specs(inputs[1:3], len(values)), values, strict=True
+        ):
             if spec:
                 writer.add_slice(name, *parse_slice_spec(spec, name), value)
             else:
@@ -98,7 +127,9 @@ def save(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @file_kernel("RestoreV2")
 def restore(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Read tensors, or slices of tensors, of a bundle. Raises NotFoundError for a missing one, DataLossError for a damaged one."""
+    """Read tensors, or slices of tensors, of a bundle. Raises NotFoundError for a missing one,
+    DataLossError for a damaged one.
+    """
     prefix = path_of(inputs[0], "prefix")
     wanted = _names_and_specs(inputs[1:3], len(ctx.attrs["dtypes"]))
     with system_errors(prefix):
@@ -111,9 +142,14 @@ def restore(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
                 raise errors.InvalidArgumentError(
                     None,
                     None,
-                    f"tensor_name = {name}; expected dtype {short_name(dtype)} does not equal original dtype {short_name(stored)}",
+                    f"tensor_name = {name}; expected dtype {short_name(dtype)} does not equal "
+                    f"original dtype {short_name(stored)}",
                 )
-            return reader.read_slice(name, *parse_slice_spec(spec, name)) if spec else reader.read(name)
+            return (
+                reader.read_slice(name, *parse_slice_spec(spec, name))
+                if spec
+                else reader.read(name)
+            )
 
         return ctx.session.io.map(read, range(len(wanted)))
 
@@ -125,9 +161,17 @@ def merge(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     destination = path_of(inputs[1], "destination_prefix")
     files = ctx.session.env.files
     with system_errors(destination):
-        merge_bundles(prefixes, destination, ctx.attrs.get("allow_missing_files", False), files, ctx.session.io.map)
+        merge_bundles(
+            prefixes,
+            destination,
+            ctx.attrs.get("allow_missing_files", False),
+            files,
+            ctx.session.io.map,
+        )
         if ctx.attrs.get("delete_old_dirs", True):
-            for folder in {str(Path(prefix).parent) for prefix in prefixes} - {str(Path(destination).parent)}:
+            for folder in {str(Path(prefix).parent) for prefix in prefixes} - {
+                str(Path(destination).parent)
+            }:
                 with contextlib.suppress(OSError):  # not empty: other files are not ours to delete
                     files.remove_folder(folder)
     return ()
@@ -147,7 +191,9 @@ def write_file(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     path = path_of(inputs[0], "filename")
     contents = np.asarray(inputs[1], object)
     if contents.shape != ():
-        raise errors.InvalidArgumentError(None, None, f"Contents tensor must be scalar, but it has shape {list(contents.shape)}")
+        raise errors.InvalidArgumentError(
+            None, None, f"Contents tensor must be scalar, but it has shape {list(contents.shape)}"
+        )
     with system_errors(path):
         ctx.session.env.files.make_folders(str(Path(path).parent))
         ctx.session.env.files.write(path, contents.item())
@@ -157,7 +203,11 @@ def write_file(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 @file_kernel("MatchingFiles")
 def matching_files(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """The files that the patterns match, sorted; one that two patterns match is there twice."""
-    found = sorted(path for pattern in _texts(inputs[0]) for path in ctx.session.env.files.glob(pattern.removeprefix("file://")))
+    found = sorted(
+        path
+        for pattern in _texts(inputs[0])
+        for path in ctx.session.env.files.glob(pattern.removeprefix("file://"))
+    )
     values = np.empty(len(found), object)
     values[:] = [os.fsencode(path) for path in found]
     return (values,)

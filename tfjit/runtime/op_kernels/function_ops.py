@@ -1,8 +1,10 @@
-"""Runtime kernels of what runs functions: While, If, Case and calls. Bodies are plans of their own (function_plan.py).
+"""Runtime kernels of what runs functions: While, If, Case and calls. Bodies are plans of their own
+(function_plan.py).
 
-A loop whose shapes stay the same runs its body, with the condition behind it, as one step: an iteration is one call of a generated
-function. One whose shapes change has such a step for each of the shapes that came more than once. Each iteration looks whether the step
-is cancelled, so an endless loop ends at its timeout.
+A loop whose shapes stay the same runs its body, with the condition behind it, as one step: an
+iteration is one call of a generated function. One whose shapes change has such a step for each of
+the shapes that came more than once. Each iteration looks whether the step is cancelled, so an
+endless loop ends at its timeout.
 """
 
 from __future__ import annotations
@@ -21,8 +23,23 @@ from tfjit.framework.types.shape import format_shape, is_compatible
 from tfjit.framework.types.tensors import truth
 from tfjit.passes.ir.function_library import SCALAR_PREDICATE
 from tfjit.runtime.kernel_api.kernel_errors import at_node
-from tfjit.runtime.kernel_api.op_kernel import Done, OpContext, RuntimeKernel, StepContext, is_blocking, kernel_maker
-from tfjit.runtime.plan.function_plan import BodyPlan, BodyVariant, cancelled, given, on_edge, types_of, widened
+from tfjit.runtime.kernel_api.op_kernel import (
+    Done,
+    OpContext,
+    RuntimeKernel,
+    StepContext,
+    is_blocking,
+    kernel_maker,
+)
+from tfjit.runtime.plan.function_plan import (
+    BodyPlan,
+    BodyVariant,
+    cancelled,
+    given,
+    on_edge,
+    types_of,
+    widened,
+)
 from tfjit.runtime.step.step import Reroute
 
 if TYPE_CHECKING:
@@ -31,7 +48,9 @@ if TYPE_CHECKING:
     from tfjit.runtime.plan.host import PlanHost
 
 LEVELS_A_THREAD: Final = 20
-"""Calls inside of calls on one thread: Python's own stack of 1000 frames holds some 60 of them, less what the caller has on it."""
+"""Calls inside of calls on one thread: Python's own stack of 1000 frames holds some 60 of them,
+less what the caller has on it.
+"""
 
 
 class _Depth(threading.local):
@@ -48,15 +67,25 @@ class FunctionKernel:
         self._library = node._graph.functions
         self._refs = tuple(refs)
         self._shapes = node.output_shapes
-        self._taken = {slot for slot in range(len(node.output_dtypes)) if node._graph.consumers(node.name, slot)}
+        self._taken = {
+            slot
+            for slot in range(len(node.output_dtypes))
+            if node._graph.consumers(node.name, slot)
+        }
 
     def _plan(self, session: PlanHost, ref: FuncRef) -> BodyPlan:
-        """The plan of a body; all kernels that run it share it, so a function inside of itself is planned once."""
-        plan: BodyPlan = self._library.keep(ref, "plan", lambda: BodyPlan(session, self._library.body(ref)))
+        """The plan of a body; all kernels that run it share it, so a function inside of itself is
+        planned once.
+        """
+        plan: BodyPlan = self._library.keep(
+            ref, "plan", lambda: BodyPlan(session, self._library.body(ref))
+        )
         return plan
 
     def _results(self, ctx: OpContext, values: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
-        """Outputs of the node: of the shapes that were promised, since compiled code trusts them, and none of them an input itself."""
+        """Outputs of the node: of the shapes that were promised, since compiled code trusts them,
+        and none of them an input itself.
+        """
         results = list(values)
         for slot, shape in enumerate(self._shapes):
             value = results[slot]
@@ -64,7 +93,10 @@ class FunctionKernel:
                 continue
             if not is_compatible(shape, value.shape):
                 raise errors.InvalidArgumentError(
-                    None, None, f"{ctx.op} gave output {slot} the shape {format_shape(value.shape)}, declared as {format_shape(shape)}"
+                    None,
+                    None,
+                    f"{ctx.op} gave output {slot} the shape {format_shape(value.shape)}, declared "
+                    f"as {format_shape(shape)}",
                 )
             if any(value is other for other in inputs):
                 results[slot] = value.copy()
@@ -87,22 +119,33 @@ class _While(FunctionKernel):
             loop = self._loops[types] = self._loop(context.host, types)
         cond, step, varies = loop
         if truth(cond.call(values, context)[0]):
-            values = self._iterate_by_shape(step, values, context) if varies else self._iterate(step, values, context)
+            values = (
+                self._iterate_by_shape(step, values, context)
+                if varies
+                else self._iterate(step, values, context)
+            )
         return self._results(ctx, values, inputs)
 
-    def _loop(self, session: PlanHost, types: tuple[Any, ...]) -> tuple[BodyVariant, BodyVariant, bool]:
-        """(condition, iteration, whether shapes change) for variables that enter with these types: what they have in every iteration
-        is what they are made for."""
+    def _loop(
+        self, session: PlanHost, types: tuple[Any, ...]
+    ) -> tuple[BodyVariant, BodyVariant, bool]:
+        """(condition, iteration, whether shapes change) for variables that enter with these types:
+        what they have in every iteration is what they are made for.
+        """
         from tfjit.passes.analysis.shape_inference import infer_loop
         from tfjit.passes.control_flow.rotate_loop import loop_step
         from tfjit.passes.ir.pass_context import PassContext
 
         cond, body = (self._library.body(ref) for ref in self._refs)
         wide = widened(types, infer_loop(body, given(types), PassContext()))
-        plan: BodyPlan = self._library.keep(self._refs[1], "iteration", lambda: BodyPlan(session, loop_step(cond, body)))
+        plan: BodyPlan = self._library.keep(
+            self._refs[1], "iteration", lambda: BodyPlan(session, loop_step(cond, body))
+        )
         return self._plan(session, self._refs[0]).body(wide), plan.body(wide), wide != types
 
-    def _iterate_by_shape(self, variant: BodyVariant, values: list[Any], context: StepContext) -> list[Any]:
+    def _iterate_by_shape(
+        self, variant: BodyVariant, values: list[Any], context: StepContext
+    ) -> list[Any]:
         """The same for variables whose shapes change. variant: for any shapes."""
         plan = variant.plan
         assert isinstance(plan, BodyPlan)
@@ -160,7 +203,9 @@ class _Branches(FunctionKernel):
 
 
 class _Call(FunctionKernel):
-    """A call that was not inlined: of a function inside of itself, or of one that shall not be inlined."""
+    """A call that was not inlined: of a function inside of itself, or of one that shall not be
+    inlined.
+    """
 
     def __init__(self, node: Node) -> None:
         super().__init__(node, (node.attrs["f"],))
@@ -172,7 +217,10 @@ class _Call(FunctionKernel):
         depth = _DEPTH.calls
         if depth >= limit:
             raise errors.ResourceExhaustedError(
-                None, None, f"Function '{self._name}' calls itself more than {limit} calls deep, the limit that TFJIT_RECURSION sets."
+                None,
+                None,
+                f"Function '{self._name}' calls itself more than {limit} calls deep, the limit "
+                "that TFJIT_RECURSION sets.",
             )
         if depth and depth % LEVELS_A_THREAD == 0:
             return _on_thread(lambda: self._call(ctx, inputs), depth)
@@ -182,10 +230,17 @@ class _Call(FunctionKernel):
         values = [on_edge(value) for value in inputs]
         _DEPTH.calls += 1
         try:
-            results = self._plan(ctx.step.host, self._refs[0]).body(types_of(values)).call(values, ctx.step)
+            results = (
+                self._plan(ctx.step.host, self._refs[0])
+                .body(types_of(values))
+                .call(values, ctx.step)
+            )
         except RecursionError:
             raise errors.ResourceExhaustedError(
-                None, None, f"Function '{self._name}' calls itself deeper than Python's stack goes, {_DEPTH.calls} calls."
+                None,
+                None,
+                f"Function '{self._name}' calls itself deeper than Python's stack goes, "
+                f"{_DEPTH.calls} calls.",
             ) from None
         finally:
             _DEPTH.calls -= 1
@@ -220,7 +275,11 @@ def _side_of_switch(name: str) -> Callable[[Any], int]:
     def choose(value: Any) -> int:
         shape = np.shape(value)
         if shape:
-            error = errors.InvalidArgumentError(None, None, f"The second input must be a scalar, but it has shape {format_shape(shape)}")
+            error = errors.InvalidArgumentError(
+                None,
+                None,
+                f"The second input must be a scalar, but it has shape {format_shape(shape)}",
+            )
             raise at_node(error, name)
         return int(bool(value))
 
@@ -246,13 +305,18 @@ def _waits(node: Node, refs: Sequence[FuncRef]) -> bool:
     return any(is_blocking(inner.op) for graph in graphs for inner in graph.op_nodes())
 
 
-def kernel_of_functions(node: Node, refs: Sequence[FuncRef], compute: Callable[[OpContext, Sequence[Any]], Sequence[Any]]) -> RuntimeKernel:
+def kernel_of_functions(
+    node: Node,
+    refs: Sequence[FuncRef],
+    compute: Callable[[OpContext, Sequence[Any]], Sequence[Any]],
+) -> RuntimeKernel:
     """The kernel of a node that runs functions: one that waits, where something in them may."""
     if not _waits(node, refs):
         return RuntimeKernel(compute, expensive=True)
 
     def start(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
-        # a thread of its own: what it waits for may be a node that the executor's threads have still to run
+        # a thread of its own: what it waits for may be a node that the executor's threads have
+        # still to run
         def work() -> None:
             try:
                 done(compute(ctx, inputs))
@@ -289,18 +353,28 @@ class _RemoteCall(_Call):
     def _call(self, ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
         target = np.asarray(inputs[0])
         if target.size != 1:
-            raise errors.InvalidArgumentError(None, None, f"target must be a scalar, found shape {format_shape(target.shape)}")
+            raise errors.InvalidArgumentError(
+                None, None, f"target must be a scalar, found shape {format_shape(target.shape)}"
+            )
         asked = bytes(target.reshape(-1)[0]).decode()
         try:
             name = full_name(asked, ctx.device.name)
         except ValueError:
-            raise errors.InvalidArgumentError(None, None, f"Could not parse {asked} into a device specification.") from None
+            raise errors.InvalidArgumentError(
+                None, None, f"Could not parse {asked} into a device specification."
+            ) from None
         try:
             device = ctx.step.host.devices.lookup(name).name
         except errors.InvalidArgumentError:
-            raise errors.InternalError(None, None, f"Currently don't support instantiating functions on device: {name}") from None
+            raise errors.InternalError(
+                None, None, f"Currently don't support instantiating functions on device: {name}"
+            ) from None
         ref = self._refs[0]
-        plan = self._library.keep(ref, device, lambda: BodyPlan(ctx.step.host, _on_device(self._library.body(ref), device)))
+        plan = self._library.keep(
+            ref,
+            device,
+            lambda: BodyPlan(ctx.step.host, _on_device(self._library.body(ref), device)),
+        )
         values = [on_edge(value) for value in inputs[1:]]
         return self._results(ctx, plan.body(types_of(values)).call(values, ctx.step), inputs[1:])
 

@@ -15,7 +15,9 @@ from tfjit.runtime.resources.variables_and_resources import Variable
 
 @runtime_kernel("GetSessionHandle", "GetSessionHandleV2")
 def get_session_handle(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Keep the input for later runs; its handle as a string scalar (V2 too: the handle stands for itself on a resource edge)."""
+    """Keep the input for later runs; its handle as a string scalar (V2 too: the handle stands for
+    itself on a resource edge).
+    """
     (value,) = inputs
     if isinstance(value, Variable):
         value = value.initialized_value()
@@ -32,7 +34,8 @@ def get_session_tensor(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
         raise errors.InternalError(
             None,
             None,
-            f"Output 0 of type {_type_name(found.dtype)} does not match declared output type {_type_name(declared)} "
+            f"Output 0 of type {_type_name(found.dtype)} does not match declared output type "
+            f"{_type_name(declared)} "
             f"for node {{{{node {ctx.name}}}}}",
         )
     return (found.value,)
@@ -48,7 +51,11 @@ def delete_session_tensor(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any
 def _text(handle: Any) -> str:
     value = np.asarray(handle, object)
     if value.shape != ():
-        raise errors.InvalidArgumentError(None, None, f"a session handle is a string scalar, but this has shape {list(value.shape)}")
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            f"a session handle is a string scalar, but this has shape {list(value.shape)}",
+        )
     return value.item().decode()
 
 

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 class _MapDefun(FunctionKernel):
-    """The rows' results, stacked. A result's shape is the one that is stated, completed by the first row."""
+    """The rows' results, stacked. A result's shape is the one that is stated, completed by the
+    first row.
+    """
 
     def __init__(self, node: Node) -> None:
         super().__init__(node, (node.attrs["f"],))
@@ -36,13 +38,18 @@ class _MapDefun(FunctionKernel):
         for row in range(rows):
             if ctx.step.cancellation.cancelled:
                 raise cancelled()
-            arguments = [value[row : row + 1].reshape(value.shape[1:]) for value in mapped] + captured
+            arguments = [
+                value[row : row + 1].reshape(value.shape[1:]) for value in mapped
+            ] + captured
             for i, found in enumerate(plan.body(types_of(arguments)).call(arguments, ctx.step)):
                 shape = np.shape(found)
                 if not is_compatible(shapes[i], shape):
                     expected = format_shape(shapes[i])
                     raise errors.InvalidArgumentError(
-                        None, None, f"Mismatch in function retval shape, {format_shape(shape)}, and expected output shape, {expected}."
+                        None,
+                        None,
+                        f"Mismatch in function retval shape, {format_shape(shape)}, and expected "
+                        f"output shape, {expected}.",
                     )
                 if row == 0:
                     shapes[i] = shape
@@ -51,7 +58,9 @@ class _MapDefun(FunctionKernel):
         for i, shape in enumerate(shapes if not rows else ()):
             known = None if shape is None else [d for d in shape if d is not None]
             if shape is None or known is None or len(known) < len(shape):
-                raise errors.InternalError(None, None, f"Missing {i}-th output from {{{{node {ctx.name}}}}}")
+                raise errors.InternalError(
+                    None, None, f"Missing {i}-th output from {{{{node {ctx.name}}}}}"
+                )
             results[i] = np.empty((0, *known), ctx.output_dtypes[i].as_numpy_dtype)
         return results
 
@@ -59,12 +68,15 @@ class _MapDefun(FunctionKernel):
 def _rows(mapped: Sequence[np.ndarray]) -> int:
     for i, value in enumerate(mapped):
         if value.ndim == 0:
-            raise errors.InvalidArgumentError(None, None, f"All inputs must have rank at least 1. Input {i} has a rank of 0.")
+            raise errors.InvalidArgumentError(
+                None, None, f"All inputs must have rank at least 1. Input {i} has a rank of 0."
+            )
         if len(value) != len(mapped[0]):
             raise errors.InvalidArgumentError(
                 None,
                 None,
-                f"All inputs must have the same dimension 0. Input {i} has leading dimension {len(value)}, while all previous inputs have "
+                f"All inputs must have the same dimension 0. Input {i} has leading dimension "
+                f"{len(value)}, while all previous inputs have "
                 f"leading dimension {len(mapped[0])}",
             )
     return len(mapped[0])

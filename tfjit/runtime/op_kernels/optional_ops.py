@@ -1,4 +1,6 @@
-"""Optionals: a variant that holds tensors or nothing. Gradients of conditionals hand on by them what only one branch has computed."""
+"""Optionals: a variant that holds tensors or nothing. Gradients of conditionals hand on by them
+what only one branch has computed.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from tfjit.runtime.kernel_api.op_kernel import OpContext, runtime_kernel
 
 
 class Optional:
-    """values: its components, None where there is nothing. Immutable: what is in it is never written."""
+    """values: its components, None where there is nothing. Immutable: what is in it is never
+    written.
+    """
 
     __slots__ = ("values",)
 
@@ -31,7 +35,11 @@ NOTHING: Final = Optional(None)
 @runtime_kernel("OptionalFromValue")
 def from_value(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """Copies: a buffer of the step that made them may be written again."""
-    return (Optional(tuple(value.copy() if isinstance(value, np.ndarray) else value for value in inputs)),)
+    return (
+        Optional(
+            tuple(value.copy() if isinstance(value, np.ndarray) else value for value in inputs)
+        ),
+    )
 
 
 @runtime_kernel("OptionalNone")
@@ -48,25 +56,33 @@ def has_value(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("OptionalGetValue")
 def get_value(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Its components. Raises InvalidArgumentError where there are none, or they are not of the types and shapes that the node says."""
+    """Its components. Raises InvalidArgumentError where there are none, or they are not of the
+    types and shapes that the node says.
+    """
     values = _optional(inputs[0]).values
     if values is None:
         raise errors.InvalidArgumentError(None, None, "The given optional does not have a value.")
     types, shapes = ctx.attrs["output_types"], ctx.attrs["output_shapes"]
     if len(values) != len(types):
-        raise errors.InvalidArgumentError(None, None, f"The given optional has {len(values)} components, expected {len(types)}.")
+        raise errors.InvalidArgumentError(
+            None, None, f"The given optional has {len(values)} components, expected {len(types)}."
+        )
     for i, (value, dtype, shape) in enumerate(zip(values, types, shapes, strict=True)):
         if not isinstance(value, np.ndarray):
             continue
         if value.dtype != np.dtype(dtype.as_numpy_dtype):
             raise errors.InvalidArgumentError(
-                None, None, f"The given optional does not match the expected type for component {i}. Expected: {enum_name(dtype)}."
+                None,
+                None,
+                f"The given optional does not match the expected type for component {i}. Expected: "
+                f"{enum_name(dtype)}.",
             )
         if not is_compatible(shape.dims_tuple, value.shape):
             raise errors.InvalidArgumentError(
                 None,
                 None,
-                f"The given optional does not match the expected shape for component {i}. Expected: "
+                f"The given optional does not match the expected shape for component {i}. "
+                "Expected: "
                 f"{format_shape(shape.dims_tuple)}. Actual: {format_shape(value.shape)}.",
             )
     return values

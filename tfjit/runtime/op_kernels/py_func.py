@@ -25,29 +25,51 @@ _CLASSES: Final = (
 
 @runtime_kernel("PyFunc", "PyFuncStateless", "EagerPyFunc", expensive=True)
 def py_func(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Call the function with arrays that it may write into, and check what it returns against the node's dtypes."""
+    """Call the function with arrays that it may write into, and check what it returns against the
+    node's dtypes.
+    """
     token = ctx.attrs["token"].decode()
     function = py_functions.find(token)
     if function is None:
         raise errors.InvalidArgumentError(
             None,
             None,
-            f"ValueError: callback {token} is not found: the function belongs to a graph of another process, or to one that is gone",
+            f"ValueError: callback {token} is not found: the function belongs to a graph of "
+            "another process, or to one that is gone",
         )
     try:
         returned = function(*[_argument(v) for v in inputs])
     except Exception as error:  # an OpError too: it is the function's, not one of this step
-        kind = next((ours for theirs, ours in _CLASSES if isinstance(error, theirs)), errors.UnknownError)
-        raise kind(None, None, f"{type(error).__name__}: {error}\n{traceback.format_exc()}") from error
-    values = [_array(v) for v in (returned if isinstance(returned, (list, tuple)) else () if returned is None else (returned,))]
+        kind = next(
+            (ours for theirs, ours in _CLASSES if isinstance(error, theirs)), errors.UnknownError
+        )
+        raise kind(
+            None, None, f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
+        ) from error
+    values = [
+        _array(v)
+        for v in (
+            returned
+            if isinstance(returned, (list, tuple))
+            else ()
+            if returned is None
+            else (returned,)
+        )
+    ]
     if len(values) != len(ctx.output_dtypes):
         raise errors.InvalidArgumentError(
-            None, None, f"{token} returns {len(values)} values, but expects to see {len(ctx.output_dtypes)} values."
+            None,
+            None,
+            f"{token} returns {len(values)} values, but expects to see {len(ctx.output_dtypes)} "
+            "values.",
         )
     for i, (value, dtype) in enumerate(zip(values, ctx.output_dtypes, strict=True)):
         if as_dtype(value.dtype) != dtype:
             raise errors.InvalidArgumentError(
-                None, None, f"{i}-th value returned by {token} is {short_name(as_dtype(value.dtype))}, but expects {short_name(dtype)}"
+                None,
+                None,
+                f"{i}-th value returned by {token} is {short_name(as_dtype(value.dtype))}, but "
+                f"expects {short_name(dtype)}",
             )
     return values
 

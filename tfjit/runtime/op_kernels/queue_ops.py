@@ -1,4 +1,6 @@
-"""Queues: FIFO, random-shuffle, padding and priority. An operation that cannot go on waits without holding a thread."""
+"""Queues: FIFO, random-shuffle, padding and priority. An operation that cannot go on waits without
+holding a thread.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +31,17 @@ Element = tuple[Any, ...]
 
 @dataclass(slots=True)
 class _Attempt:
-    """A waiting operation. try_run: does it if it can now; returns whether it is over (it has called `done` then)."""
+    """A waiting operation. try_run: does it if it can now; returns whether it is over (it has
+    called `done` then).
+    """
 
     try_run: Callable[[], Callable[[], None] | None]
     done: Done
     token: int | None = None
     manager: CancellationManager | None = None
     cancelled: bool = False
-    undo: Callable[[], None] = lambda: None  # gives back what a part of the operation took; called under the queue's lock
+    # gives back what a part of the operation took; called under the queue's lock
+    undo: Callable[[], None] = lambda: None
 
 
 class Store:
@@ -64,7 +69,9 @@ class ShuffleStore(Store):
         super().__init__()
         self._list: list[Element] = []
         self._random = np.random.Generator(
-            np.random.Philox(key=[seed & 0xFFFFFFFFFFFFFFFF, seed2 & 0xFFFFFFFFFFFFFFFF]) if seed or seed2 else np.random.Philox()
+            np.random.Philox(key=[seed & 0xFFFFFFFFFFFFFFFF, seed2 & 0xFFFFFFFFFFFFFFFF])
+            if seed or seed2
+            else np.random.Philox()
         )
 
     def __len__(self) -> int:
@@ -80,7 +87,9 @@ class ShuffleStore(Store):
 
 
 class PriorityStore(Store):
-    """Elements leave by their first component (int64), the smallest first, equal ones in order of arrival."""
+    """Elements leave by their first component (int64), the smallest first, equal ones in order of
+    arrival.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,9 +110,9 @@ class PriorityStore(Store):
 class Queue:
     """A queue resource.
 
-    name: as messages say it (`resource_label`). dtypes, shapes: of the components; shapes is empty when elements of any shape are taken
-    (then *Many and UpTo are refused).
-    capacity: elements; negative = no limit. min_after_dequeue: of a shuffle queue, elements that stay while it is open.
+    name: as messages say it (`resource_label`). dtypes, shapes: of the components; shapes is empty
+    when elements of any shape are taken (then *Many and UpTo are refused). capacity: elements;
+    negative = no limit. min_after_dequeue: of a shuffle queue, elements that stay while it is open.
     """
 
     name: str
@@ -127,34 +136,56 @@ class Queue:
         """Raises InvalidArgumentError when the components do not fit the queue."""
         if len(components) != len(self.dtypes):
             raise errors.InvalidArgumentError(
-                None, None, f"Wrong number of components in tuple. Expected {len(self.dtypes)}, got {len(components)}"
+                None,
+                None,
+                f"Wrong number of components in tuple. Expected {len(self.dtypes)}, got "
+                f"{len(components)}",
             )
         for i, (value, shape) in enumerate(zip(components, self.shapes, strict=False)):
             if shape is None:
                 continue
             got = np.shape(value)
             expected = (*np.shape(components[0])[:1], *shape) if many else shape
-            if len(expected) != len(got) or any(d is not None and d != s for d, s in zip(expected, got, strict=True)):
+            if len(expected) != len(got) or any(
+                d is not None and d != s for d, s in zip(expected, got, strict=True)
+            ):
                 want = "[" + ",".join("?" if d is None else str(d) for d in expected) + "]"
                 raise errors.InvalidArgumentError(
-                    None, None, f"Shape mismatch in tuple component {i}. Expected {want}, got [{','.join(map(str, np.shape(value)))}]"
+                    None,
+                    None,
+                    f"Shape mismatch in tuple component {i}. Expected {want}, got "
+                    f"[{','.join(map(str, np.shape(value)))}]",
                 )
 
-    def enqueue(self, elements: list[Element], cancellation: CancellationManager, done: Done) -> None:
+    def enqueue(
+        self, elements: list[Element], cancellation: CancellationManager, done: Done
+    ) -> None:
         """Put the elements, as room allows; `done(())` once all are in."""
         left = deque(elements)
 
         def attempt() -> Callable[[], None] | None:
             if self.closed:
-                return lambda: done(errors.CancelledError(None, None, f"{self._base_type} '{self.name}' is closed."))
+                return lambda: done(
+                    errors.CancelledError(None, None, f"{self._base_type} '{self.name}' is closed.")
+                )
             while left and (self.capacity < 0 or len(self.store) < self.capacity):
                 self.store.put(left.popleft())
             return (lambda: done(())) if not left else None
 
-        self._begin(_Attempt(attempt, done), self._enqueues, cancellation, "Enqueue operation was cancelled")
+        self._begin(
+            _Attempt(attempt, done), self._enqueues, cancellation, "Enqueue operation was cancelled"
+        )
 
-    def dequeue(self, count: int, up_to: bool, cancellation: CancellationManager, done: Callable[[Any], None]) -> None:
-        """Take `count` elements (at most, when the queue is closed and up_to); `done(list of elements)`."""
+    def dequeue(
+        self,
+        count: int,
+        up_to: bool,
+        cancellation: CancellationManager,
+        done: Callable[[Any], None],
+    ) -> None:
+        """Take `count` elements (at most, when the queue is closed and up_to); `done(list of
+        elements)`.
+        """
         taken: list[Element] = []
 
         def undo() -> None:
@@ -165,27 +196,49 @@ class Queue:
         def attempt() -> Callable[[], None] | None:
             ends = self.closed and not self._enqueues  # nothing will come any more
             if ends and not up_to and len(self.store) < count - len(taken):
-                text = f"requested {count - len(taken)}, current size {len(self.store)}"  # as TensorFlow counts them
+                # as TensorFlow counts them
+                text = f"requested {count - len(taken)}, current size {len(self.store)}"
                 undo()
                 return lambda: done(self._insufficient(text, count))
-            while len(taken) < count and len(self.store) > (0 if self.closed else self.min_after_dequeue):
+            while len(taken) < count and len(self.store) > (
+                0 if self.closed else self.min_after_dequeue
+            ):
                 taken.append(self.store.take())
             if len(taken) == count or (ends and taken):
                 return lambda: done(taken)
-            return (lambda: done(self._insufficient(f"requested {count}, current size 0", count))) if ends else None
+            return (
+                (lambda: done(self._insufficient(f"requested {count}, current size 0", count)))
+                if ends
+                else None
+            )
 
-        self._begin(_Attempt(attempt, done, undo=undo), self._dequeues, cancellation, "Dequeue operation was cancelled")
+        self._begin(
+            _Attempt(attempt, done, undo=undo),
+            self._dequeues,
+            cancellation,
+            "Dequeue operation was cancelled",
+        )
 
     @property
     def _base_type(self) -> str:
-        """What a padding queue calls itself where single elements go in and out: that part of it is a plain one's."""
+        """What a padding queue calls itself where single elements go in and out: that part of it is
+        a plain one's.
+        """
         return "FIFOQueue" if self.pads else self.type_name
 
     def _insufficient(self, counts: str, count: int) -> errors.OpError:
         kind = self._base_type if count == 1 else self.type_name
-        return errors.OutOfRangeError(None, None, f"{kind} '{self.name}' is closed and has insufficient elements ({counts})")
+        return errors.OutOfRangeError(
+            None, None, f"{kind} '{self.name}' is closed and has insufficient elements ({counts})"
+        )
 
-    def _begin(self, attempt: _Attempt, waiting: deque[_Attempt], cancellation: CancellationManager, cancelled: str) -> None:
+    def _begin(
+        self,
+        attempt: _Attempt,
+        waiting: deque[_Attempt],
+        cancellation: CancellationManager,
+        cancelled: str,
+    ) -> None:
         def cancel() -> None:
             with self._lock:
                 attempt.cancelled = True
@@ -248,22 +301,30 @@ class Queue:
         self._advance()
 
     def close_after_enqueues(self, cancellation: CancellationManager, done: Done) -> None:
-        """Close once the enqueues that wait now are over; `done(())` then. Raises CancelledError when closed already."""
+        """Close once the enqueues that wait now are over; `done(())` then. Raises CancelledError
+        when closed already.
+        """
 
         def attempt() -> Callable[[], None]:
             if self.closed:
-                return lambda: done(errors.CancelledError(None, None, f"Queue '{self.name}' is already closed."))
+                return lambda: done(
+                    errors.CancelledError(None, None, f"Queue '{self.name}' is already closed.")
+                )
             self.closed = True
             return lambda: done(())
 
-        self._begin(_Attempt(attempt, done), self._enqueues, cancellation, "Close operation was cancelled")
+        self._begin(
+            _Attempt(attempt, done), self._enqueues, cancellation, "Close operation was cancelled"
+        )
 
 
 _LABELS: Final = itertools.count()
 
 
 def resource_label(ctx: OpContext) -> str:
-    """A resource's name in messages: its shared name; without one TensorFlow counts resources and writes "_0_queue"."""
+    """A resource's name in messages: its shared name; without one TensorFlow counts resources and
+    writes "_0_queue".
+    """
     shared: str = ctx.attrs.get("shared_name", b"").decode()
     return shared or f"_{next(_LABELS)}_{ctx.name}"
 
@@ -283,27 +344,42 @@ def _queue(ctx: OpContext, make_store: Callable[[], Store], **kw: Any) -> Queue:
         dtypes = tuple(a["component_types"])
 
     def make() -> Queue:
-        return Queue(resource_label(ctx), dtypes, shapes, a.get("capacity", -1), make_store(), type_name=kind, **kw)
+        return Queue(
+            resource_label(ctx),
+            dtypes,
+            shapes,
+            a.get("capacity", -1),
+            make_store(),
+            type_name=kind,
+            **kw,
+        )
 
-    queue: Queue = ctx.session.manager(ctx.device.name).lookup_or_create(container, "Queue", name, make)
+    queue: Queue = ctx.session.manager(ctx.device.name).lookup_or_create(
+        container, "Queue", name, make
+    )
     if queue.type_name != kind:
         raise errors.InvalidArgumentError(None, None, f"Expected {queue.type_name}, found {ctx.op}")
     if queue.capacity != a.get("capacity", -1):
         raise errors.InvalidArgumentError(
-            None, None, f"Shared queue '{name}' has capacity {queue.capacity} but requested capacity was {a.get('capacity', -1)}"
+            None,
+            None,
+            f"Shared queue '{name}' has capacity {queue.capacity} but requested capacity was "
+            f"{a.get('capacity', -1)}",
         )
     if queue.shapes != shapes:
         raise errors.InvalidArgumentError(
             None,
             None,
-            f"Shared queue '{name}' has component shapes {_shape_texts(queue.shapes)} but requested component shapes were "
+            f"Shared queue '{name}' has component shapes {_shape_texts(queue.shapes)} but "
+            "requested component shapes were "
             f"{_shape_texts(shapes)}",
         )
     if queue.dtypes != dtypes:
         raise errors.InvalidArgumentError(
             None,
             None,
-            f"Shared queue '{name}' has component types {_names(queue.dtypes)} but requested component types were {_names(dtypes)}",
+            f"Shared queue '{name}' has component types {_names(queue.dtypes)} but requested "
+            f"component types were {_names(dtypes)}",
         )
     return queue
 
@@ -317,9 +393,13 @@ def _names(dtypes: Sequence[DType]) -> str:
 
 
 def _queue_of(value: Any) -> Queue:
-    """The queue that a handle refers to. Raises InvalidArgumentError for a handle of something else."""
+    """The queue that a handle refers to. Raises InvalidArgumentError for a handle of something
+    else.
+    """
     if not isinstance(value, Queue):
-        raise errors.InvalidArgumentError(None, None, f"the handle belongs to a {type(value).__name__}, not to a queue")
+        raise errors.InvalidArgumentError(
+            None, None, f"the handle belongs to a {type(value).__name__}, not to a queue"
+        )
     return value
 
 
@@ -339,7 +419,13 @@ def padding_fifo_queue(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 def random_shuffle_queue(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """A queue that hands its elements out in random order (not TensorFlow's order for a seed)."""
     a = ctx.attrs
-    return (_queue(ctx, lambda: ShuffleStore(a.get("seed", 0), a.get("seed2", 0)), min_after_dequeue=a.get("min_after_dequeue", 0)),)
+    return (
+        _queue(
+            ctx,
+            lambda: ShuffleStore(a.get("seed", 0), a.get("seed2", 0)),
+            min_after_dequeue=a.get("min_after_dequeue", 0),
+        ),
+    )
 
 
 @runtime_kernel("PriorityQueue", "PriorityQueueV2")
@@ -364,7 +450,9 @@ def enqueue_many(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
     check_signature(ctx, ctx.attrs["Tcomponents"], (), queue.dtypes, ())
     components = [np.asarray(v) for v in inputs[1:]]
     if any(c.ndim == 0 for c in components):
-        raise errors.InvalidArgumentError(None, None, "All input tensors must have the same size in the 0th dimension.")
+        raise errors.InvalidArgumentError(
+            None, None, "All input tensors must have the same size in the 0th dimension."
+        )
     queue.check_element(components, many=True)
     elements = [tuple([_row(c, i) for c in components]) for i in range(components[0].shape[0])]
     queue.enqueue(elements, ctx.step.cancellation, done)
@@ -387,7 +475,8 @@ def _row(batch: np.ndarray, index: int) -> np.ndarray:
     row = batch[index]
     if isinstance(row, np.ndarray):
         return row.copy()
-    if batch.dtype == object:  # NumPy would make a fixed-width string of bytes, without zeros at their end
+    # NumPy would make a fixed-width string of bytes, without zeros at their end
+    if batch.dtype == object:
         scalar = np.empty((), object)
         scalar[()] = row
         return scalar
@@ -399,10 +488,15 @@ def _dequeue_batch(ctx: OpContext, inputs: Sequence[Any], done: Done, up_to: boo
     check_signature(ctx, (int32,), ctx.attrs["component_types"], (int32,), queue.dtypes)
     count = int(np.asarray(inputs[1]))
     if count < 0:
-        raise errors.InvalidArgumentError(None, None, f"Dequeue{'UpTo' if up_to else 'Many'}Op requested {count} < 0 elements")
+        raise errors.InvalidArgumentError(
+            None, None, f"Dequeue{'UpTo' if up_to else 'Many'}Op requested {count} < 0 elements"
+        )
     if len(queue.shapes) != len(queue.dtypes):
         raise errors.InvalidArgumentError(
-            None, None, f"{queue.type_name}'s DequeueMany and DequeueUpTo require the components to have specified shapes."
+            None,
+            None,
+            f"{queue.type_name}'s DequeueMany and DequeueUpTo require the components to have "
+            "specified shapes.",
         )
 
     def taken(result: Any) -> None:
@@ -423,7 +517,9 @@ def _dequeue_batch(ctx: OpContext, inputs: Sequence[Any], done: Done, up_to: boo
 
 
 def stack_components(queue: Queue, elements: list[Element]) -> list[np.ndarray]:
-    """Each component of the elements along a new first dimension. Raises ValueError when their shapes differ."""
+    """Each component of the elements along a new first dimension. Raises ValueError when their
+    shapes differ.
+    """
     return [
         _stack([e[i] for e in elements], dtype, shape, queue.pads)
         for i, (dtype, shape) in enumerate(zip(queue.dtypes, queue.shapes, strict=True))
@@ -436,8 +532,14 @@ def _stack(values: list[Any], dtype: DType, shape: Shape, pads: bool) -> np.ndar
         return np.empty((0, *(d or 0 for d in shape or ())), np_dtype)
     if not pads:
         return np.stack(values).astype(np_dtype, copy=False)
-    size = tuple(max(v.shape[i] for v in values) if d is None else d for i, d in enumerate(shape or ()))
-    result = np.full((len(values), *size), b"", object) if np_dtype.hasobject else np.zeros((len(values), *size), np_dtype)
+    size = tuple(
+        max(v.shape[i] for v in values) if d is None else d for i, d in enumerate(shape or ())
+    )
+    result = (
+        np.full((len(values), *size), b"", object)
+        if np_dtype.hasobject
+        else np.zeros((len(values), *size), np_dtype)
+    )
     for i, value in enumerate(values):
         where: tuple[int | slice, ...] = (i, *(slice(0, s) for s in value.shape))
         result[where] = value
@@ -458,7 +560,9 @@ def dequeue_up_to(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
 
 @blocking_kernel("QueueClose", "QueueCloseV2")
 def close_queue(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
-    """Refuse later enqueues: at once, cancelling those that wait, or when these are over, which is a CancelledError when closed already."""
+    """Refuse later enqueues: at once, cancelling those that wait, or when these are over, which is
+    a CancelledError when closed already.
+    """
     queue = _queue_of(inputs[0])
     if not ctx.attrs.get("cancel_pending_enqueues", False):
         queue.close_after_enqueues(ctx.step.cancellation, done)

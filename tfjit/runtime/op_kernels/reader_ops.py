@@ -47,7 +47,9 @@ def identity_reader(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 def _compression(ctx: OpContext, name: str) -> str:
     value: str = ctx.attrs.get(name, b"").decode()
     if value not in _COMPRESSIONS:
-        raise errors.InvalidArgumentError(None, None, f"Unsupported {name} {value!r}; it may be ZLIB, GZIP or empty")
+        raise errors.InvalidArgumentError(
+            None, None, f"Unsupported {name} {value!r}; it may be ZLIB, GZIP or empty"
+        )
     return value
 
 
@@ -61,22 +63,33 @@ def tf_record_reader(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 def fixed_length_record_reader(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """Pieces of files."""
     a = ctx.attrs
-    header, size, footer, hop = (int(a.get(f"{part}_bytes", 0)) for part in ("header", "record", "footer", "hop"))
+    header, size, footer, hop = (
+        int(a.get(f"{part}_bytes", 0)) for part in ("header", "record", "footer", "hop")
+    )
     for part, value in (("header", header), ("record", size), ("footer", footer), ("hop", hop)):
         if value < 0:
             raise errors.InvalidArgumentError(None, None, f"{part}_bytes must be >= 0 not {value}")
-    return _shared(ctx, lambda: readers.fixed_length(header, size, footer, hop or size, _compression(ctx, "encoding")))
+    return _shared(
+        ctx,
+        lambda: readers.fixed_length(
+            header, size, footer, hop or size, _compression(ctx, "encoding")
+        ),
+    )
 
 
 def _reader(value: Any) -> Reader:
     if not isinstance(value, Reader):
-        raise errors.InvalidArgumentError(None, None, f"the handle belongs to a {type(value).__name__}, not to a reader")
+        raise errors.InvalidArgumentError(
+            None, None, f"the handle belongs to a {type(value).__name__}, not to a reader"
+        )
     return value
 
 
 def _queue(value: Any) -> Queue:
     if not isinstance(value, Queue):
-        raise errors.InvalidArgumentError(None, None, f"the handle belongs to a {type(value).__name__}, not to a queue")
+        raise errors.InvalidArgumentError(
+            None, None, f"the handle belongs to a {type(value).__name__}, not to a queue"
+        )
     return value
 
 
@@ -91,7 +104,9 @@ def read_up_to(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
     """The next records, at most num_records, of one work item."""
     limit = int(np.asarray(inputs[2]))
     if limit <= 0:
-        raise errors.InvalidArgumentError(None, None, f"num_records must be positive, but it is {limit}")
+        raise errors.InvalidArgumentError(
+            None, None, f"num_records must be positive, but it is {limit}"
+        )
     readers.read_into(_reader(inputs[0]), limit, _queue(inputs[1]), ctx.step.cancellation, done)
 
 

@@ -1,6 +1,8 @@
-"""Runtime kernels of random generators: streams whose position is a variable, int64 [counter low, counter high, key].
+"""Runtime kernels of random generators: streams whose position is a variable, int64 [counter low,
+counter high, key].
 
-Each op takes its draws from the position, as the stateless ops do, and moves it on by 256 blocks an output.
+Each op takes its draws from the position, as the stateless ops do, and moves it on by 256 blocks an
+output.
 """
 
 from __future__ import annotations
@@ -37,34 +39,54 @@ def _scalar(value: Any, what: str) -> int:
 def _check_algorithm(value: Any) -> None:
     chosen = _scalar(value, "algorithm")
     if chosen == _THREEFRY:
-        raise errors.UnimplementedError(None, None, "the ThreeFry random algorithm has no kernel on CPU; use Philox (1) or auto_select (3)")
+        raise errors.UnimplementedError(
+            None,
+            None,
+            "the ThreeFry random algorithm has no kernel on CPU; use Philox (1) or auto_select (3)",
+        )
     if chosen not in (_PHILOX, _AUTO):
         raise _fail(f"Unsupported algorithm id: {chosen}")
 
 
 def _position(variable: Variable) -> np.ndarray:
-    """The variable's value as a stream's position. Raises InvalidArgumentError for a variable that holds none."""
+    """The variable's value as a stream's position. Raises InvalidArgumentError for a variable that
+    holds none.
+    """
     value = variable.initialized_value()
     if variable.dtype.name != "int64":
         raise _fail(f"dtype of RNG state variable must be int64, not {variable.dtype.name}")
     if value.ndim != 1:
         raise _fail(f"RNG state must have one and only one dimension, not {value.ndim}")
     if value.size < _LENGTH:
-        raise _fail(f"For the Philox algorithm, the size of state must be at least {_LENGTH}; got {value.size}")
+        raise _fail(
+            f"For the Philox algorithm, the size of state must be at least {_LENGTH}; got "
+            f"{value.size}"
+        )
     return value[:_LENGTH].astype(np.int64).view(np.uint64)
 
 
 def _moved(position: np.ndarray, blocks: int) -> np.ndarray:
-    """The position so many blocks later, blocks in [0, 2**64). What TensorFlow's 32-bit halves lose of a carry is lost here too."""
+    """The position so many blocks later, blocks in [0, 2**64). What TensorFlow's 32-bit halves lose
+    of a carry is lost here too.
+    """
     low, count = int(position[0]), blocks >> 32
     first = (low & _HALF) + (blocks & _HALF)
     count = count + (first >> 32) & _HALF  # a step back by less than 2**32 loses its carry here
     second = (low >> 32) + count
-    return np.array([(second & _HALF) << 32 | first & _HALF, (int(position[1]) + (second >> 32)) & _MASK, position[2]], np.uint64)
+    return np.array(
+        [
+            (second & _HALF) << 32 | first & _HALF,
+            (int(position[1]) + (second >> 32)) & _MASK,
+            position[2],
+        ],
+        np.uint64,
+    )
 
 
 def _taken(variable: Variable, blocks: int) -> np.ndarray:
-    """The position, from which the variable moves on by so many blocks. Not two runs get the same."""
+    """The position, from which the variable moves on by so many blocks. Not two runs
+    get the same.
+    """
     with variable.lock:
         before = _position(variable)
         if blocks:
@@ -77,7 +99,9 @@ def _taken(variable: Variable, blocks: int) -> np.ndarray:
 def _sizes(value: Any) -> tuple[int, ...]:
     array = np.asarray(value)
     if array.ndim != 1:
-        raise _fail(f"shape must be a vector of {{int32,int64}}, got shape {format_shape(array.shape)}")
+        raise _fail(
+            f"shape must be a vector of {{int32,int64}}, got shape {format_shape(array.shape)}"
+        )
     for size in array.tolist():
         if size < 0:
             raise _fail(f"Dimension {size} must be >= 0")
@@ -103,7 +127,9 @@ def _values(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     shape = _sizes(size)
     n = _count(shape)
     position = _taken(variable, n * philox.BLOCKS_PER_OUTPUT)
-    return (_STREAMS[ctx.op](position, n, np.dtype(ctx.attrs["dtype"].as_numpy_dtype)).reshape(shape),)
+    return (
+        _STREAMS[ctx.op](position, n, np.dtype(ctx.attrs["dtype"].as_numpy_dtype)).reshape(shape),
+    )
 
 
 @runtime_kernel("StatefulUniformInt")
@@ -116,7 +142,11 @@ def _integers(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     shape = _sizes(size)
     n = _count(shape)
     position = _taken(variable, n * philox.BLOCKS_PER_OUTPUT)
-    return (philox.integers(position, n, first, last, np.dtype(ctx.attrs["dtype"].as_numpy_dtype)).reshape(shape),)
+    return (
+        philox.integers(
+            position, n, first, last, np.dtype(ctx.attrs["dtype"].as_numpy_dtype)
+        ).reshape(shape),
+    )
 
 
 @runtime_kernel("StatefulRandomBinomial")

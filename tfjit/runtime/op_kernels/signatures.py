@@ -23,7 +23,8 @@ def check_signature(
 ) -> None:
     """Raise InvalidArgumentError where a node's dtypes are not its resource's.
 
-    given, gives: of the node's inputs behind the handle, and of its outputs. expected, returned: of the resource.
+    given, gives: of the node's inputs behind the handle, and of its outputs. expected, returned: of
+    the resource.
     """
     if tuple(given) == tuple(expected) and tuple(gives) == tuple(returned):
         return

@@ -1,4 +1,6 @@
-"""Stacks: what a loop leaves for its gradient. Each run of a Stack node makes a new one; a resource handle is the stack itself."""
+"""Stacks: what a loop leaves for its gradient. Each run of a Stack node makes a new one; a resource
+handle is the stack itself.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +37,18 @@ class Stack:
 
     def _check_open(self) -> None:
         if self.closed:
-            raise errors.InvalidArgumentError(None, None, f"Stack[{self.name}] has already been closed.")
+            raise errors.InvalidArgumentError(
+                None, None, f"Stack[{self.name}] has already been closed."
+            )
 
     def push(self, value: Any) -> None:
         """Raises InvalidArgumentError when the stack is closed or full."""
         with self._lock:
             self._check_open()
             if 0 <= self.max_size <= len(self._elements):
-                raise errors.InvalidArgumentError(None, None, f"Stack[{self.name}] overflowed its max_size ({self.max_size})")
+                raise errors.InvalidArgumentError(
+                    None, None, f"Stack[{self.name}] overflowed its max_size ({self.max_size})"
+                )
             self._elements.append(value)
 
     def pop(self) -> Any:
@@ -50,7 +56,9 @@ class Stack:
         with self._lock:
             self._check_open()
             if not self._elements:
-                raise errors.InvalidArgumentError(None, None, f"Stack[{self.name}] is empty when calling Pop().")
+                raise errors.InvalidArgumentError(
+                    None, None, f"Stack[{self.name}] is empty when calling Pop()."
+                )
             return self._elements.pop()
 
     def after_fork(self) -> None:
@@ -79,7 +87,9 @@ def push(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     if isinstance(value, Variable):
         value = value.initialized_value().copy()
     if ctx.attrs["T"] != stack.dtype:
-        raise errors.InvalidArgumentError(None, None, f"Must have type {stack.dtype.name} but got {ctx.attrs['T'].name}")
+        raise errors.InvalidArgumentError(
+            None, None, f"Must have type {stack.dtype.name} but got {ctx.attrs['T'].name}"
+        )
     stack.push(value)
     return (value,)
 

@@ -1,6 +1,7 @@
 """Staging areas: tuples of tensors that one step leaves for another, in order of arrival or by key.
 
-An operation that cannot go on waits without holding a thread, until it can or its step is cancelled (TensorFlow's would wait for ever).
+An operation that cannot go on waits without holding a thread, until it can or its step is cancelled
+(TensorFlow's would wait for ever).
 Source of the semantics: TensorFlow 2.5, kernels/stage_op.cc and map_stage_op.cc.
 """
 
@@ -29,7 +30,9 @@ Finish = Callable[[], None]
 
 @dataclass(slots=True, eq=False)
 class _Attempt:
-    """A waiting operation. try_run: does what it can under the area's lock; what is to be called then, or None while it must wait."""
+    """A waiting operation. try_run: does what it can under the area's lock; what is to be called
+    then, or None while it must wait.
+    """
 
     try_run: Callable[[], Finish | None]
     manager: CancellationManager
@@ -38,13 +41,17 @@ class _Attempt:
 
 @dataclass(slots=True)
 class _Waiting:
-    """The operations that wait for an area to change. The first that can goes first, whatever came before it."""
+    """The operations that wait for an area to change. The first that can goes first, whatever came
+    before it.
+    """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     attempts: list[_Attempt] = field(default_factory=list)
 
     def begin(self, ctx: OpContext, work: Callable[[], Sequence[Any] | None], done: Done) -> None:
-        """Do `work`, now or when it can be done: it returns the outputs, None to wait, or raises."""
+        """Do `work`, now or when it can be done: it returns the outputs, None to
+        wait, or raises.
+        """
 
         def try_run() -> Finish | None:
             try:
@@ -95,7 +102,9 @@ class _Waiting:
 
 
 class _Area:
-    """What the kinds of areas share. capacity: tuples; memory_limit: bytes of them all; 0: no limit."""
+    """What the kinds of areas share. capacity: tuples; memory_limit: bytes of them all; 0: no
+    limit.
+    """
 
     def __init__(self, capacity: int, memory_limit: int) -> None:
         self.capacity, self.memory_limit = capacity, memory_limit
@@ -112,7 +121,8 @@ class _Area:
             raise errors.ResourceExhaustedError(
                 None,
                 None,
-                f"Attempted to insert tensors with combined size of '{size_bytes}' bytes into Staging Area with a memory limit of "
+                f"Attempted to insert tensors with combined size of '{size_bytes}' bytes into "
+                "Staging Area with a memory limit of "
                 f"'{self.memory_limit}'.",
             )
 
@@ -162,7 +172,9 @@ _NOTHING: Final = object()  # where a tuple has no value yet, or none any more
 
 
 class StagingMap(_Area):
-    """Tuples by key; a key's values may come in parts, and go in parts. ordered: the smallest key goes first, else the newest."""
+    """Tuples by key; a key's values may come in parts, and go in parts. ordered: the smallest key
+    goes first, else the newest.
+    """
 
     def __init__(self, width: int, capacity: int, memory_limit: int, *, ordered: bool) -> None:
         super().__init__(capacity, memory_limit)
@@ -171,11 +183,19 @@ class StagingMap(_Area):
         self.complete: dict[int, list[Any]] = {}
         self.incomplete: dict[int, list[Any]] = {}
 
-    def put(self, key: int, indices: Sequence[int], values: tuple[Any, ...]) -> Sequence[Any] | None:
-        """Put a key's values, all or some, if there is room; a key that is here keeps what it has."""
+    def put(
+        self, key: int, indices: Sequence[int], values: tuple[Any, ...]
+    ) -> Sequence[Any] | None:
+        """Put a key's values, all or some, if there is room; a key that is here keeps
+        what it has.
+        """
         self._check_order(indices)
         if len(indices) != len(values):
-            raise errors.InvalidArgumentError(None, None, f"There are {len(indices)} indices for {len(values)} values of key '{key}'")
+            raise errors.InvalidArgumentError(
+                None,
+                None,
+                f"There are {len(indices)} indices for {len(values)} values of key '{key}'",
+            )
         size_bytes = _size_bytes(values)
         self.check_bytes(size_bytes)
         if len(indices) == self.width:
@@ -191,7 +211,10 @@ class StagingMap(_Area):
         for index in indices:
             if row[index] is not _NOTHING:
                 raise errors.InvalidArgumentError(
-                    None, None, f"The tensor for index '{index}' for key '{key}' was already initialized '{self.width}'."
+                    None,
+                    None,
+                    f"The tensor for index '{index}' for key '{key}' was already initialized "
+                    f"'{self.width}'.",
                 )
         for index, value in zip(indices, values, strict=True):
             row[index] = value
@@ -217,7 +240,11 @@ class StagingMap(_Area):
         self._check_indices(key, indices)
         for index in indices:
             if row[index] is _NOTHING:
-                raise errors.InvalidArgumentError(None, None, f"Tensor at index '{index}' for key '{key}' has already been removed.")
+                raise errors.InvalidArgumentError(
+                    None,
+                    None,
+                    f"Tensor at index '{index}' for key '{key}' has already been removed.",
+                )
         values = [row[index] for index in indices]
         if remove:
             for index in indices:
@@ -248,8 +275,11 @@ class StagingMap(_Area):
     def _check_indices(self, key: int, indices: Sequence[int]) -> None:
         for index in indices:
             if not 0 <= index < self.width:
-                shown = index if index >= 0 else index + (1 << 64)  # as TensorFlow, which takes it for unsigned
-                raise errors.InvalidArgumentError(None, None, f"Index '{shown}' for key '{key}' was out of bounds '{self.width}'.")
+                # as TensorFlow, which takes it for unsigned
+                shown = index if index >= 0 else index + (1 << 64)
+                raise errors.InvalidArgumentError(
+                    None, None, f"Index '{shown}' for key '{key}' was out of bounds '{self.width}'."
+                )
 
 
 def _size_bytes(values: Sequence[Any]) -> int:
@@ -261,7 +291,9 @@ def _area(ctx: OpContext, kind: str, make: Callable[[int, int], Any]) -> Any:
     name = attrs.get("shared_name", b"").decode() or ctx.name
     container = attrs.get("container", b"").decode()
     manager = ctx.session.manager(ctx.device.name)
-    return manager.lookup_or_create(container, kind, name, lambda: make(attrs["capacity"], attrs["memory_limit"]))
+    return manager.lookup_or_create(
+        container, kind, name, lambda: make(attrs["capacity"], attrs["memory_limit"])
+    )
 
 
 def _staging_area(ctx: OpContext) -> StagingArea:
@@ -273,15 +305,24 @@ def _staging_map(ctx: OpContext) -> StagingMap:
     ordered = ctx.op.startswith("Ordered")
     width = len(ctx.attrs["dtypes"])
     found: StagingMap = _area(
-        ctx, "OrderedStagingMap" if ordered else "StagingMap", lambda capacity, limit: StagingMap(width, capacity, limit, ordered=ordered)
+        ctx,
+        "OrderedStagingMap" if ordered else "StagingMap",
+        lambda capacity, limit: StagingMap(width, capacity, limit, ordered=ordered),
     )
     return found
 
 
 def _values(inputs: Sequence[Any]) -> tuple[Any, ...]:
     """Copies: a step's memory is its own."""
-    values = (value.initialized_value() if isinstance(value, Variable) else value for value in inputs)
-    return tuple([np.array(value) if isinstance(value, (np.ndarray, np.generic)) else value for value in values])
+    values = (
+        value.initialized_value() if isinstance(value, Variable) else value for value in inputs
+    )
+    return tuple(
+        [
+            np.array(value) if isinstance(value, (np.ndarray, np.generic)) else value
+            for value in values
+        ]
+    )
 
 
 def _results(ctx: OpContext, done: Done) -> Done:
@@ -294,8 +335,15 @@ def _results(ctx: OpContext, done: Done) -> Done:
                 done(errors.InvalidArgumentError(None, None, text))
                 return
             for i, (value, dtype) in enumerate(zip(outputs, ctx.output_dtypes, strict=True)):
-                if isinstance(value, np.ndarray) and value.dtype != object and as_dtype(value.dtype) != dtype:
-                    text = f"Output {i} of type {_name(as_dtype(value.dtype))} does not match declared output type {_name(dtype)} for node "
+                if (
+                    isinstance(value, np.ndarray)
+                    and value.dtype != object
+                    and as_dtype(value.dtype) != dtype
+                ):
+                    text = (
+                        f"Output {i} of type {_name(as_dtype(value.dtype))} does not match "
+                        f"declared output type {_name(dtype)} for node "
+                    )
                     done(errors.InternalError(None, None, f"{text}{{{{node {ctx.name}}}}}"))
                     return
         done(outputs)
@@ -313,7 +361,11 @@ def _key(value: Any) -> int:
     if key.size == 0:
         raise errors.InvalidArgumentError(None, None, "key must not be empty")
     if key.size != 1:
-        raise errors.InvalidArgumentError(None, None, f"key must be an int64 scalar, got tensor with shape: {format_shape(key.shape)}")
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            f"key must be an int64 scalar, got tensor with shape: {format_shape(key.shape)}",
+        )
     return int(key.reshape(-1)[0])
 
 
@@ -342,7 +394,9 @@ def stage_peek(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
     if index.shape != ():
         raise errors.InvalidArgumentError(None, None, "index must be scalar")
     if index < 0:
-        raise errors.InvalidArgumentError(None, None, f"index must not be negative, got {int(index)}")
+        raise errors.InvalidArgumentError(
+            None, None, f"index must not be negative, got {int(index)}"
+        )
     area, number = _staging_area(ctx), int(index)
     area.waiting.begin(ctx, lambda: area.peek(number), _results(ctx, done))
 
@@ -356,7 +410,9 @@ def stage_size(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 @runtime_kernel("StageClear", "MapClear", "OrderedMapClear")
 def stage_clear(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """Drop all."""
-    area: StagingArea | StagingMap = _staging_area(ctx) if ctx.op == "StageClear" else _staging_map(ctx)
+    area: StagingArea | StagingMap = (
+        _staging_area(ctx) if ctx.op == "StageClear" else _staging_map(ctx)
+    )
     with area.waiting.lock:
         area.clear()
     area.waiting.advance()
@@ -366,7 +422,12 @@ def stage_clear(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 @blocking_kernel("MapStage", "OrderedMapStage")
 def map_stage(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
     """Put a key's values, all or some; waits for room."""
-    area, key, indices, values = _staging_map(ctx), _key(inputs[0]), _indices(inputs[1]), _values(inputs[2:])
+    area, key, indices, values = (
+        _staging_map(ctx),
+        _key(inputs[0]),
+        _indices(inputs[1]),
+        _values(inputs[2:]),
+    )
     area.waiting.begin(ctx, lambda: area.put(key, indices, values), done)
 
 

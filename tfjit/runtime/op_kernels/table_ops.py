@@ -13,20 +13,32 @@ from tfjit.framework.types.shape import TensorShape, format_shape
 from tfjit.runtime.kernel_api.op_kernel import OpContext, runtime_kernel
 from tfjit.runtime.op_kernels.file_ops import file_kernel, path_of, system_errors
 from tfjit.runtime.op_kernels.signatures import check_signature
-from tfjit.runtime.resources.tables import DenseMarks, DenseTable, HashTable, Table, read_vocabulary, type_name
+from tfjit.runtime.resources.tables import (
+    DenseMarks,
+    DenseTable,
+    HashTable,
+    Table,
+    read_vocabulary,
+    type_name,
+)
 
 
 def _shared(ctx: OpContext, make: Callable[[str], Table]) -> Table:
-    """The session's table of the node's name. Raises InvalidArgumentError for one of other dtypes."""
+    """The session's table of the node's name. Raises InvalidArgumentError for one of
+    other dtypes.
+    """
     a = ctx.attrs
     name = a.get("shared_name", b"").decode() or ctx.name
     manager = ctx.session.manager(ctx.device.name)
-    found: Table = manager.lookup_or_create(a.get("container", b"").decode(), "LookupTable", name, lambda: make(name))
+    found: Table = manager.lookup_or_create(
+        a.get("container", b"").decode(), "LookupTable", name, lambda: make(name)
+    )
     if found.key_dtype != a["key_dtype"] or found.value_dtype != a["value_dtype"]:
         raise errors.InvalidArgumentError(
             None,
             None,
-            f"Conflicting key/value dtypes {type_name(a['key_dtype'])}->{type_name(a['value_dtype'])} with "
+            "Conflicting key/value dtypes "
+            f"{type_name(a['key_dtype'])}->{type_name(a['value_dtype'])} with "
             f"{type_name(found.key_dtype)}-{type_name(found.value_dtype)} for table {name}",
         )
     return found
@@ -35,7 +47,9 @@ def _shared(ctx: OpContext, make: Callable[[str], Table]) -> Table:
 def _value_shape(ctx: OpContext) -> tuple[int, ...]:
     shape: TensorShape = ctx.attrs.get("value_shape", TensorShape(()))
     if shape.dims_tuple is None or None in shape.dims_tuple:
-        raise errors.InvalidArgumentError(None, None, f"Default value must be fully defined, got shape {shape}")
+        raise errors.InvalidArgumentError(
+            None, None, f"Default value must be fully defined, got shape {shape}"
+        )
     return tuple(d for d in shape.dims_tuple if d is not None)
 
 
@@ -56,7 +70,9 @@ def mutable_hash_table(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 def _of_tensors(ctx: OpContext, name: str) -> Table:
     shape = _value_shape(ctx)
     if len(shape) != 1:
-        raise errors.InvalidArgumentError(None, None, f"Default value must be a vector, got shape {format_shape(shape)}")
+        raise errors.InvalidArgumentError(
+            None, None, f"Default value must be a vector, got shape {format_shape(shape)}"
+        )
     return Table(name, ctx.attrs["key_dtype"], ctx.attrs["value_dtype"], (), shape)
 
 
@@ -69,7 +85,9 @@ def mutable_hash_table_of_tensors(ctx: OpContext, inputs: Sequence[Any]) -> Sequ
 def _dense(ctx: OpContext, inputs: Sequence[Any], name: str) -> Table:
     a = ctx.attrs
     deleted = np.asarray(inputs[1]) if len(inputs) > 1 else None
-    marks = DenseMarks(np.asarray(inputs[0]), deleted, a["initial_num_buckets"], a["max_load_factor"])
+    marks = DenseMarks(
+        np.asarray(inputs[0]), deleted, a["initial_num_buckets"], a["max_load_factor"]
+    )
     return DenseTable(name, a["key_dtype"], a["value_dtype"], _value_shape(ctx), marks)
 
 
@@ -79,7 +97,12 @@ def mutable_dense_hash_table(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[
     return (_shared(ctx, lambda name: _dense(ctx, inputs, name)),)
 
 
-@runtime_kernel("AnonymousHashTable", "AnonymousMutableHashTable", "AnonymousMutableHashTableOfTensors", "AnonymousMutableDenseHashTable")
+@runtime_kernel(
+    "AnonymousHashTable",
+    "AnonymousMutableHashTable",
+    "AnonymousMutableHashTableOfTensors",
+    "AnonymousMutableDenseHashTable",
+)
 def anonymous_table(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """A table that lasts for the step."""
     a, kind = ctx.attrs, ctx.op
@@ -87,17 +110,29 @@ def anonymous_table(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
         return (HashTable(ctx.name, a["key_dtype"], a["value_dtype"]),)
     if kind == "AnonymousMutableHashTable":
         return (Table(ctx.name, a["key_dtype"], a["value_dtype"]),)
-    return (_of_tensors(ctx, ctx.name) if kind.endswith("OfTensors") else _dense(ctx, inputs, ctx.name),)
+    return (
+        _of_tensors(ctx, ctx.name) if kind.endswith("OfTensors") else _dense(ctx, inputs, ctx.name),
+    )
 
 
 def _table(value: Any) -> Table:
     if not isinstance(value, Table):
-        raise errors.InvalidArgumentError(None, None, f"the handle belongs to a {type(value).__name__}, not to a lookup table")
+        raise errors.InvalidArgumentError(
+            None, None, f"the handle belongs to a {type(value).__name__}, not to a lookup table"
+        )
     return value
 
 
-def _check_signature(ctx: OpContext, table: Table, given: Sequence[DType], gives: Sequence[DType], values: bool = True) -> None:
-    """Raises InvalidArgumentError where a node's dtypes are not the table's. values: the node takes values too."""
+def _check_signature(
+    ctx: OpContext,
+    table: Table,
+    given: Sequence[DType],
+    gives: Sequence[DType],
+    values: bool = True,
+) -> None:
+    """Raises InvalidArgumentError where a node's dtypes are not the table's. values: the node takes
+    values too.
+    """
     key, value = table.key_dtype, table.value_dtype
     expected = [key, value] if values else [key]
     check_signature(ctx, given, gives, expected, [value] if gives else [])
@@ -126,7 +161,9 @@ def export(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 def _changeable(ctx: OpContext, handle: Any, what: str) -> Table:
     table = _table(handle)
     if not table.can_change:
-        raise errors.UnimplementedError(None, None, f"{what} not supported by InitializableLookupTable implementations")
+        raise errors.UnimplementedError(
+            None, None, f"{what} not supported by InitializableLookupTable implementations"
+        )
     return table
 
 
@@ -162,7 +199,9 @@ def import_values(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 def _initializable(handle: Any) -> HashTable:
     table = _table(handle)
     if not isinstance(table, HashTable):
-        raise errors.InvalidArgumentError(None, None, f"Table localhost {table.name} is not initializable")
+        raise errors.InvalidArgumentError(
+            None, None, f"Table localhost {table.name} is not initializable"
+        )
     return table
 
 
@@ -172,9 +211,13 @@ def initialize(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     table, keys, values = _initializable(inputs[0]), np.asarray(inputs[1]), np.asarray(inputs[2])
     _check_signature(ctx, table, (ctx.attrs["Tkey"], ctx.attrs["Tval"]), ())
     if keys.ndim != 1:
-        raise errors.InvalidArgumentError(None, None, f"Keys must be a vector, but received shape{format_shape(keys.shape)}")
+        raise errors.InvalidArgumentError(
+            None, None, f"Keys must be a vector, but received shape{format_shape(keys.shape)}"
+        )
     if keys.size != values.size:
-        raise errors.InvalidArgumentError(None, None, f"Keys and values must have the same size {keys.size} vs {values.size}")
+        raise errors.InvalidArgumentError(
+            None, None, f"Keys and values must have the same size {keys.size} vs {values.size}"
+        )
     table.initialize(keys, values.reshape(-1))
     return ()
 
@@ -187,7 +230,11 @@ def initialize_from_file(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]
     if len(delimiter) != 1:
         raise errors.InvalidArgumentError(None, None, "delimiter should be only 1 char")
     if np.shape(inputs[1]) != ():
-        raise errors.InvalidArgumentError(None, None, f"filename should be a single string, but got {format_shape(np.shape(inputs[1]))}")
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            f"filename should be a single string, but got {format_shape(np.shape(inputs[1]))}",
+        )
     path = path_of(inputs[1], "filename")
     if not path:
         raise errors.InvalidArgumentError(None, None, "filename cannot be empty.")

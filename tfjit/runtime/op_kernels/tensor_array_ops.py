@@ -1,4 +1,6 @@
-"""The kernels of tensor arrays, of all three generations of the ops: they differ in what a handle is, and here it is the array itself."""
+"""The kernels of tensor arrays, of all three generations of the ops: they differ in what a handle
+is, and here it is the array itself.
+"""
 
 from __future__ import annotations
 
@@ -28,24 +30,34 @@ def _plain(value: Any) -> Any:
 def _index(value: Any) -> int:
     array = np.asarray(value)
     if array.shape != ():
-        raise invalid(f"TensorArray index must be scalar, but had shape: {format_shape(array.shape)}")
+        raise invalid(
+            f"TensorArray index must be scalar, but had shape: {format_shape(array.shape)}"
+        )
     return int(array)
 
 
 def _check_written(array: TensorArray, dtype: DType) -> None:
     if dtype != array.dtype:
-        raise invalid(f"TensorArray dtype is {short_name(array.dtype)} but Op is trying to write dtype {short_name(dtype)}.")
+        raise invalid(
+            f"TensorArray dtype is {short_name(array.dtype)} but Op is trying to write dtype "
+            f"{short_name(dtype)}."
+        )
 
 
 def _check_read(array: TensorArray, dtype: DType) -> None:
     if dtype != array.dtype:
-        raise invalid(f"TensorArray dtype is {short_name(array.dtype)} but Op requested dtype {short_name(dtype)}.")
+        raise invalid(
+            f"TensorArray dtype is {short_name(array.dtype)} but Op requested dtype "
+            f"{short_name(dtype)}."
+        )
 
 
 def _vector(value: Any, what: str) -> np.ndarray:
     array = np.asarray(value)
     if array.ndim != 1:
-        raise invalid(f"Expected {what} to be a vector, but received shape: {format_shape(array.shape)}")
+        raise invalid(
+            f"Expected {what} to be a vector, but received shape: {format_shape(array.shape)}"
+        )
     return array
 
 
@@ -71,7 +83,9 @@ def make_array(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     return (array, _FLOW) if ctx.op == "TensorArrayV3" else (array,)
 
 
-@runtime_kernel("TensorArrayGrad", "TensorArrayGradV2", "TensorArrayGradV3", "TensorArrayGradWithShape")
+@runtime_kernel(
+    "TensorArrayGrad", "TensorArrayGradV2", "TensorArrayGradV3", "TensorArrayGradWithShape"
+)
 def gradient(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """The gradient array of a source; the same one for every node that asks for it."""
     prepend: tuple[int, ...] = ()
@@ -107,20 +121,25 @@ def _shape_attr(ctx: OpContext, name: str) -> Shape:
     return None if shape is None else shape.dims_tuple
 
 
-@runtime_kernel("TensorArrayGather", "TensorArrayGatherV2", "TensorArrayGatherV3", "TensorArrayPack")
+@runtime_kernel(
+    "TensorArrayGather", "TensorArrayGatherV2", "TensorArrayGatherV3", "TensorArrayPack"
+)
 def gather(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """Elements by index, all of them for a Pack, stacked: [count, *element shape]."""
     array = inputs[0]
     dtype, shape = ctx.attrs["dtype"], _shape_attr(ctx, "element_shape")
     _check_read(array, dtype)
     array.merge_element_shape(shape)
-    indices = np.arange(array.size) if ctx.op == "TensorArrayPack" else _vector(inputs[1], "indices")
+    indices = (
+        np.arange(array.size) if ctx.op == "TensorArrayPack" else _vector(inputs[1], "indices")
+    )
     if indices.size == 0:
         if not is_fully_defined(shape):
             raise errors.UnimplementedError(
                 None,
                 None,
-                f"TensorArray has size zero, but element shape {shape_text(shape)} is not fully defined. Currently only static shapes "
+                f"TensorArray has size zero, but element shape {shape_text(shape)} is not fully "
+                "defined. Currently only static shapes "
                 "are supported when packing zero-size TensorArrays.",
             )
         return (np.empty((0, *(d or 0 for d in shape or ())), dtype.as_numpy_dtype),)
@@ -128,33 +147,45 @@ def gather(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     first = together.shape[1:] if together is not None else np.shape(values[0])
     if not is_compatible(shape, first):
         raise invalid(
-            f"TensorArray was passed element_shape {shape_text(shape)} which does not match the Tensor at index 0: {format_shape(first)}"
+            f"TensorArray was passed element_shape {shape_text(shape)} which does not match the "
+            f"Tensor at index 0: {format_shape(first)}"
         )
     if together is not None:
         return (together,)
     for i, value in enumerate(values):
         if np.shape(value) != first:
             raise invalid(
-                f"TensorArray has inconsistent shapes.  Index 0 has shape: {format_shape(first)} but index {i} has shape: "
+                f"TensorArray has inconsistent shapes.  Index 0 has shape: {format_shape(first)} "
+                f"but index {i} has shape: "
                 f"{format_shape(np.shape(value))}"
             )
     return (stacked(array, values),)
 
 
-@runtime_kernel("TensorArrayScatter", "TensorArrayScatterV2", "TensorArrayScatterV3", "TensorArrayUnpack")
+@runtime_kernel(
+    "TensorArrayScatter", "TensorArrayScatterV2", "TensorArrayScatterV3", "TensorArrayUnpack"
+)
 def scatter(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Write the rows of a value to elements by index, to all of them in order for an Unpack; the flow goes on."""
+    """Write the rows of a value to elements by index, to all of them in order for an Unpack; the
+    flow goes on.
+    """
     array, flow = inputs[0], inputs[-1]
     value = np.asarray(_plain(inputs[-2]))
     _check_written(array, ctx.attrs["T"])
     if value.ndim < 1:
-        raise invalid(f"Input value for unpack must be at least a vector but received shape: {format_shape(value.shape)}")
+        raise invalid(
+            "Input value for unpack must be at least a vector but received shape: "
+            f"{format_shape(value.shape)}"
+        )
     if ctx.op == "TensorArrayUnpack":
         indices = np.arange(value.shape[0])
     else:
         indices = _vector(inputs[1], "indices")
         if len(indices) != value.shape[0]:
-            raise invalid(f"Expected len(indices) == values.shape[0], but saw: {len(indices)} vs. {value.shape[0]}")
+            raise invalid(
+                f"Expected len(indices) == values.shape[0], but saw: {len(indices)} vs. "
+                f"{value.shape[0]}"
+            )
     if not indices.size:
         return (flow,)
     highest = int(indices.max())
@@ -170,7 +201,9 @@ def scatter(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorArrayConcat", "TensorArrayConcatV2", "TensorArrayConcatV3")
 def concat(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """All elements one behind the other along their first dimension, and how long each is there: int64 [size]."""
+    """All elements one behind the other along their first dimension, and how long each is there:
+    int64 [size].
+    """
     array = inputs[0]
     dtype, rest = ctx.attrs["dtype"], _shape_attr(ctx, "element_shape_except0")
     _check_read(array, dtype)
@@ -180,23 +213,32 @@ def concat(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
             raise errors.UnimplementedError(
                 None,
                 None,
-                f"TensorArray has size zero, but element_shape_except0 {shape_text(rest)} is not fully defined. Currently only static "
+                f"TensorArray has size zero, but element_shape_except0 {shape_text(rest)} is not "
+                "fully defined. Currently only static "
                 "shapes are supported when concatenating zero-size TensorArrays.",
             )
-        return (np.empty((0, *(d or 0 for d in rest or ())), dtype.as_numpy_dtype), np.zeros(0, np.int64))
+        return (
+            np.empty((0, *(d or 0 for d in rest or ())), dtype.as_numpy_dtype),
+            np.zeros(0, np.int64),
+        )
     together, values = array.read_many(np.arange(size))
     shapes = [together.shape[1:]] * size if together is not None else [np.shape(v) for v in values]
     for i, shape in enumerate(shapes):
         if not shape:
-            raise invalid(f"Concat saw a scalar shape at index {i} but requires at least vectors.  Did you mean to call pack?")
+            raise invalid(
+                f"Concat saw a scalar shape at index {i} but requires at least vectors.  Did you "
+                "mean to call pack?"
+            )
         if i == 0 and not is_compatible(rest, shape[1:]):
             raise invalid(
-                f"TensorArray was passed element_shape_except0 {shape_text(rest)} but index 0 has (excepting dimension 0) shape: "
+                f"TensorArray was passed element_shape_except0 {shape_text(rest)} but index 0 has "
+                "(excepting dimension 0) shape: "
                 f"{format_shape(shape[1:])} which does not match."
             )
         if shape[1:] != shapes[0][1:]:
             raise invalid(
-                f"TensorArray has inconsistent shapes.  Index 0 has (excepting dimension 0) shape: {format_shape(shapes[0][1:])} but "
+                "TensorArray has inconsistent shapes.  Index 0 has (excepting dimension 0) shape: "
+                f"{format_shape(shapes[0][1:])} but "
                 f"index {i} has (excepting dimension 0) shape: {format_shape(shape[1:])}"
             )
     lengths = np.array([shape[0] for shape in shapes], np.int64)
@@ -207,32 +249,47 @@ def concat(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorArraySplit", "TensorArraySplitV2", "TensorArraySplitV3")
 def split(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Write pieces of a value, cut along its first dimension, to the elements in order; the flow goes on."""
+    """Write pieces of a value, cut along its first dimension, to the elements in order; the flow
+    goes on.
+    """
     array, value, lengths, flow = inputs
     value, lengths = np.asarray(_plain(value)), np.asarray(lengths)
     _check_written(array, ctx.attrs["T"])
     if lengths.ndim != 1:
-        raise invalid(f"Expected lengths to be a vector, received shape: {format_shape(lengths.shape)}")
+        raise invalid(
+            f"Expected lengths to be a vector, received shape: {format_shape(lengths.shape)}"
+        )
     if value.ndim < 1:
-        raise invalid(f"Expected value to be at least a vector, but received shape: {format_shape(value.shape)}")
+        raise invalid(
+            "Expected value to be at least a vector, but received shape: "
+            f"{format_shape(value.shape)}"
+        )
     if (lengths < 0).any():
         raise invalid(f"Expected lengths to be non-negative, but saw: {int(lengths.min())}")
     total = sum(int(n) for n in lengths)
     if total != value.shape[0]:
         raise invalid(
-            f"Expected sum of lengths to be equal to values.shape[0], but sum of lengths is {total} and value's shape is: "
+            "Expected sum of lengths to be equal to values.shape[0], but sum of lengths is "
+            f"{total} and value's shape is: "
             f"{format_shape(value.shape)}"
         )
     array.grow(len(lengths))
     if array.size != len(lengths):
         raise invalid(
-            f"TensorArray's size is not equal to the size of lengths ({array.size} vs. {len(lengths)}), and the TensorArray is not "
+            f"TensorArray's size is not equal to the size of lengths ({array.size} vs. "
+            f"{len(lengths)}), and the TensorArray is not "
             "marked as dynamically resizeable"
         )
-    if len(lengths) and (lengths == lengths[0]).all() and array.fill(value.reshape(len(lengths), int(lengths[0]), *value.shape[1:])):
+    if (
+        len(lengths)
+        and (lengths == lengths[0]).all()
+        and array.fill(value.reshape(len(lengths), int(lengths[0]), *value.shape[1:]))
+    ):
         return (flow,)
     ends = np.cumsum(lengths)
-    array.write_many(range(len(lengths)), [value[end - n : end] for n, end in zip(lengths, ends, strict=True)])
+    array.write_many(
+        range(len(lengths)), [value[end - n : end] for n, end in zip(lengths, ends, strict=True)]
+    )
     return (flow,)
 
 

@@ -1,4 +1,6 @@
-"""The kernels of tensor lists. What takes several lists, and what other ops do with them, is in variant_kernels."""
+"""The kernels of tensor lists. What takes several lists, and what other ops do with them, is in
+variant_kernels.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,10 @@ def seen(value: Any) -> str:
 def _typed(value: Any, dtype: DType) -> TensorList:
     found = as_list(value)
     if found.element_dtype != dtype:
-        raise invalid(f"Invalid data types; op elements {short_name(dtype)} but list elements {short_name(found.element_dtype)}")
+        raise invalid(
+            f"Invalid data types; op elements {short_name(dtype)} but list elements "
+            f"{short_name(found.element_dtype)}"
+        )
     return found
 
 
@@ -48,7 +53,9 @@ def _shape_input(value: Any) -> Shape:
     array = np.asarray(value)
     if array.ndim == 0:
         if array != -1:
-            raise invalid("The only valid scalar shape tensor is the fully unknown shape specified as -1.")
+            raise invalid(
+                "The only valid scalar shape tensor is the fully unknown shape specified as -1."
+            )
         return None
     if array.ndim > 1:
         raise invalid(f"Shape must be at most rank 1 but is rank {array.ndim}")
@@ -72,7 +79,9 @@ def _plain(value: Any) -> Any:
     return value.initialized_value().copy() if isinstance(value, Variable) else value
 
 
-def as_rows(value: Any, what: str = "Tensor must be at least a vector, but saw shape: ") -> np.ndarray:
+def as_rows(
+    value: Any, what: str = "Tensor must be at least a vector, but saw shape: "
+) -> np.ndarray:
     """A tensor that is cut into rows. Raises InvalidArgumentError for a scalar."""
     array = np.asarray(_plain(value))
     if array.ndim < 1:
@@ -82,7 +91,10 @@ def as_rows(value: Any, what: str = "Tensor must be at least a vector, but saw s
 
 def _check_element_shape(shape: Shape, rows: np.ndarray) -> None:
     if not is_compatible(shape, rows.shape[1:]):
-        raise invalid(f"Specified a list with shape {shape_text(shape)} from a tensor with shape {format_shape(rows.shape[1:])}")
+        raise invalid(
+            f"Specified a list with shape {shape_text(shape)} from a tensor with shape "
+            f"{format_shape(rows.shape[1:])}"
+        )
 
 
 # making lists
@@ -93,7 +105,9 @@ def empty_list(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """A list of no elements."""
     limit = np.asarray(inputs[1])
     if limit.ndim != 0:
-        raise invalid(f"max_num_elements expected to be a scalar but got shape: {format_shape(limit.shape)}")
+        raise invalid(
+            f"max_num_elements expected to be a scalar but got shape: {format_shape(limit.shape)}"
+        )
     return (TensorList.unset(ctx.attrs["element_dtype"], _shape_input(inputs[0]), 0, int(limit)),)
 
 
@@ -102,10 +116,15 @@ def reserve(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """A list of elements that are not set."""
     shape, count = _shape_input(inputs[0]), np.asarray(inputs[1])
     if count.size != 1:
-        raise invalid(f"The num_elements to reserve must be a tensor size 1, but got {format_shape(count.shape)}")
+        raise invalid(
+            "The num_elements to reserve must be a tensor size 1, but got "
+            f"{format_shape(count.shape)}"
+        )
     length = int(count.reshape(()))
     if length < 0:
-        raise invalid(f"The num_elements to reserve must be a non negative number, but got {length}")
+        raise invalid(
+            f"The num_elements to reserve must be a non negative number, but got {length}"
+        )
     return (TensorList.unset(ctx.attrs["element_dtype"], shape, length),)
 
 
@@ -119,8 +138,14 @@ def from_tensor(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorListScatter", "TensorListScatterV2")
 def scatter(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """A list with the rows of a tensor at the indices, as long as the largest index asks or `num_elements` says."""
-    rows, indices, shape = as_rows(inputs[0]), np.asarray(inputs[1]).reshape(-1), _shape_input(inputs[2])
+    """A list with the rows of a tensor at the indices, as long as the largest index asks or
+    `num_elements` says.
+    """
+    rows, indices, shape = (
+        as_rows(inputs[0]),
+        np.asarray(inputs[1]).reshape(-1),
+        _shape_input(inputs[2]),
+    )
     _check_element_shape(shape, rows)
     length = -1
     if ctx.op == "TensorListScatterV2":
@@ -134,9 +159,14 @@ def scatter(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
         length = highest + 1
     elif highest >= length:
         first = int(indices[indices >= length][0])
-        raise invalid(f"TensorListScatter: Trying to scatter at index {first} in list with size {length}")
+        raise invalid(
+            f"TensorListScatter: Trying to scatter at index {first} in list with size {length}"
+        )
     if len(indices) != rows.shape[0]:
-        raise invalid(f"Invalid number of rows in input tensor. Expected: {len(indices)} Actual: {rows.shape[0]}")
+        raise invalid(
+            f"Invalid number of rows in input tensor. Expected: {len(indices)} Actual: "
+            f"{rows.shape[0]}"
+        )
     dtype = ctx.attrs["element_dtype"]
     if len(indices) == length and (indices == np.arange(length)).all():
         return (TensorList.of_rows(dtype, shape, rows),)
@@ -151,22 +181,35 @@ def split(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """Pieces of a tensor, cut along its first dimension."""
     shape, lengths = _shape_input(inputs[1]), np.asarray(inputs[2])
     if lengths.ndim != 1:
-        raise invalid(f"Expected lengths to be a vector, received shape: {format_shape(lengths.shape)}")
+        raise invalid(
+            f"Expected lengths to be a vector, received shape: {format_shape(lengths.shape)}"
+        )
     rows = as_rows(inputs[0])
     if shape is not None and not shape:
-        raise invalid(f"TensorListSplit requires element_shape to be at least of rank 1, but saw: {format_shape(shape)}")
+        raise invalid(
+            "TensorListSplit requires element_shape to be at least of rank 1, but saw: "
+            f"{format_shape(shape)}"
+        )
     if shape is not None and not is_compatible((None, *shape[1:]), rows.shape):
-        raise invalid(f"tensor shape {format_shape(rows.shape)} is not compatible with element_shape {format_shape((None, *shape[1:]))}")
+        raise invalid(
+            f"tensor shape {format_shape(rows.shape)} is not compatible with element_shape "
+            f"{format_shape((None, *shape[1:]))}"
+        )
     pieces, start = [], 0
     for length in map(int, lengths):
         if length < 0:
             raise invalid(f"Invalid value in lengths: {length}")
         if start + length > rows.shape[0]:
-            raise invalid(f"Attempting to slice [{start}, {start + length}] from tensor with length {rows.shape[0]}")
+            raise invalid(
+                f"Attempting to slice [{start}, {start + length}] from tensor with length "
+                f"{rows.shape[0]}"
+            )
         pieces.append(rows[start : start + length])
         start += length
     if start != rows.shape[0]:
-        raise invalid(f"Unused values in tensor. Length of tensor: {rows.shape[0]} Values used: {start}")
+        raise invalid(
+            f"Unused values in tensor. Length of tensor: {rows.shape[0]} Values used: {start}"
+        )
     return (TensorList.of_values(ctx.attrs["element_dtype"], shape, list(pieces)),)
 
 
@@ -175,7 +218,9 @@ def split(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorListGetItem")
 def get_item(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """An element; zeros where it is not set and its shape is known, from the other elements if need be."""
+    """An element; zeros where it is not set and its shape is known, from the other elements if need
+    be.
+    """
     dtype = ctx.attrs["element_dtype"]
     found, index = _typed(inputs[0], dtype), _scalar(inputs[1], 1)
     if not 0 <= index < found.length:
@@ -187,7 +232,8 @@ def get_item(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
             shape = found.merged_shape(shape)
         if not is_fully_defined(shape):
             raise invalid(
-                f"Trying to read an uninitialized tensor but element_shape is not fully defined: {shape_text(shape)} "
+                "Trying to read an uninitialized tensor but element_shape is not fully defined: "
+                f"{shape_text(shape)} "
                 "and no list element is set."
             )
         value = zero_element(dtype, shape)
@@ -197,13 +243,20 @@ def get_item(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 @runtime_kernel("TensorListSetItem")
 def set_item(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """The list with another element."""
-    found, index, value = _typed(inputs[0], ctx.attrs["element_dtype"]), _scalar(inputs[1], 1), _plain(inputs[2])
+    found, index, value = (
+        _typed(inputs[0], ctx.attrs["element_dtype"]),
+        _scalar(inputs[1], 1),
+        _plain(inputs[2]),
+    )
     if not found.accepts(np.shape(value)):
         raise invalid(
-            f"Tried to set a tensor with incompatible shape at a list index. Item element shape: {format_shape(np.shape(value))} "
+            "Tried to set a tensor with incompatible shape at a list index. Item element shape: "
+            f"{format_shape(np.shape(value))} "
             f"list shape: {shape_text(found.element_shape)}"
         )
-    if index < 0 or (index >= found.length and not ctx.attrs.get("resize_if_index_out_of_bounds", False)):
+    if index < 0 or (
+        index >= found.length and not ctx.attrs.get("resize_if_index_out_of_bounds", False)
+    ):
         raise invalid(f"Trying to modify element {index} in a list with {found.length} elements.")
     return (found.set(index, value),)
 
@@ -215,12 +268,16 @@ def push_back(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     found = as_list(inputs[0])
     if not found.accepts(np.shape(value)):
         raise invalid(
-            f"Tried to append a tensor with incompatible shape to a list. Op element shape: {format_shape(np.shape(value))} "
+            "Tried to append a tensor with incompatible shape to a list. Op element shape: "
+            f"{format_shape(np.shape(value))} "
             f"list shape: {shape_text(found.element_shape)}"
         )
     _typed(found, ctx.attrs["element_dtype"])
     if 0 <= found.max_length <= found.length:
-        raise invalid(f"Tried to push item into a full list list size: {found.length} max_num_elements: {found.max_length}")
+        raise invalid(
+            f"Tried to push item into a full list list size: {found.length} max_num_elements: "
+            f"{found.max_length}"
+        )
     return (found.push(value),)
 
 
@@ -235,7 +292,10 @@ def pop_back(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     if value is None:
         shape = merge_shapes(_shape_input(inputs[1]), found.element_shape)
         if not is_fully_defined(shape):
-            raise invalid(f"Trying to read an uninitialized tensor but element_shape is not fully defined.{shape_text(shape)}")
+            raise invalid(
+                "Trying to read an uninitialized tensor but element_shape is not fully "
+                f"defined.{shape_text(shape)}"
+            )
         value = zero_element(dtype, shape)
     return (rest, value)
 
@@ -248,7 +308,9 @@ def length(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorListElementShape")
 def element_shape(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The shape that every element has, -1 for a size that is not known; the scalar -1 for an unknown rank."""
+    """The shape that every element has, -1 for a size that is not known; the scalar -1 for an
+    unknown rank.
+    """
     shape, np_dtype = as_list(inputs[0]).element_shape, ctx.attrs["shape_type"].as_numpy_dtype
     return (np.array(-1 if shape is None else [-1 if d is None else d for d in shape], np_dtype),)
 
@@ -277,15 +339,22 @@ def stack_list(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     dtype, expected = ctx.attrs["element_dtype"], ctx.attrs.get("num_elements", -1)
     found = _typed(inputs[0], dtype)
     if expected != -1 and found.length != expected:
-        raise invalid(f"Operation expected a list with {expected} elements but got a list with {found.length} elements.")
+        raise invalid(
+            f"Operation expected a list with {expected} elements but got a list with "
+            f"{found.length} elements."
+        )
     shape = merge_shapes(_shape_input(inputs[1]), found.element_shape)
     if not found.length and not is_fully_defined(shape):
-        raise invalid(f"Tried to stack elements of an empty list with non-fully-defined element_shape: {shape_text(shape)}")
+        raise invalid(
+            "Tried to stack elements of an empty list with non-fully-defined element_shape: "
+            f"{shape_text(shape)}"
+        )
     if not is_fully_defined(found.element_shape):
         shape = found.merged_shape(shape)
     if not is_fully_defined(shape):
         raise invalid(
-            f"Tried to stack list which only contains uninitialized tensors and has a non-fully-defined element_shape: {shape_text(shape)}"
+            "Tried to stack list which only contains uninitialized tensors and has a "
+            f"non-fully-defined element_shape: {shape_text(shape)}"
         )
     whole = found.whole()
     return (whole if whole is not None else _stacked(found.values(), dtype, shape),)
@@ -298,9 +367,14 @@ def gather(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     found, indices = _typed(inputs[0], dtype), np.asarray(inputs[1]).reshape(-1)
     shape = merge_shapes(_shape_input(inputs[2]), found.element_shape)
     if not indices.size and not is_fully_defined(shape):
-        raise invalid(f"Tried to gather 0-elements from a list with non-fully-defined shape: {shape_text(shape)}")
+        raise invalid(
+            "Tried to gather 0-elements from a list with non-fully-defined shape: "
+            f"{shape_text(shape)}"
+        )
     for index in indices[(indices < 0) | (indices >= found.length)]:
-        raise invalid(f"Trying to gather element {int(index)} in a list with {found.length} elements.")
+        raise invalid(
+            f"Trying to gather element {int(index)} in a list with {found.length} elements."
+        )
     together = found.take(indices)
     if together is not None:
         merge_shapes(shape, together.shape[1:])
@@ -311,7 +385,10 @@ def gather(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
             if value is not None:
                 shape = merge_shapes(shape, np.shape(value))
     if not is_fully_defined(shape):
-        raise invalid(f"Tried to gather uninitialized tensors from a list with non-fully-defined element_shape: {shape_text(shape)}")
+        raise invalid(
+            "Tried to gather uninitialized tensors from a list with non-fully-defined "
+            f"element_shape: {shape_text(shape)}"
+        )
     return (_stacked(values, dtype, shape),)
 
 
@@ -321,9 +398,14 @@ def scatter_into(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     found, dtype = as_list(inputs[0]), ctx.attrs["element_dtype"]
     rows, indices = as_rows(inputs[1]), np.asarray(inputs[2]).reshape(-1)
     if found.element_dtype != dtype:
-        raise invalid(f"Invalid data types; input tensor type: {short_name(dtype)} list element_type: {short_name(found.element_dtype)}")
+        raise invalid(
+            f"Invalid data types; input tensor type: {short_name(dtype)} list element_type: "
+            f"{short_name(found.element_dtype)}"
+        )
     if len(indices) != rows.shape[0]:
-        raise invalid(f"Expected len(indices) == tensor.shape[0], but saw: {len(indices)} vs. {rows.shape[0]}")
+        raise invalid(
+            f"Expected len(indices) == tensor.shape[0], but saw: {len(indices)} vs. {rows.shape[0]}"
+        )
     if (indices < 0).any():
         raise invalid("Indices in TensorListScatter must all be non-negative.")
     longest = max(found.length, int(indices.max()) + 1 if indices.size else 0)
@@ -335,7 +417,8 @@ def scatter_into(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorListConcat", "TensorListConcatV2")
 def concat(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """All elements one behind the other along their first dimension, and how long each is there: int64 [length].
+    """All elements one behind the other along their first dimension, and how long each is there:
+    int64 [length].
 
     An element that is not set is zeros, as long as the element shape or `leading_dims` says.
     """
@@ -355,10 +438,17 @@ def concat(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     known = next((d for d in lengths_known if d is not None), None)
     if not found.length and not is_fully_defined(rest):
         raise invalid(
-            f"All except the first dimension must be fully defined when concating an empty tensor list. element_shape: {shape_text(rest)}"
+            "All except the first dimension must be fully defined when concating an empty tensor "
+            f"list. element_shape: {shape_text(rest)}"
         )
     whole = found.whole()
-    values = list(whole) if whole is not None and whole.ndim == 1 else found.values() if whole is None else [whole[0, ...]]
+    values = (
+        list(whole)
+        if whole is not None and whole.ndim == 1
+        else found.values()
+        if whole is None
+        else [whole[0, ...]]
+    )
     for i, value in enumerate(values):
         if value is None:
             continue
@@ -368,7 +458,8 @@ def concat(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
         rest = merge_shapes(rest, size[1:])
         if known is not None and size[0] != known:
             raise invalid(
-                f"First entry of element_shape input does not match the first dim of list element at index: {i} "
+                "First entry of element_shape input does not match the first dim of list element "
+                f"at index: {i} "
                 f"Expected: {known} Actual: {size[0]}"
             )
     if whole is not None and whole.ndim > 1:
@@ -387,14 +478,18 @@ def _repeated(size: int, count: int) -> np.ndarray:
     return np.full(count, size, np.int64)
 
 
-def _concatenated(values: list[Any], dtype: DType, rest: Shape, known: int | None, leading: np.ndarray) -> Sequence[Any]:
+def _concatenated(
+    values: list[Any], dtype: DType, rest: Shape, known: int | None, leading: np.ndarray
+) -> Sequence[Any]:
     if values and known is None and any(value is None for value in values):
-        # an element of any length says how long the others are that are not set, where it is the only length there is
+        # an element of any length says how long the others are that are not set, where it is the
+        # only length there is
         sizes = {np.shape(value)[0] for value in values if value is not None}
         known = sizes.pop() if len(sizes) == 1 and not leading.size else None
     if not is_fully_defined(rest):
         raise invalid(
-            "All except the first dimension must be fully defined when concating an uninitialized tensor list. element_shape: "
+            "All except the first dimension must be fully defined when concating an uninitialized "
+            "tensor list. element_shape: "
             f"{shape_text(rest)}"
         )
     tail = tuple(d for d in rest or () if d is not None)
@@ -404,7 +499,10 @@ def _concatenated(values: list[Any], dtype: DType, rest: Shape, known: int | Non
             size = known
             if size is None:
                 if i >= leading.size:
-                    raise invalid(f"List contains uninitialized tensor at index {i} but leading_dims has only {leading.size} elements.")
+                    raise invalid(
+                        f"List contains uninitialized tensor at index {i} but leading_dims has "
+                        f"only {leading.size} elements."
+                    )
                 size = int(leading[i])
             value = zero_element(dtype, (size, *tail))
         pieces.append(value)

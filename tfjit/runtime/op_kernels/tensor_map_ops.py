@@ -1,7 +1,8 @@
-"""Tensor maps: variants that hold tensors by tensors. A map is a value; inserting and erasing make new ones.
+"""Tensor maps: variants that hold tensors by tensors. A map is a value; inserting and erasing make
+new ones.
 
-Keys are compared by dtype, shape and elements; TensorMapStackKeys gives them in the order they came (TensorFlow's order is that of its hash
-table, another one in each process).
+Keys are compared by dtype, shape and elements; TensorMapStackKeys gives them in the order they came
+(TensorFlow's order is that of its hash table, another one in each process).
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ Key = tuple[str, tuple[int, ...], Any]
 
 
 class TensorMap:
-    """entries: (key, value) by what keys are compared by. Nobody changes a map that others may hold."""
+    """entries: (key, value) by what keys are compared by. Nobody changes a map that others may
+    hold.
+    """
 
     __slots__ = ("entries",)
 
@@ -84,14 +87,22 @@ def tensor_map_insert(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorMapLookup")
 def tensor_map_lookup(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The value of a key. Raises InvalidArgumentError when there is none, InternalError when it is of another dtype."""
+    """The value of a key. Raises InvalidArgumentError when there is none, InternalError when it is
+    of another dtype.
+    """
     found = _as_map(inputs[0])
     value = found.entries[_find(found, inputs[1], "lookup non-existent key")][1]
     wanted = ctx.attrs["value_dtype"]
     if isinstance(value, np.ndarray) and value.dtype != object and as_dtype(value.dtype) != wanted:
-        names = [{"float32": "float", "float64": "double"}.get(d.name, d.name) for d in (as_dtype(value.dtype), wanted)]
+        names = [
+            {"float32": "float", "float64": "double"}.get(d.name, d.name)
+            for d in (as_dtype(value.dtype), wanted)
+        ]
         raise errors.InternalError(
-            None, None, f"Output 0 of type {names[0]} does not match declared output type {names[1]} for node {{{{node {ctx.name}}}}}"
+            None,
+            None,
+            f"Output 0 of type {names[0]} does not match declared output type {names[1]} for node "
+            f"{{{{node {ctx.name}}}}}",
         )
     return (value,)
 
@@ -112,7 +123,9 @@ def tensor_map_has_key(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorMapStackKeys")
 def tensor_map_stack_keys(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """All keys [size, *key shape]. Raises InvalidArgumentError for an empty map and for keys of several dtypes or shapes."""
+    """All keys [size, *key shape]. Raises InvalidArgumentError for an empty map and for keys of
+    several dtypes or shapes.
+    """
     keys = [key for key, _ in _as_map(inputs[0]).entries.values()]
     if not keys:
         raise invalid("TensorMapStackKeys cannot be called on empty map.")

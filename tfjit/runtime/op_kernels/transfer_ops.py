@@ -11,14 +11,26 @@ import numpy as np
 from tfjit.framework import errors
 from tfjit.framework.types.dtypes import enum_name
 from tfjit.runtime.host.rendezvous import create_key
-from tfjit.runtime.kernel_api.op_kernel import DEAD, Done, OpContext, blocking_kernel, runtime_kernel
+from tfjit.runtime.kernel_api.op_kernel import (
+    DEAD,
+    Done,
+    OpContext,
+    blocking_kernel,
+    runtime_kernel,
+)
 from tfjit.runtime.resources.variables_and_resources import Variable
 
 
 def _key(ctx: OpContext) -> str:
     a = ctx.attrs
     frame = "0:0" if a.get("client_terminated") else ctx.frame
-    return create_key(a["send_device"].decode(), a["send_device_incarnation"], a["recv_device"].decode(), a["tensor_name"].decode(), frame)
+    return create_key(
+        a["send_device"].decode(),
+        a["send_device_incarnation"],
+        a["recv_device"].decode(),
+        a["tensor_name"].decode(),
+        frame,
+    )
 
 
 @runtime_kernel("Placeholder", "PlaceholderV2")
@@ -29,13 +41,18 @@ def unfed_placeholder(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     if shape is not None and shape.rank:  # of a scalar, too, TensorFlow says no shape
         sizes = f" and shape [{','.join('?' if d is None else str(d) for d in shape.as_list())}]"
     raise errors.InvalidArgumentError(
-        None, None, f"You must feed a value for placeholder tensor '{ctx.name}' with dtype {enum_name(dtype)[3:].lower()}{sizes}"
+        None,
+        None,
+        f"You must feed a value for placeholder tensor '{ctx.name}' with dtype "
+        f"{enum_name(dtype)[3:].lower()}{sizes}",
     )
 
 
 @runtime_kernel("_Send", "_HostSend")
 def send(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Leave the value in the step's rendezvous; of a reference, the variable itself, which the receiver reads."""
+    """Leave the value in the step's rendezvous; of a reference, the variable itself, which the
+    receiver reads.
+    """
     value = inputs[0]
     if isinstance(value, Variable):
         value.initialized_value()
@@ -47,7 +64,8 @@ def send(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 def receive(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
     """Take the value from the step's rendezvous when it comes; a dead one stays dead.
 
-    A reference is read only now: the receive waits for what the graph orders before the read, such as an update of the variable.
+    A reference is read only now: the receive waits for what the graph orders before the read, such
+    as an update of the variable.
     """
 
     def received(error: BaseException | None, value: Any, is_dead: bool) -> None:
@@ -66,14 +84,18 @@ def receive(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
 
 
 def summarize(value: Any, count: int) -> str:
-    """The first `count` elements (negative: all) as TensorFlow prints them: "1 2 3..." of a vector, "[1 2][3...]..." of a matrix."""
+    """The first `count` elements (negative: all) as TensorFlow prints them: "1 2 3..." of a vector,
+    "[1 2][3...]..." of a matrix.
+    """
     array = np.asarray(value)
     flat = array.ravel()
     left = array.size if count < 0 else min(count, array.size)
     texts = iter([_element_text(e) for e in flat[:left]])
     if array.shape == ():
         return _element_text(flat[0])
-    return _rows(texts, array.shape, [left]) + ("..." if array.ndim > 1 and left < array.size else "")
+    return _rows(texts, array.shape, [left]) + (
+        "..." if array.ndim > 1 and left < array.size else ""
+    )
 
 
 def _element_text(x: Any) -> str:
@@ -82,14 +104,17 @@ def _element_text(x: Any) -> str:
     if isinstance(x, (bool, np.bool_)):
         return str(int(x))
     if isinstance(x, np.floating):
-        short, long = (6, 9) if x.dtype.itemsize <= 4 else (15, 17)  # as many digits as read back to the same value
+        # as many digits as read back to the same value
+        short, long = (6, 9) if x.dtype.itemsize <= 4 else (15, 17)
         text = f"{float(x):.{short}g}"
         return text if np.isnan(x) or x.dtype.type(text) == x else f"{float(x):.{long}g}"
     return str(x)
 
 
 def _rows(texts: Any, shape: tuple[int, ...], left: list[int]) -> str:
-    """The part of a tensor that `left` elements show, each dimension inside the outermost in brackets."""
+    """The part of a tensor that `left` elements show, each dimension inside the outermost in
+    brackets.
+    """
     if len(shape) == 1:
         shown = min(left[0], shape[0])
         left[0] -= shown
@@ -136,7 +161,9 @@ def assert_op(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """Raises InvalidArgumentError showing the data when the condition is false."""
     condition = np.asarray(inputs[0])
     if condition.shape != ():
-        raise errors.InvalidArgumentError(None, None, f"In[0] should be a scalar: {list(condition.shape)}")
+        raise errors.InvalidArgumentError(
+            None, None, f"In[0] should be a scalar: {list(condition.shape)}"
+        )
     if not condition:
         count = ctx.attrs.get("summarize", 3)
         data = " ".join(f"[{summarize(v, count)}]" for v in inputs[1:])

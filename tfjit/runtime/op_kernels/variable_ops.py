@@ -1,6 +1,7 @@
 """Runtime kernels of variables: creation, assignment, reads, initialisation tests.
 
-In a static step a reference or resource edge is the `Variable` itself, and so it is in the dataflow executor.
+In a static step a reference or resource edge is the `Variable` itself, and so it is in the dataflow
+executor.
 """
 
 from __future__ import annotations
@@ -14,21 +15,29 @@ from tfjit.framework import errors
 from tfjit.framework.types.shape import format_shape, is_compatible, is_fully_defined
 from tfjit.kernels.memory_limits import check_room
 from tfjit.runtime.kernel_api.op_kernel import OpContext, runtime_kernel
-from tfjit.runtime.resources.variables_and_resources import DEFAULT_CONTAINER, SessionState, Variable
+from tfjit.runtime.resources.variables_and_resources import (
+    DEFAULT_CONTAINER,
+    SessionState,
+    Variable,
+)
 
 if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import Node
 
 
 def find_variable(session: SessionState, device: str, node: Node) -> Variable:
-    """The session's variable behind a Variable, VariableV2 or VarHandleOp node placed on `device`."""
+    """The session's variable behind a Variable, VariableV2 or VarHandleOp node placed
+    on `device`.
+    """
     return _variable(session, device, node.op, node.name, node.attrs)
 
 
 def _variable(session: SessionState, device: str, op: str, node_name: str, attrs: Any) -> Variable:
     name = attrs.get("shared_name", b"").decode() or node_name
     container = attrs.get("container", b"").decode() or DEFAULT_CONTAINER
-    return session.variable(device, container, name, attrs["dtype"], attrs["shape"].dims_tuple, op == "VarHandleOp")
+    return session.variable(
+        device, container, name, attrs["dtype"], attrs["shape"].dims_tuple, op == "VarHandleOp"
+    )
 
 
 @runtime_kernel("Variable", "VariableV2", "VarHandleOp")
@@ -63,16 +72,23 @@ def assign(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("AssignVariableOp")
 def assign_variable(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Assign to a resource variable. Raises InvalidArgumentError on another dtype, or another shape when validate_shape is set."""
+    """Assign to a resource variable. Raises InvalidArgumentError on another dtype, or another shape
+    when validate_shape is set.
+    """
     variable, value = inputs
     value = np.asarray(value)
     if ctx.attrs["dtype"] != variable.dtype:
         raise errors.InvalidArgumentError(
             None,
             None,
-            f"Variable and value dtypes don't match; respectively, {variable.dtype.name} and {ctx.attrs['dtype'].name}",
+            f"Variable and value dtypes don't match; respectively, {variable.dtype.name} and "
+            f"{ctx.attrs['dtype'].name}",
         )
-    if ctx.attrs.get("validate_shape", False) and variable.shape is not None and not is_compatible(variable.shape, value.shape):
+    if (
+        ctx.attrs.get("validate_shape", False)
+        and variable.shape is not None
+        and not is_compatible(variable.shape, value.shape)
+    ):
         raise errors.InvalidArgumentError(
             None,
             None,
@@ -88,7 +104,10 @@ def _same_shape(variable: Variable, value: np.ndarray) -> np.ndarray:
     if current.shape == value.shape:
         return current
     if variable.is_resource:
-        text = f"Cannot update variable with shape {format_shape(current.shape)} using a Tensor with shape {format_shape(value.shape)}"
+        text = (
+            f"Cannot update variable with shape {format_shape(current.shape)} using a Tensor "
+            f"with shape {format_shape(value.shape)}"
+        )
         text += ", shapes must be equal."
     else:
         text = "Parameters and update must be the same size: "
@@ -130,10 +149,14 @@ def variable_shape(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("DestroyResourceOp")
 def destroy_resource(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Forget the variable's value. Raises NotFoundError when it has none, unless ignore_lookup_error."""
+    """Forget the variable's value. Raises NotFoundError when it has none, unless
+    ignore_lookup_error.
+    """
     variable = inputs[0]
     if variable.value is None and not ctx.attrs.get("ignore_lookup_error", True):
-        raise errors.NotFoundError(None, None, f"Resource {variable.container}/{variable.name} does not exist.")
+        raise errors.NotFoundError(
+            None, None, f"Resource {variable.container}/{variable.name} does not exist."
+        )
     variable.clear()
     return ()
 
@@ -142,11 +165,14 @@ def destroy_resource(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 def temporary_variable(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """Make a variable of the step, with memory but no value yet.
 
-    It lives as long as its reference, so two of one name do not meet. Raises InvalidArgumentError for a partly known shape.
+    It lives as long as its reference, so two of one name do not meet. Raises InvalidArgumentError
+    for a partly known shape.
     """
     shape = ctx.attrs["shape"].dims_tuple
     if not is_fully_defined(shape):
-        raise errors.InvalidArgumentError(None, None, f"Shape {format_shape(shape)} is not fully defined")
+        raise errors.InvalidArgumentError(
+            None, None, f"Shape {format_shape(shape)} is not fully defined"
+        )
     name = ctx.attrs.get("var_name", b"").decode() or ctx.name
     dtype = ctx.attrs["dtype"]
     check_room(shape, dtype.as_numpy_dtype)
@@ -184,7 +210,9 @@ def count_up_to(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     with variable.lock:
         current = variable.initialized_value()
         if current.shape != ():
-            raise errors.InvalidArgumentError(None, None, f"input is not a scalar: {format_shape(current.shape)}")
+            raise errors.InvalidArgumentError(
+                None, None, f"input is not a scalar: {format_shape(current.shape)}"
+            )
         before = current.copy()
         if before >= limit:
             raise errors.OutOfRangeError(None, None, f"Reached limit of {limit}")

@@ -39,7 +39,10 @@ def concat_lists(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """One list behind the other, for every pair of a batch."""
     a, b, dtype = variant_array(inputs[0]), variant_array(inputs[1]), ctx.attrs["element_dtype"]
     if a.shape != b.shape:
-        raise invalid(f"Incompatible input TensorList tensor shapes: {format_shape(a.shape)} vs. {format_shape(b.shape)}")
+        raise invalid(
+            f"Incompatible input TensorList tensor shapes: {format_shape(a.shape)} vs. "
+            f"{format_shape(b.shape)}"
+        )
     number = iter(range(a.size))
 
     def joined(x: Any, y: Any) -> TensorList:
@@ -49,13 +52,18 @@ def concat_lists(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
                 raise invalid(f"{name} is not a TensorList at index {i}.  Saw: '{seen(item)}'")
         for name, item in (("input_a", x), ("input_b", y)):
             if item.element_dtype != dtype:
-                raise invalid(f"{name}[{i}].dtype != element_dtype.  Saw: {short_name(item.element_dtype)} vs. {short_name(dtype)}")
+                raise invalid(
+                    f"{name}[{i}].dtype != element_dtype.  Saw: {short_name(item.element_dtype)} "
+                    f"vs. {short_name(dtype)}"
+                )
         if x.element_shape != y.element_shape:
             raise invalid(
                 f"input_a and input_b TensorList element shapes are not identical at index {i}.  "
                 f"Saw {shape_text(x.element_shape)} vs. {shape_text(y.element_shape)}"
             )
-        return TensorList.of_values(dtype, x.element_shape, [*x.values(), *y.values()], x.max_length)
+        return TensorList.of_values(
+            dtype, x.element_shape, [*x.values(), *y.values()], x.max_length
+        )
 
     return (_mapped(joined, a, b),)
 
@@ -66,9 +74,14 @@ def push_back_batch(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     rows = as_rows(inputs[1], "Expected tensor to be at least a vector, but saw shape: ")
     handles, dtype = variant_array(inputs[0]), ctx.attrs["element_dtype"]
     if handles.ndim == 0:
-        raise invalid(f"Expected input_handles to be a vector, but saw shape: {format_shape(handles.shape)}")
+        raise invalid(
+            f"Expected input_handles to be a vector, but saw shape: {format_shape(handles.shape)}"
+        )
     if rows.shape[0] != handles.size:
-        raise invalid(f"Expected tensor.shape[0] == input_handles.size, but saw {rows.shape[0]} vs. {handles.size}")
+        raise invalid(
+            f"Expected tensor.shape[0] == input_handles.size, but saw {rows.shape[0]} vs. "
+            f"{handles.size}"
+        )
     number = iter(range(handles.size))
 
     def pushed(item: Any) -> TensorList:
@@ -76,12 +89,14 @@ def push_back_batch(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
         found = as_list(item)
         if not found.accepts(rows.shape[1:]):
             raise invalid(
-                f"Tried to append a tensor with incompatible shape to a list at index {i}. Op element shape: "
+                f"Tried to append a tensor with incompatible shape to a list at index {i}. Op "
+                "element shape: "
                 f"{format_shape(rows.shape[1:])} list shape: {shape_text(found.element_shape)}"
             )
         if found.element_dtype != dtype:
             raise invalid(
-                f"Invalid data type at index {i}; op elements {short_name(dtype)} but list elements {short_name(found.element_dtype)}"
+                f"Invalid data type at index {i}; op elements {short_name(dtype)} but list "
+                f"elements {short_name(found.element_dtype)}"
             )
         return found.push(rows[i, ...])
 
@@ -96,7 +111,9 @@ def _zeros_like(value: Any) -> Any:
     if isinstance(value, Optional):
         return value if value.values is None else Optional(tuple(map(_zeros_of, value.values)))
     found = as_list(value)
-    made = [None if x is None else zeros_like_element(found.element_dtype, x) for x in found.values()]
+    made = [
+        None if x is None else zeros_like_element(found.element_dtype, x) for x in found.values()
+    ]
     return TensorList.of_values(found.element_dtype, found.element_shape, made, found.max_length)
 
 
@@ -108,12 +125,20 @@ def _zeros_of(value: Any) -> Any:
 
 def _sum_of(a: Any, b: Any) -> Any:
     tensors = isinstance(a, (np.ndarray, np.generic)) and a.dtype != object
-    return np.asarray(a) + np.asarray(b) if tensors else _mapped(_add, variant_array(a), variant_array(b))
+    return (
+        np.asarray(a) + np.asarray(b)
+        if tensors
+        else _mapped(_add, variant_array(a), variant_array(b))
+    )
 
 
 def zeros_like_element(dtype: DType, value: Any) -> Any:
     """Zeros of an element's shape; of a list in a list, a list of zeros."""
-    return _mapped(_zeros_like, variant_array(value)) if dtype.name == "variant" else zero_element(dtype, np.shape(value))
+    return (
+        _mapped(_zeros_like, variant_array(value))
+        if dtype.name == "variant"
+        else zero_element(dtype, np.shape(value))
+    )
 
 
 def _add(a: Any, b: Any) -> Any:
@@ -121,7 +146,11 @@ def _add(a: Any, b: Any) -> Any:
         return b if a is None else a
     if type(a) is not type(b):
         names = " vs. ".join(f"'tensorflow::{type(x).__name__}'" for x in (a, b))
-        raise errors.InternalError(None, None, f"BinaryOpVariants: Variants a and b have different type ids.  Type names: {names}")
+        raise errors.InternalError(
+            None,
+            None,
+            f"BinaryOpVariants: Variants a and b have different type ids.  Type names: {names}",
+        )
     if isinstance(a, Optional):
         if a.values is None or b.values is None:
             return a if b.values is None else b

@@ -1,4 +1,6 @@
-"""The way of a run whose plan is known: one dictionary look-up by feed shapes, an instance from the step's free list, one call."""
+"""The way of a run whose plan is known: one dictionary look-up by feed shapes, an instance from the
+step's free list, one call.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,13 @@ if TYPE_CHECKING:
     from tfjit.runtime.plan.plan import Plan
 
 
-def plan_runner(session: PlanHost, plan: Plan, feeds: Sequence[str], fetches: Sequence[str], pool_index: int = 0) -> Runner:
+def plan_runner(
+    session: PlanHost, plan: Plan, feeds: Sequence[str], fetches: Sequence[str], pool_index: int = 0
+) -> Runner:
     """A runner for values in the order of `feeds` that returns values in the order of `fetches`.
 
-    It takes what `plan.run` takes, and looks at nothing but dtype, order in memory and shape of an array before it runs.
+    It takes what `plan.run` takes, and looks at nothing but dtype, order in memory and shape of an
+    array before it runs.
     """
     runner = _in_plan_order(session, plan, pool_index)
     feed_order = [list(feeds).index(name) for name in plan.feeds]
@@ -28,7 +33,9 @@ def plan_runner(session: PlanHost, plan: Plan, feeds: Sequence[str], fetches: Se
         if feed_order == [1, 0]:
             return lambda values: runner((values[1], values[0]))
         return lambda values: runner([values[i] for i in feed_order])
-    return lambda values: [results[i] for results in (runner([values[j] for j in feed_order]),) for i in fetch_order]
+    return lambda values: [
+        results[i] for results in (runner([values[j] for j in feed_order]),) for i in fetch_order
+    ]
 
 
 def _in_plan_order(session: PlanHost, plan: Plan, pool_index: int) -> Runner:
@@ -45,10 +52,13 @@ def _in_plan_order(session: PlanHost, plan: Plan, pool_index: int) -> Runner:
     if len(dtypes) == 1:
         dtype0 = dtypes[0]
 
-        # its end stands in run_n once more: a call that both shared would cost a run of 2 us a fortieth of it
+        # its end stands in run_n once more: a call that both shared would cost a run of 2 us a
+        # fortieth of it
         def run_1(values: Sequence[Any]) -> list[Any]:
             (a,) = values
-            variant = variants.get((a.shape,)) if a.dtype is dtype0 and a.flags.c_contiguous else None
+            variant = (
+                variants.get((a.shape,)) if a.dtype is dtype0 and a.flags.c_contiguous else None
+            )
             if variant is None or session.closed:
                 return slow(values)
             step = variant.inline

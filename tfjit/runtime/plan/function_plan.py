@@ -1,4 +1,6 @@
-"""Bodies of functions as plans: compiled once for each tuple of argument shapes, and for the variables that come as arguments."""
+"""Bodies of functions as plans: compiled once for each tuple of argument shapes, and for the
+variables that come as arguments.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tfjit.plan")
 
-# what a body's plan depends on of one argument: a shape, maybe partly known; the variable itself; a ListShape; None for other objects
+# what a body's plan depends on of one argument: a shape, maybe partly known; the variable itself; a
+# ListShape; None for other objects
 ArgumentType = Any
 
 
 def on_edge(value: Any) -> Any:
-    """A value in the form that bodies take: C-contiguous arrays, scalars too; other objects as they are."""
+    """A value in the form that bodies take: C-contiguous arrays, scalars too; other objects as they
+    are.
+    """
     if isinstance(value, np.ndarray):
         return np.asarray(value, order="C")
     return np.asarray(value) if isinstance(value, np.generic) else value
@@ -61,21 +66,36 @@ def given(types: Sequence[ArgumentType]) -> list[Given]:
     from tfjit.passes.analysis.list_shapes import ListShape
     from tfjit.passes.analysis.shape_inference import Given
 
-    return [Given((), t.shape) if isinstance(t, Variable) else Given((), items=t) if isinstance(t, ListShape) else Given(t) for t in types]
+    return [
+        Given((), t.shape)
+        if isinstance(t, Variable)
+        else Given((), items=t)
+        if isinstance(t, ListShape)
+        else Given(t)
+        for t in types
+    ]
 
 
 def widened(types: Sequence[ArgumentType], found: Sequence[Given]) -> tuple[ArgumentType, ...]:
-    """The types of a loop's variables in every iteration. types: those that enter; found: what shape inference makes of them."""
+    """The types of a loop's variables in every iteration. types: those that enter; found: what
+    shape inference makes of them.
+    """
     return tuple(
         [
-            g.shape if isinstance(t, tuple) else t if t is None or isinstance(t, Variable) else g.items
+            g.shape
+            if isinstance(t, tuple)
+            else t
+            if t is None or isinstance(t, Variable)
+            else g.items
             for t, g in zip(types, found, strict=True)
         ]
     )
 
 
 class BodyVariant(Variant):
-    """A body for arguments of known types. It goes with the plan that calls it, so the session's budget does not count it."""
+    """A body for arguments of known types. It goes with the plan that calls it, so the session's
+    budget does not count it.
+    """
 
     def __init__(self, plan: Plan, feed_shapes: tuple[Shape, ...]) -> None:
         super().__init__(plan, feed_shapes)
@@ -89,7 +109,9 @@ class BodyVariant(Variant):
         """Nothing: see above."""
 
     def call(self, values: Sequence[Any], context: StepContext) -> list[Any]:
-        """The body's results for arguments in the form of `on_edge`; in that form too where a step serves it."""
+        """The body's results for arguments in the form of `on_edge`; in that form too where a step
+        serves it.
+        """
         step = self.step
         if step is not None and context.collector is None:
             try:
@@ -101,7 +123,9 @@ class BodyVariant(Variant):
         return self.call_dynamic(values, context)
 
     def hurry(self) -> None:
-        """After a run: begin to replace reference kernels, where that has not begun, and say that somebody waits for it."""
+        """After a run: begin to replace reference kernels, where that has not begun, and say that
+        somebody waits for it.
+        """
         self._slow_runs += 1
         if self._later is not None:
             self.upgrade()
@@ -114,8 +138,18 @@ class BodyVariant(Variant):
         cancellation = CancellationManager(context.cancellation)
         if cancellation.cancelled:
             raise cancelled()
-        rendezvous = context.rendezvous if len(self.partitions) == 1 else LocalRendezvous(session.logs_rendezvous)
-        own = replace(context, cancellation=cancellation, rendezvous=rendezvous, return_values=[], as_arrays=True)
+        rendezvous = (
+            context.rendezvous
+            if len(self.partitions) == 1
+            else LocalRendezvous(session.logs_rendezvous)
+        )
+        own = replace(
+            context,
+            cancellation=cancellation,
+            rendezvous=rendezvous,
+            return_values=[],
+            as_arrays=True,
+        )
         try:
             return [on_edge(value) for value in dataflow.run(values, own, session.pool())]
         finally:
@@ -124,7 +158,9 @@ class BodyVariant(Variant):
 
 def cancelled() -> errors.OpError:
     """What a step raises that was told to stop."""
-    return errors.CancelledError(None, None, "Step was cancelled by an explicit call to `Session::Close()`.")
+    return errors.CancelledError(
+        None, None, "Step was cancelled by an explicit call to `Session::Close()`."
+    )
 
 
 class BodyPlan(Plan):
@@ -134,22 +170,33 @@ class BodyPlan(Plan):
     max_variants = 256  # of a loop whose shapes change: one an iteration
 
     def __init__(self, session: PlanHost, function: Function) -> None:
-        self._seen: dict[tuple[ArgumentType, ...], int] = {}  # how often asked for, without a variant
+        # how often asked for, without a variant
+        self._seen: dict[tuple[ArgumentType, ...], int] = {}
         feeds = tuple(f"{function.name}:{i}" for i in range(len(function.inputs)))
-        super().__init__(session, feeds, tuple(f"{function.name}={i}" for i in range(len(function.outputs))), (), function.inputs)
+        super().__init__(
+            session,
+            feeds,
+            tuple(f"{function.name}={i}" for i in range(len(function.outputs))),
+            (),
+            function.inputs,
+        )
         self.function = function
         self.name = function.name[:80]
 
     def survey(self, feed_shapes: Sequence[Shape]) -> tuple[int, str]:
         return 0, ""
 
-    def build(self, feed_shapes: Sequence[Shape], quick: bool = False) -> tuple[list[Partition], PipelineReport]:
+    def build(
+        self, feed_shapes: Sequence[Shape], quick: bool = False
+    ) -> tuple[list[Partition], PipelineReport]:
         from tfjit.passes.pipeline import build_body
 
         return build_body(self.function, given(feed_shapes), self.session.pass_options())
 
     def lower(self, graph: DataflowGraph, feed_shapes: Sequence[ArgumentType]) -> Lowered:
-        variables: dict[int, Variable] = {i: t for i, t in enumerate(feed_shapes) if isinstance(t, Variable)}
+        variables: dict[int, Variable] = {
+            i: t for i, t in enumerate(feed_shapes) if isinstance(t, Variable)
+        }
         return lower(graph, self.session.find_variable, len(self.feeds), variables)
 
     def release(self) -> None:
@@ -159,7 +206,9 @@ class BodyPlan(Plan):
         self.function.graph.dissolve()
 
     def known(self, types: tuple[ArgumentType, ...]) -> BodyVariant | None:
-        """The variant for these arguments where there is one. One is built, behind the caller's back, for what comes a second time."""
+        """The variant for these arguments where there is one. One is built, behind the caller's
+        back, for what comes a second time.
+        """
         found = self.variants.get(types)
         if found is None:
             count = self._seen.get(types, 0) + 1

@@ -65,7 +65,9 @@ class PlanHost(Protocol):
     def pass_options(self) -> PassOptions:
         """Return the pass options of the session's plans."""
 
-    def build_partitions(self, spec: RunSpec, quick: bool = False) -> tuple[list[Partition], PipelineReport]:
+    def build_partitions(
+        self, spec: RunSpec, quick: bool = False
+    ) -> tuple[list[Partition], PipelineReport]:
         """Run the passes for one signature and feed shapes."""
 
     def survey(self, spec: RunSpec) -> tuple[int, str]:

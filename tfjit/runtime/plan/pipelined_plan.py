@@ -27,13 +27,23 @@ if TYPE_CHECKING:
     from tfjit.runtime.plan.host import PlanHost
 
 MAX_SHAPES: Final = 16
-"""Tuples of shapes that a stage is compiled for; what comes in yet other ones is run node by node."""
+"""Tuples of shapes that a stage is compiled for; what comes in yet other ones is run node by node.
+"""
 
 
 class StagePlan(Plan):
-    """The plan of one stage. dtypes, shapes: of its feeds, the shapes as far as the graph knows them."""
+    """The plan of one stage. dtypes, shapes: of its feeds, the shapes as far as the graph knows
+    them.
+    """
 
-    def __init__(self, session: PlanHost, stage: Stage, dtypes: Sequence[DType], shapes: tuple[Shape, ...], note: str) -> None:
+    def __init__(
+        self,
+        session: PlanHost,
+        stage: Stage,
+        dtypes: Sequence[DType],
+        shapes: tuple[Shape, ...],
+        note: str,
+    ) -> None:
         super().__init__(session, stage.feeds, stage.fetches, stage.targets, dtypes)
         self.waits = stage.waits
         self.size = len(stage.members)
@@ -54,10 +64,12 @@ class StagePlan(Plan):
 
 
 class StagedPlan(Plan):
-    """A run in stages. The plan's own variants serve runs with options, which are looked at as a whole.
+    """A run in stages. The plan's own variants serve runs with options, which are looked at as a
+    whole.
 
-    stages: in the order they run; what one of them fetches is fed to later ones. variables: of all stages. Where one has no value the run
-    is one of the whole: that is an error, or an initialisation, and neither has to wait for a queue.
+    stages: in the order they run; what one of them fetches is fed to later ones. variables: of all
+    stages. Where one has no value the run is one of the whole: that is an error, or an
+    initialisation, and neither has to wait for a queue.
     """
 
     def __init__(
@@ -78,9 +90,18 @@ class StagedPlan(Plan):
     @property
     def largest(self) -> StagePlan:
         """The stage that is worth a look: of those that do not wait, the one of most nodes."""
-        return max((stage for stage in self.stages if not stage.waits), key=lambda stage: stage.size, default=self.stages[-1])
+        return max(
+            (stage for stage in self.stages if not stage.waits),
+            key=lambda stage: stage.size,
+            default=self.stages[-1],
+        )
 
-    def run(self, values: Sequence[Any], context: StepContext | None = None, pool: ThreadPool | None = None) -> list[Any]:
+    def run(
+        self,
+        values: Sequence[Any],
+        context: StepContext | None = None,
+        pool: ThreadPool | None = None,
+    ) -> list[Any]:
         if context is not None or not self._initialized():
             return super().run(values, context, pool)
         with pool.working() if pool is not None and pool.slots is not None else nullcontext():
@@ -119,16 +140,27 @@ class StagedPlan(Plan):
             stage.after_fork()
 
     def drop_all(self) -> list[Variant]:
-        return [*super().drop_all(), *(variant for stage in self.stages for variant in stage.drop_all())]
+        return [
+            *super().drop_all(),
+            *(variant for stage in self.stages for variant in stage.drop_all()),
+        ]
 
 
 def _array(value: Any) -> np.ndarray:
     """A value as a later stage is fed it."""
-    return value if isinstance(value, np.ndarray) else np.array(value, object if isinstance(value, (bytes, str)) else None)
+    return (
+        value
+        if isinstance(value, np.ndarray)
+        else np.array(value, object if isinstance(value, (bytes, str)) else None)
+    )
 
 
 def staged_plan(
-    session: PlanHost, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...], dtypes: Sequence[DType]
+    session: PlanHost,
+    feeds: tuple[str, ...],
+    fetches: tuple[str, ...],
+    targets: tuple[str, ...],
+    dtypes: Sequence[DType],
 ) -> StagedPlan | None:
     """The plan of a run that is worth cutting, else None. The caller holds the graph's lock."""
     from tfjit.passes.ir.run_spec import RunSpec, parse_tensor_name
@@ -139,17 +171,36 @@ def staged_plan(
     assert graph is not None
     if not any(is_blocking(op) for op in graph.op_types):
         return None
-    stages, _ = split_stages(graph, RunSpec(feeds, fetches, targets), lambda node: is_blocking(node.op))
+    stages, _ = split_stages(
+        graph, RunSpec(feeds, fetches, targets), lambda node: is_blocking(node.op)
+    )
     if not stages:
         return None
     known = dict(zip(feeds, dtypes, strict=True))
     plans = []
     members = {name for stage in stages for name in stage.members}
     sources = {source for name in members for source, _ in graph.inputs(name)}
-    variables = [session.find_variable(graph.node(name)) for name in sorted(sources) if graph.node(name).op in VARIABLE_OPS]
+    variables = [
+        session.find_variable(graph.node(name))
+        for name in sorted(sources)
+        if graph.node(name).op in VARIABLE_OPS
+    ]
     for i, stage in enumerate(stages):
         tensors = [(graph.node(node), slot) for node, slot in map(parse_tensor_name, stage.feeds)]
-        types = [known.get(name, node.output_dtypes[slot].base_dtype) for name, (node, slot) in zip(stage.feeds, tensors, strict=True)]
-        note = f"stage {i + 1} of {len(stages)}" + (f", behind {', '.join(sorted(stage.cut))[:80]}" if stage.cut else "")
-        plans.append(StagePlan(session, stage, types, tuple(node.output_shapes[slot] for node, slot in tensors), note))
+        types = [
+            known.get(name, node.output_dtypes[slot].base_dtype)
+            for name, (node, slot) in zip(stage.feeds, tensors, strict=True)
+        ]
+        note = f"stage {i + 1} of {len(stages)}" + (
+            f", behind {', '.join(sorted(stage.cut))[:80]}" if stage.cut else ""
+        )
+        plans.append(
+            StagePlan(
+                session,
+                stage,
+                types,
+                tuple(node.output_shapes[slot] for node, slot in tensors),
+                note,
+            )
+        )
     return StagedPlan(session, feeds, fetches, targets, dtypes, plans, variables)

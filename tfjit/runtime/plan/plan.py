@@ -1,9 +1,11 @@
-"""A plan serves one signature (feeds, fetches, targets); its variants serve one tuple of feed shapes each.
+"""A plan serves one signature (feeds, fetches, targets); its variants serve one tuple of feed
+shapes each.
 
-A variant starts on reference kernels. After its first run the native calls are built and their code compiled (or loaded from disk)
-behind the caller's back; then its step is replaced by the compiled one. A graph with many groups of small tensors first gets a step of
-the kernels that its nodes share (kernel_selection.py). A plan that a process has had compiled before starts with its compiled step, where
-plan_warm_start.py says that all its kernels are there.
+A variant starts on reference kernels. After its first run the native calls are built and their code
+compiled (or loaded from disk) behind the caller's back; then its step is replaced by the compiled
+one. A graph with many groups of small tensors first gets a step of the kernels that its nodes share
+(kernel_selection.py). A plan that a process has had compiled before starts with its compiled step,
+where plan_warm_start.py says that all its kernels are there.
 """
 
 from __future__ import annotations
@@ -54,10 +56,11 @@ QUICK_NODES = 300  # from here on the passes take longer than a first result sho
 
 
 class _Background:
-    """One daemon thread of the process that upgrades variants, so that no caller waits for a builder or a compile.
+    """One daemon thread of the process that upgrades variants, so that no caller waits for a
+    builder or a compile.
 
-    A fork waits for the job at hand, which may hold import locks that nobody would release in the child; the child goes on with
-    the jobs left over.
+    A fork waits for the job at hand, which may hold import locks that nobody would release in the
+    child; the child goes on with the jobs left over.
     """
 
     def __init__(self) -> None:
@@ -67,13 +70,19 @@ class _Background:
         self._busy = threading.RLock()
         self._thread: threading.Thread | None = None
         if hasattr(os, "register_at_fork"):
-            # registered after the kernel store's, so run before them: a job may be waiting for the store's locks
-            os.register_at_fork(before=self._before_fork, after_in_parent=self._release, after_in_child=self._after_fork_in_child)
+            # registered after the kernel store's, so run before them: a job may be waiting for the
+            # store's locks
+            os.register_at_fork(
+                before=self._before_fork,
+                after_in_parent=self._release,
+                after_in_child=self._after_fork_in_child,
+            )
 
     def submit(self, job: Callable[[], None], share: Callable[[], float]) -> None:
         """Run `job` later; it must not raise.
 
-        share: how much of the interpreter's time it may take from others (framework/cooperative_yield.py).
+        share: how much of the interpreter's time it may take from others
+        (framework/cooperative_yield.py).
         """
         self._jobs.append((job, share))
         self._arrived.put(None)
@@ -89,7 +98,8 @@ class _Background:
                 job, share = self._jobs.popleft()
                 with cooperative_yield.background(share):
                     job()
-                del job, share  # a session that nobody has any more must not live until the next job comes
+                # a session that nobody has any more must not live until the next job comes
+                del job, share
 
     def _before_fork(self) -> None:
         self._busy.acquire()
@@ -101,7 +111,12 @@ class _Background:
 
     def _after_fork_in_child(self) -> None:
         self._release()
-        left, self._jobs, self._arrived, self._thread = self._jobs, deque(), queue.SimpleQueue(), None
+        left, self._jobs, self._arrived, self._thread = (
+            self._jobs,
+            deque(),
+            queue.SimpleQueue(),
+            None,
+        )
         for job, share in left:
             self.submit(job, share)
 
@@ -112,11 +127,13 @@ _BACKGROUND = _Background()
 class Variant:
     """A plan for known feed shapes.
 
-    report: what the passes did. lowered: the single static partition's instructions, or None when the dataflow executor runs it, and
-    then `dynamic_reason` says why. calls: how compiled code serves them. compile_done: set once it runs as fast as it will.
+    report: what the passes did. lowered: the single static partition's instructions, or None when
+    the dataflow executor runs it, and then `dynamic_reason` says why. calls: how compiled code
+    serves them. compile_done: set once it runs as fast as it will.
 
-    A big graph's first runs are served by the dataflow executor over the unoptimised graph, and the passes run behind them too.
-    Nothing happens behind the first run, which would have to share the interpreter with it: `upgrade` starts it.
+    A big graph's first runs are served by the dataflow executor over the unoptimised graph, and the
+    passes run behind them too. Nothing happens behind the first run, which would have to share the
+    interpreter with it: `upgrade` starts it.
     """
 
     def __init__(self, plan: Plan, feed_shapes: tuple[Shape, ...]) -> None:
@@ -136,7 +153,8 @@ class Variant:
         self.idle = 0  # how many variants have come since the last use
         self._lock = threading.Lock()
         self._slow_runs = 0  # not by a compiled step, since a background job last asked
-        self._later: Callable[[], None] | None = None  # what is left to do once the first run is over
+        # what is left to do once the first run is over
+        self._later: Callable[[], None] | None = None
         self._fingerprint = ""
         self._made_ms = 0.0  # processor time of passes, builders and layouts
         self._slow_ms = float("inf")  # the fastest run without compiled code
@@ -184,12 +202,16 @@ class Variant:
         _BACKGROUND.submit(with_settings, self._share)
 
     def _share(self) -> float:
-        """A caller who runs this very variant by reference kernels gains most when its compiled step is there soon."""
+        """A caller who runs this very variant by reference kernels gains most when its compiled
+        step is there soon.
+        """
         slow, self._slow_runs = self._slow_runs, 0
         return _HURRIED_SHARE if slow else _SHARE
 
     def release(self) -> None:
-        """The session is closed and runs no more: open the rings that the variant is part of. What was made can still be read."""
+        """The session is closed and runs no more: open the rings that the variant is part of. What
+        was made can still be read.
+        """
         with self._lock:
             self._later = None
         for partition in self.partitions:
@@ -207,9 +229,15 @@ class Variant:
         """Tell the session what this variant holds."""
         session, step, lowered = self.plan.session, self.step, self.lowered
         nodes = sum(len(partition.graph) for partition in self.partitions)
-        constants = [v.array for v in lowered.values if v.array is not None] if lowered is not None else []
+        constants = (
+            [v.array for v in lowered.values if v.array is not None] if lowered is not None else []
+        )
         own = step.own_bytes if step is not None else 0
-        session.budget.charge(self, nodes * NODE_BYTES + own, [*constants, *(step.layout.constants if step is not None else ())])
+        session.budget.charge(
+            self,
+            nodes * NODE_BYTES + own,
+            [*constants, *(step.layout.constants if step is not None else ())],
+        )
 
     def _take(self, step: Step) -> None:
         self.step = step
@@ -225,7 +253,9 @@ class Variant:
             self._made_ms += (time.thread_time() - began) * 1e3
 
     def _all_on_disk(self) -> bool:
-        """Build the calls and load their code, compiling nothing. False when something is missing: `_upgrade` sees to it."""
+        """Build the calls and load their code, compiling nothing. False when something is missing:
+        `_upgrade` sees to it.
+        """
         assert self.lowered is not None
         try:
             self._build_calls()
@@ -252,9 +282,18 @@ class Variant:
             except NotStatic as why:
                 self.dynamic_reason = str(why)
         if self.dynamic_reason:
-            settings.say("executor", "plan %s: run by the dataflow executor: %s", plan.name, self.dynamic_reason)
+            settings.say(
+                "executor",
+                "plan %s: run by the dataflow executor: %s",
+                plan.name,
+                self.dynamic_reason,
+            )
         if self.dynamic_reason and session.config is not None and session.config.run_graph_mode:
-            log.warning("run_graph_mode: the dataflow executor runs plan %s: %s", plan.name, self.dynamic_reason)
+            log.warning(
+                "run_graph_mode: the dataflow executor runs plan %s: %s",
+                plan.name,
+                self.dynamic_reason,
+            )
 
     def _optimize_and_upgrade(self) -> None:
         if self.plan.session.closed:
@@ -265,13 +304,16 @@ class Variant:
                 self.dataflow = self.plan.session.dataflow_plan(self.partitions)
                 self.compile_done.set()
                 return
-        except BaseException as error:  # the unoptimised graph goes on serving, and says what is wrong where it is
+        # the unoptimised graph goes on serving, and says what is wrong where it is
+        except BaseException as error:
             self._fail(error)
             return
         self._upgrade()
 
     def _build_calls(self) -> None:
-        """Ask the builders how compiled code serves the instructions, and dump it where that is wanted."""
+        """Ask the builders how compiled code serves the instructions, and dump it where that is
+        wanted.
+        """
         assert self.lowered is not None
         self.calls = build_calls(self.lowered, self.plan.session.split_threads)
         if self.report is not None and self.report.folder is not None:
@@ -280,7 +322,9 @@ class Variant:
     def _make_step(self) -> Step:
         assert self.lowered is not None
         session = self.plan.session
-        step = Step(self.lowered, session.step_environment(self.partitions[0].device), self.plan.name)
+        step = Step(
+            self.lowered, session.step_environment(self.partitions[0].device), self.plan.name
+        )
         if self.report is not None and self.report.folder is not None:
             dump_step(self.report.folder, step)
         if settings.logs("kernels"):
@@ -293,10 +337,21 @@ class Variant:
         for instruction in self.lowered.instructions:
             if instruction.role is None:
                 call = step.call(instruction)
-                titles = dict.fromkeys(launch.source.title or launch.entry for launch in call.launches) if call is not None else ()
+                titles = (
+                    dict.fromkeys(launch.source.title or launch.entry for launch in call.launches)
+                    if call is not None
+                    else ()
+                )
                 node = f"{instruction.path}{instruction.node.name} ({instruction.node.op})"
                 why = "; ".join(titles) or instruction.reason
-                settings.say("kernels", "plan %s: %s: %s %s", self.plan.name, node, step.serving(instruction), why)
+                settings.say(
+                    "kernels",
+                    "plan %s: %s: %s %s",
+                    self.plan.name,
+                    node,
+                    step.serving(instruction),
+                    why,
+                )
 
     def _upgrade(self) -> None:
         if self.plan.session.closed:
@@ -308,12 +363,14 @@ class Variant:
             instructions = self.lowered.instructions
             soon = sources(i.one_by_one or i.call for i in instructions)
             all_of_them = sources(all_calls(self.lowered))
-        except BaseException as error:  # a builder's bug must not end the thread that serves every session
+        # a builder's bug must not end the thread that serves every session
+        except BaseException as error:
             self._fail(error)
             return
         known = set(soon)
         if any(source not in known and store.lookup(source) is None for source in all_of_them):
-            # in two parts: what is shared is compiled first, and its step need not wait for the rest
+            # in two parts: what is shared is compiled first, and its step need not wait for the
+            # rest
             self._when_ready(soon, Variant._swap_early, all_of_them)
         else:
             self._await(all_of_them)
@@ -321,8 +378,12 @@ class Variant:
     def _await(self, wanted: list[KernelSource]) -> None:
         self._when_ready(wanted, Variant._swap, wanted)
 
-    def _when_ready(self, sources: list[KernelSource], job: Callable[..., None], *args: Any) -> None:
-        """Submit the job once the sources are settled, unless nobody has the variant any more: waiting code must not keep a session."""
+    def _when_ready(
+        self, sources: list[KernelSource], job: Callable[..., None], *args: Any
+    ) -> None:
+        """Submit the job once the sources are settled, unless nobody has the variant any more:
+        waiting code must not keep a session.
+        """
         found = weakref.ref(self)
 
         def submit() -> None:
@@ -346,7 +407,11 @@ class Variant:
         try:
             with self._timed():
                 self._swap_step()
-            if self._fingerprint and kernels and all(store.lookup(source) is not None for source in kernels):
+            if (
+                self._fingerprint
+                and kernels
+                and all(store.lookup(source) is not None for source in kernels)
+            ):
                 plan_warm_start.write(self._fingerprint, kernels, self._made_ms, self._slow_ms)
         except BaseException as error:
             self._fail(error)
@@ -360,13 +425,18 @@ class Variant:
                 self.charge()
 
     def _fail(self, error: BaseException) -> None:
-        if not self.plan.session.closed:  # else it was in the way of the closing, and would keep what that frees
+        # else it was in the way of the closing, and would keep what that frees
+        if not self.plan.session.closed:
             self.failure = error
-            log.error("plan %s stays on reference kernels: %s", self.plan.name, error, exc_info=error)
+            log.error(
+                "plan %s stays on reference kernels: %s", self.plan.name, error, exc_info=error
+            )
         self.compile_done.set()
 
     def refused(self) -> list[tuple[str, str]]:
-        """(node, reason) of every instruction that a refused compilation leaves to its reference kernel."""
+        """(node, reason) of every instruction that a refused compilation leaves to its reference
+        kernel.
+        """
         found = []
         for instruction in self.lowered.instructions if self.lowered is not None else ():
             for source in instruction.call.sources() if instruction.call is not None else ():
@@ -375,8 +445,15 @@ class Variant:
                     found.append((instruction.node.name, why))
         return found
 
-    def run(self, values: Sequence[np.ndarray], context: StepContext | None = None, pool: ThreadPool | None = None) -> list[Any]:
-        """One step. values: arrays in the plan's feed order. context: given by a run with options, which also chooses the pool."""
+    def run(
+        self,
+        values: Sequence[np.ndarray],
+        context: StepContext | None = None,
+        pool: ThreadPool | None = None,
+    ) -> list[Any]:
+        """One step. values: arrays in the plan's feed order. context: given by a run with options,
+        which also chooses the pool.
+        """
         self.used = True
         if context is None:
             step = self.inline
@@ -384,7 +461,9 @@ class Variant:
                 try:
                     return step.run(values)
                 except Reroute as why:
-                    settings.say("executor", "plan %s: run by the dataflow executor: %s", self.plan.name, why)
+                    settings.say(
+                        "executor", "plan %s: run by the dataflow executor: %s", self.plan.name, why
+                    )
             with self.plan.session.step_context() as made:
                 return self.run(values, made, pool)
         self._slow_runs += 1
@@ -396,12 +475,20 @@ class Variant:
             if self._later is not None:
                 self.upgrade()
 
-    def _run_in(self, context: StepContext, values: Sequence[np.ndarray], pool: ThreadPool | None) -> list[Any]:
+    def _run_in(
+        self, context: StepContext, values: Sequence[np.ndarray], pool: ThreadPool | None
+    ) -> list[Any]:
         step = self.step
         if step is not None and context.collector is None:
             try:
-                if not self.compile_done.is_set() and self.lowered is not None and may_begin_again(self.lowered):
-                    context.watch = Watch(self.upgrade, lambda: self.compile_done.is_set() and self.step is not step)
+                if (
+                    not self.compile_done.is_set()
+                    and self.lowered is not None
+                    and may_begin_again(self.lowered)
+                ):
+                    context.watch = Watch(
+                        self.upgrade, lambda: self.compile_done.is_set() and self.step is not step
+                    )
                 try:
                     return step.run(values, context)
                 except Overtaken:
@@ -409,11 +496,17 @@ class Variant:
                     assert step is not None
                     return step.run(values, context)
             except Reroute as why:
-                settings.say("executor", "plan %s: run by the dataflow executor: %s", self.plan.name, why)
+                settings.say(
+                    "executor", "plan %s: run by the dataflow executor: %s", self.plan.name, why
+                )
         dataflow = self._dataflow()
-        results = dataflow.run(values, context, pool if pool is not None else self.plan.session.pool())
+        results = dataflow.run(
+            values, context, pool if pool is not None else self.plan.session.pool()
+        )
         if dataflow.gives_variant:
-            raise errors.InternalError(None, None, "Tensorflow type 21 not convertible to numpy dtype.")
+            raise errors.InternalError(
+                None, None, "Tensorflow type 21 not convertible to numpy dtype."
+            )
         return results
 
     def _dataflow(self) -> DataflowPlan:
@@ -424,7 +517,9 @@ class Variant:
 
 
 class Plan:
-    """All that is kept for one signature. feeds and fetches are tensor names in a fixed order; dtypes are the feeds'."""
+    """All that is kept for one signature. feeds and fetches are tensor names in a fixed order;
+    dtypes are the feeds'.
+    """
 
     variant_class: type[Variant] = Variant
     max_variants = MAX_VARIANTS
@@ -442,7 +537,9 @@ class Plan:
         self.feeds, self.fetches, self.targets = feeds, fetches, targets
         self.connections = connections
         self.dtypes = tuple(dtypes)
-        self.np_dtypes = tuple(np.dtype(d.as_numpy_dtype) if d.is_numpy_compatible else None for d in self.dtypes)
+        self.np_dtypes = tuple(
+            np.dtype(d.as_numpy_dtype) if d.is_numpy_compatible else None for d in self.dtypes
+        )
         self.name = f"{','.join(feeds)}->{','.join(fetches)}/{','.join(targets)}"[:80]
         self.note = ""  # what part of a run it is, if not all of it
         self.variants: dict[tuple[tuple[int, ...], ...], Variant] = {}
@@ -453,15 +550,28 @@ class Plan:
         """The passes' description of a run with these feed shapes."""
         from tfjit.passes.pipeline import RunSpec
 
-        types = {name: (dtype, shape) for name, dtype, shape in zip(self.feeds, self.dtypes, feed_shapes, strict=True)}
-        return RunSpec(feeds=self.feeds, fetches=self.fetches, targets=self.targets, feed_types=types, connections=self.connections)
+        types = {
+            name: (dtype, shape)
+            for name, dtype, shape in zip(self.feeds, self.dtypes, feed_shapes, strict=True)
+        }
+        return RunSpec(
+            feeds=self.feeds,
+            fetches=self.fetches,
+            targets=self.targets,
+            feed_types=types,
+            connections=self.connections,
+        )
 
     def survey(self, feed_shapes: Sequence[Shape]) -> tuple[int, str]:
         """How many nodes a run needs, and its fingerprint: "" when it is not recorded."""
         return self.session.survey(self.spec(feed_shapes))
 
-    def build(self, feed_shapes: Sequence[Shape], quick: bool = False) -> tuple[list[Partition], PipelineReport]:
-        """The partitions of a run with these feed shapes, and what the passes did. quick: only what makes the graph runnable."""
+    def build(
+        self, feed_shapes: Sequence[Shape], quick: bool = False
+    ) -> tuple[list[Partition], PipelineReport]:
+        """The partitions of a run with these feed shapes, and what the passes did. quick: only what
+        makes the graph runnable.
+        """
         return self.session.build_partitions(self.spec(feed_shapes), quick)
 
     def lower(self, graph: DataflowGraph, feed_shapes: Sequence[Shape]) -> Lowered:
@@ -487,14 +597,17 @@ class Plan:
             return found
 
     def prepare(self, shapes: tuple[tuple[int, ...], ...]) -> None:
-        """Build the variant for these feed shapes and its compiled code behind the caller's back. Returns at once."""
+        """Build the variant for these feed shapes and its compiled code behind the caller's back.
+        Returns at once.
+        """
 
         def job() -> None:
             if self.session.closed:
                 return
             try:
                 self.variant(shapes).upgrade()
-            except Exception as error:  # the run itself meets what is wrong with these shapes, and says so
+            # the run itself meets what is wrong with these shapes, and says so
+            except Exception as error:
                 log.debug("plan %s: no variant for %s: %s", self.name, shapes, error)
 
         _BACKGROUND.submit(job, lambda: _HURRIED_SHARE)
@@ -522,22 +635,36 @@ class Plan:
         return dropped
 
     def check(self, values: Sequence[Any]) -> list[Any]:
-        """The values, C-contiguous. values: in feed order; ndarrays, or other edge values for resources and variants.
+        """The values, C-contiguous. values: in feed order; ndarrays, or other edge values for
+        resources and variants.
 
         Raises InvalidArgumentError when an array has another dtype than its feed.
         """
         checked = []
-        for name, value, dtype, np_dtype in zip(self.feeds, values, self.dtypes, self.np_dtypes, strict=True):
+        for name, value, dtype, np_dtype in zip(
+            self.feeds, values, self.dtypes, self.np_dtypes, strict=True
+        ):
             if np_dtype is None:
                 checked.append(value)
                 continue
             if value.dtype is not np_dtype and value.dtype != np_dtype:
-                raise errors.InvalidArgumentError(None, None, f"the value fed for {name} has dtype {value.dtype}, expected {dtype.name}")
+                raise errors.InvalidArgumentError(
+                    None,
+                    None,
+                    f"the value fed for {name} has dtype {value.dtype}, expected {dtype.name}",
+                )
             checked.append(value if value.flags.c_contiguous else np.array(value, order="C"))
         return checked
 
-    def run(self, values: Sequence[Any], context: StepContext | None = None, pool: ThreadPool | None = None) -> list[Any]:
-        """One step. values: as `check` takes them. pool: for what a static step does not serve; None takes the session's first."""
+    def run(
+        self,
+        values: Sequence[Any],
+        context: StepContext | None = None,
+        pool: ThreadPool | None = None,
+    ) -> list[Any]:
+        """One step. values: as `check` takes them. pool: for what a static step does not serve;
+        None takes the session's first.
+        """
         arrays = self.check(values)
         variant = self.variant(tuple([getattr(a, "shape", ()) for a in arrays]))
         if pool is None or pool.slots is None:

@@ -1,4 +1,6 @@
-"""The memory that a session's plans may hold: the variants longest unused give way, whatever plan they are of."""
+"""The memory that a session's plans may hold: the variants longest unused give way, whatever plan
+they are of.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,18 @@ if TYPE_CHECKING:
     from tfjit.runtime.plan.plan import Variant
 
 NODE_BYTES: Final = 8_000
-"""Python objects of a variant a node: working graph, lowering, argument blocks, tables (4 to 7.5 kB by tracemalloc, 100 and 250 nodes)."""
+"""Python objects of a variant a node: working graph, lowering, argument blocks, tables (4 to 7.5 kB
+by tracemalloc, 100 and 250 nodes).
+"""
 _COUNTED_BYTES: Final = 1 << 12  # smaller constants are part of NODE_BYTES
 
 
 class VariantBudget:
     """Which variants a session holds and what each takes. Thread-safe.
 
-    An array that several variants hold (the graph's own constants, mostly) would not be freed with one of them, so it counts for none.
-    A run marks its variant, which costs it nothing; whenever a variant is new, all the others grow older by one or, if marked, young again.
+    An array that several variants hold (the graph's own constants, mostly) would not be freed with
+    one of them, so it counts for none. A run marks its variant, which costs it nothing; whenever a
+    variant is new, all the others grow older by one or, if marked, young again.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -37,7 +42,9 @@ class VariantBudget:
         return len(self._entries)
 
     def charge(self, variant: Variant, nbytes: int, arrays: Iterable[np.ndarray]) -> None:
-        """The variant takes nbytes and holds these arrays; a second call replaces the first. Others give way where that is too much."""
+        """The variant takes nbytes and holds these arrays; a second call replaces the first. Others
+        give way where that is too much.
+        """
         unique = tuple({id(a): a for a in arrays if a.nbytes >= _COUNTED_BYTES}.values())
         with self._lock:
             if variant not in self._entries:

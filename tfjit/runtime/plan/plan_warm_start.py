@@ -1,7 +1,9 @@
-"""What a plan's compiled step was made of the last time, kept beside the kernels so that the next process can start with it.
+"""What a plan's compiled step was made of the last time, kept beside the kernels so that the next
+process can start with it.
 
-The record of a plan names its kernels in the disk cache and says how long the compiled step took to make. It is a hint: a process
-that finds it, and the kernels, serves the first run by compiled code. A wrong one costs the time of building calls, never a value.
+The record of a plan names its kernels in the disk cache and says how long the compiled step took to
+make. It is a hint: a process that finds it, and the kernels, serves the first run by compiled code.
+A wrong one costs the time of building calls, never a value.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ _RUNS: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class PlanRecord:
-    """kernels: names in the disk cache. compiled_ms: passes, builders and layout, of processor time; slow_ms: a run without them."""
+    """kernels: names in the disk cache. compiled_ms: passes, builders and layout, of processor
+    time; slow_ms: a run without them.
+    """
 
     kernels: tuple[str, ...]
     compiled_ms: float
@@ -39,13 +43,21 @@ class PlanRecord:
 
     @property
     def pays_soon(self) -> bool:
-        """Whether a program with a few runs to do is done earlier if the first one waits for the compiled step."""
+        """Whether a program with a few runs to do is done earlier if the first one waits for the
+        compiled step.
+        """
         return self.compiled_ms <= _RUNS * self.slow_ms
 
 
 def fingerprint(graph: DataflowGraph, spec: RunSpec, names: Iterable[str]) -> str:
-    """Hash of a signature and of names, op types and known shapes of the nodes it needs: 2 us a node, and enough for a hint."""
-    digest = hashlib.sha256(repr((spec.feeds, spec.fetches, spec.targets, sorted((spec.feed_types or {}).items()))).encode())
+    """Hash of a signature and of names, op types and known shapes of the nodes it needs: 2 us a
+    node, and enough for a hint.
+    """
+    digest = hashlib.sha256(
+        repr(
+            (spec.feeds, spec.fetches, spec.targets, sorted((spec.feed_types or {}).items()))
+        ).encode()
+    )
     for name in sorted(names):
         node = graph.node(name)
         digest.update(f"{name} {node.op} {node.output_shapes}\n".encode())
@@ -63,10 +75,18 @@ def read(key: str) -> PlanRecord | None:
         return None
     try:
         found = json.loads(path.read_bytes())
-        record = PlanRecord(tuple(map(str, found["kernels"])), float(found["compiled_ms"]), float(found["slow_ms"]))
+        record = PlanRecord(
+            tuple(map(str, found["kernels"])), float(found["compiled_ms"]), float(found["slow_ms"])
+        )
     except (OSError, ValueError, TypeError, KeyError):
         return None  # not there, of another version, or damaged: it is written anew
-    return record if all(os.path.exists(path.parent / f"{os.path.basename(name)}.o") for name in record.kernels) else None
+    return (
+        record
+        if all(
+            os.path.exists(path.parent / f"{os.path.basename(name)}.o") for name in record.kernels
+        )
+        else None
+    )
 
 
 def write(key: str, sources: Iterable[KernelSource], compiled_ms: float, slow_ms: float) -> None:
@@ -74,7 +94,9 @@ def write(key: str, sources: Iterable[KernelSource], compiled_ms: float, slow_ms
     path = _path(key)
     if path is None:
         return
-    record = PlanRecord((*map(cache_key, sources), *sorted(store.ir_keys)), round(compiled_ms, 1), round(slow_ms, 3))
+    record = PlanRecord(
+        (*map(cache_key, sources), *sorted(store.ir_keys)), round(compiled_ms, 1), round(slow_ms, 3)
+    )
     try:
         write_atomically(path, json.dumps(asdict(record)).encode())
     except OSError:

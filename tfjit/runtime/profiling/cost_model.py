@@ -1,4 +1,6 @@
-"""What nodes cost, measured over the observed steps of a session, and TensorFlow's CostGraphDef made of it."""
+"""What nodes cost, measured over the observed steps of a session, and TensorFlow's CostGraphDef
+made of it.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 def is_due(step: int, every: int, after: int) -> bool:
     """Whether the cost model is built at a signature's step number `step` (from 0).
 
-    every, after: GraphOptions.build_cost_model and build_cost_model_after. The same steps as in TensorFlow 2.21.
+    every, after: GraphOptions.build_cost_model and build_cost_model_after. The same steps as in
+    TensorFlow 2.21.
     """
     return every > 0 and step >= after and (step - after + 1) % every == 0
 
@@ -48,7 +51,9 @@ class CostModel:
         self._nodes: dict[tuple[str, str], NodeCost] = {}
 
     def update(self, records: Iterable[NodeRecord]) -> None:
-        """Take in what a step's collector saw. A node that ran several times in the step (in a loop) counts as one run."""
+        """Take in what a step's collector saw. A node that ran several times in the step (in a
+        loop) counts as one run.
+        """
         with self._lock:
             seen: set[tuple[str, str]] = set()
             for record in records:
@@ -69,7 +74,8 @@ class CostModel:
             return self._nodes.get((device, name)) or NodeCost()
 
     def fill(self, cost_graph: Any, partitions: Sequence[Partition]) -> None:
-        """Write CostGraphDef: the nodes of the partition graphs, `_SOURCE` and `_SINK` included, with ids that are unique over all.
+        """Write CostGraphDef: the nodes of the partition graphs, `_SOURCE` and `_SINK` included,
+        with ids that are unique over all.
 
         compute_cost is the mean time in us, at least 1; sizes are of the last run, in bytes.
         """

@@ -13,7 +13,12 @@ from tfjit.framework import errors
 from tfjit.kernels.executor.roofline import MachineLimits, machine_limits
 from tfjit.kernels.jit.store import store
 from tfjit.runtime.lowering.lowering import Instruction
-from tfjit.runtime.profiling.kernel_timing import StepTimes, measure_variant, sample_feed, unmeasurable
+from tfjit.runtime.profiling.kernel_timing import (
+    StepTimes,
+    measure_variant,
+    sample_feed,
+    unmeasurable,
+)
 
 if TYPE_CHECKING:
     from tfjit.framework.types.shape import Shape
@@ -28,8 +33,9 @@ COMPILE_TIMEOUT_S = 600.0
 class ServedNode:
     """How one node of the optimised graph runs.
 
-    serving: native (compiled), reference (NumPy), runtime (with the session's state), view, constant, variable, feed, fetch ...
-    kernels: titles of the compiled code it calls. members: user nodes it stands for. reason: why it is not compiled.
+    serving: native (compiled), reference (NumPy), runtime (with the session's state), view,
+    constant, variable, feed, fetch ... kernels: titles of the compiled code it calls. members: user
+    nodes it stands for. reason: why it is not compiled.
     """
 
     name: str
@@ -48,7 +54,10 @@ class ServedNode:
     def limit_us(self, limits: MachineLimits, threads: int) -> tuple[float, str]:
         """The least time this machine could take, and what sets it: bytes or flops."""
         used = min(self.chunks, threads)
-        by_bytes, by_flops = limits.bytes_us(self.bytes_moved, used), limits.flops_us(self.flops, used)
+        by_bytes, by_flops = (
+            limits.bytes_us(self.bytes_moved, used),
+            limits.flops_us(self.flops, used),
+        )
         return (by_bytes, "bytes") if by_bytes >= by_flops else (by_flops, "flops")
 
 
@@ -64,7 +73,9 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What the session's plans hold together. bytes and limit_bytes: of variants; arenas are shared by all of them."""
+    """What the session's plans hold together. bytes and limit_bytes: of variants; arenas are shared
+    by all of them.
+    """
 
     variants: int = 0
     bytes: int = 0
@@ -75,18 +86,22 @@ class Held:
 
     def __str__(self) -> str:
         return (
-            f"this session: {self.variants} variants of plans hold {self.bytes / 1e6:.1f} of {self.limit_bytes / 1e6:.0f} MB, "
-            f"{self.evicted} gave way; {self.arenas} shared arenas of {self.arena_bytes / 1e6:.1f} MB"
+            f"this session: {self.variants} variants of plans hold {self.bytes / 1e6:.1f} of "
+            f"{self.limit_bytes / 1e6:.0f} MB, "
+            f"{self.evicted} gave way; {self.arenas} shared arenas of {self.arena_bytes / 1e6:.1f} "
+            "MB"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`str()` is the whole text. nodes: in execution order. kernel_count: distinct compiled texts besides shared tile tables.
+    """`str()` is the whole text. nodes: in execution order. kernel_count: distinct compiled texts
+    besides shared tile tables.
 
-    output_bytes: fetched arrays that compiled code writes; constant_bytes: constants and packed weights that stay with the plan.
-    unmeasured: why there are no times though they were asked for.
-    bundles: nodes whose launches run at the same time. divisions: (parts, nodes) of what the threads do part by part of its rows.
+    output_bytes: fetched arrays that compiled code writes; constant_bytes: constants and packed
+    weights that stay with the plan. unmeasured: why there are no times though they were asked for.
+    bundles: nodes whose launches run at the same time. divisions: (parts, nodes) of what the
+    threads do part by part of its rows.
     """
 
     signature: str
@@ -116,18 +131,31 @@ class Explanation:
         for node in self.nodes:
             entry = asdict(node)
             if self.measured is not None and node.measured_us is not None:
-                entry["limit_us"], entry["limit"] = node.limit_us(self.measured.limits, self.measured.threads)
+                entry["limit_us"], entry["limit"] = node.limit_us(
+                    self.measured.limits, self.measured.threads
+                )
             nodes.append(entry)
         return {
             "signature": self.signature,
             "executor": self.executor,
             "passes": [
-                {"name": p.name, "us": p.elapsed_us, "ops_before": p.ops_before, "ops_after": p.ops_after} for p in self.report.passes
+                {
+                    "name": p.name,
+                    "us": p.elapsed_us,
+                    "ops_before": p.ops_before,
+                    "ops_after": p.ops_after,
+                }
+                for p in self.report.passes
             ],
-            "reasons": [{"pass": where, "text": text, "nodes": names} for where, text, names in _reasons(self.report)],
+            "reasons": [
+                {"pass": where, "text": text, "nodes": names}
+                for where, text, names in _reasons(self.report)
+            ],
             "nodes": nodes,
             "bundles": [list(names) for names in self.bundles],
-            "divisions": [{"parts": parts, "nodes": list(names)} for parts, names in self.divisions],
+            "divisions": [
+                {"parts": parts, "nodes": list(names)} for parts, names in self.divisions
+            ],
             "kernel_count": self.kernel_count,
             "arena_bytes": self.arena_bytes,
             "output_bytes": self.output_bytes,
@@ -145,7 +173,12 @@ class Explanation:
         return tuple(node for node in self.nodes if node.serving == "reference")
 
     def __str__(self) -> str:
-        lines = [f"plan {self.signature}", f"run by {self.executor}", "", self.report.format(messages=False)]
+        lines = [
+            f"plan {self.signature}",
+            f"run by {self.executor}",
+            "",
+            self.report.format(messages=False),
+        ]
         lines.append(f"{'node':<44} {'op':<24} {'served by':<12} {'us':>8} {'kB':>9}  kernel")
         for node in self.nodes:
             if node.serving == "constant":
@@ -153,7 +186,9 @@ class Explanation:
             kernel = "; ".join(node.kernels) or node.reason
             time = f"{node.predicted_us:8.1f}" if node.predicted_us else f"{'':8}"
             size = f"{node.bytes_moved / 1000:9.1f}" if node.bytes_moved else f"{'':9}"
-            lines.append(f"{node.name[-44:]:<44} {node.op:<24} {node.serving:<12} {time} {size}  {kernel}".rstrip())
+            lines.append(
+                f"{node.name[-44:]:<44} {node.op:<24} {node.serving:<12} {time} {size}  {kernel}".rstrip()
+            )
         if self.measured is not None:
             lines += ["", *_measured_lines(self.nodes, self.measured)]
         elif self.unmeasured:
@@ -165,21 +200,34 @@ class Explanation:
                 lines += [f"{node.name}:", *("  " + line for line in node.group.splitlines())]
         if self.bundles:
             lines += ["", f"{len(self.bundles)} bundles, whose launches the threads share out:"]
-            lines += [f"  {len(names)}: {', '.join(names[:8])}{' ...' if len(names) > 8 else ''}" for names in self.bundles]
+            lines += [
+                f"  {len(names)}: {', '.join(names[:8])}{' ...' if len(names) > 8 else ''}"
+                for names in self.bundles
+            ]
         for parts, divided in self.divisions:
-            lines += ["", f"rows divided into {parts} parts, one a thread from beginning to end:", f"  {', '.join(divided)}"]
+            lines += [
+                "",
+                f"rows divided into {parts} parts, one a thread from beginning to end:",
+                f"  {', '.join(divided)}",
+            ]
         reasons = _reasons(self.report)
         if reasons:
             lines += ["", "what the passes said:"]
             for where, text, names in reasons:
                 more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-                of = f"{', '.join(names[:3])}{more}: " if any(names) else ""  # what is said of the whole graph names no node
+                # what is said of the whole graph names no node
+                of = f"{', '.join(names[:3])}{more}: " if any(names) else ""
                 lines.append(f"  {where}: {of}{text}")
         counts = Counter(node.serving for node in self.nodes)
-        lines += ["", "served: " + ", ".join(f"{count} {how}" for how, count in counts.most_common())]
+        lines += [
+            "",
+            "served: " + ", ".join(f"{count} {how}" for how, count in counts.most_common()),
+        ]
         lines.append(
-            f"{self.kernel_count} compiled kernels, arena of {self.arena_bytes / 1000:.1f} kB; with outputs of "
-            f"{self.output_bytes / 1000:.1f} kB and constants of {self.constant_bytes / 1000:.1f} kB at most "
+            f"{self.kernel_count} compiled kernels, arena of {self.arena_bytes / 1000:.1f} kB; "
+            "with outputs of "
+            f"{self.output_bytes / 1000:.1f} kB and constants of {self.constant_bytes / 1000:.1f} "
+            "kB at most "
             f"{self.peak_bytes / 1000:.1f} kB a run"
         )
         if self.calls is not None and self.calls.groups:
@@ -191,7 +239,8 @@ class Explanation:
         lines.append(str(self.held))
         counters = store.snapshot()
         lines.append(
-            f"this process: {counters.hits} kernels loaded from disk in {counters.load_ms / 1000:.2f} s, "
+            f"this process: {counters.hits} kernels loaded from disk in "
+            f"{counters.load_ms / 1000:.2f} s, "
             f"{counters.compiled} compiled in {counters.compile_ms / 1000:.2f} s of the compiler's"
         )
         for name, why in self.refused:
@@ -201,11 +250,15 @@ class Explanation:
 
 def _measured_lines(nodes: Sequence[ServedNode], measured: Measured) -> list[str]:
     """A table of the timed nodes, the longest first."""
-    timed = sorted((node for node in nodes if node.measured_us is not None), key=lambda node: -(node.measured_us or 0.0))
+    timed = sorted(
+        (node for node in nodes if node.measured_us is not None),
+        key=lambda node: -(node.measured_us or 0.0),
+    )
     total = sum(node.measured_us or 0.0 for node in timed)
     lines = [
         f"measured over {measured.runs} runs on {measured.threads} threads; {measured.limits}",
-        f"{'kernel of':<44} {'us':>9} {'predicted':>9} {'share':>6} {'chunks':>6} {'GB/s':>7} {'GF/s':>7} {'of limit':>9}",
+        f"{'kernel of':<44} {'us':>9} {'predicted':>9} {'share':>6} {'chunks':>6} {'GB/s':>7} "
+        f"{'GF/s':>7} {'of limit':>9}",
     ]
     for node in timed:
         us = max(node.measured_us or 0.0, 1e-3)
@@ -213,10 +266,13 @@ def _measured_lines(nodes: Sequence[ServedNode], measured: Measured) -> list[str
         limit = f"{100 * least / us:3.0f}% {what}" if node.bytes_moved or node.flops else ""
         predicted = f"{node.predicted_us:9.1f}" if node.predicted_us else f"{'':9}"
         lines.append(
-            f"{node.name[-44:]:<44} {us:9.1f} {predicted} {100 * us / max(total, 1e-3):5.1f}% {node.chunks:6} "
+            f"{node.name[-44:]:<44} {us:9.1f} {predicted} {100 * us / max(total, 1e-3):5.1f}% "
+            f"{node.chunks:6} "
             f"{node.bytes_moved / us / 1e3:7.1f} {node.flops / us / 1e3:7.1f} {limit:>9}"
         )
-    lines.append(f"{'all kernels':<44} {total:9.1f} {sum(node.predicted_us for node in timed):9.1f}")
+    lines.append(
+        f"{'all kernels':<44} {total:9.1f} {sum(node.predicted_us for node in timed):9.1f}"
+    )
     lines.append(f"{'a run of the step':<44} {measured.step_us:9.1f}")
     return lines
 
@@ -236,9 +292,14 @@ def _reasons(report: PipelineReport) -> list[tuple[str, str, list[str]]]:
 
 
 def explain_plan(
-    plan: Plan, feed_shapes: tuple[Shape, ...], measure: bool = False, values: Mapping[str, np.ndarray] | None = None
+    plan: Plan,
+    feed_shapes: tuple[Shape, ...],
+    measure: bool = False,
+    values: Mapping[str, np.ndarray] | None = None,
 ) -> Explanation:
-    """The explanation of a plan for these feed shapes; waits for its compilation. measure: time each kernel, with `values` by feed."""
+    """The explanation of a plan for these feed shapes; waits for its compilation. measure: time
+    each kernel, with `values` by feed.
+    """
     variant = plan.variant(tuple(feed_shapes))  # type: ignore[arg-type]
     variant.upgrade()
     variant.compile_done.wait(COMPILE_TIMEOUT_S)
@@ -255,10 +316,14 @@ def explain_nothing(measure: bool = False) -> Explanation:
     from tfjit.passes.pipeline import PipelineReport
 
     why = "there is nothing to compute"
-    return Explanation("->", PipelineReport(), (), 0, 0, f"nothing: {why}", (), unmeasured=why if measure else "")
+    return Explanation(
+        "->", PipelineReport(), (), 0, 0, f"nothing: {why}", (), unmeasured=why if measure else ""
+    )
 
 
-def _measure(plan: Plan, variant: Variant, feed_shapes: Sequence[Shape], given: Mapping[str, np.ndarray]) -> tuple[StepTimes | None, str]:
+def _measure(
+    plan: Plan, variant: Variant, feed_shapes: Sequence[Shape], given: Mapping[str, np.ndarray]
+) -> tuple[StepTimes | None, str]:
     """Return (times, "") or (None, why there are none).
 
     Raises what a run raises of values that the caller gave.
@@ -278,7 +343,11 @@ def _measure(plan: Plan, variant: Variant, feed_shapes: Sequence[Shape], given: 
     except errors.OpError as error:
         if not made_up:
             raise
-        return None, f"a run with made-up values fails, give those of {', '.join(made_up)} in feed_dict: {error.message}"
+        return (
+            None,
+            f"a run with made-up values fails, give those of {', '.join(made_up)} in feed_dict: "
+            f"{error.message}",
+        )
 
 
 def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: str) -> Explanation:
@@ -291,7 +360,8 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
                 by_node[instruction.node.name] = instruction
         graph = variant.partitions[0].graph
         served = dict(variant.lowered.served)
-        for name, instruction in by_node.items():  # what stands in bodies, after the graph's own nodes
+        # what stands in bodies, after the graph's own nodes
+        for name, instruction in by_node.items():
             served.setdefault(name, (instruction.serving, instruction.reason))
         for name, (how, why) in served.items():
             at = by_node.get(name)
@@ -304,7 +374,9 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
             kernels: tuple[str, ...] = ()
             cost = 0.0
             if call is not None and serving == "native":
-                kernels = tuple(dict.fromkeys(launch.source.title or launch.entry for launch in call.launches))
+                kernels = tuple(
+                    dict.fromkeys(launch.source.title or launch.entry for launch in call.launches)
+                )
                 cost = sum(launch.cost_ns for launch in call.launches) / 1000
                 titles.update(launch.source.digest for launch in call.launches)
             group = node.attrs.get("group") or node.attrs.get("program")
@@ -321,7 +393,9 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
                     at.reason,
                     group.explain() if group is not None else "",
                     times.by_node[name].us if times is not None and name in times.by_node else None,
-                    times.by_node[name].chunks if times is not None and name in times.by_node else 1,
+                    times.by_node[name].chunks
+                    if times is not None and name in times.by_node
+                    else 1,
                 )
             )
         executor = "a straight-line step on the caller's thread"
@@ -343,11 +417,15 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
         f"{executor} ({plan.note})" if plan.note else executor,
         tuple(variant.refused()),
         variant.calls,
-        Measured(times.step_us, times.runs, times.threads, machine_limits()) if times is not None else None,
+        Measured(times.step_us, times.runs, times.threads, machine_limits())
+        if times is not None
+        else None,
         step.output_bytes if step is not None else 0,
         step.constant_bytes if step is not None else 0,
         _held(plan),
-        tuple(tuple(i.node.name for i in members) for members in step.bundles) if step is not None else (),
+        tuple(tuple(i.node.name for i in members) for members in step.bundles)
+        if step is not None
+        else (),
         step.divisions if step is not None else (),
         unmeasured,
     )
@@ -355,4 +433,11 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
 
 def _held(plan: Plan) -> Held:
     budget, arenas = plan.session.budget, plan.session.arenas
-    return Held(len(budget), budget.held_bytes, budget.limit_bytes, budget.evicted, arenas.count, arenas.nbytes)
+    return Held(
+        len(budget),
+        budget.held_bytes,
+        budget.limit_bytes,
+        budget.evicted,
+        arenas.count,
+        arenas.nbytes,
+    )

@@ -1,4 +1,6 @@
-"""Each kernel of a step timed in place: whole runs with the walker's trace on, medians over them."""
+"""Each kernel of a step timed in place: whole runs with the walker's trace on,
+medians over them.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,11 @@ _WARM_UP_RUNS = 3
 # Runtime kernels whose effects a copy of the variables undoes.
 _REVERSIBLE: Final = frozenset(
     {
-        *(name + suffix for name in ("Assign", "AssignAdd", "AssignSub") for suffix in ("", "VariableOp")),
+        *(
+            name + suffix
+            for name in ("Assign", "AssignAdd", "AssignSub")
+            for suffix in ("", "VariableOp")
+        ),
         *("IsVariableInitialized", "VarIsInitializedOp", "VariableShape"),
     }
 )
@@ -35,7 +41,8 @@ _REVERSIBLE: Final = frozenset(
 
 @dataclass(slots=True)
 class NodeTime:
-    """One node's part of a step. us: median; of a bundle its predicted part, of a division the longest part.
+    """One node's part of a step. us: median; of a bundle its predicted part, of a division the
+    longest part.
 
     chunks: of its largest launch.
     """
@@ -46,7 +53,9 @@ class NodeTime:
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """by_node: node name -> time. step_us: a whole run without the trace. runs: how many were timed. threads: intra-op."""
+    """by_node: node name -> time. step_us: a whole run without the trace. runs: how many were
+    timed. threads: intra-op.
+    """
 
     by_node: dict[str, NodeTime]
     step_us: float
@@ -55,7 +64,9 @@ class StepTimes:
 
 
 def sample_feed(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """A value to measure with: uniform in [0.1, 1) for numbers with a fraction, zeros (valid indices) and empty strings else."""
+    """A value to measure with: uniform in [0.1, 1) for numbers with a fraction, zeros (valid
+    indices) and empty strings else.
+    """
     if dtype.kind == "O":
         return np.full(shape, b"", object)
     if dtype.kind in "iub":
@@ -69,14 +80,19 @@ def unmeasurable(variant: Variant) -> str:
         return f"only a static step can be measured; here: {variant.dynamic_reason}"
     for instruction in variant.lowered.instructions:
         if instruction.serving == "runtime" and instruction.node.op not in _REVERSIBLE:
-            return f"{instruction.node.name} ({instruction.node.op}) has effects that a measurement could not undo"
+            return (
+                f"{instruction.node.name} ({instruction.node.op}) has effects that a "
+                "measurement could not undo"
+            )
     return ""
 
 
 def measure_variant(plan: Plan, variant: Variant, feeds: Sequence[np.ndarray]) -> StepTimes:
-    """Time the kernels of a static step. Variables and random streams are as before afterwards; runs at the same time see them change.
+    """Time the kernels of a static step. Variables and random streams are as before afterwards;
+    runs at the same time see them change.
 
-    feeds: in the plan's order. Needs: `unmeasurable` has nothing to say against it. Raises what a run raises.
+    feeds: in the plan's order. Needs: `unmeasurable` has nothing to say against it. Raises what a
+    run raises.
     """
     step, lowered = variant.step, variant.lowered
     assert step is not None
@@ -96,7 +112,9 @@ def _measure(step: Any, instance: Callable[..., Any], run: Callable[[], Any]) ->
         run()
     start = time.perf_counter()
     run()
-    count = int(min(_MAX_RUNS, max(_MIN_RUNS, MEASURE_S / 2 / max(time.perf_counter() - start, 1e-6))))
+    count = int(
+        min(_MAX_RUNS, max(_MIN_RUNS, MEASURE_S / 2 / max(time.perf_counter() - start, 1e-6)))
+    )
     whole = []
     for _ in range(count):
         start = time.perf_counter()
@@ -105,10 +123,14 @@ def _measure(step: Any, instance: Callable[..., Any], run: Callable[[], Any]) ->
     layout, scope = step.layout, instance.__globals__
     ticks_per_us = table_executor.ticks_per_second() * 1e-6
     parts = [part for _, part in layout.table_words]
-    tables = [scope[f"t{k}"] for k in range(len(layout.stretches))] + [table.words for table in scope["parts"]]
+    tables = [scope[f"t{k}"] for k in range(len(layout.stretches))] + [
+        table.words for table in scope["parts"]
+    ]
     stretches = [*layout.stretches, *(part.stretch for part in parts)]
     stamps = [np.zeros(1 + 2 * len(stretch.rows), np.int64) for stretch in stretches]
-    python_kernels = {f"k{position}": instruction for position, instruction in _python_segments(layout)}
+    python_kernels = {
+        f"k{position}": instruction for position, instruction in _python_segments(layout)
+    }
     elapsed: dict[str, list[float]] = {name: [] for name in python_kernels}
     rows: list[list[np.ndarray]] = [[] for _ in stamps]
     kept = {name: scope[name] for name in python_kernels}
@@ -145,12 +167,16 @@ def _measure(step: Any, instance: Callable[..., Any], run: Callable[[], Any]) ->
             total.us += entry.us
             total.chunks = max(total.chunks, len(placed))
     for name, instruction in python_kernels.items():
-        found.setdefault(instruction.node.name, NodeTime()).us += statistics.median(elapsed[name]) * 1e6
+        found.setdefault(instruction.node.name, NodeTime()).us += (
+            statistics.median(elapsed[name]) * 1e6
+        )
     return StepTimes(found, statistics.median(whole) * 1e6, count, layout.env.threads)
 
 
 def _add_rows(found: dict[str, NodeTime], stretch: Stretch, elapsed_us: np.ndarray) -> None:
-    """Add what each row of a table took to the nodes it is for. Of a row that stands for parts, these have their own."""
+    """Add what each row of a table took to the nodes it is for. Of a row that stands for parts,
+    these have their own.
+    """
     for owned, us in zip(stretch.owners, elapsed_us.tolist(), strict=True):
         total = sum(one.launch.cost_ns for one in owned)
         for one in owned:
@@ -161,12 +187,20 @@ def _add_rows(found: dict[str, NodeTime], stretch: Stretch, elapsed_us: np.ndarr
 
 
 def _python_segments(layout: Any) -> list[tuple[int, Instruction]]:
-    """Return the Python kernels between stretches by slot, without the markers of loops and branches."""
-    return [segment for segment in layout.segments if isinstance(segment, tuple) and segment[1].role is None]
+    """Return the Python kernels between stretches by slot, without the markers of loops and
+    branches.
+    """
+    return [
+        segment
+        for segment in layout.segments
+        if isinstance(segment, tuple) and segment[1].role is None
+    ]
 
 
 def _timed(kernel: Callable[..., Any], elapsed: list[float]) -> Callable[..., Any]:
-    """Return the kernel, adding its time to the current run's: a loop calls it often, a branch not taken never."""
+    """Return the kernel, adding its time to the current run's: a loop calls it often, a branch not
+    taken never.
+    """
 
     def timed(*args: Any) -> Any:
         start = time.perf_counter()
@@ -181,9 +215,15 @@ def _timed(kernel: Callable[..., Any], elapsed: list[float]) -> Callable[..., An
 def _restored(instructions: Sequence[Instruction], state: Any) -> Iterator[None]:
     """Put variables and random streams back afterwards."""
     variables = {
-        id(v.variable): v.variable for i in instructions for v in i.inputs if v.root.variable is not None and v.variable is not None
+        id(v.variable): v.variable
+        for i in instructions
+        for v in i.inputs
+        if v.root.variable is not None and v.variable is not None
     }
-    values = [(variable, variable.value, None if variable.value is None else variable.value.copy()) for variable in variables.values()]
+    values = [
+        (variable, variable.value, None if variable.value is None else variable.value.copy())
+        for variable in variables.values()
+    ]
     names = {i.node.name for i in instructions}
     streams = [(array, array.copy()) for name, array in state.node_states() if name in names]
     try:

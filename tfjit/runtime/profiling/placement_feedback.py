@@ -1,4 +1,6 @@
-"""Placement by measured costs (ConfigProto.placement_period): when to measure, when to move, and when to leave it at that."""
+"""Placement by measured costs (ConfigProto.placement_period): when to measure, when to move, and
+when to leave it at that.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tfjit.placement")
 
-_UNCOUNTED: Final = frozenset({"Const", "_Arg", "_Retval", "_Send", "_Recv", "_HostSend", "_HostRecv"})  # a receive's time is its wait
-_TRIAL_STEPS: Final = 10  # kernels of new plans are compiled behind their first steps, which say nothing of a placement
-_QUIET_PERIODS: Final = 2  # without a move: the first may have measured kernels that were not compiled yet
+# a receive's time is its wait
+_UNCOUNTED: Final = frozenset(
+    {"Const", "_Arg", "_Retval", "_Send", "_Recv", "_HostSend", "_HostRecv"}
+)
+# kernels of new plans are compiled behind their first steps, which say nothing of a placement
+_TRIAL_STEPS: Final = 10
+# without a move: the first may have measured kernels that were not compiled yet
+_QUIET_PERIODS: Final = 2
 
 Signature = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 
@@ -33,9 +40,11 @@ class _Times:
 class Replacement:
     """Moves the nodes of one session. Not thread-safe: the step observer calls it under its lock.
 
-    Every `period` steps the signature that took most time is measured at its next step, and its movable nodes are placed by what they
-    cost. A move is on trial for at least _TRIAL_STEPS steps: where the best step after it is slower than the best before it, the nodes
-    go back, and all stays as it is. `stable` once that happened, or when nothing wanted to move in _QUIET_PERIODS periods in a row.
+    Every `period` steps the signature that took most time is measured at its next step, and its
+    movable nodes are placed by what they cost. A move is on trial for at least _TRIAL_STEPS steps:
+    where the best step after it is slower than the best before it, the nodes go back, and all stays
+    as it is. `stable` once that happened, or when nothing wanted to move in _QUIET_PERIODS periods
+    in a row.
     """
 
     def __init__(self, session: PlanHost, period: int) -> None:
@@ -46,14 +55,19 @@ class Replacement:
         self._quiet = 0
         self._times: dict[Signature, _Times] = {}
         self._wanted: Signature | None = None  # to be measured at its next step
-        self._trial: tuple[Signature, float, dict[str, str]] | None = None  # of what, its best before, and where its nodes came from
+        # of what, its best before, and where its nodes came from
+        self._trial: tuple[Signature, float, dict[str, str]] | None = None
 
     def wants(self, plan: Plan) -> bool:
         """Whether this step of a plan is to be measured."""
         return not self.stable and self._wanted == _signature(plan)
 
-    def step(self, variant: Variant, elapsed_s: float, records: Sequence[NodeRecord] | None) -> None:
-        """Take in a step. records: of a measured one. Steps before their kernels are compiled do not count."""
+    def step(
+        self, variant: Variant, elapsed_s: float, records: Sequence[NodeRecord] | None
+    ) -> None:
+        """Take in a step. records: of a measured one. Steps before their kernels are compiled do
+        not count.
+        """
         plan = variant.plan
         if self.stable or not variant.compile_done.is_set():
             return
@@ -77,7 +91,11 @@ class Replacement:
 
         session, signature = self._session, _signature(plan)
         measured = [
-            Measured(r.node.origin or (r.node.name,), r.elapsed_ns / 1000, sum(t.nbytes for t in r.outputs if t is not None))
+            Measured(
+                r.node.origin or (r.node.name,),
+                r.elapsed_ns / 1000,
+                sum(t.nbytes for t in r.outputs if t is not None),
+            )
             for r in records
             if r.node.op not in _UNCOUNTED
         ]
@@ -86,11 +104,18 @@ class Replacement:
             if graph is None:
                 return
             needed = needed_nodes(graph, plan.spec([None] * len(plan.feeds)))[0]
-            decision = rebalance(graph, needed, measured, [device.name for device in session.devices.devices])
+            decision = rebalance(
+                graph, needed, measured, [device.name for device in session.devices.devices]
+            )
             before = {name: graph.node(name).assigned_device for name in decision.moves}
             self._move(decision.moves)
         if decision.moves:
-            log.info("%d nodes move: a step is predicted at %.0f us, it was %.0f us", len(before), decision.after_us, decision.before_us)
+            log.info(
+                "%d nodes move: a step is predicted at %.0f us, it was %.0f us",
+                len(before),
+                decision.after_us,
+                decision.before_us,
+            )
             self._trial = signature, self._times.setdefault(signature, _Times()).best_s, before
             self._quiet = 0
         else:
@@ -105,7 +130,11 @@ class Replacement:
         after = self._times.get(signature)
         self._trial = None
         if after is not None and after.best_s > before_s:
-            log.info("steps take %.0f us, they took %.0f us: the nodes go back", after.best_s * 1e6, before_s * 1e6)
+            log.info(
+                "steps take %.0f us, they took %.0f us: the nodes go back",
+                after.best_s * 1e6,
+                before_s * 1e6,
+            )
             with self._session.graph_lock:
                 self._move(origins)
             self.stable = True

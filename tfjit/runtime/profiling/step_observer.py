@@ -1,4 +1,6 @@
-"""Sessions that measure their own steps: cost models, timelines, and placement by measured costs (GraphOptions, placement_period)."""
+"""Sessions that measure their own steps: cost models, timelines, and placement by measured costs
+(GraphOptions, placement_period).
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ _NUMBERS: Final = itertools.count(1)
 
 
 class StepObserver:
-    """Decides which steps of a session are measured, and does with the measurements what its ConfigProto asks for."""
+    """Decides which steps of a session are measured, and does with the measurements what its
+    ConfigProto asks for.
+    """
 
     def __init__(self, session: PlanHost) -> None:
         options = session.config.graph_options
@@ -46,7 +50,11 @@ class StepObserver:
     @property
     def active(self) -> bool:
         """Whether there is anything left to measure."""
-        return self._every > 0 or self._timeline_step > 0 or (self.replacement is not None and not self.replacement.stable)
+        return (
+            self._every > 0
+            or self._timeline_step > 0
+            or (self.replacement is not None and not self.replacement.stable)
+        )
 
     @staticmethod
     def for_session(session: PlanHost) -> StepObserver | None:
@@ -77,7 +85,13 @@ class StepObserver:
             return tuple(due)
 
     def end(
-        self, plan: Plan, variant: Variant, due: tuple[str, ...], collector: StepStatsCollector | None, elapsed_s: float, metadata: Any
+        self,
+        plan: Plan,
+        variant: Variant,
+        due: tuple[str, ...],
+        collector: StepStatsCollector | None,
+        elapsed_s: float,
+        metadata: Any,
     ) -> None:
         """Take in a step that went well. metadata: its RunMetadata or None."""
         if COST_MODEL in due and collector is not None:
@@ -89,13 +103,16 @@ class StepObserver:
         if self.replacement is not None:
             records = collector.records if PLACEMENT in due and collector is not None else None
             with self._lock:
-                if records is not None or collector is None:  # a step that was looked at took longer than others
+                # a step that was looked at took longer than others
+                if records is not None or collector is None:
                     self.replacement.step(variant, elapsed_s, records)
                 if not self.active:
                     self._session.observer = None
 
     def _write_timeline(self, collector: StepStatsCollector) -> None:
-        """`timeline_<session>_<step>.json` in TFJIT_DUMP, or in a folder of the process under that for temporary files."""
+        """`timeline_<session>_<step>.json` in TFJIT_DUMP, or in a folder of the process under that
+        for temporary files.
+        """
         from tfjit.protos import RunMetadata
         from tfjit.runtime.profiling.timeline import trace_events
 
@@ -103,9 +120,14 @@ class StepObserver:
         collector.fill(metadata)
         session = self._session
         with session.settings():
-            folder = settings.path("TFJIT_DUMP") or Path(tempfile.gettempdir()) / f"tfjit-timelines-{os.getpid()}"
+            folder = (
+                settings.path("TFJIT_DUMP")
+                or Path(tempfile.gettempdir()) / f"tfjit-timelines-{os.getpid()}"
+            )
         path = folder / f"timeline_{session.handle or self._number}_{self._steps:06}.json"
-        content = json.dumps({"displayTimeUnit": "ns", "traceEvents": trace_events(metadata.step_stats)})
+        content = json.dumps(
+            {"displayTimeUnit": "ns", "traceEvents": trace_events(metadata.step_stats)}
+        )
         session.env.files.make_folders(str(folder))
         session.env.files.write(str(path), content.encode())
         log.info("timeline of step %d: %s", self._steps, path)

@@ -21,7 +21,9 @@ _REPORTED: Final = 20  # tensors in the report of a step that ran out of memory
 
 @dataclass(frozen=True, slots=True)
 class TensorRecord:
-    """An output as it was: its NumPy dtype, shape, size and address in bytes; an address of 0 stands for no memory of its own."""
+    """An output as it was: its NumPy dtype, shape, size and address in bytes; an address of 0
+    stands for no memory of its own.
+    """
 
     dtype: Any
     shape: tuple[int, ...]
@@ -31,7 +33,9 @@ class TensorRecord:
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """One run of a node. Times in ns, of the collector's clock. outputs: by slot, None where the value was no array."""
+    """One run of a node. Times in ns, of the collector's clock. outputs: by slot, None where the
+    value was no array.
+    """
 
     device: str
     node: Node
@@ -43,7 +47,9 @@ class NodeRecord:
 
 
 class StepStatsCollector:
-    """Collects what each node of a step did. Times are taken from a monotonic clock and shown as wall clock."""
+    """Collects what each node of a step did. Times are taken from a monotonic clock and shown as
+    wall clock.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self.now_ns = clock.monotonic_ns
@@ -57,10 +63,22 @@ class StepStatsCollector:
         with self._lock:
             return list(self._records)
 
-    def record(self, device: str, node: Node, start_ns: int, elapsed_ns: int, outputs: Sequence[Any]) -> None:
-        """Note one run of a node. start_ns: of `now_ns`. outputs: its values; only their dtypes, shapes and places are kept."""
+    def record(
+        self, device: str, node: Node, start_ns: int, elapsed_ns: int, outputs: Sequence[Any]
+    ) -> None:
+        """Note one run of a node. start_ns: of `now_ns`. outputs: its values; only their dtypes,
+        shapes and places are kept.
+        """
         thread = threading.current_thread()
-        made = NodeRecord(device, node, start_ns, elapsed_ns, tuple(map(_tensor, outputs)), threading.get_ident(), thread.name)
+        made = NodeRecord(
+            device,
+            node,
+            start_ns,
+            elapsed_ns,
+            tuple(map(_tensor, outputs)),
+            threading.get_ident(),
+            thread.name,
+        )
         with self._lock:
             self._records.append(made)
 
@@ -82,9 +100,15 @@ class StepStatsCollector:
             metadata.step_stats.dev_stats.append(devices[device])
 
     def _fill_source(self, entry: Any, first: NodeRecord, thread: int) -> None:
-        """The node that every partition begins with: it does nothing, and is done as the first one starts."""
+        """The node that every partition begins with: it does nothing, and is done as the first one
+        starts.
+        """
         at_ns = first.start_ns + self._offset_ns
-        entry.node_name, entry.timeline_label, entry.thread_id = "_SOURCE", "_SOURCE = NoOp()", thread
+        entry.node_name, entry.timeline_label, entry.thread_id = (
+            "_SOURCE",
+            "_SOURCE = NoOp()",
+            thread,
+        )
         entry.scheduled_micros = entry.all_start_micros = at_ns // 1000
         entry.scheduled_nanos = entry.all_start_nanos = at_ns
 
@@ -115,38 +139,63 @@ class StepStatsCollector:
             entry.memory_stats.persistent_memory_size = made
         elif made and record.node.op != "_Arg":
             entry.memory_stats.SetInParent()
-            memory = entry.memory.add(allocator_name=_ALLOCATOR, total_bytes=made, peak_bytes=made, live_bytes=made)
+            memory = entry.memory.add(
+                allocator_name=_ALLOCATOR, total_bytes=made, peak_bytes=made, live_bytes=made
+            )
             memory.allocation_records.add(alloc_micros=at_ns // 1000, alloc_bytes=made)
 
     def memory_report(self) -> str:
         """The largest tensors that the step has made so far, for a step that ran out of memory."""
-        found = [(tensor, record, slot) for record in self.records for slot, tensor in enumerate(record.outputs) if tensor is not None]
+        found = [
+            (tensor, record, slot)
+            for record in self.records
+            for slot, tensor in enumerate(record.outputs)
+            if tensor is not None
+        ]
         found = [entry for entry in found if entry[1].node.op not in ("_Arg", "_Retval")]
         total = sum(tensor.nbytes for tensor, _, _ in found)
         found.sort(key=lambda entry: -entry[0].nbytes)
-        lines = [f"Current usage from device: {device}, allocator: {_ALLOCATOR}" for device in sorted({r.device for _, r, _ in found})]
+        lines = [
+            f"Current usage from device: {device}, allocator: {_ALLOCATOR}"
+            for device in sorted({r.device for _, r, _ in found})
+        ]
         for tensor, record, slot in found[:_REPORTED]:
             shape = ",".join(map(str, tensor.shape))
-            lines.append(f"  {tensor.nbytes} B from {label(record.node)}, output {slot}: {as_dtype(tensor.dtype).name}[{shape}]")
+            lines.append(
+                f"  {tensor.nbytes} B from {label(record.node)}, output {slot}: "
+                f"{as_dtype(tensor.dtype).name}[{shape}]"
+            )
         if len(found) > _REPORTED:
             lines.append(f"  and {len(found) - _REPORTED} smaller ones")
-        return "\n".join([*lines, f"{len(found)} tensors of {total} B were made by this step before it ran out of memory."])
+        return "\n".join(
+            [
+                *lines,
+                f"{len(found)} tensors of {total} B were made by this step before it ran out of "
+                "memory.",
+            ]
+        )
 
 
 def _tensor(value: Any) -> TensorRecord | None:
     if isinstance(value, np.ndarray):
-        return TensorRecord(value.dtype, value.shape, value.nbytes, value.__array_interface__["data"][0])
+        return TensorRecord(
+            value.dtype, value.shape, value.nbytes, value.__array_interface__["data"][0]
+        )
     if isinstance(value, np.generic):
         return TensorRecord(value.dtype, (), value.nbytes, 0)
     return None
 
 
 def label(node: Node) -> str:
-    """TensorFlow's label; of a fused node with its members by name: "y = _Fused[h:Tanh+y:AddV2](x, b)"."""
+    """TensorFlow's label; of a fused node with its members by name: "y = _Fused[h:Tanh+y:AddV2](x,
+    b)".
+    """
     group = node.attrs.get("group")
     op = node.op if node.op_def is None else node.op_def.name
     if group is not None:
-        members = "+".join(f"{name}:{member}" for name, member in zip(group.names, group.ops, strict=True))
+        members = "+".join(
+            f"{name}:{member}" for name, member in zip(group.names, group.ops, strict=True)
+        )
         op = f"{node.op}[{members}]"
     inputs = ", ".join(edge.src for edge in node.in_edges if not edge.is_control)
     return f"{node.name} = {op}({inputs})"

@@ -11,15 +11,33 @@ if TYPE_CHECKING:
 
 
 def trace_events(step_stats: StepStats) -> list[dict[str, Any]]:
-    """One complete event a node and run: a row a thread, a process a device. Times in microseconds, with the nanoseconds as decimals."""
+    """One complete event a node and run: a row a thread, a process a device. Times in microseconds,
+    with the nanoseconds as decimals.
+    """
     events: list[dict[str, Any]] = []
     for process, device in enumerate(step_stats.dev_stats):
-        events.append({"ph": "M", "name": "process_name", "pid": process, "args": {"name": device.device}})
+        events.append(
+            {"ph": "M", "name": "process_name", "pid": process, "args": {"name": device.device}}
+        )
         for thread, name in sorted(device.thread_names.items()):
-            events.append({"ph": "M", "name": "thread_name", "pid": process, "tid": thread, "args": {"name": name}})
+            events.append(
+                {
+                    "ph": "M",
+                    "name": "thread_name",
+                    "pid": process,
+                    "tid": thread,
+                    "args": {"name": name},
+                }
+            )
         for node in device.node_stats:
-            duration_us = node.all_end_rel_nanos / 1e3 if node.all_end_rel_nanos else float(node.all_end_rel_micros)
-            start_us = node.all_start_nanos / 1e3 if node.all_start_nanos else float(node.all_start_micros)
+            duration_us = (
+                node.all_end_rel_nanos / 1e3
+                if node.all_end_rel_nanos
+                else float(node.all_end_rel_micros)
+            )
+            start_us = (
+                node.all_start_nanos / 1e3 if node.all_start_nanos else float(node.all_start_micros)
+            )
             events.append(
                 {
                     "ph": "X",
@@ -37,5 +55,7 @@ def trace_events(step_stats: StepStats) -> list[dict[str, Any]]:
 def write_timeline(step_stats: StepStats, path: str | Path) -> int:
     """Write the timeline of a step to `path` as JSON; returns the number of node runs in it."""
     events = trace_events(step_stats)
-    Path(path).write_text(json.dumps({"displayTimeUnit": "ns", "traceEvents": events}), encoding="utf-8")
+    Path(path).write_text(
+        json.dumps({"displayTimeUnit": "ns", "traceEvents": events}), encoding="utf-8"
+    )
     return sum(event["ph"] == "X" for event in events)

@@ -1,12 +1,14 @@
 """What tensor arrays and tensor lists keep their elements in.
 
-Elements of one shape lie in one array `data` [capacity, *element shape], a byte of `flags` beside each: so a million scalars take four
-bytes each and not an object, a list made of a tensor is that tensor, and stacking is a view. Compiled loops read and write the
-same two arrays. Elements of different shapes, strings, variants and big ones are held by reference in `items`.
+Elements of one shape lie in one array `data` [capacity, *element shape], a byte of `flags` beside
+each: so a million scalars take four bytes each and not an object, a list made of a tensor is that
+tensor, and stacking is a view. Compiled loops read and write the same two arrays. Elements of
+different shapes, strings, variants and big ones are held by reference in `items`.
 
-A value that was given out is never changed: a row of `data` that somebody may hold (`exported`) is not written again, and where it
-would have to be, the elements move to `items` for good. Values that come in are kept, not copied, so a caller whose memory will be
-used again passes a copy. Not thread-safe: who owns the elements has the lock.
+A value that was given out is never changed: a row of `data` that somebody may hold (`exported`) is
+not written again, and where it would have to be, the elements move to `items` for good. Values that
+come in are kept, not copied, so a caller whose memory will be used again passes a copy. Not
+thread-safe: who owns the elements has the lock.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ UNSET: Final = 0
 SET: Final = 1
 ZERO: Final = 2  # counts as set, to zeros that nobody has made yet
 USED: Final = 4  # unset again, but the row may have been given out
-MAX_ROW_BYTES: Final = 1 << 16  # a larger element is cheaper kept by reference than copied into `data`
+# a larger element is cheaper kept by reference than copied into `data`
+MAX_ROW_BYTES: Final = 1 << 16
 _MIN_CAPACITY: Final = 8
 
 
@@ -38,8 +41,9 @@ class Zeros:
 class Elements:
     """A sequence of `length` elements, each set or not.
 
-    np_dtype: of the elements; None for what arrays of numbers do not hold. data, items: exactly one is in use once an element was set.
-    flags: uint8 [capacity], UNSET, SET, ZERO or USED. exported: rows of `data` may be held outside.
+    np_dtype: of the elements; None for what arrays of numbers do not hold. data, items: exactly one
+    is in use once an element was set. flags: uint8 [capacity], UNSET, SET, ZERO or USED. exported:
+    rows of `data` may be held outside.
     """
 
     __slots__ = ("data", "exported", "flags", "items", "length", "np_dtype")
@@ -54,7 +58,9 @@ class Elements:
 
     @classmethod
     def of_rows(cls, array: np.ndarray) -> Elements:
-        """The rows of an array [length, ...], all set; the array itself is kept, and never written."""
+        """The rows of an array [length, ...], all set; the array itself is kept, and
+        never written.
+        """
         made = cls(None if array.dtype == object else array.dtype)
         made.length = array.shape[0]
         made.flags = np.full(max(made.length, _MIN_CAPACITY), UNSET, np.uint8)
@@ -77,7 +83,9 @@ class Elements:
         return made
 
     def copy(self, length: int | None = None) -> Elements:
-        """The same elements (the first `length` of them, or more, unset) in memory of their own. O(length)."""
+        """The same elements (the first `length` of them, or more, unset) in memory of their own.
+        O(length).
+        """
         made = Elements(self.np_dtype)
         made.length = self.length if length is None else length
         kept = min(self.length, made.length)
@@ -152,10 +160,18 @@ class Elements:
         value = np.asarray(value)
         data = self.data
         if data is None:
-            if value.nbytes > MAX_ROW_BYTES or value.dtype != self.np_dtype or self.flags[: self.length].any():
+            if (
+                value.nbytes > MAX_ROW_BYTES
+                or value.dtype != self.np_dtype
+                or self.flags[: self.length].any()
+            ):
                 return False
             data = self.data = np.zeros((len(self.flags), *value.shape), self.np_dtype)
-        elif value.shape != data.shape[1:] or value.dtype != data.dtype or (self.exported and self.flags[index] & (SET | USED)):
+        elif (
+            value.shape != data.shape[1:]
+            or value.dtype != data.dtype
+            or (self.exported and self.flags[index] & (SET | USED))
+        ):
             return False
         elif len(data) < self.length:  # rows of somebody else's array that ends here
             data = self._grow(self.length)
@@ -192,7 +208,9 @@ class Elements:
 
     def mark_zero(self, index: int, shape: tuple[int, ...]) -> None:
         """Make an element zeros of a shape."""
-        if self.items is None and (self.data is None or self.data.shape[1:] != shape or self.flags[index]):
+        if self.items is None and (
+            self.data is None or self.data.shape[1:] != shape or self.flags[index]
+        ):
             self._loosen()
         if self.items is not None:
             self.items[index] = Zeros(shape)
@@ -207,12 +225,16 @@ class Elements:
         return self.get(index)
 
     def zeros_of_rows(self, shape: tuple[int, ...], flags: np.ndarray) -> None:
-        """Make those elements zeros that `flags` [length] says, all of one shape. Nothing may have been set."""
+        """Make those elements zeros that `flags` [length] says, all of one shape. Nothing may have
+        been set.
+        """
         self.data = np.zeros((len(self.flags), *shape), self.np_dtype)
         self.flags[: self.length][flags] = ZERO
 
     def resize(self, length: int) -> None:
-        """Change the length; new elements are unset. A growth by one costs O(1) over many of them."""
+        """Change the length; new elements are unset. A growth by one costs O(1) over
+        many of them.
+        """
         if length > len(self.flags):
             self._grow(max(length, 2 * len(self.flags)))
         if self.items is not None:
@@ -241,7 +263,9 @@ class Elements:
         return self.data
 
     def block(self, start: int, count: int) -> np.ndarray | None:
-        """Elements start..start+count-1 as a view [count, ...] of `data`; None where they do not lie there or one is not set."""
+        """Elements start..start+count-1 as a view [count, ...] of `data`; None where they do not
+        lie there or one is not set.
+        """
         data = self.data
         if data is None or count == 0 or start + count > len(data):
             return None
@@ -253,7 +277,9 @@ class Elements:
         return data[start : start + count]
 
     def take(self, indices: np.ndarray) -> np.ndarray | None:
-        """The elements at `indices` in an array of their own; None where they do not lie in `data` or one is not set."""
+        """The elements at `indices` in an array of their own; None where they do not lie in `data`
+        or one is not set.
+        """
         data = self.data
         if data is None or indices.size == 0:
             return None

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 Record = tuple[bytes, bytes]
 """Key and value."""
 Open = Callable[["FileSystem", bytes], Iterator[Record]]
-"""Starts on a work item: its records, in order. What it raises at once costs the item; what reading raises is raised again next time."""
+"""Starts on a work item: its records, in order. What it raises at once costs the item; what reading
+raises is raised again next time.
+"""
 
 
 class WorkQueue(Protocol):
@@ -56,7 +58,9 @@ class Reader:
     whole_items: a work item is one record; only then the state can be saved.
     """
 
-    def __init__(self, kind: str, name: str, files: FileSystem, start: Open, whole_items: bool = False) -> None:
+    def __init__(
+        self, kind: str, name: str, files: FileSystem, start: Open, whole_items: bool = False
+    ) -> None:
         self.kind = kind
         self.name = name
         self._files = files
@@ -72,7 +76,13 @@ class Reader:
         self._work = b""
         self._records: Iterator[Record] | None = None
 
-    def read(self, limit: int, queue: WorkQueue, cancellation: CancellationManager, done: Callable[[Any], None]) -> None:
+    def read(
+        self,
+        limit: int,
+        queue: WorkQueue,
+        cancellation: CancellationManager,
+        done: Callable[[Any], None],
+    ) -> None:
         """Up to `limit` records of one work item; `done(list of records)`."""
         request = _Request(limit, queue, cancellation, done)
         with self._lock:
@@ -135,7 +145,9 @@ class Reader:
             return found
 
     def _next_work(self, request: _Request) -> bool:
-        """Ask the queue for an item. Whether it answered at once; if not, the pump goes on when it does."""
+        """Ask the queue for an item. Whether it answered at once; if not, the pump goes on when it
+        does.
+        """
         lock, state = threading.Lock(), {"waits": False, "answered": False}
         self._work = b""
 
@@ -184,13 +196,19 @@ class Reader:
             raise errors.UnimplementedError(None, None, "Reader SerializeState")
         with self._lock:
             numbers = (self.work_started, self.work_finished, self.records_produced)
-            parts = [bytes([field << 3]) + _varint(number) for field, number in enumerate(numbers, 1) if number]
+            parts = [
+                bytes([field << 3]) + _varint(number)
+                for field, number in enumerate(numbers, 1)
+                if number
+            ]
             if self._work:
                 parts.append(b"\x22" + _varint(len(self._work)) + self._work)
             return b"".join(parts)
 
     def restore(self, state: bytes) -> None:
-        """Go back to a saved state. Raises UnimplementedError as `state`, InvalidArgumentError for what is none; both reset the reader."""
+        """Go back to a saved state. Raises UnimplementedError as `state`, InvalidArgumentError for
+        what is none; both reset the reader.
+        """
         with self._lock:
             self._clear()
             if not self._whole_items:
@@ -199,14 +217,18 @@ class Reader:
                 fields = _read_state(state)
             except (IndexError, ValueError):
                 text = state.decode(errors="replace")
-                raise errors.InvalidArgumentError(None, None, f"Could not parse state for {self.kind} '{self.name}': {text}") from None
+                raise errors.InvalidArgumentError(
+                    None, None, f"Could not parse state for {self.kind} '{self.name}': {text}"
+                ) from None
             self.work_started, self.work_finished, self.records_produced, self._work = fields
             if self.work_started > self.work_finished:
                 self._records = _Repeating(self._start(self._files, self._work))
 
 
 class _Repeating(Iterator[Record]):
-    """The same records, but an error that came once comes again: an iterator that raised would seem to have ended."""
+    """The same records, but an error that came once comes again: an iterator that raised would seem
+    to have ended.
+    """
 
     def __init__(self, records: Iterator[Record]) -> None:
         self._records = records
@@ -287,7 +309,8 @@ def _path(work: bytes) -> str:
 def whole_file(files: FileSystem, work: bytes) -> Iterator[Record]:
     """One record: the file's name and contents."""
 
-    def records() -> Iterator[Record]:  # the file is read with the record, so that a missing one stays in hand, as TensorFlow has it
+    # the file is read with the record, so that a missing one stays in hand, as TensorFlow has it
+    def records() -> Iterator[Record]:
         yield work, files.read(_path(work))
 
     return records()
@@ -308,7 +331,10 @@ def text_lines(skip_header_lines: int) -> Open:
             with file:
                 for number, line in enumerate(file, 1):
                     if number > skip_header_lines:
-                        yield b"%b:%d" % (work, number), line.removesuffix(b"\n").removesuffix(b"\r")
+                        yield (
+                            b"%b:%d" % (work, number),
+                            line.removesuffix(b"\n").removesuffix(b"\r"),
+                        )
 
         return records()
 
@@ -334,7 +360,9 @@ def tf_records(compression: str) -> Open:
 
 
 def fixed_length(header: int, size: int, footer: int, hop: int, encoding: str) -> Open:
-    """Records of `size` bytes between header and footer, each `hop` bytes after the one before; keys are "file:number", from 0."""
+    """Records of `size` bytes between header and footer, each `hop` bytes after the one before;
+    keys are "file:number", from 0.
+    """
 
     def start(files: FileSystem, work: bytes) -> Iterator[Record]:
         with opened(files, _path(work), encoding) as file:
@@ -371,7 +399,9 @@ def read_into(
     cancellation: CancellationManager,
     done: Callable[[Sequence[Any] | BaseException], None],
 ) -> None:
-    """`done` with one record's key and value as scalars (limit None), or with vectors of up to `limit`."""
+    """`done` with one record's key and value as scalars (limit None), or with vectors of up to
+    `limit`.
+    """
 
     def finished(result: Any) -> None:
         if isinstance(result, BaseException):

@@ -28,15 +28,21 @@ def type_name(dtype: DType) -> str:
 class Table:
     """A dictionary from keys to rows of one array.
 
-    key_shape, value_shape: of one key and value; a key that is no scalar stands in the dictionary as its bytes.
-    values: rows by number, of which `used` have been given out; those in `_free` are no longer in use.
+    key_shape, value_shape: of one key and value; a key that is no scalar stands in the dictionary
+    as its bytes. values: rows by number, of which `used` have been given out; those in `_free` are
+    no longer in use.
     """
 
     can_change = True
     default_for_each = True  # else a default a key is taken, of which the first counts for all
 
     def __init__(
-        self, name: str, key_dtype: DType, value_dtype: DType, key_shape: tuple[int, ...] = (), value_shape: tuple[int, ...] = ()
+        self,
+        name: str,
+        key_dtype: DType,
+        value_dtype: DType,
+        key_shape: tuple[int, ...] = (),
+        value_shape: tuple[int, ...] = (),
     ) -> None:
         self.name = name
         self.key_dtype = key_dtype
@@ -72,7 +78,11 @@ class Table:
         rank = len(self.key_shape)
         if keys.ndim < rank or keys.shape[keys.ndim - rank :] != self.key_shape:
             shapes = format_shape(keys.shape), format_shape(self.key_shape)
-            raise errors.InvalidArgumentError(None, None, f"Input key shape {shapes[0]} must end with the table's key shape {shapes[1]}")
+            raise errors.InvalidArgumentError(
+                None,
+                None,
+                f"Input key shape {shapes[0]} must end with the table's key shape {shapes[1]}",
+            )
 
     def _value_rows(self, keys: np.ndarray) -> tuple[int, ...]:
         return (*keys.shape[: keys.ndim - len(self.key_shape)], *self.value_shape)
@@ -88,7 +98,8 @@ class Table:
             raise errors.InvalidArgumentError(
                 None,
                 None,
-                f"Expected shape {format_shape(self.value_shape)} or {format_shape(shape)} for default value, "
+                f"Expected shape {format_shape(self.value_shape)} or {format_shape(shape)} for "
+                "default value, "
                 f"got {format_shape(default.shape)}",
             )
         return self._find(keys, default, shape)
@@ -113,7 +124,10 @@ class Table:
         expected = self._value_rows(keys)
         if values.shape != expected:
             raise errors.InvalidArgumentError(
-                None, None, f"Expected shape {format_shape(expected)} for value, got {format_shape(values.shape)}"
+                None,
+                None,
+                f"Expected shape {format_shape(expected)} for value, got "
+                f"{format_shape(values.shape)}",
             )
 
     def insert(self, keys: np.ndarray, values: np.ndarray) -> None:
@@ -131,7 +145,10 @@ class Table:
             rows[i] = row
         needed = int(rows.max(initial=-1)) + 1
         if needed > len(self._values):
-            grown = np.empty((max(needed, 2 * len(self._values), _FIRST_ROWS), *self.value_shape), self._values.dtype)
+            grown = np.empty(
+                (max(needed, 2 * len(self._values), _FIRST_ROWS), *self.value_shape),
+                self._values.dtype,
+            )
             grown[: len(self._values)] = self._values
             self._values = grown
         self._values[rows] = values
@@ -179,14 +196,18 @@ class HashTable(Table):
         return super().find(keys, default)
 
     def initialize(self, keys: np.ndarray, values: np.ndarray) -> None:
-        """Fill the table. A second time is no error when it has as many keys (TensorFlow compares no more).
+        """Fill the table. A second time is no error when it has as many keys (TensorFlow compares
+        no more).
 
-        Raises FailedPreconditionError for another number of keys, and for a key that comes with two values; nothing is kept then.
+        Raises FailedPreconditionError for another number of keys, and for a key that comes with two
+        values; nothing is kept then.
         """
         with self._lock:
             if self.is_initialized:
                 if len(keys) != len(self._rows):
-                    raise errors.FailedPreconditionError(None, None, "Table was already initialized with different data.")
+                    raise errors.FailedPreconditionError(
+                        None, None, "Table was already initialized with different data."
+                    )
                 return
             seen: dict[Any, Any] = {}
             for key, value in zip(self._keys(keys), values.tolist(), strict=True):
@@ -195,7 +216,8 @@ class HashTable(Table):
                     raise errors.FailedPreconditionError(
                         None,
                         None,
-                        f"HashTable has different value for same key. Key {_text(key)} has {_text(known)} and trying to add value "
+                        f"HashTable has different value for same key. Key {_text(key)} has "
+                        f"{_text(known)} and trying to add value "
                         f"{_text(value)}",
                     )
             self._put(list(seen), self._column(list(seen.values())))
@@ -214,11 +236,20 @@ class HashTable(Table):
 
 
 class DenseTable(Table):
-    """A mutable table with two keys of its own, which mark empty and deleted places; what it exports holds them too."""
+    """A mutable table with two keys of its own, which mark empty and deleted places; what it
+    exports holds them too.
+    """
 
     default_for_each = False
 
-    def __init__(self, name: str, key_dtype: DType, value_dtype: DType, value_shape: tuple[int, ...], marks: DenseMarks) -> None:
+    def __init__(
+        self,
+        name: str,
+        key_dtype: DType,
+        value_dtype: DType,
+        value_shape: tuple[int, ...],
+        marks: DenseMarks,
+    ) -> None:
         super().__init__(name, key_dtype, value_dtype, marks.empty_key.shape, value_shape)
         self.marks = marks
         self._buckets = marks.buckets
@@ -226,15 +257,23 @@ class DenseTable(Table):
         self._deleted = self._keys(marks.deleted_key)[0] if marks.deleted_key is not None else None
 
     def check_keys(self, keys: np.ndarray) -> None:
-        """Raises InvalidArgumentError also for more than one dimension of keys, and for the table's own keys."""
+        """Raises InvalidArgumentError also for more than one dimension of keys, and for the table's
+        own keys.
+        """
         super().check_keys(keys)
         expected = (*keys.shape[:1], *self.key_shape) if keys.ndim else ()
         if keys.ndim and keys.shape != expected:
-            raise errors.InvalidArgumentError(None, None, f"Expected key shape {format_shape(expected)} got {format_shape(keys.shape)}")
+            raise errors.InvalidArgumentError(
+                None,
+                None,
+                f"Expected key shape {format_shape(expected)} got {format_shape(keys.shape)}",
+            )
         given = self._keys(keys)
         for which, mark in (("empty", self._empty), ("deleted", self._deleted)):
             if mark is not None and mark in given:
-                raise errors.InvalidArgumentError(None, None, f"Using the {which}_key as a table key is not allowed")
+                raise errors.InvalidArgumentError(
+                    None, None, f"Using the {which}_key as a table key is not allowed"
+                )
 
     def _put(self, keys: Sequence[Any], values: np.ndarray) -> None:
         super()._put(keys, values)
@@ -242,14 +281,18 @@ class DenseTable(Table):
             self._buckets *= 2
 
     def import_values(self, keys: np.ndarray, values: np.ndarray) -> None:
-        """Set the whole contents from what `export` gave: its empty and deleted places are left out."""
+        """Set the whole contents from what `export` gave: its empty and deleted places are left
+        out.
+        """
         given = self._keys(keys)
         used = [i for i, key in enumerate(given) if key != self._empty and key != self._deleted]
         width = keys.reshape(-1, *self.key_shape)[used]
         super().import_values(width, values.reshape(-1, *self.value_shape)[used])
 
     def export(self) -> tuple[np.ndarray, np.ndarray]:
-        """Keys [buckets, size of a key] and values [buckets, size of a value], with empty places."""
+        """Keys [buckets, size of a key] and values [buckets, size of a value], with
+        empty places.
+        """
         keys, values = super().export()
         all_keys = np.empty((self._buckets, *(self.key_shape or (1,))), keys.dtype)
         all_keys[:] = self.marks.empty_key
@@ -264,21 +307,34 @@ class DenseTable(Table):
 class DenseMarks:
     """What a dense table is made with. Raises InvalidArgumentError for what TensorFlow refuses."""
 
-    def __init__(self, empty_key: np.ndarray, deleted_key: np.ndarray | None, buckets: int, max_load_factor: float) -> None:
+    def __init__(
+        self,
+        empty_key: np.ndarray,
+        deleted_key: np.ndarray | None,
+        buckets: int,
+        max_load_factor: float,
+    ) -> None:
         if deleted_key is not None:
             if deleted_key.shape != empty_key.shape:
                 raise errors.InvalidArgumentError(
                     None,
                     None,
-                    f"Empty and deleted keys must have same shape, got shapes: {format_shape(empty_key.shape)} and "
+                    "Empty and deleted keys must have same shape, got shapes: "
+                    f"{format_shape(empty_key.shape)} and "
                     f"{format_shape(deleted_key.shape)}",
                 )
             if np.array_equal(empty_key, deleted_key):
-                raise errors.InvalidArgumentError(None, None, "Empty and deleted keys cannot be equal")
+                raise errors.InvalidArgumentError(
+                    None, None, "Empty and deleted keys cannot be equal"
+                )
         if buckets < 4 or buckets & (buckets - 1):
-            raise errors.InvalidArgumentError(None, None, f"Number of buckets must be at least 4 and a power of 2, got: {buckets}")
+            raise errors.InvalidArgumentError(
+                None, None, f"Number of buckets must be at least 4 and a power of 2, got: {buckets}"
+            )
         if not 0 < max_load_factor < 1:
-            raise errors.InvalidArgumentError(None, None, f"max_load_factor must be between 0 and 1, got: {max_load_factor:g}")
+            raise errors.InvalidArgumentError(
+                None, None, f"max_load_factor must be between 0 and 1, got: {max_load_factor:g}"
+            )
         self.empty_key = empty_key.copy()
         self.deleted_key = deleted_key.copy() if deleted_key is not None else None
         self.buckets = buckets
@@ -286,7 +342,13 @@ class DenseMarks:
 
 
 def _text(value: Any) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else f"{value:g}" if isinstance(value, float) else str(value)
+    return (
+        value.decode(errors="replace")
+        if isinstance(value, bytes)
+        else f"{value:g}"
+        if isinstance(value, float)
+        else str(value)
+    )
 
 
 def read_vocabulary(
@@ -302,13 +364,17 @@ def read_vocabulary(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Keys and values from the lines of a text file.
 
-    key_index, value_index: column of a line split at `delimiter`; -1 the line's number (plus `offset`), -2 the whole line. vocab_size: how
-    many lines to read; -1 all. Raises NotFoundError without such a file, InvalidArgumentError for lines that do not fit.
+    key_index, value_index: column of a line split at `delimiter`; -1 the line's number (plus
+    `offset`), -2 the whole line. vocab_size: how many lines to read; -1 all. Raises NotFoundError
+    without such a file, InvalidArgumentError for lines that do not fit.
     """
     for what, index, dtype in (("Key", key_index, key_dtype), ("Value", value_index, value_dtype)):
         if index == -1 and dtype.name != "int64":
             raise errors.InvalidArgumentError(
-                None, None, f"{what} index for line number requires table {what.lower()} dtype of int64, got {type_name(dtype)}"
+                None,
+                None,
+                f"{what} index for line number requires table {what.lower()} dtype of int64, got "
+                f"{type_name(dtype)}",
             )
     content = files.read(path)
     if not content:
@@ -318,7 +384,11 @@ def read_vocabulary(
         lines.pop()
     if vocab_size >= 0:
         if len(lines) < vocab_size:
-            raise errors.InvalidArgumentError(None, None, f"Invalid vocab_size in {path}: expected {vocab_size} but got {len(lines)}")
+            raise errors.InvalidArgumentError(
+                None,
+                None,
+                f"Invalid vocab_size in {path}: expected {vocab_size} but got {len(lines)}",
+            )
         lines = lines[:vocab_size]
     columns = max(key_index, value_index) + 1
     keys: list[Any] = []
@@ -329,16 +399,26 @@ def read_vocabulary(
         position += len(ended) + 1
         line = ended.removesuffix(b"\r")
         if not line:
-            raise errors.InvalidArgumentError(None, None, f"Invalid content in {path}: empty line found at position {position}.")
+            raise errors.InvalidArgumentError(
+                None, None, f"Invalid content in {path}: empty line found at position {position}."
+            )
         tokens = line.split(delimiter) if columns > 0 else []
         if len(tokens) < columns:
             raise errors.InvalidArgumentError(
                 None,
                 None,
-                f"Invalid number of columns in {path} line {number} ({_text(line)}) : expected at least {columns} got {len(tokens)}",
+                f"Invalid number of columns in {path} line {number} ({_text(line)}) : expected at "
+                f"least {columns} got {len(tokens)}",
             )
-        for index, parse, found in ((key_index, parse_key, keys), (value_index, parse_value, values)):
-            found.append(number + offset if index == -1 else parse(line if index == -2 else tokens[index], number))
+        for index, parse, found in (
+            (key_index, parse_key, keys),
+            (value_index, parse_value, values),
+        ):
+            found.append(
+                number + offset
+                if index == -1
+                else parse(line if index == -2 else tokens[index], number)
+            )
     return _array(keys, key_dtype), _array(values, value_dtype)
 
 
@@ -349,7 +429,9 @@ def _array(values: list[Any], dtype: DType) -> np.ndarray:
 
 
 def _parser(dtype: DType) -> Callable[[bytes, int], Any]:
-    """Field and line number -> the value. Raises InvalidArgumentError for a field of another type."""
+    """Field and line number -> the value. Raises InvalidArgumentError for a field of
+    another type.
+    """
     if dtype.name == "string":
         return lambda field, line: field
     bits = 8 * dtype.size
@@ -366,5 +448,7 @@ def _parser(dtype: DType) -> Callable[[bytes, int], Any]:
         return number
 
     if not (whole or dtype.is_floating):
-        raise errors.InvalidArgumentError(None, None, f"Data type {type_name(dtype)} not supported.")
+        raise errors.InvalidArgumentError(
+            None, None, f"Data type {type_name(dtype)} not supported."
+        )
     return parse

@@ -1,8 +1,8 @@
-"""Tensor arrays: what TF1's loops read from and write to. Each run of a TensorArray node makes a new one; a handle is the array itself,
-so it dies with the step, and its gradient arrays with it.
+"""Tensor arrays: what TF1's loops read from and write to. Each run of a TensorArray node makes a
+new one; a handle is the array itself, so it dies with the step, and its gradient arrays with it.
 
-A compiled loop takes an array whole: `whole()` is one ndarray [size, *element shape], `fill` makes one ndarray all of its elements.
-Both cost O(1).
+A compiled loop takes an array whole: `whole()` is one ndarray [size, *element shape], `fill` makes
+one ndarray all of its elements. Both cost O(1).
 """
 
 from __future__ import annotations
@@ -34,13 +34,18 @@ def shape_text(shape: Shape) -> str:
 
 
 def merge_shapes(a: Shape, b: Shape) -> Shape:
-    """What is known of a shape that is both. Raises InvalidArgumentError in the words of TensorFlow's kernels."""
+    """What is known of a shape that is both. Raises InvalidArgumentError in the words of
+    TensorFlow's kernels.
+    """
     if a is None or b is None:
         return b if a is None else a
     if len(a) != len(b):
         raise invalid(f"PartialTensorShape: Incompatible ranks during merge: {len(a)} vs. {len(b)}")
     if not is_compatible(a, b):
-        raise invalid(f"PartialTensorShape: Incompatible shapes during merge: {format_shape(a)} vs. {format_shape(b)}")
+        raise invalid(
+            f"PartialTensorShape: Incompatible shapes during merge: {format_shape(a)} vs. "
+            f"{format_shape(b)}"
+        )
     return tuple(y if x is None else x for x, y in zip(a, b, strict=True))
 
 
@@ -60,9 +65,10 @@ def array_dtype(dtype: DType) -> np.dtype | None:
 class TensorArray:
     """A tensor array.
 
-    size: elements, -1 refused. element_shape: what is known of the shape of every element; `identical` makes the first element's
-    shape that of all. dynamic_size: writes may make it grow. clear_after_read: an element is read once. source: of a gradient array,
-    its name; then writes add up, and what nobody wrote is zeros. Thread-safe.
+    size: elements, -1 refused. element_shape: what is known of the shape of every element;
+    `identical` makes the first element's shape that of all. dynamic_size: writes may make it grow.
+    clear_after_read: an element is read once. source: of a gradient array, its name; then writes
+    add up, and what nobody wrote is zeros. Thread-safe.
     """
 
     __slots__ = (
@@ -136,7 +142,9 @@ class TensorArray:
     # writing
 
     def write(self, index: int, value: Any) -> None:
-        """Write an element, or add to it in a gradient array. Raises InvalidArgumentError in TensorFlow's words."""
+        """Write an element, or add to it in a gradient array. Raises InvalidArgumentError in
+        TensorFlow's words.
+        """
         with self._lock:
             self._check_open()
             self._write(index, value)
@@ -149,8 +157,10 @@ class TensorArray:
                 self._write(int(index), value)
 
     def fill(self, value: np.ndarray) -> bool:
-        """Make the rows of an array [size, ...] the elements, without a copy. False, and nothing done, where an element has been
-        written, the sizes differ, or the rows do not fit: then they are written one by one."""
+        """Make the rows of an array [size, ...] the elements, without a copy. False, and nothing
+        done, where an element has been written, the sizes differ, or the rows do not fit: then they
+        are written one by one.
+        """
         with self._lock:
             self._check_open()
             elements = self._elements
@@ -185,28 +195,39 @@ class TensorArray:
         elements = self._elements
         if index < 0 or index >= elements.length:
             if index < 0 or not self.dynamic_size:
-                raise self._error(f"Tried to write to index {index} but array is not resizeable and size is: {elements.length}")
+                raise self._error(
+                    f"Tried to write to index {index} but array is not resizeable and size is: "
+                    f"{elements.length}"
+                )
             self._resize(index + 1)
         shape = np.shape(value)
         if not is_compatible(self.element_shape, shape):
             raise self._error(
-                f"Could not write to TensorArray index {index} because the value shape is {format_shape(shape)} which is incompatible "
-                f"with the TensorArray's inferred element shape: {shape_text(self.element_shape)} (consider setting infer_shape=False)."
+                f"Could not write to TensorArray index {index} because the value shape is "
+                f"{format_shape(shape)} which is incompatible "
+                f"with the TensorArray's inferred element shape: {shape_text(self.element_shape)} "
+                "(consider setting infer_shape=False)."
             )
         self._learn_shape(shape)
         marks = self._marks[index]
         if marks & _READ:
-            raise self._error(f"Could not write to TensorArray index {index} because it has already been read.")
+            raise self._error(
+                f"Could not write to TensorArray index {index} because it has already been read."
+            )
         if not marks & _WRITTEN:
             elements.set(index, value)
             self._marks[index] = _WRITTEN
             return
         if self.source is None:
-            raise self._error(f"Could not write to TensorArray index {index} because it has already been written to.")
+            raise self._error(
+                f"Could not write to TensorArray index {index} because it has already been written "
+                "to."
+            )
         known = elements.shape(index)
         if known != shape:
             raise self._error(
-                f"Could not aggregate to TensorArray index {index} because the existing shape is {format_shape(known)} but the new "
+                f"Could not aggregate to TensorArray index {index} because the existing shape is "
+                f"{format_shape(known)} but the new "
                 f"input shape is {format_shape(shape)}."
             )
         if elements.is_zero(index):
@@ -223,21 +244,30 @@ class TensorArray:
     # reading
 
     def read(self, index: int) -> Any:
-        """An element; of a gradient array, and where the element shape is known, zeros if nobody wrote it."""
+        """An element; of a gradient array, and where the element shape is known, zeros if nobody
+        wrote it.
+        """
         with self._lock:
             self._check_open()
             return self._read(index)
 
     def read_many(self, indices: np.ndarray) -> tuple[np.ndarray | None, list[Any]]:
-        """Elements by index: (all in one array, []) where they lie in one, else (None, one by one)."""
+        """Elements by index: (all in one array, []) where they lie in one, else
+        (None, one by one).
+        """
         with self._lock:
             self._check_open()
             together = self._read_together(indices)
-            return (together, []) if together is not None else (None, [self._read(int(i)) for i in indices])
+            return (
+                (together, [])
+                if together is not None
+                else (None, [self._read(int(i)) for i in indices])
+            )
 
     def whole(self) -> np.ndarray | None:
-        """All elements as one array [size, *element shape], which nobody may write; None where they do not lie in one, or one is not
-        set or has been cleared. They are not marked as read."""
+        """All elements as one array [size, *element shape], which nobody may write; None where they
+        do not lie in one, or one is not set or has been cleared. They are not marked as read.
+        """
         with self._lock:
             self._check_open()
             size = self._elements.length
@@ -246,7 +276,11 @@ class TensorArray:
             return self._elements.block(0, size)
 
     def _read_together(self, indices: np.ndarray) -> np.ndarray | None:
-        if indices.size == 0 or int(indices.min()) < 0 or int(indices.max()) >= self._elements.length:
+        if (
+            indices.size == 0
+            or int(indices.min()) < 0
+            or int(indices.max()) >= self._elements.length
+        ):
             return None
         if (self._marks[indices] & (_WRITTEN | _CLEARED) != _WRITTEN).any():
             return None
@@ -265,12 +299,16 @@ class TensorArray:
             shape = self.element_shape
             if not is_fully_defined(shape):
                 raise self._error(
-                    f"Could not read from TensorArray index {index}.  Furthermore, the element shape is not fully defined: "
-                    f"{shape_text(shape)}.  It is possible you are working with a resizeable TensorArray and stop_gradients is not "
-                    "allowing the gradients to be written.  If you set the full element_shape property on the forward TensorArray, "
+                    f"Could not read from TensorArray index {index}.  Furthermore, the element "
+                    "shape is not fully defined: "
+                    f"{shape_text(shape)}.  It is possible you are working with a resizeable "
+                    "TensorArray and stop_gradients is not "
+                    "allowing the gradients to be written.  If you set the full element_shape "
+                    "property on the forward TensorArray, "
                     "the proper all-zeros tensor will be returned instead of incurring this error."
                 )
-            if index >= elements.length:  # a gradient that nobody wrote, of an element that a dynamic array had
+            # a gradient that nobody wrote, of an element that a dynamic array had
+            if index >= elements.length:
                 self._resize(index + 1)
             elements.mark_zero(index, tuple(d for d in shape or () if d is not None))
             self._marks[index] = _WRITTEN
@@ -291,13 +329,16 @@ class TensorArray:
         if not elements.is_zero(index):
             return elements.get(index)
         if array_dtype(self.dtype) is None:
-            raise invalid(f"tensor_array::TensorSetZero type not supported: {short_name(self.dtype)}")
+            raise invalid(
+                f"tensor_array::TensorSetZero type not supported: {short_name(self.dtype)}"
+            )
         return elements.make_zero(index, self.dtype)
 
     # gradients
 
     def gradient(self, source: str, prepend: tuple[int, ...] = ()) -> TensorArray:
-        """The gradient array of that name, made of this one's size and shapes at the first call; this one may not grow afterwards.
+        """The gradient array of that name, made of this one's size and shapes at the first call;
+        this one may not grow afterwards.
 
         prepend: sizes before those of every element.
         """

@@ -1,12 +1,15 @@
 """Tensor lists: values that look copied at every change, and are not.
 
-The elements belong to the newest version of a list. A change to it writes in place, hands the elements to the version it makes, and
-leaves the old one with how to undo the change (H. Baker, "Shallow binding makes functional arrays fast", 1991). So a loop that
-carries a list round changes it in O(1), whoever else may still hold an old version; versions that nobody holds are garbage with
-what they would have undone. An old version that is read far from the newest takes a copy of its own, and so does a change after
-more changes than the list is long: then nobody who keeps one version keeps them all.
+The elements belong to the newest version of a list. A change to it writes in place, hands the
+elements to the version it makes, and leaves the old one with how to undo the change (H. Baker,
+"Shallow binding makes functional arrays fast", 1991). So a loop that carries a list round changes
+it in O(1), whoever else may still hold an old version; versions that nobody holds are garbage with
+what they would have undone. An old version that is read far from the newest takes a copy of its
+own, and so does a change after more changes than the list is long: then nobody who keeps one
+version keeps them all.
 
-A compiled loop takes a list whole: `whole()` is one ndarray [length, *element shape], `TensorList.of_rows` makes a list of one.
+A compiled loop takes a list whole: `whole()` is one ndarray [length, *element shape],
+`TensorList.of_rows` makes a list of one.
 """
 
 from __future__ import annotations
@@ -32,10 +35,21 @@ _FEW: Final = 64  # changes of a short list before it is copied
 class TensorList:
     """One version of a list: a value, as the edge of a graph carries it (dtype variant, a scalar).
 
-    element_shape: what is known of every element's shape. max_length: elements, negative for no limit. Thread-safe.
+    element_shape: what is known of every element's shape. max_length: elements, negative for no
+    limit. Thread-safe.
     """
 
-    __slots__ = ("_changes", "_elements", "_lock", "_newer", "_undo", "element_dtype", "element_shape", "length", "max_length")
+    __slots__ = (
+        "_changes",
+        "_elements",
+        "_lock",
+        "_newer",
+        "_undo",
+        "element_dtype",
+        "element_shape",
+        "length",
+        "max_length",
+    )
 
     def __init__(
         self,
@@ -52,14 +66,19 @@ class TensorList:
         self.length = elements.length
         self._elements: Elements | None = elements
         self._newer: TensorList | None = None
-        self._undo: tuple[int, Any] | None = None  # (index, what it was; None for unset), of a version that a newer one replaced
+        # (index, what it was; None for unset), of a version that a newer one replaced
+        self._undo: tuple[int, Any] | None = None
         self._changes = changes  # since the elements were copied
         self._lock = lock if lock is not None else threading.Lock()
 
     @classmethod
-    def unset(cls, element_dtype: DType, element_shape: Shape, length: int, max_length: int = -1) -> TensorList:
+    def unset(
+        cls, element_dtype: DType, element_shape: Shape, length: int, max_length: int = -1
+    ) -> TensorList:
         """A list of elements that are not set."""
-        return cls(element_dtype, element_shape, Elements(array_dtype(element_dtype), length), max_length)
+        return cls(
+            element_dtype, element_shape, Elements(array_dtype(element_dtype), length), max_length
+        )
 
     @classmethod
     def of_rows(cls, element_dtype: DType, element_shape: Shape, array: np.ndarray) -> TensorList:
@@ -67,9 +86,16 @@ class TensorList:
         return cls(element_dtype, element_shape, Elements.of_rows(array))
 
     @classmethod
-    def of_values(cls, element_dtype: DType, element_shape: Shape, values: list[Any], max_length: int = -1) -> TensorList:
+    def of_values(
+        cls, element_dtype: DType, element_shape: Shape, values: list[Any], max_length: int = -1
+    ) -> TensorList:
         """A list of values; None is unset."""
-        return cls(element_dtype, element_shape, Elements.of_values(array_dtype(element_dtype), values), max_length)
+        return cls(
+            element_dtype,
+            element_shape,
+            Elements.of_values(array_dtype(element_dtype), values),
+            max_length,
+        )
 
     # reading
 
@@ -94,8 +120,9 @@ class TensorList:
             return [elements.get(i) for i in range(self.length)]
 
     def whole(self) -> np.ndarray | None:
-        """All elements as one array [length, *element shape] that nobody may write; None where they do not lie in one, or one is not
-        set."""
+        """All elements as one array [length, *element shape] that nobody may write; None where they
+        do not lie in one, or one is not set.
+        """
         with self._lock:
             return self._own().block(0, self.length)
 
@@ -117,8 +144,12 @@ class TensorList:
             elements = version._elements
             is_newest = version is self
             if elements.data is not None:
-                return elements.data.shape[1:], not (is_newest and bool((elements.flags[: elements.length] != UNSET).all()))
-            return (None if elements.any_set(elements.length) else ""), not (is_newest and self.length == 0)
+                return elements.data.shape[1:], not (
+                    is_newest and bool((elements.flags[: elements.length] != UNSET).all())
+                )
+            return (None if elements.any_set(elements.length) else ""), not (
+                is_newest and self.length == 0
+            )
 
     def nbytes(self) -> int:
         """Memory that the elements hold."""
@@ -175,11 +206,17 @@ class TensorList:
             return made
 
     def _next(self, elements: Elements, changes: int) -> TensorList:
-        return TensorList(self.element_dtype, self.element_shape, elements, self.max_length, self._lock, changes)
+        return TensorList(
+            self.element_dtype, self.element_shape, elements, self.max_length, self._lock, changes
+        )
 
     def set(self, index: int, value: Any) -> TensorList:
-        """The list with another element at `index`; longer, with unset elements between, where it was too short."""
-        return self._changed(max(self.length, index + 1), index, lambda elements: elements.set(index, value))
+        """The list with another element at `index`; longer, with unset elements between, where it
+        was too short.
+        """
+        return self._changed(
+            max(self.length, index + 1), index, lambda elements: elements.set(index, value)
+        )
 
     def push(self, value: Any) -> TensorList:
         """The list with one more element."""
@@ -192,9 +229,13 @@ class TensorList:
         return self._changed(last, last, lambda elements: elements.clear(last)), value
 
     def copy(self, length: int | None = None) -> TensorList:
-        """The list cut to a length, or with unset elements added, in memory of its own. O(length)."""
+        """The list cut to a length, or with unset elements added, in memory of its
+        own. O(length).
+        """
         with self._lock:
-            return TensorList(self.element_dtype, self.element_shape, self._own().copy(length), self.max_length)
+            return TensorList(
+                self.element_dtype, self.element_shape, self._own().copy(length), self.max_length
+            )
 
     # shapes
 
@@ -217,7 +258,10 @@ class TensorList:
         return is_compatible(self.element_shape, shape)
 
     def __repr__(self) -> str:
-        return f"<TensorList of {self.length} {self.element_dtype.name}{shape_text(self.element_shape)}>"
+        return (
+            f"<TensorList of {self.length} "
+            f"{self.element_dtype.name}{shape_text(self.element_shape)}>"
+        )
 
 
 def zero_element(dtype: DType, shape: Shape) -> Any:
@@ -242,15 +286,26 @@ def stack_values(dtype: DType, values: Sequence[Any], shape: Shape) -> np.ndarra
 
 
 def add_lists(a: TensorList, b: TensorList, add: Callable[[Any, Any], Any]) -> TensorList:
-    """Elementwise sums; what is set in one list only is taken from it. Raises InvalidArgumentError where the lists do not fit."""
+    """Elementwise sums; what is set in one list only is taken from it. Raises InvalidArgumentError
+    where the lists do not fit.
+    """
     if a.element_dtype != b.element_dtype:
         one, other = short_name(a.element_dtype), short_name(b.element_dtype)
-        raise invalid(f"Trying to add two lists of tensors of different dtypes. One is {one} and the other is {other}")
+        raise invalid(
+            f"Trying to add two lists of tensors of different dtypes. One is {one} and the other "
+            f"is {other}"
+        )
     if a.length != b.length:
-        raise invalid(f"Trying to add two lists of tensors with different lengths. One is {a.length} and the other is {b.length}")
+        raise invalid(
+            f"Trying to add two lists of tensors with different lengths. One is {a.length} and the "
+            f"other is {b.length}"
+        )
     if not is_compatible(a.element_shape, b.element_shape):
         one, other = shape_text(a.element_shape), shape_text(b.element_shape)
-        raise invalid(f"Trying to add two lists of tensors with incompatible element shapes. One is {one} and the other is {other}")
+        raise invalid(
+            f"Trying to add two lists of tensors with incompatible element shapes. One is {one} "
+            f"and the other is {other}"
+        )
     shape = merge_shapes(a.element_shape, b.element_shape)
     left, right = a.whole(), b.whole()
     if left is not None and right is not None and left.shape == right.shape:
@@ -262,7 +317,8 @@ def add_lists(a: TensorList, b: TensorList, add: Callable[[Any, Any], Any]) -> T
             continue
         if np.shape(x) != np.shape(y):
             raise invalid(
-                f"Trying to add two tensors with incompatible element shapes. One is {format_shape(np.shape(x))} and the other is "
+                "Trying to add two tensors with incompatible element shapes. One is "
+                f"{format_shape(np.shape(x))} and the other is "
                 f"{format_shape(np.shape(y))}"
             )
         sums.append(add(x, y))

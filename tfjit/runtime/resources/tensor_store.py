@@ -1,4 +1,6 @@
-"""Tensors that a session keeps between runs, by the handle that GetSessionHandle made: "node;id;device"."""
+"""Tensors that a session keeps between runs, by the handle that GetSessionHandle made:
+"node;id;device".
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """A kept value. dtype: of the tensor it was; value: a read-only array, or another edge value (a resource, a variant)."""
+    """A kept value. dtype: of the tensor it was; value: a read-only array, or another edge value (a
+    resource, a variant).
+    """
 
     dtype: DType
     value: Any
@@ -46,13 +50,19 @@ class TensorStore:
         """The kept tensor. Raises InvalidArgumentError when there is none."""
         found = self._tensors.get(handle)
         if found is None:
-            raise errors.InvalidArgumentError(None, None, f"The tensor with handle '{handle}' is not in the session store.")
+            raise errors.InvalidArgumentError(
+                None, None, f"The tensor with handle '{handle}' is not in the session store."
+            )
         return found
 
     def delete(self, handle: str) -> None:
         """Let go of a tensor. Raises InvalidArgumentError when there is none."""
         if self._tensors.pop(handle, None) is None:
-            raise errors.InvalidArgumentError(None, None, f"Failed to delete a tensor with handle '{handle}' in the session store.")
+            raise errors.InvalidArgumentError(
+                None,
+                None,
+                f"Failed to delete a tensor with handle '{handle}' in the session store.",
+            )
 
     def discard(self, handles: Iterable[str]) -> None:
         """Let go of these, as far as they are there."""

@@ -1,4 +1,6 @@
-"""What outlives a step: variables and other resources, random streams. They belong to the session and device, never to a plan."""
+"""What outlives a step: variables and other resources, random streams. They belong to the session
+and device, never to a plan.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,15 @@ if TYPE_CHECKING:
 
 DEFAULT_CONTAINER = "localhost"
 BUFFERS = [0]
-"""A number that is another one whenever a variable of this process has got or lost its array: steps look at variables again then."""
+"""A number that is another one whenever a variable of this process has got or lost its array: steps
+look at variables again then.
+"""
 _changes = itertools.count(1)
 
 
 class Variable:
-    """Memory with a name. The object stays for the session's life, so plans may hold it; `value` is None until the first assignment.
+    """Memory with a name. The object stays for the session's life, so plans may hold it; `value` is
+    None until the first assignment.
 
     value: C-contiguous ndarray owned by the variable (nobody else writes it), or None.
     dtype, shape: as declared; shape is in internal form and may be partly unknown.
@@ -34,9 +39,20 @@ class Variable:
     lock: taken by updates that must be atomic (use_locking, AssignAdd on resources).
     """
 
-    __slots__ = ("__weakref__", "container", "dtype", "is_resource", "lock", "name", "shape", "value")
+    __slots__ = (
+        "__weakref__",
+        "container",
+        "dtype",
+        "is_resource",
+        "lock",
+        "name",
+        "shape",
+        "value",
+    )
 
-    def __init__(self, container: str, name: str, dtype: DType, shape: Shape, is_resource: bool = False) -> None:
+    def __init__(
+        self, container: str, name: str, dtype: DType, shape: Shape, is_resource: bool = False
+    ) -> None:
         self.container = container
         self.name = name
         self.dtype = dtype
@@ -46,12 +62,23 @@ class Variable:
         self.lock = threading.Lock()
 
     def assign(self, value: np.ndarray, *, take: bool = False) -> np.ndarray:
-        """Store `value` (copied unless `take`: the caller gives the array away) and return the variable's own array."""
+        """Store `value` (copied unless `take`: the caller gives the array away) and return the
+        variable's own array.
+        """
         current = self.value
-        if not take and current is not None and current.shape == value.shape and current.dtype == value.dtype:
+        if (
+            not take
+            and current is not None
+            and current.shape == value.shape
+            and current.dtype == value.dtype
+        ):
             np.copyto(current, value)
             return current
-        fresh = value if take and value.flags.c_contiguous and value.flags.owndata and value.flags.writeable else np.array(value, order="C")
+        fresh = (
+            value
+            if take and value.flags.c_contiguous and value.flags.owndata and value.flags.writeable
+            else np.array(value, order="C")
+        )
         self.value = fresh
         BUFFERS[0] = next(_changes)
         return fresh
@@ -71,14 +98,19 @@ class Variable:
         """TensorFlow's words for a read before the first assignment."""
         if self.is_resource:
             return (
-                f"Could not find variable {self.name}. This could mean that the variable has been deleted. In TF1, it can also mean "
-                f"the variable is uninitialized. Debug info: container={self.container}, status error message=Resource "
+                f"Could not find variable {self.name}. This could mean that the variable has been "
+                "deleted. In TF1, it can also mean "
+                f"the variable is uninitialized. Debug info: container={self.container}, status "
+                "error message=Resource "
                 f"{self.container}/{self.name}/N10tensorflow3VarE does not exist."
             )
         return f"Attempting to use uninitialized value {self.name}"
 
     def __repr__(self) -> str:
-        return f"<Variable {self.name} {self.dtype.name} {'uninitialised' if self.value is None else self.value.shape}>"
+        return (
+            f"<Variable {self.name} {self.dtype.name} "
+            f"{'uninitialised' if self.value is None else self.value.shape}>"
+        )
 
 
 class ResourceManager:
@@ -88,7 +120,9 @@ class ResourceManager:
         self._lock = threading.Lock()
         self._resources: dict[tuple[str, str, str], Any] = {}
 
-    def lookup_or_create(self, container: str, type_name: str, name: str, create: Callable[[], Any]) -> Any:
+    def lookup_or_create(
+        self, container: str, type_name: str, name: str, create: Callable[[], Any]
+    ) -> Any:
         """The resource, made by `create` if it is not there."""
         key = (container or DEFAULT_CONTAINER, type_name, name)
         with self._lock:
@@ -101,11 +135,17 @@ class ResourceManager:
         """The resource. Raises NotFoundError when there is none of that name."""
         found = self._resources.get((container or DEFAULT_CONTAINER, type_name, name))
         if found is None:
-            raise errors.NotFoundError(None, None, f"Resource {container or DEFAULT_CONTAINER}/{name}/{type_name} does not exist.")
+            raise errors.NotFoundError(
+                None,
+                None,
+                f"Resource {container or DEFAULT_CONTAINER}/{name}/{type_name} does not exist.",
+            )
         return found
 
     def remove(self, container: str, type_name: str, name: str) -> bool:
-        """Drop the resource; False if there was none. A variable is cleared instead, since plans hold it."""
+        """Drop the resource; False if there was none. A variable is cleared instead, since plans
+        hold it.
+        """
         key = (container or DEFAULT_CONTAINER, type_name, name)
         with self._lock:
             found = self._resources.get(key)
@@ -158,11 +198,13 @@ def _close(resource: Any) -> None:
 
 
 class SessionResource:
-    """The resource managers of several sessions: give one object to each of them as `SessionOptions.session_resource`.
+    """The resource managers of several sessions: give one object to each of them as
+    `SessionOptions.session_resource`.
 
-    Their variables, queues and tables of one device, container and name are the same, so that (say) several sessions of one model
-    serve requests with one set of weights, or one session trains what others evaluate. Sessions keep it alive: it lives, values and
-    all, until the last of them is closed and nobody else holds it. Random streams stay each session's own. Kernels find it as
+    Their variables, queues and tables of one device, container and name are the same, so that (say)
+    several sessions of one model serve requests with one set of weights, or one session trains what
+    others evaluate. Sessions keep it alive: it lives, values and all, until the last of them is
+    closed and nobody else holds it. Random streams stay each session's own. Kernels find it as
     `ctx.session.resource`; a subclass may hold whatever else sessions should share.
     """
 
@@ -172,13 +214,16 @@ class SessionResource:
 
 
 class SessionState:
-    """Everything of a session that its steps share: a resource manager a device, the persistent state of its nodes, its surroundings.
+    """Everything of a session that its steps share: a resource manager a device, the persistent
+    state of its nodes, its surroundings.
 
-    resource: other sessions' resource managers to share; None for managers of its own. io_threads: of the pool for work on files, 0
-    for the default.
+    resource: other sessions' resource managers to share; None for managers of its own. io_threads:
+    of the pool for work on files, 0 for the default.
     """
 
-    def __init__(self, resource: SessionResource | None = None, env: Env = DEFAULT_ENV, io_threads: int = 0) -> None:
+    def __init__(
+        self, resource: SessionResource | None = None, env: Env = DEFAULT_ENV, io_threads: int = 0
+    ) -> None:
         self.resource = resource
         self.env = env
         self._io_threads = io_threads
@@ -201,9 +246,13 @@ class SessionState:
         with self._lock:
             return list(self._managers.values())
 
-    def variable(self, device: str, container: str, name: str, dtype: DType, shape: Shape, is_resource: bool) -> Variable:
-        """The variable of that name on a device, made (uninitialised) if it is not there. Reference and resource variables are
-        different resource types, so they may share a name. Raises InvalidArgumentError when it is there with another dtype."""
+    def variable(
+        self, device: str, container: str, name: str, dtype: DType, shape: Shape, is_resource: bool
+    ) -> Variable:
+        """The variable of that name on a device, made (uninitialised) if it is not there. Reference
+        and resource variables are different resource types, so they may share a name. Raises
+        InvalidArgumentError when it is there with another dtype.
+        """
         found: Variable = self.manager(device).lookup_or_create(
             container,
             "Variable" if is_resource else "LegacyVariable",
@@ -212,7 +261,10 @@ class SessionState:
         )
         if found.dtype != dtype:
             raise errors.InvalidArgumentError(
-                None, None, f"Variable {name} of container {found.container} has dtype {found.dtype.name}, and is wanted as {dtype.name}"
+                None,
+                None,
+                f"Variable {name} of container {found.container} has dtype {found.dtype.name}, and "
+                f"is wanted as {dtype.name}",
             )
         return found
 
@@ -239,7 +291,9 @@ class SessionState:
             return list(self._node_states.items())
 
     def node_object(self, name: str, make: Callable[[], Any]) -> Any:
-        """Any persistent object of a node (a temporary variable, a counter), made once a session."""
+        """Any persistent object of a node (a temporary variable, a counter), made
+        once a session.
+        """
         found = self._node_objects.get(name)
         if found is None:
             with self._lock:

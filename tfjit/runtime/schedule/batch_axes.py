@@ -1,8 +1,10 @@
-"""Which axis of a node's outputs the rows of its inputs run along: where no row of a result depends on another row of an operand.
+"""Which axis of a node's outputs the rows of its inputs run along: where no row of a result depends
+on another row of an operand.
 
-Rows are one axis of length `rows`, the batch say; a tensor is *by rows* along one of its axes, or *whole* (None): the same for all rows.
-An axis by rows has a multiple of `rows` elements, those of a row side by side. What is said here is true for any part of the rows: a node
-given some rows of its operands, and the whole of the others, gives those rows of its results.
+Rows are one axis of length `rows`, the batch say; a tensor is *by rows* along one of its axes, or
+*whole* (None): the same for all rows. An axis by rows has a multiple of `rows` elements, those of a
+row side by side. What is said here is true for any part of the rows: a node given some rows of its
+operands, and the whole of the others, gives those rows of its results.
 """
 
 from __future__ import annotations
@@ -26,8 +28,10 @@ class Mixed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ByRows:
-    """inputs, outputs: along which axes a node takes and gives rows. sizes: (input, place): a known vector that has the length of an
-    output's axis by rows at that place, and must have that of a part."""
+    """inputs, outputs: along which axes a node takes and gives rows. sizes: (input, place): a known
+    vector that has the length of an output's axis by rows at that place, and must have that of a
+    part.
+    """
 
     inputs: tuple[Axis, ...]
     outputs: tuple[Axis, ...]
@@ -35,7 +39,9 @@ class ByRows:
 
 
 def reshaped_axis(shape: tuple[int, ...], axis: Axis, new: tuple[int, ...], rows: int) -> Axis:
-    """The axis by rows of the same elements in another shape. Raises Mixed where rows are no longer a part of one axis."""
+    """The axis by rows of the same elements in another shape. Raises Mixed where rows are no longer
+    a part of one axis.
+    """
     if axis is None:
         return None
     before = prod(shape[:axis])
@@ -48,7 +54,8 @@ def reshaped_axis(shape: tuple[int, ...], axis: Axis, new: tuple[int, ...], rows
 
 
 def by_rows(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
-    """How a node takes and gives rows when its inputs are by rows along `axes`; it may ask for more of them to be by rows.
+    """How a node takes and gives rows when its inputs are by rows along `axes`; it may ask for more
+    of them to be by rows.
 
     Raises Mixed when results of one row depend on other rows.
     """
@@ -73,17 +80,26 @@ def part_of(spec: NodeSpec, rule: ByRows, part: Part) -> NodeSpec:
     return replace(
         spec,
         attrs=attrs,
-        inputs=tuple(_part_of_tensor(t, axis, part) for t, axis in zip(spec.inputs, rule.inputs, strict=True)),
-        outputs=tuple(_part_of_tensor(t, axis, part) for t, axis in zip(spec.outputs, rule.outputs, strict=True)),
+        inputs=tuple(
+            _part_of_tensor(t, axis, part) for t, axis in zip(spec.inputs, rule.inputs, strict=True)
+        ),
+        outputs=tuple(
+            _part_of_tensor(t, axis, part)
+            for t, axis in zip(spec.outputs, rule.outputs, strict=True)
+        ),
         constants=constants,
     )
 
 
-def _parts_of_known(constants: Mapping[int, np.ndarray], rule: ByRows, part: Part) -> dict[int, np.ndarray]:
+def _parts_of_known(
+    constants: Mapping[int, np.ndarray], rule: ByRows, part: Part
+) -> dict[int, np.ndarray]:
     found = {}
     for k, value in constants.items():
         axis = rule.inputs[k]
-        found[k] = value if axis is None else np.ascontiguousarray(value[part.slices(value.shape, axis)])
+        found[k] = (
+            value if axis is None else np.ascontiguousarray(value[part.slices(value.shape, axis)])
+        )
     return found
 
 
@@ -135,7 +151,9 @@ def _elementwise(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
 
 def _bias_add(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
     rank = len(spec.inputs[0].shape)
-    channels = 1 if bytes(spec.attrs.get("data_format", b"NHWC")) == b"NCHW" and rank > 2 else rank - 1
+    channels = (
+        1 if bytes(spec.attrs.get("data_format", b"NHWC")) == b"NCHW" and rank > 2 else rank - 1
+    )
     _only(axes, 0)
     if axes[0] == channels:
         raise Mixed("the channels are by rows")
@@ -143,7 +161,10 @@ def _bias_add(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
 
 
 def _product(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
-    turned_a, turned_b = bool(spec.attrs.get("transpose_a", False)), bool(spec.attrs.get("transpose_b", False))
+    turned_a, turned_b = (
+        bool(spec.attrs.get("transpose_a", False)),
+        bool(spec.attrs.get("transpose_b", False)),
+    )
     row, column = (1 if turned_a else 0), (0 if turned_b else 1)
     if tuple(axes) == (row, None):
         return ByRows((row, None), (0,))
@@ -215,7 +236,9 @@ def _split(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
     axis = _alike(axes, (value,))
     if axis == _positive(_known(spec, axis_at).reshape(-1)[0], len(spec.inputs[value].shape)):
         raise Mixed("rows are split")
-    return ByRows(tuple(axis if k == value else None for k in range(len(axes))), (axis,) * len(spec.outputs))
+    return ByRows(
+        tuple(axis if k == value else None for k in range(len(axes))), (axis,) * len(spec.outputs)
+    )
 
 
 def _transpose(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
@@ -235,7 +258,10 @@ def _slice(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
 def _strided_slice(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
     axis = _alike(axes, (0,))
     begin, end, strides = (_known(spec, k) for k in (1, 2, 3))
-    masks = {name: int(spec.attrs.get(f"{name}_mask", 0)) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
+    masks = {
+        name: int(spec.attrs.get(f"{name}_mask", 0))
+        for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
+    }
     if masks["ellipsis"] or masks["new_axis"]:
         raise Mixed("a slice with an ellipsis or new axes")
     length = spec.inputs[0].shape[axis]
@@ -243,7 +269,11 @@ def _strided_slice(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
     if axis >= len(begin):
         return ByRows((axis, None, None, None), (out,))
     bit = 1 << axis
-    whole = int(strides[axis]) == 1 and (masks["begin"] & bit or int(begin[axis]) == 0) and not masks["shrink_axis"] & bit
+    whole = (
+        int(strides[axis]) == 1
+        and (masks["begin"] & bit or int(begin[axis]) == 0)
+        and not masks["shrink_axis"] & bit
+    )
     if whole and masks["end"] & bit:
         return ByRows((axis, None, None, None), (out,))
     if whole and int(end[axis]) == length:
@@ -301,7 +331,9 @@ def _get_row(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
 
 def _set_row(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
     _only(axes, 0, 2)
-    found = ({axes[0]} if axes[0] is not None else set()) | ({axes[2] + 1} if axes[2] is not None else set())
+    found = ({axes[0]} if axes[0] is not None else set()) | (
+        {axes[2] + 1} if axes[2] is not None else set()
+    )
     if len(found) != 1 or 0 in found:
         raise Mixed("an element is set of what is by rows")
     (axis,) = found
@@ -314,7 +346,9 @@ def _fused(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
     return ByRows(tuple(inputs), tuple(_axis_of(ref, inputs, {}, rules) for ref in group.outputs))
 
 
-def _axis_of(ref: Ref, inputs: Sequence[Axis], constants: Mapping[int, Axis], rules: Sequence[ByRows]) -> Axis:
+def _axis_of(
+    ref: Ref, inputs: Sequence[Axis], constants: Mapping[int, Axis], rules: Sequence[ByRows]
+) -> Axis:
     if ref.member == INPUT:
         return inputs[ref.index]
     if ref.member == CONSTANT:
@@ -322,8 +356,12 @@ def _axis_of(ref: Ref, inputs: Sequence[Axis], constants: Mapping[int, Axis], ru
     return rules[ref.member].outputs[ref.index]
 
 
-def _group_rules(group: FusedGroup, axes: Sequence[Axis], rows: int) -> tuple[list[Axis], dict[int, Axis], list[ByRows]]:
-    """(axes of the inputs, of the constants, how each member takes and gives rows): what a member asks of them may change the others."""
+def _group_rules(
+    group: FusedGroup, axes: Sequence[Axis], rows: int
+) -> tuple[list[Axis], dict[int, Axis], list[ByRows]]:
+    """(axes of the inputs, of the constants, how each member takes and gives rows): what a member
+    asks of them may change the others.
+    """
     inputs, constants = list(axes), dict[int, Axis]()
     while True:
         rules: list[ByRows] = []
@@ -356,13 +394,17 @@ def _part_of_group(group: FusedGroup, axes: Sequence[Axis], part: Part) -> Fused
         members.append(Member(made, member.inputs))
     return replace(
         group,
-        inputs=tuple(_part_of_tensor(t, axis, part) for t, axis in zip(group.inputs, inputs, strict=True)),
+        inputs=tuple(
+            _part_of_tensor(t, axis, part) for t, axis in zip(group.inputs, inputs, strict=True)
+        ),
         members=tuple(members),
         constants=tuple(values),
     )
 
 
-def _member_constants(member: Member, rule: ByRows, values: list[np.ndarray], part: Part) -> dict[int, np.ndarray]:
+def _member_constants(
+    member: Member, rule: ByRows, values: list[np.ndarray], part: Part
+) -> dict[int, np.ndarray]:
     """What a member knows of its inputs; sizes change among the group's own constants, too."""
     found = _parts_of_known(member.spec.constants, rule, part)
     for k, place in rule.sizes:
@@ -387,7 +429,10 @@ _RULES: Final[Mapping[str, Callable[[NodeSpec, Sequence[Axis], int], ByRows]]] =
     **dict.fromkeys(_REDUCTIONS, _reduction),
     **dict.fromkeys(("ArgMax", "ArgMin"), _arg_reduction),
     **dict.fromkeys(("Softmax", "LogSoftmax"), _last_axis),
-    **dict.fromkeys(("Reshape", "Squeeze", "ExpandDims", "Identity", "StopGradient", "DeepCopy", "EnsureShape"), _view),
+    **dict.fromkeys(
+        ("Reshape", "Squeeze", "ExpandDims", "Identity", "StopGradient", "DeepCopy", "EnsureShape"),
+        _view,
+    ),
     **dict.fromkeys(("AddN",), _same),
     "_GetRow": _get_row,
     "_SetRow": _set_row,

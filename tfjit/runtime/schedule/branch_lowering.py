@@ -1,4 +1,5 @@
-"""Loops and branches as jumps between the rows of a table: which may become so, and where each jump goes.
+"""Loops and branches as jumps between the rows of a table: which may become so, and where each jump
+goes.
 
 loop      (head:)                          branch    test: not this case -> next case
 test      test: over -> behind             ...
@@ -29,8 +30,12 @@ _TESTS: Final[dict[str, tuple[int, int]]] = {
 }
 
 
-def compiled_constructs(instructions: Sequence[Instruction], calls: Mapping[int, NativeCall]) -> set[int]:
-    """Ids of the loops and branches that can be jumps: all inside is compiled, and nothing needs a variable's lock."""
+def compiled_constructs(
+    instructions: Sequence[Instruction], calls: Mapping[int, NativeCall]
+) -> set[int]:
+    """Ids of the loops and branches that can be jumps: all inside is compiled, and nothing needs a
+    variable's lock.
+    """
     found: set[int] = set()
     refused: set[int] = set()
     for instruction in instructions:
@@ -48,7 +53,9 @@ def compiled_constructs(instructions: Sequence[Instruction], calls: Mapping[int,
 
 @dataclass(slots=True)
 class Jump:
-    """A row to be written. target: row to go on with, -1 where that comes later. test: mask, value and invert of a test's block."""
+    """A row to be written. target: row to go on with, -1 where that comes later. test: mask, value
+    and invert of a test's block.
+    """
 
     target: int
     kind: int
@@ -57,7 +64,9 @@ class Jump:
 
 @dataclass(slots=True)
 class _Open:
-    """A loop or branch that has begun. case: its number. next_case, behind: rows of jumps that wait for these places."""
+    """A loop or branch that has begun. case: its number. next_case, behind: rows of jumps that wait
+    for these places.
+    """
 
     head: int = 0
     case: int = 0
@@ -72,10 +81,13 @@ class Labels:
         self._open: list[_Open] = []
 
     def arrive(self, marker: Instruction, row: int) -> list[tuple[int, int]]:
-        """(earlier row, the row it goes on with) for jumps to a marker whose own rows begin at `row`."""
+        """(earlier row, the row it goes on with) for jumps to a marker whose own rows begin at
+        `row`.
+        """
         if marker.role in ("loop", "branch"):
             self._open.append(_Open(head=row))
-        elif marker.role == "case":  # what is no earlier case goes on behind the jump that ends the last one
+        # what is no earlier case goes on behind the jump that ends the last one
+        elif marker.role == "case":
             at = self._open[-1]
             waiting, at.next_case = at.next_case, []
             return [(jump, row + 1) for jump in waiting]

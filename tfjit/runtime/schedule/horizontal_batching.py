@@ -1,8 +1,10 @@
-"""Which instructions of a step run at the same time: launches that fill no thread pool alone, bundled where they do not need each other.
+"""Which instructions of a step run at the same time: launches that fill no thread pool alone,
+bundled where they do not need each other.
 
-The updates of mid-sized variables, the branches of a graph, many small ops: each would be one thread's work while the others wait.
-A bundle's launches are one row of the walker's table, whose chunks are shared out like those of a single launch
-(`tfjit_bundle` in `kernels/executor/thread_pool_ir.py`).
+The updates of mid-sized variables, the branches of a graph, many small ops: each would be one
+thread's work while the others wait. A bundle's launches are one row of the walker's table, whose
+chunks are shared out like those of a single launch (`tfjit_bundle` in
+`kernels/executor/thread_pool_ir.py`).
 
 This file decides only: `plan` in which order and with whom, `cut` what a chunk of a bundle does.
 """
@@ -27,15 +29,20 @@ LEAST_NS: Final = 400.0
 HANDOVER_NS: Final = 1500.0
 """What it takes to share a launch out, and to wait for the last of it."""
 _GAIN_NS: Final = 2000.0  # what a bundle must save
-_FILLED: Final = 0.75  # of the threads' time: what comes nearer to it alone gains nothing in company
-_ENOUGH_NS: Final = 50_000.0  # a thread's part of a bundle that waits for no more members: what they read should still be in the caches
+# of the threads' time: what comes nearer to it alone gains nothing in company
+_FILLED: Final = 0.75
+# a thread's part of a bundle that waits for no more members: what they read should still be in the
+# caches
+_ENOUGH_NS: Final = 50_000.0
 _WINDOW: Final = 256
 """So far ahead of its turn may an instruction run."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """What an instruction costs. alone_ns: with its launches shared between all threads; longest_ns: of what cannot be shared."""
+    """What an instruction costs. alone_ns: with its launches shared between all threads;
+    longest_ns: of what cannot be shared.
+    """
 
     total_ns: float
     alone_ns: float
@@ -47,11 +54,15 @@ def chunks_of(chunks: int, threads: int) -> int:
     return 1 if threads <= 1 else min(chunks, CHUNKS_PER_THREAD * threads)
 
 
-def cut(members: Sequence[Sequence[tuple[float, int]]], threads: int) -> list[list[tuple[int, int, int, int]]]:
-    """The chunks of a bundle, about equally long: each a list of (member, launch, chunk, chunks of the launch) to be run in that order.
+def cut(
+    members: Sequence[Sequence[tuple[float, int]]], threads: int
+) -> list[list[tuple[int, int, int, int]]]:
+    """The chunks of a bundle, about equally long: each a list of (member, launch, chunk, chunks of
+    the launch) to be run in that order.
 
-    members: for each its launches as (predicted ns, chunks). The launches of a member that has several stay together, in their order;
-    each has one chunk then. The longest chunks come at both ends, where callers and helpers begin.
+    members: for each its launches as (predicted ns, chunks). The launches of a member that has
+    several stay together, in their order; each has one chunk then. The longest chunks come at both
+    ends, where callers and helpers begin.
     """
     pieces: list[tuple[float, list[tuple[int, int, int, int]]]] = []
     for m, launches in enumerate(members):
@@ -59,7 +70,9 @@ def cut(members: Sequence[Sequence[tuple[float, int]]], threads: int) -> list[li
             cost, size = launches[0]
             pieces += [(cost / size, [(m, 0, chunk, size)]) for chunk in range(size)]
         elif launches:
-            pieces.append((sum(cost for cost, _ in launches), [(m, n, 0, 1) for n in range(len(launches))]))
+            pieces.append(
+                (sum(cost for cost, _ in launches), [(m, n, 0, 1) for n in range(len(launches))])
+            )
     pieces.sort(key=lambda piece: -piece[0])
     least = sum(cost for cost, _ in pieces) / (CHUNKS_PER_THREAD * threads)
     found: list[list[tuple[int, int, int, int]]] = []
@@ -73,11 +86,15 @@ def cut(members: Sequence[Sequence[tuple[float, int]]], threads: int) -> list[li
     return found[::2] + found[1::2][::-1]
 
 
-def plan(lowered: Lowered, calls: Mapping[int, NativeCall], threads: int) -> list[tuple[Instruction, ...]]:
-    """All instructions in an order of execution; those in one tuple do not depend on each other and run as a bundle.
+def plan(
+    lowered: Lowered, calls: Mapping[int, NativeCall], threads: int
+) -> list[tuple[Instruction, ...]]:
+    """All instructions in an order of execution; those in one tuple do not depend on each other and
+    run as a bundle.
 
-    calls: id(instruction) -> the compiled code that serves it. The order is the lowered one but for the members of bundles, and in a
-    row of compiled instructions without any bundle just that. Python kernels and what holds a variable's lock stay where they are.
+    calls: id(instruction) -> the compiled code that serves it. The order is the lowered one but for
+    the members of bundles, and in a row of compiled instructions without any bundle just that.
+    Python kernels and what holds a variable's lock stay where they are.
     """
     instructions = lowered.instructions
     loads: dict[int, _Load] = {}
@@ -99,12 +116,16 @@ def plan(lowered: Lowered, calls: Mapping[int, NativeCall], threads: int) -> lis
 
 
 def _candidate(call: NativeCall, threads: int) -> _Load | None:
-    """What an instruction would bring to a bundle, or None: too short, busy on all threads anyway, or launches that wait for each other."""
+    """What an instruction would bring to a bundle, or None: too short, busy on all threads anyway,
+    or launches that wait for each other.
+    """
     launches = [(launch.cost_ns, chunks_of(launch.chunks, threads)) for launch in call.launches]
     total = sum(cost for cost, _ in launches)
     if total < LEAST_NS or (len(launches) > 1 and any(size > 1 for _, size in launches)):
         return None
-    alone = sum(cost if size == 1 else cost / min(size, threads) + HANDOVER_NS for cost, size in launches)
+    alone = sum(
+        cost if size == 1 else cost / min(size, threads) + HANDOVER_NS for cost, size in launches
+    )
     if total > _FILLED * threads * alone:
         return None
     return _Load(total, alone, total if len(launches) > 1 else total / launches[0][1])
@@ -112,12 +133,18 @@ def _candidate(call: NativeCall, threads: int) -> _Load | None:
 
 def _gain(loads: Sequence[_Load], threads: int) -> float:
     """What running them as a bundle saves."""
-    together = max(sum(load.total_ns for load in loads) / threads, max(load.longest_ns for load in loads))
+    together = max(
+        sum(load.total_ns for load in loads) / threads, max(load.longest_ns for load in loads)
+    )
     return sum(load.alone_ns for load in loads) - together - HANDOVER_NS
 
 
-def _rows(instructions: Sequence[Instruction], calls: Mapping[int, NativeCall]) -> list[tuple[int, int]]:
-    """(first, end) of compiled instructions in a row; whatever else there is stands alone, markers of loops and branches too."""
+def _rows(
+    instructions: Sequence[Instruction], calls: Mapping[int, NativeCall]
+) -> list[tuple[int, int]]:
+    """(first, end) of compiled instructions in a row; whatever else there is stands alone, markers
+    of loops and branches too.
+    """
     found: list[tuple[int, int]] = []
     joined = False
     for position, instruction in enumerate(instructions):
@@ -134,25 +161,42 @@ _Key = tuple[str, str | int]
 
 
 def _key(instruction: Instruction, position: int) -> _Key:
-    """What stands for an instruction among those that wait: its node; a loop or branch is over at its last marker."""
-    if instruction.moves or instruction.spec.op == PARTS or instruction.role not in (None, "repeat", "join"):
+    """What stands for an instruction among those that wait: its node; a loop or branch is over at
+    its last marker.
+    """
+    if (
+        instruction.moves
+        or instruction.spec.op == PARTS
+        or instruction.role not in (None, "repeat", "join")
+    ):
         return instruction.path, position
     return instruction.path, instruction.node.name
 
 
 class _Order:
-    """Emits instructions, by their positions in the lowered order, as soon as what they depend on is out.
+    """Emits instructions, by their positions in the lowered order, as soon as what they depend on
+    is out.
 
-    A candidate that is ready is held until something waits for it, or enough are; then all that are held go out together.
+    A candidate that is ready is held until something waits for it, or enough are; then all that are
+    held go out together.
     """
 
-    def __init__(self, instructions: Sequence[Instruction], loads: Mapping[int, _Load], threads: int) -> None:
+    def __init__(
+        self, instructions: Sequence[Instruction], loads: Mapping[int, _Load], threads: int
+    ) -> None:
         self.slots: list[tuple[int, ...]] = []
         self._loads, self._threads = loads, threads
-        self._markers = {position for position, instruction in enumerate(instructions) if instruction.role is not None}
-        self._names = [_key(instruction, position) for position, instruction in enumerate(instructions)]
+        self._markers = {
+            position
+            for position, instruction in enumerate(instructions)
+            if instruction.role is not None
+        }
+        self._names = [
+            _key(instruction, position) for position, instruction in enumerate(instructions)
+        ]
         self._at = {name: position for position, name in enumerate(self._names)}
-        self._after: dict[_Key, list[_Key]] = {name: [] for name in self._names}  # by node: the nodes that wait for it
+        # by node: the nodes that wait for it
+        self._after: dict[_Key, list[_Key]] = {name: [] for name in self._names}
         self._waiting: dict[_Key, int] = dict.fromkeys(self._names, 0)
         for path, graph in {i.path: i.graph for i in instructions if i.graph is not None}.items():
             for node in graph:
@@ -277,16 +321,23 @@ class _Order:
 
 
 def _uses(instructions: Sequence[Instruction]) -> list[tuple[int, int]]:
-    """(earlier, later) where edges of the graphs do not say so: copies for loops and branches, and what takes or gives what they copy."""
-    special: set[int] = set()  # values with several definitions, or used where their graph does not reach
+    """(earlier, later) where edges of the graphs do not say so: copies for loops and branches, and
+    what takes or gives what they copy.
+    """
+    # values with several definitions, or used where their graph does not reach
+    special: set[int] = set()
     for instruction in instructions:
         if instruction.moves or instruction.path or instruction.spec.op == PARTS:
-            special.update(value.root.index for value in (*instruction.outputs, *instruction.inputs))
+            special.update(
+                value.root.index for value in (*instruction.outputs, *instruction.inputs)
+            )
     found: list[tuple[int, int]] = []
     written: dict[int, int] = {}
     read: dict[int, list[int]] = {}
     for position, instruction in enumerate(instructions):
-        gives = {value.root.index for value in instruction.outputs if value.root.storage != "handle"} & special
+        gives = {
+            value.root.index for value in instruction.outputs if value.root.storage != "handle"
+        } & special
         takes = {value.root.index for value in instruction.inputs} & special
         for index in takes | gives:
             if index in written:
@@ -307,7 +358,9 @@ def _accesses(instructions: Sequence[Instruction]) -> list[tuple[int, int]]:
     for position, instruction in enumerate(instructions):
         roots = {value.root.index: value.root for value in instruction.inputs}
         writes = {id(root.variable) for root in roots.values() if root.storage == "handle"}
-        reads = {id(root.variable) for root in roots.values() if root.storage == "variable"} - writes
+        reads = {
+            id(root.variable) for root in roots.values() if root.storage == "variable"
+        } - writes
         for variable in writes:
             found += [(earlier, position) for earlier in read.pop(variable, [])]
         for variable in (*writes, *reads):

@@ -1,8 +1,10 @@
-"""Which compiled code serves each instruction of a lowered partition, and how much a plan may have compiled for itself.
+"""Which compiled code serves each instruction of a lowered partition, and how much a plan may have
+compiled for itself.
 
-A kernel takes a fifth of a second to compile. The kernel of a group of small tensors saves some hundred nanoseconds a run over its
-members' own kernels, which are few, shared by all graphs and walked at a few nanoseconds each. So such a loop is served *one by
-one* (`NativeCall` of its members' launches in a row) until its kernel is there; and a plan has kernels made for the
+A kernel takes a fifth of a second to compile. The kernel of a group of small tensors saves some
+hundred nanoseconds a run over its members' own kernels, which are few, shared by all graphs and
+walked at a few nanoseconds each. So such a loop is served *one by one* (`NativeCall` of its
+members' launches in a row) until its kernel is there; and a plan has kernels made for the
 `MAX_SMALL_KERNELS` small groups that gain most, the others stay as they are.
 """
 
@@ -24,18 +26,24 @@ if TYPE_CHECKING:
     from tfjit.runtime.lowering.lowering import Instruction, Lowered
 
 MAX_SMALL_KERNELS: Final = 64
-"""Distinct kernels compiled for groups of small tensors, in one plan: at most some 20 s of a background process."""
+"""Distinct kernels compiled for groups of small tensors, in one plan: at most some 20 s of a
+background process.
+"""
 SMALL_GAIN_NS: Final = 2000.0
-"""A group whose kernel saves less than that in a run is small: 100,000 runs pay for its compilation."""
+"""A group whose kernel saves less than that in a run is small: 100,000 runs pay for its
+compilation.
+"""
 SMALL_BYTES: Final = 1 << 14
-"""One by one, every value between members has a buffer; only values up to this size are worth one."""
+"""One by one, every value between members has a buffer; only values up to this size are worth one.
+"""
 _LAUNCH_NS: Final = 8.0  # of the walker and of a kernel's prologue
 
 
 @dataclass(frozen=True, slots=True)
 class CallReport:
-    """kernels: distinct texts that the plan's calls need. groups: fused groups; shared: those whose kernel another group of the plan
-    has too; one_by_one: those that get no kernel of their own."""
+    """kernels: distinct texts that the plan's calls need. groups: fused groups; shared: those whose
+    kernel another group of the plan has too; one_by_one: those that get no kernel of their own.
+    """
 
     kernels: int = 0
     groups: int = 0
@@ -44,10 +52,11 @@ class CallReport:
 
 
 def build_calls(lowered: Lowered, threads: int = 1) -> CallReport:
-    """Ask the native builders how compiled code would serve each instruction; those that decline stay with their reference.
+    """Ask the native builders how compiled code would serve each instruction; those that decline
+    stay with their reference.
 
-    Sets `call`, and for small groups `one_by_one`; a small group over the plan's budget has the latter as its `call`. Sets `splits` of what
-    so many threads divide.
+    Sets `call`, and for small groups `one_by_one`; a small group over the plan's budget has the
+    latter as its `call`. Sets `splits` of what so many threads divide.
     """
     memo = _Memo()
     waiting = [i for i in compilable(lowered) if i.call is None and not i.reason]
@@ -57,7 +66,11 @@ def build_calls(lowered: Lowered, threads: int = 1) -> CallReport:
         group = _group_of(instruction.spec)
         if group is None:
             instruction.call, instruction.reason = memo.call(instruction.spec)
-        elif group.kind == "loop" and gain_ns(group) < SMALL_GAIN_NS and all(t.nbytes <= SMALL_BYTES for t in _tensors(group)):
+        elif (
+            group.kind == "loop"
+            and gain_ns(group) < SMALL_GAIN_NS
+            and all(t.nbytes <= SMALL_BYTES for t in _tensors(group))
+        ):
             small.setdefault(signature(group), []).append((instruction, group))
         else:
             instruction.call, instruction.reason = native_call(instruction.spec)
@@ -71,7 +84,9 @@ def build_calls(lowered: Lowered, threads: int = 1) -> CallReport:
 
 
 def _group_of(spec: NodeSpec) -> FusedGroup | None:
-    """The group of a `_Fused` node, for the shapes of its inputs; None for other nodes and shapes it cannot have."""
+    """The group of a `_Fused` node, for the shapes of its inputs; None for other nodes and shapes
+    it cannot have.
+    """
     if spec.op != "_Fused":
         return None
     from tfjit.kernels.cpu.fused import specialized
@@ -98,7 +113,9 @@ def _build_small(instruction: Instruction, group: FusedGroup, memo: _Memo, wante
 
 
 class _Memo:
-    """Calls of elementwise nodes, which follow from op, attrs, dtypes and shapes alone: a big graph has few different ones."""
+    """Calls of elementwise nodes, which follow from op, attrs, dtypes and shapes alone: a big graph
+    has few different ones.
+    """
 
     def __init__(self) -> None:
         self._calls: dict[Hashable, NativeCall] = {}
@@ -137,9 +154,19 @@ def _spec_key(spec: NodeSpec) -> Hashable:
 
 
 def signature(group: FusedGroup) -> Hashable:
-    """Groups of one signature have one kernel: their members, wired alike, over tensors of the same dtypes and shapes."""
-    members = tuple((m.spec.op, _attrs(m.spec.attrs), m.inputs, m.spec.outputs) for m in group.members)
-    return group.kind, members, group.inputs, group.outputs, tuple((c.dtype.str, c.tobytes()) for c in group.constants)
+    """Groups of one signature have one kernel: their members, wired alike, over tensors of the same
+    dtypes and shapes.
+    """
+    members = tuple(
+        (m.spec.op, _attrs(m.spec.attrs), m.inputs, m.spec.outputs) for m in group.members
+    )
+    return (
+        group.kind,
+        members,
+        group.inputs,
+        group.outputs,
+        tuple((c.dtype.str, c.tobytes()) for c in group.constants),
+    )
 
 
 def _attrs(attrs: Any) -> Hashable:
@@ -150,7 +177,11 @@ def gain_ns(group: FusedGroup) -> float:
     """What the group's kernel saves in a run over its members' kernels, predicted."""
     from tfjit.kernels.cpu.template import cost_model
 
-    return _LAUNCH_NS * (len(group.members) - 1) + cost_model.traffic_ns(group.bytes_unfused) - cost_model.traffic_ns(group.bytes_moved)
+    return (
+        _LAUNCH_NS * (len(group.members) - 1)
+        + cost_model.traffic_ns(group.bytes_unfused)
+        - cost_model.traffic_ns(group.bytes_moved)
+    )
 
 
 def _tensors(group: FusedGroup) -> Iterable[Any]:
@@ -182,4 +213,12 @@ def _report(lowered: Lowered) -> CallReport:
     return CallReport(total, len(groups), len(own) - len(texts), len(groups) - len(own))
 
 
-__all__ = ["MAX_SMALL_KERNELS", "CallReport", "all_calls", "build_calls", "gain_ns", "signature", "sources"]
+__all__ = [
+    "MAX_SMALL_KERNELS",
+    "CallReport",
+    "all_calls",
+    "build_calls",
+    "gain_ns",
+    "signature",
+    "sources",
+]

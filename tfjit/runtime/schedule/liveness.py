@@ -1,8 +1,10 @@
-"""How long the values of a step live, and which of them share memory: what the layout of the arena follows from.
+"""How long the values of a step live, and which of them share memory: what the layout of the arena
+follows from.
 
-Times are slots of the step's order. What a loop's iterations all use lives until the loop ends. A value that a loop carries, or a branch
-gives, is written by copies; a copy goes away where its source may lie in its target's memory from the start: the kernel of a loop's next
-value writes over the present one once that has had its last use.
+Times are slots of the step's order. What a loop's iterations all use lives until the loop ends. A
+value that a loop carries, or a branch gives, is written by copies; a copy goes away where its
+source may lie in its target's memory from the start: the kernel of a loop's next value writes over
+the present one once that has had its last use.
 """
 
 from __future__ import annotations
@@ -19,11 +21,17 @@ if TYPE_CHECKING:
 class Lifetimes:
     """Last uses and shared memory.
 
-    slots: the order; calls: id(instruction) -> compiled code that serves it. last: root value index -> slot that makes or uses it last;
-    of what is fetched, behind all. first: the slot that makes it.
+    slots: the order; calls: id(instruction) -> compiled code that serves it. last: root value index
+    -> slot that makes or uses it last; of what is fetched, behind all. first: the slot that makes
+    it.
     """
 
-    def __init__(self, lowered: Lowered, slots: Sequence[Sequence[Instruction]], calls: Mapping[int, NativeCall]) -> None:
+    def __init__(
+        self,
+        lowered: Lowered,
+        slots: Sequence[Sequence[Instruction]],
+        calls: Mapping[int, NativeCall],
+    ) -> None:
         self._lowered, self._slots, self._calls = lowered, slots, calls
         self.begins: dict[int, int] = {}  # id(construct) -> slot of its first marker
         self.ends: dict[int, int] = {}
@@ -32,7 +40,8 @@ class Lifetimes:
             if marker.role is not None:
                 self.begins.setdefault(id(marker.construct), position)
                 self.ends[id(marker.construct)] = position
-        self._shared: dict[int, Value] = {}  # root value index -> the root value in whose memory it is
+        # root value index -> the root value in whose memory it is
+        self._shared: dict[int, Value] = {}
         self.first: dict[int, int] = {}
         self.last: dict[int, int] = {}
         self._measure()
@@ -49,7 +58,11 @@ class Lifetimes:
 
     def loops(self, instruction: Instruction) -> list[Construct]:
         """The loops around an instruction, from inside out."""
-        return [c for c in instruction.construct.chain if c.is_loop] if instruction.construct is not None else []
+        return (
+            [c for c in instruction.construct.chain if c.is_loop]
+            if instruction.construct is not None
+            else []
+        )
 
     def _measure(self) -> None:
         first, last = self.first, self.last
@@ -106,9 +119,16 @@ class Lifetimes:
         return maker.construct is copy.construct
 
     def _in_place(self, position: int, maker: Instruction, source: Value, target: Value) -> bool:
-        """Whether the kernel that makes `source` may write it over `target`, which only it reads then."""
+        """Whether the kernel that makes `source` may write it over `target`, which only it reads
+        then.
+        """
         members = self._slots[position]
-        readers = [(m, i) for m in members for i, value in enumerate(m.inputs) if self.root(value) is target]
+        readers = [
+            (m, i)
+            for m in members
+            for i, value in enumerate(m.inputs)
+            if self.root(value) is target
+        ]
         if len(readers) != 1 or readers[0][0] is not maker:
             return False
         slot = next((k for k, value in enumerate(maker.outputs) if value.root is source), -1)

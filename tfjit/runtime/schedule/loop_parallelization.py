@@ -1,13 +1,17 @@
-"""Loops whose rows do not need each other, divided between the threads: each runs all iterations for its own rows, and nobody waits.
+"""Loops whose rows do not need each other, divided between the threads: each runs all iterations
+for its own rows, and nobody waits.
 
     transpose, While(t, c, h, states), transpose    ->    the same on rows 0..16 and on rows 16..32, as two chunks of one launch
 
-What is divided is a run of a lowered partition's instructions: a loop, what comes right before it and right behind. Counters and
-conditions, which are the same for all rows, are computed by each part. A part has its own memory for all that it makes inside; what it
-reads and gives outside it finds as rows in the whole arrays, where these lie side by side, and else copies. `batch_axes.py` says what keeps
-rows apart; only what cannot fail for some of the rows is divided, so that an error is that of the whole.
+What is divided is a run of a lowered partition's instructions: a loop, what comes right before it
+and right behind. Counters and conditions, which are the same for all rows, are computed by each
+part. A part has its own memory for all that it makes inside; what it reads and gives outside it
+finds as rows in the whole arrays, where these lie side by side, and else copies. `batch_axes.py`
+says what keeps rows apart; only what cannot fail for some of the rows is divided, so that an error
+is that of the whole.
 
-This file decides; `layout.py` lays the parts out, `tfjit_parts` in `kernels/executor/table_executor_ir.py` runs them.
+This file decides; `layout.py` lays the parts out, `tfjit_parts` in
+`kernels/executor/table_executor_ir.py` runs them.
 """
 
 from __future__ import annotations
@@ -21,7 +25,15 @@ import numpy as np
 
 from tfjit.framework.cooperative_yield import breathe
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer
-from tfjit.runtime.lowering.lowering import ASSIGNMENTS, ATOMIC, PARTS, Instruction, Lowered, Value, native_call
+from tfjit.runtime.lowering.lowering import (
+    ASSIGNMENTS,
+    ATOMIC,
+    PARTS,
+    Instruction,
+    Lowered,
+    Value,
+    native_call,
+)
 from tfjit.runtime.lowering.row_splits import Axis, Part, RowPart, RowSplit
 from tfjit.runtime.schedule import branch_lowering
 from tfjit.runtime.schedule.batch_axes import ByRows, Mixed, by_rows, part_of, reshaped_axis
@@ -30,14 +42,17 @@ from tfjit.runtime.schedule.horizontal_batching import HANDOVER_NS, chunks_of
 if TYPE_CHECKING:
     from tfjit.runtime.lowering.structured_control_flow import Construct
 
-_LEAST_NS: Final = 3000.0  # of one iteration: a loop that does less is over before a thread has joined
+# of one iteration: a loop that does less is over before a thread has joined
+_LEAST_NS: Final = 3000.0
 _GAIN: Final = 0.93  # of its time at most must be left
 _REPEATS: Final = 20  # taken for the trip count of a loop
 _SEEDS: Final = 24  # ways to divide a loop that are looked at
 
 
 def find_splits(lowered: Lowered, threads: int) -> list[RowSplit]:
-    """The divisions of a partition's outermost loops that pay on that many threads. Needs the instructions' calls."""
+    """The divisions of a partition's outermost loops that pay on that many threads. Needs the
+    instructions' calls.
+    """
     instructions = lowered.instructions
     if threads < 2 or not any(instruction.role == "loop" for instruction in instructions):
         return []
@@ -47,10 +62,20 @@ def find_splits(lowered: Lowered, threads: int) -> list[RowSplit]:
     taken = 0  # instructions before are not to be divided
     for at, instruction in enumerate(instructions):
         construct = instruction.construct
-        if instruction.role != "loop" or construct is None or construct.parent is not None or id(construct) not in jumping or at < taken:
+        if (
+            instruction.role != "loop"
+            or construct is None
+            or construct.parent is not None
+            or id(construct) not in jumping
+            or at < taken
+        ):
             continue
         breathe()
-        end = next(k for k in range(at, len(instructions)) if instructions[k].role == "repeat" and instructions[k].construct is construct)
+        end = next(
+            k
+            for k in range(at, len(instructions))
+            if instructions[k].role == "repeat" and instructions[k].construct is construct
+        )
         run = _Run(lowered, at, end + 1, taken, jumping)
         split = run.divide(threads)
         if split is not None:
@@ -60,25 +85,47 @@ def find_splits(lowered: Lowered, threads: int) -> list[RowSplit]:
 
 
 def _is_divisible(instruction: Instruction, jumping: set[int]) -> bool:
-    """Whether it is compiled, reads and writes nothing but arrays, and can run at the same time for several parts."""
+    """Whether it is compiled, reads and writes nothing but arrays, and can run at the same time for
+    several parts.
+    """
     if instruction.role is not None:
         return id(instruction.construct) in jumping
     call = instruction.call
-    if call is None or instruction.serving == "runtime" or instruction.node.op in ATOMIC | ASSIGNMENTS | {"_Loop"}:
+    if (
+        call is None
+        or instruction.serving == "runtime"
+        or instruction.node.op in ATOMIC | ASSIGNMENTS | {"_Loop"}
+    ):
         return False
-    if any(isinstance(w, Pointer) and w.kind in ("state", "cancel") for launch in call.launches for w in launch.words):
+    if any(
+        isinstance(w, Pointer) and w.kind in ("state", "cancel")
+        for launch in call.launches
+        for w in launch.words
+    ):
         return False
-    return all(value.root.storage not in ("handle", "object") for value in (*instruction.inputs, *instruction.outputs))
+    return all(
+        value.root.storage not in ("handle", "object")
+        for value in (*instruction.inputs, *instruction.outputs)
+    )
 
 
 class _Run:
     """A loop and what is divided with it: instructions first..end, but for those `hoisted`.
 
-    axes: root index -> axis of what the run makes; seeds: value index -> axis of what it reads. rules: of each instruction.
+    axes: root index -> axis of what the run makes; seeds: value index -> axis of what it reads.
+    rules: of each instruction.
     """
 
-    def __init__(self, lowered: Lowered, loop: int, end: int, limit: int, jumping: set[int]) -> None:
-        self.lowered, self.loop, self.end, self.limit, self.jumping = lowered, loop, end, limit, jumping
+    def __init__(
+        self, lowered: Lowered, loop: int, end: int, limit: int, jumping: set[int]
+    ) -> None:
+        self.lowered, self.loop, self.end, self.limit, self.jumping = (
+            lowered,
+            loop,
+            end,
+            limit,
+            jumping,
+        )
         self.instructions = lowered.instructions
         self.first = loop
         self.rows = 0
@@ -111,14 +158,18 @@ class _Run:
         return None
 
     def _take_writers(self) -> bool:
-        """Begin where the first value that the loop carries is given its start. False where something before the loop is in the way."""
+        """Begin where the first value that the loop carries is given its start. False where
+        something before the loop is in the way.
+        """
         made = {v.root.index for i in self.instructions[self.loop : self.end] for v in i.outputs}
         for at, instruction in enumerate(self.instructions):
             if any(v.root.index in made for v in instruction.outputs):
                 if at >= self.end:
                     return False
                 self.first = min(self.first, at)
-        if self.first < self.limit or not all(_is_divisible(i, self.jumping) for i in self.instructions[self.first : self.end]):
+        if self.first < self.limit or not all(
+            _is_divisible(i, self.jumping) for i in self.instructions[self.first : self.end]
+        ):
             return False
         for instruction in self.instructions[
             self.first : self.loop
@@ -131,21 +182,34 @@ class _Run:
         return all(i.role is None for i in self.instructions[self.first : self.loop])
 
     def _iteration_ns(self) -> float:
-        calls = [i.call for i in self.instructions[self.loop : self.end] if i.call is not None and i.role is None]
+        calls = [
+            i.call
+            for i in self.instructions[self.loop : self.end]
+            if i.call is not None and i.role is None
+        ]
         return sum(launch.cost_ns for call in calls for launch in call.launches)
 
     def _candidates(self) -> list[tuple[Value, int]]:
-        """(what the loop reads, axis) that may be rows: what is computed or fed first, then constants."""
+        """(what the loop reads, axis) that may be rows: what is computed or fed first, then
+        constants.
+        """
         read: dict[int, Value] = {}
         for instruction in self.members:
             for value in instruction.inputs if instruction.role is None else ():
                 if value.root.index not in self.inside:
                     read.setdefault(value.index, value)
         ordered = sorted(read.values(), key=lambda v: v.root.storage in ("const", "variable"))
-        return [(v, axis) for v in ordered for axis, length in enumerate(v.shape) if length > 1][:_SEEDS]
+        return [(v, axis) for v in ordered for axis, length in enumerate(v.shape) if length > 1][
+            :_SEEDS
+        ]
 
     def _try(self, value: Value, axis: int) -> bool:
-        self.rows, self.seeds, self.axes, self.rules = value.shape[axis], {value.index: axis}, {}, {}
+        self.rows, self.seeds, self.axes, self.rules = (
+            value.shape[axis],
+            {value.index: axis},
+            {},
+            {},
+        )
         try:
             while self._pass():
                 pass
@@ -175,12 +239,17 @@ class _Run:
             rule = ByRows((axis,), (axis,))
         else:
             rule = by_rows(instruction.spec, found, self.rows)
-        if any(have is not None and have != needed for have, needed in zip(found, rule.inputs, strict=True)):
+        if any(
+            have is not None and have != needed
+            for have, needed in zip(found, rule.inputs, strict=True)
+        ):
             raise Mixed(f"{instruction.node.name} takes rows along another axis")
         return rule
 
     def _pass(self) -> bool:
-        """Look at each instruction once. Whether something turned out to be by rows. Raises Mixed."""
+        """Look at each instruction once. Whether something turned out to be by rows.
+        Raises Mixed.
+        """
         changed = False
         for instruction in self.members:
             rule = self._rule(instruction)
@@ -212,7 +281,9 @@ class _Run:
             if self.axes.get(value.root.index) != axis:
                 raise Mixed(f"{instruction.node.name} gives what is whole where rows are wanted")
         by_row = any(axis is not None for axis in (*rule.inputs, *rule.outputs))
-        may_fail = instruction.call is not None and any(launch.errors for launch in instruction.call.launches)
+        may_fail = instruction.call is not None and any(
+            launch.errors for launch in instruction.call.launches
+        )
         if by_row and may_fail and not _fails_alike(instruction, rule):
             raise Mixed(f"{instruction.node.name} may fail for one row")
         self.rules[id(instruction)] = rule
@@ -221,10 +292,16 @@ class _Run:
         """Go on with what follows, as long as it takes rows."""
         while self.end < len(self.instructions):
             instruction = self.instructions[self.end]
-            if instruction.role is not None or instruction.moves or not _is_divisible(instruction, self.jumping):
+            if (
+                instruction.role is not None
+                or instruction.moves
+                or not _is_divisible(instruction, self.jumping)
+            ):
                 return
             found = [self._axis(value) for value in instruction.inputs]
-            if all(axis is None for axis in found) or any(v.base is not None for v in instruction.outputs):
+            if all(axis is None for axis in found) or any(
+                v.base is not None for v in instruction.outputs
+            ):
                 return
             if not self._add(instruction, found):
                 return
@@ -234,14 +311,22 @@ class _Run:
         """Begin earlier, with what makes the rows that are read."""
         while self.first > self.limit:
             instruction = self.instructions[self.first - 1]
-            if instruction.role is not None or instruction.moves or not _is_divisible(instruction, self.jumping):
+            if (
+                instruction.role is not None
+                or instruction.moves
+                or not _is_divisible(instruction, self.jumping)
+            ):
                 return
             wanted = self._wanted(instruction)
             if wanted is None or len(instruction.outputs) != 1:
                 return
             for k, value in enumerate(instruction.inputs):
-                axes = [a for a, length in enumerate(value.shape) if length and length % self.rows == 0]
-                tries = [[a if k == n else None for n in range(len(instruction.inputs))] for a in axes]
+                axes = [
+                    a for a, length in enumerate(value.shape) if length and length % self.rows == 0
+                ]
+                tries = [
+                    [a if k == n else None for n in range(len(instruction.inputs))] for a in axes
+                ]
                 if any(self._add(instruction, found, wanted) for found in tries):
                     break
             else:
@@ -249,7 +334,9 @@ class _Run:
             self.first -= 1
 
     def _wanted(self, instruction: Instruction) -> Axis:
-        """Along which axis the run takes what an instruction gives; None where it does not, or someone else needs it too."""
+        """Along which axis the run takes what an instruction gives; None where it does not, or
+        someone else needs it too.
+        """
         (root, *others) = [value.root for value in instruction.outputs]
         if others or root.fetched or any(value.root is root for value in self.lowered.fetches):
             return None
@@ -272,12 +359,17 @@ class _Run:
         """Take one more instruction whose inputs are by rows along `found`."""
         try:
             rule = by_rows(instruction.spec, found, self.rows)
-            if any(have is not None and have != needed for have, needed in zip(found, rule.inputs, strict=True)):
+            if any(
+                have is not None and have != needed
+                for have, needed in zip(found, rule.inputs, strict=True)
+            ):
                 return False
             if wanted is not None and rule.outputs[0] != wanted:
                 return False
             roots = [value.root.index for value in instruction.outputs]
-            self.axes.update({root: axis for root, axis in zip(roots, rule.outputs) if axis is not None})
+            self.axes.update(
+                {root: axis for root, axis in zip(roots, rule.outputs) if axis is not None}
+            )
             self._take(instruction, rule)
             self.inside.update(roots)
         except Mixed:
@@ -297,7 +389,10 @@ class _Run:
             builder = _PartBuilder(self, Part(bounds[k], bounds[k + 1], self.rows), made)
             parts.append(builder.build(members, given, first=k == 0))
         alone = sum(_weight(i) * _shared_ns(i.call, count) for i in members if i.call is not None)
-        apart = max(sum(_weight(i) * _ns(i.call) for i in part.lowered.instructions if i.call is not None) for part in parts)
+        apart = max(
+            sum(_weight(i) * _ns(i.call) for i in part.lowered.instructions if i.call is not None)
+            for part in parts
+        )
         if apart + HANDOVER_NS > _GAIN * alone:
             return None
         node = self.instructions[self.loop].node
@@ -305,9 +400,19 @@ class _Run:
         for part in parts:
             sources.update({value.index: value for value, _ in part.sources})
         targets = [self.lowered.values[index] for index in given]
-        spec = NodeSpec(node.name, PARTS, {}, tuple(v.spec for v in sources.values()), tuple(v.spec for v in targets))
-        instruction = Instruction(node, "native", list(sources.values()), targets, spec, sequence=members[0].sequence)
-        return RowSplit([*self.hoisted, *members], list(self.hoisted), instruction, tuple(parts), apart * count)
+        spec = NodeSpec(
+            node.name,
+            PARTS,
+            {},
+            tuple(v.spec for v in sources.values()),
+            tuple(v.spec for v in targets),
+        )
+        instruction = Instruction(
+            node, "native", list(sources.values()), targets, spec, sequence=members[0].sequence
+        )
+        return RowSplit(
+            [*self.hoisted, *members], list(self.hoisted), instruction, tuple(parts), apart * count
+        )
 
     def _given(self, members: Sequence[Instruction]) -> list[int]:
         """Root indices of what the run makes and others read."""
@@ -326,7 +431,9 @@ class _Run:
 
 
 def _fails_alike(instruction: Instruction, rule: ByRows) -> bool:
-    """Whether a kernel that may fail does so for all rows at once: what it checks is the index of an element, the same for all."""
+    """Whether a kernel that may fail does so for all rows at once: what it checks is the index of
+    an element, the same for all.
+    """
     return instruction.node.op in ("_GetRow", "_SetRow") and rule.inputs[1] is None
 
 
@@ -339,7 +446,9 @@ def _shared_ns(call: NativeCall | None, threads: int) -> float:
     total = 0.0
     for launch in call.launches if call is not None else ():
         chunks = chunks_of(launch.chunks, threads)
-        total += launch.cost_ns if chunks == 1 else launch.cost_ns / min(chunks, threads) + HANDOVER_NS
+        total += (
+            launch.cost_ns if chunks == 1 else launch.cost_ns / min(chunks, threads) + HANDOVER_NS
+        )
     return total
 
 
@@ -350,7 +459,9 @@ def _weight(instruction: Instruction) -> float:
 
 @dataclass(slots=True)
 class _PartBuilder:
-    """Makes one part's instructions. made: calls by (id of the instruction, rows), for parts alike."""
+    """Makes one part's instructions. made: calls by (id of the instruction, rows),
+    for parts alike.
+    """
 
     run: _Run
     part: Part
@@ -358,8 +469,10 @@ class _PartBuilder:
     values: list[Value] = field(default_factory=list)
     sources: list[tuple[Value, int]] = field(default_factory=list)
     out: list[Instruction] = field(default_factory=list)
-    inner: dict[int, Value] = field(default_factory=dict)  # index of a value made inside -> the part's
-    outer: dict[tuple[int, Axis], Value] = field(default_factory=dict)  # (index of a value read, axis) -> the part's
+    # index of a value made inside -> the part's
+    inner: dict[int, Value] = field(default_factory=dict)
+    # (index of a value read, axis) -> the part's
+    outer: dict[tuple[int, Axis], Value] = field(default_factory=dict)
     feeds: dict[int, Value] = field(default_factory=dict)
 
     def build(self, members: Sequence[Instruction], given: Sequence[int], first: bool) -> RowPart:
@@ -383,17 +496,33 @@ class _PartBuilder:
             value.fetched = True
             targets[value.index] = (whole, offset)
             fetches.append(value)
-        lowered = Lowered(self.out, self.values, fetches, self.feeds, len(self.sources), graph=None, is_part=True)
+        lowered = Lowered(
+            self.out, self.values, fetches, self.feeds, len(self.sources), graph=None, is_part=True
+        )
         return RowPart(self.part, lowered, self.sources, targets)
 
-    def _new(self, like: Value, shape: tuple[int, ...], storage: str = "buffer", **kw: object) -> Value:
-        value = Value(len(self.values), like.dtype, shape, storage, producer=like.producer, level=like.level, sequence=like.sequence, **kw)  # type: ignore[arg-type]
+    def _new(
+        self, like: Value, shape: tuple[int, ...], storage: str = "buffer", **kw: object
+    ) -> Value:
+        value = Value(
+            len(self.values),
+            like.dtype,
+            shape,
+            storage,  # type: ignore[arg-type]
+            producer=like.producer,
+            level=like.level,
+            sequence=like.sequence,
+            **kw,  # type: ignore[arg-type]
+        )
         self.values.append(value)
         return value
 
     def _add(self, instruction: Instruction) -> None:
         rule = self.run.rules[id(instruction)]
-        inputs = [self._read(value, axis) for value, axis in zip(instruction.inputs, rule.inputs, strict=True)]
+        inputs = [
+            self._read(value, axis)
+            for value, axis in zip(instruction.inputs, rule.inputs, strict=True)
+        ]
         outputs = [self._inside(value) for value in instruction.outputs]
         spec, call = instruction.spec, instruction.call
         if call is not None:
@@ -407,7 +536,12 @@ class _PartBuilder:
 
     def _call(self, instruction: Instruction, spec: NodeSpec, rule: ByRows) -> NativeCall:
         sliced = any(rule.inputs[k] is not None for k in spec.constants) or spec.op == "_Fused"
-        key = (id(instruction), self.part.first if sliced and _knows_rows(spec, rule) else -1 - (self.part.last - self.part.first))
+        key = (
+            id(instruction),
+            self.part.first
+            if sliced and _knows_rows(spec, rule)
+            else -1 - (self.part.last - self.part.first),
+        )
         if key not in self.made:
             if all(axis is None for axis in (*rule.inputs, *rule.outputs)):
                 assert instruction.call is not None
@@ -472,7 +606,9 @@ class _PartBuilder:
         layout = Layout(whole.shape, size)
         there = layout.view(layout.array[self.part.slices(whole.shape, axis)])
         here = View(part.shape, c_strides(part.shape, size))
-        launch = copy_launch(size, *((there, here) if reads else (here, there)), Pointer("in"), Pointer("out"))
+        launch = copy_launch(
+            size, *((there, here) if reads else (here, there)), Pointer("in"), Pointer("out")
+        )
         call = NativeCall((launch,) if launch is not None else (), bytes_moved=2 * part.spec.nbytes)
         node = self.run.instructions[self.run.loop].node
         spec = NodeSpec(node.name, "DeepCopy", {}, (source.spec,), (target.spec,))

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 
 def check_devices(options: Any, devices: DeviceManager) -> None:
-    """feed_devices and fetch_devices (tensor name -> where its value is, or is wanted) must name devices of the session.
+    """feed_devices and fetch_devices (tensor name -> where its value is, or is wanted) must name
+    devices of the session.
 
-    All of them share the host's memory, so nothing is copied. Raises InvalidArgumentError for other devices, UnimplementedError for
-    fetch_devices without fetch_skip_sync.
+    All of them share the host's memory, so nothing is copied. Raises InvalidArgumentError for other
+    devices, UnimplementedError for fetch_devices without fetch_skip_sync.
     """
     names = {device.name for device in devices.devices}
     _check_map(options.feed_devices, names)
@@ -25,8 +26,10 @@ def check_devices(options: Any, devices: DeviceManager) -> None:
         raise errors.UnimplementedError(
             None,
             None,
-            "CallableOptions.fetch_skip_sync = false is not yet implemented. You can set it to true instead, but MUST ensure that "
-            "Device::Sync() is invoked on the Device corresponding to the fetched tensor before dereferencing the Tensor's memory.",
+            "CallableOptions.fetch_skip_sync = false is not yet implemented. You can set it to "
+            "true instead, but MUST ensure that "
+            "Device::Sync() is invoked on the Device corresponding to the fetched tensor before "
+            "dereferencing the Tensor's memory.",
         )
     _check_map(options.fetch_devices, names)
 
@@ -38,26 +41,40 @@ def _check_map(chosen: Any, names: set[str]) -> None:
                 DeviceSpec.from_string(device)
             except ValueError:
                 raise errors.InvalidArgumentError(
-                    None, None, f"Invalid device name ('{device}') provided for the tensor '{tensor}' in CallableOptions"
+                    None,
+                    None,
+                    f"Invalid device name ('{device}') provided for the tensor '{tensor}' in "
+                    "CallableOptions",
                 ) from None
         if device not in names:
             raise errors.InvalidArgumentError(
-                None, None, f"Device '{device}' specified for tensor '{tensor}' in CallableOptions does not exist"
+                None,
+                None,
+                f"Device '{device}' specified for tensor '{tensor}' in CallableOptions does not "
+                "exist",
             )
 
 
 def check_tensors(graph: DataflowGraph, names: Sequence[str]) -> None:
-    """Raises InvalidArgumentError for a fed or fetched tensor whose node the graph has not, OutOfRangeError for one beyond its outputs."""
+    """Raises InvalidArgumentError for a fed or fetched tensor whose node the graph has not,
+    OutOfRangeError for one beyond its outputs.
+    """
     from tfjit.passes.ir.run_spec import parse_tensor_name
 
     for text in names:
         name, slot = parse_tensor_name(text)
         if name not in graph:
             raise errors.InvalidArgumentError(
-                None, None, f"Tensor {name}:{slot}, specified in either feed_devices or fetch_devices was not found in the Graph"
+                None,
+                None,
+                f"Tensor {name}:{slot}, specified in either feed_devices or fetch_devices was not "
+                "found in the Graph",
             )
         node = graph.node(name)
         if slot >= len(node.output_dtypes):
             raise errors.OutOfRangeError(
-                None, None, f"Node '{name}' (type: '{node.op}', num of outputs: {len(node.output_dtypes)}) does not have output {slot}"
+                None,
+                None,
+                f"Node '{name}' (type: '{node.op}', num of outputs: {len(node.output_dtypes)}) "
+                f"does not have output {slot}",
             )

@@ -1,7 +1,9 @@
-"""What each field of ConfigProto and RunOptions does here: the one table of it, printed by `tfjit config`.
+"""What each field of ConfigProto and RunOptions does here: the one table of it, printed by `tfjit
+config`.
 
-A field acts, or it is accepted and changes nothing, and then the table says why. `tests/runtime/test_config_fields.py` walks the
-messages' descriptors, so that no field is missing and none is left over, and has a test for each field that acts.
+A field acts, or it is accepted and changes nothing, and then the table says why.
+`tests/runtime/test_config_fields.py` walks the messages' descriptors, so that no field is missing
+and none is left over, and has a test for each field that acts.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """acts: whether the field changes anything. text: what it does, or why there is nothing for it to do."""
+    """acts: whether the field changes anything. text: what it does, or why there is nothing for it
+    to do.
+    """
 
     acts: bool
     text: str
@@ -40,58 +44,83 @@ _MAP: Final = _none("part of a map")
 
 FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
     "ConfigProto": {
-        "device_count": _acts("CPU: how many CPU devices the session has (1); 0 is an error. Types that are not there are ignored"),
-        "intra_op_parallelism_threads": _acts("threads that share one kernel's work, the caller among them; 0 or less: all cores"),
-        "placement_period": _acts(
-            "with several devices: every so many steps node times are measured and movable nodes (no device asked for, no state) placed "
-            "anew by them, until nothing moves or a move did not pay; moves are logged (tfjit.placement)"
+        "device_count": _acts(
+            "CPU: how many CPU devices the session has (1); 0 is an error. Types that are not "
+            "there are ignored"
         ),
-        "device_filters": _acts("must be device names; local devices are never hidden, and there are no others"),
+        "intra_op_parallelism_threads": _acts(
+            "threads that share one kernel's work, the caller among them; 0 or less: all cores"
+        ),
+        "placement_period": _acts(
+            "with several devices: every so many steps node times are measured and movable nodes "
+            "(no device asked for, no state) placed "
+            "anew by them, until nothing moves or a move did not pay; moves are logged "
+            "(tfjit.placement)"
+        ),
+        "device_filters": _acts(
+            "must be device names; local devices are never hidden, and there are no others"
+        ),
         "inter_op_parallelism_threads": _acts(
-            "threads of the process's pool (the first session's number counts) or of the session's own; "
+            "threads of the process's pool (the first session's number counts) or of the session's "
+            "own; "
             "0: all cores; below 0: every node runs on the caller's thread"
         ),
         "gpu_options": _PARTS,
         "allow_soft_placement": _acts(
-            "a device that is not there, or has no kernel, is replaced by one that has; a session without a config "
+            "a device that is not there, or has no kernel, is replaced by one that has; a session "
+            "without a config "
             "places softly, as TensorFlow 2's default config does"
         ),
         "log_device_placement": _acts("prints `name: (Op): device` to stdout for each node placed"),
-        "use_per_session_threads": _acts("the session has an inter-op pool of its own, whose threads end with it"),
+        "use_per_session_threads": _acts(
+            "the session has an inter-op pool of its own, whose threads end with it"
+        ),
         "graph_options": _PARTS,
-        "operation_timeout_in_ms": _acts("time limit of a run that sets none itself: DeadlineExceededError; 0 or less: none"),
+        "operation_timeout_in_ms": _acts(
+            "time limit of a run that sets none itself: DeadlineExceededError; 0 or less: none"
+        ),
         "session_inter_op_thread_pool": _acts(
-            "the pools that RunOptions.inter_op_thread_pool chooses from; each bounds how many threads its "
+            "the pools that RunOptions.inter_op_thread_pool chooses from; each bounds how many "
+            "threads its "
             "runs take together, callers' among them"
         ),
         "rpc_options": _PARTS,
         "cluster_def": _REMOTE,
-        "isolate_session_state": _acts("the session has variables and queues of its own even where it is given a session_resource"),
+        "isolate_session_state": _acts(
+            "the session has variables and queues of its own even where it is given a "
+            "session_resource"
+        ),
         "experimental": _PARTS,
         "share_cluster_devices_in_session": _REMOTE,
         "pluggable_device_options": _none("there are no pluggable devices"),
         "session_handle": _acts(
-            "tfjit's own (200): the client names its session: in thread names and timelines, and for "
+            "tfjit's own (200): the client names its session: in thread names and timelines, and "
+            "for "
             "DirectSessionFactory.find; a second open session of the name is AlreadyExistsError"
         ),
         "tensor_fuse": _none(
-            "tfjit's own (201): for sessions on a cluster, which are not there yet, to pack small tensors into one transfer; "
+            "tfjit's own (201): for sessions on a cluster, which are not there yet, to pack small "
+            "tensors into one transfer; "
             "the transfers between local devices hand over an address and have nothing to pack"
         ),
         "global_io_parallelism_threads": _acts(
-            "tfjit's own (202): threads of the pool for work on files (checkpoints written, read and "
+            "tfjit's own (202): threads of the pool for work on files (checkpoints written, read "
+            "and "
             "merged, whole files), shared by the sessions that ask for as many; 0: 4"
         ),
         "run_graph_mode": _acts(
-            "tfjit's own (203): the captured whole-graph step rather than the dataflow scheduler: plans are compiled before "
-            "their first run; what cannot be captured is said in the log (tfjit.plan) and scheduled all the same"
+            "tfjit's own (203): the captured whole-graph step rather than the dataflow scheduler: "
+            "plans are compiled before "
+            "their first run; what cannot be captured is said in the log (tfjit.plan) and "
+            "scheduled all the same"
         ),
     },
     "ConfigProto.DeviceCountEntry": {"key": _MAP, "value": _MAP},
     "ConfigProto.Experimental": {
         "collective_group_leader": _COLLECTIVE,
         "executor_type": _acts(
-            '"" and "DEFAULT"; "SINGLE_THREADED_EXECUTOR": nodes run on the caller\'s thread alone, control flow and '
+            '"" and "DEFAULT"; "SINGLE_THREADED_EXECUTOR": nodes run on the caller\'s thread '
+            "alone, control flow and "
             "reference variables included; any other is NotFoundError at the first run"
         ),
         "recv_buf_max_chunk": _REMOTE,
@@ -100,24 +129,31 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
         "collective_nccl": _COLLECTIVE,
         "share_session_state_in_clusterspec_propagation": _REMOTE,
         "disable_thread_spinning": _acts(
-            "helpers that share a kernel's work sleep at once when there is none, instead of looking for more"
+            "helpers that share a kernel's work sleep at once when there is none, instead of "
+            "looking for more"
         ),
         "share_cluster_devices_in_session": _REMOTE,
         "session_metadata": _acts(
-            "name and version of the session, in RunMetadata; a version below 0, or one that an open session of the name "
+            "name and version of the session, in RunMetadata; a version below 0, or one that an "
+            "open session of the name "
             "has, is InvalidArgumentError"
         ),
         "optimize_for_static_graph": _none(
-            "a promise that tfjit does not need: a graph that grows costs nothing unless it does. TensorFlow's "
+            "a promise that tfjit does not need: a graph that grows costs nothing unless it does. "
+            "TensorFlow's "
             "Python sessions extend their graph all the same, and so do tfjit's"
         ),
         "enable_mlir_bridge": _MLIR,
-        "disable_output_partition_graphs": _acts("RunOptions.output_partition_graphs is InvalidArgumentError"),
+        "disable_output_partition_graphs": _acts(
+            "RunOptions.output_partition_graphs is InvalidArgumentError"
+        ),
         "xla_fusion_autotuner_thresh": _XLA,
         "enable_mlir_graph_optimization": _MLIR,
         "mlir_bridge_rollout": _MLIR,
         "use_tfrt": _TFRT,
-        "disable_functional_ops_lowering": _none("If, While and Case are never lowered to Switch and Merge"),
+        "disable_functional_ops_lowering": _none(
+            "If, While and Case are never lowered to Switch and Merge"
+        ),
         "xla_prefer_single_graph_cluster": _XLA,
         "coordination_config": _PARTS,
         "disable_optimize_for_static_graph": _none("see optimize_for_static_graph"),
@@ -157,9 +193,12 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
     ),
     "CoordinatedJob": {"name": _REMOTE, "num_tasks": _REMOTE},
     "ThreadPoolOptionProto": {
-        "num_threads": _acts("threads of the pool; 0: as many as inter_op_parallelism_threads says"),
+        "num_threads": _acts(
+            "threads of the pool; 0: as many as inter_op_parallelism_threads says"
+        ),
         "global_name": _acts(
-            "sessions that give the same name share the pool; another num_threads than the first's is InvalidArgumentError"
+            "sessions that give the same name share the pool; another num_threads than the first's "
+            "is InvalidArgumentError"
         ),
     },
     "RPCOptions": dict.fromkeys(
@@ -213,68 +252,117 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
         ),
         _GPU,
     ),
-    "GPUOptions.Experimental.VirtualDevices": {"memory_limit_mb": _GPU, "priority": _GPU, "device_ordinal": _GPU},
+    "GPUOptions.Experimental.VirtualDevices": {
+        "memory_limit_mb": _GPU,
+        "priority": _GPU,
+        "device_ordinal": _GPU,
+    },
     "GPUOptions.Experimental.StreamMergeOptions": {
         "merge_host_to_device_stream": _GPU,
         "merge_device_to_host_stream": _GPU,
         "merge_device_to_device_stream": _GPU,
     },
     "GraphOptions": {
-        "enable_recv_scheduling": _none("a receive is ready when its value is, and the executor then goes on with it"),
+        "enable_recv_scheduling": _none(
+            "a receive is ready when its value is, and the executor then goes on with it"
+        ),
         "optimizer_options": _PARTS,
         "build_cost_model": _acts(
-            "every so many steps of a signature its nodes are measured; RunMetadata gets cost_graph and step_stats then"
+            "every so many steps of a signature its nodes are measured; RunMetadata gets "
+            "cost_graph and step_stats then"
         ),
-        "infer_shapes": _acts("nodes sent to the session carry their shapes in an attr `_output_shapes`"),
-        "place_pruned_graph": _acts("a node is placed when the first run needs it, not when it is added; interactive sessions set this"),
+        "infer_shapes": _acts(
+            "nodes sent to the session carry their shapes in an attr `_output_shapes`"
+        ),
+        "place_pruned_graph": _acts(
+            "a node is placed when the first run needs it, not when it is added; interactive "
+            "sessions set this"
+        ),
         "enable_bfloat16_sendrecv": _none("concerns transfers between processes"),
         "timeline_step": _acts(
-            "every so many steps a timeline is written, `timeline_<session>_<step>.json`, into TFJIT_DUMP, else into a folder "
+            "every so many steps a timeline is written, `timeline_<session>_<step>.json`, into "
+            "TFJIT_DUMP, else into a folder "
             "tfjit-timelines-<process> for temporary files"
         ),
-        "build_cost_model_after": _acts("steps of a signature before the first that build_cost_model measures"),
+        "build_cost_model_after": _acts(
+            "steps of a signature before the first that build_cost_model measures"
+        ),
         "rewrite_options": _PARTS,
     },
     "OptimizerOptions": {
-        "do_common_subexpression_elimination": _acts("at L0: run this pass all the same (it runs at L1 in any case)"),
-        "do_constant_folding": _acts("at L0: run this pass all the same (it runs at L1 in any case)"),
-        "opt_level": _acts("L0: no optional pass runs; L1, the default: all of them"),
-        "do_function_inlining": _none("calls of functions are inlined at every level: the executor runs bodies, not calls"),
-        "global_jit_level": _acts(
-            "ON_1, ON_2: kernels are compiled before the first result; OFF: never; DEFAULT: behind the first runs. TFJIT_JIT wins"
+        "do_common_subexpression_elimination": _acts(
+            "at L0: run this pass all the same (it runs at L1 in any case)"
         ),
-        "max_folded_constant_in_bytes": _acts("no constant larger than this is made by folding; 0: 10 MiB"),
+        "do_constant_folding": _acts(
+            "at L0: run this pass all the same (it runs at L1 in any case)"
+        ),
+        "opt_level": _acts("L0: no optional pass runs; L1, the default: all of them"),
+        "do_function_inlining": _none(
+            "calls of functions are inlined at every level: the executor runs bodies, not calls"
+        ),
+        "global_jit_level": _acts(
+            "ON_1, ON_2: kernels are compiled before the first result; OFF: never; DEFAULT: behind "
+            "the first runs. TFJIT_JIT wins"
+        ),
+        "max_folded_constant_in_bytes": _acts(
+            "no constant larger than this is made by folding; 0: 10 MiB"
+        ),
         "cpu_global_jit": _none("a switch of XLA; global_jit_level alone decides here"),
     },
     "RewriterConfig": {
-        "layout_optimizer": _none("convolutions run in the layout they have, NCHW compiled as well as NHWC"),
-        "disable_model_pruning": _none("what a run does not need is never executed, whatever this says"),
+        "layout_optimizer": _none(
+            "convolutions run in the layout they have, NCHW compiled as well as NHWC"
+        ),
+        "disable_model_pruning": _none(
+            "what a run does not need is never executed, whatever this says"
+        ),
         "constant_folding": _acts("OFF: fold_constants is left out"),
-        "memory_optimization": _none("buffers are shared by lifetime in every step; nothing is recomputed or swapped"),
+        "memory_optimization": _none(
+            "buffers are shared by lifetime in every step; nothing is recomputed or swapped"
+        ),
         "auto_parallel": _PARTS,
         "memory_optimizer_target_node_name_scope": _none("see memory_optimization"),
         "arithmetic_optimization": _acts("OFF: simplify is left out"),
         "dependency_optimization": _acts("OFF: drop_control_edges is left out"),
-        "loop_optimization": _acts("OFF: the passes of the group 'loop' are left out; `tfjit passes` lists them"),
+        "loop_optimization": _acts(
+            "OFF: the passes of the group 'loop' are left out; `tfjit passes` lists them"
+        ),
         "function_optimization": _none("see do_function_inlining"),
         "debug_stripper": _acts("ON: Assert, Print, PrintV2 and CheckNumerics go (strip_debug)"),
-        "meta_optimizer_iterations": _acts("ONE: each optional pass runs once; TWO and DEFAULT: as often as the list of passes has it"),
-        "shape_optimization": _none("shapes are inferred for every feed shape in any case, and what follows from them is folded"),
+        "meta_optimizer_iterations": _acts(
+            "ONE: each optional pass runs once; TWO and DEFAULT: as often as the list of passes "
+            "has it"
+        ),
+        "shape_optimization": _none(
+            "shapes are inferred for every feed shape in any case, and what follows from them is "
+            "folded"
+        ),
         "remapping": _acts("OFF: fuse is left out"),
         "scoped_allocator_optimization": _COLLECTIVE,
         "scoped_allocator_opts": _COLLECTIVE,
-        "min_graph_nodes": _acts("a run of fewer nodes gets no optional pass; 0 or less: no such limit"),
-        "pin_to_host_optimization": _GPU,
-        "disable_meta_optimizer": _acts("simplify, drop_control_edges, fuse, strip_debug and custom optimizers are left out"),
-        "meta_optimizer_timeout_ms": _acts(
-            "once the passes of a plan have taken that long, further optional ones are left out; 0 or less: no limit"
+        "min_graph_nodes": _acts(
+            "a run of fewer nodes gets no optional pass; 0 or less: no such limit"
         ),
-        "fail_on_optimizer_errors": _acts("a custom optimizer that fails, fails the run; else it is left out with a warning"),
-        "implementation_selector": _none("there are no alternative implementations of functions to choose from"),
+        "pin_to_host_optimization": _GPU,
+        "disable_meta_optimizer": _acts(
+            "simplify, drop_control_edges, fuse, strip_debug and custom optimizers are left out"
+        ),
+        "meta_optimizer_timeout_ms": _acts(
+            "once the passes of a plan have taken that long, further optional ones are left out; 0 "
+            "or less: no limit"
+        ),
+        "fail_on_optimizer_errors": _acts(
+            "a custom optimizer that fails, fails the run; else it is left out with a warning"
+        ),
+        "implementation_selector": _none(
+            "there are no alternative implementations of functions to choose from"
+        ),
         "auto_mixed_precision": _PRECISION,
         "common_subgraph_elimination": _acts("OFF: eliminate_common_subexpressions is left out"),
         "auto_mixed_precision_mkl": _PRECISION,
-        "experimental_disable_compressed_tensor_optimization": _none("constants are not compressed"),
+        "experimental_disable_compressed_tensor_optimization": _none(
+            "constants are not compressed"
+        ),
         "experimental_disable_folding_quantization_emulation": _none(
             "FakeQuant operations are folded only where their inputs are constant"
         ),
@@ -285,10 +373,14 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
         "disable_tfg_optimizer": _MLIR,
         "cpu_layout_conversion": _none("see layout_optimizer"),
         "optimizers": _acts(
-            "the optimizers that run, instead of the toggles' choice; the order stays tfjit's. An unknown name is "
+            "the optimizers that run, instead of the toggles' choice; the order stays tfjit's. An "
+            "unknown name is "
             "InvalidArgumentError and lists the known ones"
         ),
-        "custom_optimizers": _acts("graph passes made known by tfjit.register_graph_optimizer; an unknown name is InvalidArgumentError"),
+        "custom_optimizers": _acts(
+            "graph passes made known by tfjit.register_graph_optimizer; an unknown name is "
+            "InvalidArgumentError"
+        ),
         "inter_optimizer_verifier_config": _PARTS,
         "post_optimization_verifier_config": _PARTS,
     },
@@ -301,23 +393,42 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
     "ScopedAllocatorOptions": {"enable_op": _COLLECTIVE},
     "VerifierConfig": {
         "verification_timeout_in_ms": _none("the check takes a few microseconds a node"),
-        "structure_verifier": _acts("ON: the graph is checked after each pass; OFF: not even with TFJIT_VERIFY"),
+        "structure_verifier": _acts(
+            "ON: the graph is checked after each pass; OFF: not even with TFJIT_VERIFY"
+        ),
     },
     "RunOptions": {
-        "trace_level": _acts("above NO_TRACE: RunMetadata.step_stats tells when each node ran and what it made; all levels alike"),
-        "timeout_in_ms": _acts("time limit of the run: DeadlineExceededError, and the step is cancelled; 0 or less: the session's"),
-        "inter_op_thread_pool": _acts("index of a pool of the session; -1: the caller's thread alone; any other is InvalidArgumentError"),
-        "output_partition_graphs": _acts("RunMetadata.partition_graphs gets the graph of each device as it runs"),
+        "trace_level": _acts(
+            "above NO_TRACE: RunMetadata.step_stats tells when each node ran and what it made; all "
+            "levels alike"
+        ),
+        "timeout_in_ms": _acts(
+            "time limit of the run: DeadlineExceededError, and the step is cancelled; 0 or less: "
+            "the session's"
+        ),
+        "inter_op_thread_pool": _acts(
+            "index of a pool of the session; -1: the caller's thread alone; any other is "
+            "InvalidArgumentError"
+        ),
+        "output_partition_graphs": _acts(
+            "RunMetadata.partition_graphs gets the graph of each device as it runs"
+        ),
         "debug_options": _PARTS,
-        "report_tensor_allocations_upon_oom": _acts("the error of a step that runs out of memory lists the largest tensors it had made"),
+        "report_tensor_allocations_upon_oom": _acts(
+            "the error of a step that runs out of memory lists the largest tensors it had made"
+        ),
         "experimental": _PARTS,
     },
     "RunOptions.Experimental": {
         "collective_graph_key": _COLLECTIVE,
-        "use_run_handler_pool": _acts("the run takes a place in one pool of the process, as many at once as there are cores"),
+        "use_run_handler_pool": _acts(
+            "the run takes a place in one pool of the process, as many at once as there are cores"
+        ),
         "run_handler_pool_options": _PARTS,
     },
-    "RunOptions.Experimental.RunHandlerPoolOptions": {"priority": _acts("who waits in that pool comes by this, the highest first")},
+    "RunOptions.Experimental.RunHandlerPoolOptions": {
+        "priority": _acts("who waits in that pool comes by this, the highest first")
+    },
     "DebugOptions": {
         "debug_tensor_watch_opts": _acts("UnimplementedError: there is no debugger"),
         "global_step": _DEBUGGER,
@@ -334,7 +445,9 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
 
 
 def message_fields() -> Iterator[tuple[str, Any]]:
-    """(message name, field descriptor) of every field of ConfigProto and RunOptions and of the messages in them, each message once."""
+    """(message name, field descriptor) of every field of ConfigProto and RunOptions and of the
+    messages in them, each message once.
+    """
     from tfjit.protos import ConfigProto, RunOptions
 
     waiting = [ConfigProto.DESCRIPTOR, RunOptions.DESCRIPTOR]
@@ -344,13 +457,16 @@ def message_fields() -> Iterator[tuple[str, Any]]:
         for field in message.fields:
             yield message.full_name.partition(".")[2], field
             inner = field.message_type
-            if inner is not None and inner.full_name not in seen and inner.name != "AttrValue":  # a value of any kind, not an option
+            # a value of any kind, not an option
+            if inner is not None and inner.full_name not in seen and inner.name != "AttrValue":
                 seen.add(inner.full_name)
                 waiting.append(inner)
 
 
 def describe(pattern: str = "") -> str:
-    """The table as text: number and name of each field, whether it acts, and what it does. pattern: only fields whose path has it."""
+    """The table as text: number and name of each field, whether it acts, and what it does. pattern:
+    only fields whose path has it.
+    """
     lines: list[str] = []
     current = ""
     for message, field in message_fields():

@@ -58,8 +58,9 @@ _STEP_IDS = itertools.count(1)
 class DirectSession(BackendSession):
     """A session that runs on the devices of this process.
 
-    graph: the whole placed graph, extended as it grows. state: variables, queues and streams, shared by all plans.
-    Thread-safe: concurrent runs share plans; `extend` waits for plan building only.
+    graph: the whole placed graph, extended as it grows. state: variables, queues and streams,
+    shared by all plans. Thread-safe: concurrent runs share plans; `extend` waits for plan building
+    only.
     """
 
     def __init__(self, options: SessionOptions) -> None:
@@ -79,8 +80,14 @@ class DirectSession(BackendSession):
         self._place_pruned = config is not None and config.graph_options.place_pruned_graph
         isolated = config is not None and config.isolate_session_state
         resource = None if isolated else options.session_resource
-        self.state = SessionState(resource, options.env, config.global_io_parallelism_threads if config is not None else 0)
-        self._custom_kernels = CustomKernels(options.custom_kernel_creator) if options.custom_kernel_creator is not None else None
+        self.state = SessionState(
+            resource, options.env, config.global_io_parallelism_threads if config is not None else 0
+        )
+        self._custom_kernels = (
+            CustomKernels(options.custom_kernel_creator)
+            if options.custom_kernel_creator is not None
+            else None
+        )
         self.jit = session_config.jit_mode(config)
         self._bundles = session_config.bundles()
         self._splits = session_config.splits_rows()
@@ -92,7 +99,8 @@ class DirectSession(BackendSession):
         self.cancellation = CancellationManager()
         self.recycler = OutputRecycler()
         self.arenas = ArenaPool()
-        check_level()  # here: plans are compiled in the background, where the error would reach nobody
+        # here: plans are compiled in the background, where the error would reach nobody
+        check_level()
         self.budget = VariantBudget(settings.integer("TFJIT_PLAN_MEMORY") << 20)
         self.threads = session_config.intra_op_threads(config)
         self.straight_line = session_config.straight_line()
@@ -102,7 +110,8 @@ class DirectSession(BackendSession):
         self._plan_lock = threading.Lock()
         self._plans: OrderedDict[tuple[Any, ...], Plan] = OrderedDict()
         self._runners: dict[tuple[Any, ...], Runner] = {}
-        self._running: dict[int, int] = {}  # thread -> steps that it is in, one inside another where a kernel runs Python
+        # thread -> steps that it is in, one inside another where a kernel runs Python
+        self._running: dict[int, int] = {}
         self._idle = threading.Condition()
         self.plan_hits = 0
         self.plan_misses = 0
@@ -119,7 +128,9 @@ class DirectSession(BackendSession):
 
     def create(self, graph_def: Any) -> None:
         if self.graph is not None:
-            raise errors.AlreadyExistsError(None, None, "A Graph has already been created for this session.")
+            raise errors.AlreadyExistsError(
+                None, None, "A Graph has already been created for this session."
+            )
         self.extend(graph_def)
 
     def extend(self, graph_def: Any) -> None:
@@ -151,7 +162,9 @@ class DirectSession(BackendSession):
             # checked when they were made, so neither a message nor a second check is needed
             mine.versions = graph.graph_def_versions
             mine.functions.merge(graph.functions.values(), graph.function_gradients)
-            add_and_change(mine, graph.operations_after(version), graph.operations_changed_after(version))
+            add_and_change(
+                mine, graph.operations_after(version), graph.operations_changed_after(version)
+            )
             if not self._place_pruned:
                 with self.settings():
                     place(mine, PassContext(options=self.pass_options()))
@@ -163,14 +176,17 @@ class DirectSession(BackendSession):
         DirectSessionFactory.forget(self)
 
     def destroy(self) -> None:
-        """Free plans, resources and own threads. Waits for the running steps of other threads, which `close` has cancelled.
+        """Free plans, resources and own threads. Waits for the running steps of other threads,
+        which `close` has cancelled.
 
-        What is freed is freed at once, by reference counts alone: nothing here is left to a garbage collection.
+        What is freed is freed at once, by reference counts alone: nothing here is left to a garbage
+        collection.
         """
         for run in list(self._partial_runs.values()):  # steps that nobody continues
             run.end()
         with self._idle:
-            me = threading.get_ident()  # closing from inside a step, by a Python function that it calls
+            # closing from inside a step, by a Python function that it calls
+            me = threading.get_ident()
             if not self._idle.wait_for(lambda: not self._running.keys() - {me}, _PATIENCE_S):
                 log.warning("a closed session's step did not end within %d s", _PATIENCE_S)
         with self._plan_lock:
@@ -195,17 +211,27 @@ class DirectSession(BackendSession):
 
     def reset(self, containers: Sequence[str]) -> None:
         """Close, and clear containers of every device (none named: the default one)."""
-        self.close()  # first: a step that waits for a queue is cancelled, not told that its queue has closed
+        # first: a step that waits for a queue is cancelled, not told that its queue has closed
+        self.close()
         for manager in self.state.managers():
             manager.clear(tuple(containers))
 
     def after_fork(self) -> None:
-        """Put things in order in a forked child: the steps of other threads are gone, the rest goes on."""
+        """Put things in order in a forked child: the steps of other threads are gone, the rest goes
+        on.
+        """
         self._idle = threading.Condition()
         self._running.clear()
         self._partial_runs.clear()
         fork_safety.release_lock(self._plan_lock)
-        parts: list[fork_safety.Forked] = [self.cancellation, self.state, self.recycler, self.arenas, self.budget, *self._plans.values()]
+        parts: list[fork_safety.Forked] = [
+            self.cancellation,
+            self.state,
+            self.recycler,
+            self.arenas,
+            self.budget,
+            *self._plans.values(),
+        ]
         parts += [part for part in (self._custom_kernels, self.observer) if part is not None]
         for part in parts:
             part.after_fork()
@@ -233,18 +259,26 @@ class DirectSession(BackendSession):
     # what plans ask of the session
 
     def settings(self) -> AbstractContextManager[None]:
-        """A block in which TFJIT_* settings are this session's: all that makes plans and kernels is inside one."""
+        """A block in which TFJIT_* settings are this session's: all that makes plans and kernels is
+        inside one.
+        """
         return settings.using(self.env.variables)
 
     def pass_options(self) -> PassOptions:
         """How plans of this session are built, from its ConfigProto and the environment."""
         if self._pass_options is None:
             query = has_kernel(device_type_priorities())
-            self._pass_options = session_config.make_pass_options(self.config, self.devices, query, self._custom_kernels)
+            self._pass_options = session_config.make_pass_options(
+                self.config, self.devices, query, self._custom_kernels
+            )
         return self._pass_options
 
-    def build_partitions(self, spec: RunSpec, quick: bool = False) -> tuple[list[Partition], PipelineReport]:
-        """Run the passes for one signature and feed shapes. quick: only what makes the graph runnable."""
+    def build_partitions(
+        self, spec: RunSpec, quick: bool = False
+    ) -> tuple[list[Partition], PipelineReport]:
+        """Run the passes for one signature and feed shapes. quick: only what makes the graph
+        runnable.
+        """
         from tfjit.passes.partitioning.place import raise_unplaced
         from tfjit.passes.pipeline import QUICK_PASSES, build
 
@@ -255,7 +289,9 @@ class DirectSession(BackendSession):
             graph = self.graph
             if graph is None:
                 self.check_open()  # closing takes the graph away
-                raise errors.InvalidArgumentError(None, None, "Session was not created with a graph before Run()!")
+                raise errors.InvalidArgumentError(
+                    None, None, "Session was not created with a graph before Run()!"
+                )
             self.place_for(spec)
             if session_config.strict_placement():
                 raise_unplaced(graph, graph)
@@ -270,7 +306,9 @@ class DirectSession(BackendSession):
                 graph.dissolve(functions=False)  # the plan's
 
     def place_for(self, spec: RunSpec) -> None:
-        """With place_pruned_graph: place what a run needs, for all runs, as far as no earlier one has. Call it with the graph lock held."""
+        """With place_pruned_graph: place what a run needs, for all runs, as far as no earlier one
+        has. Call it with the graph lock held.
+        """
         from tfjit.passes.ir.pass_context import PassContext
         from tfjit.passes.ir.subgraph import extract
         from tfjit.passes.partitioning.place import place, raise_unplaced
@@ -286,7 +324,9 @@ class DirectSession(BackendSession):
             graph.node(node.name).assigned_device = node.assigned_device
 
     def forget_plans(self) -> None:
-        """Nodes have moved: what runs from now on is planned anew. Steps that run go on, on the plans they have."""
+        """Nodes have moved: what runs from now on is planned anew. Steps that run go on, on the
+        plans they have.
+        """
         with self._plan_lock:
             dropped = list(self._plans.values())
             self._plans.clear()
@@ -295,7 +335,9 @@ class DirectSession(BackendSession):
             plan.drop_all()
 
     def survey(self, spec: RunSpec) -> tuple[int, str]:
-        """How many nodes a run needs, and its fingerprint: "" when it is too large to be recorded."""
+        """How many nodes a run needs, and its fingerprint: "" when it is too large to
+        be recorded.
+        """
         from tfjit.passes.ir.subgraph import needed_nodes
 
         with self.graph_lock:
@@ -304,11 +346,15 @@ class DirectSession(BackendSession):
             names = needed_nodes(self.graph, spec)[0]
             if spec.connections:
                 return len(names), ""
-            return len(names), plan_warm_start.fingerprint(self.graph, spec, names) if len(names) <= plan_warm_start.MAX_NODES else ""
+            return len(names), plan_warm_start.fingerprint(self.graph, spec, names) if len(
+                names
+            ) <= plan_warm_start.MAX_NODES else ""
 
     def find_variable(self, node: Node) -> Variable:
         """The Variable of a variable node."""
-        return variable_ops.find_variable(self.state, node.assigned_device or self.devices.default.name, node)
+        return variable_ops.find_variable(
+            self.state, node.assigned_device or self.devices.default.name, node
+        )
 
     @property
     def split_threads(self) -> int:
@@ -325,15 +371,23 @@ class DirectSession(BackendSession):
 
         found = self.devices.lookup(device)
         ways = self._bundles, self._compiles, self._compares
-        return StepEnvironment(found, self.state, pool, threads, self.recycler, self.arenas, store.lookup, *ways)
+        return StepEnvironment(
+            found, self.state, pool, threads, self.recycler, self.arenas, store.lookup, *ways
+        )
 
     def dataflow_plan(self, partitions: Sequence[Partition], compiled: bool = True) -> DataflowPlan:
-        """The partitions, made ready for the dataflow executor. compiled: its nodes may use compiled code."""
+        """The partitions, made ready for the dataflow executor. compiled: its nodes may use
+        compiled code.
+        """
         from tfjit.runtime.executor.dataflow_executor import DataflowPlan
         from tfjit.runtime.executor.node_runner import RunnerEnvironment
 
         code = store if compiled and self.jit != "off" else None
-        return DataflowPlan(partitions, self.devices, RunnerEnvironment(self.state, self.step_environment, code, self.settings))
+        return DataflowPlan(
+            partitions,
+            self.devices,
+            RunnerEnvironment(self.state, self.step_environment, code, self.settings),
+        )
 
     def pool(self, index: int = 0) -> inter_op.ThreadPool:
         """The inter-op pool of RunOptions.inter_op_thread_pool."""
@@ -352,7 +406,8 @@ class DirectSession(BackendSession):
             yield StepContext(next(_STEP_IDS), cancellation, rendezvous, host=self)
         finally:
             with self._idle:
-                left = self._running.pop(thread, 1) - 1  # a child forked within the step knows nothing of it
+                # a child forked within the step knows nothing of it
+                left = self._running.pop(thread, 1) - 1
                 if left:
                     self._running[thread] = left
                 self._idle.notify_all()
@@ -362,7 +417,11 @@ class DirectSession(BackendSession):
     # runs
 
     def plan(
-        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], connections: tuple[tuple[str, str], ...] = ()
+        self,
+        feeds: Sequence[str],
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        connections: tuple[tuple[str, str], ...] = (),
     ) -> Plan:
         """The plan of a signature, whatever the order of its names. connections: of a callable."""
         key = (tuple(sorted(feeds)), tuple(sorted(fetches)), tuple(sorted(targets)), connections)
@@ -374,7 +433,11 @@ class DirectSession(BackendSession):
                 return found
             self.plan_misses += 1
         session_config.check_executor(self.config)
-        feed_names, fetch_names, target_names = key[0], tuple(dict.fromkeys(key[1])), tuple(dict.fromkeys(key[2]))
+        feed_names, fetch_names, target_names = (
+            key[0],
+            tuple(dict.fromkeys(key[1])),
+            tuple(dict.fromkeys(key[2])),
+        )
         dtypes = self._feed_dtypes(feed_names, fetch_names, target_names)
         made = self._new_plan(feed_names, fetch_names, target_names, dtypes, connections)
         with self._plan_lock:  # built outside the lock: a racing loser's plan is dropped
@@ -396,19 +459,29 @@ class DirectSession(BackendSession):
     ) -> Plan:
         if self.straight_line and self.stages and not connections:
             with self.graph_lock:
-                staged = staged_plan(self, feeds, fetches, targets, dtypes) if self.graph is not None else None
+                staged = (
+                    staged_plan(self, feeds, fetches, targets, dtypes)
+                    if self.graph is not None
+                    else None
+                )
             if staged is not None:
                 return staged
         return Plan(self, feeds, fetches, targets, dtypes, connections)
 
-    def _feed_dtypes(self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...]) -> list[DType]:
-        """Base dtypes of the fed tensors. Raises TensorFlow's errors for names that the graph does not have."""
+    def _feed_dtypes(
+        self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...]
+    ) -> list[DType]:
+        """Base dtypes of the fed tensors. Raises TensorFlow's errors for names that the graph does
+        not have.
+        """
         from tfjit.passes.ir.run_spec import RunSpec, check_spec, parse_tensor_name
 
         with self.graph_lock:
             if self.graph is None:
                 self.check_open()  # closing takes the graph away
-                raise errors.InvalidArgumentError(None, None, "Session was not created with a graph before Run()!")
+                raise errors.InvalidArgumentError(
+                    None, None, "Session was not created with a graph before Run()!"
+                )
             check_spec(self.graph, RunSpec(feeds, fetches, targets))
             parsed = [parse_tensor_name(name) for name in feeds]
             return [self.graph.node(node).output_dtypes[slot].base_dtype for node, slot in parsed]
@@ -417,7 +490,14 @@ class DirectSession(BackendSession):
         """How the plans of this session are found and lost."""
         with self._plan_lock:
             variants = sum(len(plan.held()) for plan in self._plans.values())
-            return PlanCounters(len(self._plans), variants, self.plan_hits, self.plan_misses, self.plan_evictions, self.budget.evicted)
+            return PlanCounters(
+                len(self._plans),
+                variants,
+                self.plan_hits,
+                self.plan_misses,
+                self.plan_evictions,
+                self.budget.evicted,
+            )
 
     def prepare(
         self,
@@ -434,12 +514,17 @@ class DirectSession(BackendSession):
             twice = next(name for name in feeds if list(feeds).count(name) > 1)
             raise errors.InvalidArgumentError(None, None, f'Endpoint "{twice}" fed more than once.')
         self.pool(pool_index)
-        if self.observer is not None or (self.config is not None and self.config.operation_timeout_in_ms > 0):
+        if self.observer is not None or (
+            self.config is not None and self.config.operation_timeout_in_ms > 0
+        ):
             if connections or pool_index:
                 options = RunOptions(inter_op_thread_pool=pool_index)
                 return self._runner_with_options(feeds, fetches, targets, options, connections)
-            return super().prepare(feeds, fetches, targets)  # every step has its own deadline, or is counted
-        return plan_runner(self, self.plan(feeds, fetches, targets, connections), feeds, fetches, pool_index)
+            # every step has its own deadline, or is counted
+            return super().prepare(feeds, fetches, targets)
+        return plan_runner(
+            self, self.plan(feeds, fetches, targets, connections), feeds, fetches, pool_index
+        )
 
     def _runner_with_options(
         self,
@@ -454,7 +539,9 @@ class DirectSession(BackendSession):
         from tfjit.runtime.session.run_options import run_with_options
 
         timeout_ms = self._timeout_ms(options)
-        return lambda values: run_with_options(self, feeds, values, fetches, targets, options, metadata, timeout_ms, connections)
+        return lambda values: run_with_options(
+            self, feeds, values, fetches, targets, options, metadata, timeout_ms, connections
+        )
 
     def _timeout_ms(self, options: Any) -> int:
         timeout_ms = (options.timeout_in_ms if options is not None else 0) or (
@@ -484,7 +571,9 @@ class DirectSession(BackendSession):
             return runner(values)
         from tfjit.runtime.session.run_options import run_with_options
 
-        return run_with_options(self, names, values, fetches, targets, options, metadata, timeout_ms)
+        return run_with_options(
+            self, names, values, fetches, targets, options, metadata, timeout_ms
+        )
 
     def session_tensor(self, handle: str) -> tuple[DType, Any]:
         found = self.state.tensors.get(handle)
@@ -512,13 +601,21 @@ class DirectSession(BackendSession):
                     check_connections(self.graph, connections, feeds, fetches)
         if run_options is None:
             runner = self.prepare(feeds, fetches, targets, 0, connections)
-        elif run_options == type(run_options)(inter_op_thread_pool=run_options.inter_op_thread_pool):
-            runner = self.prepare(feeds, fetches, targets, run_options.inter_op_thread_pool, connections)
+        elif run_options == type(run_options)(
+            inter_op_thread_pool=run_options.inter_op_thread_pool
+        ):
+            runner = self.prepare(
+                feeds, fetches, targets, run_options.inter_op_thread_pool, connections
+            )
         else:
             runner = self._runner_with_options(feeds, fetches, targets, run_options, connections)
 
         handle = next(self._callable_ids)
-        self._callables[handle] = (len(feeds), runner, (feeds, fetches, targets, run_options, connections))
+        self._callables[handle] = (
+            len(feeds),
+            runner,
+            (feeds, fetches, targets, run_options, connections),
+        )
         return handle
 
     def run_callable(self, handle: int, values: Sequence[Any], metadata: Any = None) -> list[Any]:
@@ -528,12 +625,18 @@ class DirectSession(BackendSession):
             raise errors.InvalidArgumentError(None, None, f"No such callable handle: {handle}")
         count, runner, signature = entry
         if runner is None:
-            raise errors.InvalidArgumentError(None, None, f"Attempted to run callable after handle was released: {handle}")
+            raise errors.InvalidArgumentError(
+                None, None, f"Attempted to run callable after handle was released: {handle}"
+            )
         if len(values) != count:
-            raise errors.InvalidArgumentError(None, None, f"Expected {count} feed tensors, but got {len(values)}")
+            raise errors.InvalidArgumentError(
+                None, None, f"Expected {count} feed tensors, but got {len(values)}"
+            )
         if metadata is not None:
             feeds, fetches, targets, run_options, connections = signature
-            return self._runner_with_options(feeds, fetches, targets, run_options, connections, metadata)(values)
+            return self._runner_with_options(
+                feeds, fetches, targets, run_options, connections, metadata
+            )(values)
         return runner(values)
 
     def release_callable(self, handle: int) -> None:
@@ -542,7 +645,9 @@ class DirectSession(BackendSession):
             raise errors.InvalidArgumentError(None, None, f"No such callable handle: {handle}")
         self._callables[handle] = (entry[0], None, entry[2])
 
-    def partial_run_setup(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> str:
+    def partial_run_setup(
+        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]
+    ) -> str:
         from tfjit.runtime.session.partial_run import PartialRun
 
         self.check_open()
@@ -550,11 +655,15 @@ class DirectSession(BackendSession):
         self._partial_runs[run.handle] = run
         return run.handle
 
-    def partial_run(self, handle: str, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]) -> list[Any]:
+    def partial_run(
+        self, handle: str, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]
+    ) -> list[Any]:
         self.check_open()
         run = self._partial_runs.get(handle)
         if run is None:
-            raise errors.InvalidArgumentError(None, None, "Must run 'setup' before performing partial runs!")
+            raise errors.InvalidArgumentError(
+                None, None, "Must run 'setup' before performing partial runs!"
+            )
         run.check(feeds, fetches)
         done = True
         try:
@@ -575,7 +684,8 @@ class DirectSession(BackendSession):
         from tfjit.runtime.profiling.explain import explain_nothing, explain_plan
 
         fed = {name for name, _ in feeds}
-        fetches = [name for name in fetches if name not in fed]  # a run gives these back as they are
+        # a run gives these back as they are
+        fetches = [name for name in fetches if name not in fed]
         if not fetches and not targets:
             return explain_nothing(measure)
         plan = self.plan([name for name, _ in feeds], fetches, targets)
@@ -625,7 +735,9 @@ class DirectSessionFactory(SessionFactory):
 
     @classmethod
     def find(cls, handle: str) -> DirectSession:
-        """The open session that its client named `handle`. Raises NotFoundError when there is none."""
+        """The open session that its client named `handle`. Raises NotFoundError when
+        there is none.
+        """
         with cls._sessions_lock:
             found = cls._names.get(handle)
         if found is None:
@@ -634,7 +746,8 @@ class DirectSessionFactory(SessionFactory):
 
 
 def _session_names(config: Any) -> list[Any]:
-    """What an open session of this config is known by: its handle, and the (name, version) of its metadata.
+    """What an open session of this config is known by: its handle, and the (name, version) of its
+    metadata.
 
     Raises InvalidArgumentError for a version below 0.
     """
@@ -644,7 +757,9 @@ def _session_names(config: Any) -> list[Any]:
     if config.experimental.HasField("session_metadata"):
         metadata = config.experimental.session_metadata
         if metadata.version < 0:
-            raise errors.InvalidArgumentError(None, None, f"Session version shouldn't be negative: {_metadata_text(metadata)}")
+            raise errors.InvalidArgumentError(
+                None, None, f"Session version shouldn't be negative: {_metadata_text(metadata)}"
+            )
         names.append((metadata.name, metadata.version))
     return names
 
@@ -654,9 +769,13 @@ def _check_names(names: Sequence[Any], taken: Mapping[Any, Any]) -> None:
         if name not in taken:
             continue
         if isinstance(name, str):
-            raise errors.AlreadyExistsError(None, None, f"A session with the handle '{name}' is open already")
+            raise errors.AlreadyExistsError(
+                None, None, f"A session with the handle '{name}' is open already"
+            )
         text = f'name: "{name[0]}" version: {name[1]}'
-        raise errors.InvalidArgumentError(None, None, f"A session with the same name and version has already been created: {text}")
+        raise errors.InvalidArgumentError(
+            None, None, f"A session with the same name and version has already been created: {text}"
+        )
 
 
 def _metadata_text(metadata: Any) -> str:

@@ -1,4 +1,6 @@
-"""A step that is fed and fetched in parts: its executors start at once, feeds and fetches go through its rendezvous."""
+"""A step that is fed and fetched in parts: its executors start at once, feeds and fetches go
+through its rendezvous.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,17 @@ _COUNTER = itertools.count(1)
 
 
 class PartialRun:
-    """One partial run. `step` feeds and fetches a part; the run is over when all is fed and fetched, or when a kernel fails."""
+    """One partial run. `step` feeds and fetches a part; the run is over when all is fed and
+    fetched, or when a kernel fails.
+    """
 
-    def __init__(self, session: DirectSession, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> None:
+    def __init__(
+        self,
+        session: DirectSession,
+        feeds: Sequence[str],
+        fetches: Sequence[str],
+        targets: Sequence[str],
+    ) -> None:
         from tfjit.passes.ir.pass_context import ClientRendezvous
         from tfjit.passes.ir.run_spec import RunSpec
         from tfjit.passes.pipeline import build
@@ -32,16 +42,24 @@ class PartialRun:
         self._session = session
         self._feeds = dict.fromkeys(feeds, False)
         self._fetches = dict.fromkeys(fetches, False)
-        self.handle = f"{','.join(feeds)}->{','.join(fetches)}/{','.join(targets)}/1/;{next(_COUNTER)}"
+        self.handle = (
+            f"{','.join(feeds)}->{','.join(fetches)}/{','.join(targets)}/1/;{next(_COUNTER)}"
+        )
         client = session.devices.default
-        options = replace(session.pass_options(), client=ClientRendezvous(client.name, client.incarnation))
+        options = replace(
+            session.pass_options(), client=ClientRendezvous(client.name, client.incarnation)
+        )
         self._client = client
         with session.settings(), session.graph_lock:
             if session.graph is None:
-                raise errors.InvalidArgumentError(None, None, "Session was not created with a graph before Run()!")
+                raise errors.InvalidArgumentError(
+                    None, None, "Session was not created with a graph before Run()!"
+                )
             session.place_for(RunSpec(tuple(feeds), tuple(fetches), tuple(targets)))
             self._ancestors = _fed_ancestors(session.graph, list(feeds), list(fetches))
-            self._partitions, _ = build(session.graph, RunSpec(tuple(feeds), tuple(fetches), tuple(targets)), options)
+            self._partitions, _ = build(
+                session.graph, RunSpec(tuple(feeds), tuple(fetches), tuple(targets)), options
+            )
         self._stack = ExitStack()
         self._context = self._stack.enter_context(session.step_context())
         self._run = session.dataflow_plan(self._partitions).start(self._context, session.pool())
@@ -49,8 +67,12 @@ class PartialRun:
     def _key(self, name: str) -> str:
         return create_key(self._client.name, self._client.incarnation, self._client.name, name)
 
-    def step(self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]) -> tuple[list[Any], bool]:
-        """(fetched values, whether the run is over). Needs: `check` has passed for the same names."""
+    def step(
+        self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]
+    ) -> tuple[list[Any], bool]:
+        """(fetched values, whether the run is over). Needs: `check` has passed for
+        the same names.
+        """
         try:
             results = self._step(feeds, fetches)
         except BaseException:
@@ -65,22 +87,34 @@ class PartialRun:
         return results, over
 
     def check(self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]) -> None:
-        """Raises InvalidArgumentError for names that were not set up, were used before or miss a feed; the run goes on all the same."""
+        """Raises InvalidArgumentError for names that were not set up, were used before or miss a
+        feed; the run goes on all the same.
+        """
         for name, _ in feeds:
             if name not in self._feeds:
-                raise errors.InvalidArgumentError(None, None, f"The feed {name} was not specified in partial_run_setup.")
+                raise errors.InvalidArgumentError(
+                    None, None, f"The feed {name} was not specified in partial_run_setup."
+                )
             if self._feeds[name]:
-                raise errors.InvalidArgumentError(None, None, f"The feed {name} has already been fed.")
+                raise errors.InvalidArgumentError(
+                    None, None, f"The feed {name} has already been fed."
+                )
         for name in fetches:
             if name not in self._fetches:
-                raise errors.InvalidArgumentError(None, None, f"The fetch {name} was not specified in partial_run_setup.")
+                raise errors.InvalidArgumentError(
+                    None, None, f"The fetch {name} was not specified in partial_run_setup."
+                )
             if self._fetches[name]:
-                raise errors.InvalidArgumentError(None, None, f"The fetch {name} has already been fetched.")
+                raise errors.InvalidArgumentError(
+                    None, None, f"The fetch {name} has already been fetched."
+                )
         available = {name for name, fed in self._feeds.items() if fed} | {name for name, _ in feeds}
         for name in fetches:
             missing = min(self._ancestors[name] - available, default=None)
             if missing is not None:  # TensorFlow's sentence, which names the feed
-                text = f"Fetch {missing} can't be computed from the feeds that have been fed so far."
+                text = (
+                    f"Fetch {missing} can't be computed from the feeds that have been fed so far."
+                )
                 raise errors.InvalidArgumentError(None, None, text)
 
     def _step(self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]) -> list[Any]:
@@ -107,7 +141,9 @@ class PartialRun:
         if error is not None:
             raise error
         if is_dead:
-            raise errors.InvalidArgumentError(None, None, f"The tensor returned for {name} was not valid.")
+            raise errors.InvalidArgumentError(
+                None, None, f"The tensor returned for {name} was not valid."
+            )
         if isinstance(value, Variable):
             value = value.initialized_value()
         if isinstance(value, np.ndarray):

@@ -1,4 +1,6 @@
-"""What OptimizerOptions and RewriterConfig say about the passes: TensorFlow's optimizers by name, and passes of users' own."""
+"""What OptimizerOptions and RewriterConfig say about the passes: TensorFlow's optimizers by name,
+and passes of users' own.
+"""
 
 from __future__ import annotations
 
@@ -62,14 +64,17 @@ _CUSTOM: dict[str, PassMaker] = {}
 def register_graph_optimizer(name: str, make: PassMaker) -> None:
     """Make a graph pass available to configs, as `graph_options.rewrite_options.custom_optimizers`.
 
-    make: called with the parameters of the config (name -> bytes, number, list...) for each session; returns a pass
-    `(graph: DataflowGraph, ctx: PassContext) -> None` that rewrites the graph in place. It runs after tfjit's own graph passes. A pass
-    that fails is left out with a warning, as in TensorFlow, unless `fail_on_optimizer_errors` is set.
+    make: called with the parameters of the config (name -> bytes, number, list...) for each
+    session; returns a pass `(graph: DataflowGraph, ctx: PassContext) -> None` that rewrites the
+    graph in place. It runs after tfjit's own graph passes. A pass that fails is left out with a
+    warning, as in TensorFlow, unless `fail_on_optimizer_errors` is set.
     Raises AlreadyExistsError for a name that is taken.
     """
     with _LOCK:
         if name in OPTIMIZERS or name in _CUSTOM:
-            raise errors.AlreadyExistsError(None, None, f"an optimizer {name!r} is registered already")
+            raise errors.AlreadyExistsError(
+                None, None, f"an optimizer {name!r} is registered already"
+            )
         _CUSTOM[name] = make
 
 
@@ -80,7 +85,9 @@ def known_optimizers() -> list[str]:
 
 
 def check_names(rewriter: Any) -> None:
-    """Raises InvalidArgumentError for an optimizer nobody knows, with the names of those that are known."""
+    """Raises InvalidArgumentError for an optimizer nobody knows, with the names of those that are
+    known.
+    """
     named = [("optimizers", name) for name in rewriter.optimizers]
     named += [("custom_optimizers", entry.name) for entry in rewriter.custom_optimizers]
     for field, name in named:
@@ -89,7 +96,8 @@ def check_names(rewriter: Any) -> None:
                 None,
                 None,
                 f"graph_options.rewrite_options.{field} names {name!r}, which is no optimizer. "
-                f"Known ones: {', '.join(known_optimizers())}. tfjit.register_graph_optimizer adds others.",
+                f"Known ones: {', '.join(known_optimizers())}. tfjit.register_graph_optimizer adds "
+                "others.",
             )
 
 
@@ -138,17 +146,34 @@ def custom_passes(rewriter: Any) -> tuple[tuple[str, Pass], ...]:
     for entry in rewriter.custom_optimizers:
         if entry.name in OPTIMIZERS:
             continue  # TensorFlow takes its own optimizers here too; they run by their toggles
-        made.append((entry.name, _CUSTOM[entry.name]({key: from_proto(value) for key, value in entry.parameter_map.items()})))
+        made.append(
+            (
+                entry.name,
+                _CUSTOM[entry.name](
+                    {key: from_proto(value) for key, value in entry.parameter_map.items()}
+                ),
+            )
+        )
     given = {name for name, _ in made}
-    made += [(name, _CUSTOM[name]({})) for name in rewriter.optimizers if name in _CUSTOM and name not in given]
+    made += [
+        (name, _CUSTOM[name]({}))
+        for name in rewriter.optimizers
+        if name in _CUSTOM and name not in given
+    ]
     return tuple(made)
 
 
 def strips_debug(rewriter: Any) -> bool:
-    """Whether Assert, CheckNumerics and Print go (debug_stripper, which only runs where it is asked for)."""
+    """Whether Assert, CheckNumerics and Print go (debug_stripper, which only runs where it is asked
+    for).
+    """
     if rewriter.disable_meta_optimizer:
         return False
-    return "debug_stripper" in rewriter.optimizers if rewriter.optimizers else rewriter.debug_stripper in _ON
+    return (
+        "debug_stripper" in rewriter.optimizers
+        if rewriter.optimizers
+        else rewriter.debug_stripper in _ON
+    )
 
 
 def runs_once(rewriter: Any) -> bool:
@@ -158,5 +183,8 @@ def runs_once(rewriter: Any) -> bool:
 
 def verifies(rewriter: Any) -> bool | None:
     """Whether the graph is checked after each pass; None leaves it to TFJIT_VERIFY."""
-    toggles = rewriter.inter_optimizer_verifier_config.structure_verifier, rewriter.post_optimization_verifier_config.structure_verifier
+    toggles = (
+        rewriter.inter_optimizer_verifier_config.structure_verifier,
+        rewriter.post_optimization_verifier_config.structure_verifier,
+    )
     return True if 1 in toggles else False if _OFF in toggles else None

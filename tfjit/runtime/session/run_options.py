@@ -1,4 +1,6 @@
-"""A run that is looked at: with RunOptions or RunMetadata, a time limit, or a session that measures its steps."""
+"""A run that is looked at: with RunOptions or RunMetadata, a time limit, or a session that measures
+its steps.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,9 @@ def run_with_options(
 ) -> list[Any]:
     """One step under options; `metadata` is filled in.
 
-    Raises DeadlineExceededError when the time is over (the step is cancelled and waited for), InvalidArgumentError for options that
-    the session excludes, UnimplementedError for a debugger's watches.
+    Raises DeadlineExceededError when the time is over (the step is cancelled and waited for),
+    InvalidArgumentError for options that the session excludes, UnimplementedError for a debugger's
+    watches.
     """
     session.check_open()
     pool, priority = _pool(session, options)
@@ -85,19 +88,29 @@ def _pool(session: DirectSession, options: Any) -> tuple[ThreadPool, int]:
 
 
 def check_run_options(session: DirectSession, options: Any) -> None:
-    """Raises InvalidArgumentError or UnimplementedError for options that this session's runs cannot have."""
+    """Raises InvalidArgumentError or UnimplementedError for options that this session's runs cannot
+    have.
+    """
     if options is None:
         return
-    if options.output_partition_graphs and session.config is not None and session.config.experimental.disable_output_partition_graphs:
+    if (
+        options.output_partition_graphs
+        and session.config is not None
+        and session.config.experimental.disable_output_partition_graphs
+    ):
         raise errors.InvalidArgumentError(
-            None, None, "RunOptions.output_partition_graphs() is not supported when disable_output_partition_graphs is true."
+            None,
+            None,
+            "RunOptions.output_partition_graphs() is not supported when "
+            "disable_output_partition_graphs is true.",
         )
     if options.debug_options.debug_tensor_watch_opts:
         watched = options.debug_options.debug_tensor_watch_opts[0].node_name
         raise errors.UnimplementedError(
             None,
             None,
-            f"RunOptions.debug_options: tfjit has no debugger to watch {watched!r} with. Fetch the tensor instead, or set TFJIT_DUMP for "
+            f"RunOptions.debug_options: tfjit has no debugger to watch {watched!r} with. Fetch the "
+            "tensor instead, or set TFJIT_DUMP for "
             "the graphs after each pass.",
         )
 

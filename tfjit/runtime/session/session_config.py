@@ -21,27 +21,35 @@ EXECUTORS: Final = ("DEFAULT", "", SINGLE_THREADED)
 
 
 def check_device_filters(config: Any) -> None:
-    """Raises InvalidArgumentError for a filter that is no device name. Local devices are never hidden, whatever the filters say."""
+    """Raises InvalidArgumentError for a filter that is no device name. Local devices are never
+    hidden, whatever the filters say.
+    """
     for text in config.device_filters:
         try:
             device_spec.parse(text)
         except ValueError:
-            raise errors.InvalidArgumentError(None, None, f"Invalid device filter: {text}") from None
+            raise errors.InvalidArgumentError(
+                None, None, f"Invalid device filter: {text}"
+            ) from None
 
 
 def check_executor(config: Any) -> None:
-    """Raises NotFoundError, as TensorFlow does at the first run, when the config names an executor that there is not."""
+    """Raises NotFoundError, as TensorFlow does at the first run, when the config names an executor
+    that there is not.
+    """
     chosen = config.experimental.executor_type if config is not None else ""
     if chosen not in EXECUTORS:
         raise errors.NotFoundError(
             None,
             None,
-            f"No executor factory registered for the given executor type: {chosen} Registered factories are {{{', '.join(EXECUTORS)}}}.",
+            f"No executor factory registered for the given executor type: {chosen} Registered "
+            f"factories are {{{', '.join(EXECUTORS)}}}.",
         )
 
 
 def jit_mode(config: Any) -> JitMode:
-    """When plans are compiled: never, behind the first runs, or before the first result (also with run_graph_mode).
+    """When plans are compiled: never, behind the first runs, or before the first result (also with
+    run_graph_mode).
 
     TFJIT_JIT wins over global_jit_level, and that over run_graph_mode.
     """
@@ -63,17 +71,23 @@ def intra_op_threads(config: Any) -> int:
 
 
 def straight_line() -> bool:
-    """Whether static partitions run as straight-line steps; TFJIT_DISABLE=straight_line leaves all to the dataflow executor."""
+    """Whether static partitions run as straight-line steps; TFJIT_DISABLE=straight_line leaves all
+    to the dataflow executor.
+    """
     return "straight_line" not in settings.names("TFJIT_DISABLE")
 
 
 def stages() -> bool:
-    """Whether runs in which nodes may wait are cut into stages; TFJIT_DISABLE=stages leaves them to the dataflow executor."""
+    """Whether runs in which nodes may wait are cut into stages; TFJIT_DISABLE=stages leaves them to
+    the dataflow executor.
+    """
     return "stages" not in settings.names("TFJIT_DISABLE")
 
 
 def bundles() -> bool:
-    """Whether launches that do not depend on each other run at the same time; TFJIT_DISABLE=bundle has them one after the other."""
+    """Whether launches that do not depend on each other run at the same time; TFJIT_DISABLE=bundle
+    has them one after the other.
+    """
     return "bundle" not in settings.names("TFJIT_DISABLE")
 
 
@@ -83,7 +97,9 @@ def compares() -> bool:
 
 
 def splits_rows() -> bool:
-    """Whether loops are divided between threads by rows; TFJIT_DISABLE=split_rows has each launch divided by itself."""
+    """Whether loops are divided between threads by rows; TFJIT_DISABLE=split_rows has each launch
+    divided by itself.
+    """
     return "split_rows" not in settings.names("TFJIT_DISABLE")
 
 
@@ -93,7 +109,10 @@ def strict_placement() -> bool:
 
 
 def make_pass_options(
-    config: Any, devices: DeviceManager, has_kernel: HasKernel, kernel_creator: Callable[[Node], Any] | None = None
+    config: Any,
+    devices: DeviceManager,
+    has_kernel: HasKernel,
+    kernel_creator: Callable[[Node], Any] | None = None,
 ) -> PassOptions:
     """How the passes build this session's plans."""
     from tfjit.passes.ir.pass_context import DEFAULT_MAX_FOLDED_BYTES, DeviceInfo, PassOptions

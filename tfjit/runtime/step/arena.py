@@ -1,7 +1,9 @@
-"""Arenas that the steps of a session share: as many as runs at the same time, each as large as the largest step that has used it.
+"""Arenas that the steps of a session share: as many as runs at the same time, each as large as the
+largest step that has used it.
 
-A plan has a variant for each tuple of feed shapes; an arena for each would hold a hundred batch sizes' intermediates for the sake of one.
-A step's argument blocks hold addresses, so an instance that gets another arena than last time writes them anew.
+A plan has a variant for each tuple of feed shapes; an arena for each would hold a hundred batch
+sizes' intermediates for the sake of one. A step's argument blocks hold addresses, so an instance
+that gets another arena than last time writes them anew.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.step.memory_planner import aligned_bytes
 
 SHARED_BYTES: Final = 1 << 16
-"""From here on steps share. A smaller arena belongs to its instance: a run that short would feel the hand-over (0.3 us)."""
+"""From here on steps share. A smaller arena belongs to its instance: a run that short would feel
+the hand-over (0.3 us).
+"""
 
 
 class Arena:
@@ -33,8 +37,9 @@ class Arena:
 class Placement:
     """Where one instance of a step has its intermediates now.
 
-    words, at, offsets: words[at[i]] is the address offsets[i] into the arena. views: name in `scope` -> (offset, shape, dtype) of an
-    ndarray over arena memory, for Python kernels. address: of the arena that all these stand for; 0 for none.
+    words, at, offsets: words[at[i]] is the address offsets[i] into the arena. views: name in
+    `scope` -> (offset, shape, dtype) of an ndarray over arena memory, for Python kernels. address:
+    of the arena that all these stand for; 0 for none.
     """
 
     __slots__ = ("__weakref__", "_at", "_offsets", "_scope", "_views", "_words", "address")
@@ -63,7 +68,11 @@ class Placement:
         self._words[self._at] = self._offsets + arena.address
         for name, (offset, shape, dtype) in self._views.items():
             empty = 0 in shape
-            self._scope[name] = np.empty(shape, dtype) if empty else np.ndarray(shape, dtype, arena.memory.data, offset)
+            self._scope[name] = (
+                np.empty(shape, dtype)
+                if empty
+                else np.ndarray(shape, dtype, arena.memory.data, offset)
+            )
         self.address = arena.address
 
     def unbind(self) -> None:
@@ -78,13 +87,16 @@ class ArenaPool:
 
     def __init__(self) -> None:
         self._free: list[Arena] = []
-        self._placements: weakref.WeakSet[Placement] = weakref.WeakSet()  # those that keep their arena alive
+        # those that keep their arena alive
+        self._placements: weakref.WeakSet[Placement] = weakref.WeakSet()
         self._lock = threading.Lock()
         self.count = 0
         self.nbytes = 0
 
     def lend(self, nbytes: int) -> Arena:
-        """An arena of at least nbytes, the caller's until `take_back`. One too small is replaced."""
+        """An arena of at least nbytes, the caller's until `take_back`. One too small
+        is replaced.
+        """
         try:
             arena = self._free.pop()
         except IndexError:

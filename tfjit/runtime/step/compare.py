@@ -1,7 +1,9 @@
-"""TFJIT_COMPARE: each compiled call beside its reference, on the same inputs, and where the two part.
+"""TFJIT_COMPARE: each compiled call beside its reference, on the same inputs, and where the two
+part.
 
-A step that compares has no stretches: each instruction is a Python kernel, loops and branches are Python's. The compiled call works
-on copies; what goes on to the next instruction, and what changes variables, is the reference's. So a wrong kernel is blamed alone.
+A step that compares has no stretches: each instruction is a Python kernel, loops and branches are
+Python's. The compiled call works on copies; what goes on to the next instruction, and what changes
+variables, is the reference's. So a wrong kernel is blamed alone.
 """
 
 from __future__ import annotations
@@ -31,14 +33,17 @@ log: Final = logging.getLogger("tfjit.compare")
 
 _LOCK: Final = threading.Lock()
 fork_safety.hold(_LOCK, fork_safety.EXTENSION)
-# Units in the last place that one scalar function, and one summed term, may be apart: the vector math is within 8.
+# Units in the last place that one scalar function, and one summed term, may be apart: the vector
+# math is within 8.
 _ULPS_OF_AN_OP: Final = 8.0
 _ULPS_OF_A_TERM: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first element that differs, how many do, and the largest difference. ulps: of the reference's largest element."""
+    """The first element that differs, how many do, and the largest difference. ulps: of the
+    reference's largest element.
+    """
 
     index: tuple[int, ...]
     compiled: Any
@@ -50,14 +55,24 @@ class Difference:
 
     def __str__(self) -> str:
         text = (
-            f"first at index {list(self.index)}: compiled {self.compiled!r}, reference {self.reference!r}; "
+            f"first at index {list(self.index)}: compiled {self.compiled!r}, reference "
+            f"{self.reference!r}; "
             f"{self.count} of {self.size} elements differ"
         )
-        return text if np.isnan(self.largest) else f"{text}, by at most {self.largest:.6g} ({self.ulps:.3g} ulp of the largest element)"
+        return (
+            text
+            if np.isnan(self.largest)
+            else f"{text}, by at most {self.largest:.6g} ({self.ulps:.3g} ulp of the largest "
+            "element)"
+        )
 
 
-def comparing_kernel(instruction: Instruction, call: NativeCall, env: StepEnvironment) -> PythonKernel:
-    """Return the instruction's Python kernel, which also runs the compiled call and logs where they part."""
+def comparing_kernel(
+    instruction: Instruction, call: NativeCall, env: StepEnvironment
+) -> PythonKernel:
+    """Return the instruction's Python kernel, which also runs the compiled call and logs where they
+    part.
+    """
     compiled = _Compiled(instruction, call, env)
     if instruction.compute is None and instruction.node.op != "_Loop":
         log.warning("%s: it has no reference, so nothing is compared", compiled.title)
@@ -66,17 +81,20 @@ def comparing_kernel(instruction: Instruction, call: NativeCall, env: StepEnviro
     said: set[str] = set()
 
     def say(text: str) -> None:
-        if text.partition(" ")[0] not in said:  # of a loop the first iteration, of many runs the first
+        # of a loop the first iteration, of many runs the first
+        if text.partition(" ")[0] not in said:
             said.add(text.partition(" ")[0])
             log.warning("TFJIT_COMPARE: %s: %s", compiled.title, text)
 
     def run(context: StepContext | None, inputs: Sequence[Any]) -> Sequence[Any]:
-        with _LOCK:  # another run that writes a variable between the two would look like a wrong kernel
+        # another run that writes a variable between the two would look like a wrong kernel
+        with _LOCK:
             return compare(context, inputs)
 
     def compare(context: StepContext | None, inputs: Sequence[Any]) -> Sequence[Any]:
         before = [_array(value) for value in inputs]
-        if any(array is None for array in before):  # a variable's first value, which compiled code does not give
+        # a variable's first value, which compiled code does not give
+        if any(array is None for array in before):
             return plain(context, inputs)
         copies = [np.array(array, order="C") for array in before]
         found, failure = compiled.try_run(context, copies)
@@ -87,21 +105,34 @@ def comparing_kernel(instruction: Instruction, call: NativeCall, env: StepEnviro
             return compiled.run(context, before)
         except OpError as error:
             if failure is None:
-                say(f"errors differ: the reference raises {type(error).__name__}: {error.message}; compiled code raises nothing")
+                say(
+                    f"errors differ: the reference raises {type(error).__name__}: {error.message}; "
+                    "compiled code raises nothing"
+                )
             elif type(failure) is not type(error):
-                say(f"errors differ: the reference raises {type(error).__name__}, compiled code {type(failure).__name__}: {failure}")
+                say(
+                    f"errors differ: the reference raises {type(error).__name__}, compiled code "
+                    f"{type(failure).__name__}: {failure}"
+                )
             raise
         if failure is not None:
-            say(f"errors differ: compiled code raises {type(failure).__name__}: {failure}; the reference raises nothing")
+            say(
+                f"errors differ: compiled code raises {type(failure).__name__}: {failure}; the "
+                "reference raises nothing"
+            )
             return outputs
         tolerance = compiled.tolerance
         for slot, index in compiled.results:
-            difference = first_difference(found[slot], np.asarray(outputs[index]), tolerance, copies)
+            difference = first_difference(
+                found[slot], np.asarray(outputs[index]), tolerance, copies
+            )
             if difference is not None:
                 say(f"output:{index} differs {difference}")
         for index, value in enumerate(instruction.inputs):
             if value.root.storage in ("variable", "handle"):
-                difference = first_difference(copies[index], np.asarray(_array(inputs[index])), tolerance, copies)
+                difference = first_difference(
+                    copies[index], np.asarray(_array(inputs[index])), tolerance, copies
+                )
                 if difference is not None:
                     say(f"variable:{index} written differs {difference}")
         return outputs
@@ -119,15 +150,22 @@ class _Compiled:
         values: list[Value] = []
 
         def value(dtype: DType, shape: tuple[int, ...], storage: Any, **more: Any) -> Value:
-            values.append(Value(len(values), dtype, shape, storage, producer=instruction.node.name, **more))
+            values.append(
+                Value(len(values), dtype, shape, storage, producer=instruction.node.name, **more)
+            )
             return values[-1]
 
-        given = [value(tensor.dtype, tensor.shape, "feed", feed=k) for k, tensor in enumerate(spec.inputs)]
+        given = [
+            value(tensor.dtype, tensor.shape, "feed", feed=k)
+            for k, tensor in enumerate(spec.inputs)
+        ]
         outputs: list[Value] = []
         fetches: list[Value] = []
         self.results: list[tuple[int, int]] = []  # (fetch, output of the instruction)
         for index, result in enumerate(instruction.outputs):
-            same = next((k for k, source in enumerate(instruction.inputs) if source is result), None)
+            same = next(
+                (k for k, source in enumerate(instruction.inputs) if source is result), None
+            )
             if same is not None:  # a reference: the variable itself
                 outputs.append(given[same])
                 continue
@@ -135,16 +173,36 @@ class _Compiled:
             self.results.append((len(fetches), index))
             fetches.append(made)
             outputs.append(made)
-        alone = replace(instruction, inputs=given, outputs=outputs, call=call, one_by_one=None, construct=None, role=None, moves=False)
-        lowered = Lowered([alone], values, fetches, dict(enumerate(given)), len(given), is_body=True)
-        self._step = Step(lowered, replace(env, compares=False, bundles=False), f"compared {instruction.node.name}")
+        alone = replace(
+            instruction,
+            inputs=given,
+            outputs=outputs,
+            call=call,
+            one_by_one=None,
+            construct=None,
+            role=None,
+            moves=False,
+        )
+        lowered = Lowered(
+            [alone], values, fetches, dict(enumerate(given)), len(given), is_body=True
+        )
+        self._step = Step(
+            lowered,
+            replace(env, compares=False, bundles=False),
+            f"compared {instruction.node.name}",
+        )
         self._dtypes = [tensor.dtype.as_numpy_dtype for tensor in spec.inputs]
         self._shapes = [tensor.shape for tensor in spec.inputs]
         group = spec.attrs.get("group")
         names = group.names if group is not None else ()
-        kernels = ", ".join(dict.fromkeys(launch.source.title or launch.entry for launch in call.launches))
+        kernels = ", ".join(
+            dict.fromkeys(launch.source.title or launch.entry for launch in call.launches)
+        )
         of = f" of {', '.join(names)}" if names else ""
-        self.title = f"{instruction.path}{instruction.node.name} ({instruction.node.op}{of}; kernels {kernels})"
+        self.title = (
+            f"{instruction.path}{instruction.node.name} ({instruction.node.op}{of}; "
+            f"kernels {kernels})"
+        )
         self._states = {instruction.node.name, *names}
         self._session = env.session
         elements = max(sum(prod(result.shape) for result in instruction.outputs), 1)
@@ -153,11 +211,22 @@ class _Compiled:
     def run(self, context: StepContext | None, arrays: Sequence[Any]) -> list[Any]:
         """Run the compiled call; variables among the arrays change."""
         given = zip(arrays, self._dtypes, self._shapes, strict=True)
-        return self._step.run([np.ascontiguousarray(array, dtype).reshape(shape) for array, dtype, shape in given], context)
+        return self._step.run(
+            [np.ascontiguousarray(array, dtype).reshape(shape) for array, dtype, shape in given],
+            context,
+        )
 
-    def try_run(self, context: StepContext | None, arrays: Sequence[Any]) -> tuple[list[Any], OpError | None]:
-        """Run the compiled call, its random streams put back: (outputs, None) or ([], what it raised)."""
-        streams = [(array, array.copy()) for name, array in self._session.node_states() if name in self._states]
+    def try_run(
+        self, context: StepContext | None, arrays: Sequence[Any]
+    ) -> tuple[list[Any], OpError | None]:
+        """Run the compiled call, its random streams put back: (outputs, None) or ([], what it
+        raised).
+        """
+        streams = [
+            (array, array.copy())
+            for name, array in self._session.node_states()
+            if name in self._states
+        ]
         try:
             return self.run(context, arrays), None
         except OpError as error:
@@ -171,16 +240,21 @@ def _array(value: Any) -> Any:
     return value.value if isinstance(value, Variable) else value
 
 
-def first_difference(compiled: Any, reference: np.ndarray, ulps: float, inputs: Sequence[np.ndarray] = ()) -> Difference | None:
+def first_difference(
+    compiled: Any, reference: np.ndarray, ulps: float, inputs: Sequence[np.ndarray] = ()
+) -> Difference | None:
     """Return where two arrays part; None where they agree.
 
-    Floating-point numbers may be `ulps` units in the last place apart, of the largest element or of inputs up to 1: sums that
-    cancel have the error of their terms. NaN agrees with NaN; everything else must be equal.
+    Floating-point numbers may be `ulps` units in the last place apart, of the largest element or of
+    inputs up to 1: sums that cancel have the error of their terms. NaN agrees with NaN; everything
+    else must be equal.
     """
     compiled = np.asarray(compiled)
     if compiled.shape != reference.shape or compiled.dtype != reference.dtype:
         here, there = (f"{array.dtype}{list(array.shape)}" for array in (compiled, reference))
-        return Difference((), here, there, reference.size, reference.size, float("nan"), float("nan"))
+        return Difference(
+            (), here, there, reference.size, reference.size, float("nan"), float("nan")
+        )
     eps = _epsilon(reference.dtype)
     largest = step = float("nan")
     if not eps:
@@ -193,15 +267,30 @@ def first_difference(compiled: Any, reference: np.ndarray, ulps: float, inputs: 
         mine, theirs = compiled.astype(wide), reference.astype(wide)
         with np.errstate(invalid="ignore", over="ignore"):
             apart = np.abs(mine - theirs)
-            step = eps * max(_top(theirs), min(max((_top(x) for x in inputs if _epsilon(x.dtype)), default=0.0), 1.0))
-            bad = (apart > ulps * step) | (np.isfinite(mine) != np.isfinite(theirs)) | (np.isnan(mine) != np.isnan(theirs))
+            step = eps * max(
+                _top(theirs),
+                min(max((_top(x) for x in inputs if _epsilon(x.dtype)), default=0.0), 1.0),
+            )
+            bad = (
+                (apart > ulps * step)
+                | (np.isfinite(mine) != np.isfinite(theirs))
+                | (np.isnan(mine) != np.isnan(theirs))
+            )
             bad |= np.isinf(theirs) & (mine != theirs)
         finite = apart[bad & np.isfinite(apart)]
         largest = float(finite.max()) if finite.size else largest
     if not bad.any():
         return None
     index = tuple(int(k) for k in np.unravel_index(int(np.argmax(bad)), bad.shape))
-    return Difference(index, compiled[index], reference[index], int(bad.sum()), bad.size, largest, largest / step if step else float("nan"))
+    return Difference(
+        index,
+        compiled[index],
+        reference[index],
+        int(bad.sum()),
+        bad.size,
+        largest,
+        largest / step if step else float("nan"),
+    )
 
 
 def _epsilon(dtype: np.dtype) -> float:
@@ -216,6 +305,8 @@ def _epsilon(dtype: np.dtype) -> float:
 
 
 def _top(array: np.ndarray) -> float:
-    wide = np.abs(np.asarray(array).astype(np.complex128 if array.dtype.kind == "c" else np.float64))
+    wide = np.abs(
+        np.asarray(array).astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+    )
     wide = wide[np.isfinite(wide)]
     return float(wide.max()) if wide.size else 0.0

@@ -1,4 +1,6 @@
-"""TFJIT_DUMP: the kernels of a plan or of a node, each headed by the nodes it serves, and the step around them."""
+"""TFJIT_DUMP: the kernels of a plan or of a node, each headed by the nodes it serves, and the step
+around them.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,16 @@ _TITLE_LENGTH = 60
 
 
 def dump_kernels(folder: Path, instructions: Iterable[Instruction]) -> None:
-    """Write the text of every kernel to `folder`/kernels, one a file, with the nodes that it serves."""
+    """Write the text of every kernel to `folder`/kernels, one a file, with the nodes that it
+    serves.
+    """
     served: dict[KernelSource, list[str]] = {}
     for instruction in instructions:
-        for call in {id(call): call for call in (instruction.call, instruction.one_by_one) if call is not None}.values():
+        for call in {
+            id(call): call
+            for call in (instruction.call, instruction.one_by_one)
+            if call is not None
+        }.values():
             for source in call.sources():
                 served.setdefault(source, []).append(_described(instruction))
     if not served:
@@ -30,7 +38,9 @@ def dump_kernels(folder: Path, instructions: Iterable[Instruction]) -> None:
         title = re.sub(r"[^\w+-]+", "_", source.title or "kernel")[:_TITLE_LENGTH]
         head = [f"# {source.title or 'kernel'}, entries {', '.join(source.entries)}; serves:"]
         head += [f"#   {node}" for node in dict.fromkeys(nodes)]
-        (kernels / f"{title}_{source.digest[:12]}.py").write_text("\n".join([*head, source.text]), encoding="utf-8")
+        (kernels / f"{title}_{source.digest[:12]}.py").write_text(
+            "\n".join([*head, source.text]), encoding="utf-8"
+        )
 
 
 def dump_step(folder: Path, step: Step) -> None:

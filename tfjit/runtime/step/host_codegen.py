@@ -1,4 +1,6 @@
-"""The generated straight-line function of a step: it fetches what a stretch needs, hands it over and returns the fetched values."""
+"""The generated straight-line function of a step: it fetches what a stretch needs, hands it over
+and returns the fetched values.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from tfjit.runtime.step.memory_planner import RECYCLE_BYTES
 
 
 class Reroute(Exception):
-    """The step's assumptions do not hold for this run (a variable changed its shape); the dataflow executor must run it."""
+    """The step's assumptions do not hold for this run (a variable changed its shape); the dataflow
+    executor must run it.
+    """
 
 
 class StepText:
@@ -29,7 +33,8 @@ class StepText:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._moved = False  # a Python kernel may have given a variable another buffer
-        self._cases: list[tuple[str, int]] = []  # of each branch that is open: its number's name, the case
+        # of each branch that is open: its number's name, the case
+        self._cases: list[tuple[str, int]] = []
 
     def generate(self) -> str:
         """The text of `make(placement)`, which returns the instance's step function."""
@@ -47,7 +52,11 @@ class StepText:
 
     def _emit_lease(self, source: Source) -> None:
         arenas = self._layout.env.arenas
-        self._layout.scope["lend"], self._layout.scope["take_back"], self._layout.scope["bind"] = arenas.lend, arenas.take_back, arenas.bind
+        self._layout.scope["lend"], self._layout.scope["take_back"], self._layout.scope["bind"] = (
+            arenas.lend,
+            arenas.take_back,
+            arenas.bind,
+        )
         with source.block("def leased(feeds, context):"):
             source.line(f"arena = lend({self._layout.arena_bytes})")
             with source.block("try:"):
@@ -79,16 +88,24 @@ class StepText:
         self._emit_return(source, known)
 
     def _python_made(self) -> list[tuple[int, str]]:
-        """(last use, name in the generated code) of every array that a Python kernel makes, the first to die at the end."""
+        """(last use, name in the generated code) of every array that a Python kernel makes, the
+        first to die at the end.
+        """
         found: set[tuple[int, str]] = set()
         for instruction in self._layout.lowered.instructions:
             if not self._layout.is_native(instruction):
-                made = (v for v in instruction.outputs if v.storage in ("object", "buffer") and v.base is None)
+                made = (
+                    v
+                    for v in instruction.outputs
+                    if v.storage in ("object", "buffer") and v.base is None
+                )
                 found.update((self._layout.lives.last[v.index], f"x{v.index}") for v in made)
         return sorted(found, reverse=True)
 
     def _emit_release(self, source: Source, position: int, dying: list[tuple[int, str]]) -> None:
-        """Let go of what no slot from `position` on reads: a first run would hold every intermediate array to its end."""
+        """Let go of what no slot from `position` on reads: a first run would hold every
+        intermediate array to its end.
+        """
         names = []
         while dying and dying[-1][0] < position:
             names.append(dying.pop()[1])
@@ -98,28 +115,46 @@ class StepText:
     def _emit_feeds(self, source: Source) -> None:
         count = self._layout.lowered.feed_count
         if count:
-            source.line(", ".join(f"f{i}" for i in range(count)) + ("," if count == 1 else "") + " = feeds")
+            source.line(
+                ", ".join(f"f{i}" for i in range(count)) + ("," if count == 1 else "") + " = feeds"
+            )
 
     def _variables(self) -> dict[str, tuple[Value, bool]]:
-        """By name in the generated code: a value of each variable of the step, and whether compiled code assigns it."""
+        """By name in the generated code: a value of each variable of the step, and whether compiled
+        code assigns it.
+        """
         found: dict[str, tuple[Value, bool]] = {}
         for instruction in self._layout.lowered.instructions:
             # what is assigned may be an array in a variable's place (runtime/step/compare.py)
-            assigns = instruction.node.op in ASSIGNMENTS and instruction.inputs[0].root.storage != "feed"
+            assigns = (
+                instruction.node.op in ASSIGNMENTS and instruction.inputs[0].root.storage != "feed"
+            )
             if self._layout.is_native(instruction) and assigns:
-                found[self._layout.variable_name(instruction.inputs[0])] = (instruction.inputs[0], True)
-        roots = [value.root for instruction in self._layout.lowered.instructions for value in instruction.inputs]
-        roots += [value.root for value in self._layout.lowered.fetches if value.root.storage == "variable"]
+                found[self._layout.variable_name(instruction.inputs[0])] = (
+                    instruction.inputs[0],
+                    True,
+                )
+        roots = [
+            value.root
+            for instruction in self._layout.lowered.instructions
+            for value in instruction.inputs
+        ]
+        roots += [
+            value.root for value in self._layout.lowered.fetches if value.root.storage == "variable"
+        ]
         for root in roots:
             if root.storage in ("variable", "handle"):
                 found.setdefault(self._layout.variable_name(root), (root, False))
         return found
 
-    def _emit_variable_checks(self, source: Source, variables: Mapping[str, tuple[Value, bool]]) -> None:
-        """Before anything has an effect: a variable that is not of the planned shape sends the run to the dataflow executor, and so does
-        one without a buffer that compiled code would assign.
+    def _emit_variable_checks(
+        self, source: Source, variables: Mapping[str, tuple[Value, bool]]
+    ) -> None:
+        """Before anything has an effect: a variable that is not of the planned shape sends the run
+        to the dataflow executor, and so does one without a buffer that compiled code would assign.
 
-        Only looked at again when some variable has another array than in the instance's last run. seen is None while one has none.
+        Only looked at again when some variable has another array than in the instance's last run.
+        seen is None while one has none.
         """
         if not variables:
             return
@@ -132,22 +167,39 @@ class StepText:
                 shape = f"shape{value.index}"
                 self._layout.scope[shape] = value.shape
                 source.line(f"{name} = var_{name}.value")
-                test = f"{name} is None or" if assigned or name in conditional else f"{name} is not None and"
+                test = (
+                    f"{name} is None or"
+                    if assigned or name in conditional
+                    else f"{name} is not None and"
+                )
                 source.line(f"if {test} {name}.shape != {shape}: reroute(var_{name}, {shape})")
                 source.line(f"if {name} is None: now = None")
             source.line("seen = now")
 
     def _conditional_variables(self) -> set[str]:
-        """Those that only stretches' loops and branches use: whether they need a value only the dataflow executor finds out."""
+        """Those that only stretches' loops and branches use: whether they need a value only the
+        dataflow executor finds out.
+        """
         always: set[str] = set()
         sometimes: set[str] = set()
         for instruction in self._layout.lowered.instructions:
-            names = [self._layout.variable_name(v.root) for v in instruction.inputs if v.root.storage in ("variable", "handle")]
-            (sometimes if self._layout.is_native(instruction) and instruction.construct is not None else always).update(names)
+            names = [
+                self._layout.variable_name(v.root)
+                for v in instruction.inputs
+                if v.root.storage in ("variable", "handle")
+            ]
+            (
+                sometimes
+                if self._layout.is_native(instruction) and instruction.construct is not None
+                else always
+            ).update(names)
         return sometimes - always
 
-    def _emit_variable(self, source: Source, value: Value, known: set[str], reader: str = "") -> str:
-        """The name of the variable's buffer, fetched anew when something may have assigned it since the last look.
+    def _emit_variable(
+        self, source: Source, value: Value, known: set[str], reader: str = ""
+    ) -> str:
+        """The name of the variable's buffer, fetched anew when something may have assigned it since
+        the last look.
 
         reader: the node that takes the variable itself, for the error when there is no value.
         """
@@ -161,7 +213,9 @@ class StepText:
             source.line(f"if {name} is None: uninitialized(var_{name}, {node!r})")
         return name
 
-    def _emit_stretch(self, source: Source, stretch: Stretch, known: set[str], made: set[int]) -> None:
+    def _emit_stretch(
+        self, source: Source, stretch: Stretch, known: set[str], made: set[int]
+    ) -> None:
         arrays: list[str] = []
         for instruction in stretch.instructions:
             self._emit_outputs(source, instruction, made)
@@ -176,7 +230,8 @@ class StepText:
         call = ", ".join([f"t{k}", *arrays])
         if stretch.loops:
             self._emit_looping_walk(source, stretch, call)
-        elif stretch.locked is not None:  # other runs of this and other plans may add to the variable too
+        # other runs of this and other plans may add to the variable too
+        elif stretch.locked is not None:
             lock = f"lock_{self._layout.variable_name(stretch.locked)}"
             assert stretch.locked.variable is not None
             self._layout.scope[lock] = stretch.locked.variable.lock
@@ -187,9 +242,13 @@ class StepText:
         source.line(f"if r: native_failure({k}, r, w)")
 
     def _emit_looping_walk(self, source: Source, stretch: Stretch, call: str) -> None:
-        """A walk that an interrupt may end, before the failure that it reports is looked at: what an earlier one reported goes first."""
+        """A walk that an interrupt may end, before the failure that it reports is looked at: what
+        an earlier one reported goes first.
+        """
         self._layout.scope["watched"], self._layout.scope["unwatched"] = watched, unwatched
-        for one in (one for owners in stretch.owners for one in owners if one.instruction.node.op == "_Loop"):
+        for one in (
+            one for owners in stretch.owners for one in owners if one.instruction.node.op == "_Loop"
+        ):
             source.line(f"w[{one.block}] = 0")
         source.line("flag = watched(context.cancellation)")
         with source.block("try:"):
@@ -204,7 +263,9 @@ class StepText:
                 made.add(root.index)
                 self._emit_fresh(source, root)
 
-    def _emit_marker(self, source: Source, position: int, marker: Instruction, known: set[str], made: set[int]) -> None:
+    def _emit_marker(
+        self, source: Source, position: int, marker: Instruction, known: set[str], made: set[int]
+    ) -> None:
         """A loop or branch in which some Python kernel stands."""
         construct = marker.construct
         assert construct is not None
@@ -221,11 +282,16 @@ class StepText:
             source.begin("while True:")
             source.line("stop_if_cancelled(context)")
         elif marker.role == "test":
-            source.line(f"if not {self._expression(source, marker.inputs[0], known, marker.node.name)}: break")
+            source.line(
+                f"if not {self._expression(source, marker.inputs[0], known, marker.node.name)}: "
+                "break"
+            )
         elif marker.role == "branch":
             expression = self._expression(source, marker.inputs[0], known, marker.node.name)
             number = f"b{position}"
-            source.line(f"{number} = {f'not {expression}' if construct.boolean else f'int({expression})'}")
+            source.line(
+                f"{number} = {f'not {expression}' if construct.boolean else f'int({expression})'}"
+            )
             self._cases.append((number, 0))
             source.begin(f"if {number} == 0:" if construct.cases > 1 else "if True:")
             source.line("pass")
@@ -274,7 +340,9 @@ class StepText:
         if root.storage == "const":
             name = f"c{value.index}"
             assert root.array is not None
-            self._layout.scope[name] = root.array if root is value else root.array.reshape(value.shape)
+            self._layout.scope[name] = (
+                root.array if root is value else root.array.reshape(value.shape)
+            )
             return name
         if root.storage in ("variable", "handle"):
             name = self._emit_variable(source, root, known, reader)
@@ -290,10 +358,13 @@ class StepText:
             return f"{name}.reshape({shape})"
         return name
 
-    def _emit_python(self, source: Source, position: int, instruction: Instruction, known: set[str]) -> None:
+    def _emit_python(
+        self, source: Source, position: int, instruction: Instruction, known: set[str]
+    ) -> None:
         kernel = f"k{position}"
         runtime = instruction.serving == "runtime"
-        keeps = runtime and any(value.dtype.name == "variant" for value in instruction.outputs)  # a list keeps what is put into it
+        # a list keeps what is put into it
+        keeps = runtime and any(value.dtype.name == "variant" for value in instruction.outputs)
         inputs = []
         for value in instruction.inputs:
             if runtime and value.storage == "handle":
@@ -302,9 +373,16 @@ class StepText:
             else:
                 text = self._expression(source, value, known, instruction.node.name)
                 root = value.root
-                inputs.append(f"{text}.copy()" if keeps and (root.storage == "variable" or root.index in self._layout.buffers) else text)
+                inputs.append(
+                    f"{text}.copy()"
+                    if keeps and (root.storage == "variable" or root.index in self._layout.buffers)
+                    else text
+                )
         outputs = [
-            f"x{value.index}" if value.storage in ("object", "buffer") and value.base is None else "_" for value in instruction.outputs
+            f"x{value.index}"
+            if value.storage in ("object", "buffer") and value.base is None
+            else "_"
+            for value in instruction.outputs
         ]
         arguments = f"({', '.join(inputs)}{',' if inputs else ''})"
         self._layout.scope[kernel] = self._kernel(instruction)
@@ -333,7 +411,9 @@ class StepText:
                 continue
             if self._layout.lowered.is_body:
                 result = self._result_of_body(source, value, known)
-            elif root.storage in ("const", "feed", "variable") or any(returned.get(-1 - root.index, "")):
+            elif root.storage in ("const", "feed", "variable") or any(
+                returned.get(-1 - root.index, "")
+            ):
                 result = f"{self._expression(source, value, known)}.copy()"
                 if value.shape == ():
                     result = f"{self._expression(source, value, known)}[()]"
@@ -353,12 +433,18 @@ class StepText:
         source.line(f"return [{', '.join(results)}]")
 
     def _result_of_body(self, source: Source, value: Value, known: set[str]) -> str:
-        """What a body returns to its caller's step: constants and arguments as they are (nobody writes them), other memory copied."""
+        """What a body returns to its caller's step: constants and arguments as they are (nobody
+        writes them), other memory copied.
+        """
         root = self._layout.lives.root(value)
         if value.storage == "handle":
             return f"var_{self._layout.variable_name(root)}"
         text = self._expression(source, value, known)
-        if root.storage in ("const", "feed") or root.index in self._layout.fresh or not value.dtype.is_numpy_compatible:
+        if (
+            root.storage in ("const", "feed")
+            or root.index in self._layout.fresh
+            or not value.dtype.is_numpy_compatible
+        ):
             return text
         if root.storage == "variable" or root.index in self._layout.buffers:
             return f"{text}.copy()"
@@ -381,7 +467,9 @@ def _own(array: Any, feeds: Sequence[np.ndarray]) -> Any:
 
 
 def _uninitialized(variable: Any, node: str) -> None:
-    raise at_node(errors.FailedPreconditionError(None, None, variable.uninitialized_message()), node)
+    raise at_node(
+        errors.FailedPreconditionError(None, None, variable.uninitialized_message()), node
+    )
 
 
 def _reroute(variable: Any, planned: tuple[int, ...]) -> None:

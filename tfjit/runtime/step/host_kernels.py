@@ -1,4 +1,6 @@
-"""The Python kernels that stand between a step's stretches of compiled code, as functions of context and inputs."""
+"""The Python kernels that stand between a step's stretches of compiled code, as functions of
+context and inputs.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,15 @@ def python_kernel(
     instruction: Instruction, env: StepEnvironment, planned: bool
 ) -> Callable[[StepContext | None, Sequence[Any]], Sequence[Any]]:
     node, compute = instruction.node, instruction.compute
-    reads_variable = any(value.root.storage in ("variable", "handle") for value in instruction.inputs)
+    reads_variable = any(
+        value.root.storage in ("variable", "handle") for value in instruction.inputs
+    )
     if compute is None:
         raise errors.UnimplementedError(
             None,
             None,
-            f"{node.name} ({node.op}) has compiled code only, which is not loaded: {instruction.reason or 'still compiling'}",
+            f"{node.name} ({node.op}) has compiled code only, which is not loaded: "
+            f"{instruction.reason or 'still compiling'}",
         )
     if instruction.serving == "runtime":
         device, session, spec = env.device, env.session, instruction.spec
@@ -41,13 +46,26 @@ def python_kernel(
 
         def run_runtime(context: StepContext | None, inputs: Sequence[Any]) -> Sequence[Any]:
             assert context is not None
-            op_context = OpContext(node.name, op, spec.attrs, device, session, context, input_dtypes, output_dtypes, output_shapes)
+            op_context = OpContext(
+                node.name,
+                op,
+                spec.attrs,
+                device,
+                session,
+                context,
+                input_dtypes,
+                output_dtypes,
+                output_shapes,
+            )
             try:
                 outputs = compute(op_context, inputs)
             except Exception as error:
                 raise kernel_error(error, op, node.name, inputs) from _cause(error)
             if reads_list:
-                outputs = [_as_planned(value, shape, op, node.name) for value, shape in zip(outputs, output_shapes, strict=True)]
+                outputs = [
+                    _as_planned(value, shape, op, node.name)
+                    for value, shape in zip(outputs, output_shapes, strict=True)
+                ]
             return _apart(outputs, inputs) if reads_variable else outputs
 
         return run_runtime
@@ -57,7 +75,9 @@ def python_kernel(
     make = find_initial_state(node.op)
     if make is not None:
         state = env.session.node_state(instruction.node.name, lambda: make(spec))
-        spec = type(spec)(spec.name, spec.op, spec.attrs, spec.inputs, spec.outputs, spec.constants, state)
+        spec = type(spec)(
+            spec.name, spec.op, spec.attrs, spec.inputs, spec.outputs, spec.constants, state
+        )
 
     def run_reference(context: StepContext | None, inputs: Sequence[Any]) -> Sequence[Any]:
         try:
@@ -65,8 +85,12 @@ def python_kernel(
         except Exception as error:
             raise kernel_error(error, node.op, node.name, inputs) from _cause(error)
         if planned or reads_variable:
-            # arena memory is reused and variables are updated in place: nothing may keep a view of them; compiled code wants C order
-            outputs = [o if o.base is None and o.flags.c_contiguous else np.array(o, order="C") for o in map(np.asarray, outputs)]
+            # arena memory is reused and variables are updated in place: nothing may keep a view of
+            # them; compiled code wants C order
+            outputs = [
+                o if o.base is None and o.flags.c_contiguous else np.array(o, order="C")
+                for o in map(np.asarray, outputs)
+            ]
         return _apart(outputs, inputs)
 
     return run_reference
@@ -81,8 +105,11 @@ def _interpreted_loop(instruction: Instruction, env: StepEnvironment) -> PythonK
     def run(context: StepContext | None, inputs: Sequence[Any]) -> Sequence[Any]:
         assert context is not None
         try:
-            # arena memory is reused and variables are updated in place: nothing may keep a view of them
-            return [np.array(output, order="C") for output in run_loop(node, spec, env, context, inputs)]
+            # arena memory is reused and variables are updated in place: nothing may keep a view of
+            # them
+            return [
+                np.array(output, order="C") for output in run_loop(node, spec, env, context, inputs)
+            ]
         except Exception as error:
             raise kernel_error(error, node.op, node.name, inputs) from error
 
@@ -90,21 +117,34 @@ def _interpreted_loop(instruction: Instruction, env: StepEnvironment) -> PythonK
 
 
 def _cause(error: Exception) -> Exception | None:
-    """What to raise an error from that `kernel_error` makes of this one, and that may be this very one: as its own cause it would live,
-    and its traceback's frames with it, until a garbage collection."""
+    """What to raise an error from that `kernel_error` makes of this one, and that may be this very
+    one: as its own cause it would live, and its traceback's frames with it, until a garbage
+    collection.
+    """
     return None if isinstance(error, errors.OpError) else error
 
 
 def _as_planned(value: Any, shape: Shape, op: str, node: str) -> Any:
-    """What came out of a list, in the shape and order in memory that compiled code takes it to have. Raises InvalidArgumentError."""
+    """What came out of a list, in the shape and order in memory that compiled code takes it to
+    have. Raises InvalidArgumentError.
+    """
     if not isinstance(value, np.ndarray):
         return value
     if value.shape != shape:
-        text = f"{op} found an element of shape {format_shape(value.shape)}, where all that is put into the list has {format_shape(shape)}"
+        text = (
+            f"{op} found an element of shape {format_shape(value.shape)}, where all that is "
+            "put "
+            f"into the list has {format_shape(shape)}"
+        )
         raise at_node(errors.InvalidArgumentError(None, None, text), node)
     return value if value.flags.c_contiguous else np.array(value, order="C")
 
 
 def _apart(outputs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
-    """Outputs none of which is an input array itself: what it stands for may be a feed, a constant or a variable's buffer."""
-    return [o.copy() if isinstance(o, np.ndarray) and any(o is i for i in inputs) else o for o in outputs]
+    """Outputs none of which is an input array itself: what it stands for may be a feed, a constant
+    or a variable's buffer.
+    """
+    return [
+        o.copy() if isinstance(o, np.ndarray) and any(o is i for i in inputs) else o
+        for o in outputs
+    ]

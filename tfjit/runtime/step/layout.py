@@ -1,4 +1,6 @@
-"""Where everything of a step lies: arena, argument blocks, tables, and which instructions stand in one stretch."""
+"""Where everything of a step lies: arena, argument blocks, tables, and which instructions stand in
+one stretch.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,17 @@ if TYPE_CHECKING:
     from tfjit.runtime.lowering.row_splits import RowPart, RowSplit
     from tfjit.runtime.step.step import StepEnvironment
 
-KEEP_GIL_NS = 10_000.0  # a stretch predicted shorter keeps the GIL: releasing it lets another thread in for a whole switch interval
+# a stretch predicted shorter keeps the GIL: releasing it lets another thread in for a whole switch
+# interval
+KEEP_GIL_NS = 10_000.0
 STATUS_WORDS = 2
 
 
 @dataclass(slots=True)
 class Patch:
-    """A word of the argument blocks that gets an array's data address plus offset at each call. array: name in the generated code."""
+    """A word of the argument blocks that gets an array's data address plus offset at each call.
+    array: name in the generated code.
+    """
 
     array: str
     word: int
@@ -41,7 +47,9 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """A launch in the table. block: first word of its argument block; chunks: into how many it is cut."""
+    """A launch in the table. block: first word of its argument block; chunks: into how many it is
+    cut.
+    """
 
     instruction: Instruction
     launch: Launch
@@ -51,9 +59,11 @@ class Owned:
 
 @dataclass(slots=True)
 class PlacedPart:
-    """A part of a run of instructions that is divided. layout: of its instructions, all in one stretch; plan: what it is.
+    """A part of a run of instructions that is divided. layout: of its instructions, all in one
+    stretch; plan: what it is.
 
-    words: where its argument blocks begin among the step's. result: the word in which its walk says how it ended.
+    words: where its argument blocks begin among the step's. result: the word in which its walk says
+    how it ended.
     """
 
     plan: RowPart
@@ -69,10 +79,12 @@ class PlacedPart:
 
 @dataclass(slots=True)
 class Stretch:
-    """Consecutive compiled launches. rows: (address of code, first word of the argument block, chunks).
+    """Consecutive compiled launches. rows: (address of code, first word of the argument block,
+    chunks).
 
-    owners: for each row the launches it runs, several of a bundle. instructions: those served here; one with empty outputs may have no
-    launch. locked: the variable whose lock the stretch holds. end: the position behind its last slot. loops: whether something repeats.
+    owners: for each row the launches it runs, several of a bundle. instructions: those served here;
+    one with empty outputs may have no launch. locked: the variable whose lock the stretch holds.
+    end: the position behind its last slot. loops: whether something repeats.
     """
 
     rows: list[tuple[int, int, int]] = field(default_factory=list)
@@ -92,30 +104,39 @@ class Layout:
     def __init__(self, lowered: Lowered, env: StepEnvironment) -> None:
         self.lowered = lowered
         self.env = env
-        self.calls: dict[int, NativeCall] = {}  # id(instruction) -> what serves it, where that is compiled code
-        self.compared: dict[int, NativeCall] = {}  # id(instruction) -> what its Python kernel runs beside the reference
+        # id(instruction) -> what serves it, where that is compiled code
+        self.calls: dict[int, NativeCall] = {}
+        # id(instruction) -> what its Python kernel runs beside the reference
+        self.compared: dict[int, NativeCall] = {}
         self.stretches: list[Stretch] = []
-        self.segments: list[Stretch | tuple[int, Instruction]] = []  # what is not in a stretch by its slot, markers too
+        # what is not in a stretch by its slot, markers too
+        self.segments: list[Stretch | tuple[int, Instruction]] = []
         self.constants: list[np.ndarray] = []  # kept alive: argument blocks hold their addresses
         self.scope: dict[str, Any] = {}  # names of the generated code that all instances share
         self.words: list[int] = []
         self.arena_words: list[tuple[int, int]] = []  # (word, offset in the arena)
-        self.block_words: list[tuple[int, int]] = []  # (word, first word of the argument block whose address it holds)
-        self.views: dict[str, tuple[int, Value]] = {}  # name -> (arena offset, value): ndarray views of arena memory
+        # (word, first word of the argument block whose address it holds)
+        self.block_words: list[tuple[int, int]] = []
+        # name -> (arena offset, value): ndarray views of arena memory
+        self.views: dict[str, tuple[int, Value]] = {}
         self._temps: dict[tuple[int, int], Interval] = {}
         self.buffers: dict[int, Interval] = {}  # root value index -> life in the arena
         self.fresh: dict[int, Value] = {}  # root value index -> value in newly made output memory
         self._addresses: dict[KernelSource, Mapping[str, int]] = {}
         self._choose()
         self._variables: dict[int, int] = {}  # id(variable) -> its number in generated code
-        self.parts: dict[int, list[PlacedPart]] = {}  # id(instruction) -> the parts that it stands for
-        self.table_words: list[tuple[int, PlacedPart]] = []  # (word, the part whose table's address it holds)
+        # id(instruction) -> the parts that it stands for
+        self.parts: dict[int, list[PlacedPart]] = {}
+        # (word, the part whose table's address it holds)
+        self.table_words: list[tuple[int, PlacedPart]] = []
         self._jumping = branch_lowering.compiled_constructs(lowered.instructions, self.calls)
         for split in lowered.splits if not env.compares else ():
             self._divide(split)
         lowered = self.lowered
         # without the pool itself, which a step that has no compiled code never makes
-        self._bundle_threads = min(env.threads, available_cpus()) if env.bundles and self.calls else 1
+        self._bundle_threads = (
+            min(env.threads, available_cpus()) if env.bundles and self.calls else 1
+        )
         self.slots = horizontal_batching.plan(lowered, self.calls, self._bundle_threads)
         self.lives = Lifetimes(lowered, self.slots, self.calls)
         self._last = self.lives.last
@@ -126,7 +147,9 @@ class Layout:
         self._build_segments()
 
     def _choose(self) -> None:
-        """Native where every piece of code the call needs is compiled; a small group one by one while its own kernel is not there."""
+        """Native where every piece of code the call needs is compiled; a small group one by one
+        while its own kernel is not there.
+        """
         for instruction in self.lowered.instructions:
             breathe()
             for call in (instruction.call, instruction.one_by_one):
@@ -134,13 +157,19 @@ class Layout:
                     (self.compared if self.env.compares else self.calls)[id(instruction)] = call
                     break
         # a value that several instructions write is all theirs or all Python's
-        mixed = {i.outputs[0].index for i in self.lowered.instructions if i.moves and id(i) not in self.calls}
+        mixed = {
+            i.outputs[0].index
+            for i in self.lowered.instructions
+            if i.moves and id(i) not in self.calls
+        }
         for instruction in self.lowered.instructions if mixed else ():
             if instruction.moves and instruction.outputs[0].index in mixed:
                 self.calls.pop(id(instruction), None)
 
     def _divide(self, split: RowSplit) -> None:
-        """Put one instruction in the place of a run that is done part by part, if all the code that takes is there."""
+        """Put one instruction in the place of a run that is done part by part, if all the code that
+        takes is there.
+        """
         env = replace(self.env, threads=1, bundles=False)
         if self.env.threads < len(split.parts) or not all(
             self._is_loaded(s) for c in calls_of([split]) if c is not None for s in c.sources()
@@ -151,7 +180,9 @@ class Layout:
             return
         self.lowered = replace(self.lowered, instructions=split.applied(self.lowered.instructions))
         self.parts[id(split.instruction)] = parts
-        self.calls[id(split.instruction)] = NativeCall((), temp_bytes=tuple(part.layout.arena_bytes for part in parts))
+        self.calls[id(split.instruction)] = NativeCall(
+            (), temp_bytes=tuple(part.layout.arena_bytes for part in parts)
+        )
 
     def _is_loaded(self, source: KernelSource) -> bool:
         if source not in self._addresses:
@@ -166,7 +197,9 @@ class Layout:
         return id(instruction) in self.calls or id(instruction.construct) in self._jumping
 
     def _place_buffers(self) -> None:
-        """Lives are counted in slots: what the members of a bundle read and write is alive at the same time."""
+        """Lives are counted in slots: what the members of a bundle read and write is alive at the
+        same time.
+        """
         fetched_roots = {self.lives.root(value).index for value in self.lowered.fetches}
         for position, members in enumerate(self.slots):
             breathe()
@@ -175,7 +208,13 @@ class Layout:
                 if id(instruction) in self.calls:
                     self._place_outputs(position, instruction, fetched_roots, given)
 
-    def _place_outputs(self, position: int, instruction: Instruction, fetched_roots: set[int], given: list[Interval]) -> None:
+    def _place_outputs(
+        self,
+        position: int,
+        instruction: Instruction,
+        fetched_roots: set[int],
+        given: list[Interval],
+    ) -> None:
         for slot, value in enumerate(instruction.outputs):
             if value.storage != "buffer" or value.base is not None:
                 continue
@@ -194,9 +233,12 @@ class Layout:
         for i, nbytes in enumerate(self.calls[id(instruction)].temp_bytes):
             self._temps[id(instruction), i] = Interval(nbytes, position, position)
 
-    def _reused(self, position: int, instruction: Instruction, slot: int, fetched_roots: set[int]) -> Interval | None:
-        """The buffer of an input that dies here, that no other member of the bundle reads, and that this output may be written over; or
-        None."""
+    def _reused(
+        self, position: int, instruction: Instruction, slot: int, fetched_roots: set[int]
+    ) -> Interval | None:
+        """The buffer of an input that dies here, that no other member of the bundle reads, and that
+        this output may be written over; or None.
+        """
         value = instruction.outputs[slot]
         for output, index in self.calls[id(instruction)].in_place:
             source = self.lives.root(instruction.inputs[index])
@@ -206,7 +248,13 @@ class Layout:
                 and life is not None
                 and self._last[source.index] == position == life.last
                 and source.index not in fetched_roots
-                and sum(1 for member in self.slots[position] for v in member.inputs if self.lives.root(v) is source) == 1
+                and sum(
+                    1
+                    for member in self.slots[position]
+                    for v in member.inputs
+                    if self.lives.root(v) is source
+                )
+                == 1
                 and align(life.nbytes) >= align(value.spec.nbytes)
             ):
                 return life
@@ -250,11 +298,18 @@ class Layout:
         """Whether it is a copy from a buffer to itself."""
         if not instruction.moves or id(instruction) not in self.calls:
             return False
-        source, target = self.lives.root(instruction.inputs[0]), self.lives.root(instruction.outputs[0])
+        source, target = (
+            self.lives.root(instruction.inputs[0]),
+            self.lives.root(instruction.outputs[0]),
+        )
         return source is target
 
-    def _add_jump(self, stretch: Stretch, marker: Instruction, labels: branch_lowering.Labels) -> None:
-        """What a marker of a loop or branch becomes, and where earlier jumps go that were to come here."""
+    def _add_jump(
+        self, stretch: Stretch, marker: Instruction, labels: branch_lowering.Labels
+    ) -> None:
+        """What a marker of a loop or branch becomes, and where earlier jumps go that were to come
+        here.
+        """
         stretch.loops |= marker.role == "loop"
         for row, target in labels.arrive(marker, len(stretch.rows)):
             stretch.rows[row] = (target, *stretch.rows[row][1:])
@@ -291,8 +346,13 @@ class Layout:
         return owned
 
     def _add_bundle(self, stretch: Stretch, owned: Sequence[Sequence[Owned]]) -> None:
-        """One row for all of them; `tfjit_bundle` in thread_pool_ir.py says how its argument block is laid out."""
-        chunks = horizontal_batching.cut([[(one.launch.cost_ns, one.chunks) for one in member] for member in owned], self._bundle_threads)
+        """One row for all of them; `tfjit_bundle` in thread_pool_ir.py says how its argument block
+        is laid out.
+        """
+        chunks = horizontal_batching.cut(
+            [[(one.launch.cost_ns, one.chunks) for one in member] for member in owned],
+            self._bundle_threads,
+        )
         block = len(self.words)
         place = STATUS_WORDS + len(chunks) + 1
         self.words.extend((0,) * STATUS_WORDS)
@@ -322,18 +382,27 @@ class Layout:
             arena = self._temps[id(instruction), k].offset
             self.words += inner.words
             self.constants += inner.constants
-            self.arena_words += [(part.words + word, arena + offset) for word, offset in inner.arena_words]
+            self.arena_words += [
+                (part.words + word, arena + offset) for word, offset in inner.arena_words
+            ]
             for patch in part.stretch.patches:
                 value, start = part.plan.place_of(patch.array)
                 self._point_at(stretch, part.words + patch.word, value, start + patch.offset)
         stretch.loops = True
-        cost = sum(launch.cost_ns for part in parts for one in part.stretch.owners for launch in (o.launch for o in one))
+        cost = sum(
+            launch.cost_ns
+            for part in parts
+            for one in part.stretch.owners
+            for launch in (o.launch for o in one)
+        )
         stretch.cost_ns += cost
         launch = Launch(KernelSource("", title="parts"), (), chunks=len(parts), cost_ns=cost)
         stretch.rows.append((table_executor_ir.load()["tfjit_parts"], block, len(parts)))
         stretch.owners.append([Owned(instruction, launch, block, len(parts))])
 
-    def _point(self, stretch: Stretch, instruction: Instruction, call: NativeCall, pointer: Pointer) -> None:
+    def _point(
+        self, stretch: Stretch, instruction: Instruction, call: NativeCall, pointer: Pointer
+    ) -> None:
         word = len(self.words)
         self.words.append(0)
         if pointer.kind == "code":
@@ -342,18 +411,24 @@ class Layout:
         elif pointer.kind == "const":
             self.words[word] = call.constants[pointer.index].ctypes.data + pointer.offset
         elif pointer.kind == "temp":
-            self.arena_words.append((word, self._temps[id(instruction), pointer.index].offset + pointer.offset))
+            self.arena_words.append(
+                (word, self._temps[id(instruction), pointer.index].offset + pointer.offset)
+            )
         elif pointer.kind == "cancel":
             stretch.patches.append(Patch("flag", word, pointer.offset))
             stretch.loops = True
         elif pointer.kind == "state":
             make = find_initial_state(instruction.node.op)
             assert make is not None, f"{instruction.node.op} has no initial state"
-            state = self.env.session.node_state(instruction.node.name, lambda: make(instruction.spec))
+            state = self.env.session.node_state(
+                instruction.node.name, lambda: make(instruction.spec)
+            )
             self.constants.append(state)
             self.words[word] = state.ctypes.data + pointer.offset
         else:
-            value = (instruction.inputs if pointer.kind == "in" else instruction.outputs)[pointer.index]
+            value = (instruction.inputs if pointer.kind == "in" else instruction.outputs)[
+                pointer.index
+            ]
             self._point_at(stretch, word, value, pointer.offset)
 
     def _point_at(self, stretch: Stretch, word: int, value: Value, offset: int) -> None:
@@ -388,13 +463,19 @@ class Layout:
         return self.arena_bytes >= SHARED_BYTES
 
     def _is_cuttable(self, owned: Owned) -> bool:
-        """Whether a launch may end between two chunks when the run is to stop: it writes nothing that outlives the run."""
+        """Whether a launch may end between two chunks when the run is to stop: it writes nothing
+        that outlives the run.
+        """
         instruction = owned.instruction
-        if instruction.spec.op == PARTS or any(isinstance(w, Pointer) and w.kind == "state" for w in owned.launch.words):
+        if instruction.spec.op == PARTS or any(
+            isinstance(w, Pointer) and w.kind == "state" for w in owned.launch.words
+        ):
             return False
         roots = [self.lives.root(value) for value in (*instruction.inputs, *instruction.outputs)]
         written = roots[len(instruction.inputs) :]
-        return all(root.storage != "handle" for root in roots) and all(root.storage == "buffer" for root in written)
+        return all(root.storage != "handle" for root in roots) and all(
+            root.storage == "buffer" for root in written
+        )
 
     def _native_failure(self, stretch: int, result: int, words: np.ndarray) -> None:
         """Raise what a compiled kernel reported. result: 1 + row of the stretch."""
@@ -407,7 +488,10 @@ class Layout:
             if words[part.result] < 0:
                 words[self.stretches[stretch].rows[row][1]] = 0
                 raise cancelled()
-        for one, block in [*((one, one.block) for one in owners), *self._failed_in_parts(owners[0].instruction, words)]:
+        for one, block in [
+            *((one, one.block) for one in owners),
+            *self._failed_in_parts(owners[0].instruction, words),
+        ]:
             status, detail = int(words[block]), int(words[block + 1])
             words[block] = words[block + 1] = 0
             if status and one.instruction.spec.op != PARTS:
@@ -418,23 +502,37 @@ class Layout:
         if status not in one.launch.errors:  # failures of several kinds are bits; one is reported
             status &= -status
         if status not in one.launch.errors:
-            raise errors.InternalError(None, None, f"kernel of {name} stopped with status {status}, detail {detail}")
+            raise errors.InternalError(
+                None, None, f"kernel of {name} stopped with status {status}, detail {detail}"
+            )
         kind, message = one.launch.errors[status]
         raise at_node(getattr(errors, kind)(None, None, message.format(detail=detail)), name)
 
-    def _failed_in_parts(self, instruction: Instruction, words: np.ndarray) -> list[tuple[Owned, int]]:
-        """(launch, first word of its argument block) of what stopped parts; what stops one stops all."""
+    def _failed_in_parts(
+        self, instruction: Instruction, words: np.ndarray
+    ) -> list[tuple[Owned, int]]:
+        """(launch, first word of its argument block) of what stopped parts; what stops one stops
+        all.
+        """
         found = []
         for part in self.parts.get(id(instruction), ()):
             if words[part.result] > 0:
-                found += [(one, part.words + one.block) for one in part.stretch.owners[int(words[part.result]) - 1]]
+                found += [
+                    (one, part.words + one.block)
+                    for one in part.stretch.owners[int(words[part.result]) - 1]
+                ]
         return found
 
     def instance_scope(self) -> dict[str, Any]:
-        """Globals of one instance: its own argument blocks, tables and views, and its arena unless the session lends it."""
+        """Globals of one instance: its own argument blocks, tables and views, and its arena unless
+        the session lends it.
+        """
         scope = dict(self.scope)
         words = np.array(self.words, np.int64)
-        views = {name: (offset, value.shape, np.dtype(value.dtype.as_numpy_dtype)) for name, (offset, value) in self.views.items()}
+        views = {
+            name: (offset, value.shape, np.dtype(value.dtype.as_numpy_dtype))
+            for name, (offset, value) in self.views.items()
+        }
         scope["placement"] = placement = Placement(words, self.arena_words, views, scope)
         if not self.shares_arena:
             scope["arena"] = arena = Arena(self.arena_bytes)
@@ -444,7 +542,11 @@ class Layout:
             words[word] = address + 8 * block
         pool = self.env.pool() if self.stretches else None
         ticks_per_ns = table_executor.ticks_per_second() * 1e-9 if pool is not None else 0.0
-        scope["w"], scope["constants"], scope["native_failure"] = words, self.constants, self._native_failure
+        scope["w"], scope["constants"], scope["native_failure"] = (
+            words,
+            self.constants,
+            self._native_failure,
+        )
         tables = scope["parts"] = [_part_table(part, address) for _, part in self.table_words]
         for (word, _), part_table in zip(self.table_words, tables, strict=True):
             words[word] = part_table.words.ctypes.data
@@ -453,13 +555,28 @@ class Layout:
             index = {name: i for i, name in enumerate(arrays)}
             table = table_executor.StepTable(
                 len(arrays),
-                instructions=[(code, address + 8 * block, chunks) for code, block, chunks in stretch.rows],
-                patches=[
-                    *((index[patch.array], address + 8 * patch.word, patch.offset) for patch in stretch.patches),
-                    *((index["flag"], table.cancel_address, 0) for table in tables if "flag" in index),
+                instructions=[
+                    (code, address + 8 * block, chunks) for code, block, chunks in stretch.rows
                 ],
-                costs=[int(sum(one.launch.cost_ns for one in owned) * ticks_per_ns) for owned in stretch.owners],
-                cuttable=[bool(owned) and all(self._is_cuttable(one) for one in owned) for owned in stretch.owners],
+                patches=[
+                    *(
+                        (index[patch.array], address + 8 * patch.word, patch.offset)
+                        for patch in stretch.patches
+                    ),
+                    *(
+                        (index["flag"], table.cancel_address, 0)
+                        for table in tables
+                        if "flag" in index
+                    ),
+                ],
+                costs=[
+                    int(sum(one.launch.cost_ns for one in owned) * ticks_per_ns)
+                    for owned in stretch.owners
+                ],
+                cuttable=[
+                    bool(owned) and all(self._is_cuttable(one) for one in owned)
+                    for owned in stretch.owners
+                ],
                 release_gil=stretch.loops or stretch.cost_ns > KEEP_GIL_NS,
                 cancel_array=index.get("flag", -1),
                 pool=pool.state_address if pool is not None else 0,
@@ -471,12 +588,16 @@ class Layout:
 def _part_table(part: PlacedPart, address: int) -> table_executor.StepTable:
     """What one thread walks. address: of the instance's argument blocks."""
     blocks = address + 8 * part.words
-    return table_executor.StepTable(0, [(code, blocks + 8 * block, chunks) for code, block, chunks in part.stretch.rows])
+    return table_executor.StepTable(
+        0, [(code, blocks + 8 * block, chunks) for code, block, chunks in part.stretch.rows]
+    )
 
 
 def cancelled() -> errors.OpError:
     """What a run raises that its session's closing, its timeout or an interrupt ended."""
-    return errors.CancelledError(None, None, "Step was cancelled by an explicit call to `Session::Close()`.")
+    return errors.CancelledError(
+        None, None, "Step was cancelled by an explicit call to `Session::Close()`."
+    )
 
 
 def _signed(word: int) -> int:

@@ -1,7 +1,9 @@
-"""Runs of a `_Loop` node that no compiled code serves yet: by NumPy, until the loop can go on in compiled code.
+"""Runs of a `_Loop` node that no compiled code serves yet: by NumPy, until the loop can go on in
+compiled code.
 
-A first run begins with the reference kernels, an iteration some microseconds. One that lasts has the rest of its iterations compiled:
-the same program, begun with what the loop carries at that moment.
+A first run begins with the reference kernels, an iteration some microseconds. One that lasts has
+the rest of its iterations compiled: the same program, begun with what the loop carries at that
+moment.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ class _Continued(Exception):
 
 
 class _Watch:
-    """Looks, between two iterations, at the clock, the cancellation and the store of compiled code."""
+    """Looks, between two iterations, at the clock, the cancellation and the store of
+    compiled code.
+    """
 
     def __init__(self, program: LoopProgram, context: StepContext, compiled: bool) -> None:
         self.program = program
@@ -50,7 +54,9 @@ class _Watch:
         self.next_look = time.monotonic() + PATIENCE_S
 
     def __call__(self, loop: LoopStep, carried: list[np.ndarray]) -> None:
-        """Raises CancelledError when the run is to stop, _Continued when compiled code can take over."""
+        """Raises CancelledError when the run is to stop, _Continued when compiled code can take
+        over.
+        """
         if self.cancellation.cancelled:
             raise errors.CancelledError(None, None, "Loop execution was cancelled.")
         if not self.compiled:
@@ -62,7 +68,9 @@ class _Watch:
         if self.loop is not loop:
             self.loop = loop
             self._prepare(loop)
-        if self.rest is not None and all(store.lookup(source) is not None for source in self.rest[1].sources()):
+        if self.rest is not None and all(
+            store.lookup(source) is not None for source in self.rest[1].sources()
+        ):
             raise _Continued(carried)
 
     def _prepare(self, loop: LoopStep) -> None:
@@ -79,8 +87,16 @@ class _Watch:
         store.request(call.sources())
 
 
-def run_loop(node: Node, spec: NodeSpec, env: StepEnvironment, context: StepContext, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The outputs of a `_Loop` node. Raises CancelledError within milliseconds of a cancellation, and what its members raise."""
+def run_loop(
+    node: Node,
+    spec: NodeSpec,
+    env: StepEnvironment,
+    context: StepContext,
+    inputs: Sequence[np.ndarray],
+) -> list[np.ndarray]:
+    """The outputs of a `_Loop` node. Raises CancelledError within milliseconds of a cancellation,
+    and what its members raise.
+    """
     program: LoopProgram = spec.attrs["program"]
     watch = _Watch(program, context, env.compiles)
     try:
@@ -91,24 +107,38 @@ def run_loop(node: Node, spec: NodeSpec, env: StepEnvironment, context: StepCont
 
 
 def _go_on(
-    node: Node, env: StepEnvironment, context: StepContext, program: LoopProgram, call: NativeCall, inputs: Sequence[np.ndarray]
+    node: Node,
+    env: StepEnvironment,
+    context: StepContext,
+    program: LoopProgram,
+    call: NativeCall,
+    inputs: Sequence[np.ndarray],
 ) -> list[np.ndarray]:
     from tfjit.runtime.step.step import Step
 
     values: list[Value] = []
 
     def value(spec: Any, storage: Any, **more: Any) -> Value:
-        values.append(Value(len(values), spec.dtype, spec.shape, storage, producer=node.name, **more))
+        values.append(
+            Value(len(values), spec.dtype, spec.shape, storage, producer=node.name, **more)
+        )
         return values[-1]
 
     given = [value(spec, "feed", feed=k) for k, spec in enumerate(program.input_specs)]
     results = [value(spec, "buffer") for spec in program.output_specs]
     for result in results:
         result.fetched = True
-    spec = NodeSpec(node.name, node.op, {"program": program}, program.input_specs, program.output_specs)
+    spec = NodeSpec(
+        node.name, node.op, {"program": program}, program.input_specs, program.output_specs
+    )
     instruction = Instruction(node, "reference", given, results, spec, None, call)
-    step = Step(Lowered([instruction], values, results, dict(enumerate(given)), len(given)), env, node.name)
-    arrays = [np.ascontiguousarray(x, s.dtype.as_numpy_dtype).reshape(s.shape) for x, s in zip(inputs, program.input_specs, strict=True)]
+    step = Step(
+        Lowered([instruction], values, results, dict(enumerate(given)), len(given)), env, node.name
+    )
+    arrays = [
+        np.ascontiguousarray(x, s.dtype.as_numpy_dtype).reshape(s.shape)
+        for x, s in zip(inputs, program.input_specs, strict=True)
+    ]
     return [np.asarray(result) for result in step.run(arrays, context)]
 
 

@@ -1,4 +1,6 @@
-"""Buffers of a step: offsets in one arena by liveness, and recycled memory for big fetched arrays."""
+"""Buffers of a step: offsets in one arena by liveness, and recycled memory for big
+fetched arrays.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from tfjit.kernels.memory_limits import check_room
 from tfjit.runtime.host.fork_safety import release_lock
 
 ALIGNMENT = 64
-RECYCLE_BYTES = 1 << 18  # from here on a fetched array's memory comes from the recycler: a fresh mapping costs more than the kernel
+# from here on a fetched array's memory comes from the recycler: a fresh mapping costs more than the
+# kernel
+RECYCLE_BYTES = 1 << 18
 _RECYCLED_BYTES_LIMIT = 1 << 30
 
 
@@ -26,7 +30,9 @@ def align(n: int) -> int:
 
 @dataclass(slots=True)
 class Interval:
-    """A buffer's life. nbytes; first and last: positions of the instructions that define it and use it last (inclusive)."""
+    """A buffer's life. nbytes; first and last: positions of the instructions that define it and use
+    it last (inclusive).
+    """
 
     nbytes: int
     first: int
@@ -35,11 +41,15 @@ class Interval:
 
 
 def lay_out(intervals: Sequence[Interval]) -> int:
-    """Give every interval an offset so that buffers alive at the same time do not overlap; returns the arena's size in bytes.
+    """Give every interval an offset so that buffers alive at the same time do not overlap; returns
+    the arena's size in bytes.
 
-    Best fit over a free list, in order of definition; freed neighbours merge. O(n log n) for n intervals.
+    Best fit over a free list, in order of definition; freed neighbours merge. O(n log n) for n
+    intervals.
     """
-    starts = sorted(range(len(intervals)), key=lambda i: (intervals[i].first, -intervals[i].nbytes, i))
+    starts = sorted(
+        range(len(intervals)), key=lambda i: (intervals[i].first, -intervals[i].nbytes, i)
+    )
     ends = sorted(range(len(intervals)), key=lambda i: intervals[i].last)
     free: list[tuple[int, int]] = []  # (offset, size), by offset, never adjacent
     top = 0
@@ -66,7 +76,8 @@ def lay_out(intervals: Sequence[Interval]) -> int:
             else:
                 free[best] = (offset + size, room - size)
         else:
-            if free and free[-1][0] + free[-1][1] == top:  # grow the block at the end instead of leaving it behind
+            # grow the block at the end instead of leaving it behind
+            if free and free[-1][0] + free[-1][1] == top:
                 offset, _ = free.pop()
                 interval.offset = offset
                 top = offset + size
@@ -106,12 +117,13 @@ def aligned_bytes(nbytes: int) -> np.ndarray:
 class OutputRecycler:
     """Memory of big fetched arrays, handed out again once every view of the old array has died.
 
-    A ctypes object over the block stands at the base of all views, and its finalizer brings the block back: a weak reference on the
-    array itself would fire while a slice of it is alive.
+    A ctypes object over the block stands at the base of all views, and its finalizer brings the
+    block back: a weak reference on the array itself would fire while a slice of it is alive.
     """
 
     def __init__(self, limit_bytes: int = _RECYCLED_BYTES_LIMIT) -> None:
-        self._free: dict[int, deque[np.ndarray]] = {}  # by size, that whose block came back longest ago first
+        # by size, that whose block came back longest ago first
+        self._free: dict[int, deque[np.ndarray]] = {}
         self._held_bytes = 0
         self._limit_bytes = limit_bytes
         self._lock = threading.RLock()  # a finalizer may run inside `empty` on the same thread

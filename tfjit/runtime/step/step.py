@@ -1,15 +1,16 @@
-"""A static partition made runnable: one arena, argument blocks, instruction tables, and a generated straight-line function.
+"""A static partition made runnable: one arena, argument blocks, instruction tables, and a generated
+straight-line function.
 
 Compiled instructions that follow each other are one *stretch*: one call of the walker
 (`kernels/executor/table_executor.py`) over a table of code addresses and argument blocks.
 Python kernels stand between stretches. The generated function only fetches what a stretch needs
 (fed arrays, variables' buffers, fresh output memory), hands it over and returns the fetched values.
 
-A loop or branch all of whose instructions are compiled is jumps inside a stretch; any other is a `while` or `if` of the generated function,
-with stretches and Python kernels inside.
+A loop or branch all of whose instructions are compiled is jumps inside a stretch; any other is a
+`while` or `if` of the generated function, with stretches and Python kernels inside.
 
-Everything that an address goes into (arena, argument blocks, tables) belongs to an *instance*; concurrent runs of one step each
-take an instance from a free list.
+Everything that an address goes into (arena, argument blocks, tables) belongs to an *instance*;
+concurrent runs of one step each take an instance from a free list.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ from tfjit.runtime.step.memory_planner import OutputRecycler
 class StepEnvironment:
     """What a step needs from its session. addresses: compiled entries of a source, or None.
 
-    threads: intra-op threads. pool: makes them, machine code included, so a step without compiled code does not ask for it.
-    bundles: whether launches that do not depend on each other may run at the same time. compiles: whether new code may be compiled.
-    compares: whether each compiled call runs beside its reference (runtime/step/compare.py).
+    threads: intra-op threads. pool: makes them, machine code included, so a step without compiled
+    code does not ask for it. bundles: whether launches that do not depend on each other may run at
+    the same time. compiles: whether new code may be compiled. compares: whether each compiled call
+    runs beside its reference (runtime/step/compare.py).
     """
 
     device: Device
@@ -74,12 +76,19 @@ class Step:
         self._layout = Layout(lowered, env)
         self.native = bool(self._layout.stretches)
         # a loop looks at the run's cancellation
-        self.needs_context = lowered.has_loops or any(i.serving == "runtime" and self.call(i) is None for i in lowered.instructions)
+        self.needs_context = lowered.has_loops or any(
+            i.serving == "runtime" and self.call(i) is None for i in lowered.instructions
+        )
         self._walk = table_executor.get() if self.native else None
         self.arena_bytes = self._layout.arena_bytes
         self._text = StepText(self._layout).generate()
         filename = f"<tfjit step {name}>"
-        linecache.cache[filename] = (len(self._text), None, self._text.splitlines(keepends=True), filename)
+        linecache.cache[filename] = (
+            len(self._text),
+            None,
+            self._text.splitlines(keepends=True),
+            filename,
+        )
         self._code = compile(self._text, filename, "exec")
 
     @property
@@ -135,7 +144,9 @@ class Step:
         release_lock(self._lock)
 
     def run(self, feeds: Sequence[np.ndarray], context: StepContext | None = None) -> list[Any]:
-        """One run. feeds: C-contiguous arrays of the planned dtypes and shapes, by _Arg index. Returns the fetched values."""
+        """One run. feeds: C-contiguous arrays of the planned dtypes and shapes, by _Arg index.
+        Returns the fetched values.
+        """
         instance = self.instance()
         try:
             return instance(feeds, context)
@@ -152,7 +163,8 @@ class Step:
             scope = self._layout.instance_scope()
         scope["walk"] = self._walk
         exec(self._code, scope)
-        # neither stays among its functions' globals, where it would close a ring: an instance goes when it is let go of
+        # neither stays among its functions' globals, where it would close a ring: an instance goes
+        # when it is let go of
         make, placement = scope.pop("make"), scope.pop("placement")
         step: Callable[[Sequence[np.ndarray], StepContext | None], list[Any]] = make(placement)
         return step

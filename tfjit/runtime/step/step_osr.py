@@ -1,6 +1,8 @@
-"""First runs that last: a step of reference kernels whose loop still goes round when the compiled step is there gives way to that.
+"""First runs that last: a step of reference kernels whose loop still goes round when the compiled
+step is there gives way to that.
 
-The run then begins again in compiled code, which takes a small part of what is left; so only a step without effects may give way.
+The run then begins again in compiled code, which takes a small part of what is left; so only a step
+without effects may give way.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ class Overtaken(Exception):
 
 
 def may_begin_again(lowered: Lowered) -> bool:
-    """Whether a run of these instructions that is left in the middle changes nothing that a second one sees."""
+    """Whether a run of these instructions that is left in the middle changes nothing that a second
+    one sees.
+    """
     return lowered.has_loops and not any(
         instruction.serving == "runtime"
         or find_initial_state(instruction.node.op) is not None
