@@ -15,19 +15,17 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Before anything imports TensorFlow or tfjit: both read these once, and so do the processes that
-# tests start. The compiled
-# kernels of the tests stay in the tree, so that a test run neither depends on what the user has
-# compiled nor fills the user's cache.
+# TensorFlow, tfjit and the processes that tests start read these once, so they are set before either
+# is imported. TensorFlow's mode would depend on the CPU (tests/oracle.py). The compiled kernels stay
+# in the tree: a test run neither depends on the user's cache nor fills it.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-# else TensorFlow's mode depends on the CPU (tests/oracle.py)
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 os.environ.setdefault("TFJIT_CACHE_DIR", str(ROOT / "build" / "test-cache"))
-# tests that compile with Numba in this process do so for the level, too
-if os.environ.get("TFJIT_CPU"):
-    from tfjit.kernels.jit.compiler import numba_target
 
-    os.environ.update(numba_target())
+from tfjit.kernels.jit.compiler import numba_target  # noqa: E402
+
+# Tests that compile with Numba in their own process do so for the CPU that kernels are made for.
+os.environ.update(numba_target())
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
