@@ -218,10 +218,10 @@ def _narrowed(
     for at, i in enumerate(outputs):
         body.node(results[i].name).attrs["index"] = at
     ends = [results[i].name for i in outputs] + list(function.must_run)
-    alive = ancestors(body, ends)
-    body.remove_nodes_from(
-        [arg.name for i, arg in args.items() if i not in number and arg.name not in alive]
-    )
+    # A dead branch or loop goes now: the one below could not take its inputs apart once their
+    # arguments are gone.
+    alive = ancestors(body, ends) | {args[i].name for i in number if i in args}
+    body.remove_nodes_from([node.name for node in body.op_nodes() if node.name not in alive])
     trim_bodies(body, ctx)
     library = graph.functions
     made = Function.from_graph(
