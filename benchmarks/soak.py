@@ -4,7 +4,7 @@ Races: threads run one session, of compiled steps, updates of a variable, waitin
 callables and runs with options, and it is closed under them; each call must end with the right
 value, as cancelled, or as used after the closing. Sessions: many are made, run and closed, or
 merely dropped, one after the other with the garbage collector off, and memory, threads and file
-handles must not grow. The suite runs both in small (`tests/client/test_soak.py`).
+handles must not grow. The suite runs both in small (`tests/benchmarks/test_soak.py`).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-FOLDER: Final = Path(__file__).resolve().parents[1] / "tests" / "tf1_programs"
+FOLDER: Final = Path(__file__).resolve().parents[1] / "tests" / "programs" / "tf1_programs"
 LIBRARIES: Final = ("tensorflow", "tfjit")
 _BUSY: Final = "x = 0\nwhile True: x += 1"
 

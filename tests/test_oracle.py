@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import tfjit
 from tests import oracle
-from tests.ops.kernel_cases import Case, build_node
+from tests.kernels.kernel_cases import Case, build_node
 from tests.oracle import DIFFERENCES, Answer, Difference, Failure
 
 

@@ -1,7 +1,7 @@
 """Compiles kernels for the level that TFJIT_CPU names, checks their values and prints their machine
 code as JSON.
 
-test_cpu_levels.py runs it: a process has one level.
+jit/test_target.py runs it: a process has one level.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from tfjit.kernels.jit import compiler, loader
 
 os.environ.update(compiler.numba_target())  # before anything imports Numba
 
-from tests.kernels import native_nn, test_golden
+from tests.golden import test_kernel_texts as test_golden
+from tests.kernels import native_nn
+from tests.kernels.cpu.elementwise.test_loop import GroupBuilder, floats
 from tests.kernels.native_runner import NativeRunner
-from tests.kernels.test_loop import GroupBuilder, floats
 from tfjit.framework.types import dtypes as d
 from tfjit.kernels.cpu.elementwise.loop import loop_call
 from tfjit.kernels.cpu.gemm import matmul

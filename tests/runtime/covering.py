@@ -10,6 +10,6 @@ _F = TypeVar("_F", bound=Callable[..., object])
 
 def covers(*fields: str) -> Callable[[_F], _F]:
     """Say that a test shows what these fields ("RunOptions.timeout_in_ms") do;
-    test_config_fields.py reads it off the source.
+    session/test_config_fields.py reads it off the source.
     """
     return lambda test: test

@@ -2,7 +2,7 @@
 config`.
 
 A field acts, or it is accepted and changes nothing, and then the table says why.
-`tests/runtime/test_config_fields.py` walks the messages' descriptors, so that no field is missing
+`tests/runtime/session/test_config_fields.py` walks the messages' descriptors, so that no field is missing
 and none is left over, and has a test for each field that acts.
 """
 

@@ -1,0 +1,486 @@
+"""The kernel store: memory, disk, compiler process, and what happens when any of them fails."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tfjit.kernels.jit import cache_key as cache_key_module
+from tfjit.kernels.jit.cache_key import cache_key
+from tfjit.kernels.jit.compiler import prune
+from tfjit.kernels.jit.object_file import (
+    DamagedObject,
+    ObjectFile,
+    undefined_symbols,
+    write_atomically,
+)
+from tfjit.kernels.jit.store import CompileError, KernelStore
+from tfjit.kernels.source import KernelSource
+
+KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_ssize_t, ctypes.c_ssize_t, ctypes.c_ssize_t)
+
+
+def scale_by(factor: int, **options: object) -> KernelSource:
+    """A kernel that multiplies n float32 by a constant; each factor is another text."""
+    text = f"""# Mul by {factor}
+from numba import float32
+from tfjit.kernels.codegen.intrinsics import ld, ptr_f32, st, word
+
+
+def kernel(args, chunk, nchunks):
+    x = ptr_f32(word(args, 3))
+    o = ptr_f32(word(args, 4))
+    for i in range(word(args, 2)):
+        st(o, i, ld(x, i) * float32({factor}))
+"""
+    return KernelSource(text, title=f"scale by {factor}", **options)  # type: ignore[arg-type]
+
+
+def apply(address: int, x: np.ndarray) -> np.ndarray:
+    out = np.full_like(x, np.nan)
+    args = np.array([0, 0, x.size, x.ctypes.data, out.ctypes.data], np.int64)
+    KERNEL(address)(args.ctypes.data, 0, 1)
+    assert args[0] == 0
+    return out
+
+
+def check(store: KernelStore, source: KernelSource, factor: int) -> None:
+    addresses = store.lookup(source)
+    assert addresses is not None
+    x = np.arange(37, dtype=np.float32)
+    np.testing.assert_array_equal(apply(addresses["kernel"], x), x * np.float32(factor))
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[object]:
+    """Makes stores over one directory, each as a process of its own would have it,
+    and closes them.
+    """
+    made: list[KernelStore] = []
+
+    def new(directory: Path = tmp_path) -> KernelStore:
+        made.append(KernelStore(directory))
+        return made[-1]
+
+    yield new
+    for store in made:
+        store.close()
+
+
+def run_python(code: str, cache: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env={**os.environ, "TFJIT_CACHE_DIR": str(cache), **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_cold_then_warm(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    source = scale_by(3)
+    cold = make()
+    assert cold.lookup(source) is None
+    cold.compile([source])
+    check(cold, source, 3)
+    assert (cold.counters.hits, cold.counters.misses, cold.counters.compiled) == (0, 1, 1)
+    folder = tmp_path / "kernels"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    key = cache_key(source)
+    assert {path.name for path in folder.iterdir()} == {f"{key}.py", f"{key}.o"}
+    assert (folder / f"{key}.py").read_text() == source.text
+
+    warm = make()
+    assert warm.load([source])  # before it returns
+    check(warm, source, 3)
+    assert (warm.counters.hits, warm.counters.misses, warm.counters.compiled) == (1, 0, 0)
+
+
+def test_title_opens_a_text_without_comment(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    source = KernelSource("def kernel(args, chunk, nchunks):\n    return\n", title="nothing at all")
+    make().compile([source])
+    assert (
+        (tmp_path / "kernels" / f"{cache_key(source)}.py")
+        .read_text()
+        .startswith("# nothing at all\n")
+    )
+
+
+def test_entries_and_arity(make) -> None:  # type: ignore[no-untyped-def]
+    text = """# two entries of two arguments
+from tfjit.kernels.codegen.intrinsics import store_word
+from numba import njit
+
+
+@njit
+def twice(x):
+    return x + x
+
+
+def first(address, value):
+    store_word(address, twice(value))
+
+
+def second(address, value):
+    store_word(address, value - 1)
+"""
+    source = KernelSource(text, entries=("first", "second"), arity=2)
+    store = make()
+    store.compile([source])
+    addresses = store.lookup(source)
+    assert set(addresses) == {"first", "second"}
+    out = np.zeros(2, np.int64)
+    for n, entry in enumerate(("first", "second")):
+        ctypes.CFUNCTYPE(None, ctypes.c_ssize_t, ctypes.c_ssize_t)(addresses[entry])(
+            out[n:].ctypes.data, 21
+        )
+    assert out.tolist() == [42, 20]
+
+
+def test_key_follows_text_flags_and_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = [cache_key(scale_by(2)), cache_key(scale_by(3)), cache_key(scale_by(2, interleave=4))]
+    assert len(set(keys)) == 3
+    assert cache_key(KernelSource(scale_by(2).text, title="another title")) == keys[0]
+    monkeypatch.setattr(cache_key_module, "module_hash", lambda name: f"changed {name}")
+    assert cache_key(scale_by(2)) != keys[0]
+
+
+def test_imports_are_followed() -> None:
+    text = (
+        "from tfjit.kernels.codegen.intrinsics import (\n    ld,\n    st,\n)\nfrom "
+        "tfjit.kernels import source as s\nimport os\n"
+    )
+    assert cache_key_module.imported(text) == {
+        "tfjit.kernels.codegen.intrinsics",
+        "tfjit.kernels.source",
+    }
+    assert cache_key_module.imported("from .source import KernelSource\n", "tfjit.kernels") == {
+        "tfjit.kernels.source"
+    }
+    assert cache_key_module.imported("from .. import source\n", "tfjit.kernels.cpu") == {
+        "tfjit.kernels.source"
+    }
+    # kernels are made of these too
+    formulas = (
+        "from tfjit.framework.scalar import special\nfrom tfjit.framework.types import dtypes\n"
+    )
+    assert cache_key_module.imported(formulas, "tfjit.kernels.vmath") == {
+        "tfjit.framework.scalar.special"
+    }
+
+
+def test_damaged_files_are_replaced(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    damages: dict[str, Callable[[bytes], bytes]] = {
+        "flip": lambda good: good[:-40] + bytes([good[-40] ^ 1]) + good[-39:],
+        "truncate": lambda good: good[: len(good) // 2],
+        "empty": lambda good: b"",
+        "junk": lambda good: b"x" * 999,
+    }
+    sources = {damage: scale_by(n) for n, damage in enumerate(damages, 500)}
+    paths = {
+        damage: tmp_path / "kernels" / f"{cache_key(source)}.o"
+        for damage, source in sources.items()
+    }
+    make().compile(list(sources.values()))
+    for damage, path in paths.items():
+        path.write_bytes(damages[damage](path.read_bytes()))
+    store = make()  # one worker for all: its start is most of such a test's time
+    for n, (damage, source) in enumerate(sources.items(), 1):
+        store.compile([source])
+        check(store, source, 499 + n)
+        assert (store.counters.damaged, store.counters.compiled) == (n, n), damage
+        ObjectFile.decode(paths[damage].read_bytes())
+
+
+def test_read_only_directory_means_memory_only(
+    make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "file").write_text("")
+    source = scale_by(7)
+    store = make(tmp_path / "file")  # no directory can be made below a file, not even by root
+    assert store.directory is None
+    store.compile([source])
+    check(store, source, 7)
+
+
+def test_directory_that_cannot_be_written(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    known, new = scale_by(8), scale_by(9)
+    make().compile([known])
+    folder = tmp_path / "kernels"
+    folder.chmod(0o500)
+    try:
+        if os.access(folder, os.W_OK):
+            # root writes anyway
+            subprocess.run(["chattr", "+i", str(folder)], check=False, capture_output=True)
+        store = make()
+        store.compile([known, new])
+        check(store, known, 8)
+        check(store, new, 9)
+        assert (store.counters.hits, store.counters.compiled) == (1, 1)
+    finally:
+        subprocess.run(["chattr", "-i", str(folder)], check=False, capture_output=True)
+        folder.chmod(0o700)
+
+
+def test_open_directory_is_closed_to_others(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels").chmod(0o777)
+    assert make().directory == tmp_path / "kernels"
+    assert (tmp_path / "kernels").stat().st_mode & 0o777 == 0o700
+
+
+REFUSED = (
+    ("def kernel(args, chunk, nchunks):\n    return args.missing\n", "missing"),
+    (
+        "def kernel(args, chunk, nchunks):\n    if args > 3:\n        raise ValueError('x')\n",
+        "raise an exception",
+    ),
+    (
+        "import numpy as np\ndef kernel(args, chunk, nchunks):\n    np.zeros(args)[0] = 1\n",
+        "raise an exception or allocate",
+    ),
+    ("def kernel(args, chunk, nchunks)\n", "SyntaxError"),
+    ("def other(args, chunk, nchunks):\n    return\n", "no function 'kernel'"),
+    ("raise RuntimeError('at import')\n", "at import"),
+)
+
+
+def test_refused_kernels(make, caplog: pytest.LogCaptureFixture) -> None:  # type: ignore[no-untyped-def]
+    store = make()  # one worker refuses them all and goes on after each
+    for n, (text, reason) in enumerate(REFUSED):
+        caplog.clear()
+        source, good = KernelSource(text, title="a bad one"), scale_by(110 + n)
+        with pytest.raises(CompileError, match="a bad one") as error:
+            store.compile([source])
+        assert reason in str(error.value)
+        assert f"{cache_key(source)}.py" in str(error.value)
+        assert store.refused(source) == str(error.value)
+        assert store.lookup(source) is None
+        store.request([source])  # is not tried again
+        store.compile([good])
+        check(store, good, 110 + n)
+        warnings = [record for record in caplog.records if record.levelname == "WARNING"]
+        assert len(warnings) == 1 and "a bad one" in warnings[0].getMessage()
+
+
+def test_worker_death(make) -> None:  # type: ignore[no-untyped-def]
+    deadly = KernelSource("import os\nos._exit(7)\n", title="deadly")
+    others = [scale_by(n) for n in (12, 13, 14)]
+    store = make()
+    store.request([deadly, *others])
+    store.compile(others)
+    for n, source in zip((12, 13, 14), others, strict=True):
+        check(store, source, n)
+    with pytest.raises(CompileError, match=r"ended twice over it \(exit status 7\)"):
+        store.compile([deadly])
+
+
+def test_killed_worker_is_replaced(make) -> None:  # type: ignore[no-untyped-def]
+    store = make()
+    store.compile([scale_by(15)])
+    (worker,) = store._workers
+    worker.process.send_signal(signal.SIGKILL)
+    store.compile([scale_by(16)])
+    check(store, scale_by(16), 16)
+
+
+def test_worker_that_cannot_start(
+    make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:  # type: ignore[no-untyped-def]
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "numba.py").write_text("raise ImportError('needs an older NumPy')\n")
+    monkeypatch.setenv("PYTHONPATH", str(broken))
+    store = make()
+    with pytest.raises(CompileError, match="needs an older NumPy"):
+        store.compile([scale_by(17), scale_by(18)])
+    assert store.settled([scale_by(17), scale_by(18)])
+    assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
+
+
+def test_two_threads_request_the_same(make) -> None:  # type: ignore[no-untyped-def]
+    store = make()
+    sources = [scale_by(n) for n in range(20, 24)]
+    barrier, errors = threading.Barrier(4), []
+
+    def work() -> None:
+        try:
+            barrier.wait()
+            store.compile(sources)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert store.counters.compiled == len(sources)
+    for n, source in enumerate(sources, 20):
+        check(store, source, n)
+
+
+def test_when_ready(make) -> None:  # type: ignore[no-untyped-def]
+    store = make()
+    sources = [scale_by(n) for n in (30, 31)]
+    called, happened = [], threading.Event()
+
+    def ready() -> None:
+        called.append([store.lookup(source) is not None for source in sources])
+        happened.set()
+
+    store.when_ready(sources, ready)
+    assert happened.wait(60)
+    assert called == [[True, True]]
+    store.when_ready(sources, ready)  # at once
+    assert len(called) == 2
+    store.when_ready([], ready)
+    assert len(called) == 3
+
+
+def test_several_workers(make) -> None:  # type: ignore[no-untyped-def]
+    store = make()
+    sources = [scale_by(n) for n in range(40, 46)]
+    store.compile(sources, workers=2)
+    assert len(store._workers) == 2
+    for n, source in enumerate(sources, 40):
+        check(store, source, n)
+
+
+def test_off_never_starts_a_worker(make, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    known, new = scale_by(50), scale_by(51)
+    make().compile([known])
+    monkeypatch.setenv("TFJIT_JIT", "off")
+    store = make()
+    with pytest.raises(CompileError, match="TFJIT_JIT=off"):
+        store.compile([known, new])
+    check(store, known, 50)
+    assert not store._workers and store.refused(new) is None
+    monkeypatch.setenv("TFJIT_JIT", "lazy")
+    store.compile([new])
+    check(store, new, 51)
+
+
+WARM = """
+    import sys
+    sys.path.insert(0, {tests!r})
+    from tests.kernels.jit.test_store import apply, check, scale_by
+    from tfjit.kernels.jit.store import store
+    import numpy as np
+    sources = [scale_by(n) for n in range(60, 63)]
+    store.compile(sources)
+    for n, source in enumerate(sources, 60):
+        check(store, source, n)
+    print(store.counters.hits, store.counters.compiled, "numba" in sys.modules)
+"""
+
+
+def test_warm_process_needs_no_numba(tmp_path: Path, root: Path) -> None:
+    code = WARM.format(tests=str(root))
+    cold = run_python(code, tmp_path)
+    assert (cold.returncode, cold.stderr, cold.stdout) == (0, "", "0 3 False\n")
+    warm = run_python(code, tmp_path)
+    assert (warm.returncode, warm.stderr, warm.stdout) == (0, "", "3 0 False\n")
+
+
+def test_four_processes_share_a_directory(tmp_path: Path, root: Path) -> None:
+    code = textwrap.dedent(WARM.format(tests=str(root)))
+    environment = {**os.environ, "TFJIT_CACHE_DIR": str(tmp_path)}
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    for process in running:
+        out, err = process.communicate(timeout=120)
+        assert (process.returncode, err) == (0, "")
+        hits, compiled, _ = out.split()
+        assert int(hits) + int(compiled) == 3
+    files = sorted(path.suffix for path in (tmp_path / "kernels").iterdir())
+    assert files == [".o"] * 3 + [".py"] * 3  # and no temporary file
+
+
+def test_exit_while_compiling_is_quiet(tmp_path: Path, root: Path) -> None:
+    code = f"""
+        import sys, time
+        sys.path.insert(0, {str(root)!r})
+        from tests.kernels.jit.test_store import scale_by
+        from tfjit.kernels.jit.store import store
+        store.request([scale_by(n) for n in range(70, 90)])
+        time.sleep(0.3)
+    """
+    start = time.perf_counter()
+    done = run_python(code, tmp_path, PYTHONWARNINGS="default", PYTHONDEVMODE="1")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert time.perf_counter() - start < 20
+
+
+def test_fork(tmp_path: Path, root: Path) -> None:
+    code = f"""
+        import os, sys
+        sys.path.insert(0, {str(root)!r})
+        from tests.kernels.jit.test_store import check, scale_by
+        from tfjit.kernels.jit.store import store
+        store.compile([scale_by(91)])
+        store.request([scale_by(92)])
+        child = os.fork()
+        check(store, scale_by(91), 91)
+        store.compile([scale_by(92), scale_by(93 if child else 94)])
+        check(store, scale_by(92), 92)
+        check(store, scale_by(93 if child else 94), 93 if child else 94)
+        if child:
+            assert os.waitpid(child, 0)[1] == 0
+            print("parent")
+    """
+    # 3.12 warns of forking with threads
+    done = run_python(code, tmp_path, PYTHONWARNINGS="ignore::DeprecationWarning")
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "parent\n")
+
+
+def test_prune_drops_what_was_used_longest_ago(tmp_path: Path) -> None:
+    now = time.time()
+    for n in range(10):
+        for suffix, size in ((".o", 1000), (".py", 10)):
+            (tmp_path / f"k{n}{suffix}").write_bytes(b"x" * size)
+            os.utime(tmp_path / f"k{n}{suffix}", (now, now - 86400 * (10 - n) if n < 9 else now))
+    (tmp_path / ".left.tmp").write_bytes(b"")
+    os.utime(tmp_path / ".left.tmp", (now, now - 7200))
+    (tmp_path / ".fresh.tmp").write_bytes(b"")
+    assert prune(tmp_path, 1 << 20) == 0
+    assert not (tmp_path / ".left.tmp").exists() and (tmp_path / ".fresh.tmp").exists()
+    assert prune(tmp_path, 8000) == 7
+    assert {path.name for path in tmp_path.glob("k*")} == {
+        f"k{n}{suffix}" for n in (7, 8, 9) for suffix in (".o", ".py")
+    }
+    assert prune(tmp_path, 100) == 2  # the newest was made just now
+    assert prune(tmp_path / "missing", 0) == 0
+
+
+def test_object_file_round_trip(tmp_path: Path) -> None:
+    obj = ObjectFile({"kernel": "a.kernel"}, ("memcpy",), bytes(range(256)) * 3)
+    assert ObjectFile.decode(obj.encode()) == obj
+    for wrong in (b"", b"tfjit object 1\n", obj.encode()[:-1], obj.encode() + b"\0"):
+        with pytest.raises(DamagedObject):
+            ObjectFile.decode(wrong)
+    assert undefined_symbols(b"not an object") is None
+    with pytest.raises(FileNotFoundError):
+        write_atomically(tmp_path / "missing" / "file", b"")
+    write_atomically(tmp_path / "file", b"abc")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
