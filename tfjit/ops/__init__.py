@@ -73,7 +73,7 @@ _FAMILIES: Final = {
         "concat matrix_transpose pad parallel_stack repeat reverse reverse_sequence reverse_v2 "
         "roll split stack tile transpose unstack"
     ),
-    "random_values.stateful": (
+    "random_values.stateful_random": (
         "multinomial random_crop random_gamma random_normal random_poisson random_shuffle "
         "random_uniform truncated_normal"
     ),
@@ -94,7 +94,7 @@ _FAMILIES: Final = {
         "batch_to_space batch_to_space_nd depth_to_space required_space_to_batch_paddings "
         "space_to_batch space_to_batch_nd space_to_depth"
     ),
-    "control_flow.tensor_array": ("TensorArray"),
+    "control_flow.flow_tensor_array": ("TensorArray"),
 }
 # public name -> (module, its name there)
 _NAMES: Final = {

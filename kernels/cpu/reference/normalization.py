@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tfjit.kernels.cpu.reference.array import Arrays, invalid, shape_text
-from tfjit.kernels.cpu.reference.math import wide
+from tfjit.kernels.cpu.reference.reduction import wide
 from tfjit.kernels.registry import NodeSpec, reference
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tfjit.framework.types import dtypes
 from tfjit.kernels.cpu.reference.array import Arrays, invalid, shape_text
-from tfjit.kernels.cpu.reference.math import cut_quotient, highest, wide
+from tfjit.kernels.cpu.reference.reduction import cut_quotient, highest, wide
 from tfjit.kernels.memory_limits import check_room
 from tfjit.kernels.registry import NodeSpec, reference
 

@@ -17,8 +17,8 @@ from tfjit.ops.arrays.array import shape as shape_of
 from tfjit.ops.arrays.array import zeros
 from tfjit.ops.arrays.indexing import where
 from tfjit.ops.arrays.movement import concat
+from tfjit.ops.control_flow.flow_tensor_array import TensorArray
 from tfjit.ops.control_flow.loops import while_loop
-from tfjit.ops.control_flow.tensor_array import TensorArray
 from tfjit.ops.core.convert import constant, convert_to_tensor
 
 

@@ -21,8 +21,8 @@ from tfjit.ops.arrays.indexing import where
 from tfjit.ops.arrays.movement import concat, reverse, reverse_sequence, stack, transpose, unstack
 from tfjit.ops.control_flow.conditionals import cond
 from tfjit.ops.control_flow.control_flow import Assert
+from tfjit.ops.control_flow.flow_tensor_array import TensorArray
 from tfjit.ops.control_flow.loops import while_loop
-from tfjit.ops.control_flow.tensor_array import TensorArray
 from tfjit.ops.core.convert import convert_to_tensor
 
 

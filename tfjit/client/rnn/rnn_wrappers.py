@@ -11,10 +11,10 @@ from tfjit.framework.graphs.default_graph import device, name_scope
 from tfjit.framework.graphs.static_value import constant_value
 from tfjit.framework.types import nest
 from tfjit.ops.arithmetic.elementwise import floor
-from tfjit.ops.control_flow.tensor_array import TensorArray
+from tfjit.ops.control_flow.flow_tensor_array import TensorArray
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.layers.normalization import dropout
-from tfjit.ops.random_values.stateful import random_uniform
+from tfjit.ops.random_values.stateful_random import random_uniform
 
 
 class _Wrapper(RNNCell):

@@ -19,7 +19,7 @@ from tfjit.ops.arrays import array
 from tfjit.ops.arrays.movement import matrix_transpose
 from tfjit.ops.core import convert
 from tfjit.ops.core.apply import call, tensor
-from tfjit.ops.random_values import stateful
+from tfjit.ops.random_values import stateful_random
 
 # The standard deviation of a normal distribution truncated at two of its own.
 _TRUNCATED_STDDEV = 0.87962566103423978
@@ -127,7 +127,7 @@ class RandomUniform(Initializer):
         self.dtype = as_dtype(dtype)
 
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
-        return stateful.random_uniform(
+        return stateful_random.random_uniform(
             shape, self.minval, self.maxval, self.dtype if dtype is None else dtype, seed=self.seed
         )
 
@@ -150,7 +150,7 @@ class RandomNormal(Initializer):
         self.dtype = _floating(dtype)
 
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
-        return stateful.random_normal(
+        return stateful_random.random_normal(
             shape, self.mean, self.stddev, self.dtype if dtype is None else dtype, seed=self.seed
         )
 
@@ -173,7 +173,7 @@ class TruncatedNormal(Initializer):
         self.dtype = _floating(dtype)
 
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
-        return stateful.truncated_normal(
+        return stateful_random.truncated_normal(
             shape, self.mean, self.stddev, self.dtype if dtype is None else dtype, seed=self.seed
         )
 
@@ -195,7 +195,7 @@ class UniformUnitScaling(Initializer):
         for size in _sizes(shape)[:-1]:
             inputs *= float(size)
         bound = math.sqrt(3 / max(inputs, 1.0)) * self.factor
-        return stateful.random_uniform(
+        return stateful_random.random_uniform(
             shape, -bound, bound, self.dtype if dtype is None else dtype, seed=self.seed
         )
 
@@ -247,13 +247,15 @@ class VarianceScaling(Initializer):
         ]
         variance = self.scale / max(1.0, count)
         if self.distribution in ("normal", "truncated_normal"):
-            return stateful.truncated_normal(
+            return stateful_random.truncated_normal(
                 shape, 0.0, math.sqrt(variance) / _TRUNCATED_STDDEV, wanted, seed=self.seed
             )
         if self.distribution == "untruncated_normal":
-            return stateful.random_normal(shape, 0.0, math.sqrt(variance), wanted, seed=self.seed)
+            return stateful_random.random_normal(
+                shape, 0.0, math.sqrt(variance), wanted, seed=self.seed
+            )
         limit = math.sqrt(3.0 * variance)
-        return stateful.random_uniform(shape, -limit, limit, wanted, seed=self.seed)
+        return stateful_random.random_uniform(shape, -limit, limit, wanted, seed=self.seed)
 
 
 def _fans(shape: list[int]) -> tuple[float, float]:
@@ -289,7 +291,7 @@ class Orthogonal(Initializer):
             )
         rows, columns = math.prod(sizes[:-1]), sizes[-1]
         flat = (columns, rows) if rows < columns else (rows, columns)
-        draw = stateful.random_normal(
+        draw = stateful_random.random_normal(
             flat, dtype=self.dtype if dtype is None else dtype, seed=self.seed
         )
         q, r = call("Qr", input=draw, full_matrices=False)

@@ -40,13 +40,13 @@ _RULES: Final = (
         "control_flow",
         "image",
         "linear_algebra",
-        "math",
+        "elementwise",
         "movement",
         "nn",
-        "quantization",
+        "fake_quant",
         "reduction",
     ),
-    *("sparse", "state", "tensor_array", "tensor_list", "while_loop"),
+    *("sparse", "variable", "tensor_array", "tensor_list", "while_loop"),
 )
 _TRAINABLE: Final = frozenset(
     {
@@ -210,8 +210,8 @@ def _rows_of_hessian(gradient: Tensor, x: Tensor, options: dict[str, Any]) -> Te
     """Return the gradients of each element of a vector by x, stacked, from a loop of as many
     iterations.
     """
+    from tfjit.ops.control_flow.flow_tensor_array import TensorArray
     from tfjit.ops.control_flow.loops import while_loop
-    from tfjit.ops.control_flow.tensor_array import TensorArray
 
     count = raw.Size(input=gradient)
 

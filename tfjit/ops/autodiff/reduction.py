@@ -9,7 +9,7 @@ from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import NotDifferentiable, RegisterGradient, register
 from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
-from tfjit.ops.autodiff.math import conj, like
+from tfjit.ops.autodiff.elementwise import conj, like
 from tfjit.ops.core.convert import convert_to_tensor
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import NotDifferentiable, RegisterGradient
-from tfjit.ops.control_flow.tensor_array import TensorArray
+from tfjit.ops.control_flow.flow_tensor_array import TensorArray
 
 
 def _gradient_array(op: Operation, dtype: Any, flow: Tensor, grad: Tensor) -> TensorArray:

@@ -8,7 +8,7 @@ from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import NotDifferentiable, RegisterGradient
 from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
-from tfjit.ops.control_flow.tensor_list_array import shape_input
+from tfjit.ops.control_flow.list_tensor_array import shape_input
 from tfjit.ops.core.convert import constant, convert_to_tensor
 
 

@@ -30,8 +30,8 @@ from tfjit.ops.autodiff.backward_graphs import (
     zeros_of,
 )
 from tfjit.ops.control_flow.bodies import bodies_of, extend, handle_data, redefine
+from tfjit.ops.control_flow.list_tensor_array import shape_input
 from tfjit.ops.control_flow.loops_v2 import identities, looping
-from tfjit.ops.control_flow.tensor_list_array import shape_input
 from tfjit.ops.core.convert import constant
 
 

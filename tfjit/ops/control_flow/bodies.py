@@ -13,7 +13,7 @@ from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.types import nest
 from tfjit.framework.types.shape import Shape
 from tfjit.ops.control_flow.automatic_control_dependencies import AutomaticControl, read_only_inputs
-from tfjit.ops.control_flow.tensor_array import TensorArray, to_flow
+from tfjit.ops.control_flow.flow_tensor_array import TensorArray, to_flow
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
 
@@ -77,7 +77,7 @@ def trace(
 
 def packed(structure: Any, values: Sequence[Tensor]) -> Any:
     """`structure` with the tensors in it replaced in order; None stays."""
-    from tfjit.ops.control_flow.tensor_array import from_flow
+    from tfjit.ops.control_flow.flow_tensor_array import from_flow
 
     rest = iter(values)
     return nest.map_structure(

@@ -13,7 +13,7 @@ from tfjit.ops.control_flow import conditionals_v2
 from tfjit.ops.control_flow.control_flow import Assert, merge, no_op, switch, with_dependencies
 from tfjit.ops.control_flow.control_flow_contexts import CondContext
 from tfjit.ops.control_flow.control_flow_form import uses_functions
-from tfjit.ops.control_flow.tensor_array import from_flow, to_flow
+from tfjit.ops.control_flow.flow_tensor_array import from_flow, to_flow
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
 

@@ -10,8 +10,8 @@ from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types import nest
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.ops.arrays.array import shape as shape_of
+from tfjit.ops.control_flow.flow_tensor_array import TensorArray
 from tfjit.ops.control_flow.loops import while_loop
-from tfjit.ops.control_flow.tensor_array import TensorArray
 from tfjit.ops.core.convert import convert_to_tensor
 
 

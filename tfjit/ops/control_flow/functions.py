@@ -24,7 +24,7 @@ from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.types import nest
 from tfjit.framework.types.shape import Shape
 from tfjit.ops.control_flow.bodies import define, finish, is_stateful, packed, trace
-from tfjit.ops.control_flow.tensor_array import TensorArray, from_flow
+from tfjit.ops.control_flow.flow_tensor_array import TensorArray, from_flow
 from tfjit.ops.core.apply import create
 from tfjit.ops.core.convert import convert_to_tensor
 

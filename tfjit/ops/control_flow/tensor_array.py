@@ -1,352 +1,335 @@
-"""TensorArray: a handle, and a flow that orders what is done with it."""
+"""Tensor arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
-
-from tfjit.framework.graphs.default_graph import control_dependencies, get_default_graph, name_scope
-from tfjit.framework.graphs.operation import Operation, Tensor
-from tfjit.framework.graphs.static_value import constant_value
-from tfjit.framework.types import dtypes
-from tfjit.framework.types.shape import Shape, TensorShape, as_shape, is_compatible, merge
-from tfjit.ops.control_flow.control_flow_form import uses_functions
-from tfjit.ops.core.apply import call, create, tensor
-from tfjit.ops.core.convert import convert_to_tensor
+from tfjit.framework.op_defs.shape_context import ShapeContext
+from tfjit.framework.types.shape import Shape
+from tfjit.ops.core.declare import register_op
+from tfjit.ops.core.shape_rules import Shapes, nothing, vector_of_two
 
 
-class TensorArray:
-    """An array of tensors for loops: each element is written once and, unless `clear_after_read` is
-    False, read once.
-
-    Methods that write give another TensorArray, which has to be used in place of this one: its flow
-    makes what follows wait. dtype: of the elements. size: their number, an int32 scalar;
-    `dynamic_size` lets it grow. handle, flow: of an array that exists already. infer_shape: all
-    elements have one shape, which the first write tells. element_shape: the shape, as far as it is
-    known. In control flow v2, and in functions, it is a `ListTensorArray`. Raises ValueError where
-    arguments contradict each other.
-    """
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> TensorArray:
-        if (
-            cls is TensorArray
-            and uses_functions()
-            and len(args) < 6
-            and kwargs.get("handle") is None
-        ):
-            from tfjit.ops.control_flow.tensor_list_array import ListTensorArray
-
-            return object.__new__(ListTensorArray)
-        return object.__new__(cls)
-
-    def __init__(
-        self,
-        dtype: Any,
-        size: Any = None,
-        dynamic_size: bool | None = None,
-        clear_after_read: bool | None = None,
-        tensor_array_name: str | None = None,
-        handle: Tensor | None = None,
-        flow: Tensor | None = None,
-        infer_shape: bool = True,
-        element_shape: Any = None,
-        colocate_with_first_write_call: bool = True,
-        name: str | None = None,
-    ) -> None:
-        if handle is not None:
-            for argument, value in (
-                ("tensor_array_name", tensor_array_name),
-                ("size", size),
-                ("dynamic_size", dynamic_size),
-                ("clear_after_read", clear_after_read),
-            ):
-                if value is not None:
-                    article = "a " if argument == "size" else ""
-                    raise ValueError(
-                        f"Cannot provide both {article}`handle` and `{argument}` arguments at the "
-                        "same time."
-                    )
-            if flow is None:
-                raise ValueError("flow must not be None if handle is not None.")
-        elif size is None:
-            raise ValueError("Argument `size` must be provided if handle is not provided.")
-        self._dtype = dtypes.as_dtype(dtype).base_dtype
-        self._dynamic_size = bool(dynamic_size)
-        self._size = size
-        self._infer_shape = infer_shape
-        # one cell for all arrays of one handle
-        self._shape: list[Shape] = [as_shape(element_shape)]
-        # the first write decides where the array is; one cell for all arrays of one handle
-        self._beside: list[Tensor] | None = [] if colocate_with_first_write_call else None
-        graph = get_default_graph()
-        with name_scope(name, "TensorArray", [handle, size, flow]) as scope:
-            if handle is not None:
-                self._handle = handle
-                assert flow is not None
-                self._flow = flow
-                return
-
-            def make() -> Any:
-                return call(
-                    "TensorArrayV3",
-                    scope,
-                    size=size,
-                    dtype=self._dtype,
-                    element_shape=TensorShape(element_shape),
-                    identical_element_shapes=infer_shape,
-                    dynamic_size=self._dynamic_size,
-                    clear_after_read=clear_after_read is None or clear_after_read,
-                    tensor_array_name=tensor_array_name or "",
-                )
-
-            if colocate_with_first_write_call:
-                with graph.device(None):
-                    self._handle, self._flow = make()
-            else:
-                self._handle, self._flow = make()
-
-    @property
-    def flow(self) -> Tensor:
-        """A float32 scalar that is there when all that was done is done."""
-        return self._flow
-
-    @property
-    def handle(self) -> Tensor:
-        """The resource."""
-        return self._handle
-
-    @property
-    def dtype(self) -> Any:
-        """Of the elements."""
-        return self._dtype
-
-    @property
-    def dynamic_size(self) -> bool:
-        """Whether it may grow."""
-        return self._dynamic_size
-
-    @property
-    def element_shape(self) -> TensorShape:
-        """What is known of the elements' shape."""
-        return TensorShape(self._shape[0])
-
-    def with_flow(self, flow: Tensor) -> TensorArray:
-        """The same array behind another flow."""
-        made: TensorArray = object.__new__(TensorArray)
-        made.__dict__.update(self.__dict__)
-        made._flow = flow
-        return made
-
-    def identity(self) -> TensorArray:
-        """The same array, its flow passed through an operation that control
-        dependencies apply to.
-        """
-        return self.with_flow(tensor("Identity", input=self._flow))
-
-    def grad(self, source: str, flow: Tensor | None = None, name: str | None = None) -> TensorArray:
-        """The array of the elements' gradients that belongs to `source`, a name for one call of
-        `gradients`. Writes to it add up.
-        """
-        before = self._flow if flow is None else flow
-        with (
-            name_scope(name, "TensorArrayGrad", [self._handle]),
-            get_default_graph().colocate_with(self._handle),
-        ):
-            handle, _ = call(
-                "TensorArrayGradV3", name, handle=self._handle, flow_in=before, source=source
-            )
-            with control_dependencies([handle]):
-                after = tensor("Identity", "gradient_flow", input=before)
-        made = TensorArray(
-            self._dtype,
-            handle=handle,
-            flow=after,
-            infer_shape=self._infer_shape,
-            colocate_with_first_write_call=False,
-        )
-        made._shape = self._shape
-        return made
-
-    def read(self, index: Any, name: str | None = None) -> Tensor:
-        """One element."""
-        value = tensor(
-            "TensorArrayReadV3",
-            name,
-            handle=self._handle,
-            index=index,
-            flow_in=self._flow,
-            dtype=self._dtype,
-        )
-        value.set_shape(self._shape[0])
-        return value
-
-    def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
-        """The array with one element written. Raises ValueError for another shape; another dtype
-        fails when it runs.
-        """
-        with name_scope(name, "TensorArrayWrite", [self._handle, index, value]):
-            value = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
-            self._learn(value.shape_tuple)
-            with self._placed(value):
-                return self.with_flow(
-                    tensor(
-                        "TensorArrayWriteV3",
-                        name,
-                        handle=self._handle,
-                        index=index,
-                        value=value,
-                        flow_in=self._flow,
-                    )
-                )
-
-    def stack(self, name: str | None = None) -> Tensor:
-        """All elements along a new first dimension: [size, *element_shape]."""
-        from tfjit.ops.arrays.array import range as range_
-
-        with (
-            get_default_graph().colocate_with(self._handle),
-            name_scope(name, "TensorArrayStack", [self._handle]),
-        ):
-            value = self.gather(range_(0, self.size()), name=name)
-            shape = self._shape[0]
-            if shape is not None and not self._dynamic_size and self._size is not None:
-                size = (
-                    constant_value(convert_to_tensor(self._size))
-                    if isinstance(self._size, Tensor)
-                    else self._size
-                )
-                value.set_shape((None if size is None else int(size), *shape))
-            return value
-
-    def gather(self, indices: Any, name: str | None = None) -> Tensor:
-        """The elements at `indices` (int32 [n]) along a new first dimension."""
-        shape = self._shape[0]
-        value = tensor(
-            "TensorArrayGatherV3",
-            name,
-            handle=self._handle,
-            indices=indices,
-            flow_in=self._flow,
-            dtype=self._dtype,
-            element_shape=TensorShape(shape),
-        )
-        if shape is not None:
-            value.set_shape((None, *shape))
-        return value
-
-    def concat(self, name: str | None = None) -> Tensor:
-        """All elements one behind the other along their first dimension."""
-        shape = self._shape[0]
-        rest = None if shape is None else shape[1:]
-        value, _ = call(
-            "TensorArrayConcatV3",
-            name,
-            handle=self._handle,
-            flow_in=self._flow,
-            dtype=self._dtype,
-            element_shape_except0=TensorShape(rest),
-        )
-        made: Tensor = value
-        if shape:
-            size = constant_value(self.size())
-            made.set_shape(
-                (None if size is None or shape[0] is None else int(size) * shape[0], *shape[1:])
-            )
-        return made
-
-    def unstack(self, value: Any, name: str | None = None) -> TensorArray:
-        """The array with the rows of `value` written to its elements."""
-        from tfjit.ops.arrays.array import range as range_
-        from tfjit.ops.arrays.array import shape as shape_
-
-        with name_scope(name, "TensorArrayUnstack", [self._handle, value]):
-            value = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
-            return self.scatter(range_(0, shape_(value)[0]), value, name=name)
-
-    def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
-        """The array with the rows of `value` written to the elements at `indices` (int32 [n])."""
-        with name_scope(name, "TensorArrayScatter", [self._handle, value, indices]):
-            value = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
-            shape = value.shape_tuple
-            self._learn(None if shape is None else shape[1:])
-            with self._placed(value):
-                flow = tensor(
-                    "TensorArrayScatterV3",
-                    name,
-                    handle=self._handle,
-                    indices=indices,
-                    value=value,
-                    flow_in=self._flow,
-                )
-                return self.with_flow(flow)
-
-    def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
-        """The array with `value` cut along its first dimension into pieces of `lengths` [size], one
-        an element.
-        """
-        from tfjit.ops.arithmetic.elementwise import cast
-
-        with name_scope(name, "TensorArraySplit", [self._handle, value, lengths]):
-            value = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
-            with self._placed(value):
-                sizes = cast(lengths, dtypes.int64)
-                known = constant_value(sizes)
-                shape = value.shape_tuple
-                if (
-                    known is not None
-                    and shape is not None
-                    and known.shape
-                    and known.min() == known.max()
-                ):
-                    self._learn((int(known[0]), *shape[1:]))
-                flow = tensor(
-                    "TensorArraySplitV3",
-                    name,
-                    handle=self._handle,
-                    value=value,
-                    lengths=sizes,
-                    flow_in=self._flow,
-                )
-                return self.with_flow(flow)
-
-    def size(self, name: str | None = None) -> Tensor:
-        """The number of elements, an int32 scalar."""
-        if not self._dynamic_size and self._size is not None:
-            return convert_to_tensor(self._size, dtype=dtypes.int32)
-        return tensor("TensorArraySizeV3", name, handle=self._handle, flow_in=self._flow)
-
-    def close(self, name: str | None = None) -> Operation:
-        """An operation that frees the elements."""
-        return create("TensorArrayCloseV3", name, handle=self._handle)
-
-    def _learn(self, shape: Shape) -> None:
-        if not self._infer_shape and self._shape[0] is None:
-            return
-        if not is_compatible(self._shape[0], shape):
-            raise ValueError(
-                f"Inconsistent shapes: saw {TensorShape(shape)} but expected "
-                f"{TensorShape(self._shape[0])} "
-            )
-        if self._infer_shape:
-            self._shape[0] = merge(self._shape[0], shape)
-
-    @contextmanager
-    def _placed(self, value: Tensor) -> Iterator[None]:
-        if self._beside is None:
-            yield
-            return
-        if not self._beside:
-            self._beside.append(value)
-        with get_default_graph().colocate_with(self._beside[0]):
-            yield
+def _handle_check(c: ShapeContext) -> None:
+    """A handle counts as string[2], which it was before there were resources."""
+    (size,) = c.with_rank(0, 1)
+    if size is not None:
+        c.with_value(size, 2)
 
 
-def to_flow(value: Any) -> Any:
-    """What a loop or conditional carries for a value: of a TensorArray its flow."""
-    return value.flow if isinstance(value, TensorArray) else value
+def _tensor_array(c: ShapeContext) -> Shapes:
+    c.with_rank(0, 0)
+    return [(2,), ()]
 
 
-def from_flow(like: Any, value: Any) -> Any:
-    """The value that a loop or conditional gives where it was given `like`."""
-    return like.with_flow(value) if isinstance(like, TensorArray) else value
+def _grad(c: ShapeContext) -> Shapes:
+    _handle_check(c)
+    c.with_rank(1, 0)
+    return [(2,), ()]
+
+
+def _write(c: ShapeContext) -> Shapes:
+    _handle_check(c)
+    c.with_rank(1, 0)
+    c.with_rank(3, 0)
+    return [()]
+
+
+def _read(c: ShapeContext) -> Shapes:
+    _handle_check(c)
+    c.with_rank(1, 0)
+    c.with_rank(2, 0)
+    return [None]
+
+
+def _gather(c: ShapeContext) -> Shapes:
+    _handle_check(c)
+    (count,) = c.with_rank(1, 1)
+    c.with_rank(2, 0)
+    element: Shape = c.shape_attr("element_shape")
+    return [None if element is None else (count, *element)]
+
+
+def _scatter(c: ShapeContext) -> Shapes:
+    _handle_check(c)
+    c.with_rank(1, 1)
+    c.with_rank(3, 0)
+    return [()]
+
+
+def _concat(c: ShapeContext) -> Shapes:
+    _handle_check(c)
+    c.with_rank(1, 0)
+    return [None, (None,)]
+
+
+def _split(c: ShapeContext) -> Shapes:
+    _handle_check(c)
+    c.with_rank(2, 1)
+    c.with_rank(3, 0)
+    return [()]
+
+
+def _size(c: ShapeContext) -> Shapes:
+    _handle_check(c)
+    return [()]
+
+
+register_op(
+    "TensorArray",
+    inputs=("size: int32",),
+    outputs=("handle: Ref(string)",),
+    attrs=(
+        "dtype: type",
+        "dynamic_size: bool = false",
+        "clear_after_read: bool = true",
+        "tensor_array_name: string = ''",
+        "element_shape: shape = { unknown_rank: true }",
+    ),
+    stateful=True,
+    deprecated=(16, "Use TensorArrayV3"),
+)
+register_op(
+    "TensorArrayClose",
+    inputs=("handle: Ref(string)",),
+    deprecated=(16, "Use TensorArrayCloseV3"),
+    shape=nothing,
+)
+register_op(
+    "TensorArrayCloseV2",
+    inputs=("handle: string",),
+    deprecated=(26, "Use TensorArrayCloseV3"),
+    shape=nothing,
+)
+register_op("TensorArrayCloseV3", inputs=("handle: resource",), stateful=True, shape=nothing)
+register_op(
+    "TensorArrayConcat",
+    inputs=("handle: Ref(string)", "flow_in: float"),
+    outputs=("value: dtype", "lengths: int64"),
+    attrs=("dtype: type", "element_shape_except0: shape = { unknown_rank: true }"),
+    deprecated=(16, "Use TensorArrayGradV3"),
+)
+register_op(
+    "TensorArrayConcatV2",
+    inputs=("handle: string", "flow_in: float"),
+    outputs=("value: dtype", "lengths: int64"),
+    attrs=("dtype: type", "element_shape_except0: shape = { unknown_rank: true }"),
+    shape=_concat,
+)
+register_op(
+    "TensorArrayConcatV3",
+    inputs=("handle: resource", "flow_in: float"),
+    outputs=("value: dtype", "lengths: int64"),
+    attrs=("dtype: type", "element_shape_except0: shape = { unknown_rank: true }"),
+    stateful=True,
+    shape=_concat,
+)
+register_op(
+    "TensorArrayGather",
+    inputs=("handle: Ref(string)", "indices: int32", "flow_in: float"),
+    outputs=("value: dtype",),
+    attrs=("dtype: type", "element_shape: shape = { unknown_rank: true }"),
+    deprecated=(16, "Use TensorArrayGatherV3"),
+)
+register_op(
+    "TensorArrayGatherV2",
+    inputs=("handle: string", "indices: int32", "flow_in: float"),
+    outputs=("value: dtype",),
+    attrs=("dtype: type", "element_shape: shape = { unknown_rank: true }"),
+    deprecated=(26, "Use TensorArrayGatherV3"),
+    shape=_gather,
+)
+register_op(
+    "TensorArrayGatherV3",
+    inputs=("handle: resource", "indices: int32", "flow_in: float"),
+    outputs=("value: dtype",),
+    attrs=("dtype: type", "element_shape: shape = { unknown_rank: true }"),
+    stateful=True,
+    shape=_gather,
+)
+register_op(
+    "TensorArrayGrad",
+    inputs=("handle: string", "flow_in: float"),
+    outputs=("grad_handle: Ref(string)",),
+    attrs=("source: string",),
+    stateful=True,
+    deprecated=(16, "Use TensorArrayGradV3"),
+)
+register_op(
+    "TensorArrayGradV2",
+    inputs=("handle: string", "flow_in: float"),
+    outputs=("grad_handle: string",),
+    attrs=("source: string",),
+    stateful=True,
+    deprecated=(26, "Use TensorArrayGradV3"),
+)
+register_op(
+    "TensorArrayGradV3",
+    inputs=("handle: resource", "flow_in: float"),
+    outputs=("grad_handle: resource", "flow_out: float"),
+    attrs=("source: string",),
+    stateful=True,
+    shape=_grad,
+)
+register_op(
+    "TensorArrayGradWithShape",
+    inputs=("handle: resource", "flow_in: float", "shape_to_prepend: int32"),
+    outputs=("grad_handle: resource", "flow_out: float"),
+    attrs=("source: string",),
+    stateful=True,
+    shape=_grad,
+)
+register_op(
+    "TensorArrayPack",
+    inputs=("handle: Ref(string)", "flow_in: float"),
+    outputs=("value: dtype",),
+    attrs=("dtype: type", "element_shape: shape = { unknown_rank: true }"),
+    deprecated=(16, "Use TensorArrayGatherV3 with RangeOp"),
+)
+register_op(
+    "TensorArrayRead",
+    inputs=("handle: Ref(string)", "index: int32", "flow_in: float"),
+    outputs=("value: dtype",),
+    attrs=("dtype: type",),
+    deprecated=(16, "Use TensorArrayReadV3"),
+)
+register_op(
+    "TensorArrayReadV2",
+    inputs=("handle: string", "index: int32", "flow_in: float"),
+    outputs=("value: dtype",),
+    attrs=("dtype: type",),
+    deprecated=(26, "Use TensorArrayReadV3"),
+    shape=_read,
+)
+register_op(
+    "TensorArrayReadV3",
+    inputs=("handle: resource", "index: int32", "flow_in: float"),
+    outputs=("value: dtype",),
+    attrs=("dtype: type",),
+    stateful=True,
+    shape=_read,
+)
+register_op(
+    "TensorArrayScatter",
+    inputs=("handle: Ref(string)", "indices: int32", "value: T", "flow_in: float"),
+    outputs=("flow_out: float",),
+    attrs=("T: type",),
+    deprecated=(19, "Use TensorArrayGradV3"),
+)
+register_op(
+    "TensorArrayScatterV2",
+    inputs=("handle: string", "indices: int32", "value: T", "flow_in: float"),
+    outputs=("flow_out: float",),
+    attrs=("T: type",),
+    deprecated=(26, "Use TensorArrayScatterV3"),
+    shape=_scatter,
+)
+register_op(
+    "TensorArrayScatterV3",
+    inputs=("handle: resource", "indices: int32", "value: T", "flow_in: float"),
+    outputs=("flow_out: float",),
+    attrs=("T: type",),
+    stateful=True,
+    shape=_scatter,
+)
+register_op(
+    "TensorArraySize",
+    inputs=("handle: Ref(string)", "flow_in: float"),
+    outputs=("size: int32",),
+    deprecated=(16, "Use TensorArraySizeV3"),
+)
+register_op(
+    "TensorArraySizeV2",
+    inputs=("handle: string", "flow_in: float"),
+    outputs=("size: int32",),
+    deprecated=(26, "Use TensorArraySizeV3"),
+    shape=_size,
+)
+register_op(
+    "TensorArraySizeV3",
+    inputs=("handle: resource", "flow_in: float"),
+    outputs=("size: int32",),
+    stateful=True,
+    shape=_size,
+)
+register_op(
+    "TensorArraySplit",
+    inputs=("handle: Ref(string)", "value: T", "lengths: int64", "flow_in: float"),
+    outputs=("flow_out: float",),
+    attrs=("T: type",),
+    deprecated=(16, "Use TensorArraySplitV3"),
+)
+register_op(
+    "TensorArraySplitV2",
+    inputs=("handle: string", "value: T", "lengths: int64", "flow_in: float"),
+    outputs=("flow_out: float",),
+    attrs=("T: type",),
+    deprecated=(26, "Use TensorArraySplitV3"),
+    shape=_split,
+)
+register_op(
+    "TensorArraySplitV3",
+    inputs=("handle: resource", "value: T", "lengths: int64", "flow_in: float"),
+    outputs=("flow_out: float",),
+    attrs=("T: type",),
+    stateful=True,
+    shape=_split,
+)
+register_op(
+    "TensorArrayUnpack",
+    inputs=("handle: Ref(string)", "value: T", "flow_in: float"),
+    outputs=("flow_out: float",),
+    attrs=("T: type",),
+    deprecated=(20, "Use TensorArrayScatterV3 with RangeOp"),
+)
+register_op(
+    "TensorArrayV2",
+    inputs=("size: int32",),
+    outputs=("handle: string",),
+    attrs=(
+        "dtype: type",
+        "element_shape: shape = { unknown_rank: true }",
+        "dynamic_size: bool = false",
+        "clear_after_read: bool = true",
+        "tensor_array_name: string = ''",
+    ),
+    stateful=True,
+    deprecated=(26, "Use TensorArrayV3"),
+    shape=vector_of_two,
+)
+register_op(
+    "TensorArrayV3",
+    inputs=("size: int32",),
+    outputs=("handle: resource", "flow: float"),
+    attrs=(
+        "dtype: type",
+        "element_shape: shape = { unknown_rank: true }",
+        "dynamic_size: bool = false",
+        "clear_after_read: bool = true",
+        "identical_element_shapes: bool = false",
+        "tensor_array_name: string = ''",
+    ),
+    stateful=True,
+    shape=_tensor_array,
+)
+register_op(
+    "TensorArrayWrite",
+    inputs=("handle: Ref(string)", "index: int32", "value: T", "flow_in: float"),
+    outputs=("flow_out: float",),
+    attrs=("T: type",),
+    deprecated=(16, "Use TensorArrayWriteV3"),
+)
+register_op(
+    "TensorArrayWriteV2",
+    inputs=("handle: string", "index: int32", "value: T", "flow_in: float"),
+    outputs=("flow_out: float",),
+    attrs=("T: type",),
+    deprecated=(26, "Use TensorArrayWriteV3"),
+    shape=_write,
+)
+register_op(
+    "TensorArrayWriteV3",
+    inputs=("handle: resource", "index: int32", "value: T", "flow_in: float"),
+    outputs=("flow_out: float",),
+    attrs=("T: type",),
+    stateful=True,
+    shape=_write,
+)

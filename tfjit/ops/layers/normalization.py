@@ -681,7 +681,7 @@ def dropout(
     """Elements zeroed with probability `rate`, the others scaled up. Raises ValueError without a
     rate or for one outside [0, 1).
     """
-    from tfjit.ops.random_values.stateful import random_uniform
+    from tfjit.ops.random_values.stateful_random import random_uniform
 
     if rate is None:
         if keep_prob is None:

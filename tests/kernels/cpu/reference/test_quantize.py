@@ -10,7 +10,7 @@ import pytest
 
 from tests.kernels.kernel_cases import Case, differences
 from tfjit.framework.types import dtypes
-from tfjit.kernels.cpu.reference.quantize import quantized
+from tfjit.kernels.cpu.reference.quantization import quantized
 
 pytest.importorskip("tensorflow")
 

@@ -12,7 +12,7 @@ import pytest
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.op_defs.op_def import registry
 from tfjit.framework.types import dtypes
-from tfjit.kernels.cpu.reference.training import UPDATES
+from tfjit.kernels.cpu.reference.optimizer_updates import UPDATES
 from tfjit.kernels.registry import NodeSpec, find_reference
 
 tf = pytest.importorskip("tensorflow")

@@ -11,7 +11,7 @@ from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.graphs.static_value import constant_value
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import Shape, TensorShape, as_shape
-from tfjit.ops.control_flow.tensor_array import TensorArray
+from tfjit.ops.control_flow.flow_tensor_array import TensorArray
 from tfjit.ops.core.apply import call, create, tensor
 from tfjit.ops.core.convert import constant, convert_to_tensor
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tfjit.kernels.cpu.random.stateful import (
+from tfjit.kernels.cpu.random.stateful_random import (
     BOUNDS,
     FOUR,
     FUNCTIONS,
