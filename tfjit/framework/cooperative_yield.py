@@ -1,4 +1,4 @@
-"""How long work on a background thread leaves the interpreter to others.
+"""Yield the interpreter from background work in short slices.
 
 One thread at a time runs Python. A thread that comes back from a kernel of 2 ms and finds another
 one at work waits up to the switch interval of 5 ms: a plan that is optimised behind it would take
@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from typing import Final
 
 SLICE_S: Final = 100e-6
-"""What others wait for at most, as far as the loops call `breathe` so often."""
-_IDLE_SLICE_S: Final = 2e-3  # while nobody else was busy
+"""The longest wait of another thread, where loops call `breathe` that often."""
+_IDLE_SLICE_S: Final = 2e-3  # while no other thread was busy
 # enough for a waiting thread to wake up; sleeping for nothing does not hand the interpreter over
 _NAP_S: Final = 50e-6
 _BUSY_S: Final = 20e-6
@@ -30,8 +30,9 @@ _state: _Pace | None = None
 
 
 class _Pace:
-    """share: asks for the part of the time that the background may have while others want the
-    interpreter.
+    """Length of the slices, from the waiting times of other threads.
+
+    share: returns the background's part of the time while other threads want the interpreter.
     """
 
     def __init__(self, share: Callable[[], float]) -> None:
@@ -50,7 +51,8 @@ class _Pace:
         if awake > self.busy_until:
             self.slice_s = _IDLE_SLICE_S
         else:
-            waited_s = awake - asleep  # longer than asked for when another thread would not let go
+            # longer than asked for when another thread held the interpreter
+            waited_s = awake - asleep
             share = self.share()
             self.slice_s = min(max(waited_s * share / (1 - share), SLICE_S), _IDLE_SLICE_S)
 
@@ -61,8 +63,9 @@ def _others_s() -> float:
 
 
 def breathe() -> None:
-    """Let other threads in, if this is background work and its slice is over. For loops of
-    background work: it costs 0.1 us.
+    """Let other threads in if a slice of background work is over.
+
+    For loops of background work; a call costs 0.1 us.
     """
     global _due
     if _thread and _thread == threading.get_ident() and time.perf_counter() >= _due:
@@ -73,10 +76,11 @@ def breathe() -> None:
 
 @contextmanager
 def background(share: Callable[[], float] = lambda: 0.1) -> Iterator[None]:
-    """What this thread does inside is background work. One thread of the process may be in it.
+    """Treat the block as background work of this thread.
 
-    share: of the time that it may take from threads that want the interpreter, above 0 and below 1;
-    asked again and again.
+    One thread of the process may be in such a block. share: returns the part of the time, above 0
+    and below 1, that the block may take from threads that want the interpreter; asked again and
+    again.
     """
     global _thread, _due, _state
     _state = _Pace(share)

@@ -1,10 +1,9 @@
-"""The surroundings of a session: its files, its clock and its environment variables. By default
-they are the process's.
+"""The surroundings of a session: files, clock and environment variables.
 
-A session reads the world through its `Env` alone: file kernels and checkpoints its `files`, time
-limits and step statistics its `clock`, and TFJIT_* settings its `variables`. What belongs to the
-process, whatever its sessions say, stays the process's: the store of compiled code
-(TFJIT_CACHE_DIR), and the times by which tfjit decides what to compile.
+By default they are the process's. A session reads the world through its `Env` alone: file kernels
+and checkpoints its `files`, time limits and step statistics its `clock`, and TFJIT_* settings its
+`variables`. Two things stay the process's for all sessions: the store of compiled code
+(TFJIT_CACHE_DIR), and the times by which tfjit decides to compile.
 """
 
 from __future__ import annotations
@@ -20,24 +19,25 @@ from typing import IO, Any
 
 
 class FileSystem:
-    """The process's files. A subclass serves others: it need not override what it never gets asked.
+    """The process's files; a subclass may serve others.
 
-    Paths are as the graph has them, less a leading "file://". Raises what the functions of the same
-    purpose in `os` raise.
+    A subclass need not override methods that are never called. Paths are as the graph has them,
+    less a leading "file://". Raises the errors of the functions of the same purpose in `os`.
     """
 
     def open(self, path: str, mode: str) -> IO[Any]:
-        """A file object, seekable when it is read. mode: "rb", "wb" (the folder must be there) or
-        "a" (text).
+        """Return a file object, seekable when opened for reading.
+
+        mode: "rb", "wb" (the folder must be there) or "a" (text).
         """
         return open(path, mode)
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or folder of that name."""
+        """Return whether there is a file or folder of that name."""
         return os.path.exists(path)
 
     def replace(self, source: str, target: str) -> None:
-        """Give a file another name, in place of what had it."""
+        """Rename a file, replacing any file of the new name."""
         os.replace(source, target)
 
     def remove(self, path: str) -> None:
@@ -49,15 +49,18 @@ class FileSystem:
         os.rmdir(path)
 
     def make_folders(self, path: str) -> None:
-        """Make a folder and those above it, as far as they are missing."""
+        """Make a folder and its missing parents."""
         Path(path).mkdir(parents=True, exist_ok=True)
 
     def glob(self, pattern: str) -> list[str]:
-        """The paths that a pattern with *, ? and [...] matches, in any order."""
+        """Return the paths that match a glob pattern, in any order.
+
+        The pattern may hold *, ? and [...].
+        """
         return glob.glob(pattern)
 
     def read(self, path: str) -> bytes:
-        """A whole file."""
+        """Return a whole file."""
         with self.open(path, "rb") as file:
             data: bytes = file.read()
             return data
@@ -80,8 +83,9 @@ class Clock:
         return time.perf_counter_ns()
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
-        """Wait until the event is set, or until so many seconds of this clock are over; whether it
-        is set.
+        """Wait for the event, at most `seconds` of this clock.
+
+        Returns whether the event is set.
         """
         return event.wait(seconds)
 
@@ -92,7 +96,9 @@ _CLOCK = Clock()
 
 @dataclass(frozen=True, slots=True)
 class Env:
-    """files: where file operations of the graph read and write. clock: of time limits and step
+    """The surroundings of one session.
+
+    files: where file operations of the graph read and write. clock: of time limits and step
     statistics. variables: where TFJIT_* settings are looked up; the default is `os.environ` itself,
     so that later changes count.
     """

@@ -26,8 +26,8 @@ UNAUTHENTICATED: Final = 16
 class OpError(Exception):
     """A failure while building, placing or running a graph.
 
-    node_def: the NodeDef at fault, or None. op: the user's Operation, or None. message: what went
-    wrong. error_code: one of the codes of this module.
+    node_def: the NodeDef at fault, or None. op: the user's Operation, or None. message: the text of
+    the error. error_code: one of the codes of this module.
     """
 
     # Filled by `client/session/tensorflow_interop.py` once TensorFlow is loaded: our class ->
@@ -38,7 +38,7 @@ class OpError(Exception):
     _raised_by_tfjit = False  # of an instance of TensorFlow's class: whether tfjit made it
 
     def __new__(cls, *args: Any, **kwargs: Any) -> OpError:
-        """Make an instance; of TensorFlow's class of the same name where that is loaded."""
+        """Make an instance, of TensorFlow's class of the name once loaded."""
         theirs = OpError._raised_as.get(cls)
         made: OpError = super().__new__(cls if theirs is None else theirs)
         if theirs is not None:
@@ -51,7 +51,7 @@ class OpError(Exception):
 
     @classmethod
     def _derive_from_tensorflow(cls) -> None:
-        """Put TensorFlow's classes in the place of ours among the bases of a further class."""
+        """Replace our classes by TensorFlow's among a new class's bases."""
         bases = tuple(OpError._raised_as.get(base, base) for base in cls.__bases__)
         if bases != cls.__bases__:
             cls.__bases__ = bases
@@ -67,11 +67,14 @@ class OpError(Exception):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # An Operation belongs to a graph of this process: only what the text says travels.
+        # An Operation belongs to a graph of this process: only the text travels.
         return _rebuild, (type(self), None, None, self._message, self._error_code)
 
     def restated(self, message: str, op: Any = None, node_def: Any = None) -> OpError:
-        """The same error with other words; node_def and op stay where none are given."""
+        """Return the same error with another message.
+
+        node_def and op stay where none are given.
+        """
         made = _rebuild(
             type(self),
             node_def if node_def is not None else self._node_def,
@@ -91,7 +94,7 @@ class OpError(Exception):
 
     @property
     def message(self) -> str:
-        """What went wrong."""
+        """The text of the error."""
         return self._message
 
     @property
@@ -137,14 +140,14 @@ class CancelledError(OpError):
 
 
 class UnknownError(OpError):
-    """An error whose kind is not known, as of a failing Python callback."""
+    """An error of unknown kind, as of a failing Python callback."""
 
     def __init__(self, node_def: Any, op: Any, message: str, *args: Any) -> None:
         super().__init__(node_def, op, message, UNKNOWN, *args)
 
 
 class InvalidArgumentError(OpError):
-    """An op or a call was given what it can't work on: a wrong shape, attr, name."""
+    """A call was given a wrong shape, attr or name."""
 
     def __init__(self, node_def: Any, op: Any, message: str, *args: Any) -> None:
         super().__init__(node_def, op, message, INVALID_ARGUMENT, *args)
@@ -158,14 +161,14 @@ class DeadlineExceededError(OpError):
 
 
 class NotFoundError(OpError):
-    """A named thing does not exist: an op type, a node, a file."""
+    """A named op type, node or file does not exist."""
 
     def __init__(self, node_def: Any, op: Any, message: str, *args: Any) -> None:
         super().__init__(node_def, op, message, NOT_FOUND, *args)
 
 
 class AlreadyExistsError(OpError):
-    """What was to be created exists."""
+    """The thing to be created exists."""
 
     def __init__(self, node_def: Any, op: Any, message: str, *args: Any) -> None:
         super().__init__(node_def, op, message, ALREADY_EXISTS, *args)
@@ -186,7 +189,7 @@ class ResourceExhaustedError(OpError):
 
 
 class FailedPreconditionError(OpError):
-    """The system is not in the state that the op needs: a variable without value."""
+    """The system is in the wrong state: a variable without value, say."""
 
     def __init__(self, node_def: Any, op: Any, message: str, *args: Any) -> None:
         super().__init__(node_def, op, message, FAILED_PRECONDITION, *args)
@@ -200,7 +203,7 @@ class AbortedError(OpError):
 
 
 class OutOfRangeError(OpError):
-    """Past the end of a valid range: a closed and empty queue, an iterator at its end."""
+    """Past the end of a range, as of a closed, empty queue."""
 
     def __init__(self, node_def: Any, op: Any, message: str, *args: Any) -> None:
         super().__init__(node_def, op, message, OUT_OF_RANGE, *args)
@@ -214,7 +217,7 @@ class UnimplementedError(OpError):
 
 
 class InternalError(OpError):
-    """A mistake of tfjit itself; the message names the pass or part at fault."""
+    """A mistake of tfjit itself; the message names the pass at fault."""
 
     def __init__(self, node_def: Any, op: Any, message: str, *args: Any) -> None:
         super().__init__(node_def, op, message, INTERNAL, *args)
@@ -254,19 +257,17 @@ class InvalidGraphError(InvalidArgumentError, ValueError):
 
 
 class InvalidDtypeError(InvalidArgumentError, TypeError):
-    """A dtype or attr value of a wrong type while a graph is built: TensorFlow raises TypeError
-    there.
-    """
+    """A wrong dtype or attr type while a graph is built."""
 
     __reduce__ = OpError.__reduce__
     __str__ = OpError.__str__
 
 
 class _FetchError(ValueError):
-    """The base of InaccessibleTensorError; TensorFlow's class takes its place once it is loaded.
+    """The base of InaccessibleTensorError until TensorFlow is loaded.
 
-    Python lets the bases of a class change only among classes of one memory layout, and that of
-    ValueError itself, a class in C, is another one.
+    TensorFlow's class takes its place then. Python lets the bases of a class change only among
+    classes of one memory layout, and ValueError itself, a class in C, has another layout.
     """
 
 
@@ -296,13 +297,17 @@ _CODE_OF: Final[dict[type[OpError], int]] = {kind: code for code, kind in _BY_CO
 
 
 def exception_type_from_error_code(error_code: int) -> type[OpError]:
-    """The exception class of a status code. Raises KeyError for OK and unknown codes."""
+    """Return the exception class of a status code.
+
+    Raises KeyError for OK and unknown codes.
+    """
     return _BY_CODE[error_code]
 
 
 def error_code_from_exception_type(cls: type[OpError]) -> int:
-    """The status code of an exception class. Raises KeyError for a class that is not one of the
-    sixteen.
+    """Return the status code of an exception class.
+
+    Raises KeyError for a class that is not one of the sixteen.
     """
     for base in cls.__mro__:
         code = _CODE_OF.get(base)
@@ -312,7 +317,7 @@ def error_code_from_exception_type(cls: type[OpError]) -> int:
 
 
 def status_text(error: OpError) -> str:
-    """Return the error as TensorFlow prints a status: the code's name, then the message."""
+    """Return the error as TensorFlow prints a status: code name, message."""
     kind = _BY_CODE.get(error.error_code, UnknownError)
     name = "".join(
         "_" + letter if letter.isupper() else letter

@@ -1,4 +1,4 @@
-"""Cyclic garbage waits while much is made that lives."""
+"""Pause the cyclic collector while many long-lived objects are made."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-_MANY: Final = 20_000  # objects whose first walk takes a millisecond
+_MANY: Final = 20_000  # objects that take a millisecond in their first walk
 
 _lock = threading.Lock()
 _pausing = 0  # blocks that are under way, of all threads
-_enabled = False  # whether the collector was on before the first of them
+_enabled = False  # True if the collector was on before the first block
 
 
 @contextmanager
 def collection_paused() -> Iterator[None]:
-    """A block without collections, for the making of graphs and plans: all that is new there lives
-    on, and the full collections that its growth sets off would walk it again and again, for as long
-    as making it takes. At the end it counts as old, where it is much, so that nothing is walked
-    before the collector finds that a full collection is due.
+    """Pause collections in the block, for the making of graphs and plans.
+
+    All new objects of such a block live on. The full collections that their growth sets off would
+    walk them again and again, for as long as making them takes. At the end many new objects count
+    as old, so that none is walked before the collector finds that a full collection is due.
     """
     global _pausing, _enabled
     with _lock:

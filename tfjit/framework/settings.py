@@ -1,8 +1,7 @@
-"""Every TFJIT_* environment variable with its type, default and meaning. They are read when used,
-so tests may set them.
+"""Every TFJIT_* environment variable with type, default and meaning.
 
-A session with variables of its own (framework/env.py) has them looked up there: `using` says so for
-what is done on its behalf.
+Variables are read when used, so tests may set them. A session may have other variables
+(framework/env.py): work on its behalf runs in a `using` block, which looks settings up there.
 """
 
 from __future__ import annotations
@@ -122,8 +121,9 @@ _VARIABLES: Final[ContextVar[Mapping[str, str] | None]] = ContextVar(
 
 @contextmanager
 def using(variables: Mapping[str, str]) -> Iterator[None]:
-    """Look settings up in `variables` instead of `os.environ`, in this thread, until the block is
-    left.
+    """Look settings up in `variables` for the block, in this thread.
+
+    Outside such blocks they are looked up in `os.environ`.
     """
     token = _VARIABLES.set(variables)
     try:
@@ -133,7 +133,10 @@ def using(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def is_set(name: str) -> bool:
-    """Whether the variable is given, be it as "". Raises KeyError for a name that is not listed."""
+    """Return whether the variable is given, be it as "".
+
+    Raises KeyError for a name that is not listed.
+    """
     return _BY_NAME[name].name in _variables()
 
 
@@ -143,8 +146,9 @@ def _variables() -> Mapping[str, str]:
 
 
 def text(name: str) -> str:
-    """The variable's text, or its default. Raises KeyError for a name that is not listed,
-    ValueError for a bad choice.
+    """Return the variable's text, or its default.
+
+    Raises KeyError for a name that is not listed, ValueError for a bad choice.
     """
     setting = _BY_NAME[name]
     value = _variables().get(name, "").strip() or setting.default
@@ -156,12 +160,18 @@ def text(name: str) -> str:
 
 
 def flag(name: str) -> bool:
-    """Whether the variable is set to anything but 0, false, off or no."""
+    """Return whether the variable is set to true.
+
+    All values but 0, false, off and no are true.
+    """
     return text(name).lower() not in ("", "0", "false", "off", "no")
 
 
 def integer(name: str) -> int:
-    """The variable as a number. Raises ValueError naming it when it is none."""
+    """Return the variable as a number.
+
+    Raises ValueError naming it when it is none.
+    """
     value = text(name)
     try:
         return int(value)
@@ -170,19 +180,25 @@ def integer(name: str) -> int:
 
 
 def names(name: str) -> frozenset[str]:
-    """The variable as a set of names."""
+    """Return the variable as a set of names."""
     return frozenset(part.strip() for part in text(name).split(",") if part.strip())
 
 
 def logs(subject: str) -> bool:
-    """Return whether TFJIT_LOG names the subject. Raises KeyError for one that is not listed."""
+    """Return whether TFJIT_LOG names the subject.
+
+    Raises KeyError for one that is not listed.
+    """
     if subject not in LOG_SUBJECTS:
         raise KeyError(subject)
     return subject in names("TFJIT_LOG")
 
 
 def say(subject: str, text: str, *values: object) -> None:
-    """Log to `tfjit.<subject>` if TFJIT_LOG names the subject or the logger shows information."""
+    """Log to `tfjit.<subject>` if the user asked for the subject.
+
+    TFJIT_LOG asks, or a logger that shows information.
+    """
     if logging.getLogger(f"tfjit.{subject}").isEnabledFor(logging.INFO) or logs(subject):
         tell(subject, text, *values)
 
@@ -196,14 +212,15 @@ def tell(subject: str, text: str, *values: object) -> None:
 
 
 def path(name: str) -> Path | None:
-    """The variable as a path, None when it is not set."""
+    """Return the variable as a path, None when it is not set."""
     value = text(name)
     return Path(value).expanduser() if value else None
 
 
 def cache_dir() -> Path:
-    """Where compiled kernels are kept: TFJIT_CACHE_DIR of the process, else `tfjit` in
-    XDG_CACHE_HOME or ~/.cache.
+    """Return the folder of compiled kernels.
+
+    TFJIT_CACHE_DIR of the process, else `tfjit` in XDG_CACHE_HOME or ~/.cache.
     """
     with using(os.environ):
         chosen = path("TFJIT_CACHE_DIR")
@@ -214,7 +231,7 @@ def cache_dir() -> Path:
 
 
 def describe() -> str:
-    """All variables, one a line, with what they are set to."""
+    """Return all variables with their values, one a line."""
     lines = []
     for setting in SETTINGS:
         value = _variables().get(setting.name)

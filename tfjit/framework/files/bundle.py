@@ -1,11 +1,11 @@
-"""Tensor bundles: the V2 checkpoint format, `PREFIX.index` and `PREFIX.data-SSSSS-of-NNNNN`, read
-and written with checksums.
+"""Read and write tensor bundles: the V2 checkpoint format, with checksums.
 
-The index is a sorted table: the empty key holds a BundleHeaderProto, a tensor's name its
-BundleEntryProto (dtype, shape, and where in which data file its bytes are). A tensor saved in
-slices has an entry with the slices' places only; each slice has an entry of its own under a key in
-the order-preserving code of Google's OrderedCode (a number, the name, then start and length of each
-dimension). String tensors are stored as their lengths, a checksum of these, and the bytes.
+A bundle is `PREFIX.index` and `PREFIX.data-SSSSS-of-NNNNN`. The index is a sorted table: the empty
+key holds a BundleHeaderProto, a tensor's name its BundleEntryProto (dtype, shape, and the data file
+and place of its bytes). A tensor saved in slices has an entry with the slices' places only; each
+slice has a separate entry under a key in the order-preserving code of Google's OrderedCode (a
+number, the name, then start and length of each dimension). String tensors are stored as their
+lengths, a checksum of these, and the bytes.
 """
 
 from __future__ import annotations
@@ -40,13 +40,14 @@ Extents = tuple[tuple[int, int], ...]  # (start, length) of each dimension; (0, 
 
 
 def data_file(prefix: str, shard: int, shards: int) -> str:
-    """The name of a data file of a bundle."""
+    """Return the name of a data file of a bundle."""
     return f"{prefix}.data-{shard:05d}-of-{shards:05d}"
 
 
 def parse_slice_spec(spec: str, name: str) -> tuple[tuple[int, ...], Extents]:
-    """A SaveV2 `shape_and_slice`, e.g. "4 6 0,2:-" -> ((4, 6), ((0, 2), (0, FULL))). Raises
-    InvalidArgumentError for anything else.
+    """Parse a `shape_and_slice` of SaveV2.
+
+    "4 6 0,2:-" -> ((4, 6), ((0, 2), (0, FULL))). Raises InvalidArgumentError for any other form.
     """
     parts = spec.split(" ")
     try:
@@ -76,15 +77,16 @@ def parse_slice_spec(spec: str, name: str) -> tuple[tuple[int, ...], Extents]:
 
 
 def extent_shape(shape: Sequence[int], extents: Extents) -> tuple[int, ...]:
-    """The shape of a slice."""
+    """Return the shape of a slice."""
     return tuple(
         size if length == FULL else length for size, (_, length) in zip(shape, extents, strict=True)
     )
 
 
 class BundleWriter:
-    """Writes a bundle with one data file. Nothing stands under the prefix until `finish`; leaving
-    the `with` block without it drops all.
+    """Writer of a bundle with one data file.
+
+    No file stands under the prefix until `finish`; leaving the `with` block without it drops all.
     """
 
     def __init__(self, prefix: str, files: FileSystem = LOCAL_FILES) -> None:
@@ -185,8 +187,10 @@ def _write_index(prefix: str, entries: dict[bytes, Any], shards: int, files: Fil
 
 
 class BundleReader:
-    """Reads a bundle. Raises NotFoundError when there is none under the prefix, DataLossError when
-    the index is damaged.
+    """Reader of a bundle.
+
+    Raises NotFoundError when there is none under the prefix, DataLossError when the index is
+    damaged.
     """
 
     def __init__(self, prefix: str, files: FileSystem = LOCAL_FILES) -> None:
@@ -224,7 +228,7 @@ class BundleReader:
         self.shards: int = header.num_shards
 
     def names(self) -> list[str]:
-        """The names of the tensors, sorted; slices are not listed."""
+        """Return the names of the tensors, sorted; slices are not listed."""
         return [key.decode() for key in self._entries if key[0] != 0]
 
     def entries(self) -> Iterator[tuple[bytes, Any]]:
@@ -249,14 +253,18 @@ class BundleReader:
         return as_dtype(entry.dtype), tuple(int(d or 0) for d in shape)
 
     def read(self, name: str) -> np.ndarray:
-        """A whole tensor, put together from its slices where it was saved in slices. Strings are an
-        object array of bytes.
+        """Return a whole tensor, joined from its slices where needed.
+
+        Strings are an object array of bytes.
         """
         dtype, shape = self.dtype_and_shape(name)
         return self._read(name, dtype, shape, tuple((0, size) for size in shape))
 
     def read_slice(self, name: str, shape: tuple[int, ...], extents: Extents) -> np.ndarray:
-        """A part of a tensor. `shape`: what the reader takes the whole tensor's shape to be."""
+        """Return a part of a tensor.
+
+        `shape`: the whole tensor's shape, as the reader expects it.
+        """
         dtype, stored = self.dtype_and_shape(name)
         if stored != shape:
             raise InvalidArgumentError(
@@ -377,11 +385,10 @@ def merge_bundles(
     files: FileSystem = LOCAL_FILES,
     read: Callable[[Callable[[str], Any], Sequence[str]], Iterable[Any]] = map,
 ) -> None:
-    """Make one bundle of several: their data files are renamed, their indices merged.
+    """Merge bundles: rename their data files and join their indices.
 
-    read: `map`, or what does the same on several threads; it reads the indices.
-
-    Raises NotFoundError for a missing bundle unless allow_missing (at least one must be there),
+    read: `map`, or a function that does the same on several threads; it reads the indices. Raises
+    NotFoundError for a missing bundle unless allow_missing (at least one must be there),
     InvalidArgumentError when two hold the same tensor.
     """
 
@@ -467,7 +474,7 @@ def _decode_strings(data: bytes, count: int, where: str) -> tuple[np.ndarray, in
 
 
 def slice_key(name: str, extents: Extents) -> bytes:
-    """The key of a slice's entry."""
+    """Return the key of a slice's entry."""
     escaped = name.encode().replace(b"\xff", b"\xff\0").replace(b"\0", b"\0\xff")
     numbers = b"".join(_signed(start) + _signed(length) for start, length in extents)
     return _unsigned(0) + escaped + b"\0\1" + _unsigned(len(extents)) + numbers
@@ -479,8 +486,9 @@ def _unsigned(value: int) -> bytes:
 
 
 def _signed(value: int) -> bytes:
-    """Two's complement of 7·n bits behind n ones and a zero; the sign bit is flipped so that bytes
-    sort as the numbers do.
+    """Encode a signed number so that bytes sort as the numbers do.
+
+    The code is two's complement of 7·n bits behind n ones and a zero, with the sign bit flipped.
     """
     magnitude = ~value if value < 0 else value
     size = magnitude.bit_length() // 7 + 1

@@ -1,9 +1,9 @@
 """CRC-32C (Castagnoli), the checksum of event files, TFRecord files and checkpoints.
 
-google-crc32c computes it where it is installed. Else NumPy does: the data is cut into lanes of
-equal length whose checksums advance side by side, one table look-up a byte, and the lanes'
-checksums are joined pairwise. Appending n zero bytes to a message is a linear map of its checksum
-over GF(2), so a join is one application of that map.
+google-crc32c computes it where installed. Else NumPy does: the data is cut into lanes of equal
+length, the lanes' checksums advance side by side, one table look-up a byte, and are then joined
+pairwise. Appending n zero bytes to a message is a linear map of its checksum over GF(2), so a join
+is one application of that map.
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ _LANE_BYTES: Final = 64  # shorter than this a lane is not worth its joining
 
 
 def crc32c(data: Any, crc: int = 0) -> int:
-    """The checksum of `data` (bytes-like, contiguous), or of what `crc` is the checksum of followed
-    by `data`.
+    """Return the checksum of `data`, bytes-like and contiguous.
+
+    crc: the checksum of the bytes before `data`.
     """
     return _implementation()(memoryview(data).cast("B"), crc)
 
 
 def masked(crc: int) -> int:
-    """The form in which files keep a checksum: the checksum of data that holds its own checksum
-    would say little.
+    """Return a checksum in the form that files keep.
+
+    The checksum of data that holds its own checksum would say little.
     """
     return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
 
@@ -50,7 +52,7 @@ def _implementation() -> Callable[[memoryview, int], int]:
 
 @functools.cache
 def _table() -> np.ndarray:
-    """The checksum's step for each byte value."""
+    """Return the checksum's step for each byte value."""
     table = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         table = np.where(table & 1, (table >> 1) ^ np.uint32(_POLYNOMIAL), table >> 1).astype(
@@ -60,7 +62,7 @@ def _table() -> np.ndarray:
 
 
 def numpy_crc32c(data: memoryview, crc: int = 0) -> int:
-    """The same without google-crc32c, some 0.1 to 0.2 GB/s."""
+    """Return the same without google-crc32c, some 0.1 to 0.2 GB/s."""
     state = crc ^ 0xFFFFFFFF
     array = np.frombuffer(data, np.uint8)
     lane = len(array) // _LANES
@@ -79,7 +81,7 @@ def _small_table() -> list[int]:
 
 
 def _lanes(lanes: np.ndarray) -> int:
-    """The state after all lanes' bytes in order, from a state of zero."""
+    """Return the state after all lanes' bytes, from a zero state."""
     table = _table()
     columns = np.ascontiguousarray(lanes.T)
     states = np.zeros(len(lanes), np.uint32)
@@ -97,7 +99,7 @@ def _shift_one(state: int, zeros: int) -> int:
 
 
 def _shift(states: np.ndarray, zeros: int) -> np.ndarray:
-    """The states after `zeros` more zero bytes."""
+    """Return the states after `zeros` more zero bytes."""
     tables = _zeros_tables(zeros)
     shifted: np.ndarray = tables[0][states & 0xFF]
     for i in range(1, 4):
@@ -107,7 +109,7 @@ def _shift(states: np.ndarray, zeros: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=64)
 def _zeros_tables(zeros: int) -> tuple[np.ndarray, ...]:
-    """The map of `zeros` zero bytes as a table for each byte of the state."""
+    """Return the map of `zeros` zero bytes: a table a state byte."""
     matrix = _identity()
     power = _byte_matrix()
     while zeros:
@@ -129,13 +131,16 @@ def _identity() -> np.ndarray:
 
 
 def _byte_matrix() -> np.ndarray:
-    """What one zero byte makes of each bit."""
+    """Return the image of each bit under one zero byte."""
     bits = _identity()
     return _table()[bits & 0xFF] ^ (bits >> np.uint32(8))
 
 
 def _apply(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """matrix · each vector, over GF(2); a matrix is the images of the 32 bits."""
+    """Return the product of a matrix and each vector, over GF(2).
+
+    A matrix is the images of the 32 bits.
+    """
     result = np.zeros_like(vectors)
     for bit in range(32):
         result ^= np.where(vectors >> np.uint32(bit) & 1, matrix[bit], 0).astype(np.uint32)

@@ -1,5 +1,6 @@
-"""TFRecord files: a length, its masked CRC-32C, the data, its masked CRC-32C, again and again.
-Event files are such files.
+"""Read and write TFRecord files; event files have the same form.
+
+A record is a length, its masked CRC-32C, the data, and its masked CRC-32C.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from tfjit.framework.files.crc32c import masked_crc32c
 
 
 def pack_record(data: bytes) -> bytes:
-    """One record as the file holds it."""
+    """Return one record as the file holds it."""
     length = struct.pack("<Q", len(data))
     return (
         length
@@ -24,8 +25,9 @@ def pack_record(data: bytes) -> bytes:
 
 
 def read_records(file: IO[bytes], name: str) -> Iterator[bytes]:
-    """The records of an open file. `name` is for messages. Raises DataLossError where the file is
-    damaged or ends inside a record.
+    """The records of an open file.
+
+    `name` is for messages. Raises DataLossError where the file is damaged or ends inside a record.
     """
     at = 0
     while True:

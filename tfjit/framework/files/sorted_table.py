@@ -1,10 +1,10 @@
-"""The sorted string table that holds a checkpoint's index: LevelDB's file format, read whole and
-written in one go.
+"""The sorted string table of a checkpoint's index: LevelDB's file format.
 
-A file is blocks of entries with ascending keys, a metaindex block, an index block (last key of a
-block -> its place) and a footer. An entry is varint shared key bytes, varint other key bytes,
-varint value bytes, key tail, value; a block ends with its restart offsets and their count, a type
-byte (0: not compressed) and a masked CRC-32C of block and type.
+Tables are read whole and written in one go. A file is blocks of entries with ascending keys, a
+metaindex block, an index block (last key of a block -> its place) and a footer. An entry is varint
+shared key bytes, varint other key bytes, varint value bytes, key tail, value; a block ends with its
+restart offsets and their count, a type byte (0: not compressed) and a masked CRC-32C of block and
+type.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NO_COMPRESSION: Final = 0
 
 
 def put_varint(value: int) -> bytes:
-    """An unsigned integer, seven bits a byte, low bits first."""
+    """Return an unsigned integer, seven bits a byte, low bits first."""
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -34,7 +34,10 @@ def put_varint(value: int) -> bytes:
 
 
 def get_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The integer at `at` and where it ends. Raises DataLossError when the data ends first."""
+    """Return the integer at `at` and where it ends.
+
+    Raises DataLossError when the data ends first.
+    """
     value = shift = 0
     while at < len(data) and shift < 64:
         byte = data[at]
@@ -88,7 +91,7 @@ class _BlockBuilder:
 
 
 def write_table(entries: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """A whole table file of (key, value) pairs, keys strictly ascending."""
+    """Return a whole table file of (key, value) pairs, keys strictly ascending."""
     file = bytearray()
 
     def put(block: bytes) -> bytes:
@@ -118,7 +121,10 @@ def write_table(entries: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def _separator(low: bytes, high: bytes) -> bytes:
-    """A short key k with low <= k < high: the index needs no whole keys."""
+    """Return a short key k with low <= k < high.
+
+    The index needs no whole keys.
+    """
     for i, (a, b) in enumerate(zip(low, high, strict=False)):
         if a != b:
             return low[:i] + bytes([a + 1]) if a + 1 < b else low
@@ -126,7 +132,7 @@ def _separator(low: bytes, high: bytes) -> bytes:
 
 
 def _successor(key: bytes) -> bytes:
-    """A short key that is not below `key`."""
+    """Return a short key that is not below `key`."""
     for i, byte in enumerate(key):
         if byte != 0xFF:
             return key[:i] + bytes([byte + 1])
@@ -134,8 +140,9 @@ def _successor(key: bytes) -> bytes:
 
 
 def read_table(file: bytes, name: str) -> Iterator[tuple[bytes, bytes]]:
-    """The (key, value) pairs of a table file in order. `name` is for messages. Raises DataLossError
-    for a damaged file.
+    """The (key, value) pairs of a table file in order.
+
+    `name` is for messages. Raises DataLossError for a damaged file.
     """
     if len(file) < _FOOTER_BYTES or struct.unpack("<Q", file[-8:])[0] != _MAGIC:
         raise DataLossError(None, None, f"{name}: not an sstable (bad magic number)")

@@ -1,5 +1,6 @@
-"""The messages that MetaGraphs keep of conditionals and loops; loaded when a context is written or
-read.
+"""The messages that MetaGraphs keep of conditionals and loops.
+
+Loaded when a context is written or read.
 """
 
 from __future__ import annotations

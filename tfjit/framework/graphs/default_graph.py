@@ -1,4 +1,4 @@
-"""The stack of default graphs, one a thread, and the functions that work on the graph on top."""
+"""The stack of default graphs, one a thread, and its functions."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def get_default_graph() -> Graph:
 
 
 def is_unused() -> bool:
-    """Whether this thread has no `as_default` block and has built nothing in its own graph."""
+    """Return whether this thread has built and entered no graph."""
     return not _stack.graphs and (_stack.bottom is None or _stack.bottom.version == 0)
 
 
@@ -72,10 +72,10 @@ def reset_default_graph() -> None:
 
 
 def graph_of(values: Sequence[Any] | None) -> Graph:
-    """The graph of the first tensor or operation among `values`, else the default; while a body is
-    built, the body, which captures others.
+    """Return the graph of the first tensor or operation among `values`.
 
-    Raises ValueError when two graphs meet.
+    Without one, the default graph. While a body is built, the body, which captures others. Raises
+    ValueError when two graphs meet.
     """
     current = get_default_graph()
     if current.building_function:
@@ -98,8 +98,9 @@ def graph_of(values: Sequence[Any] | None) -> Graph:
 
 
 class name_scope:
-    """Scope for the names of what is made inside: `name`, or `default_name` where that is None.
-    Enters the graph of `values`.
+    """Scope for the names of operations made inside.
+
+    The scope is `name`, or `default_name` where that is None. Enters the graph of `values`.
     """
 
     def __init__(
@@ -191,5 +192,5 @@ def get_all_collection_keys() -> list[Any]:
 
 
 def get_name_scope() -> str:
-    """The default graph's current scope, without a trailing slash."""
+    """Return the default graph's current scope, without a trailing slash."""
     return get_default_graph().get_name_scope()

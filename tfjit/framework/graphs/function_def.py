@@ -22,7 +22,10 @@ _NOT_ON_NODES: Final = ("_output_shapes",)
 
 
 def to_function_def(graph: FunctionGraph, name: str) -> Any:
-    """A body as a FunctionDef. Operations of its `must_run` are the control results."""
+    """Return a body as a FunctionDef.
+
+    Operations of its `must_run` are the control results.
+    """
     from tfjit.protos import function_pb2
 
     message = function_pb2.FunctionDef()
@@ -80,7 +83,10 @@ def to_function_def(graph: FunctionGraph, name: str) -> Any:
 
 
 def _signature_name(name: str, start: str) -> str:
-    """A name that a signature allows: lower case, digits and underscores behind a letter."""
+    """Return a name that signatures allow.
+
+    Such a name is lower case, with digits and underscores behind a letter.
+    """
     name = _NOT_IN_NAMES.sub("_", name.lower())
     return name if name[:1].isalpha() else f"{start}_{name.lstrip('_')}"
 
@@ -97,12 +103,11 @@ def _unused(name: str, taken: set[str]) -> str:
 def from_function_def(
     ref: FuncRef, outer_graph: Graph, shapes: Sequence[Shape] | None = None
 ) -> FunctionGraph:
-    """A new body of the function that `ref` names, from the FunctionDef in `outer_graph`'s library.
+    """Return a new body for `ref`, from `outer_graph`'s library.
 
-    shapes: of the arguments, which the FunctionDef may know less of. The control results are the
-    body's `must_run`.
-    Raises NotFoundError for a function that is not in the library, InvalidArgumentError for one
-    whose definition does not fit its attrs.
+    shapes: of the arguments, of which the FunctionDef may know less. The control results are the
+    body's `must_run`. Raises NotFoundError for a function that is not in the library,
+    InvalidArgumentError for one whose definition does not fit its attrs.
     """
     message = outer_graph.functions.get(ref.name)
     if message is None:
@@ -111,8 +116,9 @@ def from_function_def(
 
 
 class _Body:
-    """One FunctionDef on its way to become a graph: inputs of its nodes are given the names that a
-    GraphDef has for them.
+    """Conversion of one FunctionDef to a graph.
+
+    Inputs of its nodes are given the names that a GraphDef has for them.
     """
 
     def __init__(
@@ -127,7 +133,7 @@ class _Body:
             attr.name: attr.default for attr in signature.attrs if attr.has_default
         }
         self.attrs.update(ref.attrs)
-        # what an input in the FunctionDef names -> inputs in the GraphDef
+        # input name in the FunctionDef -> inputs in the GraphDef
         self.names: dict[str, list[str]] = {}
         self.graph_def = graph_pb2.GraphDef()
         self.graph_def.versions.producer = outer_graph._producer

@@ -1,5 +1,6 @@
-"""FunctionGraph: a function's body under construction. What it takes from the graphs around it
-becomes an input.
+"""FunctionGraph: a function's body under construction.
+
+Tensors from the graphs around the body become inputs.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tfjit.framework.types.dtypes import DType
 from tfjit.framework.types.shape import Shape
 
 _numbers: Final = itertools.count(1)
-# Collections whose members are the same inside: variables made in a body are made outside it.
+# Collections with the same members inside: variables made in a body are made outside it.
 _SHARED: Final = (
     GraphKeys.GLOBAL_VARIABLES,
     GraphKeys.LOCAL_VARIABLES,
@@ -28,14 +29,15 @@ _SHARED: Final = (
 
 
 def _is_shared(key: Any) -> bool:
-    """Whether a collection is one for a graph and all bodies in it: variables, and what variable
-    scopes keep.
+    """Return whether a graph and its bodies share the collection.
+
+    Shared are variables, and the collections of variable scopes.
     """
     return key in _SHARED or not isinstance(key, str)
 
 
 def unique_function_name(prefix: str) -> str:
-    """`prefix` with a number behind it that no other function of this process has."""
+    """Return `prefix` with a number that no other function has."""
     return f"{prefix.replace('/', '_')}_{next(_numbers)}"
 
 
@@ -43,11 +45,11 @@ class FunctionGraph(Graph):
     """The body of a function.
 
     outer_graph: the graph that the function is built for. inputs: Placeholder tensors here, by
-    index; those of `captures` stand for tensors of outer graphs. outputs: tensors here.
-    structured_outputs: what the Python function returned, tensors of here in it. control_captures:
-    operations of outer graphs that something here was to wait for; who calls the function waits for
-    them. automatic_control: effects happen in the order that they were written in (as in
-    tf.function).
+    index; those of `captures` represent tensors of outer graphs. outputs: tensors here.
+    structured_outputs: the Python function's result, with tensors of this graph in it.
+    control_captures: operations of outer graphs among the control inputs here; callers of the
+    function wait for them. automatic_control: effects happen in the order that they were written in
+    (as in tf.function).
     """
 
     def __init__(self, name: str, outer_graph: Graph, automatic_control: bool = False) -> None:
@@ -60,11 +62,11 @@ class FunctionGraph(Graph):
         self.makes_variables = False
         self.structured_outputs: Any = None
         self.attrs: dict[str, Any] = {}  # of the function itself
-        # what every call runs, whatever it needs of the results
+        # operations that every call runs, even where no result needs them
         self.must_run: list[Operation] = []
-        # id of an outer tensor -> (it, what stands for it)
+        # id of an outer tensor -> (the tensor, the input that represents it)
         self._captures: dict[int, tuple[Tensor, Tensor]] = {}
-        # id of what stands for an outer tensor -> the tensor
+        # id of such an input -> the outer tensor
         self._outer_of: dict[int, Tensor] = {}
         # id of a tensor here -> which output of the function hands it to gradients
         self.saved: dict[int, int] = {}
@@ -83,21 +85,21 @@ class FunctionGraph(Graph):
 
     @property
     def building_function(self) -> bool:
-        """Whether this graph is a function's body."""
+        """Return whether this graph is a function's body."""
         return True
 
     @property
     def captures(self) -> list[tuple[Tensor, Tensor]]:
-        """(tensor of an outer graph, what stands for it here), in the order of the inputs."""
+        """Pairs (tensor of an outer graph, input here), in the inputs' order."""
         return list(self._captures.values())
 
     def captured(self, tensor: Tensor) -> Tensor | None:
-        """What stands here for a tensor of an outer graph; None where it has not been asked for."""
+        """Return the input that represents an outer tensor, or None."""
         found = self._captures.get(id(tensor))
         return None if found is None else found[1]
 
     def outer_of(self, tensor: Tensor) -> Tensor | None:
-        """The tensor of an outer graph that an input stands for; None for any other tensor."""
+        """Return the outer tensor that an input represents, or None."""
         return self._outer_of.get(id(tensor))
 
     @property
@@ -106,7 +108,10 @@ class FunctionGraph(Graph):
         return outermost(self)
 
     def takes(self, graph: Graph) -> bool:
-        """Whether tensors of `graph` may be used here: it is this graph or one around it."""
+        """Return whether tensors of `graph` may be used here.
+
+        They may be if `graph` is this graph or one around it.
+        """
         outer = self.outer_graph
         return (
             graph is self
@@ -115,8 +120,9 @@ class FunctionGraph(Graph):
         )
 
     def capture(self, tensor: Tensor, name: str | None = None) -> Tensor:
-        """What stands for a tensor of an outer graph; a tensor of this graph is its own. Raises
-        ValueError for one of another graph.
+        """Return the input that represents an outer tensor, made when missing.
+
+        A tensor of this graph is returned itself. Raises ValueError for one of another graph.
         """
         if tensor.op.graph is self:
             return tensor
@@ -132,7 +138,7 @@ class FunctionGraph(Graph):
         return self.add_capture(tensor, name)
 
     def add_capture(self, tensor: Tensor, name: str | None = None) -> Tensor:
-        """A new input that stands for a tensor of an outer graph."""
+        """Add an input that represents a tensor of an outer graph."""
         inside = self.add_input(
             tensor.dtype.base_dtype, tensor.shape_tuple, name or tensor.op.name.rpartition("/")[2]
         )
@@ -142,7 +148,7 @@ class FunctionGraph(Graph):
         return inside
 
     def add_input(self, dtype: DType, shape: Shape, name: str = "Placeholder") -> Tensor:
-        """A new input behind the others."""
+        """Return a new input behind the others."""
         from tfjit.framework.types.shape import TensorShape
 
         with self._free_of_blocks():
@@ -155,14 +161,14 @@ class FunctionGraph(Graph):
     def set_inputs(
         self, inputs: Sequence[Tensor], captures: Sequence[tuple[Tensor, Tensor]]
     ) -> None:
-        """Say anew what the inputs are, and which of them stand for tensors of outer graphs."""
+        """Set the inputs, and those that represent outer tensors, anew."""
         self.inputs = list(inputs)
         self._captures = {id(outer): (outer, inner) for outer, inner in captures}
         self._outer_of = {id(inner): outer for outer, inner in captures}
 
     @contextmanager
     def _free_of_blocks(self) -> Iterator[None]:
-        """An input waits for nothing, is nowhere in particular, and has a name of its own."""
+        """Free the inputs made inside of control inputs, devices and scopes."""
         scopes = self._scopes
         saved = (
             scopes.name_stack,
@@ -208,7 +214,7 @@ class FunctionGraph(Graph):
 
     @contextmanager
     def control_dependencies(self, control_inputs: Any) -> Iterator[None]:
-        """As of any graph; for operations of outer graphs whoever calls the function waits."""
+        """As `Graph.control_dependencies`; callers wait for operations of outer graphs."""
         inside = control_inputs
         if control_inputs is not None:
             inside = []
@@ -224,7 +230,7 @@ class FunctionGraph(Graph):
 
     @contextmanager
     def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
-        """As of any graph; with what is outside a body nothing can be colocated, and nothing is."""
+        """As `Graph.colocate_with`; operations outside the body are ignored."""
         graph = getattr(op, "graph", None)
         if op is not None and graph is not None and graph is not self:
             yield
@@ -233,13 +239,13 @@ class FunctionGraph(Graph):
             yield
 
     def add_to_collection(self, name: Any, value: Any) -> None:
-        """As of any graph; the collections of variables are those of the outermost graph."""
+        """As of any graph; collections of variables belong to the outermost graph."""
         self.outermost.add_to_collection(name, value) if _is_shared(
             name
         ) else super().add_to_collection(name, value)
 
     def get_collection_ref(self, name: Any) -> list[Any]:
-        """As of any graph; the collections of variables are those of the outermost graph."""
+        """As of any graph; collections of variables belong to the outermost graph."""
         return (
             self.outermost.get_collection_ref(name)
             if _is_shared(name)
@@ -247,7 +253,7 @@ class FunctionGraph(Graph):
         )
 
     def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
-        """As of any graph; the collections of variables are those of the outermost graph."""
+        """As of any graph; collections of variables belong to the outermost graph."""
         return (
             self.outermost.get_collection(name, scope)
             if _is_shared(name)
@@ -255,37 +261,38 @@ class FunctionGraph(Graph):
         )
 
     def op_def_of(self, op_type: str, node_name: str = "") -> OpDef:
-        """The contract of an op type; of a function of the outermost graph's library it is the
-        function's.
+        """Return the contract of an op type or library function.
+
+        Functions are those of the outermost graph's library.
         """
         if op_type not in self._functions and op_type in self.outermost.functions:
             return self.outermost.op_def_of(op_type, node_name)
         return super().op_def_of(op_type, node_name)
 
     def add_function(self, function_def: Any) -> None:
-        """Add a FunctionDef to the library of the outermost graph, which is where functions are
-        looked up.
+        """Add a FunctionDef to the library of the outermost graph.
+
+        Functions are looked up there.
         """
         self.outermost.add_function(function_def)
 
     @property
     def functions(self) -> Mapping[str, Any]:
-        """FunctionDef messages of the outermost graph's library by name; not to be written to."""
+        """FunctionDef messages of the outermost graph by name; not writable."""
         return self.outermost.functions
 
 
 def outermost(graph: Graph) -> Graph:
-    """The graph that is no function's body, around all that are: `graph` itself where
-    it is none.
-    """
+    """Return the graph around all bodies: `graph` itself outside bodies."""
     while isinstance(graph, FunctionGraph):
         graph = graph.outer_graph
     return graph
 
 
 def building(graph: Graph) -> Any:
-    """Context manager that makes `graph` the default, unless the default is a body inside it, which
-    can take its tensors.
+    """Make `graph` the default, unless the default is a body inside it.
+
+    Such a body can take the tensors of `graph`.
     """
     current = get_default_graph()
     if current is graph or (isinstance(current, FunctionGraph) and current.takes(graph)):
@@ -295,8 +302,9 @@ def building(graph: Graph) -> Any:
 
 @contextmanager
 def lifted() -> Iterator[None]:
-    """For a variable that is made in a body: it is made in the outermost graph, under the same name
-    scope. Elsewhere nothing changes.
+    """Make variables of a body in the outermost graph.
+
+    The name scope stays the same. Outside a body nothing changes.
     """
     current = get_default_graph()
     if not isinstance(current, FunctionGraph):

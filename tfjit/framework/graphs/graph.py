@@ -1,5 +1,6 @@
-"""Graph: operations by id and by name, with the scopes that names, devices and control dependencies
-come from.
+"""Graph: operations by id and by name.
+
+Scopes for names, devices and control dependencies are in `graph_scopes.py`.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType
 from tfjit.framework.types.shape import Shape
 
-# What TensorFlow 2.21 writes into graphs: the version of the op contracts that a graph was made
-# with.
+# The producer version that TensorFlow 2.21 writes into graphs: the version of the op contracts that
+# a graph was made with.
 PRODUCER: Final = 2474
 # Messages of 2 GB and more can't be serialised.
 MAX_GRAPH_BYTES: Final = 2**31
@@ -76,14 +77,14 @@ class Graph(GraphScopes):
         self._library_gradients: list[Any] = []
         # (version, operation) of those that gradients gave more inputs and outputs
         self._changed: list[tuple[int, Operation]] = []
-        # whether an imported GraphDef had a library, if only an empty one
+        # True if an imported GraphDef had a library, even an empty one
         self._has_library = False
         self._gradient_override: dict[str, str] = {}
         self._attr_scope: dict[str, Any] = {}
         self._kernel_labels: dict[str, str] = {}
         self._container = ""
         self._traced: dict[Any, dict[Any, Any]] = {}  # traces of Python functions in this graph
-        # what nodes need of this process: their Python functions
+        # Python functions that nodes need in this process
         self.kept_alive: list[object] = []
 
     @property
@@ -93,7 +94,7 @@ class Graph(GraphScopes):
 
     @property
     def building_function(self) -> bool:
-        """Whether this graph is a function's body."""
+        """Return whether this graph is a function's body."""
         return False
 
     @property
@@ -118,11 +119,11 @@ class Graph(GraphScopes):
 
     @property
     def finalized(self) -> bool:
-        """Whether the graph is read-only."""
+        """Return whether the graph is read-only."""
         return self._finalized
 
     def finalize(self) -> None:
-        """Make the graph read-only; a session does it so that no step grows it by mistake."""
+        """Make the graph read-only, so that no step grows it by mistake."""
         self._finalized = True
 
     def _unsafe_unfinalize(self) -> None:
@@ -148,11 +149,10 @@ class Graph(GraphScopes):
 
         inputs: flat list of tensors. attrs: Python values or AttrValue messages; type attrs that
         the inputs tell and attrs with defaults may be left out. dtypes, input_types: checked
-        against what the op says, where given. name: made unique, unless it ends in "/" (then taken
-        as it is).
-        Raises InvalidGraphError (a ValueError and an InvalidArgumentError) when attrs, types or
-        shapes don't fit, NotFoundError for an unknown op type, RuntimeError when the graph is
-        finalized.
+        against the op's contract, where given. name: made unique, unless it ends in "/" (then taken
+        as it is). Raises InvalidGraphError (a ValueError and an InvalidArgumentError) when attrs,
+        types or shapes don't fit, NotFoundError for an unknown op type, RuntimeError when the graph
+        is finalized.
         """
         self._check_not_finalized()
         for i, tensor in enumerate(inputs):
@@ -291,7 +291,10 @@ class Graph(GraphScopes):
         return op
 
     def _register(self, op: Operation) -> None:
-        """Give the operation its id and tell its inputs of it. Under the lock."""
+        """Give the operation its id and tell its inputs of it.
+
+        Under the lock.
+        """
         for tensor in op._inputs:
             tensor._consumers.append(op)
         for other in op._control_inputs:
@@ -326,7 +329,7 @@ class Graph(GraphScopes):
         return infer_shapes(context, op_def)
 
     def get_operations(self) -> list[Operation]:
-        """Every operation, in the order they were made."""
+        """Return every operation, in the order they were made."""
         with self._lock:
             return list(self._by_id)
 
@@ -336,8 +339,9 @@ class Graph(GraphScopes):
             return self._by_id[version:]
 
     def operations_changed_after(self, version: int) -> list[Operation]:
-        """Operations with an id of at most `version` that got inputs and outputs when the graph had
-        that version, or later.
+        """Return operations up to id `version` that changed since that version.
+
+        A change is an input or output added when the graph had that version, or later.
         """
         with self._lock:
             return list(
@@ -347,8 +351,10 @@ class Graph(GraphScopes):
             )
 
     def get_operation_by_name(self, name: str) -> Operation:
-        """The operation. Raises TypeError for no string, KeyError for an unknown name, ValueError
-        for a tensor's name.
+        """Return the operation.
+
+        Raises TypeError for no string, KeyError for an unknown name, ValueError for a tensor's
+        name.
         """
         if not isinstance(name, str):
             raise TypeError(f"Operation names are strings (or similar), not {type(name).__name__}.")
@@ -358,8 +364,10 @@ class Graph(GraphScopes):
         return self._by_name[name]
 
     def get_tensor_by_name(self, name: str) -> Tensor:
-        """The tensor "op:index". Raises TypeError for no string, KeyError for an unknown one,
-        ValueError for a malformed name.
+        """Return the tensor "op:index".
+
+        Raises TypeError for no string, KeyError for an unknown one, ValueError for a malformed
+        name.
         """
         if not isinstance(name, str):
             raise TypeError(f"Tensor names are strings (or similar), not {type(name).__name__}.")
@@ -442,8 +450,9 @@ class Graph(GraphScopes):
         )
 
     def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:
-        """GraphDef of the operations with an id above `from_version` (all without one). Raises
-        ValueError from 2 GB on.
+        """GraphDef of the operations with an id above `from_version` (all without one).
+
+        Raises ValueError from 2 GB on.
         """
         from tfjit.framework.graphs.graph_def import graph_to_graph_def
 
@@ -454,7 +463,7 @@ class Graph(GraphScopes):
         self._unfeedable.add(tensor)
 
     def is_feedable(self, tensor: Tensor) -> bool:
-        """Whether `tensor` may be fed."""
+        """Return whether `tensor` may be fed."""
         return tensor not in self._unfeedable
 
     def prevent_fetching(self, op: Any) -> None:
@@ -462,7 +471,7 @@ class Graph(GraphScopes):
         self._unfetchable.add(op)
 
     def is_fetchable(self, tensor_or_op: Any) -> bool:
-        """Whether a tensor or operation may be fetched."""
+        """Return whether a tensor or operation may be fetched."""
         op = tensor_or_op.op if isinstance(tensor_or_op, Tensor) else tensor_or_op
         return op not in self._unfetchable and tensor_or_op not in self._unfetchable
 
@@ -483,13 +492,14 @@ class Graph(GraphScopes):
             self.add_to_collection(name, value)
 
     def get_collection_ref(self, name: Any) -> list[Any]:
-        """The collection itself, made when missing; changes to it last."""
+        """Return the collection itself, made when missing; changes to it last."""
         with self._lock:
             return self._collections.setdefault(name, [])
 
     def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
-        """Members of a collection; with `scope`, those whose name matches it from the start, as a
-        regular expression.
+        """Return the members of a collection.
+
+        scope: a regular expression; only members whose name matches it from the start are given.
         """
         with self._lock:
             members = self._collections.get(name, [])
@@ -510,7 +520,10 @@ class Graph(GraphScopes):
             self._collections.pop(name, None)
 
     def add_function(self, function_def: Any) -> None:
-        """Add a FunctionDef to the library. Raises ValueError when another one has its name."""
+        """Add a FunctionDef to the library.
+
+        Raises ValueError when another one has its name.
+        """
         name = function_def.signature.name
         known = self._functions.get(name)
         if known is not None and known.SerializeToString(
@@ -523,10 +536,10 @@ class Graph(GraphScopes):
         self._functions.setdefault(name, function_def)
 
     def op_def_of(self, op_type: str, node_name: str = "") -> OpDef:
-        """The contract of an op type: the registry's, or that of a function of the library, which
-        is called by its name as op type.
+        """Return the contract of an op type: the registry's, or a function's.
 
-        Raises NotFoundError for a type that is neither.
+        A function of the library is called by its name as op type. Raises NotFoundError for a type
+        that is neither.
         """
         found = registry.lookup(op_type)
         if found is None and op_type in self._functions:
@@ -569,8 +582,9 @@ def check_inputs(
     inputs: Sequence[Tensor | None],
     node_def: Any = None,
 ) -> None:
-    """Raise InvalidGraphError unless number and dtypes of `inputs` are as expected; None stands for
-    an input that comes later.
+    """Raise InvalidGraphError unless the `inputs` have the expected number and dtypes.
+
+    None is an input that comes later.
     """
     if len(expected) != len(inputs):
         types = ", ".join(dtypes.short_name(d) for d in expected)
@@ -588,7 +602,7 @@ def check_inputs(
 def check_input(name: str, i: int, tensor: Tensor, dtype: DType, node_def: Any = None) -> None:
     """Raise InvalidGraphError unless `tensor` may be input `i` of node `name`.
 
-    A reference may stand for a value, never the other way round.
+    A reference may be given for a value, never the other way round.
     """
     given = tensor._dtype
     if given is not dtype and (dtype.is_ref or given.base_dtype is not dtype):
@@ -601,7 +615,7 @@ def check_input(name: str, i: int, tensor: Tensor, dtype: DType, node_def: Any =
 
 
 def deprecation_error(op_def: OpDef, producer: int) -> UnimplementedError:
-    """The error for an op that graphs of this version may no longer hold."""
+    """Return the error for an op removed before this graph version."""
     assert op_def.deprecated is not None
     version, why = op_def.deprecated
     return UnimplementedError(

@@ -21,11 +21,11 @@ _TOO_LARGE: Final = "GraphDef cannot be larger than 2GB."
 
 
 def parse_graph_def(source: Any) -> Any:
-    """A GraphDef message of bytes, of a GraphDef or MetaGraphDef message of any package, as that
-    message or one of ours.
+    """Return a GraphDef message from bytes or another message.
 
-    Raises InvalidGraphError for bytes that are no GraphDef, ValueError from 2 GB on, TypeError for
-    anything else.
+    The source is bytes, or a GraphDef or MetaGraphDef message of any package; the result is that
+    message or one of ours. Raises InvalidGraphError for bytes that are no GraphDef, ValueError from
+    2 GB on, TypeError for anything else.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
         from tfjit.protos import graph_pb2
@@ -60,16 +60,16 @@ def import_graph_def(
     graph: Graph | None = None,
     scopes_take_names: bool = True,
 ) -> list[Any] | None:
-    """Add the nodes of a GraphDef (message or bytes) to `graph`, the default graph without one.
+    """Add the nodes of a GraphDef to `graph` or the default graph.
 
-    input_map: "node:0" or "^node" in the GraphDef -> Tensor, Operation or value to take its place.
-    return_elements: names whose Tensors and Operations are returned. name: prefix, made unique;
-    "import" by default, "" for none. op_dict and producer_op_list are accepted and not used.
-    scopes_take_names: a node whose name is a prefix of names in the graph is renamed; a session
-    turns this off, whose nodes keep their names. Nothing is added when an error is raised.
-    Raises InvalidGraphError (a ValueError) naming node and cause, NotFoundError for unknown op
-    types, UnimplementedError for ops that graphs of this version may not hold, TypeError for
-    arguments of wrong types.
+    graph_def: message or bytes. input_map: "node:0" or "^node" in the GraphDef -> Tensor, Operation
+    or value to take its place. return_elements: names whose Tensors and Operations are returned.
+    name: prefix, made unique; "import" by default, "" for none. op_dict and producer_op_list are
+    accepted and not used. scopes_take_names: a node whose name is a prefix of names in the graph is
+    renamed; a session turns this off, whose nodes keep their names. No node is added when an error
+    is raised. Raises InvalidGraphError (a ValueError) naming node and cause, NotFoundError for
+    unknown op types, UnimplementedError for ops that graphs of this version may not hold, TypeError
+    for arguments of wrong types.
     """
     message = parse_graph_def(graph_def)
     mapped = dict(input_map) if input_map else {}
@@ -143,11 +143,10 @@ def _resolve_input_map(mapped: Mapping[str, Any], graph: Graph, scope: str) -> d
 
 
 def graph_to_graph_def(graph: Graph, from_version: int = 0, add_shapes: bool = False) -> Any:
-    """GraphDef of the operations with an id above `from_version`, in the order they were made, with
-    library and versions.
+    """Return the GraphDef of the operations with an id above `from_version`.
 
-    add_shapes: also write each node's `_output_shapes`. Raises ValueError when the message would
-    reach 2 GB.
+    Nodes stand in the order they were made, with library and versions. add_shapes: also write each
+    node's `_output_shapes`. Raises ValueError when the message would reach 2 GB.
     """
     from tfjit.protos import graph_pb2
 

@@ -1,4 +1,4 @@
-"""One import of a GraphDef: its nodes checked, put in order, and made operations of a graph."""
+"""One import of a GraphDef: check, order and add its nodes."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Importer:
         self._colocate()
 
     def undo(self) -> None:
-        """Take back what was added."""
+        """Remove the added nodes and functions."""
         graph = self.graph
         graph._producer, graph._min_consumer, graph._bad_consumers = self.versions
         for name in self.new_functions:
@@ -113,7 +113,7 @@ class Importer:
             graph._names_in_use.pop(key, None)
 
     def has(self, key: TensorKey) -> bool:
-        """Whether the GraphDef has this output or node."""
+        """Return whether the GraphDef has this output or node."""
         op = self.ops.get(key[0])
         return op is not None and key[1] < len(op.outputs)
 
@@ -178,8 +178,9 @@ class Importer:
         self.graph._library_gradients.extend(ours.gradient)
 
     def _check_nodes(self) -> list[list[TensorKey]]:
-        """Names, op types and inputs of every node, before anything is made; gives each node's
-        inputs.
+        """Check names, op types and inputs of all nodes; return the inputs.
+
+        Runs before any operation is made.
         """
         index: dict[str, int] = {}
         for i, node in enumerate(self.nodes):
@@ -220,8 +221,9 @@ class Importer:
         return all_inputs
 
     def _choose_names(self) -> None:
-        """Names in the graph: prefixed, and numbered where an operation or scope has the name
-        already.
+        """Choose the names in the graph.
+
+        Names are prefixed, and numbered where an operation or scope has the name already.
         """
         scope = self.scope
         taken: set[str] = set()
@@ -244,10 +246,10 @@ class Importer:
             self.names[node.name] = full
 
     def _order(self, inputs: list[list[TensorKey]]) -> list[int]:
-        """Node indices with every node behind its inputs, lowest index first, as TensorFlow numbers
-        imported nodes.
+        """Return node indices with every node behind its inputs.
 
-        Only a Merge may come before an input: the NextIteration of its loop.
+        The lowest index comes first, as TensorFlow numbers imported nodes. Only a Merge may come
+        before an input: the NextIteration of its loop.
         """
         count = len(self.nodes)
         pending = [0] * count
@@ -295,7 +297,10 @@ class Importer:
         return order
 
     def _describe_cycle(self, stuck: set[int], inputs: list[list[TensorKey]]) -> str:
-        """One cycle among nodes that wait for each other, found by walking back along inputs."""
+        """Return one cycle among nodes that wait for each other.
+
+        It is found by walking back along inputs.
+        """
         walk: list[int] = []
         position: dict[int, int] = {}
         i = min(stuck)
@@ -413,8 +418,9 @@ class Importer:
     def _with_declared(
         self, node: Any, inferred: list[Any], declared: tuple[TensorShape, ...]
     ) -> list[Any]:
-        """Output shapes with what the node's `_output_shapes` adds; contradictions are errors in
-        graphs of version 21 and later.
+        """Return output shapes merged with the node's `_output_shapes`.
+
+        Contradictions are errors in graphs of version 21 and later.
         """
         out = list(inferred)
         for i, shape in enumerate(declared[: len(out)]):
@@ -461,8 +467,9 @@ class Importer:
             op._device = merge_names(op._device, scopes.device_cache)
 
     def _colocate(self) -> None:
-        """Prefix colocation groups, and give each operation of a group the device of the first
-        other that has one.
+        """Prefix colocation groups, and place each group on one device.
+
+        An operation gets the device of the first other of its group that has one.
         """
         names_in_graph = self.names
         grouped = []
@@ -513,8 +520,9 @@ def _carried_fields(node: Any) -> bytes:
 
 
 def _attrs_of(node: Any, op_def: OpDef) -> tuple[dict[str, Any], dict[str, bytes] | None]:
-    """Attrs of a NodeDef in Python form with defaults filled in, and those messages that our own
-    writing would not give back.
+    """Return attrs of a NodeDef in Python form, defaults filled in.
+
+    The second result has the messages that our own writing would not reproduce.
     """
     values: dict[str, Any] = {}
     raw: dict[str, bytes] | None = None

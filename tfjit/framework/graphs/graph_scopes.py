@@ -1,5 +1,6 @@
-"""The blocks that a graph is built in: names, devices, colocation, control dependencies and attrs,
-each a thread's own.
+"""The blocks that a graph is built in, each a thread's own.
+
+They set names, devices, colocation, control dependencies and attrs.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Scopes(threading.local):
         self.name_stack = ""
         # canonical string, None (a reset) or a function, outermost first
         self.devices: list[Any] = []
-        # what the strings merge to; None while a function has to be asked
+        # the merged strings; None while a function has to be asked
         self.device_cache: str | None = ""
         self.colocation: list[Operation] = []
         self.control: list[Controller] = []
@@ -33,8 +34,9 @@ class Scopes(threading.local):
 
 
 class Controller:
-    """One `control_dependencies` block: its operations, and those made inside it, which already run
-    after them.
+    """One `control_dependencies` block: its operations and those made inside.
+
+    Those made inside already run after them.
     """
 
     __slots__ = ("inputs", "seen")
@@ -45,8 +47,9 @@ class Controller:
 
 
 class GraphScopes:
-    """The part of a Graph that blocks change. What a block sets belongs to the thread, except for
-    attrs and container.
+    """The part of a Graph that blocks change.
+
+    Settings of a block belong to the thread, except for attrs and container.
     """
 
     _lock: threading.RLock
@@ -64,8 +67,9 @@ class GraphScopes:
         raise NotImplementedError
 
     def unique_name(self, name: str, mark_as_used: bool = True) -> str:
-        """A name in the current scope that no operation or scope has, compared without regard to
-        case.
+        """Return a name in the current scope that no other has.
+
+        Operations and scopes are compared without regard to case.
         """
         with self._lock:
             stack = self._scopes.name_stack
@@ -87,7 +91,7 @@ class GraphScopes:
             return f"{name}_{i - 1}"
 
     def get_name_scope(self) -> str:
-        """The current scope without a trailing slash; "" at the root."""
+        """Return the current scope without a trailing slash; "" at the root."""
         return self._scopes.name_stack
 
     @property
@@ -96,11 +100,10 @@ class GraphScopes:
 
     @contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
-        """Prefix names made inside with `name`, made unique; "s/" re-enters a scope, None or "" is
-        the root.
+        """Prefix names made inside with `name`, made unique.
 
-        Yields the prefix with its slash.
-        Raises ValueError for an invalid name, TypeError for something that is no string.
+        "s/" re-enters a scope, None or "" is the root. Yields the prefix with its slash. Raises
+        ValueError for an invalid name, TypeError for a name that is no string.
         """
         scopes = self._scopes
         old = scopes.name_stack
@@ -133,13 +136,13 @@ class GraphScopes:
     def device(self, device_name_or_function: Any) -> Iterator[None]:
         """Ask for a device inside.
 
-        device_name_or_function: a string or DeviceSpec whose fields merge under those of inner blocks, None for no device, or
-            a function of the operation.
+        device_name_or_function: a string or DeviceSpec whose fields merge under those of inner
+        blocks, None for no device, or a function of the operation.
         """
         entry = device_name_or_function
         if entry is not None and not callable(entry):
             entry = canonical_name(entry)
-            # which the runtime reads as no wish, and TensorFlow's front end refuses
+            # the runtime reads '*' as no wish, and TensorFlow's front end refuses it
             if "replica:*" in entry or "task:*" in entry:
                 raise ValueError(
                     f"'*' is no number in the device spec: '{device_name_or_function}'."
@@ -155,8 +158,9 @@ class GraphScopes:
 
     @contextmanager
     def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
-        """Place what is made inside on the device of `op` (an operation or tensor); device blocks
-        around don't count.
+        """Place operations made inside on the device of `op`.
+
+        `op` is an operation or tensor. Device blocks around don't count.
         """
         if op is None and not ignore_existing:
             raise ValueError(
@@ -186,10 +190,10 @@ class GraphScopes:
 
     @contextmanager
     def control_dependencies(self, control_inputs: Any) -> Iterator[None]:
-        """What is made inside runs after `control_inputs` (operations or tensors); None forgets the
-        blocks around.
+        """Run operations made inside after `control_inputs`.
 
-        Raises TypeError for a member that is neither.
+        control_inputs: operations or tensors; None forgets the blocks around. Raises TypeError for
+        a member that is neither.
         """
         scopes = self._scopes
         saved = scopes.control, scopes.control_flow_context
@@ -283,8 +287,8 @@ class GraphScopes:
                 if chosen is None:
                     # as TensorFlow answers a device function
                     raise TypeError("Expected binary or unicode string, got None")
-                # A function's own text is kept, as TensorFlow keeps it; what can't be read is
-                # refused here.
+                # A function's own text is kept, as TensorFlow keeps it; unreadable text is refused
+                # here.
                 canonical = canonical_name(chosen)
                 op._device = chosen if isinstance(chosen, str) else canonical
 
@@ -301,7 +305,7 @@ def _merged_device(devices: list[Any]) -> str | None:
 
 
 def _operation_of(item: Any, graph: GraphScopes) -> Operation:
-    # a resource variable stands for its handle, or for the update that gave it
+    # a resource variable means its handle, or the update that gave it
     if hasattr(item, "handle") and hasattr(item, "op"):
         item = item.op
     # an IndexedSlices

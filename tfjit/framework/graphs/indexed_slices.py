@@ -1,4 +1,4 @@
-"""Some rows of a tensor: what the gradient of a gather is."""
+"""Some rows of a tensor: the form of a gather's gradient."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 
 class IndexedSlicesValue(NamedTuple):
-    """What `run` gives for IndexedSlices, and takes as their feed: arrays;
+    """The value of IndexedSlices in `run`'s results and feeds: arrays.
+
     dense_shape may be None.
     """
 
@@ -22,12 +23,11 @@ class IndexedSlicesValue(NamedTuple):
 
 
 class IndexedSlices:
-    """Rows `values[i, ...]` that belong to row `indices[i]` of a larger tensor; rows of the same
-    index add up.
+    """Rows `values[i, ...]` that belong to row `indices[i]` of a larger tensor.
 
-    values: [n, ...]. indices: [n], int32 or int64. dense_shape: the larger tensor's shape, or None
-    where it is not known. Where a tensor is asked for, it becomes one (with zeros in the other
-    rows), which needs `dense_shape`.
+    Rows of the same index add up. values: [n, ...]. indices: [n], int32 or int64. dense_shape: the
+    larger tensor's shape, or None where it is not known. Where a tensor is asked for, the slices
+    become one (with zeros in the other rows), which needs `dense_shape`.
     """
 
     def __init__(self, values: Tensor, indices: Tensor, dense_shape: Tensor | None = None) -> None:
@@ -42,7 +42,7 @@ class IndexedSlices:
 
     @property
     def indices(self) -> Tensor:
-        """Which row of the larger tensor each is."""
+        """For each row, its index in the larger tensor."""
         return self._indices
 
     @property
@@ -52,7 +52,7 @@ class IndexedSlices:
 
     @property
     def shape(self) -> TensorShape:
-        """Static shape of the larger tensor, as far as it is known."""
+        """Known part of the larger tensor's static shape."""
         from tfjit.framework.graphs.static_value import constant_value_as_shape
         from tfjit.framework.types.shape import TensorShape
 
@@ -65,7 +65,7 @@ class IndexedSlices:
         return TensorShape(None if rows is None else (None, *rows[1:]))
 
     def get_shape(self) -> TensorShape:
-        """The same as `shape`."""
+        """Return the same as `shape`."""
         return self.shape
 
     @property

@@ -1,4 +1,4 @@
-"""Operation and Tensor: the nodes and edges of a Graph as users hold them."""
+"""Operation and Tensor: nodes and edges of a Graph, for users."""
 
 from __future__ import annotations
 
@@ -29,16 +29,18 @@ _default_session: Callable[[], Any] = lambda: None  # noqa: E731
 
 
 def set_default_session_getter(getter: Callable[[], Any]) -> None:
-    """Tell `Operation.run` and `Tensor.eval` where the default session is; it must have `graph` and
-    `run(fetches, feed_dict)`.
+    """Set the function that `Operation.run` and `Tensor.eval` find sessions by.
+
+    The session must have `graph` and `run(fetches, feed_dict)`.
     """
     global _default_session
     _default_session = getter
 
 
 def user_frame() -> tuple[CodeType, int] | None:
-    """Code and line of the nearest caller outside this package: cheap enough to take for every
-    operation.
+    """Return code and line of the nearest caller outside this package.
+
+    Cheap enough to take for every operation.
     """
     frame = sys._getframe(1)
     while frame is not None:
@@ -50,8 +52,9 @@ def user_frame() -> tuple[CodeType, int] | None:
 
 
 class OperatorNotAllowedInGraphError(TypeError):
-    """A Python operation (bool, iteration) that needs a tensor's value while the graph is being
-    built.
+    """A Python operation needs a tensor's value while the graph is built.
+
+    Examples are bool and iteration.
     """
 
 
@@ -135,7 +138,7 @@ class Tensor:
         self._dtype = dtype
         self._shape = shape
         self._consumers: list[Operation] = []
-        # (shape, dtype) pairs of what a resource or variant refers to
+        # (shape, dtype) pairs of the values that a resource or variant refers to
         self._handle_data: Any = None
 
     @staticmethod
@@ -152,7 +155,7 @@ class Tensor:
 
     @property
     def value_index(self) -> int:
-        """Which output of its operation this is."""
+        """The index among the operation's outputs."""
         return self._value_index
 
     @property
@@ -162,7 +165,7 @@ class Tensor:
 
     @property
     def dtype(self) -> DType:
-        """Element type; a reference type for what a TF1 variable gives."""
+        """Element type; a reference type for the output of a TF1 variable."""
         return self._dtype
 
     @property
@@ -176,16 +179,19 @@ class Tensor:
         return TensorShape._of(self._shape)
 
     def get_shape(self) -> TensorShape:
-        """The static shape."""
+        """Return the static shape."""
         return TensorShape._of(self._shape)
 
     def set_shape(self, shape: Any) -> None:
-        """Add what is known of the shape. Raises ValueError when it contradicts what was known."""
+        """Merge `shape` into the static shape.
+
+        Raises ValueError when it contradicts the known shape.
+        """
         self._shape = shapes.merge(self._shape, shapes.as_shape(shape))
 
     @property
     def shape_tuple(self) -> Shape:
-        """The static shape in the internal form: a tuple of int or None, or None."""
+        """The static shape as a tuple of int or None, or None."""
         return self._shape
 
     @property
@@ -200,13 +206,14 @@ class Tensor:
         return list(self._consumers)
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
-        """The value, from `session` or this thread's default session. Raises ValueError without
-        one.
+        """Return the value, from `session` or this thread's default session.
+
+        Raises ValueError without one.
         """
         return _session_for(self.graph, session, "evaluate tensor", "eval").run(self, feed_dict)
 
     def ref(self) -> TensorReference:
-        """A hashable stand-in, for dictionaries and sets."""
+        """Return a hashable stand-in, for dictionaries and sets."""
         return TensorReference(self)
 
     experimental_ref = ref
@@ -277,7 +284,7 @@ class TensorReference:
         self._tensor = tensor
 
     def deref(self) -> Tensor:
-        """The tensor."""
+        """Return the tensor."""
         return self._tensor
 
     def __eq__(self, other: object) -> bool:
@@ -381,21 +388,24 @@ class Operation:
 
     @property
     def attrs(self) -> Mapping[str, Any]:
-        """All attrs in their Python forms (see framework.attrs); not to be written to."""
+        """All attrs in Python form (see framework.attrs); not writable."""
         return self._attrs
 
     def attr(self, name: str) -> Any:
-        """One attr in its Python form. Raises ValueError when the node has none of that name."""
+        """Return one attr in its Python form.
+
+        Raises ValueError when the node has none of that name.
+        """
         try:
             return self._attrs[name]
         except KeyError:
             raise ValueError(f"Operation '{self._name}' has no attr named '{name}'.") from None
 
     def get_attr(self, name: str) -> Any:
-        """One attr as TensorFlow's Operation gives it: lists as list; shapes, tensors and functions
-        as messages.
+        """Return one attr as TensorFlow's Operation gives it.
 
-        Raises ValueError when the node has none of that name.
+        Lists come as list; shapes, tensors and functions as messages. Raises ValueError when the
+        node has none of that name.
         """
         value = self.attr(name)
         if isinstance(value, tuple):
@@ -422,12 +432,15 @@ class Operation:
             self._raw_attrs.pop(name, None)
 
     def colocation_groups(self) -> list[bytes]:
-        """Names b"loc:@x" of the operations this one shares a device with; its own without any."""
+        """Return names b"loc:@x" of the operations that share a device.
+
+        An operation without any has its own name.
+        """
         groups = [g for g in self._attrs.get("_class", ()) if g.startswith(b"loc:@")]
         return groups or [b"loc:@" + self._name.encode()]
 
     def values(self) -> tuple[Tensor, ...]:
-        """The outputs."""
+        """Return the outputs."""
         return tuple(self.outputs)
 
     def run(self, feed_dict: Any = None, session: Any = None) -> None:
@@ -444,8 +457,9 @@ class Operation:
         return node
 
     def fill_node_def(self, node: Any) -> None:
-        """Write this operation into an empty NodeDef; control inputs come last, by name, as
-        TensorFlow writes them.
+        """Write this operation into an empty NodeDef.
+
+        Control inputs come last, by name, as TensorFlow writes them.
         """
         node.name = self._name
         node.op = self._type
@@ -474,8 +488,9 @@ class Operation:
 
     @property
     def built_at(self) -> str:
-        """ "train.py:41 in mlp": where the user's code made this operation; "" when that is not
-        known.
+        """Return the line of the user's code that made the operation.
+
+        The form is "train.py:41 in mlp"; "" for an unknown place.
         """
         if self._frame is None:
             return ""
@@ -487,7 +502,10 @@ class Operation:
 
     @property
     def traceback(self) -> list[FrameSummary]:
-        """The place in the user's code that made this operation; one entry, or none."""
+        """The place in the user's code that made this operation, if known.
+
+        A list of one entry, or of none.
+        """
         if self._frame is None:
             return []
         code, line = self._frame
@@ -512,8 +530,9 @@ class Operation:
         self._control_inputs = ()
 
     def _update_input(self, index: int, tensor: Tensor) -> None:
-        """Replace data input `index`; control flow closes its loops so. Raises InvalidGraphError
-        for another dtype.
+        """Replace data input `index`; control flow closes its loops so.
+
+        Raises InvalidGraphError for another dtype.
         """
         old = self._inputs[index]
         if tensor.graph is not self.graph:

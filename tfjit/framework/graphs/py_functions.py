@@ -1,8 +1,8 @@
-"""Python functions that graphs call: what a PyFunc node's token stands for.
+"""Python functions that graphs call, by the token of their PyFunc node.
 
-A function lives as long as the graph whose node calls it (`Graph` keeps what `register` returns).
-Tokens of a TensorFlow graph are looked up in TensorFlow's own registry, which is there whenever
-such a token is.
+A function lives as long as the graph whose node calls it (`Graph` keeps the object that `register`
+returns). Tokens of a TensorFlow graph are looked up in TensorFlow's own registry, which is there
+whenever such a token is.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _entries: Final[weakref.WeakValueDictionary[str, _Entry]] = weakref.WeakValueDic
 
 
 def register(function: Callable[..., Any]) -> tuple[str, object]:
-    """The token of a function, and what keeps it alive."""
+    """Return a new token of a function, and the object that keeps it alive."""
     token = f"{_PREFIX}{next(_numbers)}"
     entry = _entries[token] = _Entry(function)
     return token, entry
 
 
 def find(token: str) -> Callable[..., Any] | None:
-    """The function behind a token, or None when it has gone or never was."""
+    """Return the function behind a token, or None without one."""
     entry = _entries.get(token)
     if entry is not None:
         return entry.function

@@ -13,11 +13,11 @@ _MAX_INT32: Final = 2**31 - 1
 
 
 def get_seed(op_seed: int | None, graph: Graph | None = None) -> tuple[int | None, int | None]:
-    """The attrs (seed, seed2) of a random op; (None, None) for a stream that differs each time.
+    """Return the attrs (seed, seed2) of a random op.
 
-    Under a graph seed an op without its own takes a number: how many it was asked for before in
-    this graph (TensorFlow 2), or, with TFJIT_SEED_RULE=1, how many operations the graph has
-    (TensorFlow 1.15).
+    (None, None) means a stream that differs each time. Under a graph seed an op without its own
+    takes a number: the count of such requests before in this graph (TensorFlow 2), or, with
+    TFJIT_SEED_RULE=1, the count of operations in the graph (TensorFlow 1.15).
     """
     graph = get_default_graph() if graph is None else graph
     graph_seed = graph.seed
@@ -36,7 +36,7 @@ def get_seed(op_seed: int | None, graph: Graph | None = None) -> tuple[int | Non
     if any(not isinstance(seed, int) for seed in seeds):
         seeds = int(seeds[0]), int(seeds[1])
     truncated = seeds[0] % _MAX_INT32, seeds[1] % _MAX_INT32
-    # (0, 0) would mean a stream of its own each time.
+    # (0, 0) would mean another stream each time.
     return (0, _MAX_INT32) if truncated == (0, 0) else truncated
 
 

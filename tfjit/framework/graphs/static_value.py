@@ -1,7 +1,7 @@
-"""Values of tensors that are known while the graph is built, whole or (as a shape) in part.
+"""Values of tensors that are known while the graph is built.
 
-What is followed is the small integer arithmetic that shapes are computed with. A search visits a
-bounded number of operations, so that building a long chain stays linear.
+Values are known whole or (as a shape) in part. The search follows the small integer arithmetic of
+shapes, and visits a bounded number of operations, so that building a long chain stays linear.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Search:
         self.visits = 0
 
     def value(self, tensor: Tensor, depth: int = 0) -> np.ndarray | None:
-        """The tensor's value, None where it is not known."""
+        """Return the tensor's value, None where it is not known."""
         op = tensor.op
         if op._type == "Const":
             found = op._attrs["value"]
@@ -75,8 +75,9 @@ class _Search:
             return None  # the kernel reports it when it runs
 
     def as_shape(self, tensor: Tensor, depth: int = 0) -> Shape:
-        """An integer vector read as a shape, with None for unknown elements; None when its length
-        is unknown.
+        """Return an integer vector as a shape, None for unknown elements.
+
+        None when its length is unknown.
         """
         whole = self.value(tensor, depth)
         if whole is not None:
@@ -122,7 +123,7 @@ class _Search:
         return _unknown_vector(tensor)
 
     def _element(self, tensor: Tensor, depth: int) -> int | None:
-        """A scalar cut out of a partly known shape vector."""
+        """Return a scalar cut out of a partly known shape vector."""
         op = tensor.op
         if depth > _MAX_DEPTH or self.visits > _MAX_VISITS:
             return None
@@ -168,18 +169,18 @@ def _unknown_vector(tensor: Tensor) -> Shape:
 
 
 def constant_value(tensor: Tensor) -> np.ndarray | None:
-    """The value of a tensor that is the same in every run, None where that can't be told cheaply.
-    The array is not to be written to.
+    """Return the tensor's value if it is known and the same every run.
+
+    None where the value can't be told cheaply. The array is not to be written to.
     """
     return _Search().value(tensor)
 
 
 def get_static_value(tensor: Tensor, partial: bool = False) -> np.ndarray | None:
-    """Return the value of a tensor that is the same in every run, or None where that can't be told
-    cheaply.
+    """Return the tensor's value if it is known and the same every run.
 
-    partial: of scalars or vectors packed together, give an object array with None for those that
-    are not known.
+    None where the value can't be told cheaply. partial: of scalars or vectors packed together, give
+    an object array with None for those that are not known.
     """
     known = constant_value(tensor)
     if known is not None or not partial or tensor.op.type != "Pack" or not tensor.op.inputs:
@@ -189,8 +190,9 @@ def get_static_value(tensor: Tensor, partial: bool = False) -> np.ndarray | None
 
 
 def constant_value_as_shape(tensor: Tensor) -> Shape:
-    """An integer vector tensor read as a shape: unknown elements are None; None when even its
-    length is unknown.
+    """Return an integer vector tensor as a shape.
+
+    Unknown elements are None; None when even its length is unknown.
     """
     return _Search().as_shape(tensor)
 

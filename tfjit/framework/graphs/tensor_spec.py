@@ -1,4 +1,4 @@
-"""TensorSpec: what a tensor is to be: shape, dtype and name."""
+"""TensorSpec: the expected shape, dtype and name of a tensor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from tfjit.framework.types.shape import TensorShape, as_shape
 
 
 class TensorSpec:
-    """Shape (sizes may be None, or all of it), dtype and name of a tensor."""
+    """Shape, dtype and name of a tensor.
+
+    Sizes may be None, or the whole shape.
+    """
 
     __slots__ = ("_dtype", "_name", "_shape")
 
@@ -21,12 +24,12 @@ class TensorSpec:
 
     @classmethod
     def from_tensor(cls, tensor: Tensor, name: str | None = None) -> TensorSpec:
-        """What `tensor` is, under its operation's name unless told another."""
+        """Return the spec of `tensor`, named as its operation by default."""
         return cls(tensor.shape, tensor.dtype.base_dtype, name or tensor.op.name)
 
     @classmethod
     def from_spec(cls, spec: TensorSpec, name: str | None = None) -> TensorSpec:
-        """The same, under another name if one is given."""
+        """Return the same, under another name if one is given."""
         return cls(spec.shape, spec.dtype, name or spec.name)
 
     @property
@@ -45,8 +48,9 @@ class TensorSpec:
         return self._name
 
     def is_compatible_with(self, spec_or_value: Any) -> bool:
-        """Whether a tensor, or all that another spec allows, may be what this is: the dtype is the
-        same and the shapes agree.
+        """Return whether a tensor, or each of another spec's, fits this spec.
+
+        The dtype must be the same and the shapes must agree.
         """
         dtype = getattr(spec_or_value, "dtype", None)
         if dtype is None or as_dtype(dtype).base_dtype is not self._dtype:

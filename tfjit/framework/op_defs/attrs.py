@@ -1,9 +1,9 @@
-"""Attr values: Python form <-> AttrValue, conversion of what users write, and the check against an
-op's AttrDef.
+"""Attr values: Python form <-> AttrValue, conversion and checks.
 
-Python forms: string -> bytes, int -> int, float -> float (a float32's value), bool -> bool, type ->
-DType, shape -> TensorShape, tensor -> ndarray (read-only; object array of bytes for strings), func
--> FuncRef, list(x) -> tuple, a function's unset attr -> Unset.
+Users' values are converted, and checked against an op's AttrDef. Python forms: string -> bytes, int
+-> int, float -> float (a float32's value), bool -> bool, type -> DType, shape -> TensorShape,
+tensor -> ndarray (read-only; object array of bytes for strings), func -> FuncRef, list(x) -> tuple,
+a function's unset attr -> Unset.
 """
 
 from __future__ import annotations
@@ -39,16 +39,15 @@ class FuncRef:
 
 @dataclass(frozen=True, slots=True)
 class Unset:
-    """An attr of a node in a function body that takes the value of the function's own
-    attr `name`.
-    """
+    """An attr of a body's node, set by the function's attr `name`."""
 
     name: str
 
 
 class _Absent:
-    """Marks an AttrValue in which nothing is set (an op's attr with that value counts
-    as missing).
+    """An AttrValue in which no field is set.
+
+    An op's attr with that value counts as missing.
     """
 
     def __repr__(self) -> str:
@@ -61,9 +60,10 @@ _LIST_FIELDS = ("s", "i", "f", "b", "type", "shape", "tensor", "func")
 
 
 def from_proto(value: Any) -> Any:
-    """The Python form of an AttrValue (of any package); ABSENT when it holds nothing.
+    """Return the Python form of an AttrValue of any package.
 
-    Raises InvalidArgumentError for a tensor whose content does not fit its shape.
+    ABSENT when the message is empty. Raises InvalidArgumentError for a tensor whose content does
+    not fit its shape.
     """
     kind = value.WhichOneof("value")
     if kind == "type":
@@ -116,8 +116,9 @@ def func_from_proto(proto: Any) -> FuncRef:
 
 
 def kind_of_proto(value: Any) -> str:
-    """The attr type that an AttrValue holds, as an OpDef spells it: "type", "list(int)"; "" when
-    unset, "list(any)" for an empty list.
+    """Return the attr type of an AttrValue, as an OpDef spells it.
+
+    Examples are "type", "list(int)"; "" when unset, "list(any)" for an empty list.
     """
     kind = value.WhichOneof("value")
     if kind == "list":
@@ -141,7 +142,7 @@ _SCALAR_KIND = {
 
 
 def to_proto(value: Any) -> Any:
-    """A tfjit AttrValue of a Python form."""
+    """Return a tfjit AttrValue of a Python form."""
     from tfjit.protos import attr_value_pb2
 
     proto = attr_value_pb2.AttrValue()
@@ -150,7 +151,10 @@ def to_proto(value: Any) -> Any:
 
 
 def fill_proto(proto: Any, value: Any) -> None:
-    """Write a Python form into an empty AttrValue. Raises TypeError for what is no attr value."""
+    """Write a Python form into an empty AttrValue.
+
+    Raises TypeError for a value of no attr type.
+    """
     if isinstance(value, DType):
         proto.type = value.as_datatype_enum
     elif isinstance(value, bool):
@@ -212,10 +216,10 @@ def fill_func_proto(proto: Any, value: FuncRef) -> None:
 
 
 def convert(value: Any, attr_type: str, name: str, op_type: str = "") -> Any:
-    """The Python form of what a user wrote for attr `name` of type `attr_type` ("int",
-    "list(shape)", ...).
+    """Return the Python form of a user's value for attr `name`.
 
-    Raises TypeError with TensorFlow's words for a value of another kind.
+    attr_type: "int", "list(shape)", ... Raises TypeError with TensorFlow's words for a value of
+    another kind.
     """
     if attr_type.startswith("list("):
         if isinstance(value, (str, bytes, TensorShape)) or not hasattr(value, "__iter__"):
@@ -336,8 +340,9 @@ _CONVERTERS: dict[str, Any] = {
 
 
 def guess(value: Any) -> Any:
-    """The Python form of a value of an attr that no OpDef declares (such as `_class`), by the
-    value's own type.
+    """Return the Python form of a value by its own type.
+
+    For an attr that no OpDef declares, such as `_class`.
     """
     if isinstance(
         value, (bytes, bool, int, DType, TensorShape, FuncRef, Unset, tensors.OpaqueTensor)
@@ -366,7 +371,7 @@ def guess(value: Any) -> Any:
 
 
 def matches_kind(value: Any, attr_type: str) -> bool:
-    """Whether a Python form is of the attr type."""
+    """Return whether a Python form is of the attr type."""
     if isinstance(value, Unset):
         return True
     if attr_type.startswith("list("):
@@ -378,7 +383,7 @@ def matches_kind(value: Any, attr_type: str) -> bool:
 
 
 def kind_of(value: Any) -> str:
-    """The attr type of a Python form."""
+    """Return the attr type of a Python form."""
     if isinstance(value, DType):
         return "type"
     if isinstance(value, bool):
@@ -403,8 +408,9 @@ def kind_of(value: Any) -> str:
 
 
 def check(value: Any, attr: AttrDef) -> None:
-    """Raise InvalidArgumentError, worded as TensorFlow does, unless `value` may stand for `attr`:
-    kind, minimum, allowed values.
+    """Check that `value` fits `attr`: kind, minimum, allowed values.
+
+    Raises InvalidArgumentError, worded as TensorFlow does.
     """
     # nearly every attr; the general way costs 2 us
     if type(value) is DType and attr.type == "type":
@@ -474,7 +480,7 @@ def _refuse(item: Any, attr: AttrDef) -> None:
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Whether two Python forms are the same value."""
+    """Return whether two Python forms are the same value."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
             return False
@@ -489,7 +495,10 @@ def equal(a: Any, b: Any) -> bool:
 
 
 def summarize(value: Any) -> str:
-    """A value as TensorFlow's runtime writes it in messages: DT_FLOAT, "SAME", [1, 2], [2,?]."""
+    """Write a value as TensorFlow's runtime does in messages.
+
+    Examples: DT_FLOAT, "SAME", [1, 2], [2,?].
+    """
     if isinstance(value, DType):
         return dtypes.enum_name(value)
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Op type -> gradient function: what `RegisterGradient` and `NotDifferentiable` fill in."""
+"""Op type -> gradient function: the registry behind `RegisterGradient` and `NotDifferentiable`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 GradientFn = Callable[..., Any]
-"""`fn(op, *output_gradients)` -> the gradient of each input of `op`: a tensor, None where there is
-none; alone for one input, else a list or tuple.
+"""`fn(op, *output_gradients)` -> the gradient of each input of `op`.
+
+A gradient is a tensor, or None where there is none; alone for one input, else a list or tuple.
 """
 
 
@@ -24,8 +25,9 @@ _with_needed: Final[set[GradientFn]] = set()
 
 
 def register(op_type: str, gradient: GradientFn | None) -> None:
-    """Set the gradient of an op type; None says that it has none. Raises KeyError when it is set
-    already.
+    """Set the gradient of an op type; None says it has none.
+
+    Raises KeyError when the type has one already.
     """
     known = _entries.get(op_type)
     if known is not None:
@@ -51,7 +53,7 @@ def with_needed(gradient: GradientFn) -> GradientFn:
 
 
 def takes_needed(gradient: GradientFn) -> bool:
-    """Whether a gradient function was marked by `with_needed`."""
+    """Return whether a gradient function was marked by `with_needed`."""
     return gradient in _with_needed
 
 
@@ -61,13 +63,14 @@ def unregister(op_type: str) -> None:
 
 
 def has_gradient(op_type: str) -> bool:
-    """Whether a gradient, or its absence, is registered."""
+    """Return whether a gradient, or its absence, is registered."""
     return op_type in _entries
 
 
 def lookup(op_type: str) -> GradientFn | None:
-    """The gradient function, None for an op that is not differentiable. Raises LookupError when
-    neither is registered.
+    """Return the gradient function, None for an op that is not differentiable.
+
+    Raises LookupError when neither is registered.
     """
     try:
         return _entries[op_type].gradient
@@ -99,8 +102,9 @@ class RegisterGradient:
 
 
 def NotDifferentiable(op_type: str) -> None:
-    """Say that ops of this type pass no gradient. Raises TypeError for a type that is no string,
-    KeyError for one registered already.
+    """Say that ops of this type pass no gradient.
+
+    Raises TypeError for a type that is no string, KeyError for one registered already.
     """
     if not isinstance(op_type, str):
         raise TypeError("op_type must be a string")

@@ -1,5 +1,6 @@
-"""OpDef, what follows from it for a node (attrs, dtypes), and the registry of op types with their
-shape functions.
+"""OpDef and the registry of op types with their shape functions.
+
+Attrs and dtypes of a node follow from its OpDef.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ NO_DEFAULT: Final = _NoDefault()
 
 @dataclass(frozen=True, slots=True)
 class ArgDef:
-    """An input or output: of a fixed type, of a type attr, that many (number_attr) of one type, or
-    a list of types.
+    """An input or output of an op.
+
+    Its type is fixed, a type attr, a number (number_attr) of one type, or a list of types.
     """
 
     name: str
@@ -52,13 +54,16 @@ class ArgDef:
 
     @property
     def is_list(self) -> bool:
-        """Whether the arg stands for any number of tensors."""
+        """Return whether the arg is a list of tensors."""
         return bool(self.number_attr or self.type_list_attr)
 
 
 @dataclass(frozen=True, slots=True)
 class AttrDef:
-    """An attr. Values are in their Python form; `minimum` bounds an int or a list's length."""
+    """An attr of an op.
+
+    Values are in their Python form; `minimum` bounds an int or a list's length.
+    """
 
     name: str
     type: str
@@ -68,13 +73,13 @@ class AttrDef:
 
     @property
     def has_default(self) -> bool:
-        """Whether a node may leave the attr out."""
+        """Return whether a node may leave the attr out."""
         return self.default is not NO_DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
 class OpDef:
-    """The contract of an op type. Immutable and shared by everything that asks the registry."""
+    """The contract of an op type; immutable and shared by all nodes."""
 
     name: str
     inputs: tuple[ArgDef, ...] = ()
@@ -96,7 +101,7 @@ class OpDef:
         return hash(self.name)
 
     def attr(self, name: str) -> AttrDef | None:
-        """The attr's definition, or None."""
+        """Return the attr's definition, or None."""
         return self.attr_by_name.get(name)
 
     def to_proto(self) -> Any:
@@ -218,8 +223,9 @@ def _arg_from_proto(arg: Any) -> ArgDef:
 
 
 def arg_dtypes(arg: ArgDef, attrs: Mapping[str, Any]) -> tuple[DType, ...]:
-    """The dtypes that an arg stands for, reference types included. Raises KeyError for a missing
-    attr.
+    """Return an arg's dtypes, reference types included.
+
+    Raises KeyError for a missing attr.
     """
     if arg.type_list_attr:
         types = attrs[arg.type_list_attr]
@@ -231,12 +237,12 @@ def arg_dtypes(arg: ArgDef, attrs: Mapping[str, Any]) -> tuple[DType, ...]:
 
 
 def input_dtypes(op_def: OpDef, attrs: Mapping[str, Any]) -> tuple[DType, ...]:
-    """The dtypes that a node with these attrs takes."""
+    """Return the dtypes that a node with these attrs takes."""
     return _flat_dtypes(op_def.inputs, attrs)
 
 
 def output_dtypes(op_def: OpDef, attrs: Mapping[str, Any]) -> tuple[DType, ...]:
-    """The dtypes that a node with these attrs gives."""
+    """Return the dtypes that a node with these attrs gives."""
     return _flat_dtypes(op_def.outputs, attrs)
 
 
@@ -250,7 +256,10 @@ def _flat_dtypes(args: tuple[ArgDef, ...], attrs: Mapping[str, Any]) -> tuple[DT
 
 
 def arg_ranges(args: tuple[ArgDef, ...], attrs: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
-    """Where each arg's tensors stand in the flat list: name -> (first, past last)."""
+    """Return each arg's range in the flat list of tensors.
+
+    The result is name -> (first, past last).
+    """
     ranges: dict[str, tuple[int, int]] = {}
     position = 0
     for arg in args:
@@ -263,11 +272,11 @@ def arg_ranges(args: tuple[ArgDef, ...], attrs: Mapping[str, Any]) -> dict[str, 
 def complete_attrs(
     op_def: OpDef, given: Mapping[str, Any], dtypes_in: Sequence[DType]
 ) -> dict[str, Any]:
-    """All attrs of a node: what is given (in Python form), what the inputs' dtypes tell, then the
-    defaults.
+    """Return all attrs of a node: given, inferred, then defaults.
 
-    Undeclared attrs are kept, as `_class` is. Raises InvalidArgumentError for inputs that
-    contradict each other or the attrs, and for an attr that nothing determines.
+    Given attrs are in Python form, others follow from the inputs' dtypes. Undeclared attrs are
+    kept, as `_class` is. Raises InvalidArgumentError for inputs that contradict each other or the
+    attrs, and for an attr that no input or default determines.
     """
     out = dict(given)
     position = 0
@@ -325,8 +334,9 @@ def _settle(out: dict[str, Any], op_def: OpDef, arg: ArgDef, dtype: DType) -> No
 
 
 def _count_left(args: tuple[ArgDef, ...], index: int, attrs: Mapping[str, Any], left: int) -> int:
-    """How many of the inputs left belong to list arg `index`, when the later ones are of known
-    length.
+    """Return the number of remaining inputs of list arg `index`.
+
+    The later args must be of known length.
     """
     for arg in args[index + 1 :]:
         if arg.number_attr and arg.number_attr != args[index].number_attr:
@@ -344,8 +354,9 @@ def _count_left(args: tuple[ArgDef, ...], index: int, attrs: Mapping[str, Any], 
 def infer_outputs(
     op_def: OpDef, attrs: Mapping[str, Any], dtypes_in: Sequence[DType]
 ) -> tuple[DType, ...]:
-    """Output dtypes of a node with these attrs (defaults and type attrs may be left out) and input
-    dtypes.
+    """Return output dtypes of a node from attrs and input dtypes.
+
+    Defaults and type attrs may be left out.
     """
     return output_dtypes(op_def, complete_attrs(op_def, attrs, dtypes_in))
 
@@ -355,8 +366,10 @@ ShapeFn = Callable[[ShapeContext], Sequence[Shape]]
 
 @dataclass(frozen=True, slots=True)
 class OpFamily:
-    """A module of `tfjit.ops`. subject: its docstring's first line; instead: what to do for an op
-    of it without kernel, or "".
+    """A module of `tfjit.ops`.
+
+    subject: its docstring's first line. instead: advice for an op of the family without kernel, or
+    "".
     """
 
     name: str
@@ -377,7 +390,9 @@ class OpRegistry:
         self._load_lock = threading.RLock()
 
     def register(self, op_def: OpDef, shape: ShapeFn | None = None, family: str = "") -> None:
-        """Add an op. Raises ValueError when its type is registered with another definition.
+        """Add an op.
+
+        Raises ValueError when its type is registered with another definition.
 
         family: the module of `tfjit.ops` that declares it, "" for an op of the user's.
         """
@@ -393,14 +408,17 @@ class OpRegistry:
                 self._equal_shapes.add(op_def.name)
 
     def unregister(self, op_type: str) -> None:
-        """Forget an op type, if it is registered. Graphs that use it keep their nodes."""
+        """Forget an op type, if it is registered.
+
+        Graphs that use it keep their nodes.
+        """
         self._ops.pop(op_type, None)
         self._shape_fns.pop(op_type, None)
         self._families.pop(op_type, None)
         self._equal_shapes.discard(op_type)
 
     def lookup(self, op_type: str) -> OpDef | None:
-        """The op's definition, or None."""
+        """Return the op's definition, or None."""
         found = self._ops.get(op_type)
         if found is None and self._unread != ():
             self._load(op_type)
@@ -408,8 +426,9 @@ class OpRegistry:
         return found
 
     def _load(self, op_type: str = "") -> None:
-        """Import op families until one defines `op_type` (all when none does): a thousand
-        definitions cost more than a small graph.
+        """Import op families until one defines `op_type`, or all.
+
+        A thousand definitions cost more than a small graph.
         """
         with self._load_lock:
             if self._unread is None:
@@ -421,7 +440,7 @@ class OpRegistry:
                 self._unread = tuple(name for name in self._unread if name != family)
 
     def require(self, op_type: str, node_name: str = "") -> OpDef:
-        """The op's definition. Raises NotFoundError for unknown types."""
+        """Return the op's definition. Raises NotFoundError for unknown types."""
         found = self.lookup(op_type)
         if found is None:
             where = f", needed by node '{node_name}'" if node_name else ""
@@ -434,7 +453,7 @@ class OpRegistry:
         return found
 
     def shape_fn(self, op_type: str) -> ShapeFn | None:
-        """The op's shape function, or None."""
+        """Return the op's shape function, or None."""
         return self._shape_fns.get(op_type)
 
     def family(self, op_type: str) -> OpFamily | None:
@@ -447,8 +466,10 @@ class OpRegistry:
         return OpFamily(name, subject[0].lower() + subject[1:], getattr(module, "INSTEAD", ""))
 
     def equal_shape(self, op_type: str, inputs: Sequence[Shape]) -> Shape:
-        """The shape of the one output of an elementwise op whose inputs are all known to have it,
-        None otherwise. Most nodes of most graphs need no more of the shape function than that.
+        """Return the output shape of an elementwise op with equal inputs.
+
+        None for other ops, and for inputs of unknown or different shapes. Most nodes of most graphs
+        need no more of the shape function than that.
         """
         if not inputs or op_type not in self._equal_shapes:
             return None
@@ -461,7 +482,7 @@ class OpRegistry:
         return first
 
     def list(self) -> tuple[OpDef, ...]:
-        """Every op, by name."""
+        """Return every op, by name."""
         self._load()
         ops = self._ops.copy()  # in one step: other threads register and unregister
         return tuple(ops[name] for name in sorted(ops))
@@ -493,8 +514,9 @@ def define_op(
     allows_uninitialized_input: bool = False,
     deprecated: tuple[int, str] | None = None,
 ) -> OpDef:
-    """An op type from specs that are TensorFlow's own (see op_spec.py). Raises SpecError, TypeError
-    for a string in place of specs.
+    """Return an op type from specs that are TensorFlow's own (see op_spec.py).
+
+    Raises SpecError, TypeError for a string in place of specs.
     """
     for what in (inputs, outputs, attrs):
         if isinstance(what, str):
@@ -536,7 +558,7 @@ def register_op(
 
 
 def infer_shapes(context: ShapeContext, op_def: OpDef) -> list[Shape]:
-    """Output shapes of a node through its shape function; all unknown without one.
+    """Return output shapes by the shape function; unknown without one.
 
     Raises InvalidGraphError (also a ValueError) with the node, its attrs and input shapes in the
     message.

@@ -1,5 +1,6 @@
-"""The little language of op definitions: "x: Ref(T)", "values: N * T", "T: {half, float} =
-DT_FLOAT", "N: int >= 1".
+"""The little language of op definitions.
+
+Examples: "x: Ref(T)", "values: N * T", "T: {half, float} = DT_FLOAT", "N: int >= 1".
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _STRING: Final = re.compile(r"""\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")\s
 
 
 def parse_type_name(text: str) -> DType | None:
-    """The DType of "float", "DT_FLOAT" or "float32"; None for what names no type."""
+    """Return the DType of "float", "DT_FLOAT" or "float32", or None."""
     text = text.strip()
     found = dtypes.BY_ENUM_NAME.get("DT_" + text.upper()) or dtypes.BY_ENUM_NAME.get(text)
     if found is None:
@@ -50,8 +51,9 @@ class SpecError(ValueError):
 
 
 def parse_attr(spec: str) -> dict[str, Any]:
-    """Fields of an AttrDef from its spec: name, type, allowed, minimum, default (only where the
-    spec has one).
+    """Return the fields of an AttrDef from its spec.
+
+    Fields are name, type, allowed, minimum, default (only where the spec has one).
     """
     match = _NAME.match(spec)
     if match is None:
@@ -206,8 +208,9 @@ def _parse_shape(text: str, spec: str) -> TensorShape:
 
 
 def parse_arg(spec: str, attr_types: dict[str, str]) -> dict[str, Any]:
-    """Fields of an ArgDef from its spec; `attr_types` tells the op's type attrs from its list(type)
-    attrs.
+    """Return the fields of an ArgDef from its spec.
+
+    `attr_types` tells the op's type attrs from its list(type) attrs.
     """
     match = _NAME.match(spec)
     if match is None:

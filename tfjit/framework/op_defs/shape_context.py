@@ -1,4 +1,4 @@
-"""What a shape function sees of a node, and the rules that shape functions are written with."""
+"""ShapeContext: a node's view for shape functions, with their rules."""
 
 from __future__ import annotations
 
@@ -26,24 +26,25 @@ _EQUAL: set[Callable[..., Any]] = set()
 
 
 def equal_shapes(rule: _Rule) -> _Rule:
-    """Mark a shape function of elementwise ops: of inputs that all have one known shape, its one
-    output has that shape too.
+    """Mark a shape function of elementwise ops.
+
+    Of inputs that all have one known shape, the op's one output has that shape too.
     """
     _EQUAL.add(rule)
     return rule
 
 
 def keeps_equal_shapes(rule: Callable[..., Any]) -> bool:
-    """Whether a shape function is marked so."""
+    """Return whether a shape function is marked so."""
     return rule in _EQUAL
 
 
 class ShapeContext:
-    """A node for its shape function, which returns the shapes of the outputs.
+    """A node for its shape function, which returns the outputs' shapes.
 
     op, name: op type and node name. inputs: shapes; input_dtypes: dtypes; attrs: Python forms,
-    defaults filled in. Its rules raise InvalidArgumentError with TensorFlow's words; where the node
-    and its inputs are named is added outside.
+    defaults filled in. Its rules raise InvalidArgumentError with TensorFlow's words; the caller
+    adds the node and its inputs to the message.
     """
 
     __slots__ = (
@@ -85,16 +86,19 @@ class ShapeContext:
         self._partial: dict[int, Shape] = {}
 
     def attr(self, name: str) -> Any:
-        """The value of an attr. Raises KeyError when the node has none of that name."""
+        """Return the value of an attr.
+
+        Raises KeyError when the node has none of that name.
+        """
         return self.attrs[name]
 
     def shape_attr(self, name: str) -> Shape:
-        """A shape attr in the internal form."""
+        """Return a shape attr in the internal form."""
         value: TensorShape = self.attrs[name]
         return value.dims_tuple
 
     def constant(self, index: int) -> np.ndarray | None:
-        """The value of an input, where it is known while the graph is built."""
+        """Return an input's value, if known while the graph is built."""
         if self._constant is None or index >= len(self.inputs):
             return None
         value = self._constant(index)
@@ -103,8 +107,9 @@ class ShapeContext:
         return value
 
     def constant_as_shape(self, index: int) -> Shape:
-        """An integer vector input read as a shape: -1 and unknown elements are None; None when even
-        its length is unknown.
+        """Return an integer vector input as a shape.
+
+        -1 and unknown elements are None; None when even its length is unknown.
         """
         value = self.constant(index)
         if value is not None:
@@ -121,7 +126,7 @@ class ShapeContext:
     def _read_shape(self, value: np.ndarray) -> Shape:
         if value.ndim == 0:
             if int(value) == -1:
-                return None  # a scalar -1 stands for unknown rank
+                return None  # a scalar -1 means unknown rank
             raise _fail(
                 "Input must be scalar with value -1 or vector, but is scalar with value "
                 f"{int(value)}"
@@ -140,8 +145,9 @@ class ShapeContext:
         return None if shape is None else len(shape)
 
     def dim(self, shape: Shape, index: int) -> int | None:
-        """One size (negative indices count from the end); None where it, or the rank,
-        is unknown.
+        """Return one size; None where it, or the rank, is unknown.
+
+        Negative indices count from the end.
         """
         if shape is None:
             return None
@@ -153,8 +159,9 @@ class ShapeContext:
         return shape[index]
 
     def with_rank(self, shape: Shape | int, rank: int) -> tuple[int | None, ...]:
-        """The shape (or that of input number `shape`) with exactly this rank; all sizes unknown
-        when the rank was.
+        """Return a shape of exactly this rank, or raise.
+
+        shape: a shape, or the number of an input. All sizes are unknown when the rank was.
         """
         shape = self._shape(shape)
         if shape is None:
@@ -164,14 +171,14 @@ class ShapeContext:
         return shape
 
     def with_rank_at_least(self, shape: Shape | int, rank: int) -> Shape:
-        """The shape, whose rank is unknown or at least this."""
+        """Return the shape if its rank is unknown or at least this."""
         shape = self._shape(shape)
         if shape is not None and len(shape) < rank:
             raise _fail(f"Shape must be at least rank {rank} but is rank {len(shape)}")
         return shape
 
     def with_rank_at_most(self, shape: Shape | int, rank: int) -> Shape:
-        """The shape, whose rank is unknown or at most this."""
+        """Return the shape if its rank is unknown or at most this."""
         shape = self._shape(shape)
         if shape is not None and len(shape) > rank:
             raise _fail(f"Shape must be at most rank {rank} but is rank {len(shape)}")
@@ -181,14 +188,14 @@ class ShapeContext:
         return self.inputs[shape] if isinstance(shape, int) else shape
 
     def merge(self, a: Shape, b: Shape) -> Shape:
-        """What is known of a shape that is both."""
+        """Return the shape that merges both."""
         try:
             return shapes.merge(a, b)
         except ValueError as error:
             raise _fail(str(error)) from None
 
     def merge_dim(self, x: int | None, y: int | None) -> int | None:
-        """What is known of a size that is both."""
+        """Return the size that merges both."""
         if x is None:
             return y
         if y is None or x == y:
@@ -196,7 +203,7 @@ class ShapeContext:
         raise _fail(f"Dimensions must be equal, but are {x} and {y}")
 
     def with_value(self, size: int | None, value: int) -> int:
-        """The size, which must be `value`."""
+        """Return the size, which must be `value`."""
         if size is not None and size != value:
             raise _fail(f"Dimension must be {value} but is {size}")
         return value
@@ -209,7 +216,10 @@ class ShapeContext:
             raise _fail(str(error)) from None
 
     def subshape(self, shape: Shape, start: int, end: int | None = None) -> Shape:
-        """Sizes from `start` up to `end` (negative: from the back); unknown for unknown rank."""
+        """Return sizes from `start` up to `end`; unknown for unknown rank.
+
+        Negative indices count from the back.
+        """
         if shape is None:
             return (None,) * (end - start) if end is not None and 0 <= start <= end else None
         rank = len(shape)
@@ -231,7 +241,7 @@ class ShapeContext:
         return None if a is None or b is None else a + b
 
     def replace_dim(self, shape: Shape, index: int, size: int | None) -> Shape:
-        """The shape with one size replaced."""
+        """Return the shape with one size replaced."""
         if shape is None:
             return None
         self.dim(shape, index)
@@ -240,7 +250,10 @@ class ShapeContext:
         return tuple(out)
 
     def divide(self, size: int | None, by: int | None, evenly: bool = True) -> int | None:
-        """size / by. Raises when it leaves a remainder and `evenly` is set."""
+        """size / by.
+
+        Raises when it leaves a remainder and `evenly` is set.
+        """
         if size is None or by is None:
             return None
         if by <= 0:
@@ -262,7 +275,10 @@ class ShapeContext:
         return x - y
 
     def multiply(self, x: int | None, y: int | None) -> int | None:
-        """x * y, known to be 0 when either is. Raises past 2**63."""
+        """x * y, known to be 0 when either is.
+
+        Raises past 2**63.
+        """
         if x == 0 or y == 0:
             return 0
         return None if x is None or y is None else self._bounded(x * y, "multiplying", x, y)
@@ -274,21 +290,21 @@ class ShapeContext:
         return size
 
     def axis(self, value: int, rank: int) -> int:
-        """A non-negative axis. Raises when it is outside [-rank, rank)."""
+        """Return a non-negative axis. Raises when it is outside [-rank, rank)."""
         if not -rank <= value < rank:
             raise _fail(f"Dimension must be in the range [{-rank}, {rank}), but got {value}")
         return value + rank if value < 0 else value
 
     def scalar(self) -> Shape:
-        """The shape of a scalar."""
+        """Return the shape of a scalar."""
         return ()
 
     def vector(self, size: int | None = None) -> Shape:
-        """The shape of a vector."""
+        """Return the shape of a vector."""
         return (size,)
 
     def unknown(self, rank: int | None = None) -> Shape:
-        """A shape of that rank, or none, with every size unknown."""
+        """Return a shape of that rank, or none, with every size unknown."""
         return None if rank is None else (None,) * rank
 
     def num_elements(self, shape: Shape) -> int | None:
@@ -296,7 +312,7 @@ class ShapeContext:
         return shapes.num_elements(shape)
 
     def fully_defined(self, shape: Shape) -> bool:
-        """Whether rank and every size are known."""
+        """Return whether rank and every size are known."""
         return shapes.is_fully_defined(shape)
 
     def all_constant_shape(self, index: int) -> tuple[int, ...] | None:
@@ -305,8 +321,9 @@ class ShapeContext:
         return shape if shape is not None and None not in shape else None  # type: ignore[return-value]
 
     def where(self) -> str:
-        """The end of a message: the node as TensorFlow writes it, its input shapes and the values
-        that were looked at.
+        """Return the end of a message: the node and its inputs.
+
+        The node is as TensorFlow writes it; input shapes and the inspected values follow.
         """
         names = self._input_names() if callable(self._input_names) else self._input_names
         text = f" for '{summarize_node(self.name, self.op, self.attrs, names)}' with input shapes: "
@@ -335,7 +352,10 @@ def _value_text(value: np.ndarray) -> str:
 def summarize_node(
     name: str, op: str, attrs: Mapping[str, Any], inputs: Sequence[str], device: str = ""
 ) -> str:
-    """A node as TensorFlow writes it in messages: "{{node y}} = Add[T=DT_FLOAT](a, b)"."""
+    """Return a node as TensorFlow writes it in messages.
+
+    An example: "{{node y}} = Add[T=DT_FLOAT](a, b)".
+    """
     items = [f"{key}={attr_values.summarize(value)}" for key, value in sorted(attrs.items())]
     if device:
         items.append(f'_device="{device}"')

@@ -1,11 +1,13 @@
-"""One row per scalar function: its generated expression, its NumPy answer, its dtypes.
+"""One row per scalar function: generated expression, NumPy answer, dtypes.
 
 The expression is text over `{0}`, `{1}` .. (the argument values, always plain names), for which
 `kernels.expressions` fills in
 
-    {T}        the register type, for literals: {T}(1). A bare 1 or 1.0 would turn float32 into float64 in Numba.
-    {R}(...)   rounding to the operand's dtype where registers are wider (float16 and bfloat16 are computed in float32); nothing
-               elsewhere. It marks the inner steps that TensorFlow rounds; the result of a row is rounded anyway.
+    {T}        the register type, for literals: {T}(1). A bare 1 or 1.0 would turn float32 into
+               float64 in Numba.
+    {R}(...)   rounding to the operand's dtype where registers are wider (float16 and bfloat16 are
+               computed in float32); no effect elsewhere. It marks the inner steps that TensorFlow
+               rounds; the result of a row is rounded anyway.
     {alpha}    an attr of the op, as a literal of the register type
     vm.f(...)  vector math or bit operations of the row's kind
 
@@ -56,8 +58,9 @@ class ElementError:
     kind: str = "InvalidArgumentError"
 
     def occurs(self, operands: Sequence[Any]) -> bool:
-        """Tell whether an element of the result has a bad input. A result without elements has
-        none.
+        """Tell whether an element of the result has a bad input.
+
+        A result without elements has none.
         """
         if operands[0].dtype.kind not in self.kinds or not all(x.size for x in operands):
             return False
@@ -79,7 +82,7 @@ NEGATIVE_POWER: Final = ElementError(
 
 
 LITERAL: Final = "_Literal"
-"""The op of a step that is a number: of the operands' dtype."""
+"""The op of a step that is a number of the operands' dtype."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +102,11 @@ class Step:
 class Elementwise:
     """A scalar function; shape rule, kernels, folding and fusion follow from it.
 
-    op: op type, as a GraphDef spells it. expr: text for floats, and for every dtype without a text
-    of its own in `by_kind`. reference: NumPy arrays (and attrs by name) -> array. Also rounds each
-    step to float16 and bfloat16. dtypes: what attr T may be: TensorFlow's CPU kernels, as far as
-    they are numbers or bool. by_kind: texts of their own for a dtype by name, or for "h" float16
-    and bfloat16, "i" signed, "u" unsigned, "c" complex, "b" bool. constants: named literals of the
+    op: op type, as a GraphDef spells it. expr: text for floats, and for every dtype without an
+    entry in `by_kind`. reference: NumPy arrays (and attrs by name) -> array. Also rounds each step
+    to float16 and bfloat16. dtypes: allowed values of attr T: those of TensorFlow's CPU kernels
+    that are numbers or bool. by_kind: other texts for a dtype by name, or for "h" float16 and
+    bfloat16, "i" signed, "u" unsigned, "c" complex, "b" bool. constants: named literals of the
     expression, rounded to the operand's dtype. signature: an entry an input: "T" or "bool"; "T*" =
     any number, folded from the left. result: "T", "bool", "uint8", or the name of the attr that
     holds the result's dtype. attrs: attrs that the expression and the reference take. exact: the
@@ -134,7 +137,7 @@ class Elementwise:
         return -1 if self.signature == ("T*",) else len(self.signature)
 
     def result_dtype(self, operand: DType, attrs: Mapping[str, Any]) -> DType:
-        """The result's dtype, `operand` being attr T."""
+        """Return the result's dtype, `operand` being attr T."""
         if self.result == "T":
             return operand
         if self.result == "bool":
@@ -407,12 +410,15 @@ _BY_OP: Final[dict[str, Elementwise]] = {row.op: row for row in TABLE}
 
 
 def lookup(op: str) -> Elementwise | None:
-    """The row of an op type, or None."""
+    """Return the row of an op type, or None."""
     return _BY_OP.get(op)
 
 
 def add_row(row: Elementwise) -> None:
-    """A row for an op that a user registers. Raises ValueError when the op has one."""
+    """A row for an op that a user registers.
+
+    Raises ValueError when the op has one.
+    """
     if row.op in _BY_OP:
         raise ValueError(f"two scalar functions for {row.op}")
     _BY_OP[row.op] = row

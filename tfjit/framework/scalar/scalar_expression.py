@@ -1,5 +1,6 @@
-"""An elementwise op written as an expression of others: "x * sigmoid(beta * x)" as steps, each an
-op of the elementwise table.
+"""An elementwise op written as an expression of others.
+
+"x * sigmoid(beta * x)" becomes steps, each an op of the elementwise table.
 """
 
 from __future__ import annotations
@@ -36,10 +37,11 @@ _COMPARE: Final[dict[type[ast.cmpop], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """text: as it was written. steps: in order of computation; the last is the value.
+    """A parsed expression.
 
-    signature: "T" or "bool" an input. result: "T" or "bool". dtypes: what T may be. cost_ns:
-    predicted, an element.
+    text: the source. steps: in order of computation; the last is the value. signature: "T" or
+    "bool" an input. result: "T" or "bool". dtypes: allowed values of T. cost_ns: predicted, an
+    element.
     """
 
     text: str
@@ -50,8 +52,9 @@ class Expression:
     cost_ns: float
 
     def evaluate(self, *inputs: Any, **attrs: Any) -> np.ndarray:
-        """The value for arrays of one dtype (and bool arrays), by the NumPy references of the
-        steps.
+        """Return the value for arrays, by the steps' NumPy references.
+
+        inputs: arrays of one dtype, and bool arrays.
         """
         typed = next(x for x, kind in zip(inputs, self.signature, strict=True) if kind == "T").dtype
         values = list(inputs)
@@ -80,8 +83,9 @@ class Expression:
 
 @cache
 def _functions() -> Mapping[str, str]:
-    """Function name -> op type: the ops of the table over one type of number, by their Python
-    names.
+    """Return function name -> op type, by Python names.
+
+    The ops are those of the table over one type of number.
     """
     found = {}
     for row in elementwise.TABLE:
@@ -91,12 +95,11 @@ def _functions() -> Mapping[str, str]:
 
 
 def parse(text: str, inputs: Mapping[str, str], attrs: Sequence[str] = ()) -> Expression:
-    """An expression over inputs and number attrs by name.
+    """Return an expression over inputs and number attrs by name.
 
     inputs: name -> "T" (a number; all such inputs share one dtype) or "bool". It may hold numbers,
     Python's operators and comparisons, `a if c else b`, and calls of elementwise functions (exp,
-    tanh, maximum, where ...).
-    Raises ValueError, quoting the part at fault, for anything else.
+    tanh, maximum, where ...). Raises ValueError, quoting the part at fault, for anything else.
     """
     try:
         tree = ast.parse(text.strip(), mode="eval")
@@ -129,7 +132,7 @@ def parse(text: str, inputs: Mapping[str, str], attrs: Sequence[str] = ()) -> Ex
 
 
 def _number(node: ast.expr) -> float | int | None:
-    """The value of a number in the text."""
+    """Return the value of a number in the text."""
     if (
         isinstance(node, ast.Constant)
         and isinstance(node.value, (int, float))

@@ -1,9 +1,8 @@
-"""NumPy answers of the elementwise table: arrays of one dtype -> array of that dtype, each step
-rounded to it.
+"""NumPy answers of the elementwise table: arrays -> array of their dtype.
 
-float16 and bfloat16 arrays round after every NumPy operation, which is what TensorFlow's kernels
-for them do; that is why these are written as steps over the arrays themselves rather than in
-float64. Subnormals are kept (compiled kernels flush them).
+Each step is rounded to that dtype. float16 and bfloat16 arrays round after every NumPy operation,
+as TensorFlow's kernels for them do; that is why these functions are steps over the arrays
+themselves rather than in float64. Subnormals are kept (compiled kernels flush them).
 """
 
 from __future__ import annotations
@@ -98,8 +97,9 @@ def _pair(re: Array, im: Array) -> Array:
 
 
 def multiply(x: Array, y: Array) -> Array:
-    """x y. Complex products are four products and two sums, each rounded (NumPy's own may fuse
-    them).
+    """Return x y.
+
+    Complex products are four products and two sums, each rounded (NumPy's own may fuse them).
     """
     if x.dtype.kind != "c":
         return x * y
@@ -107,7 +107,10 @@ def multiply(x: Array, y: Array) -> Array:
 
 
 def divide(x: Array, y: Array) -> Array:
-    """x / y of floats or complex numbers; a complex y is scaled by its larger part first."""
+    """Return x / y of floats or complex numbers.
+
+    A complex y is scaled by its larger part first.
+    """
     if x.dtype.kind != "c":
         return x / y
     scale = np.maximum(np.abs(y.real), np.abs(y.imag))
@@ -168,7 +171,7 @@ def div_no_nan(x: Array, y: Array) -> Array:
 
 
 def mul_no_nan(x: Array, y: Array) -> Array:
-    """x y, 0 where y = 0 whatever x is."""
+    """Return x y, and 0 where y = 0 for any x."""
     return np.where(y == 0, _constant(x, 0), multiply(x, y))
 
 
@@ -183,12 +186,12 @@ def squared_difference(x: Array, y: Array) -> Array:
 
 
 def maximum(x: Array, y: Array) -> Array:
-    """The larger, NaN if either is."""
+    """Return the larger, NaN if either is."""
     return np.maximum(x, y)
 
 
 def minimum(x: Array, y: Array) -> Array:
-    """The smaller, NaN if either is."""
+    """Return the smaller, NaN if either is."""
     return np.minimum(x, y)
 
 
@@ -211,7 +214,10 @@ def round_half_even(x: Array) -> Array:
 
 
 def clip_by_value(x: Array, low: Array, high: Array) -> Array:
-    """max(min(x, high), low); a NaN bound does not limit, a NaN x stays."""
+    """Return max(min(x, high), low).
+
+    A NaN bound does not limit, a NaN x stays.
+    """
     y = np.where(high < x, high, x)
     return np.where(y < low, low, y)
 
@@ -247,7 +253,10 @@ def xdivy(x: Array, y: Array) -> Array:
 
 
 def sigmoid(x: Array) -> Array:
-    """1 / (1 + e^-x); float16 and bfloat16 take e / (1 + e) in rounded steps, e = e^x."""
+    """Return 1 / (1 + e^-x).
+
+    float16 and bfloat16 take e / (1 + e) in rounded steps, e = e^x.
+    """
     one = _constant(x, 1.0)
     if x.dtype.kind == "c":
         return divide(one, one + np.exp(-x))
@@ -269,7 +278,10 @@ def relu6(x: Array) -> Array:
 
 
 def elu(x: Array) -> Array:
-    """x, e^x - 1 where x < 0, in two steps as TensorFlow has it."""
+    """Return x, or e^x - 1 where x < 0.
+
+    The latter takes two steps, as in TensorFlow.
+    """
     return np.where(x < 0, exp(x) - _constant(x, 1), x)
 
 
@@ -295,7 +307,10 @@ SOFTPLUS_BOUND = {"float16": 7.0078125, "bfloat16": 2.84375}
 
 
 def softplus(x: Array) -> Array:
-    """log(1 + e^x); float16 and bfloat16 take x or e^x beyond a bound, and round e^x."""
+    """Return log(1 + e^x).
+
+    float16 and bfloat16 take x or e^x beyond a bound, and round e^x.
+    """
     if _is_narrow(x):
         bound = _constant(x, SOFTPLUS_BOUND[x.dtype.name])
         e = exp(x)
@@ -309,7 +324,10 @@ def softsign(x: Array) -> Array:
 
 
 def relu_grad(dy: Array, x: Array) -> Array:
-    """dy times (x > 0): an infinite dy gives NaN where x <= 0."""
+    """Return dy times (x > 0).
+
+    An infinite dy gives NaN where x <= 0.
+    """
     return dy * (x > 0).astype(dy.dtype)
 
 
@@ -319,7 +337,7 @@ def relu6_grad(dy: Array, x: Array) -> Array:
 
 
 def elu_grad(dy: Array, y: Array) -> Array:
-    """Over the outputs y: dy (y + 1) where y < 0, else dy."""
+    """Return dy (y + 1) where the output y < 0, else dy."""
     return np.where(y < 0, (y + _constant(y, 1)) * dy, dy)
 
 
@@ -419,8 +437,9 @@ TRUNCATED_BITS = {
 
 
 def cast(x: Array, DstT: DType, Truncate: bool = False) -> Array:
-    """x in another dtype; a float outside the integer's range becomes what x86's scalar conversions
-    make of it.
+    """Return x in another dtype.
+
+    A float outside the integer's range converts as x86's scalar instructions do.
     """
     target = np.dtype(DstT.as_numpy_dtype)
     dropped = TRUNCATED_BITS.get((x.dtype.name, target.name)) if Truncate else None
@@ -440,8 +459,9 @@ def cast(x: Array, DstT: DType, Truncate: bool = False) -> Array:
 
 
 def _float_to_int(x: Array, target: np.dtype[Any]) -> Array:
-    """Truncated to int32, int64 or uint64; out of range gives the integer with only its top bit
-    set. Negative uint64 wrap.
+    """Truncate floats to int32, int64 or uint64.
+
+    Out of range gives the integer with only its top bit set. Negative uint64 wrap.
     """
     bits = 8 * target.itemsize
     wide = np.trunc(x.astype(np.float64))
@@ -457,7 +477,7 @@ def _float_to_int(x: Array, target: np.dtype[Any]) -> Array:
 
 
 def _in_float64(function: Callable[..., Array]) -> Callable[..., Array]:
-    """A float64 function for every float dtype: computed wide, rounded once."""
+    """Return a float64 function for every float dtype: computed wide, rounded once."""
 
     def wrapped(*operands: Array) -> Array:
         wide = function(*(x.astype(np.float64) for x in operands))
@@ -467,7 +487,7 @@ def _in_float64(function: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _special(name: str) -> Callable[..., Array]:
-    """The function of `special`, as one of arrays."""
+    """Return the function of `special`, as one of arrays."""
     function = getattr(special, name)
     return _in_float64(lambda x: function(special.NUMPY, x))
 

@@ -1,9 +1,9 @@
-"""Special functions in float64, written once for NumPy arrays and for compiled scalars.
+"""Special functions in float64, for NumPy arrays and compiled scalars.
 
 Every function takes as `m` the elementary functions to use: `exp, log, log1p, sqrt, sin, cos, tan,
 abs, floor, where, equal, two_product, polynomial`. `NUMPY` is the one for arrays;
-`kernels.vmath.special` has the one for generated code. Nothing branches, so both compute the same
-formula for every element and select.
+`kernels.vmath.special` has the one for generated code. No function branches, so both compute the
+same formula for every element and select.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ NUMPY: Final = SimpleNamespace(
 
 
 def _scaled_tail(m: Math, a: Number, center: float, fit: tuple[float, ...]) -> Number:
-    """The fit of e^(a^2) erfc(a) over t = (a - center) / (a + center), divided by 1 + 2a; one
-    division serves both quotients.
+    """Return the fit of e^(a^2) erfc(a) over t, divided by 1 + 2a.
+
+    t = (a - center) / (a + center). One division serves both quotients.
     """
     sum_, line = a + center, 2.0 * a + 1.0
     inverse = 1.0 / (sum_ * line)
@@ -80,7 +81,10 @@ def erf(m: Math, x: Number) -> Number:
 
 
 def erf_float64(m: Math, x: Number) -> Number:
-    """Error function of float64 as TensorFlow has it: NaN where x^2 is infinite."""
+    """Return the float64 error function: NaN where x^2 is infinite.
+
+    TensorFlow does so too.
+    """
     return m.where(m.abs(x) > _SQRT_MAX, NAN, erf(m, x))
 
 
@@ -150,7 +154,7 @@ def digamma(m: Math, x: Number) -> Number:
 
 
 def _erfinv_scaled(m: Math, w: Number) -> tuple[Number, Number]:
-    """(erfinv(x) / x, sqrt(w)) for w = -log(1 - x^2) up to 38."""
+    """Return (erfinv(x) / x, sqrt(w)) for w = -log(1 - x^2) <= 38."""
     s = m.sqrt(m.where(w > 0.0, w, 0.0))
     center = m.polynomial(m.where(w < 6.25, w, 3.0) - 3.125, c.ERFINV_CENTER)
     middle = m.polynomial(m.where(s < 4.0, s, 3.25) - 3.25, c.ERFINV_MIDDLE)
@@ -168,7 +172,10 @@ def erfinv(m: Math, x: Number) -> Number:
 
 
 def ndtri(m: Math, p: Number) -> Number:
-    """Quantile of the standard normal distribution; infinite at 0 and 1, NaN outside [0, 1]."""
+    """Return the quantile of the standard normal distribution.
+
+    Infinite at 0 and 1, NaN outside [0, 1].
+    """
     inside = (p > 0.0) & (p < 1.0)
     outside = m.where(m.equal(p, 0.0), -INF, m.where(m.equal(p, 1.0), INF, p * NAN))
     safe = m.where(inside, p, 0.5)
@@ -182,7 +189,7 @@ def ndtri(m: Math, p: Number) -> Number:
 def _bessel_i(
     m: Math, a: Number, small: tuple[float, ...], large: tuple[float, ...]
 ) -> tuple[Number, Number, Number]:
-    """(whether a <= 8, the polynomial in a^2, e^-a I(a) for larger a)."""
+    """Return (a <= 8, the polynomial in a^2, e^-a I(a) beyond)."""
     near = m.where(a <= 8.0, a, 8.0)
     far = m.where(a <= 8.0, 8.0, a)
     return a <= 8.0, m.polynomial(near * near, small), m.polynomial(1.0 / far, large) / m.sqrt(far)
@@ -218,7 +225,7 @@ def bessel_i1e(m: Math, x: Number) -> Number:
 
 
 def _bessel_k(m: Math, x: Number, order: int) -> tuple[Number, Number, Number]:
-    """(whether x <= 2, K(x) there, e^x K(x) beyond)."""
+    """Return (x <= 2, K(x) there, e^x K(x) beyond)."""
     near = x <= 2.0
     a = m.where(near, x, 2.0)
     z = a * a
@@ -236,7 +243,10 @@ def _bessel_k(m: Math, x: Number, order: int) -> tuple[Number, Number, Number]:
 
 
 def bessel_k0(m: Math, x: Number) -> Number:
-    """Modified Bessel function of the second kind, order 0; inf for x <= 0."""
+    """Return K of order 0, the modified Bessel function.
+
+    The second kind; inf for x <= 0.
+    """
     near, small, large = _bessel_k(m, x, 0)
     return m.where(x <= 0.0, INF, m.where(near, small, m.exp(-x) * large))
 
@@ -248,7 +258,10 @@ def bessel_k0e(m: Math, x: Number) -> Number:
 
 
 def bessel_k1(m: Math, x: Number) -> Number:
-    """Modified Bessel function of the second kind, order 1; inf for x <= 0."""
+    """Return K of order 1, the modified Bessel function.
+
+    The second kind; inf for x <= 0.
+    """
     near, small, large = _bessel_k(m, x, 1)
     return m.where(x <= 0.0, INF, m.where(near, small, m.exp(-x) * large))
 
@@ -265,7 +278,10 @@ def _away_from_roots(z: Number, roots: tuple[tuple[float, float], ...]) -> Numbe
 
 
 def _bessel_waves(m: Math, a: Number, order: int) -> tuple[Number, Number, Number, Number, Number]:
-    """(P, Q / a, sin a, cos a, sqrt(pi a)) for a >= 8."""
+    """Return P, Q / a, sin a, cos a and sqrt(pi a).
+
+    For a >= 8.
+    """
     far = m.where(a <= 8.0, 8.0, a)
     inverse = 1.0 / far
     w = inverse * inverse
@@ -296,7 +312,10 @@ def bessel_j1(m: Math, x: Number) -> Number:
 
 
 def bessel_y0(m: Math, x: Number) -> Number:
-    """Bessel function of the second kind, order 0; -inf for x <= 0, NaN at infinity."""
+    """Return the Bessel function of the second kind, order 0.
+
+    -inf for x <= 0, NaN at infinity.
+    """
     near = m.where(x <= 8.0, x, 8.0)
     z = near * near
     small = 2.0 / math.pi * m.log(near) * bessel_j0(m, near) + m.polynomial(
@@ -308,7 +327,10 @@ def bessel_y0(m: Math, x: Number) -> Number:
 
 
 def bessel_y1(m: Math, x: Number) -> Number:
-    """Bessel function of the second kind, order 1; -inf for x <= 0, NaN at infinity."""
+    """Return the Bessel function of the second kind, order 1.
+
+    -inf for x <= 0, NaN at infinity.
+    """
     near = m.where(x <= 8.0, x, 8.0)
     z = near * near
     small = 2.0 / math.pi * (m.log(near) * bessel_j1(m, near) - 1.0 / near) + near * m.polynomial(
@@ -352,7 +374,10 @@ def expint(m: Math, x: Number) -> Number:
 
 
 def _fresnel_auxiliaries(m: Math, a: Number) -> tuple[Number, Number, Number, Number]:
-    """(f, g, sin, cos of pi a^2 / 2) for 1.6 <= a <= 36974."""
+    """Return f, g, and sin and cos of pi a^2 / 2.
+
+    For 1.6 <= a <= 36974.
+    """
     square, lost = m.two_product(a, a)
     # the sine has period 4 in a^2
     angle = math.pi / 2.0 * ((square - 4.0 * m.floor(0.25 * square)) + lost)
@@ -397,7 +422,10 @@ def fresnel_cos(m: Math, x: Number) -> Number:
 
 
 def spence(m: Math, x: Number) -> Number:
-    """Dilogarithm in Spence's form, int_1^x log t / (1 - t) dt; NaN for x < 0 and at infinity."""
+    """Return the dilogarithm in Spence's form, int_1^x log t / (1 - t) dt.
+
+    NaN for x < 0 and at infinity.
+    """
     y = m.where(x > 2.0, 1.0 / x, x)
     flip = y < 0.5
     logarithm, other = m.log(y), m.log1p(-m.where(flip, y, 0.0))

@@ -1,9 +1,9 @@
-"""Special functions that need series or continued fractions, in float64, for NumPy arrays and for
-compiled scalars alike.
+"""Special functions in float64 by series or continued fractions.
 
-`build` takes the elementary functions and gives the special ones: over arrays a loop runs while
-`some` element has not converged, over scalars until the one has. A converged value is frozen: the
-recurrences of the continued fractions lose accuracy when they run on.
+They serve NumPy arrays and compiled scalars alike. `build` takes the elementary functions and gives
+the special ones: over arrays a loop runs while `some` element has not converged, over scalars until
+the one has. A converged value is frozen: the recurrences of the continued fractions lose accuracy
+when they run on.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ def build(
 
     @compiled
     def lower_series(a: Any, x: Any, sloped: bool) -> Any:
-        """S = sum of x^n / ((a + 1) .. (a + n)) and, if `sloped`, dS/da."""
+        """Return S and, if `sloped`, dS/da.
+
+        S = sum of x^n / ((a + 1) .. (a + n)).
+        """
         r, term, total = a * 1.0, a * 0.0 + 1.0, a * 0.0 + 1.0
         slope, slopes = a * 0.0, a * 0.0
         for _ in range(steps):
@@ -63,7 +66,10 @@ def build(
 
     @compiled
     def upper_fraction(a: Any, x: Any, sloped: bool) -> Any:
-        """F with Q(a, x) = x^a e^-x F / gamma(a) and, if `sloped`, dF/da."""
+        """Return F and, if `sloped`, dF/da.
+
+        F is defined by Q(a, x) = x^a e^-x F / gamma(a).
+        """
         y, z = 1.0 - a, x + 2.0 - a
         p0, q0, p1, q1 = a * 0.0 + 1.0, x * 1.0, x + 1.0, z * x
         dp0, dq0, dp1, dq1 = a * 0.0, a * 0.0, a * 0.0, -x
@@ -103,7 +109,10 @@ def build(
 
     @compiled
     def gamma_parts(a: Any, x: Any) -> Any:
-        """(P, Q), each accurate where it is the smaller, for arguments inside the domain."""
+        """Return (P, Q) for arguments inside the domain.
+
+        Each is accurate where it is the smaller.
+        """
         series = by_series(a, x)
         total, _ = lower_series(where(series, a, 1.0), where(series, x, 0.0), False)
         fraction, _ = upper_fraction(where(series, 1.0, a), where(series, 1e6, x), False)

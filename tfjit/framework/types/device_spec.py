@@ -18,8 +18,9 @@ _BARE_TYPES: Final = frozenset({"CPU", "GPU", "TPU", "XLA_CPU", "XLA_GPU", "TPU_
 
 @dataclass(frozen=True, slots=True)
 class DeviceSpec:
-    """A partly given device name. device_type is upper case; replica, task and device_index are
-    numbers.
+    """A partly given device name.
+
+    device_type is upper case; replica, task and device_index are numbers.
     """
 
     job: str | None = None
@@ -38,7 +39,7 @@ class DeviceSpec:
 
     @classmethod
     def from_string(cls, spec: str) -> DeviceSpec:
-        """Parse a device string. Raises ValueError naming what can't be read."""
+        """Parse a device string. Raises ValueError naming an unreadable part."""
         return parse(spec)
 
     def parse_from_string(self, spec: str) -> DeviceSpec:
@@ -46,7 +47,7 @@ class DeviceSpec:
         return parse(spec)
 
     def to_string(self) -> str:
-        """The string in TensorFlow's order; a type without index gets `*`."""
+        """Return the string in TensorFlow's order; a type without index gets `*`."""
         parts = []
         if self.job is not None:
             parts.append(f"/job:{self.job}")
@@ -74,16 +75,16 @@ class DeviceSpec:
         )
 
     def replace(self, **fields: Any) -> DeviceSpec:
-        """A copy with fields replaced."""
+        """Return a copy with fields replaced."""
         return replace(self, **fields)
 
     @property
     def is_full(self) -> bool:
-        """Whether every field is given."""
+        """Return whether every field is given."""
         return None not in (self.job, self.replica, self.task, self.device_type, self.device_index)
 
     def matches(self, full: DeviceSpec) -> bool:
-        """Whether a device named `full` satisfies every field given here."""
+        """Return whether a device named `full` satisfies every field given here."""
         return (
             (self.job is None or self.job == full.job)
             and (self.replica is None or self.replica == full.replica)
@@ -93,7 +94,7 @@ class DeviceSpec:
         )
 
     def same_task(self, other: DeviceSpec) -> bool:
-        """Whether job, replica and task are equal."""
+        """Return whether job, replica and task are equal."""
         return (self.job, self.replica, self.task) == (other.job, other.replica, other.task)
 
     def __str__(self) -> str:
@@ -103,6 +104,7 @@ class DeviceSpec:
 @functools.lru_cache(maxsize=4096)
 def parse(spec: str) -> DeviceSpec:
     """Parse "/job:w/task:0/device:GPU:0", "/gpu:1", "cpu:0" and the like; "" gives an empty spec.
+
     Raises ValueError.
     """
     job: str | None = None
@@ -148,8 +150,9 @@ def _number(text: str, spec: str) -> int:
 
 
 def canonical_name(device: Any) -> str:
-    """A device string, DeviceSpec or None in TensorFlow's spelling: "/gpu:1" -> "/device:GPU:1"; ""
-    for None.
+    """Return TensorFlow's spelling of a device; "" for None.
+
+    device: a string, DeviceSpec or None. "/gpu:1" -> "/device:GPU:1".
     """
     if device is None:
         return ""
@@ -190,7 +193,10 @@ def _normalise(device: str) -> str:
 
 
 def merge_names(inner: str, outer: str) -> str:
-    """`inner` with the fields that it leaves open taken from `outer`, both as device strings."""
+    """Return `inner` with its open fields taken from `outer`.
+
+    Both are device strings.
+    """
     if not outer:
         return _normalise(inner)
     if not inner:
@@ -199,7 +205,7 @@ def merge_names(inner: str, outer: str) -> str:
 
 
 def full_name(device: str, default: str = LOCALHOST + "/device:CPU:0") -> str:
-    """A device string completed from `default`: "/cpu:1" ->
+    """Return a device string completed from `default`: "/cpu:1" ->
     "/job:localhost/replica:0/task:0/device:CPU:1".
     """
     spec = parse(device)

@@ -34,7 +34,7 @@ def as_size(value: Any) -> int | None:
 
 
 def dimension_value(dimension: Any) -> int | None:
-    """Return the plain int or None of a shape's entry, of any library."""
+    """Return a shape entry of any library as int or None."""
     return getattr(dimension, "value", dimension)
 
 
@@ -49,7 +49,7 @@ def _int_operator(compute: Callable[[int, Any], Any]) -> Callable[[Size, Any], A
 
 
 class Size(int):
-    """A known size: an int, as in TensorFlow 2, with TensorFlow 1's `value`.
+    """A known size: TensorFlow 2's int with TensorFlow 1's `value`.
 
     Sums, products and quotients of Sizes and ints are Sizes, so that `(x.shape[1] *
     x.shape[2]).value` is found too.
@@ -94,13 +94,16 @@ class Size(int):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return int, (int(self),)  # what is pickled is read without tfjit too
+        return int, (int(self),)  # pickled sizes can be read without tfjit
 
 
 def _arithmetic(
     compute: Callable[[int, int], int],
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Make an operator of Dimensions and its reflection: unknown where either side is."""
+    """Make an operator of Dimensions and its reflection.
+
+    The result is unknown where either side is.
+    """
 
     def forward(self: Dimension, other: Any, swapped: bool = False) -> Any:
         try:
@@ -125,8 +128,9 @@ def _comparison(compute: Callable[[int, int], bool]) -> Callable[..., Any]:
 
 
 class Dimension:
-    """A size of TensorFlow 1, known or unknown; equal to its int. `TensorShape.dims`
-    holds these.
+    """A size of TensorFlow 1, known or unknown; equal to its int.
+
+    `TensorShape.dims` holds these.
     """
 
     __slots__ = ("value",)
@@ -203,8 +207,9 @@ def _division_error(left: str, right: str) -> TypeError:
 
 
 class _Mode:
-    """The type of the sizes that indexing and iterating a TensorShape gives, in the
-    whole process.
+    """The type of sizes that TensorShapes give, in the whole process.
+
+    It concerns indexing and iterating.
     """
 
     dimensions = False

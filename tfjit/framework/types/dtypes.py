@@ -12,9 +12,10 @@ _REF_OFFSET: Final = 100
 
 
 class DType:
-    """The type of a tensor's elements. Interned: one object a type, so `is` and `==` agree.
+    """The type of a tensor's elements.
 
-    size: bytes an element takes in memory (0 for string, resource and variant).
+    Interned: one object a type, so `is` and `==` agree. size: bytes an element takes in memory (0
+    for string, resource and variant).
     """
 
     __slots__ = (
@@ -53,9 +54,10 @@ class DType:
 
     @property
     def as_numpy_dtype(self) -> Any:
-        """The NumPy scalar type (a structured dtype for quantised types, object for string).
+        """The NumPy scalar type.
 
-        Raises KeyError for resource and variant, as TensorFlow does.
+        A structured dtype for quantised types, object for string. Raises KeyError for resource and
+        variant, as TensorFlow does.
         """
         found = self._numpy
         if found is None:
@@ -86,7 +88,7 @@ class DType:
 
     @property
     def is_ref(self) -> builtins.bool:
-        """Whether this is a reference type (TF1 variables)."""
+        """Return whether this is a reference type (TF1 variables)."""
         return self._enum > _REF_OFFSET
 
     _is_ref_dtype = is_ref
@@ -102,42 +104,42 @@ class DType:
 
     @property
     def is_numpy_compatible(self) -> builtins.bool:
-        """Whether arrays of this type exist (not resource, variant)."""
+        """Return whether arrays of this type exist (not resource, variant)."""
         return self._numpy is not None or builtins.bool(self._flags & _SMALL)
 
     @property
     def is_bool(self) -> builtins.bool:
-        """Whether this is bool."""
+        """Return whether this is bool."""
         return self._base is bool
 
     @property
     def is_integer(self) -> builtins.bool:
-        """Whether this is a (not quantised) integer type."""
+        """Return whether this is a (not quantised) integer type."""
         return builtins.bool(self._flags & _INTEGER)
 
     @property
     def is_unsigned(self) -> builtins.bool:
-        """Whether this is an unsigned integer type."""
+        """Return whether this is an unsigned integer type."""
         return builtins.bool(self._flags & _UNSIGNED)
 
     @property
     def is_floating(self) -> builtins.bool:
-        """Whether this is a (not quantised) real floating point type."""
+        """Return whether this is a (not quantised) real floating point type."""
         return builtins.bool(self._flags & _FLOATING)
 
     @property
     def is_complex(self) -> builtins.bool:
-        """Whether this is a complex type."""
+        """Return whether this is a complex type."""
         return builtins.bool(self._flags & _COMPLEX)
 
     @property
     def is_quantized(self) -> builtins.bool:
-        """Whether this is a quantised type."""
+        """Return whether this is a quantised type."""
         return builtins.bool(self._flags & _QUANTIZED)
 
     @property
     def is_numeric(self) -> builtins.bool:
-        """Whether arithmetic is defined."""
+        """Return whether arithmetic is defined."""
         return builtins.bool(self._flags & (_FLOATING | _INTEGER | _COMPLEX))
 
     @property
@@ -183,7 +185,7 @@ class DType:
         raise ValueError(f"{self} does not have defined limits.")
 
     def is_compatible_with(self, other: Any) -> builtins.bool:
-        """Whether a tensor of type `other` may be used where this one is expected."""
+        """Return whether a tensor of type `other` is accepted for this type."""
         other = as_dtype(other)
         return self._enum in (other._enum, other._base._enum)
 
@@ -329,12 +331,12 @@ def short_name(dtype: DType) -> str:
 
 
 def as_dtype(type_value: Any) -> DType:
-    """The DType of a DType, enum number, name, NumPy dtype or scalar type, Python type, or another
-    library's DType.
+    """Return the DType of an enum number, name or type.
 
-    Raises TypeError for what names no type, as TensorFlow does for `int` and `str`.
+    Accepted are a DType, enum number, name, NumPy dtype or scalar type, Python type, or another
+    library's DType. Raises TypeError for other values, as TensorFlow does for `int` and `str`.
     """
-    if type(type_value) is int:  # what nearly every attr of a message says
+    if type(type_value) is int:  # the form in nearly every attr of a message
         found = _BY_ENUM.get(type_value)
         if found is not None:
             return found

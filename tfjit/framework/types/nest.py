@@ -1,5 +1,7 @@
-"""Nested structures of values: lists, tuples, named tuples and dictionaries (in the order of their
-keys), with anything else as a leaf.
+"""Nested structures of values.
+
+Lists, tuples, named tuples and dictionaries (in the order of their keys) are nested; all other
+values are leaves.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from typing import Any
 
 
 def is_nested(structure: Any) -> bool:
-    """Whether it has parts."""
+    """Return whether the value has parts."""
     return isinstance(structure, (list, tuple, Mapping))
 
 
@@ -27,15 +29,16 @@ def _keys(structure: Mapping[Any, Any]) -> list[Any]:
 
 
 def flatten(structure: Any) -> list[Any]:
-    """The leaves in order; a leaf alone is its own."""
+    """Return the leaves in order; a leaf alone is its own."""
     if not is_nested(structure):
         return [structure]
     return [leaf for part in _parts(structure) for leaf in flatten(part)]
 
 
 def pack_sequence_as(structure: Any, flat_sequence: Any) -> Any:
-    """The structure with its leaves replaced in order. Raises ValueError for another number of
-    leaves.
+    """Return the structure with its leaves replaced in order.
+
+    Raises ValueError for another number of leaves.
     """
     leaves = list(flat_sequence)
     expected = len(flatten(structure))
@@ -62,8 +65,9 @@ def _packed(structure: Any, leaves: Iterator[Any]) -> Any:
 
 
 def map_structure(function: Callable[..., Any], *structures: Any) -> Any:
-    """The first structure with `function` of the leaves that stand in one place. Raises ValueError
-    or TypeError where they differ.
+    """Return the first structure with `function` of matching leaves.
+
+    Raises ValueError or TypeError where the structures differ.
     """
     for other in structures[1:]:
         assert_same_structure(structures[0], other)
@@ -74,8 +78,10 @@ def map_structure(function: Callable[..., Any], *structures: Any) -> Any:
 
 
 def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> None:
-    """Raise ValueError where the structures differ, TypeError where only the types of their
-    sequences do.
+    """Check that two structures have the same form.
+
+    Raises ValueError where the structures differ, TypeError where only the types of their sequences
+    do.
     """
     if is_nested(nest1) != is_nested(nest2):
         raise ValueError(_differ(nest1, nest2, "one is nested and the other is not"))

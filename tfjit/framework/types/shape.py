@@ -1,4 +1,4 @@
-"""Partly known shapes: the internal tuple form, merging, broadcasting, and the public TensorShape.
+"""Partly known shapes: tuple form, merging, broadcasting, public TensorShape.
 
 The internal form is `Shape`: a tuple of sizes with None for an unknown one, or None for an unknown
 rank.
@@ -43,8 +43,9 @@ def as_shape(value: Any) -> Shape:
 
 
 def from_proto(proto: Any) -> Shape:
-    """The internal form of a TensorShapeProto; sizes of -1 are unknown. Raises ValueError for sizes
-    below -1.
+    """Return the internal form of a TensorShapeProto; sizes of -1 are unknown.
+
+    Raises ValueError for sizes below -1.
     """
     if proto.unknown_rank:
         return None
@@ -61,7 +62,7 @@ def from_proto(proto: Any) -> Shape:
 
 
 def to_proto(shape: Shape) -> Any:
-    """A tfjit TensorShapeProto; unknown sizes are -1."""
+    """Return a tfjit TensorShapeProto; unknown sizes are -1."""
     from tfjit.protos import tensor_shape_pb2
 
     proto = tensor_shape_pb2.TensorShapeProto()
@@ -79,7 +80,7 @@ def fill_proto(proto: Any, shape: Shape) -> None:
 
 
 def is_fully_defined(shape: Shape) -> bool:
-    """Whether rank and every size are known."""
+    """Return whether rank and every size are known."""
     return shape is not None and None not in shape
 
 
@@ -96,7 +97,7 @@ def num_elements(shape: Shape) -> int | None:
 
 
 def is_compatible(a: Shape, b: Shape) -> bool:
-    """Whether some full shape fits both."""
+    """Return whether some full shape fits both."""
     if a is None or b is None:
         return True
     return len(a) == len(b) and all(
@@ -105,8 +106,9 @@ def is_compatible(a: Shape, b: Shape) -> bool:
 
 
 def merge(a: Shape, b: Shape) -> Shape:
-    """What is known of a shape that is both `a` and `b`. Raises ValueError, worded as the runtime
-    does, when they differ.
+    """Return the shape that is both `a` and `b`, with all known sizes.
+
+    Raises ValueError, worded as the runtime does, when they differ.
     """
     if a is None or a is b:
         return b
@@ -178,7 +180,10 @@ def format_shape(shape: Shape) -> str:
 
 
 class TensorShape:
-    """The static shape of a tensor: sizes (int, or None for unknown) or unknown rank. Immutable."""
+    """The static shape of a tensor: known or unknown sizes or rank.
+
+    Sizes are int, or None for unknown. Immutable.
+    """
 
     __slots__ = ("_dims",)
 
@@ -210,7 +215,7 @@ class TensorShape:
         return None if self._dims is None else [Dimension(d) for d in self._dims]
 
     def as_list(self) -> list[int | None]:
-        """The sizes. Raises ValueError for unknown rank."""
+        """Return the sizes. Raises ValueError for unknown rank."""
         if self._dims is None:
             raise ValueError("as_list() is not defined on an unknown TensorShape.")
         return list(self._dims)
@@ -220,7 +225,7 @@ class TensorShape:
         return to_proto(self._dims)
 
     def is_fully_defined(self) -> bool:
-        """Whether rank and every size are known."""
+        """Return whether rank and every size are known."""
         return is_fully_defined(self._dims)
 
     def num_elements(self) -> int | None:
@@ -228,11 +233,11 @@ class TensorShape:
         return num_elements(self._dims)
 
     def is_compatible_with(self, other: Any) -> bool:
-        """Whether some full shape fits both."""
+        """Return whether some full shape fits both."""
         return is_compatible(self._dims, as_shape(other))
 
     def is_subtype_of(self, other: Any) -> bool:
-        """Whether every full shape that fits this one fits `other`."""
+        """Return whether every full shape that fits this one fits `other`."""
         if not isinstance(other, TensorShape):  # as TensorFlow has it, for a list too
             return False
         theirs = other._dims
@@ -243,14 +248,14 @@ class TensorShape:
         return all(y is None or x == y for x, y in zip(self._dims, theirs, strict=True))
 
     def merge_with(self, other: Any) -> TensorShape:
-        """What is known of both. Raises ValueError when they differ."""
+        """Return the shape that is both. Raises ValueError when they differ."""
         theirs = as_shape(other)
         if not is_compatible(self._dims, theirs):
             raise ValueError(f"Shapes {self} and {TensorShape(theirs)} are not compatible")
         return TensorShape._of(merge(self._dims, theirs))
 
     def most_specific_compatible_shape(self, other: Any) -> TensorShape:
-        """The most specific shape that this and `other` are cases of."""
+        """Return the most specific shape that this and `other` are cases of."""
         return TensorShape._of(relax(self._dims, as_shape(other)))
 
     def concatenate(self, other: Any) -> TensorShape:
@@ -356,7 +361,10 @@ class TensorShape:
 
 
 def unknown_shape(rank: int | None = None) -> TensorShape:
-    """A shape of that rank with every size unknown; of unknown rank without one."""
+    """Return a shape with all sizes unknown.
+
+    Without `rank`, the rank is unknown too.
+    """
     return TensorShape._of(None if rank is None else (None,) * rank)
 
 

@@ -1,5 +1,6 @@
-"""The meaning of StridedSlice's begin, end, strides and masks: one reading for shape rules, kernels
-and gradients.
+"""The meaning of StridedSlice's begin, end, strides and masks.
+
+Shape rules, kernels and gradients share this reading.
 """
 
 from __future__ import annotations
@@ -14,9 +15,8 @@ from tfjit.framework.errors import InvalidArgumentError
 class DenseSlice:
     """A strided slice with one entry an input axis.
 
-    starts, strides: where each axis starts and how it goes on; sizes: how many elements (None
-    unknown; 1 on dropped axes). final_shape: the output's shape, dropped axes gone and new ones put
-    in.
+    starts, strides: first index and step of each axis; sizes: numbers of elements (None unknown; 1
+    on dropped axes). final_shape: the output's shape, dropped axes gone and new ones put in.
     """
 
     starts: tuple[int, ...]
@@ -25,8 +25,9 @@ class DenseSlice:
     final_shape: tuple[int | None, ...]
 
     def index(self) -> tuple[slice, ...]:
-        """The NumPy index that gives the slice with every input axis still there. Needs known
-        sizes.
+        """Return the slice's NumPy index, with no axis dropped.
+
+        Needs known sizes.
         """
         out = []
         for start, stride, size in zip(self.starts, self.strides, self.sizes):
@@ -57,8 +58,9 @@ def resolve(
     new_axis_mask: int = 0,
     shrink_axis_mask: int = 0,
 ) -> DenseSlice:
-    """Read a slice of a tensor with `shape`; begin and end may be unknown. Raises
-    InvalidArgumentError with TensorFlow's words.
+    """Read a slice of a tensor with `shape`.
+
+    begin and end may be unknown. Raises InvalidArgumentError with TensorFlow's words.
     """
     rank = len(shape)
     count = len(strides)

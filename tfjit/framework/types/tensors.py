@@ -57,7 +57,7 @@ _VALUE_FIELD: dict[int, tuple[str, Any]] = {
 CONTENT_TYPES = frozenset(
     {1, 2, 3, 4, 5, 6, 9, 11, 12, 13, 14, 15, 16, 19, 22, 23, 24, 25, 26, 27, 28, 33}
 )
-# int4, uint4, int2, uint2: NumPy keeps one in a byte, in a form of its own
+# int4, uint4, int2, uint2: NumPy keeps one in a byte, in another form
 _BELOW_A_BYTE = frozenset({29, 30, 31, 32})
 
 
@@ -77,11 +77,10 @@ class OpaqueTensor:
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
-    """A read-only contiguous array of a type that TensorProto knows; copied only while somebody
-    could write to it.
+    """Return a read-only contiguous array of a TensorProto type.
 
-    Text becomes an object array of bytes. Raises TypeError for element types that no DType stands
-    for.
+    The array is copied only if it could still be written to. Text becomes an object array of bytes.
+    Raises TypeError for element types without a DType.
     """
     if array.dtype.kind in "US":
         return _string_array(array)
@@ -115,7 +114,10 @@ def _string_array(array: np.ndarray) -> np.ndarray:
 
 
 def as_bytes(item: Any) -> bytes:
-    """bytes of a string tensor's element. Raises TypeError for what is neither str nor bytes."""
+    """Return a string tensor's element as bytes.
+
+    Raises TypeError for values that are neither str nor bytes.
+    """
     if isinstance(item, bytes):
         return bytes(item)
     if isinstance(item, str):
@@ -124,8 +126,9 @@ def as_bytes(item: Any) -> bytes:
 
 
 def _shape_of(proto: Any) -> tuple[int, ...] | None:
-    """Sizes of a TensorProto's shape, None for unknown rank. Raises InvalidArgumentError for
-    negative and huge ones.
+    """Sizes of a TensorProto's shape, None for unknown rank.
+
+    Raises InvalidArgumentError for negative and huge ones.
     """
     shape = proto.tensor_shape
     if shape.unknown_rank:
@@ -147,14 +150,12 @@ def _shape_of(proto: Any) -> tuple[int, ...] | None:
 
 
 def from_proto(proto: Any) -> Any:
-    """The read-only array of a TensorProto (of any package); an OpaqueTensor for resources and
-    variants.
+    """Return the read-only array of a TensorProto of any package.
 
-    Values of `tensor_content` are not copied again. A short value field is padded with its last
-    element, a missing one means zeros, surplus values are dropped, and unknown rank means a scalar,
-    as TensorFlow has it.
-    Raises InvalidArgumentError for a content of the wrong size and for shapes that aren't fully
-    known.
+    An OpaqueTensor for resources and variants. Values of `tensor_content` are not copied again. A
+    short value field is padded with its last element, a missing one means zeros, surplus values are
+    dropped, and unknown rank means a scalar, as in TensorFlow. Raises InvalidArgumentError for a
+    content of the wrong size and for shapes that aren't fully known.
     """
     try:
         dtype = dtypes.as_dtype(proto.dtype).base_dtype
@@ -197,7 +198,7 @@ def from_proto(proto: Any) -> Any:
     elif field_name == "float8_val":
         flat = np.frombuffer(values, np.uint8)
     elif field_name in ("int_val", "half_val"):
-        # 32-bit numbers stand for narrower ones: what does not fit wraps, as it does in TensorFlow.
+        # 32-bit numbers hold narrower ones: larger values wrap, as in TensorFlow.
         flat = np.fromiter(values, np.int32, count=given).astype(element)
     else:
         flat = np.fromiter(values, element, count=given)
@@ -256,7 +257,7 @@ def _strings_from_proto(proto: Any, shape: tuple[int, ...], size: int) -> np.nda
 
 
 def to_proto(array: Any) -> Any:
-    """A tfjit TensorProto of an array or OpaqueTensor."""
+    """Return a tfjit TensorProto of an array or OpaqueTensor."""
     from tfjit.protos import tensor_pb2
 
     proto = tensor_pb2.TensorProto()
@@ -265,8 +266,9 @@ def to_proto(array: Any) -> Any:
 
 
 def fill_proto(proto: Any, array: Any) -> None:
-    """Write an array into an empty TensorProto, as TensorFlow does: one element in its value field,
-    more as content if the type allows.
+    """Write an array into an empty TensorProto, as TensorFlow does.
+
+    One element goes into its value field, more into the content if the type allows.
     """
     if isinstance(array, OpaqueTensor):
         proto.MergeFromString(array.serialized)
@@ -329,7 +331,7 @@ _SUPPORTED_TYPES: Final = (
 def make_tensor_array(
     values: Any, dtype: Any = None, shape: Any = None, verify_shape: bool = False
 ) -> np.ndarray:
-    """The read-only array of a constant.
+    """Return the read-only array of a constant.
 
     Raises TypeError for values that don't fit the dtype or have none, ValueError for ragged lists
     and too many elements.
@@ -358,7 +360,7 @@ def _count(sizes: tuple[int, ...]) -> int:
 
 def _fill(array: np.ndarray, sizes: tuple[int, ...], dtype: Any) -> np.ndarray:
     count = _count(sizes)
-    # whatever the values were, as in TensorFlow: without a dtype the empty constant is float32
+    # for any values, as in TensorFlow: without a dtype the empty constant is float32
     if count == 0:
         return np.empty(
             sizes, np.float32 if dtype is None else dtypes.as_dtype(dtype).as_numpy_dtype
@@ -533,13 +535,11 @@ def make_tensor_proto(
     verify_shape: bool = False,
     allow_broadcast: bool = False,
 ) -> Any:
-    """A tfjit TensorProto of `values`; with `shape`, values that fall short stand alone in the
-    message and repeat when it is read.
+    """Return a tfjit TensorProto of `values`.
 
+    With `shape`, values that fall short stand alone in the message and repeat when it is read.
     allow_broadcast: only one value may fall short. Raises ValueError with verify_shape, TypeError
-    for other values.
-
-    Raises as `make_tensor_array` does.
+    for other values, and as `make_tensor_array` does.
     """
     if allow_broadcast and verify_shape:
         raise ValueError("allow_broadcast and verify_shape are not both allowed.")
@@ -575,7 +575,7 @@ def make_tensor_proto(
 
 
 def make_ndarray(tensor: Any) -> np.ndarray:
-    """A writeable array of a TensorProto of any package.
+    """Return a writeable array of a TensorProto of any package.
 
     Raises InvalidArgumentError when content and shape don't fit, TypeError for resources and
     variants.
@@ -601,8 +601,10 @@ def parse_tensor_proto(data: bytes) -> Any:
 
 
 def truth(array: np.ndarray) -> bool:
-    """What If and While take a tensor for: a scalar number that is not zero, a string that is not
-    empty, any other tensor with elements.
+    """Return whether If and While take a tensor for true.
+
+    True are a scalar number that is not zero, a string that is not empty, and any other tensor with
+    elements.
     """
     if array.ndim:
         return bool(array.size)
