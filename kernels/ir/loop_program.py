@@ -111,10 +111,6 @@ class LoopProgram:
         """Op types of all steps."""
         return tuple(step.op for step in self.block.walk())
 
-    def text(self) -> str:
-        """The program in lines, for dumps and people."""
-        return "\n".join(_Printer(self).lines()) + "\n"
-
     def run(self, inputs: Sequence[np.ndarray], poll: Poll | None = None) -> list[np.ndarray]:
         """The outputs by the members' reference kernels, iteration by iteration: what the kernel is
         checked against.
@@ -139,18 +135,17 @@ class LoopProgram:
         return replace(self, values=values, inputs=(*again.args, *self.inputs), block=block)
 
     def explain(self) -> str:
-        """A paragraph: what it is, what an iteration should take, and the program."""
+        """Return one line: the counts of operations, and the predicted time of an iteration."""
         loops = sum(1 for step in self.block.walk() if step.op == WHILE)
         branches = sum(1 for step in self.block.walk() if step.op in (IF, CASE))
         plain = sum(1 for step in self.block.walk() if step.op not in CONTROL)
         parts = [f"{plain} operations", f"{loops} loop{'s' * (loops != 1)}"]
         if branches:
             parts.append(f"{branches} branch{'es' * (branches != 1)}")
-        head = (
+        return (
             f"fused loop of {', '.join(parts)}: about {self.iteration_ns:.3g} ns an iteration "
             "on one thread"
         )
-        return "\n".join([head, *("  " + line for line in _Printer(self).lines())])
 
     @property
     def iteration_ns(self) -> float:
@@ -209,48 +204,6 @@ def block_reads(block: Block) -> set[int]:
         found |= free_values(step) - own
         own.update(step.results)
     return found | (set(block.results) - own)
-
-
-class _Printer:
-    """Lines of a program: `%7: float32[3] = Mul(%5, %2)`."""
-
-    def __init__(self, program: LoopProgram) -> None:
-        self.program = program
-        self.constants = dict(program.constants)
-
-    def lines(self) -> list[str]:
-        program = self.program
-        given = ", ".join(self._typed(v) for v in program.inputs)
-        found = [f"({given})"]
-        found += self._block(program.block, "  ")
-        return [*found, f"  give {self._names(program.outputs)}"]
-
-    def _typed(self, value: int) -> str:
-        spec = self.program.values[value]
-        return f"%{value}: {spec.dtype.name}{list(spec.shape) if spec.shape else ''}"
-
-    def _names(self, values: Sequence[int]) -> str:
-        return ", ".join(
-            repr(self.constants[v].item()) if v in self.constants else f"%{v}" for v in values
-        )
-
-    def _block(self, block: Block, indent: str) -> list[str]:
-        found: list[str] = []
-        for step in block.steps:
-            results = ", ".join(self._typed(r) for r in step.results)
-            attrs = "".join(f", {key}={getattr(value, 'name', value)}" for key, value in step.attrs)
-            found.append(f"{indent}{results} = {step.op}({self._names(step.args)}{attrs})")
-            labels = {IF: ("then", "else"), WHILE: ("while", "do")}.get(
-                step.op, [str(k) for k in range(len(step.blocks))]
-            )
-            for label, inner in zip(labels, step.blocks):
-                params = (
-                    f"({', '.join(self._typed(p) for p in inner.params)})" if inner.params else ""
-                )
-                found.append(f"{indent}  {label}{params}:")
-                found += self._block(inner, indent + "    ")
-                found.append(f"{indent}    give {self._names(inner.results)}")
-        return found
 
 
 class _Interpreter:

@@ -24,8 +24,8 @@ from tfjit.kernels.registry import NodeSpec, TensorSpec
 _QUOTED: Final = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 _REF: Final = re.compile(r"%(in|const)?(\d+)(?::(\d+))?")
 _TENSOR: Final = re.compile(r"(\w+)<([-\d,]*)>")  # negative sizes are unknown
-_KEY: Final = re.compile(r"([A-Za-z_][\w.]*)\s*=(?!=)")
-_WORD: Final = re.compile(r"[A-Za-z_]\w*")
+KEY: Final = re.compile(r"([A-Za-z_][\w.]*)\s*=(?!=)")
+WORD: Final = re.compile(r"[A-Za-z_]\w*")
 _INDEX: Final = re.compile(r"(\d+)=")
 
 
@@ -54,7 +54,7 @@ def format_group(group: FusedGroup, value: Callable[[Any], str]) -> str:
     costs = value((group.bytes_moved, group.bytes_unfused, group.flops))
     return (
         f"group({group.kind!r}, {group.reason!r}, anchor={group.anchor}, costs={costs}, "
-        f"inputs=[{', '.join(map(_tensor, group.inputs))}], "
+        f"inputs=[{', '.join(map(tensor_text, group.inputs))}], "
         f"constants=[{', '.join(value(array) for array in group.constants)}], "
         f"members=[{members}], outputs=[{', '.join(map(_ref, group.outputs))}])"
     )
@@ -64,7 +64,9 @@ def _member(member: Member, value: Callable[[Any], str]) -> str:
     spec = member.spec
     given = [_ref(ref) for ref in member.inputs]
     given += [f"{key}={value(spec.attrs[key])}" for key in sorted(spec.attrs)]
-    text = f"{spec.name!r} {spec.op}({', '.join(given)}) -> {' '.join(map(_tensor, spec.outputs))}"
+    text = (
+        f"{spec.name!r} {spec.op}({', '.join(given)}) -> {' '.join(map(tensor_text, spec.outputs))}"
+    )
     known = " ".join(f"{k}={value(array)}" for k, array in sorted(spec.constants.items()))
     return f"{text} with {known}" if known else text
 
@@ -77,18 +79,19 @@ def _ref(ref: Ref) -> str:
     return f"%{ref.member}:{ref.index}" if ref.index else f"%{ref.member}"
 
 
-def _tensor(spec: TensorSpec) -> str:
+def tensor_text(spec: TensorSpec) -> str:
+    """Return a dtype and a static shape as text: float32<2,3>."""
     return f"{spec.dtype.name}<{','.join(map(str, spec.shape))}>"
 
 
 def read_group(reader: Reader) -> FusedGroup:
     """Read a group behind its opening `group(`. Raises TextError."""
-    kind = _quoted(reader)
+    kind = quoted(reader)
     reader.expect(",")
-    reason = _quoted(reader)
+    reason = quoted(reader)
     anchor = _named(reader, "anchor")
     costs = _named(reader, "costs")
-    inputs = tuple(_list(reader, "inputs", _read_tensor))
+    inputs = tuple(_list(reader, "inputs", read_tensor))
     constants = tuple(_list(reader, "constants", lambda reader: _frozen(reader.value())))
     made: list[Member] = []
 
@@ -113,9 +116,9 @@ def read_group(reader: Reader) -> FusedGroup:
 
 
 def _read_member(reader: Reader, specs: Callable[[Ref], TensorSpec]) -> Member:
-    name = _quoted(reader)
+    name = quoted(reader)
     reader.take("")
-    op = reader.match(_WORD, "an op type")[0]
+    op = reader.match(WORD, "an op type")[0]
     reader.expect("(")
     refs: list[Ref] = []
     attrs: dict[str, Any] = {}
@@ -123,7 +126,7 @@ def _read_member(reader: Reader, specs: Callable[[Ref], TensorSpec]) -> Member:
         if reader.text.startswith("%", reader.at):
             refs.append(_read_ref(reader))
         else:
-            key = reader.match(_KEY, "a value or key=value")[1]
+            key = reader.match(KEY, "a value or key=value")[1]
             attrs[key] = reader.value()
         if not reader.take(","):
             reader.expect(")")
@@ -131,7 +134,7 @@ def _read_member(reader: Reader, specs: Callable[[Ref], TensorSpec]) -> Member:
     reader.expect("->")
     outputs: list[TensorSpec] = []
     while _TENSOR.match(reader.text, reader.at):
-        outputs.append(_read_tensor(reader))
+        outputs.append(read_tensor(reader))
         reader.take("")
     known: dict[int, np.ndarray] = {}
     if reader.take("with"):
@@ -151,12 +154,14 @@ def _read_ref(reader: Reader) -> Ref:
     return Ref(index, int(found[3] or 0))
 
 
-def _read_tensor(reader: Reader) -> TensorSpec:
+def read_tensor(reader: Reader) -> TensorSpec:
+    """Read a dtype and a static shape."""
     found = reader.match(_TENSOR, "a dtype and shape")
     return TensorSpec(dtypes.as_dtype(found[1]), tuple(int(n) for n in found[2].split(",") if n))
 
 
-def _quoted(reader: Reader) -> str:
+def quoted(reader: Reader) -> str:
+    """Read a text in quotes."""
     text: str = ast.literal_eval(reader.match(_QUOTED, "a quoted text")[0])
     return text
 

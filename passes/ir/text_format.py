@@ -11,7 +11,8 @@ After them, each optional: `@` the requested device, `on` the assigned one, `fro
 stands for. A "#" starts a comment. Attrs that follow from the inputs or are their defaults are left
 out, and filled in when read; a type that nothing determines is float32. Values: 1, 1.5, nan, True,
 b'text', float32, <2,?> (shape; <*> of unknown rank), [1, 2], float32<2>[1.0, 2.0] (tensor; "[0.0
-...]" repeats the last), func'name'{a=1}, $name (a function's attr).
+...]" repeats the last), func'name'{a=1}, $name (a function's attr), group(...) (`group_text.py`), loop {...} over several
+lines (`loop_text.py`).
 
 Functions that nodes name stand behind the nodes, each as a block; behind its end, the nodes that
 each call runs for their effects:
@@ -29,7 +30,8 @@ from __future__ import annotations
 import ast
 import base64
 import re
-from collections.abc import Iterable, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
@@ -47,8 +49,9 @@ from tfjit.kernels.ir.fused_group import FusedGroup
 from tfjit.kernels.ir.loop_program import LoopProgram
 from tfjit.passes.ir.dataflow_graph import CONTROL, MERGES, NEXT_ITERATIONS, DataflowGraph, Node
 from tfjit.passes.ir.function_library import Function
-from tfjit.passes.ir.graph_def import FUSED, derived_attrs, find_op_def, signature
+from tfjit.passes.ir.graph_def import FUSED, LOOP, derived_attrs, find_op_def, signature
 from tfjit.passes.ir.group_text import format_group, read_group
+from tfjit.passes.ir.loop_text import CLOSING, OPENING, format_program, read_program
 
 INLINE_ELEMENTS: Final = 16
 
@@ -97,7 +100,8 @@ def _print_nodes(graph: DataflowGraph, full: bool, shapes: bool, indent: str) ->
     nodes = sorted(graph.op_nodes(), key=lambda node: node.id)
     width = min(max((len(node.name) for node in nodes), default=0), 40)
     return "".join(
-        f"{indent}{format_node(graph, node, full=full, shapes=shapes, width=width)}\n"
+        textwrap.indent(format_node(graph, node, full=full, shapes=shapes, width=width), indent)
+        + "\n"
         for node in nodes
     )
 
@@ -105,7 +109,7 @@ def _print_nodes(graph: DataflowGraph, full: bool, shapes: bool, indent: str) ->
 def format_node(
     graph: DataflowGraph, node: Node, *, full: bool = False, shapes: bool = True, width: int = 0
 ) -> str:
-    """One node as one line of text."""
+    """One node as one line of text; a loop program in it takes several."""
     arguments = [src if slot == 0 else f"{src}:{slot}" for src, slot in graph.inputs(node.name)]
     arguments += [f"^{src}" for src in graph.control_inputs(node.name)]
     derived = derived_attrs(node.op_def, node.input_dtypes) if node.op_def is not None else {}
@@ -152,7 +156,7 @@ def format_value(value: Any, *, full: bool = False) -> str:
     if isinstance(value, FusedGroup):
         return format_group(value, lambda inner: format_value(inner, full=full))
     if isinstance(value, LoopProgram):
-        return "{\n" + "".join(f"    {line}\n" for line in value.text().splitlines()) + "}"
+        return format_program(value, lambda inner: format_value(inner, full=full))
     return f"<<{type(value).__name__}>>"
 
 
@@ -223,7 +227,7 @@ def parse_graph(text: str) -> DataflowGraph:
     lines: list[tuple[int, str]] = []
     blocks: list[_Block] = []
     block: _Block | None = None
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in _statements(text):
         opens, closes = _FUNCTION.match(line), _END.match(line)
         if opens and block is None:
             reader = _Reader(line, number, opens.end() - 1)
@@ -253,6 +257,24 @@ def parse_graph(text: str) -> DataflowGraph:
         except OpError as error:
             raise TextError(f"line {block.line}: {error.message}") from error
     return graph
+
+
+def _statements(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a text with their numbers; those of a loop program are one."""
+    began = 0
+    held: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if held:
+            held.append(line)
+            if CLOSING.match(line):
+                yield began, "\n".join(held)
+                held = []
+        elif OPENING.search(line):
+            began, held = number, [line]
+        else:
+            yield number, line
+    if held:
+        raise TextError(f"line {began}: a loop program does not end")
 
 
 def _parse_nodes(lines: Sequence[tuple[int, str]], graph: DataflowGraph) -> DataflowGraph:
@@ -325,8 +347,8 @@ def _parse_nodes(lines: Sequence[tuple[int, str]], graph: DataflowGraph) -> Data
 
 
 def _definition(op: str) -> OpDef | None:
-    """Return the definition of an op type; None for fused nodes, whose group says all of it."""
-    return None if op == FUSED else find_op_def(op)
+    """Return the definition of an op type; None for fused groups and loops, which say all of it."""
+    return None if op in (FUSED, LOOP) else find_op_def(op)
 
 
 def _inputs_first(records: dict[str, _Record]) -> Iterable[_Record]:
@@ -410,13 +432,15 @@ def _parse_line(line: str, number: int) -> _Record | None:
 
 
 class _Reader:
-    """Reads values from one line."""
+    """Reads values from one line, or from the lines of a loop program."""
 
     def __init__(self, text: str, line: int, at: int = 0) -> None:
         self.text, self.line, self.at = text, line, at
 
     def fail(self, reason: str) -> NoReturn:
-        raise TextError(f"line {self.line}, column {self.at + 1}: {reason}")
+        begin = self.text.rfind("\n", 0, self.at) + 1
+        line = self.line + self.text.count("\n", 0, begin)
+        raise TextError(f"line {line}, column {self.at - begin + 1}: {reason}")
 
     def rest(self) -> str:
         return self.text[self.at :].strip()
@@ -471,6 +495,8 @@ class _Reader:
             return word == "True"
         if word == "group" and self.take("("):
             return read_group(self)
+        if word == "loop" and self.take("{"):
+            return read_program(self, self.fail)
         if word == "opaque" and self.take("("):
             dtype = self.value()
             self.expect(",")

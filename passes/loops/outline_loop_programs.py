@@ -51,7 +51,7 @@ def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
             continue
         _replace(graph, node, built)
         made += 1
-        ctx.log(name, f"is one kernel: {built.program.explain().splitlines()[0]}")
+        ctx.log(name, f"is one kernel: {built.program.explain()}")
     if made:
         graph.tie_ends()
         ctx.invalidate(SHAPES)

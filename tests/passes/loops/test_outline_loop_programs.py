@@ -21,7 +21,7 @@ from tfjit.kernels.ir.loop_program import LoopProgram
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.ir.pass_context import PassContext, PassOptions
 from tfjit.passes.ir.run_spec import RunSpec
-from tfjit.passes.ir.text_format import parse_graph, print_graph
+from tfjit.passes.ir.text_format import format_value, parse_graph, print_graph
 from tfjit.passes.pipeline import build
 
 tf1 = tf.compat.v1
@@ -420,18 +420,25 @@ def test_text() -> None:
     assert "y = _Loop(n, x" in text
     assert "z = Neg(y" in text
     program: LoopProgram = graph.node("y").attrs["program"]
-    assert program.text() == (
-        "(%0: int32, %1: float32[3])\n"
-        "  %11: int32, %12: float32[3] = While(%0, %1)\n"
-        "    while(%2: int32, %3: float32[3]):\n"
-        "      %5: bool = Greater(%2, 0)\n"
-        "      give %5\n"
-        "    do(%6: int32, %7: float32[3]):\n"
-        "      %9: int32 = Sub(%6, 1, T=int32)\n"
-        "      %10: float32[3] = Mul(%7, %7, T=float32)\n"
-        "      give %9, %10\n"
-        "  give %12\n"
+    assert format_value(program) == (
+        "loop {\n"
+        "    'loop' (%0: int32<>, %1: float32<3>)\n"
+        "    %4 = int32<>[0]\n"
+        "    %8 = int32<>[1]\n"
+        "    %11: int32<>, %12: float32<3> = 'y' While(%0, %1)\n"
+        "        while(%2: int32<>, %3: float32<3>) {\n"
+        "            %5: bool<> = 'go' Greater(%2, %4)\n"
+        "            give %5\n"
+        "        }\n"
+        "        do(%6: int32<>, %7: float32<3>) {\n"
+        "            %9: int32<> = 'm' Sub(%6, %8, T=int32)\n"
+        "            %10: float32<3> = 'w' Mul(%7, %7, T=float32)\n"
+        "            give %9, %10\n"
+        "        }\n"
+        "    give %12\n"
+        "}"
     )
+    assert parse_graph(text).node("y").attrs["program"] == program
     (out,) = program.run([np.int32(3), np.float32([1, 2, 3])])
     np.testing.assert_array_equal(out, np.float32([1, 256, 6561]))
 

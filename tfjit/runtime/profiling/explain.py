@@ -12,6 +12,7 @@ import numpy as np
 from tfjit.framework import errors
 from tfjit.kernels.executor.roofline import MachineLimits, machine_limits
 from tfjit.kernels.jit.store import store
+from tfjit.passes.ir.text_format import format_value
 from tfjit.runtime.lowering.lowering import Instruction
 from tfjit.runtime.profiling.kernel_timing import (
     StepTimes,
@@ -22,6 +23,7 @@ from tfjit.runtime.profiling.kernel_timing import (
 
 if TYPE_CHECKING:
     from tfjit.framework.types.shape import Shape
+    from tfjit.passes.ir.dataflow_graph import Node
     from tfjit.passes.pipeline import PipelineReport
     from tfjit.runtime.plan.plan import Plan, Variant
     from tfjit.runtime.schedule.kernel_selection import CallReport
@@ -379,7 +381,6 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
                 )
                 cost = sum(launch.cost_ns for launch in call.launches) / 1000
                 titles.update(launch.source.digest for launch in call.launches)
-            group = node.attrs.get("group") or node.attrs.get("program")
             nodes.append(
                 ServedNode(
                     name,
@@ -391,7 +392,7 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
                     call.flops if call is not None else 0,
                     cost,
                     at.reason,
-                    group.explain() if group is not None else "",
+                    _group_text(node),
                     times.by_node[name].us if times is not None and name in times.by_node else None,
                     times.by_node[name].chunks
                     if times is not None and name in times.by_node
@@ -429,6 +430,14 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
         step.divisions if step is not None else (),
         unmeasured,
     )
+
+
+def _group_text(node: Node) -> str:
+    """Return the paragraph on a fused group or a loop program; "" for other nodes."""
+    group, program = node.attrs.get("group"), node.attrs.get("program")
+    if program is not None:
+        return f"{program.explain()}\n{format_value(program)}"
+    return group.explain() if group is not None else ""
 
 
 def _held(plan: Plan) -> Held:
