@@ -1,14 +1,14 @@
 """Compute scalar functions that LLVM turns into vector code inside a loop.
 
-Generated kernels do `from tfjit.kernels import vmath as vm` and call `vm.<function>_<kind>`, kind
-being f32, f64, c64, c128, i8..u64 or b: `vm.exp_f32(x)`. The functions are Numba intrinsics made on
-first use, or jitted functions where a loop is needed (`special_loops`). Numba types such as
-`vm.float32` stand here as well, for casts and literals.
+Generated kernels do `from tfjit.kernels import vmath as vm` and call `vm.<function>_<kind>`:
+`vm.exp_f32(x)`. A kind is f32, f64, c64, c128, i8..u64 or b. The functions are Numba intrinsics,
+made on first use, or jitted functions where a loop is needed (`special_loops`). The module also
+holds Numba types such as `vm.float32`, for casts and literals.
 
-All functions take NaN, Inf and -0 as TensorFlow's kernels do. Subnormals are whatever the thread's
-FTZ/DAZ setting makes of them. The bounds in docstrings hold where the CPU has a fused multiply-add;
-without one the functions are slower and an ulp or so worse, and sin and cos of float32 lose
-accuracy from about 1e6 on.
+All functions take NaN, Inf and -0 as TensorFlow's kernels do. The thread's FTZ/DAZ setting decides
+about subnormals. The bounds in docstrings hold where the CPU has a fused multiply-add. Without one,
+the functions are slower and an ulp or so worse, and sin and cos of float32 lose accuracy from about
+1e6 on.
 """
 
 # ruff: noqa: F401  (imported modules register their functions)
@@ -59,7 +59,7 @@ def __getattr__(name: str) -> Any:
     # names it
     if find(name) is not None:
         value = intrinsic_for(name)
-        # the name usually comes up inside a compilation, which has read Numba's registries already
+        # A compilation usually asks for the name, and has already read Numba's registries.
         cpu_target.typing_context.refresh()
     else:
         value = (
@@ -69,7 +69,7 @@ def __getattr__(name: str) -> Any:
         )
         if value is None:
             raise AttributeError(f"vmath has no function {name}")
-        # these bring registrations of their own
+        # special_loops registers types and functions as well
         cpu_target.typing_context.refresh()
     globals()[name] = value
     return value

@@ -1,5 +1,6 @@
-"""Bit operations: shifts, population count, and the 16-bit float formats held as bits in memory and
-as float32 in registers.
+"""Emit shifts, population count and conversions of 16-bit floats.
+
+A 16-bit float is held as bits in memory and as float32 in registers.
 """
 
 from __future__ import annotations
@@ -16,31 +17,35 @@ def _clamped_shift(y: Value) -> Value:
 
 @scalar(*INT_KINDS, args="T T")
 def shift_left(x: Value, y: Value) -> Value:
-    """x << y, y clamped to [0, width - 1]."""
+    """Return x << y, with y clamped to [0, width - 1]."""
     return x << _clamped_shift(y)
 
 
 @scalar(*INT_KINDS, args="T T")
 def shift_right(x: Value, y: Value) -> Value:
-    """x >> y (arithmetic for signed kinds), y clamped to [0, width - 1]."""
+    """Return x >> y, with y clamped to [0, width - 1].
+
+    The shift is arithmetic for signed kinds.
+    """
     return x >> _clamped_shift(y)
 
 
 @scalar(*INT_KINDS, result="u8")
 def popcount(x: Value) -> Value:
-    """Number of one bits."""
+    """Return the number of one bits."""
     return x.call("llvm.ctpop").to("u8" if x.kind[0] == "u" else "i8").as_kind("u8")
 
 
 @scalar("u16", result="f32", name="load_bf16")
 def load_bf16(x: Value) -> Value:
-    """bfloat16 bits -> float32, exact."""
+    """Convert bfloat16 bits to float32, exactly."""
     return (x.to("u32") << 16).as_float()
 
 
 def _bf16_bits(x: Value) -> Value:
-    """float32 -> its bfloat16 rounding in the upper half of 32 bits; NaN becomes the quiet NaN of
-    its sign.
+    """Round a float32 to bfloat16 in the upper half of 32 bits.
+
+    NaN becomes the quiet NaN of its sign.
     """
     b = x.as_int().as_kind("u32")
     rounded = (b + ((b >> 16) & 1) + 0x7FFF) & 0xFFFF0000
@@ -49,25 +54,26 @@ def _bf16_bits(x: Value) -> Value:
 
 @scalar("f32", result="u16")
 def store_bf16(x: Value) -> Value:
-    """float32 -> bfloat16 bits, to nearest even."""
+    """Convert float32 to bfloat16 bits; halves go to even."""
     return (_bf16_bits(x) >> 16).to("u16")
 
 
 @scalar("f32")
 def round_bf16(x: Value) -> Value:
-    """float32 rounded to a bfloat16 value."""
+    """Round a float32 to a bfloat16 value."""
     return _bf16_bits(x).as_float()
 
 
 def _converts_half() -> bool:
-    """Whether the CPU has half <-> float instructions; without them LLVM would call a function that
-    Numba cannot link.
+    """Return whether the CPU has instructions from half to float and back.
+
+    Without them LLVM would call a function that Numba cannot link.
     """
     return target_has("f16c", "avx512f", "fullfp16", "fp-armv8")
 
 
 def half_to_float(h: Value) -> Value:
-    """float16 bits (u16) -> float32, exact."""
+    """Convert float16 bits (u16) to float32, exactly."""
     if _converts_half():
         half = h.builder.bitcast(h.llvm, F16)
         return Value(h.builder, h.builder.fpext(half, F32), "f32")
@@ -82,7 +88,7 @@ def half_to_float(h: Value) -> Value:
 
 
 def float_to_half(x: Value) -> Value:
-    """float32 -> float16 bits (u16), to nearest even."""
+    """Convert float32 to float16 bits (u16); halves go to even."""
     if _converts_half():
         half = x.builder.fptrunc(x.llvm, F16)
         return Value(x.builder, x.builder.bitcast(half, ir.IntType(16)), "u16")
@@ -100,17 +106,17 @@ def float_to_half(x: Value) -> Value:
 
 @scalar("u16", result="f32")
 def load_f16(x: Value) -> Value:
-    """float16 bits -> float32, exact."""
+    """Convert float16 bits to float32, exactly."""
     return half_to_float(x)
 
 
 @scalar("f32", result="u16")
 def store_f16(x: Value) -> Value:
-    """float32 -> float16 bits, to nearest even."""
+    """Convert float32 to float16 bits; halves go to even."""
     return float_to_half(x)
 
 
 @scalar("f32")
 def round_f16(x: Value) -> Value:
-    """float32 rounded to a float16 value."""
+    """Round a float32 to a float16 value."""
     return half_to_float(float_to_half(x))

@@ -1,9 +1,9 @@
-"""Casts between dtypes, with the results x86's conversion instructions give where C leaves them
-open.
+"""Convert between dtypes with the results of x86's conversion instructions.
 
-A float outside the range of int32 (int64, uint64) becomes the integer with only its top bit set.
-Narrower integers are the low bits of the int32, uint32 of the int64. (That is TensorFlow's scalar
-code; its packets saturate narrow integers instead.)
+C leaves some of these results open. A float outside the range of int32 (int64, uint64) becomes the
+integer with only its top bit set. A narrower integer is the low bits of the int32, a uint32 those
+of the int64. (TensorFlow's scalar code does the same; its packets saturate narrow integers
+instead.)
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _float_to_wide_int(x: Value, kind: str) -> Value:
     bits = int(kind[1:])
     low, high = -(2.0 ** (bits - 1)), 2.0**bits if kind[0] == "u" else 2.0 ** (bits - 1)
     if kind == "u64":
-        # negatives wrap, as do values from 2^63 on: both by way of int64
+        # Negative values wrap through int64, and so do values from 2^63 on.
         upper = x >= 2.0**63
         inside = (x >= low) & (x < high)
         shifted = where(inside, where(upper, x - 2.0**63, x), 0.0)
@@ -42,7 +42,7 @@ def _float_to_wide_int(x: Value, kind: str) -> Value:
 
 
 def convert(x: Value | Complex, kind: str) -> Value | Complex:
-    """x as `kind`."""
+    """Return x as `kind`."""
     if isinstance(x, Complex):
         if kind in REAL_OF:
             return Complex(x.re.to(REAL_OF[kind]), x.im.to(REAL_OF[kind]))
@@ -83,7 +83,7 @@ def _register_clearing(kind: str, bits: int) -> None:
         return where(x.isnan(), x, cleared)
 
 
-# the low mantissa bits that casts with Truncate=true drop: float32 -> float16, bfloat16; float64 ->
-# float32, float16
+# Casts with Truncate=true drop these low mantissa bits: float32 -> float16, bfloat16; float64 ->
+# float32, float16.
 for _kind, _bits in (("f32", 13), ("f32", 16), ("f64", 29), ("f64", 42)):
     _register_clearing(_kind, _bits)

@@ -1,8 +1,8 @@
-"""Complex arithmetic and functions, on pairs of real values.
+"""Emit complex arithmetic and functions on pairs of real values.
 
 Multiplication and division are TensorFlow's formulas, bit for bit. The functions of complex64 are
-computed in float64 and rounded at the end, which takes care of overflow and cancellation on the
-way; those of complex128 are accurate for values whose squares neither overflow nor vanish.
+computed in float64 and rounded at the end, so that no intermediate result overflows or cancels. The
+functions of complex128 are accurate for values with squares that neither overflow nor vanish.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ INF = math.inf
 
 @scalar(*COMPLEX_KINDS, args="T T")
 def multiply(x: Complex, y: Complex) -> Complex:
-    """x y, four products and two sums."""
+    """Return x y by four products and two sums."""
     return x * y
 
 
 @scalar(*COMPLEX_KINDS, args="T T", name="div")
 def divide(x: Complex, y: Complex) -> Complex:
-    """x / y, y scaled by its larger part first."""
+    """Return x / y, with y scaled by its larger part first."""
     a, b = fabs(y.re), fabs(y.im)
     scale = where(a > b, a, b)
     re, im = y.re / scale, y.im / scale
@@ -44,39 +44,39 @@ def divide(x: Complex, y: Complex) -> Complex:
 
 @scalar(*COMPLEX_KINDS)
 def square(x: Complex) -> Complex:
-    """x * x."""
+    """Return x * x."""
     return x * x
 
 
 @scalar(*COMPLEX_KINDS, args="T T")
 def squared_difference(x: Complex, y: Complex) -> Complex:
-    """(x - y) conj(x - y)."""
+    """Return (x - y) conj(x - y)."""
     d = x - y
     return d * d.conj()
 
 
 def _zero_with(dy: Complex, gradient: Complex) -> Complex:
-    """The gradient, 0 where dy is 0 whatever the other factors are."""
+    """Return the gradient; 0 where dy is 0, whatever the factors."""
     zero = dy.re.eq(0.0) & dy.im.eq(0.0)
     return Complex(where(zero, 0.0, gradient.re), where(zero, 0.0, gradient.im))
 
 
 @scalar(*COMPLEX_KINDS, args="T T")
 def sqrt_grad(y: Complex, dy: Complex) -> Complex:
-    """dy (0.5 / conj(y)); 0 where dy is."""
+    """Return dy (0.5 / conj(y)); 0 where dy is 0."""
     return _zero_with(dy, dy * divide(y.of(0.5), y.conj()))
 
 
 @scalar(*COMPLEX_KINDS, args="T T")
 def rsqrt_grad(y: Complex, dy: Complex) -> Complex:
-    """-0.5 dy conj(y)^3; 0 where dy is."""
+    """Return -0.5 dy conj(y)^3; 0 where dy is 0."""
     z = y.conj()
     return _zero_with(dy, (dy * z) * (z.of(-0.5) * (z * z)))
 
 
 @scalar(*COMPLEX_KINDS, args="T T")
 def reciprocal_grad(y: Complex, dy: Complex) -> Complex:
-    """-conj(y)^2 dy; 0 where dy is."""
+    """Return -conj(y)^2 dy; 0 where dy is 0."""
     z = y.conj()
     return _zero_with(dy, -z * z * dy)
 
@@ -84,25 +84,25 @@ def reciprocal_grad(y: Complex, dy: Complex) -> Complex:
 @scalar("f32", args="T T", result="c64", name="complex")
 @scalar("f64", args="T T", result="c128", name="complex")
 def pair(re: Value, im: Value) -> Complex:
-    """re + i im."""
+    """Return re + i im."""
     return Complex(re, im)
 
 
 @scalar(*COMPLEX_KINDS, result="R")
 def real(x: Complex) -> Value:
-    """The real part."""
+    """Return the real part."""
     return x.re
 
 
 @scalar(*COMPLEX_KINDS, result="R")
 def imag(x: Complex) -> Value:
-    """The imaginary part."""
+    """Return the imaginary part."""
     return x.im
 
 
 @scalar(*COMPLEX_KINDS)
 def conj(x: Complex) -> Complex:
-    """The conjugate."""
+    """Return the conjugate."""
     return x.conj()
 
 
@@ -120,19 +120,19 @@ def _hypot(x: Complex) -> Value:
 
 @scalar(*COMPLEX_KINDS, result="R", name="abs")
 def magnitude(x: Complex) -> Value:
-    """|x|; inf when either part is."""
+    """Return |x|; infinity when either part is infinite."""
     return _hypot(x)
 
 
 @scalar(*COMPLEX_KINDS, result="R")
 def angle(x: Complex) -> Value:
-    """The argument, in (-pi, pi]."""
+    """Return the argument, in (-pi, pi]."""
     return trigonometric.atan2(x.im, x.re)
 
 
 @scalar(*COMPLEX_KINDS)
 def sign(x: Complex) -> Complex:
-    """x / |x|; 0 of 0."""
+    """Return x / |x|; 0 for x = 0."""
     size = _hypot(x)
     zero = size.eq(0.0)
     size = where(zero, 1.0, size)
@@ -231,7 +231,10 @@ def _cosh(z: Complex) -> Complex:
 
 @_function
 def _tanh(z: Complex) -> Complex:
-    """Kahan's form; far out it is +-1 with a vanishing imaginary part."""
+    """Return tanh(z) in Kahan's form.
+
+    For a large real part the result is +-1 with a vanishing imaginary part.
+    """
     clamped = elementary.clamp(z.re, -30.0, 30.0)
     t, s = trigonometric.tan64(z.im), hyperbolic.sinh(clamped)
     rho, beta = sqrt(s * s + 1.0), t * t + 1.0
@@ -258,7 +261,7 @@ def _tan(z: Complex) -> Complex:
 
 @_function
 def _asin(z: Complex) -> Complex:
-    """Kahan, "Branch cuts for complex elementary functions"."""
+    """Return asin(z) by Kahan, "Branch cuts for complex elementary functions"."""
     one = _real(z.re.const(1.0))
     p, q = _sqrt(one + z), _sqrt(one - z)
     re = trigonometric.atan2(z.re, p.re * q.re - p.im * q.im)

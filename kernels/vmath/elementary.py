@@ -1,7 +1,7 @@
-"""exp, log, hyperbolic, error and power functions as branch-free polynomial code.
+"""Emit exp, log, hyperbolic, error and power functions as branch-free polynomials.
 
-Bounds in the docstrings are the largest error in units in the last place over all normal results;
-`python -m tfjit.kernels.vmath.tools.ulp` measures them.
+A bound in a docstring is the largest error in units in the last place over all normal results;
+`python -m tfjit.kernels.vmath.tools.ulp` measures the bounds.
 """
 
 from __future__ import annotations
@@ -44,14 +44,15 @@ _LN2_64: Final = (6.93147180369123816490e-01, 1.90821492927058770002e-10)
 
 
 def clamp(x: Value, low: float, high: float) -> Value:
-    """x limited to [low, high]; NaN stays."""
+    """Return x limited to [low, high]; NaN stays."""
     x = where(x > high, high, x)
     return where(x < low, low, x)
 
 
 def reduce_exp(x: Value) -> tuple[Value, Value, Value]:
-    """x = n ln2 + r with |r| <= ln2/2: (n as a float, n as an integer, r). |x| must
-    be below about 2^21.
+    """Split x = n ln2 + r with |r| <= ln2/2.
+
+    Returns n as a float, n as an integer, and r. |x| must be below about 2^21.
     """
     magic, magic_bits, (high, low) = (
         (_MAGIC32, _MAGIC32_BITS, _LN2_32) if x.bits == 32 else (MAGIC64, _MAGIC64_BITS, _LN2_64)
@@ -63,7 +64,10 @@ def reduce_exp(x: Value) -> tuple[Value, Value, Value]:
 
 
 def power_of_two(n: Value) -> Value:
-    """2^n for an integer n within the normal exponents (one past them gives inf)."""
+    """Return 2^n for an integer n within the normal exponents.
+
+    One past the largest normal exponent gives infinity.
+    """
     mantissa_bits, bias = (23, 127) if n.bits == 32 else (52, 1023)
     return ((n + bias) << mantissa_bits).as_float()
 
@@ -74,8 +78,9 @@ def _exp_core(r: Value) -> Value:
 
 
 def exp_normal(x: Value) -> Value:
-    """exp held between the smallest and about the largest normal number: one scaling instead of
-    two.
+    """Return e^x, clamped to about the range of normal numbers.
+
+    The clamp saves the second scaling.
     """
     low, high = (-87.3, 88.3) if x.bits == 32 else (-708.3, 709.4)
     _, n, r = reduce_exp(clamp(x, low, high))
@@ -84,10 +89,10 @@ def exp_normal(x: Value) -> Value:
 
 @scalar("f32")
 def exp(x: Value) -> Value:
-    """e^x; 0.95 ULP. What would be subnormal is 0, as the running kernels have it.
+    """Return e^x; 0.95 ULP. Subnormal results become 0.
 
-    n goes straight into the exponent of e^r: the magic number's own bits are shifted out of its sum
-    with n.
+    Running kernels flush subnormals, too. n goes straight into the exponent of e^r: the magic
+    number's own bits are shifted out of its sum with n.
     """
     if x.bits == 64:
         return scaled_exp(x, 0)
@@ -101,12 +106,12 @@ def exp(x: Value) -> Value:
 
 @scalar("f64", name="exp")
 def exp64(x: Value) -> Value:
-    """The same with subnormal results."""
+    """Return e^x, including subnormal results; 0.95 ULP."""
     return scaled_exp(x, 0)
 
 
 def scaled_exp(x: Value, shift: int) -> Value:
-    """e^x 2^shift for a small shift, without overflow on the way."""
+    """Return e^x 2^shift for a small shift, without intermediate overflow."""
     low, high = (-104.5, 89.0 - shift) if x.bits == 32 else (-746.0, 710.0 - shift)
     _, n, r = reduce_exp(clamp(x, low, high))
     n = n + shift if shift else n
@@ -117,20 +122,20 @@ def scaled_exp(x: Value, shift: int) -> Value:
 
 @scalar("f32", "f64")
 def exp_shifted(x: Value) -> Value:
-    """e^x for an x that a maximum was taken from: good to 2 ULP down to -20 and 4.5 to the smallest
-    normal number, 0 below.
+    """Return e^x for an x from which a maximum was subtracted.
 
-    Two thirds of the time of `exp`: one scaling, and for float32 one product for ln 2, whose error
-    grows with the argument as the result's weight in a sum shrinks. Arguments up to 88.3 (709) come
-    out as well, larger ones as infinity.
+    The error is 2 ULP down to -20 and 4.5 ULP down to the smallest normal number; below, the result
+    is 0. The function takes two thirds of the time of `exp`. It scales once, and for float32
+    multiplies once by ln 2. That product's error grows with the argument, while the result's weight
+    in a sum shrinks. Arguments up to 88.3 (709) are served as well; larger ones give infinity.
     """
     mantissa_bits, bias, magic = (23, 127, _MAGIC32) if x.bits == 32 else (52, 1023, MAGIC64)
     x = clamp(x, -bias * math.log(2.0), (bias + 1.1) * math.log(2.0))
-    # the exponent's bias stands in the low bits with n, and the magic number's own bits are shifted
-    # out; n = -bias makes a factor of 0
+    # The low bits hold n plus the exponent's bias, and the magic number's own bits are shifted out;
+    # n = -bias makes a factor of 0.
     t = x.mad(LOG2E, magic + bias)
     n = t - (magic + bias)
-    single = x.bits == 32 and fuses()  # else n ln2 would be rounded before it is taken off
+    single = x.bits == 32 and fuses()  # else n ln2 would be rounded before the subtraction
     high, low = _LN2_32 if x.bits == 32 else _LN2_64
     r = n.mad(-math.log(2.0), x) if single else n.mad(-low, n.mad(-high, x))
     return _exp_core(r) * (t.as_int() << mantissa_bits).as_float()
@@ -138,7 +143,10 @@ def exp_shifted(x: Value) -> Value:
 
 @scalar("f32", "f64")
 def expm1(x: Value) -> Value:
-    """e^x - 1 without cancellation: 2^n (e^r - 1) + (2^n - 1)."""
+    """Return e^x - 1 without cancellation.
+
+    The formula is 2^n (e^r - 1) + (2^n - 1).
+    """
     low, high = (-20.0, 88.8) if x.bits == 32 else (-50.0, 709.8)
     clamped = clamp(x, low, high)
     _, n, r = reduce_exp(clamped)
@@ -146,13 +154,14 @@ def expm1(x: Value) -> Value:
     # 2^(n-1) stays finite where 2^n does not
     s = power_of_two(n - 1)
     y = p.mad(s, s - 0.5) * 2.0
-    # also keeps -0, and the smallest numbers, whose halves are flushed
+    # Returning x also keeps -0, and the smallest numbers, which halving would flush.
     return where(fabs(x) < (2.0**-25 if x.bits == 32 else 2.0**-54), x, y)
 
 
 def log_parts(x: Value) -> tuple[Value, Value]:
-    """x = 2^e m, m in [0.69, 1.38) (f64: [sqrt(.5), sqrt(2))): (e as a float, m). x positive and
-    finite, subnormals included.
+    """Split x = 2^e m for a positive finite x.
+
+    Returns e as a float, and m in [0.69, 1.38) (f64: [sqrt(.5), sqrt(2))). x may be subnormal.
     """
     if x.bits == 32:
         tiny, scale, shift, anchor, mantissa_bits = 1.17549435e-38, 8388608.0, 23.0, 0x3F30A3D7, 23
@@ -173,7 +182,7 @@ def log_parts(x: Value) -> tuple[Value, Value]:
 
 
 def log_domain(x: Value, y: Value) -> Value:
-    """y = log(x) corrected for 0, inf, negative x and NaN."""
+    """Correct y = log(x) for 0, inf, negative x and NaN."""
     y = where(x.eq(INF), x, y)
     y = where(x.eq(0.0), -INF, y)
     return where(x >= 0.0, y, NAN)
@@ -190,7 +199,7 @@ def _log1p_mantissa32(f: Value, e: Value) -> Value:
 
 
 def _log1p_mantissa64(f: Value, e: Value, correction: Value | None = None) -> Value:
-    """e ln2 + log(1 + f) (+ correction)."""
+    """Return e ln2 + log(1 + f) (+ correction)."""
     high, low = _LN2_64
     s = f / (f + 2.0)
     z = s * s
@@ -204,7 +213,7 @@ def _log1p_mantissa64(f: Value, e: Value, correction: Value | None = None) -> Va
 
 @scalar("f32", "f64")
 def log(x: Value) -> Value:
-    """Natural logarithm; 0.76 ULP."""
+    """Return the natural logarithm; 0.76 ULP."""
     e, m = log_parts(x)
     y = (_log1p_mantissa32 if x.bits == 32 else _log1p_mantissa64)(m - 1.0, e)
     return log_domain(x, y)
@@ -212,7 +221,10 @@ def log(x: Value) -> Value:
 
 @scalar("f32", "f64")
 def log1p(x: Value) -> Value:
-    """log(1 + x): the rounding error of u = 1 + x comes back as c / u."""
+    """Return log(1 + x).
+
+    The rounding error of u = 1 + x is added back as c / u.
+    """
     u = x + 1.0
     lost = where(fabs(x) > 1.0, 1.0 - (u - x), x - (u - 1.0))
     e, m = log_parts(u)
@@ -221,7 +233,7 @@ def log1p(x: Value) -> Value:
         y = _log1p_mantissa32(f, e) + lost / u
     else:
         y = _log1p_mantissa64(f, e, lost / u)
-    # for u = 1 exactly x is the answer; that also keeps -0
+    # x is the answer where u is exactly 1; this also keeps -0.
     y = where(fabs(x) < (2.0**-24 if x.bits == 32 else 2.0**-53), x, y)
     y = where(x.eq(INF), x, y)
     y = where(x.eq(-1.0), -INF, y)
@@ -230,30 +242,31 @@ def log1p(x: Value) -> Value:
 
 @scalar("f32")
 def tanh(x: Value) -> Value:
-    """Hyperbolic tangent; 4.5 ULP.
+    """Return the hyperbolic tangent; 4.5 ULP.
 
-    From t = tanh(x/2) = n/d as 2 n d / (n^2 + d^2): near 1 the errors of n and d hardly matter. The
-    variable is x itself, since half of the smallest numbers would be flushed to 0; the fits for x/2
-    are rescaled by powers of two, which changes no rounding.
+    The result is 2 n d / (n^2 + d^2) with tanh(x/2) = n/d: near 1 the errors of n and d hardly
+    matter. The variable is x itself, since half of the smallest numbers would be flushed to 0. The
+    fits for x/2 are rescaled by powers of two, which changes no rounding.
     """
     numerator, denominator = _tanh_parts(x)
     return numerator / denominator
 
 
 def _tanh_parts(x: Value) -> tuple[Value, Value]:
-    """tanh(x) as a quotient; its denominator is from 4 to 130,000."""
-    # where the formula, too, is exactly 1: gradients take 1 - tanh(x)^2 times what may be infinite
+    """Return tanh(x) as a quotient with a denominator from 4 to 130,000."""
+    # From here on the formula, too, is exactly 1: gradients multiply 1 - tanh(x)^2 by factors that
+    # may be infinite.
     clamped = clamp(x, -9.2, 9.2)
     z = clamped * clamped
     p, q = ([value * 0.25**k for k, value in enumerate(fit)] for fit in (c.TANH32_P, c.TANH32_Q))
     n = (clamped * z).mad(polynomial(z, p[1:]), clamped)
-    d = polynomial(z, [2.0 * value for value in q])  # for n itself in the place of n/2
+    d = polynomial(z, [2.0 * value for value in q])  # evaluated for n in the place of n/2
     return n * (d + d), n.mad(n, d * d)
 
 
 @scalar("f64", name="tanh")
 def tanh64(x: Value) -> Value:
-    """Hyperbolic tangent through expm1; 2.5 ULP."""
+    """Return the hyperbolic tangent through expm1; 2.5 ULP."""
     a = fabs(x)
     a = where(a > 22.0, 22.0, a)
     e = expm1(a + a)
@@ -262,19 +275,21 @@ def tanh64(x: Value) -> Value:
 
 @scalar("f32", "f64")
 def sigmoid(x: Value) -> Value:
-    """1 / (1 + e^-x); 2 ULP. Below -88 (-709) it is a subnormal number, which the running kernel
-    flushes to 0.
+    """Return 1 / (1 + e^-x); 2 ULP.
+
+    Below -88 (-709) the result is a subnormal number, which the running kernel flushes to 0.
     """
     e = exp_normal(-x)
     y = 1.0 / (e + 1.0)
-    # one Newton step on the exact 1 + e takes back the rounding of the sum and of the quotient
+    # One Newton step on the exact 1 + e corrects the rounding of the sum and of the quotient.
     residual = (-y).mad(e, 1.0 - y)
     return y.mad(residual, y)
 
 
 def _exp_of_gate(x: Value) -> Value:
-    """e^-x, infinite where 1 / (1 + e^-x) is no normal number, so that what is divided by it
-    becomes 0 (or NaN, when it is infinite).
+    """Return e^-x, or infinity where sigmoid(x) is not normal.
+
+    A quotient by 1 + infinity is 0 (or NaN for an infinite dividend).
     """
     _, n, r = reduce_exp(clamp(-x, -87.3, 88.8))
     return _exp_core(r) * power_of_two(n)
@@ -282,20 +297,23 @@ def _exp_of_gate(x: Value) -> Value:
 
 @scalar("f32", args="T T")
 def gated(x: Value, y: Value) -> Value:
-    """sigmoid(x) * y in one division; 2.5 ULP."""
+    """Return sigmoid(x) * y in one division; 2.5 ULP."""
     return y / (_exp_of_gate(x) + 1.0)
 
 
 @scalar("f32", args="T T")
 def gated_tanh(x: Value, y: Value) -> Value:
-    """sigmoid(x) * tanh(y) in one division; 6 ULP. What is below 1e-33 may be 0."""
+    """Return sigmoid(x) * tanh(y) in one division; 6 ULP.
+
+    Results below 1e-33 may be 0.
+    """
     numerator, denominator = _tanh_parts(y)
     return numerator / denominator.mad(_exp_of_gate(x), denominator)
 
 
 @scalar("f32")
 def erf(x: Value) -> Value:
-    """Error function; 5.2 ULP."""
+    """Return the error function; 5.2 ULP."""
     clamped = clamp(x, -3.83, 3.83)
     z = clamped * clamped
     return clamped * paired_polynomial(z, c.ERF32_P) / paired_polynomial(z, c.ERF32_Q)
@@ -303,7 +321,10 @@ def erf(x: Value) -> Value:
 
 @scalar("f32")
 def softplus(x: Value) -> Value:
-    """log(1 + e^x) = max(x, 0) + log1p(e^-|x|); 2 ULP."""
+    """Return log(1 + e^x); 2 ULP.
+
+    The formula is max(x, 0) + log1p(e^-|x|).
+    """
     t = exp(-fabs(x))
     y = t.mad(polynomial(t, c.L1P32), where(x > 0.0, x, 0.0))
     return where(x.isnan(), x, y)
@@ -311,39 +332,43 @@ def softplus(x: Value) -> Value:
 
 @scalar("f64", name="softplus")
 def softplus64(x: Value) -> Value:
-    """The same through log1p."""
+    """Return log(1 + e^x) through log1p."""
     y = where(x > 0.0, x, 0.0) + log1p(exp(-fabs(x)))
     return where(x.isnan(), x, y)
 
 
 @scalar("f32", "f64", name="sqrt")
 def square_root(x: Value) -> Value:
-    """Correctly rounded."""
+    """Return the correctly rounded square root."""
     return sqrt(x)
 
 
 @scalar("f32", "f64")
 def rsqrt(x: Value) -> Value:
-    """1 / sqrt(x), two correctly rounded steps."""
+    """Return 1 / sqrt(x) by two correctly rounded steps."""
     return 1.0 / sqrt(x)
 
 
 def is_odd(y: Value) -> tuple[Value, Value]:
-    """(y is an integer, y is an odd integer) of a float; inf counts as even."""
+    """Return whether a float is an integer, and whether it is odd.
+
+    Infinity counts as even.
+    """
     integer = rounded(y, "trunc").eq(y)
     half = y * 0.5
     return integer, integer & rounded(half, "trunc").ne(half)
 
 
 def pow_domain(x: Value, y: Value, magnitude: Value) -> Value:
-    """magnitude = |x|^y for finite nonzero x, completed by IEEE 754's rules for zeros, infinities,
-    signs and NaN.
+    """Complete magnitude = |x|^y of finite nonzero x to all arguments.
+
+    IEEE 754 gives the rules for zeros, infinities, signs and NaN.
     """
     a = fabs(x)
     result = where(a.eq(0.0), where(y < 0.0, INF, y.const(0.0)), magnitude)
     result = where(a.eq(INF), where(y < 0.0, y.const(0.0), y.const(INF)), result)
     integer, odd = is_odd(y)
-    # the sign bit, not x < 0: (-0.0) ** -3 is -inf
+    # (-0.0) ** -3 is -inf, so the sign bit counts and not x < 0.
     negative = x.as_int() < 0
     result = where(negative & odd, -result, result)
     result = where((x < 0.0) & ~integer & x.ne(-INF), NAN, result)
@@ -354,7 +379,7 @@ def pow_domain(x: Value, y: Value, magnitude: Value) -> Value:
 
 @scalar("f32", args="T T", name="pow")
 def pow32(x: Value, y: Value) -> Value:
-    """x^y through float64; 0.5 ULP."""
+    """Return x^y through float64; 0.5 ULP."""
     a = fabs(x).to("f64")
     e, m = log_parts(a)
     s = (m - 1.0) / (m + 1.0)
@@ -372,8 +397,9 @@ _LOG2E_PARTS: Final = (1.4426950408889634, 2.0355273740931033e-17)
 
 
 def _log2_extended(x: Value) -> tuple[Value, Value]:
-    """log2(x) of a positive finite double as a sum of two doubles, right to about
-    2^-65 relatively.
+    """Return log2(x) of a positive finite double as two doubles.
+
+    The relative error of their sum is about 2^-65.
     """
     e, m = log_parts(x)
     f = m - 1.0
@@ -398,10 +424,13 @@ def _log2_extended(x: Value) -> tuple[Value, Value]:
 
 @scalar("f64", args="T T", name="pow")
 def pow64(x: Value, y: Value) -> Value:
-    """x^y; the logarithm carries 65 bits: 1.25 ULP at most over 1e8 samples."""
+    """Return x^y; 1.25 ULP at most over 1e8 samples.
+
+    The logarithm carries 65 bits.
+    """
     log2, low = _log2_extended(fabs(x))
-    # a huge y would make the products infinite and their difference NaN; past 2^70 every power is
-    # 0, 1 or inf anyway
+    # A huge y would make the products infinite and their difference NaN. Past 2^70 every power is
+    # 0, 1 or inf anyway.
     y_safe = clamp(y, -(2.0**70), 2.0**70)
     w, w_low = two_product(y_safe, log2)
     w_low = w_low + y_safe * low

@@ -1,10 +1,10 @@
-"""Scalar functions written as Python over LLVM values, exposed to Numba as intrinsics.
+"""Build scalar functions over LLVM values and expose them as Numba intrinsics.
 
 An emitter is a Python function of `Value`s (or `Complex` pairs) that builds instructions. `scalar`
-registers it for dtype kinds; `intrinsic_for("exp_f32")` makes the Numba intrinsic of one kind on
-first use. An intrinsic costs Numba about a millisecond where a jitted helper function costs twenty,
-and its instructions carry no flags, so LLVM contracts nothing across graph ops: the fused
-multiply-adds are the ones spelled `mad`.
+registers an emitter for dtype kinds; `intrinsic_for("exp_f32")` makes the Numba intrinsic of one
+kind on first use. An intrinsic costs Numba about a millisecond, a jitted helper function twenty.
+The instructions carry no flags, so LLVM contracts nothing across graph ops: the only fused
+multiply-adds are those spelled `mad`.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ COMPLEX_KINDS: Final = ("c64", "c128")
 
 
 class Value:
-    """One LLVM scalar with its kind ("f32", "i64", "b"); operators emit instructions. Python
-    numbers become constants of its kind.
+    """One LLVM scalar with its kind ("f32", "i64", "b").
+
+    Operators emit instructions. Python numbers become constants of the value's kind.
     """
 
     __slots__ = ("builder", "kind", "llvm")
@@ -58,40 +59,41 @@ class Value:
 
     @property
     def is_float(self) -> bool:
-        """Whether the kind is f32 or f64."""
+        """Return whether the kind is f32 or f64."""
         return self.kind[0] == "f"
 
     @property
     def signed(self) -> bool:
-        """Whether the kind is a signed integer."""
+        """Return whether the kind is a signed integer."""
         return self.kind[0] == "i"
 
     @property
     def bits(self) -> int:
-        """Width of the kind in bits."""
+        """Return the width of the kind in bits."""
         return 1 if self.kind == "b" else int(self.kind[1:])
 
     def const(self, number: float) -> Value:
-        """`number` as a constant of this kind."""
+        """Return `number` as a constant of this kind."""
         return self.typed(number, self.kind)
 
     def typed(self, number: float, kind: str) -> Value:
-        """`number` as a constant of `kind`."""
+        """Return `number` as a constant of `kind`."""
         llvm_type = _LLVM[kind]
         if kind[0] in "iub":
             number = int(number) & ((1 << llvm_type.width) - 1)
         return Value(self.builder, ir.Constant(llvm_type, number), kind)
 
     def of(self, other: Any) -> Value:
-        """`other` as a Value: constants take this kind."""
+        """Return `other` as a Value; a number takes this kind."""
         return other if isinstance(other, Value) else self.const(other)
 
     def _make(self, llvm: ir.Value, kind: str | None = None) -> Value:
         return Value(self.builder, llvm, kind or self.kind)
 
     def call(self, name: str, *others: Value) -> Value:
-        """The LLVM intrinsic `name` overloaded on this kind, over this value and `others`, all of
-        one kind.
+        """Call the LLVM intrinsic `name`, overloaded on this kind.
+
+        Its operands are this value and `others`, all of one kind.
         """
         llvm_type = self.llvm.type
         suffix = _SHORT.get(llvm_type) or f"i{llvm_type.width}"
@@ -146,18 +148,22 @@ class Value:
         return self._make(self.builder.fneg(self.llvm)) if self.is_float else self.const(0) - self
 
     def mad(self, factor: Any, addend: Any) -> Value:
-        """self * factor + addend, in one rounding where the CPU has a fused multiply-add."""
+        """Return self * factor + addend.
+
+        It rounds once where the CPU has a fused multiply-add.
+        """
         return self.call("llvm.fmuladd", self.of(factor), self.of(addend))
 
     def quotient(self, other: Any) -> Value:
-        """Truncating integer division; the divisor must be neither 0 nor, for the smallest value,
-        -1.
+        """Return the truncating integer quotient.
+
+        The divisor must not be 0, and not -1 for the smallest value.
         """
         divide = self.builder.sdiv if self.signed else self.builder.udiv
         return self._make(divide(self.llvm, self.of(other).llvm))
 
     def remainder(self, other: Any) -> Value:
-        """Remainder of `quotient` (integers), fmod (floats)."""
+        """Return the remainder of `quotient` (integers) or fmod (floats)."""
         if self.is_float:
             return self._make(self.builder.frem(self.llvm, self.of(other).llvm))
         rem = self.builder.srem if self.signed else self.builder.urem
@@ -185,15 +191,15 @@ class Value:
         return self._make(shift(self.llvm, self.of(other).llvm))
 
     def as_int(self) -> Value:
-        """The bits of a float as a signed integer of its width."""
+        """Return the bits of a float as a signed integer."""
         return self._make(self.builder.bitcast(self.llvm, ir.IntType(self.bits)), f"i{self.bits}")
 
     def as_float(self) -> Value:
-        """The bits of a 32- or 64-bit integer as a float."""
+        """Return the bits of a 32- or 64-bit integer as a float."""
         return self._make(self.builder.bitcast(self.llvm, _LLVM[f"f{self.bits}"]), f"f{self.bits}")
 
     def as_kind(self, kind: str) -> Value:
-        """The same bits under the other signedness."""
+        """Return the same bits under the other signedness."""
         return self._make(self.llvm, kind)
 
     # Comparisons: ordered, so false with NaN, except `!=`
@@ -219,22 +225,23 @@ class Value:
         return self._compare(">=", other)
 
     def eq(self, other: Any) -> Value:
-        """Equal; false with NaN."""
+        """Return whether the values are equal; false with NaN."""
         return self._compare("==", other)
 
     def ne(self, other: Any) -> Value:
-        """Not equal; true with NaN."""
+        """Return whether the values differ; true with NaN."""
         return self._compare("!=", other)
 
     def isnan(self) -> Value:
-        """Whether a float is NaN."""
+        """Return whether a float is NaN."""
         return self.ne(self)
 
     # Conversions
 
     def to(self, kind: str) -> Value:
-        """Converted by value; float -> int is defined only for values in range (see `casts` for the
-        others).
+        """Convert the value to `kind`.
+
+        A float converts to an integer only if it is in range (see `casts` for the others).
         """
         b, target = self.builder, _LLVM[kind]
         if kind == self.kind:
@@ -294,22 +301,25 @@ class Complex:
         return Complex(self.re * o.re - self.im * o.im, self.re * o.im + self.im * o.re)
 
     def of(self, other: Any) -> Complex:
-        """`other` as a Complex: real Values and Python numbers get a zero imaginary part."""
+        """Return `other` as a Complex.
+
+        Real Values and Python numbers get a zero imaginary part.
+        """
         if isinstance(other, Complex):
             return other
         return Complex(self.re.of(other), self.re.const(0.0))
 
     def times_i(self) -> Complex:
-        """The number times the imaginary unit."""
+        """Return the number times the imaginary unit."""
         return Complex(-self.im, self.re)
 
     def conj(self) -> Complex:
-        """The conjugate."""
+        """Return the conjugate."""
         return Complex(self.re, -self.im)
 
 
 def where(condition: Value, x: Any, y: Any) -> Any:
-    """x where the condition holds, else y; Values or Complex."""
+    """Return x where the condition holds, else y (Values or Complex)."""
     if isinstance(x, Complex) or isinstance(y, Complex):
         first = x if isinstance(x, Complex) else y.of(x)
         second = first.of(y)
@@ -324,7 +334,7 @@ def where(condition: Value, x: Any, y: Any) -> Any:
 
 
 def polynomial(x: Value, coefficients: Sequence[float]) -> Value:
-    """Horner's scheme, lowest coefficient first."""
+    """Evaluate a polynomial by Horner's scheme, lowest coefficient first."""
     result = x.const(coefficients[-1])
     for c in reversed(coefficients[:-1]):
         result = result.mad(x, c)
@@ -332,8 +342,9 @@ def polynomial(x: Value, coefficients: Sequence[float]) -> Value:
 
 
 def paired_polynomial(x: Value, coefficients: Sequence[float]) -> Value:
-    """Estrin's scheme over x^2: one product more than Horner's, but fewer roundings on the way of
-    each term.
+    """Evaluate a polynomial by Estrin's scheme over x^2.
+
+    It takes one product more than Horner's scheme, and rounds each term less often.
     """
     pairs = [
         x.mad(high, low) for low, high in zip(coefficients[::2], coefficients[1::2], strict=False)
@@ -348,29 +359,31 @@ def paired_polynomial(x: Value, coefficients: Sequence[float]) -> Value:
 
 
 def fabs(x: Value) -> Value:
-    """Magnitude; of integers too (the smallest value stays)."""
+    """Return the magnitude; the smallest integer stays itself."""
     return x.call("llvm.fabs") if x.is_float else where(x < 0, -x, x)
 
 
 def sqrt(x: Value) -> Value:
-    """Correctly rounded square root."""
+    """Return the correctly rounded square root."""
     return x.call("llvm.sqrt")
 
 
 def copysign(x: Value, sign: Value) -> Value:
-    """x with the sign of `sign`."""
+    """Return x with the sign of `sign`."""
     return x.call("llvm.copysign", sign)
 
 
 def rounded(x: Value, how: str) -> Value:
-    """LLVM's `floor`, `ceil`, `trunc`, `roundeven` or `round`."""
+    """Call LLVM's `floor`, `ceil`, `trunc`, `roundeven` or `round`."""
     return x.call(f"llvm.{how}")
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A registered emitter. args, result: one entry each: "T" the kind itself, "R" the real kind of
-    a complex one, or a fixed kind.
+    """A registered emitter.
+
+    args, result: an entry is "T" (the kind itself), "R" (the real kind of a complex kind) or a
+    fixed kind.
     """
 
     emitter: Callable[..., Any]
@@ -385,8 +398,9 @@ FUNCTIONS: Final[dict[str, list[Function]]] = {}
 def scalar(
     *kinds: str, args: str = "T", result: str = "T", name: str = ""
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register an emitter as vm.<name>_<kind> for `kinds`. args: space-separated entries, see
-    `Function`.
+    """Register an emitter as vm.<name>_<kind> for `kinds`.
+
+    args: entries separated by spaces, see `Function`.
     """
 
     def register(emitter: Callable[..., Any]) -> Callable[..., Any]:
@@ -399,7 +413,7 @@ def scalar(
 
 
 def find(name: str) -> tuple[Function, str] | None:
-    """The emitter behind `exp_f32`, and its kind."""
+    """Return the emitter behind `exp_f32`, and its kind."""
     base, _, kind = name.rpartition("_")
     for function in FUNCTIONS.get(base, ()):
         if kind in function.kinds:
@@ -431,8 +445,9 @@ def _pack(context: Any, builder: ir.IRBuilder, value: Value | Complex, kind: str
 
 
 def intrinsic_for(name: str) -> Any:
-    """The Numba intrinsic of a function name with its kind suffix. Raises AttributeError when there
-    is none.
+    """Return the Numba intrinsic of a function name with kind suffix.
+
+    Raises AttributeError when there is none.
     """
     found = find(name)
     if found is None:
@@ -448,8 +463,8 @@ def intrinsic_for(name: str) -> Any:
         values = [_unpack(context, builder, a, k) for a, k in zip(args, arg_kinds, strict=True)]
         return _pack(context, builder, function.emitter(*values), result_kind)
 
-    # Numba matches call arguments to parameter names, so each arity needs a typing function of its
-    # own
+    # Numba matches call arguments to parameter names, so each arity needs a separate typing
+    # function.
     typings: dict[int, Callable[..., Any]] = {
         1: lambda typingctx, x: (signature, codegen),
         2: lambda typingctx, x, y: (signature, codegen),
@@ -462,40 +477,42 @@ def intrinsic_for(name: str) -> Any:
 
 @functools.cache
 def target_has(*features: str) -> bool:
-    """Whether the CPU that Numba compiles for has one of these features, in LLVM's words."""
+    """Return whether the target CPU has one of these LLVM features."""
     given = getattr(config, "CPU_FEATURES", None)  # Numba sets it at import
     flags = get_host_cpu_features() if given is None else given
     return not {f"+{feature}" for feature in features}.isdisjoint(flags.split(","))
 
 
 def fuses() -> bool:
-    """Whether products and sums round once there (`mad`), as every CPU but x86-64
-    before AVX2 does.
+    """Return whether `mad` rounds once on the target CPU.
+
+    Every CPU does but x86-64 before AVX2.
     """
     return target_has("fma", "avx512f", "neon", "fp-armv8")
 
 
 def fma(x: Value, y: Value, z: Value) -> Value:
-    """x * y + z in one rounding on every CPU (a library call where there is no such instruction):
-    for error-free products.
+    """Return x * y + z in one rounding on every CPU.
+
+    Error-free products need it. It is a library call where the CPU has no such instruction.
     """
     return x.call("llvm.fma", y, z)
 
 
 def two_product(x: Value, y: Value) -> tuple[Value, Value]:
-    """x * y as a rounded product and its exact rounding error."""
+    """Return x * y, rounded, and its exact rounding error."""
     product = x * y
     return product, fma(x, y, -product)
 
 
 def two_sum(x: Value, y: Value) -> tuple[Value, Value]:
-    """x + y as a rounded sum and its exact rounding error."""
+    """Return x + y, rounded, and its exact rounding error."""
     total = x + y
     other = total - x
     return total, (x - (total - other)) + (y - other)
 
 
 def fast_two_sum(x: Value, y: Value) -> tuple[Value, Value]:
-    """The same for |x| >= |y|."""
+    """Return `two_sum` for |x| >= |y|."""
     total = x + y
     return total, y - (total - x)

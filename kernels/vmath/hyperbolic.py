@@ -1,5 +1,6 @@
-"""Hyperbolic functions other than tanh, and their inverses. Mostly float32 is computed in float64:
-nothing overflows or cancels there.
+"""Emit hyperbolic functions other than tanh, and their inverses.
+
+Most float32 functions are computed in float64, where nothing overflows or cancels.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ _LN2: Final = math.log(2.0)
 
 
 def _narrowed(x: Value) -> tuple[Value, str]:
-    """(x in float64, the kind to come back to)."""
+    """Return x in float64 and the kind to convert back to."""
     return x.to("f64"), x.kind
 
 
 @scalar("f32", "f64")
 def sinh(x: Value) -> Value:
-    """Hyperbolic sine; 2 ULP (f32 0.5)."""
+    """Return the hyperbolic sine; 2 ULP (f32 0.5)."""
     wide, kind = _narrowed(x)
     a = fabs(wide)
     if kind == "f32":
@@ -28,7 +29,7 @@ def sinh(x: Value) -> Value:
         e = expm1(a)
         y = 0.5 * (e + e / (e + 1.0))
     else:
-        # past 22 e^-x is lost, and e^x / 2 stays finite a little longer than e^x
+        # Past 22, e^-x is lost in rounding, and e^x / 2 stays finite a little longer than e^x.
         e = expm1(where(a > 22.0, 22.0, a))
         y = where(a > 22.0, scaled_exp(a, -1), 0.5 * (e + e / (e + 1.0)))
     return where(x.isnan(), x, copysign(y.to(kind), x))
@@ -36,7 +37,7 @@ def sinh(x: Value) -> Value:
 
 @scalar("f32", "f64")
 def cosh(x: Value) -> Value:
-    """Hyperbolic cosine; 2 ULP (f32 0.5)."""
+    """Return the hyperbolic cosine; 2 ULP (f32 0.5)."""
     wide, kind = _narrowed(x)
     a = fabs(wide)
     if kind == "f32":
@@ -51,7 +52,7 @@ def cosh(x: Value) -> Value:
 
 @scalar("f32", "f64")
 def asinh(x: Value) -> Value:
-    """Inverse hyperbolic sine; 2 ULP (f32 0.5)."""
+    """Return the inverse hyperbolic sine; 2 ULP (f32 0.5)."""
     wide, kind = _narrowed(x)
     a = fabs(wide)
     safe = where(a > 2.0**28, 1.0, a)
@@ -63,7 +64,10 @@ def asinh(x: Value) -> Value:
 
 @scalar("f32", "f64")
 def acosh(x: Value) -> Value:
-    """Inverse hyperbolic cosine; 2 ULP (f32 0.5). NaN below 1."""
+    """Return the inverse hyperbolic cosine; 2 ULP (f32 0.5).
+
+    It is NaN below 1.
+    """
     wide, kind = _narrowed(x)
     t = where(wide > 2.0**28, 1.0, wide) - 1.0
     y = log1p(t + sqrt(t * (t + 2.0)))
@@ -73,7 +77,10 @@ def acosh(x: Value) -> Value:
 
 @scalar("f32", "f64")
 def atanh(x: Value) -> Value:
-    """Inverse hyperbolic tangent; 3 ULP. NaN beyond 1, inf at 1."""
+    """Return the inverse hyperbolic tangent; 3 ULP.
+
+    It is NaN beyond 1 and infinite at 1.
+    """
     a = fabs(x)
     y = 0.5 * log1p((a + a) / (1.0 - a))
     y = where(a.eq(1.0), INF, where(a > 1.0, float("nan"), y))

@@ -1,5 +1,6 @@
-"""The special functions of `framework.special` as compiled scalars; float32 is
-computed in float64.
+"""Register the special functions of `framework.special` as compiled scalars.
+
+float32 is computed in float64.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _register("erfc", special.erfc, ("f64",))
 
 @scalar("f32", "f64", args="T T")
 def nextafter(x: Value, y: Value) -> Value:
-    """The number after x in the direction of y."""
+    """Return the number after x in the direction of y."""
     bits = x.as_int()
     away = (y > x).ne(x < 0.0)
     step = where(away, bits + 1, bits - 1)

@@ -1,7 +1,7 @@
-"""The functions of `framework.special_series` as jitted scalars; compiled when a kernel first names
-one.
+"""Compile the functions of `framework.special_series` as jitted scalars.
 
-Their loops do not vectorise: tens of nanoseconds to microseconds an element.
+A function is compiled when a kernel first names it. The loops do not vectorise: an element takes
+tens of nanoseconds to microseconds.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ def _series(epsilon: float) -> Any:
 
 
 def _narrow(function: Any, arity: int) -> Any:
-    """The float64 function for float32 arguments."""
+    """Return the float64 function for float32 arguments."""
     if arity == 3:
         return _compiled(lambda x, y, z: float32(function(float64(x), float64(y), float64(z))))
     return _compiled(lambda x, y: float32(function(float64(x), float64(y))))
 
 
 def find(name: str) -> Any:
-    """The jitted function behind `igamma_f32`, or None."""
+    """Return the jitted function behind `igamma_f32`, or None."""
     base, _, kind = name.rpartition("_")
     if base not in _ARITIES or kind not in ("f32", "f64"):
         return None

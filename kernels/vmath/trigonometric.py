@@ -1,8 +1,9 @@
-"""Circular functions and their inverses. float32 arguments are reduced in float64.
+"""Emit circular functions and their inverses.
 
-The reduction is right up to |x| = 1e14. Beyond, where neighbouring float32 numbers are further
-apart than a million periods, the result is only some number between -1 and 1: a full reduction
-needs tables, and would double the time of every other argument.
+float32 arguments are reduced in float64. The reduction is right up to |x| = 1e14. Beyond,
+neighbouring float32 numbers are further apart than a million periods, and the result is only some
+number between -1 and 1: a full reduction needs tables, and would double the time of every other
+argument.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ _HALF_PI32: Final = (1.5707963705062866, -4.371139000186241e-08)
 
 
 def _reduce32(x: Value) -> tuple[Value, Value]:
-    """x (f32) = q pi/2 + r: (r as f32, q as i32)."""
+    """Split x (f32) = q pi/2 + r.
+
+    Returns r as f32 and q as i32.
+    """
     wide = x.to("f64")
     t = wide * _TWO_OVER_PI + MAGIC64
     n = t - MAGIC64
@@ -40,7 +44,10 @@ def _reduce32(x: Value) -> tuple[Value, Value]:
 
 
 def _reduce64(x: Value) -> tuple[Value, Value, Value]:
-    """x (f64) = q pi/2 + r + tail: (r, tail, q as i64)."""
+    """Split x (f64) = q pi/2 + r + tail.
+
+    Returns r, tail and q as i64.
+    """
     t = x * _TWO_OVER_PI + MAGIC64
     n = t - MAGIC64
     product, error = two_product(n, x.const(_HALF_PI[0]))
@@ -73,7 +80,7 @@ def _sine_cosine64(r: Value, tail: Value) -> tuple[Value, Value]:
 
 
 def _sine_of_quadrant(sine: Value, cosine: Value, q: Value) -> Value:
-    """sin(r + q pi/2)."""
+    """Return sin(r + q pi/2)."""
     y = where((q & 1).ne(0), cosine, sine)
     # bit 1 of q moves to the sign bit
     return (y.as_int() ^ ((q & 2) << (y.bits - 2))).as_float()
@@ -81,7 +88,7 @@ def _sine_of_quadrant(sine: Value, cosine: Value, q: Value) -> Value:
 
 @scalar("f32")
 def sin(x: Value) -> Value:
-    """Sine; 1.5 ULP for |x| <= 1e14."""
+    """Return the sine; 1.5 ULP for |x| <= 1e14."""
     r, q = _reduce32(x)
     y = _sine_of_quadrant(*_sine_cosine32(r), q)
     return where(x.eq(0.0), x, y)
@@ -89,21 +96,21 @@ def sin(x: Value) -> Value:
 
 @scalar("f32")
 def cos(x: Value) -> Value:
-    """Cosine; 1.5 ULP for |x| <= 1e14."""
+    """Return the cosine; 1.5 ULP for |x| <= 1e14."""
     r, q = _reduce32(x)
     return _sine_of_quadrant(*_sine_cosine32(r), q + 1)
 
 
 @scalar("f32")
 def tan(x: Value) -> Value:
-    """Tangent through float64; 0.6 ULP for |x| <= 1e14."""
+    """Return the tangent through float64; 0.6 ULP for |x| <= 1e14."""
     r, tail, q = _reduce64(x.to("f64"))
     return where(x.eq(0.0), x, _tangent(r, tail, q).to("f32"))
 
 
 @scalar("f64", name="sin")
 def sin64(x: Value) -> Value:
-    """Sine; 1 ULP for |x| <= 1e14."""
+    """Return the sine; 1 ULP for |x| <= 1e14."""
     r, tail, q = _reduce64(x)
     y = _sine_of_quadrant(*_sine_cosine64(r, tail), q)
     return where(x.eq(0.0), x, y)
@@ -111,7 +118,7 @@ def sin64(x: Value) -> Value:
 
 @scalar("f64", name="cos")
 def cos64(x: Value) -> Value:
-    """Cosine; 1 ULP for |x| <= 1e14."""
+    """Return the cosine; 1 ULP for |x| <= 1e14."""
     r, tail, q = _reduce64(x)
     return _sine_of_quadrant(*_sine_cosine64(r, tail), q + 1)
 
@@ -124,17 +131,20 @@ def _tangent(r: Value, tail: Value, q: Value) -> Value:
 
 @scalar("f64", name="tan")
 def tan64(x: Value) -> Value:
-    """Tangent; 2 ULP for |x| <= 1e14."""
+    """Return the tangent; 2 ULP for |x| <= 1e14."""
     return where(x.eq(0.0), x, _tangent(*_reduce64(x)))
 
 
 def _half_pi(x: Value) -> tuple[float, float]:
-    """pi/2 in x's kind, with what its rounding left."""
+    """Return pi/2 in x's kind, and its rounding error."""
     return _HALF_PI32 if x.bits == 32 else (_HALF_PI[0], _HALF_PI[1])
 
 
 def _arctangent(ratio: Value) -> Value:
-    """atan(ratio) for ratio >= 0: beyond tan(pi/8) by the addition theorem with pi/4 or pi/2."""
+    """Return atan(ratio) for ratio >= 0.
+
+    Beyond tan(pi/8), the addition theorem with pi/4 or pi/2 reduces the argument.
+    """
     high, low = _half_pi(ratio)
     mid, big = ratio > 0.4142135623730951, ratio > 2.414213562373095
     t = where(big, -1.0, where(mid, ratio - 1.0, ratio)) / where(
@@ -148,18 +158,19 @@ def _arctangent(ratio: Value) -> Value:
 
 @scalar("f32", "f64")
 def atan(x: Value) -> Value:
-    """Inverse tangent; 2 ULP."""
+    """Return the inverse tangent; 2 ULP."""
     return copysign(_arctangent(fabs(x)), x)
 
 
 @scalar("f32", "f64", args="T T")
 def atan2(y: Value, x: Value) -> Value:
-    """Angle of the point (x, y); 3 ULP. From the quotient, since sums of large coordinates would
-    overflow.
+    """Return the angle of the point (x, y); 3 ULP.
+
+    The quotient is used, since sums of large coordinates would overflow.
     """
     a, b = fabs(y), fabs(x)
     ratio = where(a.eq(b), 1.0, a / b)
-    # equal are also 0/0, which must give 0, and inf/inf
+    # Equal magnitudes include 0/0, which must give 0, and inf/inf.
     angle = _arctangent(where(y.eq(0.0), y.const(0.0), ratio))
     high, low = _half_pi(x)
     angle = copysign(where(x.as_int() < 0, 2.0 * high - (angle - 2.0 * low), angle), y)
@@ -167,7 +178,10 @@ def atan2(y: Value, x: Value) -> Value:
 
 
 def _asin_core(x: Value) -> tuple[Value, Value]:
-    """(whether |x| <= 0.5, asin(s)) with s = |x| for small |x|, else sqrt((1 - |x|) / 2)."""
+    """Return whether |x| <= 0.5, and asin(s).
+
+    s is |x| for small |x|, else sqrt((1 - |x|) / 2).
+    """
     a = fabs(x)
     small = a <= 0.5
     z = where(small, a * a, (1.0 - a) * 0.5)
@@ -177,7 +191,7 @@ def _asin_core(x: Value) -> tuple[Value, Value]:
 
 @scalar("f32", "f64")
 def asin(x: Value) -> Value:
-    """Inverse sine; 2.5 ULP. NaN beyond 1."""
+    """Return the inverse sine; 2.5 ULP. NaN beyond 1."""
     small, s = _asin_core(x)
     high, low = _half_pi(x)
     return copysign(where(small, s, high - (2.0 * s - low)), x)
@@ -185,7 +199,7 @@ def asin(x: Value) -> Value:
 
 @scalar("f32", "f64")
 def acos(x: Value) -> Value:
-    """Inverse cosine; 2.5 ULP. NaN beyond 1."""
+    """Return the inverse cosine; 2.5 ULP. NaN beyond 1."""
     small, s = _asin_core(x)
     high, low = _half_pi(x)
     large = where(x < 0.0, 2.0 * high - (2.0 * s - 2.0 * low), 2.0 * s)

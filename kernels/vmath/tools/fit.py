@@ -1,10 +1,10 @@
-"""`python -m tfjit.kernels.vmath.tools.fit [NAME ...]`: the minimax fits of the vector math,
-computed anew and printed.
+"""Compute and print the minimax fits of the vector math.
 
-Needs mpmath, which tfjit itself does not. Polynomials come from Remez' exchange in 50 digits, the
-rational fits of float32 from reweighted least squares. TANH32 is then rounded to float32 by a
-random walk towards the smallest error of the formula as it is compiled, which is several times that
-of the fit; its digits vary from run to run.
+`python -m tfjit.kernels.vmath.tools.fit [NAME ...]` needs mpmath, which tfjit itself does not.
+Polynomials come from Remez' exchange in 50 digits, the rational fits of float32 from reweighted
+least squares. TANH32 is then rounded to float32 by a random walk towards the smallest error of the
+formula as it is compiled, which is several times the error of the fit. Its digits vary from run to
+run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ Function = Callable[[Any], Any]
 def remez(
     f: Function, low: Any, high: Any, degree: int, weight: Function, rounds: int = 12
 ) -> tuple[Any, list[Any]]:
-    """(largest weighted error, coefficients) of the polynomial nearest to f on [low, high]."""
+    """Return the largest weighted error and coefficients of the best polynomial.
+
+    The polynomial is the nearest to f on [low, high].
+    """
     low, high, n = mpf(low), mpf(high), degree + 2
     points = [(low + high) / 2 - (high - low) / 2 * mp.cos(pi * i / (n - 1)) for i in range(n)]
     grid = [
@@ -59,8 +62,9 @@ def remez(
 
 
 def _alternating_extremes(errors: Sequence[Any], count: int) -> list[int] | None:
-    """Where the error is extreme with alternating signs, the `count` best; None when there are
-    fewer.
+    """Return `count` extremes of the error with alternating signs.
+
+    The largest are chosen. None means that there are fewer.
     """
     extremes = [0]
     for k, error in enumerate(errors):
@@ -76,7 +80,7 @@ def _alternating_extremes(errors: Sequence[Any], count: int) -> list[int] | None
 
 
 def rational(fit: Rational, rounds: int = 120) -> tuple[float, list[float], list[float]]:
-    """(weighted error, P, Q) with Q(0) = 1."""
+    """Return the weighted error, P and Q with Q(0) = 1."""
     high, degrees = fit.limit**2, fit.degrees
     t = 0.5 * high * (1 + np.cos((np.arange(4000) + 0.5) * np.pi / 4000))
     exact = [getattr(mp, fit.function)(root(mpf(v))) for v in t]
@@ -108,18 +112,24 @@ def rational(fit: Rational, rounds: int = 120) -> tuple[float, list[float], list
 
 
 def root(z: Any) -> Any:
-    """sqrt, away from 0 by little enough not to matter."""
+    """Return sqrt, moved from 0 by a negligible amount."""
     return mp.sqrt(z) if z > 0 else mpf("1e-12")
 
 
 def near_zero(f: Function, series: Function, limit: str = "1e-10") -> Function:
-    """f, or its series below `limit`, where f divides 0 by 0."""
+    """Return f with its series below `limit`.
+
+    There f divides 0 by 0.
+    """
     return lambda t: f(t) if abs(t) > mpf(limit) else series(t)
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A polynomial fit; weight: of the error, by default 1 / f (the relative error)."""
+    """A polynomial fit.
+
+    weight: of the error, by default 1 / f (the relative error).
+    """
 
     f: Function
     low: Any
@@ -128,11 +138,11 @@ class Fit:
     weight: Function | None = None
 
     def solve(self) -> tuple[Any, list[Any]]:
-        """(error, coefficients)."""
+        """Return the error and the coefficients."""
         return remez(self.f, self.low, self.high, self.degree, self.weight or self.relative)
 
     def relative(self, t: Any) -> Any:
-        """The weight that makes the error relative."""
+        """Return the weight that makes the error relative."""
         return 1 / self.f(t)
 
 
@@ -159,7 +169,7 @@ def _log1p_cubic(f: Any) -> Any:
 
 
 def _odd(f: Function) -> Function:
-    """(f(x) / x - 1) / x^2 over z = x^2."""
+    """Return (f(x) / x - 1) / x^2 over z = x^2."""
     return lambda z: (f(root(z)) / root(z) - 1) / z
 
 
@@ -210,8 +220,9 @@ FITS: Final[dict[str, Fit]] = {
 
 @dataclass(frozen=True)
 class Rational:
-    """x P(x^2) / Q(x^2) for |x| <= limit; weight: of the relative error, from the
-    function's value.
+    """A fit x P(x^2) / Q(x^2) for |x| <= limit.
+
+    weight: of the relative error, from the function's value.
     """
 
     function: str
@@ -221,7 +232,7 @@ class Rational:
 
 
 RATIONALS: Final[dict[str, Rational]] = {
-    # tanh(x) = 2 t / (1 + t^2) of t = tanh(x/2) forgives an error in t where t is near 1
+    # tanh(x) = 2 t / (1 + t^2) with t = tanh(x/2) forgives an error in t where t is near 1
     "TANH32": Rational("tanh", 4.4, (3, 2), lambda t: 2 * (1 - t * t) / (1 + t * t) + mpf("0.001")),
     "ERF32": Rational("erf", 3.83, (5, 5)),
 }
@@ -230,8 +241,9 @@ RATIONALS: Final[dict[str, Rational]] = {
 def rounded_tanh(
     p: Sequence[float], q: Sequence[float], seconds: float
 ) -> tuple[float, list[float], list[float]]:
-    """(largest error in ulp, P, Q) after a random walk over neighbouring float32 coefficients, P(0)
-    and Q(0) staying 1.
+    """Search neighbouring float32 coefficients by a random walk.
+
+    Returns the largest error in ulp, P and Q. P(0) and Q(0) stay 1.
     """
     from numba import njit
 
@@ -274,7 +286,8 @@ def rounded_tanh(
 
 def main(names: Sequence[str]) -> None:
     """Print the fits named, or all."""
-    from tfjit.kernels.vmath.tools import fit_special  # it uses this module's Remez exchange
+    # fit_special uses this module's Remez exchange
+    from tfjit.kernels.vmath.tools import fit_special
 
     polynomials = FITS | fit_special.FITS
     for name in names or [*polynomials, *RATIONALS]:

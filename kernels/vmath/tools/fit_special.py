@@ -1,6 +1,4 @@
-"""The minimax fits behind `framework.special_coefficients`, for `python -m
-tfjit.kernels.vmath.tools.fit`.
-"""
+"""Compute the minimax fits of `framework.special_coefficients` for the `fit` tool."""
 
 from __future__ import annotations
 
@@ -15,7 +13,10 @@ _HALF_LOG_2PI: Final = mp.log(2 * pi) / 2
 
 
 def _over_inverse_square(f: Function, limit: Function, edge: str = "1e-12") -> Function:
-    """f(x) as a function of w = 1 / x^2, with its limiting series near w = 0."""
+    """Return f(x) as a function of w = 1 / x^2.
+
+    A limiting series serves w near 0.
+    """
     return near_zero(lambda w: f(1 / mp.sqrt(w)), limit, edge)
 
 
@@ -37,7 +38,7 @@ def _digamma_centered(t: Any) -> Any:
 
 
 def _erfinv_over_log(w: Any) -> Any:
-    """erfinv(x) / x for w = -log(1 - x^2)."""
+    """Return erfinv(x) / x for w = -log(1 - x^2)."""
     if w < mpf("1e-30"):
         return mp.sqrt(pi) / 2
     x = mp.sqrt(-mp.expm1(-w))
@@ -45,7 +46,10 @@ def _erfinv_over_log(w: Any) -> Any:
 
 
 def _erfinv_over_root(s: Any) -> Any:
-    """The same for s = sqrt(w), from the complement, which does not round to 0."""
+    """Return erfinv(x) / x for s = sqrt(w).
+
+    It is computed from the complement, which does not round to 0.
+    """
     rest = mp.exp(-s * s)
     complement = rest / (1 + mp.sqrt(1 - rest))
     start = s - mpf("0.3") if s > 3 else s * mpf("0.9")
@@ -54,7 +58,7 @@ def _erfinv_over_root(s: Any) -> Any:
 
 
 def _mapped(f: Function, center: Any) -> Function:
-    """f over t = (x - center) / (x + center)."""
+    """Return f over t = (x - center) / (x + center)."""
     return lambda t: f(center * (1 + t) / (1 - t))
 
 
@@ -93,7 +97,10 @@ def _bessel_k_large(order: int) -> Function:
 
 
 def _bessel_phase(order: int, which: int) -> Function:
-    """P (0) or x Q (1) of the modulus and phase form, over w = 1 / x^2."""
+    """Return P (0) or x Q (1) of modulus and phase form.
+
+    The variable is w = 1 / x^2.
+    """
 
     def value(w: Any) -> Any:
         m = 4 * order * order
@@ -110,7 +117,10 @@ def _bessel_phase(order: int, which: int) -> Function:
 
 
 def _from_square(f: Function) -> Function:
-    """f(z) over t with z = 32 (1 + t), a little above 0."""
+    """Return f(z) over t with z = 32 (1 + t).
+
+    z stays a little above 0.
+    """
     return lambda t: f(32 * (1 + t) + mpf("1e-22"))
 
 
@@ -137,7 +147,7 @@ def _expint_scaled(center: str) -> Function:
 
 
 def _fresnel_auxiliary(which: int) -> Function:
-    """f(x) pi x (0) or g(x) pi^2 x^3 (1)."""
+    """Return f(x) pi x (0) or g(x) pi^2 x^3 (1)."""
 
     def value(x: Any) -> Any:
         u = pi * x * x / 2

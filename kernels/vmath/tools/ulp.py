@@ -1,11 +1,11 @@
-"""`python -m tfjit.kernels.vmath.tools.ulp [--quick] [name ...]`: the largest error of the vector
-math, in units in the last place.
+"""Measure the largest error of the vector math, in ulps.
 
-float32 functions of one argument are run over all 2^32 values and compared with our float64
-functions; these are compared with NumPy's 80-bit functions (erf and erfc with the C library's) on
-10^8 samples, as pow is. `--quick` takes every 997th float32 value and 10^6 samples. Errors count
-where the exact result is a normal number; NaN and infinity must come for the same arguments. Exits
-with 1 when a bound is exceeded.
+`python -m tfjit.kernels.vmath.tools.ulp [--quick] [name ...]` runs float32 functions of one
+argument over all 2^32 values and compares them with our float64 functions. The float64 functions
+are compared with NumPy's 80-bit functions (erf and erfc with the C library's) on 10^8 samples, and
+so is pow. `--quick` takes every 997th float32 value and 10^6 samples. Errors count where the exact
+result is a normal number; NaN and infinity must come for the same arguments. The exit status is 1
+when a bound is exceeded.
 """
 
 from __future__ import annotations
@@ -50,8 +50,9 @@ Measured = tuple[float, float, int, int]
 
 @dataclass
 class Result:
-    """What was measured for one function: largest error and its argument, NaN and infinity
-    mismatches, time an element.
+    """Measurements of one function.
+
+    They are the largest error and its argument, NaN and infinity mismatches, and time an element.
     """
 
     name: str
@@ -73,7 +74,7 @@ class Result:
 
     @property
     def passed(self) -> bool:
-        """Whether the bound holds."""
+        """Return whether the bound holds."""
         return self.error <= self.bound and not self.nan_mismatches and not self.inf_mismatches
 
     def __str__(self) -> str:
@@ -94,8 +95,9 @@ def _compile(text: str, name: str) -> Any:
 
 
 def _float32_scan(name: str) -> Any:
-    """scan(bits, limit) -> (largest error, its argument's bits, NaN mismatches, inf mismatches)
-    over an array of float32 bits.
+    """Return the compiled scan(bits, limit) over an array of float32 bits.
+
+    The scan returns the largest error, its argument's bits, NaN mismatches and inf mismatches.
     """
     text = f"""
 import numpy as np
@@ -132,7 +134,7 @@ def errors(x, limit, out, flags):
 
 
 def _all_float32(stride: int) -> Iterator[np.ndarray]:
-    """The bits of every `stride`-th float32, in chunks."""
+    """Yield the bits of every `stride`-th float32, in chunks."""
     span = CHUNK * stride
     for start in range(0, 1 << 32, span):
         yield np.arange(start, min(start + span, 1 << 32), stride, dtype=np.uint64).astype(
@@ -180,7 +182,7 @@ def apply(x, out):
 
 
 def _long_double(name: str) -> Callable[[np.ndarray], np.ndarray]:
-    """The function on np.longdouble arrays."""
+    """Return the function on np.longdouble arrays."""
     renamed = {
         "asin": "arcsin",
         "acos": "arccos",
@@ -200,10 +202,14 @@ def _long_double(name: str) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def _float64_samples(name: str, rng: np.random.Generator, count: int) -> np.ndarray:
-    """A third each: any bits, the range where the function is busy, around zero (and one)."""
+    """Return random arguments from three ranges, a third from each.
+
+    The ranges are all bit patterns, the range where the function varies most, and the numbers
+    around zero (and one).
+    """
     limit = 1e14 if name in ("sin", "cos", "tan") else math.inf
     if name == "erf":
-        limit = 1.3e154  # beyond it the answer is NaN, as TensorFlow's
+        limit = 1.3e154  # Beyond this limit the answer is NaN, as TensorFlow's is.
     any_bits = rng.integers(-(2**63), 2**63 - 1, count // 3, dtype=np.int64).view(np.float64)
     any_bits = any_bits[~(np.abs(any_bits) > limit)]
     busy = {
@@ -295,7 +301,10 @@ def measure_float64(name: str, count: int) -> Result:
 
 
 def measure_pow(kind: str, count: int) -> Result:
-    """Sample pow: half with results over the whole range, half with everyday arguments."""
+    """Sample pow.
+
+    Half of the results span the whole range; half have everyday arguments.
+    """
     rng = np.random.default_rng(2)
     dtype, reach = (np.float32, 87.0) if kind == "f32" else (np.float64, 708.0)
     result, kernel = Result(f"pow {kind}", POW_BOUNDS[f"pow {kind}"]), _apply("pow", kind, 2)
@@ -317,7 +326,10 @@ def measure_pow(kind: str, count: int) -> Result:
 
 
 def measurements(quick: bool, names: list[str]) -> Iterator[Result]:
-    """Every measurement, in the table's order; names: only these functions."""
+    """Yield every measurement in the table's order.
+
+    names: only these functions.
+    """
     stride, samples = (STRIDE_QUICK, SAMPLES_QUICK) if quick else (1, SAMPLES)
     for name in FLOAT32_BOUNDS:
         if not names or name in names:
@@ -331,7 +343,7 @@ def measurements(quick: bool, names: list[str]) -> Iterator[Result]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the table; the exit status."""
+    """Print the table and return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m tfjit.kernels.vmath.tools.ulp",
         description="Largest errors of the vector math.",
