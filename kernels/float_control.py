@@ -1,5 +1,6 @@
-"""Flush-to-zero and denormals-are-zero for NumPy code, as compiled kernels have them while they
-run.
+"""Flush denormals in NumPy code, as compiled kernels do.
+
+Flush-to-zero and denormals-are-zero are set while the code runs.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-# (where the control word stands in C's fenv_t, its two bits) of an architecture
+# architecture -> (offset of the control word in C's fenv_t, its two bits)
 _PLACES = {"x86_64": (28, 0x8040), "aarch64": (0, 1 << 24)}
 
 
@@ -17,8 +18,10 @@ def _flushing() -> (
     tuple[Callable[[], Any], Callable[[Any], None], Callable[[Any], None], Callable[[Any], Any]]
     | None
 ):
-    """(make room for an environment, read it, set it, a copy with the bits), or None where C's has
-    no such bits that we know.
+    """Return functions over C's floating-point environment, or None.
+
+    They allocate an environment, read it, set it, and copy it with the bits set. None means that
+    the environment of this machine has no known bits.
     """
     place = _PLACES.get(os.uname().machine) if hasattr(os, "uname") else None
     if (
@@ -48,8 +51,9 @@ _FUNCTIONS = _flushing()
 
 
 def flushed(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` with denormals flushed to zero on the calling thread while it runs; itself where
-    that cannot be done.
+    """Return `function` with denormals flushed on the calling thread.
+
+    They are flushed while it runs. Where that cannot be done, `function` itself is returned.
     """
     if _FUNCTIONS is None:
         return function
@@ -59,7 +63,7 @@ def flushed(function: Callable[..., Any]) -> Callable[..., Any]:
         old = environment()
         get(old)
         new = flushing(old)
-        try:  # from before the bits are set: an interrupt may come right behind
+        try:  # read before the bits are set: an interrupt may follow at once
             put(new)
             return function(*args)
         finally:

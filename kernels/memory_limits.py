@@ -1,5 +1,6 @@
-"""Whether there is memory for a tensor, asked before a large one is made: Linux grants more than it
-has, and ends who uses it.
+"""Check that memory suffices before a large tensor is made.
+
+Linux overcommits and then OOM-kills the process.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import numpy as np
 from tfjit.framework.errors import InvalidArgumentError, ResourceExhaustedError
 from tfjit.framework.types.shape import format_shape
 
-_SMALL: Final = 1 << 28  # bytes below which nobody asks
-_MOST: Final = 2**63 - 1  # elements of a tensor
+_SMALL: Final = 1 << 28  # Tensors below this many bytes are not checked.
+_MOST: Final = 2**63 - 1  # largest number of elements of a tensor
 _LIMITS: Final = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
     ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
@@ -22,8 +23,10 @@ _LIMITS: Final = (
 
 
 def available_bytes() -> int | None:
-    """Bytes that this process may still use: what the machine has free, or its control group
-    leaves. None where that is not known.
+    """Return the bytes that this process may still use, or None.
+
+    They are the machine's free memory, or the rest of the control group's limit. None means
+    unknown.
     """
     found = []
     try:
@@ -36,16 +39,16 @@ def available_bytes() -> int | None:
     for limit, used in _LIMITS:
         try:
             found.append(int(Path(limit).read_text()) - int(Path(used).read_text()))
-        except (OSError, ValueError):  # there is no such group, or it says "max"
+        except (OSError, ValueError):  # The group does not exist, or its limit is "max".
             continue
     return min(found, default=None)
 
 
 def check_room(shape: Sequence[int], dtype: Any, copies: int = 1) -> None:
-    """Raise ResourceExhaustedError when a tensor does not fit into memory, InvalidArgumentError
-    when no shape is so large.
+    """Raise an error when a tensor does not fit into memory.
 
-    shape, dtype: of the tensor. copies: how many arrays of its size are made on the way to it.
+    It is ResourceExhaustedError, or InvalidArgumentError when no shape is so large. shape, dtype:
+    of the tensor. copies: the number of arrays of its size that are made on the way to it.
     """
     kind = np.dtype(dtype)
     nbytes = kind.itemsize

@@ -1,7 +1,7 @@
-"""(op type) -> how it is computed: compiled launches or the NumPy reference.
+"""Map op types to compiled launches and NumPy references.
 
-A native builder and a reference kernel are registered under the op type. Both see a `NodeSpec`; a
-builder is called once a node and shape, while a plan is built, so it may be slow (milliseconds),
+A native builder and a reference kernel are registered under the op type. Both see a `NodeSpec`. A
+builder is called once a node and shape, while a plan is built. So it may be slow (milliseconds),
 pack constants and choose between templates.
 """
 
@@ -22,13 +22,17 @@ if TYPE_CHECKING:
 
 
 class Unsupported(Exception):
-    """A builder has no compiled form for this node; the text says why (shown by `explain`)."""
+    """A builder has no compiled form for this node.
+
+    The text gives the reason, which `explain` shows.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """dtype (never a ref dtype) and static shape of one tensor. Buffers are C-contiguous unless a
-    builder is told otherwise.
+    """The dtype (never a ref dtype) and static shape of one tensor.
+
+    Buffers are C-contiguous unless a builder is told otherwise.
     """
 
     dtype: DType
@@ -36,7 +40,7 @@ class TensorSpec:
 
     @property
     def size(self) -> int:
-        """Number of elements."""
+        """Return the number of elements."""
         n = 1
         for d in self.shape:
             n *= d
@@ -44,19 +48,25 @@ class TensorSpec:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of a contiguous buffer."""
+        """Return the bytes of a contiguous buffer."""
         return self.size * self.dtype.size
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """What a kernel may know of its node.
+    """The properties of a node that a kernel may depend on.
 
-    attrs: Python values (see framework/op_defs/attrs.py): DType, TensorShape, bytes, int, float, bool, ndarray, tuples of them.
-    constants: inputs whose value is known while planning, by input index. They are also ordinary inputs.
-    inputs: a reference or resource input stands here as the dtype and shape of its variable; the kernel's pointer is the
-        variable's own buffer, which it may update in place; a reference output is that variable and has no buffer of its own.
-    state: the node's persistent bytes in this session (see `initial_state`), None for stateless nodes and while building.
+    attrs: Python values (see framework/op_defs/attrs.py): DType, TensorShape, bytes, int, float,
+    bool,
+        ndarray, tuples of them.
+    constants: inputs with a value known while planning, by input index. They are also ordinary
+    inputs. inputs: a reference or resource input is given as the dtype and shape of its variable.
+    The kernel's
+        pointer is the variable's own buffer, which it may update in place. A reference output is that
+        variable and has no separate buffer.
+    state: the node's persistent bytes in this session (see `initial_state`), None for stateless
+    nodes
+        and while building.
     """
 
     name: str
@@ -70,12 +80,13 @@ class NodeSpec:
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """A word of an argument block that is an address, known when the step is laid out.
+    """A word of an argument block that is an address.
 
-    kind: "in"/"out" (index: input/output of the node), "temp" (index into NativeCall.temp_bytes),
-    "const" (index into NativeCall.constants), "code" (source + entry: address of another compiled
-    function), "state" (the node's persistent bytes in the session, made by its `initial_state`),
-    "cancel" (an int64 that is not 0 once the run is to stop).
+    The address is known when the step is laid out. kind: "in"/"out" (index: input/output of the
+    node), "temp" (index into NativeCall.temp_bytes), "const" (index into NativeCall.constants),
+    "code" (source + entry: address of another compiled function), "state" (the node's persistent
+    bytes in the session, made by its `initial_state`), "cancel" (an int64 that is not 0 once the
+    run is to stop).
     """
 
     kind: Literal["in", "out", "temp", "const", "code", "state", "cancel"]
@@ -92,10 +103,10 @@ Word = int | Pointer
 class Launch:
     """One call of compiled code: `entry(args, chunk, nchunks)` for each chunk.
 
-    words: argument block from word 2 on (0 and 1 are status and detail). chunks: into how many
-    parts the work may usefully be cut; 1 = never share. cost_ns: predicted time on one thread.
-    errors: status code -> (exception class name in framework.errors, message with {detail}); empty
-    = cannot fail.
+    words: argument block from word 2 on (0 and 1 are status and detail). chunks: the number of
+    parts that the work may usefully be cut into; 1 = never share. cost_ns: predicted time on one
+    thread. errors: status code -> (exception class name in framework.errors, message with
+    {detail}); empty = cannot fail.
     """
 
     source: KernelSource
@@ -108,12 +119,13 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class NativeCall:
-    """How compiled code serves one node.
+    """The compiled form of one node: launches and their buffers.
 
-    in_place: (output index, input index) pairs for which the output may be written over the dying input's buffer
-        (same byte size, and element i of the output needs that input at element i only).
-    temp_bytes: sizes of scratch buffers (64-byte aligned).
-    constants: arrays made while planning (packed weights, tables), kept alive with the plan, never written.
+    in_place: (output index, input index) pairs for which the output may be written over the dying
+        input's buffer (same byte size, and element i of the output needs that input at element i only).
+    temp_bytes: sizes of scratch buffers (64-byte aligned). constants: arrays made while planning
+    (packed weights, tables), kept alive with the plan, never
+        written.
     bytes_moved, flops: for `explain` and the cost model.
     """
 
@@ -125,7 +137,7 @@ class NativeCall:
     flops: int = 0
 
     def sources(self) -> tuple[KernelSource, ...]:
-        """Every KernelSource the call needs compiled, in a fixed order without repeats."""
+        """Return every KernelSource of the call, in order, without repeats."""
         found: dict[KernelSource, None] = {}
         for launch in self.launches:
             found[launch.source] = None
@@ -139,8 +151,8 @@ Builder = Callable[[NodeSpec], NativeCall]
 # inputs and outputs in the op's order; ndarray (or other edge values for non-numeric types)
 Reference = Callable[[NodeSpec, Sequence[np.ndarray]], Sequence[np.ndarray]]
 
-# the node's persistent bytes, as a session first makes them (a random stream's key and counter,
-# say)
+# The node's persistent bytes, as a session first makes them (a random stream's key and counter,
+# say).
 InitialState = Callable[[NodeSpec], np.ndarray]
 
 _BUILDERS: dict[str, Builder] = {}
@@ -162,11 +174,10 @@ def native(*op_types: str) -> Callable[[Builder], Builder]:
 
 
 def reference(*op_types: str) -> Callable[[Reference], Reference]:
-    """Register the NumPy kernel for op types. It may be given NodeSpecs whose output shapes are not
-    known (empty `outputs`).
+    """Register the NumPy kernel for op types.
 
-    Denormals are flushed while it runs, as they are in compiled code: a value does not depend on
-    which of them computed it.
+    It may be given NodeSpecs without known output shapes (empty `outputs`). Denormals are flushed
+    while it runs, as in compiled code: a value does not depend on the kernel that computed it.
     """
 
     def register(kernel: Reference) -> Reference:
@@ -180,11 +191,11 @@ def reference(*op_types: str) -> Callable[[Reference], Reference]:
 
 
 def initial_state(*op_types: str) -> Callable[[InitialState], InitialState]:
-    """Register how the persistent state of a stateful but resource-free op (random streams) is
-    made, once a session and node.
+    """Register the function that makes an op's persistent state.
 
-    The native call sees it as Pointer("state"), the reference kernel as NodeSpec.state; both
-    advance the same bytes.
+    The op is stateful but resource-free (random streams); the function is called once a session and
+    node. The native call sees the state as Pointer("state"), the reference kernel as
+    NodeSpec.state; both advance the same bytes.
     """
 
     def register(make: InitialState) -> InitialState:
@@ -204,13 +215,14 @@ def unregister(op_type: str) -> None:
 
 
 def find_initial_state(op_type: str) -> InitialState | None:
-    """The maker of an op type's persistent state, or None when it has none."""
+    """Return the maker of an op type's persistent state, or None."""
     return _INITIAL_STATES.get(op_type)
 
 
 def find_native(op_type: str) -> Builder | None:
-    """The builder of an op type, or None. The first call imports the builders, which a first result
-    does not need.
+    """Return the builder of an op type, or None.
+
+    The first call imports the builders, which a first result does not need.
     """
     found = _BUILDERS.get(op_type)
     if found is None:
@@ -220,7 +232,7 @@ def find_native(op_type: str) -> Builder | None:
 
 
 def find_reference(op_type: str) -> Reference | None:
-    """The reference kernel of an op type, or None."""
+    """Return the reference kernel of an op type, or None."""
     found = _REFERENCES.get(op_type)
     if found is None:
         importlib.import_module("tfjit.kernels.cpu.reference")

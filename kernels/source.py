@@ -1,5 +1,7 @@
-"""Generated kernels as text: `Source` builds it line by line, `KernelSource` is the finished,
-canonical unit of compilation.
+"""Hold generated kernels as text.
+
+`Source` builds the text line by line; `KernelSource` is the finished, canonical unit of
+compilation.
 """
 
 from __future__ import annotations
@@ -23,13 +25,13 @@ class Source:
 
     @contextmanager
     def block(self, header: str) -> Iterator[None]:
-        """Append `header` and indent what follows inside the `with`."""
+        """Append `header` and indent the lines inside the `with`."""
         self.begin(header)
         yield
         self.end()
 
     def begin(self, header: str) -> None:
-        """Append `header` and indent what follows until `end()`."""
+        """Append `header` and indent the lines until `end()`."""
         self.line(header)
         self._depth += 1
 
@@ -38,7 +40,7 @@ class Source:
         self._depth -= 1
 
     def text(self) -> str:
-        """The text so far, newline-terminated."""
+        """Return the text so far, newline-terminated."""
         return "\n".join(self._lines) + "\n"
 
 
@@ -46,12 +48,16 @@ class Source:
 class KernelSource:
     """One unit of compilation.
 
-    text: a Python module's source. It may import from `numba`, `tfjit.kernels.codegen.intrinsics` and `tfjit.kernels.vmath`. It is
-        deterministic and free of sizes, so that one compile serves every batch size.
-    entries: names of functions in it that become C functions `void f(intp args, intp chunk, intp nchunks)`, or with
-        `arity` integer arguments where that differs (micro-kernels).
-    interleave: how many vector blocks the loops should work on at a time; 0 leaves it to LLVM (see loop_metadata.py).
-    title: what it serves, for logs and `explain` ("loop mul+add+relu f32"); not part of the key.
+    text: a Python module's source. It may import from `numba`, `tfjit.kernels.codegen.intrinsics`
+    and
+        `tfjit.kernels.vmath`. It is deterministic and free of sizes, so that one compile serves every
+        batch size.
+    entries: names of functions in it that become C functions `void f(intp args, intp chunk, intp
+        nchunks)`, or with `arity` integer arguments where that differs (micro-kernels).
+    interleave: vector blocks that the loops should process at a time; 0 leaves the number to LLVM
+    (see
+        loop_metadata.py).
+    title: a description for logs and `explain` ("loop mul+add+relu f32"); not part of the key.
     """
 
     text: str
@@ -62,6 +68,9 @@ class KernelSource:
 
     @property
     def digest(self) -> str:
-        """Hash of what is compiled; versions and CPU are added by the store."""
+        """Return the hash of the compiled text and flags.
+
+        The store adds versions and CPU.
+        """
         key = repr((self.text, self.entries, self.arity, self.interleave))
         return hashlib.sha256(key.encode()).hexdigest()

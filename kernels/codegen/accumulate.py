@@ -1,8 +1,8 @@
-"""Steps of reductions for generated text; only the compiler process imports this module.
+"""Emit the steps of reductions for generated text.
 
-A float sum vectorises only if its additions may be reordered, and a maximum is fast only if the
-sign of a zero is left open. These licences stand on the steps alone: everything else in the loop
-keeps the graph's order.
+Only the compiler process imports this module. A float sum vectorises only if its additions may be
+reordered, and a maximum is fast only if the sign of a zero is left open. Only these steps carry
+such flags: all other operations in the loop keep the graph's order.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from numba.extending import intrinsic
 
 @intrinsic
 def add_any_order(tyctx: Any, total: Any, value: Any) -> Any:
-    """total + value (floats of one type), where the order of the additions of a loop does not
-    matter.
+    """Return total + value, where additions may be reordered.
+
+    The operands are floats of one type; the order of a loop's additions does not matter.
     """
     if not isinstance(total, types.Float) or total != value:
         return None
@@ -30,8 +31,9 @@ def add_any_order(tyctx: Any, total: Any, value: Any) -> Any:
 
 @intrinsic
 def multiply_any_order(tyctx: Any, product: Any, value: Any) -> Any:
-    """product * value (floats of one type), where the order of the multiplications of a loop does
-    not matter.
+    """Return product * value, where multiplications may be reordered.
+
+    The operands are floats of one type; the order of a loop's multiplications does not matter.
     """
     if not isinstance(product, types.Float) or product != value:
         return None
@@ -58,13 +60,17 @@ def _extreme(name: str, a: Any, b: Any) -> Any:
 
 @intrinsic
 def maximum_any_zero(tyctx: Any, top: Any, value: Any) -> Any:
-    """The larger of two floats, NaN if either is NaN; of +0 and -0 either one, which halves the
-    time of a loop.
+    """Return the larger of two floats, NaN if either is NaN.
+
+    Of +0 and -0 either may be returned, which halves the time of a loop.
     """
     return _extreme("maximum", top, value)
 
 
 @intrinsic
 def minimum_any_zero(tyctx: Any, top: Any, value: Any) -> Any:
-    """The smaller of two floats, NaN if either is NaN; of +0 and -0 either one."""
+    """Return the smaller of two floats, NaN if either is NaN.
+
+    Of +0 and -0 either may be returned.
+    """
     return _extreme("minimum", top, value)

@@ -1,9 +1,8 @@
-"""Scalar programs as text: what every template (loop, reduction, rows, epilogue) puts into its loop
-body.
+"""Write scalar programs as text for the loop bodies of all templates.
 
-Values live in registers under these types: float16 and bfloat16 as float32 holding only values of
-the narrow type, bool as Numba's boolean, every other dtype as itself. In memory float16 and
-bfloat16 are uint16 bits and bool is a byte; `loaded` and `stored` convert.
+Values have these types in registers: float16 and bfloat16 are float32 that hold only values of the
+narrow type, bool is Numba's boolean, every other dtype is itself. In memory float16 and bfloat16
+are uint16 bits and bool is a byte; `loaded` and `stored` convert.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _REGISTER: Final[dict[DType, tuple[str, str]]] = {
     **{t: (t.name, f"u{8 * t.size}") for t in (d.uint8, d.uint16, d.uint32, d.uint64)},
 }  # fmt: skip
 _NARROW: Final = {d.float16: "f16", d.bfloat16: "bf16"}
-_LONGEST: Final = 5000  # characters of an expression with expressions in it
+_LONGEST: Final = 5000  # characters of a nested expression
 _CALL: Final = re.compile(r"\bvm\.(\w+)\(")
 _WHOLE_CALL: Final = re.compile(r"vm\.\w+\([\w, ]*\)")
 
@@ -52,26 +51,30 @@ def _register(dtype: DType) -> tuple[str, str]:
 
 
 def register_type(dtype: DType) -> str:
-    """Name of the Numba type a value of `dtype` has in registers. Raises Unsupported for dtypes
-    without one.
+    """Return the Numba type of `dtype` in registers, by name.
+
+    Raises Unsupported for dtypes without one.
     """
     return _register(dtype)[0]
 
 
 def has_register_type(dtype: DType) -> bool:
-    """Whether values of `dtype` have a type in registers."""
+    """Return whether values of `dtype` have a type in registers."""
     return dtype._base in _REGISTER
 
 
 def memory_type(dtype: DType) -> str:
-    """Name of the Numba type an element of `dtype` has in memory."""
+    """Return the Numba type of `dtype` in memory, by name."""
     if dtype.base_dtype in _NARROW:
         return "uint16"
     return "uint8" if dtype.base_dtype is d.bool else register_type(dtype)
 
 
 def loaded(dtype: DType, element: str) -> str:
-    """Expression for the register value of `element`, an expression of the memory type."""
+    """Return the expression of the register value of a loaded element.
+
+    element: an expression of the memory type.
+    """
     narrow = _NARROW.get(dtype.base_dtype)
     if narrow:
         return f"vm.load_{narrow}_u16({element})"
@@ -79,7 +82,7 @@ def loaded(dtype: DType, element: str) -> str:
 
 
 def stored(dtype: DType, value: str) -> str:
-    """Expression of the memory type for `value`, a register value."""
+    """Return the expression of the memory type for a register value."""
     narrow = _NARROW.get(dtype.base_dtype)
     if narrow:
         return f"vm.store_{narrow}_f32({value})"
@@ -87,7 +90,7 @@ def stored(dtype: DType, value: str) -> str:
 
 
 def literal(value: Any, dtype: DType) -> str:
-    """`value` as a register literal of `dtype`, rounded to it."""
+    """Return `value` as a register literal of `dtype`, rounded to it."""
     name, kind = _register(dtype)
     if kind == "b":
         return str(bool(value))
@@ -113,7 +116,7 @@ def _rounding(dtype: DType) -> str:
 
 
 def operand_dtype(row: Elementwise, in_dtypes: Sequence[DType]) -> DType:
-    """The dtype that attr T of the row has, given its inputs."""
+    """Return the dtype of the row's attr T, given its inputs."""
     for entry, dtype in zip(row.signature, in_dtypes, strict=False):
         if entry != "bool":
             return dtype.base_dtype
@@ -132,8 +135,9 @@ def _filled(
     attrs: Mapping[str, Any],
     constants: Mapping[str, float] = MappingProxyType({}),
 ) -> str:
-    """`template` with names, literals and the kind suffix of vm functions filled in. Attrs of type
-    float are float32 on the wire.
+    """Fill names, literals and the kind suffix of vm functions in.
+
+    Attrs of type float are float32 on the wire.
     """
     name, kind = _register(dtype)
     values = {
@@ -142,7 +146,7 @@ def _filled(
         if isinstance(value, (int, float))
     }
     values |= {key: literal(value, dtype) for key, value in constants.items()}
-    # the suffix first: {R} expands to vm functions that have theirs
+    # The suffix comes first: {R} expands to vm functions that have theirs.
     text = _CALL.sub(rf"vm.\1_{kind}(", template)
     return text.format(*args, T=name, R=_rounding(dtype), **values)
 
@@ -173,7 +177,7 @@ def emit_op(
     out_dtype: DType,
     attrs: Mapping[str, Hashable] | None = None,
 ) -> str:
-    """One expression of the register type of `out_dtype`.
+    """Return an expression of the register type of `out_dtype`.
 
     args: names (not expressions: a row may use one twice) of register values of `in_dtypes`. Raises
     Unsupported for an op without a row and for dtypes without registers.
@@ -203,10 +207,10 @@ def emit_op(
 def _nested(
     row: Elementwise, args: Sequence[str], in_dtypes: Sequence[DType], attrs: Mapping[str, Hashable]
 ) -> str:
-    """An op that is written in steps of others, as one expression: LLVM finds what is in it twice.
+    """Return an op written in steps of other ops as one expression.
 
-    Raises Unsupported for one that may fail (it would not be seen which step did) and for one that
-    grows too long.
+    LLVM finds common subexpressions in it. Raises Unsupported for an op that may fail (the failing
+    step would not be known), and for an expression that grows too long.
     """
     program = expanded(
         Program(
@@ -230,8 +234,9 @@ def _nested(
 
 
 def _finished(text: str, row: Elementwise, dtype: DType, name: str) -> str:
-    """The result brought back to its register type: Numba widens small integers, and narrow floats
-    need rounding.
+    """Convert a result back to its register type.
+
+    Numba widens small integers, and narrow floats need rounding.
     """
     if row.result != "T":
         return text
@@ -242,7 +247,7 @@ def _finished(text: str, row: Elementwise, dtype: DType, name: str) -> str:
 
 
 def failure(op: str, in_dtypes: Sequence[DType]) -> ElementError | None:
-    """How the op can fail for inputs of these dtypes, or None."""
+    """Return the op's possible failure for inputs of these dtypes, or None."""
     row = _row(op)
     if row.error is None:
         return None
@@ -251,7 +256,7 @@ def failure(op: str, in_dtypes: Sequence[DType]) -> ElementError | None:
 
 
 def filled_condition(condition: str, args: Sequence[str], dtype: DType) -> str:
-    """An `ElementError.condition` over names of register values of `dtype`."""
+    """Return an `ElementError.condition` over names of register values of `dtype`."""
     return _filled(condition, args, dtype, {})
 
 
@@ -260,9 +265,7 @@ def _value_dtypes(program: Program) -> list[DType]:
 
 
 def expanded(program: Program) -> Program:
-    """The program with ops that are written in steps of others (`Elementwise.steps`) replaced by
-    these.
-    """
+    """Replace ops written in steps of others (`Elementwise.steps`) by these."""
     rows = [lookup(op.op) for op in program.ops]
     if not any(row is not None and row.steps for row in rows):
         return program
@@ -281,7 +284,7 @@ def expanded(program: Program) -> Program:
                 value: Any = step.value
                 if isinstance(value, str):
                     value = attrs[value]
-                    # as it is on the wire
+                    # float32, as on the wire
                     value = np.float32(value) if isinstance(value, float) else value
                 made = ScalarOp(LITERAL, (), typed, (("value", value),))
             else:
@@ -300,8 +303,9 @@ def _append(program: Program, ops: list[ScalarOp], op: ScalarOp) -> int:
 
 
 def program_errors(program: Program) -> dict[int, tuple[str, str]]:
-    """Status code -> (exception class, message) of what the program may report, as `Launch.errors`
-    wants it.
+    """Return status code -> (exception class, message) of a program.
+
+    These are the errors that the program may report, in the form of `Launch.errors`.
     """
     program = expanded(program)
     values = _value_dtypes(program)
@@ -311,8 +315,9 @@ def program_errors(program: Program) -> dict[int, tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Gate:
-    """A product of sigmoid(x) and y, or of sigmoid(x) and tanh(y). absorbed: values that are no
-    longer computed.
+    """A product of sigmoid(x) and y, or of sigmoid(x) and tanh(y).
+
+    absorbed: values that are no longer computed.
     """
 
     function: str
@@ -322,8 +327,9 @@ class _Gate:
 
 
 def _gates(program: Program) -> dict[int, _Gate]:
-    """By op number, products that need one division in the place of two, or of one and the steps
-    that make a sigmoid exact by itself.
+    """Find products that need one division in place of two.
+
+    A gate may also save the steps that make a sigmoid exact by itself. Returns gates by op number.
     """
     first = len(program.inputs)
     uses = Counter(a for op in program.ops for a in op.args) + Counter(program.outputs)
@@ -355,14 +361,13 @@ def emit_program(
     failed: str | None = None,
     prefix: str = "v",
 ) -> list[str]:
-    """Append a line for every op; returns the names of the program's outputs.
+    """Append a line for every op; return the names of the outputs.
 
     input_names: names of register values, in the program's order. A line assigns `<prefix><op
     number>`. failed: name of an int64 variable, set to 0 before the loop, that collects status
-    codes of failing elements; the kernel stores it in its status word afterwards. Needed when
-    `program_errors(program)` is not empty (integer division, integer powers).
-    Raises Unsupported for what has no generated form, ValueError when `failed` is needed and
-    absent.
+    codes of failing elements; the kernel stores it in its status word afterwards. It is needed when
+    `program_errors(program)` is not empty (integer division, integer powers). Raises Unsupported
+    for an op without a generated form, ValueError when `failed` is needed and absent.
     """
     if len(input_names) != len(program.inputs):
         raise ValueError(f"program has {len(program.inputs)} inputs, got {len(input_names)} names")

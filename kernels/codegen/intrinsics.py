@@ -1,5 +1,4 @@
-"""What generated kernel text is made of below Numba's own language: typed addresses, memory access,
-bits, atomics.
+"""Emit memory access, bits and atomics below Numba's own language.
 
 Import by name in generated text, as module globals (`from tfjit.kernels.codegen.intrinsics import
 ld, ptr_f32, st, word`). Only the compiler process imports this module: it needs Numba.
@@ -10,20 +9,22 @@ A loop over two inputs and one output:
         n = word(args, 2)                          # words 0 and 1 are status and detail
         lo = n * chunk // nchunks
         m = n * (chunk + 1) // nchunks - lo
-        x = ptr_f32(word(args, 3) + 4 * lo)        # once, outside the loop: inttoptr inside it stops the vectoriser
+        # the pointers are made once: inttoptr inside the loop stops the vectoriser
+        x = ptr_f32(word(args, 3) + 4 * lo)
         y = ptr_f32(word(args, 4) + 4 * lo)
         o = ptr_f32(word(args, 5) + 4 * lo)
-        for i in range(m):                         # range(m), never range(lo, hi): that keeps wrap-around checks
+        for i in range(m):  # range(m), never range(lo, hi): that keeps wrap-around checks
             st(o, i, ld(x, i) * ld(y, i))
 
-Aliasing. `ld` promises that no store through `st`/`st_out` in this kernel changes what it reads, at
-any other index or before it in program order; so loops vectorise without overlap checks. It holds
-for buffers the kernel only reads, and for an output written over an input when the value stored at
-element i is computed from the input's element i (then the load cannot move behind the store). It
-does NOT hold for a buffer the kernel writes in one place and reads in another: read those with
-`ld_out(p, i, k)` (same k as the stores: aliases these only) or `ld_any`, write them with `st_out`
-or `st_any` (no promise). An output that does not depend on an input must not be declared in-place
-over it. Outputs k = 0..15 of `st_out(p, i, v, k)` promise to be distinct buffers; `st` is k = 0.
+Aliasing. `ld` promises that no store through `st`/`st_out` in this kernel changes the element that
+it reads, at any other index or earlier in program order; so loops vectorise without overlap checks.
+The promise holds for buffers the kernel only reads, and for an output written over an input when
+the value stored at element i is computed from the input's element i (then the load cannot move
+behind the store). It does NOT hold for a buffer the kernel writes in one place and reads in
+another: read those with `ld_out(p, i, k)` (same k as the stores: aliases these only) or `ld_any`,
+write them with `st_out` or `st_any` (no promise). An output that does not depend on an input must
+not be declared in-place over it. Outputs k = 0..15 of `st_out(p, i, v, k)` promise to be distinct
+buffers; `st` is k = 0.
 
 `st*` casts the value to the element type (int64 to int32 wraps; float to int only when in range).
 Boolean elements are one byte. Index arguments are int64.
@@ -50,8 +51,8 @@ def _scopes(module: ir.Module, numbers: list[int]) -> ir.Value:
     )
 
 
-# which memory an access touches: None = anything; -1 = never what a scope stores; k >= 0 = scope k
-# only
+# The memory that an access touches: None = anything; -1 = never stored to by a scope; k >= 0 =
+# scope k only.
 def _tag(builder: ir.IRBuilder, access: Any, scope: int | None) -> Any:
     if scope is None:
         return access
@@ -137,83 +138,90 @@ def _storer(p: Any, scope: int | None, locate: Locate, *extra: Any) -> Any:
 def _scope_number(k: Any) -> int | None:
     if isinstance(k, types.IntegerLiteral) and 0 <= k.literal_value < MAX_SCOPES:
         return int(k.literal_value)
-    return None  # Numba asks again with the literal type
+    return None  # Numba calls again with the literal type
 
 
 @intrinsic
 def ld(tyctx: Any, p: Any, i: Any) -> Any:
-    """Element i of p, from a buffer that this kernel's `st`s do not change under it (see the
-    module's text).
+    """Return element i of p, a buffer that `st` does not change.
+
+    The module's docstring gives the exact promise.
     """
     return _loader(p, -1, _element)
 
 
 @intrinsic
 def ld_any(tyctx: Any, p: Any, i: Any) -> Any:
-    """Element i of p; nothing promised."""
+    """Return element i of p; no promise about aliases."""
     return _loader(p, None, _element)
 
 
 @intrinsic
 def ld_out(tyctx: Any, p: Any, i: Any, k: Any) -> Any:
-    """Element i of p, a buffer that only `st_out(..., k)` (k a literal) writes in this kernel."""
+    """Return element i of p, written only by `st_out` number k.
+
+    k is a literal. The promise covers this kernel.
+    """
     scope = _scope_number(k)
     return None if scope is None else _loader(p, scope, _element, k)
 
 
 @intrinsic
 def ld_at(tyctx: Any, p: Any, offset: Any) -> Any:
-    """Like `ld`, at a byte offset from p: strided input."""
+    """Return `ld`'s element at a byte offset from p (strided input)."""
     return _loader(p, -1, _at_byte)
 
 
 @intrinsic
 def ld_any_at(tyctx: Any, p: Any, offset: Any) -> Any:
-    """Like `ld_any`, at a byte offset from p."""
+    """Return `ld_any`'s element at a byte offset from p."""
     return _loader(p, None, _at_byte)
 
 
 @intrinsic
 def st(tyctx: Any, p: Any, i: Any, v: Any) -> Any:
-    """Store v, cast to the element type, at element i of p (output 0)."""
+    """Store v, cast to the element type, at element i (output 0)."""
     return _storer(p, 0, _element)
 
 
 @intrinsic
 def st_any(tyctx: Any, p: Any, i: Any, v: Any) -> Any:
-    """Store v at element i of p; nothing promised."""
+    """Store v at element i of p; no promise about aliases."""
     return _storer(p, None, _element)
 
 
 @intrinsic
 def st_out(tyctx: Any, p: Any, i: Any, v: Any, k: Any) -> Any:
-    """Store v at element i of p, the buffer number k (a literal, 0..15) of this kernel."""
+    """Store v at element i of p, this kernel's buffer number k.
+
+    k is a literal, 0..15.
+    """
     scope = _scope_number(k)
     return None if scope is None else _storer(p, scope, _element, k)
 
 
 @intrinsic
 def st_at(tyctx: Any, p: Any, offset: Any, v: Any) -> Any:
-    """Like `st`, at a byte offset from p: strided output."""
+    """Store like `st`, at a byte offset from p (strided output)."""
     return _storer(p, 0, _at_byte)
 
 
 @intrinsic
 def st_out_at(tyctx: Any, p: Any, offset: Any, v: Any, k: Any) -> Any:
-    """Like `st_out`, at a byte offset from p."""
+    """Store like `st_out`, at a byte offset from p."""
     scope = _scope_number(k)
     return None if scope is None else _storer(p, scope, _at_byte, k)
 
 
 @intrinsic
 def st_any_at(tyctx: Any, p: Any, offset: Any, v: Any) -> Any:
-    """Like `st_any`, at a byte offset from p."""
+    """Store like `st_any`, at a byte offset from p."""
     return _storer(p, None, _at_byte)
 
 
 @intrinsic
 def offset_by(tyctx: Any, p: Any, nbytes: Any) -> Any:
-    """p moved by a number of bytes."""
+    """Return p moved by a number of bytes."""
     if not isinstance(p, types.CPointer):
         return None
     return p(p, types.intp), lambda ctx, builder, sig, a: _at_byte(builder, a[0], a[1])
@@ -230,79 +238,82 @@ def _pointer(dtype: Any) -> Any:
 
 @intrinsic
 def ptr_f32(tyctx: Any, address: Any) -> Any:
-    """Address -> float32 pointer. Make it once, outside the loop."""
+    """Convert an address to a float32 pointer, once, outside the loop."""
     return _pointer(types.float32)
 
 
 @intrinsic
 def ptr_f64(tyctx: Any, address: Any) -> Any:
-    """Address -> float64 pointer."""
+    """Convert an address to a float64 pointer."""
     return _pointer(types.float64)
 
 
 @intrinsic
 def ptr_i8(tyctx: Any, address: Any) -> Any:
-    """Address -> int8 pointer."""
+    """Convert an address to an int8 pointer."""
     return _pointer(types.int8)
 
 
 @intrinsic
 def ptr_i16(tyctx: Any, address: Any) -> Any:
-    """Address -> int16 pointer."""
+    """Convert an address to an int16 pointer."""
     return _pointer(types.int16)
 
 
 @intrinsic
 def ptr_i32(tyctx: Any, address: Any) -> Any:
-    """Address -> int32 pointer."""
+    """Convert an address to an int32 pointer."""
     return _pointer(types.int32)
 
 
 @intrinsic
 def ptr_i64(tyctx: Any, address: Any) -> Any:
-    """Address -> int64 pointer."""
+    """Convert an address to an int64 pointer."""
     return _pointer(types.int64)
 
 
 @intrinsic
 def ptr_u8(tyctx: Any, address: Any) -> Any:
-    """Address -> uint8 pointer."""
+    """Convert an address to a uint8 pointer."""
     return _pointer(types.uint8)
 
 
 @intrinsic
 def ptr_u16(tyctx: Any, address: Any) -> Any:
-    """Address -> uint16 pointer (also the storage of float16 and bfloat16)."""
+    """Convert an address to a uint16 pointer.
+
+    float16 and bfloat16 are stored under it, too.
+    """
     return _pointer(types.uint16)
 
 
 @intrinsic
 def ptr_u32(tyctx: Any, address: Any) -> Any:
-    """Address -> uint32 pointer."""
+    """Convert an address to a uint32 pointer."""
     return _pointer(types.uint32)
 
 
 @intrinsic
 def ptr_u64(tyctx: Any, address: Any) -> Any:
-    """Address -> uint64 pointer."""
+    """Convert an address to a uint64 pointer."""
     return _pointer(types.uint64)
 
 
 @intrinsic
 def ptr_b8(tyctx: Any, address: Any) -> Any:
-    """Address -> boolean pointer (one byte an element)."""
+    """Convert an address to a boolean pointer (one byte an element)."""
     return _pointer(types.boolean)
 
 
 @intrinsic
 def ptr_c64(tyctx: Any, address: Any) -> Any:
-    """Address -> complex64 pointer."""
+    """Convert an address to a complex64 pointer."""
     return _pointer(types.complex64)
 
 
 @intrinsic
 def ptr_c128(tyctx: Any, address: Any) -> Any:
-    """Address -> complex128 pointer."""
+    """Convert an address to a complex128 pointer."""
     return _pointer(types.complex128)
 
 
@@ -315,8 +326,9 @@ def _word_pointer(
 
 @intrinsic
 def word(tyctx: Any, args: Any, i: Any) -> Any:
-    """int64 word i of an argument block or another table that nothing changes while the kernel
-    runs.
+    """Return int64 word i of a constant table.
+
+    The table (an argument block, say) must not change while the kernel runs.
     """
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
@@ -329,7 +341,7 @@ def word(tyctx: Any, args: Any, i: Any) -> Any:
 
 @intrinsic
 def load_word(tyctx: Any, address: Any) -> Any:
-    """The int64 at an address, which may change (state)."""
+    """Return the int64 at an address with changing contents (state)."""
     return types.intp(types.intp), lambda ctx, builder, sig, a: builder.load(
         _word_pointer(builder, a[0])
     )
@@ -348,8 +360,9 @@ def store_word(tyctx: Any, address: Any, value: Any) -> Any:
 
 @intrinsic
 def fail(tyctx: Any, args: Any, code: Any, detail: Any) -> Any:
-    """Set status and detail of the argument block. Keep it out of hot loops: remember the index,
-    fail once at the end.
+    """Set status and detail of the argument block.
+
+    Keep the call out of hot loops: remember the index, and fail once at the end.
     """
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
@@ -368,7 +381,10 @@ def _bits(source: Any, target: Any) -> Any:
 
 @intrinsic
 def f32_word(tyctx: Any, args: Any, i: Any) -> Any:
-    """float32 immediate: the low 32 bits of word i of an argument block."""
+    """Return the float32 immediate in the low bits of word i.
+
+    It stands in the low 32 bits of the argument block's word.
+    """
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
         value = builder.load(_word_pointer(builder, a[0], a[1]))
@@ -380,7 +396,7 @@ def f32_word(tyctx: Any, args: Any, i: Any) -> Any:
 
 @intrinsic
 def f64_word(tyctx: Any, args: Any, i: Any) -> Any:
-    """float64 immediate: the bits of word i of an argument block."""
+    """Return the float64 immediate in word i of an argument block."""
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
         value = builder.load(_word_pointer(builder, a[0], a[1]))
@@ -392,25 +408,25 @@ def f64_word(tyctx: Any, args: Any, i: Any) -> Any:
 
 @intrinsic
 def bits_f32(tyctx: Any, bits: Any) -> Any:
-    """int32 bits -> float32."""
+    """Return int32 bits as a float32."""
     return _bits(types.int32, types.float32)
 
 
 @intrinsic
 def f32_bits(tyctx: Any, value: Any) -> Any:
-    """float32 -> int32 bits."""
+    """Return a float32 as int32 bits."""
     return _bits(types.float32, types.int32)
 
 
 @intrinsic
 def bits_f64(tyctx: Any, bits: Any) -> Any:
-    """int64 bits -> float64."""
+    """Return int64 bits as a float64."""
     return _bits(types.int64, types.float64)
 
 
 @intrinsic
 def f64_bits(tyctx: Any, value: Any) -> Any:
-    """float64 -> int64 bits."""
+    """Return a float64 as int64 bits."""
     return _bits(types.float64, types.int64)
 
 
@@ -431,67 +447,73 @@ def _float_call(name: str, arity: int, *args: Any) -> Any:
 
 @intrinsic
 def fma(tyctx: Any, a: Any, b: Any, c: Any) -> Any:
-    """a * b + c with one rounding."""
+    """Return a * b + c with one rounding."""
     return _float_call("fma", 3, a, b, c)
 
 
 @intrinsic
 def maximum(tyctx: Any, a: Any, b: Any) -> Any:
-    """The larger; NaN if either is NaN; +0 over -0. Reductions with it vectorise."""
+    """Return the larger value, NaN if either is NaN.
+
+    +0 is larger than -0. Reductions with it vectorise.
+    """
     return _float_call("maximum", 2, a, b)
 
 
 @intrinsic
 def minimum(tyctx: Any, a: Any, b: Any) -> Any:
-    """The smaller; NaN if either is NaN; -0 under +0. Reductions with it vectorise."""
+    """Return the smaller value, NaN if either is NaN.
+
+    -0 is smaller than +0. Reductions with it vectorise.
+    """
     return _float_call("minimum", 2, a, b)
 
 
 @intrinsic
 def rint(tyctx: Any, a: Any) -> Any:
-    """Rounded to the nearest integer, ties to even."""
+    """Round to the nearest integer, ties to even."""
     return _float_call("rint", 1, a)
 
 
 @intrinsic
 def floor(tyctx: Any, a: Any) -> Any:
-    """Rounded down."""
+    """Round down."""
     return _float_call("floor", 1, a)
 
 
 @intrinsic
 def ceil(tyctx: Any, a: Any) -> Any:
-    """Rounded up."""
+    """Round up."""
     return _float_call("ceil", 1, a)
 
 
 @intrinsic
 def trunc(tyctx: Any, a: Any) -> Any:
-    """Rounded towards zero."""
+    """Round towards zero."""
     return _float_call("trunc", 1, a)
 
 
 @intrinsic
 def sqrt(tyctx: Any, a: Any) -> Any:
-    """Square root, correctly rounded."""
+    """Return the square root, correctly rounded."""
     return _float_call("sqrt", 1, a)
 
 
 @intrinsic
 def fabs(tyctx: Any, a: Any) -> Any:
-    """Magnitude; clears the sign of NaN too."""
+    """Return the magnitude; clears the sign of NaN too."""
     return _float_call("fabs", 1, a)
 
 
 @intrinsic
 def copysign(tyctx: Any, a: Any, b: Any) -> Any:
-    """The magnitude of a with the sign of b."""
+    """Return the magnitude of a with the sign of b."""
     return _float_call("copysign", 2, a, b)
 
 
 @intrinsic
 def select(tyctx: Any, condition: Any, a: Any, b: Any) -> Any:
-    """a if condition else b, without a branch; both of one type."""
+    """Return a if condition else b, of one type, without a branch."""
     if a != b:
         a = b = tyctx.unify_types(a, b)
     if a is None:
@@ -502,8 +524,7 @@ def select(tyctx: Any, condition: Any, a: Any, b: Any) -> Any:
 def _integer(op: str, signed_op: str | None, a: Any, b: Any) -> Any:
     if not (isinstance(a, types.Integer) and isinstance(b, types.Integer)):
         return None
-    # of a literal and a typed operand the typed one decides; Numba's own rules would widen both to
-    # int64
+    # The typed operand decides beside a literal; Numba's own rules would widen both to int64.
     ty: Any = (
         b if isinstance(a, types.IntegerLiteral) and not isinstance(b, types.IntegerLiteral) else a
     )
@@ -518,69 +539,79 @@ def _integer(op: str, signed_op: str | None, a: Any, b: Any) -> Any:
 
 @intrinsic
 def iadd(tyctx: Any, a: Any, b: Any) -> Any:
-    """a + b in a's own integer type, wrapping."""
+    """Return a + b in a's own integer type, wrapping."""
     return _integer("add", None, a, b)
 
 
 @intrinsic
 def isub(tyctx: Any, a: Any, b: Any) -> Any:
-    """a - b in a's own integer type, wrapping."""
+    """Return a - b in a's own integer type, wrapping."""
     return _integer("sub", None, a, b)
 
 
 @intrinsic
 def imul(tyctx: Any, a: Any, b: Any) -> Any:
-    """a * b in a's own integer type, wrapping."""
+    """Return a * b in a's own integer type, wrapping."""
     return _integer("mul", None, a, b)
 
 
 @intrinsic
 def iand(tyctx: Any, a: Any, b: Any) -> Any:
-    """a & b in a's own integer type."""
+    """Return a & b in a's own integer type."""
     return _integer("and_", None, a, b)
 
 
 @intrinsic
 def ior(tyctx: Any, a: Any, b: Any) -> Any:
-    """a | b in a's own integer type."""
+    """Return a | b in a's own integer type."""
     return _integer("or_", None, a, b)
 
 
 @intrinsic
 def ixor(tyctx: Any, a: Any, b: Any) -> Any:
-    """a ^ b in a's own integer type."""
+    """Return a ^ b in a's own integer type."""
     return _integer("xor", None, a, b)
 
 
 @intrinsic
 def ishl(tyctx: Any, a: Any, b: Any) -> Any:
-    """a << b in a's own integer type; 0 <= b < its width."""
+    """Return a << b in a's own integer type.
+
+    0 <= b < its width.
+    """
     return _integer("shl", None, a, b)
 
 
 @intrinsic
 def ishr(tyctx: Any, a: Any, b: Any) -> Any:
-    """a >> b in a's own integer type, arithmetic if signed; 0 <= b < its width."""
+    """Return a >> b in a's own integer type.
+
+    The shift is arithmetic for signed types. 0 <= b < its width.
+    """
     return _integer("lshr", "ashr", a, b)
 
 
 @intrinsic
 def idiv(tyctx: Any, a: Any, b: Any) -> Any:
-    """a / b rounded towards zero, in a's own integer type. b must be neither 0 nor -1 with the
-    least a.
+    """Return a / b rounded towards zero, in a's type.
+
+    a and b are integers. b must be neither 0 nor, with the least a, -1.
     """
     return _integer("udiv", "sdiv", a, b)
 
 
 @intrinsic
 def irem(tyctx: Any, a: Any, b: Any) -> Any:
-    """Remainder of `idiv`, with the sign of a. b as there."""
+    """Return the remainder of `idiv`, with the sign of a.
+
+    b is limited as in `idiv`.
+    """
     return _integer("urem", "srem", a, b)
 
 
 @intrinsic
 def mulhi_u32(tyctx: Any, a: Any, b: Any) -> Any:
-    """High 32 bits of the 64-bit product of two uint32 (Philox)."""
+    """Return the high half of a product of two uint32 (Philox)."""
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, v: Any) -> ir.Value:
         product = builder.mul(builder.zext(v[0], _I64), builder.zext(v[1], _I64))
@@ -591,7 +622,7 @@ def mulhi_u32(tyctx: Any, a: Any, b: Any) -> Any:
 
 @intrinsic
 def popcount(tyctx: Any, a: Any) -> Any:
-    """Number of one bits, in a's own integer type."""
+    """Return the number of one bits, in a's own integer type."""
     if not isinstance(a, types.Integer):
         return None
     return a(a), lambda ctx, builder, sig, v: builder.ctpop(v[0])
@@ -660,7 +691,7 @@ def fill_bytes(tyctx: Any, dst: Any, byte: Any, n: Any) -> Any:
 
 @intrinsic
 def atomic_load(tyctx: Any, address: Any) -> Any:
-    """int64 at an address, sequentially consistent."""
+    """Return the int64 at an address, sequentially consistent."""
     return types.intp(types.intp), lambda ctx, builder, sig, a: builder.load_atomic(
         _word_pointer(builder, a[0]), "seq_cst", 8
     )
@@ -679,7 +710,7 @@ def atomic_store(tyctx: Any, address: Any, value: Any) -> Any:
 
 @intrinsic
 def atomic_add(tyctx: Any, address: Any, value: Any) -> Any:
-    """Add to an int64; returns what was there before."""
+    """Add to an int64; return its previous value."""
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
         return builder.atomic_rmw("add", _word_pointer(builder, a[0]), a[1], "seq_cst")
@@ -689,7 +720,7 @@ def atomic_add(tyctx: Any, address: Any, value: Any) -> Any:
 
 @intrinsic
 def atomic_xchg(tyctx: Any, address: Any, value: Any) -> Any:
-    """Replace an int64; returns what was there before."""
+    """Replace an int64; return its previous value."""
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
         return builder.atomic_rmw("xchg", _word_pointer(builder, a[0]), a[1], "seq_cst")
@@ -699,8 +730,10 @@ def atomic_xchg(tyctx: Any, address: Any, value: Any) -> Any:
 
 @intrinsic
 def stack_like(tyctx: Any, p: Any, n: Any) -> Any:
-    """Memory for n elements (n a literal) of p's type on the stack, 64-byte aligned. What is only
-    ever accessed in loops that LLVM unrolls whole becomes registers.
+    """Return stack memory for n elements of p's type.
+
+    n is a literal; the memory is 64-byte aligned. Memory that is only accessed in fully unrolled
+    loops becomes registers.
     """
     if not (isinstance(p, types.CPointer) and isinstance(n, types.IntegerLiteral)):
         return None
@@ -717,8 +750,9 @@ def stack_like(tyctx: Any, p: Any, n: Any) -> Any:
 
 @intrinsic
 def call(tyctx: Any, address: Any, *arguments: Any) -> Any:
-    """Call the C function void(intp, ...) at an address with any number of integers
-    (micro-kernels).
+    """Call the C function void(intp, ...) at an address.
+
+    It takes any number of integers (micro-kernels).
     """
     count = len(arguments)
     together = (

@@ -1,7 +1,7 @@
-"""Blocks transposed in registers: what generated text over operands that are contiguous along
-different dims is made of.
+"""Transpose blocks in registers for generated text.
 
-Imported by name in generated text. Only the compiler process imports this module: it needs Numba.
+The text uses it for operands that are contiguous along different dims, and imports it by name. Only
+the compiler process imports this module: it needs Numba.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
 
 def _turned(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
-    """The transpose of a square of vectors.
+    """Return the transpose of a square of vectors.
 
-    Interleaving the first half of an array with its second half turns the bits of every element's
-    position by one; log2(side) times exchanges row and column.
+    Interleaving the first half of an array with its second half rotates the bits of each element's
+    index by one; log2(side) rotations exchange row and column.
     """
     side = len(rows)
     pairs = [n for k in range(side) for n in (k, side + k)]
@@ -48,7 +48,7 @@ def _row(
 
 
 def _first(builder: ir.IRBuilder, count: ir.Value, side: int) -> ir.Value:
-    """The lanes below `count`, as a mask."""
+    """Return the lanes below `count`, as a mask."""
     lanes = ir.VectorType(_I64, side)
     spread = builder.insert_element(ir.Constant(lanes, ir.Undefined), count, ir.Constant(_I32, 0))
     spread = builder.shuffle_vector(
@@ -58,7 +58,7 @@ def _first(builder: ir.IRBuilder, count: ir.Value, side: int) -> ir.Value:
 
 
 def _kept(builder: ir.IRBuilder, number: int, limit: ir.Value, count: ir.Value) -> ir.Value:
-    """`count` for a row below the limit, else 0."""
+    """Return `count` for a row below the limit, else 0."""
     return builder.select(
         builder.icmp_signed("<", ir.Constant(_I64, number), limit), count, ir.Constant(_I64, 0)
     )
@@ -68,11 +68,11 @@ def _kept(builder: ir.IRBuilder, number: int, limit: ir.Value, count: ir.Value) 
 def turn(
     tyctx: Any, dst: Any, dst_step: Any, src: Any, src_step: Any, rows: Any, columns: Any, size: Any
 ) -> Any:
-    """The element of `size` bytes (a literal) at dst + r * dst_step + c * size is the one at src +
-    c * src_step + r * size.
+    """Transpose a block of at most block_side(size) rows and columns.
 
-    For r < rows and c < columns, at most block_side(size) of each; nothing else is read or written.
-    Makes no promise about aliases.
+    Element dst + r * dst_step + c * size is set to the one at src + c * src_step + r * size, for r
+    < rows and c < columns. size, the element's bytes, is a literal. Nothing else is read or
+    written. Makes no promise about aliases.
     """
     if not isinstance(size, types.IntegerLiteral):
         return None

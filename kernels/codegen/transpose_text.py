@@ -1,4 +1,4 @@
-"""Transposing an area block by block in generated text."""
+"""Write loops that transpose an area block by block."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ operands stay in the first-level cache.
 
 
 def block_side(size: int) -> int:
-    """Rows and columns of the blocks of elements of `size` bytes that are transposed in registers:
-    rows of a cache line, at most 16.
+    """Return the side of blocks that are transposed in registers.
+
+    Rows of a block of `size`-byte elements fill a cache line; a block has at most 16 rows and
+    columns.
     """
     return min(16, 64 // size)
 
@@ -26,10 +28,10 @@ def block_side(size: int) -> int:
 def write_turned(
     s: Source, size: int, dst: str, dst_step: str, src: str, src_step: str, rows: str, columns: str
 ) -> None:
-    """Append loops that put the element at src + c * src_step + r * size to dst + r * dst_step + c
-    * size, for r < rows, c < columns.
+    """Append loops that transpose an area in blocks.
 
-    dst and the rest: texts of integers, used several times.
+    The element at src + c * src_step + r * size goes to dst + r * dst_step + c * size, for r <
+    rows, c < columns. dst and the other arguments are texts of integers, used several times.
     """
     side = block_side(size)
     across, down = (f"({n} + {side - 1}) // {side}" for n in (columns, rows))

@@ -1,9 +1,8 @@
-"""The name of a kernel in the disk cache: a hash of its text and of all that decides what becomes
-of it.
+"""Name kernels in the disk cache by a hash of their inputs.
 
-That is: entries and flags, the versions of numba, llvmlite and LLVM, the sources of the compiler
-and of what the text imports from tfjit.kernels, with the formulas of tfjit.framework (so tfjit's
-version needs no mention), CPU name and features.
+The hash covers the kernel's text, entries and flags; the versions of numba, llvmlite and LLVM; the
+sources of the compiler and of the modules of tfjit.kernels that the text imports, with the formulas
+of tfjit.framework; the CPU's name and features. Since sources are hashed, tfjit's version is not.
 """
 
 from __future__ import annotations
@@ -21,13 +20,18 @@ _FROM = re.compile(r"^[ \t]*from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]
 _IMPORT = re.compile(r"^[ \t]*import[ \t]+(tfjit\.kernels\.[\w.]+)", re.MULTILINE)
 _PACKAGE = "tfjit.kernels"
 _FRAMEWORK = "tfjit.framework"
-_FORMULAS = f"{_FRAMEWORK}.scalar"  # special functions among them, which kernels.vmath compiles
-_FORMAT = "1"  # of what the compiler makes of a text, apart from its own source
+# kernels.vmath compiles the special functions among these formulas
+_FORMULAS = f"{_FRAMEWORK}.scalar"
+# version of the object code that the compiler makes of a text, apart from its own source
+_FORMAT = "1"
 
 
 @functools.cache
 def _module_file(name: str) -> Path | None:
-    """The source file of a module below tfjit.kernels, or of formulas, given its full name."""
+    """Return the source file of a module of tfjit.kernels or formulas.
+
+    name: the module's full name.
+    """
     if name.startswith(_FORMULAS):
         root = Path(str(sys.modules[_FRAMEWORK].__file__)).parent
     else:
@@ -40,8 +44,9 @@ def _module_file(name: str) -> Path | None:
 
 
 def imported(text: str, package: str = "") -> set[str]:
-    """Full names of the modules of tfjit.kernels that a text imports. package: what its relative
-    imports start from.
+    """Return the modules of tfjit.kernels that a text imports, by full name.
+
+    package: the package that relative imports start from.
     """
     names: set[str] = set(_IMPORT.findall(text))
     for module, members in _FROM.findall(text):
@@ -64,8 +69,9 @@ def imported(text: str, package: str = "") -> set[str]:
 
 @functools.cache
 def module_hash(name: str) -> str:
-    """Hash of a module and, through its imports, of all it uses of tfjit.kernels and
-    the formulas.
+    """Return the hash of a module and of its imports.
+
+    Imports are followed through tfjit.kernels and the formulas.
     """
     seen: set[str] = set()
     digest = hashlib.sha256()
@@ -84,8 +90,9 @@ def module_hash(name: str) -> str:
 
 
 def _version(package: str) -> str:
-    """Installed version, from the folder's name: importlib.metadata takes longer to import than
-    loading ten kernels does.
+    """Return a package's installed version from its folder's name.
+
+    importlib.metadata takes longer to import than loading ten kernels takes.
     """
     spec = importlib.util.find_spec(package)
     for place in (spec.submodule_search_locations or ()) if spec else ():
@@ -98,8 +105,9 @@ def _version(package: str) -> str:
 
 @functools.cache
 def environment() -> str:
-    """What besides a text and its imports decides the object code. (tfjit's version: as the hash of
-    the compiler's source.)
+    """Return all that decides object code besides texts and imports.
+
+    The hash of the compiler's source stands in for tfjit's version.
     """
     import llvmlite.binding as llvm
 
@@ -125,11 +133,11 @@ def environment() -> str:
 
 
 def cache_key(source: KernelSource) -> str:
-    """Name of a kernel in the disk cache."""
+    """Return the name of a kernel in the disk cache."""
     imports = [module_hash(name) for name in sorted(imported(source.text))]
     return hashlib.sha256(repr((source.digest, imports, environment())).encode()).hexdigest()[:48]
 
 
 def text_key(text: str, *more: object) -> str:
-    """Key of something compiled from a text that imports nothing."""
+    """Return the key of an object compiled from a text without imports."""
     return hashlib.sha256(repr((text, more, environment())).encode()).hexdigest()[:48]

@@ -1,12 +1,12 @@
-"""Generated text -> Numba -> object code. `python -m tfjit.kernels.jit.compiler` is the worker
-process that does it for others.
+"""Compile generated text through Numba to object code.
 
-The worker reads one JSON object a line from stdin: {"key", "text", "entries", "arity",
-"interleave", "title", "directory"} and answers each with one line on stdout: {"key", "path", "ms",
-"object": base64 of an encoded ObjectFile} or, in place of the object, "error". Before the first it
-says {"ready": true}, or {"fatal": why it cannot compile anything}. It also writes KEY.py and KEY.o
-into `directory` where it may. It ends when stdin closes, after the kernel in hand, or when it has
-been idle for two minutes.
+`python -m tfjit.kernels.jit.compiler` is the worker process, which compiles for other processes. It
+reads one JSON object a line from stdin: {"key", "text", "entries", "arity", "interleave", "title",
+"directory"}. It answers each with one line on stdout: {"key", "path", "ms", "object": base64 of an
+encoded ObjectFile} or, in place of the object, "error". Before the first answer it writes {"ready":
+true}, or {"fatal": reason} if it cannot compile anything. It also writes KEY.py and KEY.o into
+`directory` where it may. It ends when stdin closes, after the current kernel, or after two idle
+minutes.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ from tfjit.kernels.jit.object_file import ObjectFile, write_atomically
 _NICE = 10
 _CACHE_BYTES = 512 << 20  # some 100,000 kernels
 _IDLE_SECONDS = 120.0  # a warm worker holds 150 MB
-# called by an entry whose function can return an exception; no process has it
+# An entry calls this symbol if its function can return an exception; no process has it.
 _RAISED = "tfjit_kernel_raised"
 
 
 class Refused(Exception):
-    """The text cannot become a kernel; the message says why."""
+    """The text cannot become a kernel; the message gives the reason."""
 
 
 def numba_target() -> dict[str, str]:
-    """Return the variables that make Numba, not imported yet, compile for the CPU of
-    cpu_features.
+    """Return the environment variables that set Numba's target CPU.
+
+    The target is the CPU of cpu_features. Numba must not be imported yet.
     """
     cpu = target.host()
     return {"NUMBA_CPU_NAME": cpu.name, "NUMBA_CPU_FEATURES": cpu.flags}
@@ -88,7 +89,7 @@ def compile_text(
                     library._final_module = llvm.parse_assembly(
                         interleave_loops(str(library._final_module), interleave)
                     )
-                # links what it calls, then inlines and vectorises
+                # links the called functions, then inlines and vectorises
                 result.library._ensure_finalized()
                 part = result.library._final_module.clone()
                 part.link_in(
@@ -101,8 +102,8 @@ def compile_text(
                     linked = part
                 else:
                     linked.link_in(part)
-            # everything but the entries becomes private: another kernel's copy of a shared function
-            # may differ
+            # Everything but the entries becomes private: another kernel's copy of a shared function
+            # may differ.
             for value in (*linked.functions, *linked.global_variables):
                 if not value.is_declaration and value.name not in symbols.values():
                     value.linkage = "internal"
@@ -140,8 +141,9 @@ def compile_text(
 
 
 def _entry_ir(symbol: str, function: str, arity: int) -> str:
-    """LLVM text of the C function over a Numba function, whose status must be 0 (done) or -2
-    (returned None).
+    """Return the LLVM text of the C function around a Numba function.
+
+    The Numba function's status must be 0 (done) or -2 (returned None).
     """
     kinds = ", ".join(["i64"] * arity)
     values = ", ".join(f"i64 %a{n}" for n in range(arity))
@@ -164,8 +166,9 @@ done:
 
 
 def _serve(request: dict[str, Any]) -> dict[str, Any]:
-    """Answer one request: compile it, and leave text and object in its directory when that can be
-    written.
+    """Compile one request and return the answer.
+
+    Text and object are written to the request's directory if it is writable.
     """
     start = time.perf_counter()
     key, text = request["key"], request["text"]
@@ -196,9 +199,10 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
         answer["object"] = base64.b64encode(data).decode()
     except Refused as error:
         answer["error"] = str(error)
-    except Exception as error:  # whatever Numba, or the text itself, throws: the worker must go on
+    # Numba or the text may raise anything, and the worker must continue.
+    except Exception as error:
         lines = traceback.format_exception_only(type(error), error)
-        # its own errors name the line of the text
+        # Numba's own errors name the line of the text.
         if not type(error).__module__.startswith("numba."):
             lines.extend(traceback.format_tb(error.__traceback__, limit=-3))
         answer["error"] = "".join(lines).strip()
@@ -207,8 +211,9 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lines(descriptor: int, idle_seconds: float) -> Iterator[bytes]:
-    """Lines read from a file descriptor; ends with the file, or when nothing comes
-    for that long.
+    """Yield lines from a file descriptor until its end or idleness.
+
+    Idleness: no input for `idle_seconds`.
     """
     pending = b""
     while True:
@@ -222,11 +227,11 @@ def _lines(descriptor: int, idle_seconds: float) -> Iterator[bytes]:
 
 
 def prune(directory: Path, limit_bytes: int) -> int:
-    """Keep a cache directory under a size: drop the kernels used longest ago until half of it is
-    left. Returns how many.
+    """Shrink a cache directory over its limit; return how many were dropped.
 
-    Files of an hour stay whatever the size: another process may be about to load them. So does
-    nothing that is not ours.
+    A directory above the limit loses the kernels that were not used for the longest time, until
+    half of the limit is left. Files younger than an hour stay in any case: another process may be
+    about to load them. Files of other programs stay, too.
     """
     try:
         found = [
@@ -258,11 +263,11 @@ def prune(directory: Path, limit_bytes: int) -> int:
 
 
 def main() -> None:
-    """Serve requests until stdin closes, or nobody has asked for anything for a while."""
+    """Serve requests until stdin closes or the idle time is over."""
     if hasattr(os, "nice"):
         os.nice(_NICE)
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
-    os.dup2(2, 1)  # a stray print must not be taken for an answer
+    os.dup2(2, 1)  # A stray print must not be read as an answer.
     for name in [name for name in os.environ if name.startswith("NUMBA_")]:
         del os.environ[name]  # NUMBA_DISABLE_JIT, debug dumps: meant for the user's own functions
     os.environ.update(numba_target())
@@ -287,7 +292,7 @@ def main() -> None:
         try:
             answers.write(json.dumps(answer).encode() + b"\n")
         except OSError:
-            break  # nobody is left to read it
+            break  # The other end is closed.
     os._exit(0)  # nothing to save, and tearing down LLVM takes its time
 
 

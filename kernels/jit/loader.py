@@ -1,5 +1,6 @@
-"""Object code -> addresses in this process, and LLVM IR text -> object code. Needs llvmlite,
-imported on first use, never Numba.
+"""Load object code into this process, and compile LLVM IR text.
+
+llvmlite is imported on first use, Numba never.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
 
 
 class MissingSymbol(Exception):
-    """Object code needs a function that this process does not have; LLVM would end the process over
-    it.
+    """Object code needs a function that this process does not have.
+
+    LLVM would end the process over it.
     """
 
 
@@ -26,7 +28,7 @@ _engine: Any = None
 
 
 def initialize_llvm() -> None:
-    """Make llvmlite ready for this machine; harmless when repeated."""
+    """Initialize llvmlite for this machine; repeating is harmless."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -35,7 +37,7 @@ def initialize_llvm() -> None:
 
 
 def target_machine(optimization: int = 3) -> llvm.TargetMachine:
-    """Return a target machine with JIT settings for the CPU that kernels are compiled for."""
+    """Return a target machine with JIT settings for the kernels' CPU."""
     import llvmlite.binding as llvm
 
     from tfjit.kernels.jit import target as cpu_features
@@ -64,10 +66,11 @@ def _get_engine() -> Any:
 
 
 def load(obj: ObjectFile) -> dict[str, int]:
-    """Entry -> address. The code stays for the life of the process. Symbols of different objects
-    must differ.
+    """Load an object; return the address of each entry.
 
-    Raises MissingSymbol when the process lacks a function the object calls.
+    The code stays for the life of the process. Symbols of different objects must differ.
+
+    Raises MissingSymbol when the process lacks a function that the object calls.
     """
     import llvmlite.binding as llvm
 
@@ -88,7 +91,7 @@ def load(obj: ObjectFile) -> dict[str, int]:
 
 
 def add_symbol(name: str, address: int) -> None:
-    """Let object code find `name` at `address`."""
+    """Define a symbol for object code at an address."""
     import llvmlite.binding as llvm
 
     with _lock:
@@ -98,10 +101,14 @@ def add_symbol(name: str, address: int) -> None:
 def emit(
     module: llvm.ModuleRef, machine: llvm.TargetMachine, symbols: dict[str, str]
 ) -> ObjectFile:
-    """Object code of an optimised module. symbols: entry -> function of the module."""
+    """Return the object code of an optimised module.
+
+    symbols: entry -> function of the module.
+    """
     code = machine.emit_object(module)
     needs = undefined_symbols(code)
-    # not ELF: what the module declares, without the calls that code generation adds
+    # Not ELF: take the module's declarations. The calls that code generation adds are missing
+    # there.
     if needs is None:
         declared = [
             f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")
@@ -111,11 +118,10 @@ def emit(
 
 
 def compile_ir(text: str, functions: Sequence[str]) -> ObjectFile:
-    """Compile LLVM assembly without a target triple. functions: names of its C functions, unique in
-    the process.
+    """Compile LLVM assembly without a target triple.
 
-    A few cheap passes only: for hand-written text the whole pipeline costs ten times as much and
-    gains nothing.
+    functions: names of its C functions, unique in the process. Only a few cheap passes run: for
+    hand-written text the whole pipeline costs ten times as much and gains nothing.
     """
     import llvmlite.binding as llvm
 
@@ -140,13 +146,14 @@ def compile_ir(text: str, functions: Sequence[str]) -> ObjectFile:
 
 
 def fork_lock() -> threading.RLock:
-    """The lock that is held whenever a thread of ours is inside LLVM."""
+    """Return the lock that every thread of ours holds inside LLVM."""
     return _lock
 
 
 def reset_after_fork() -> None:
-    """In a child: locks held by threads that no longer exist are replaced. Loaded
-    code stays valid.
+    """Replace, in a child, the locks of threads that no longer exist.
+
+    Loaded code stays valid.
     """
     global _lock
     _lock = threading.RLock()

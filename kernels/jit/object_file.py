@@ -1,5 +1,6 @@
-"""The file that holds one compiled kernel: our own header with a digest, then relocatable object
-code.
+"""Read and write the file of one compiled kernel.
+
+It holds our own header with a digest, then relocatable object code.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ class DamagedObject(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ObjectFile:
-    """symbols: entry -> symbol in `code`. needs: symbols that the process must offer (memcpy, ...).
+    """The object code of one kernel.
+
+    symbols: entry -> symbol in `code`. needs: symbols that the process must offer (memcpy, ...).
     code: ELF or Mach-O.
     """
 
@@ -32,7 +35,7 @@ class ObjectFile:
     code: bytes
 
     def encode(self) -> bytes:
-        """The bytes to keep on disk."""
+        """Return the bytes to keep on disk."""
         meta = json.dumps(
             {"symbols": dict(self.symbols), "needs": list(self.needs)}, sort_keys=True
         ).encode()
@@ -41,7 +44,10 @@ class ObjectFile:
 
     @staticmethod
     def decode(data: bytes) -> ObjectFile:
-        """The object in `data`. Raises DamagedObject unless every byte is as `encode` wrote it."""
+        """Return the object in `data`.
+
+        Raises DamagedObject unless every byte is as `encode` wrote it.
+        """
         start = len(_MAGIC)
         payload = data[start + 32 :]
         if data[:start] != _MAGIC or hashlib.sha256(payload).digest() != data[start : start + 32]:
@@ -52,8 +58,9 @@ class ObjectFile:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Make `path` hold `data`; other processes see the old file or the whole new one. Raises
-    OSError.
+    """Make `path` hold `data` in one atomic step.
+
+    Other processes see the old file or the whole new one. Raises OSError.
     """
     handle, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=path.parent)
     try:
@@ -66,8 +73,9 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def undefined_symbols(code: bytes) -> tuple[str, ...] | None:
-    """Names that a 64-bit little-endian ELF object expects from outside, sorted; None when it is
-    another format.
+    """Return the undefined symbols of a 64-bit little-endian ELF object.
+
+    They are sorted; None means another format.
     """
     if code[:6] != b"\x7fELF\x02\x01":
         return None

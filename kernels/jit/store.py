@@ -1,10 +1,9 @@
-"""Compiled kernels of this process: `KernelSource` -> addresses, from memory, the disk cache or the
-compiler process.
+"""Hold the compiled kernels of this process: KernelSource -> addresses.
 
-`store.lookup(source)` is a dictionary look-up. `store.request(sources)` returns at once: what the
-disk holds is loaded by a background thread, what it lacks is compiled by worker processes
-(`kernels/jit/compiler.py`) behind the caller's back. `store.compile(sources)` waits. This process
-never imports Numba.
+A kernel comes from memory, the disk cache or the compiler process. `store.lookup(source)` is a
+dictionary look-up. `store.request(sources)` returns at once: a background thread loads kernels from
+disk, and worker processes (`kernels/jit/compiler.py`) compile the others in the background.
+`store.compile(sources)` waits. This process never imports Numba.
 
 On disk a kernel is two files named by a key (cache_key.py): KEY.py, the text, for people and
 tracebacks, and KEY.o, the object code (object_file.py).
@@ -38,19 +37,23 @@ from tfjit.kernels.source import KernelSource
 log = logging.getLogger("tfjit.cache")
 
 _LONG_QUEUE = 6  # kernels, per worker
-# requests given to one worker: it never waits for the next, and little is lost when it dies
+# Requests given to one worker: it never waits for the next, and few are lost when it dies.
 _IN_FLIGHT = 2
 _TOUCH_SECONDS = 86400.0
 
 
 class CompileError(Exception):
-    """A kernel could not be compiled; the message names it, its text file and the reason."""
+    """A kernel could not be compiled.
+
+    The message names the kernel, its text file and the reason.
+    """
 
 
 @dataclass(slots=True)
 class Counters:
-    """What the store did. hits: loaded from disk; misses: not on disk; compiled, refused: answers
-    of workers; times in ms.
+    """Counts of the store's work.
+
+    hits: loaded from disk; misses: not on disk; compiled, refused: answers of workers; times in ms.
     """
 
     hits: int = 0
@@ -63,8 +66,9 @@ class Counters:
 
 
 def _private_directory(parent: Path) -> tuple[Path | None, str]:
-    """(directory for object code, "") or (None, why there is none). Code in it is run: only we, or
-    root, may write there.
+    """Return the directory for object code, or None and the reason.
+
+    Code in it is run: only we, or root, may write there.
     """
     directory = parent / "kernels"
     try:
@@ -86,10 +90,13 @@ def _private_directory(parent: Path) -> tuple[Path | None, str]:
 
 
 class KernelStore:
-    """Addresses of compiled kernels, and how they come to be. Safe to use from any thread."""
+    """Addresses of compiled kernels; loads and compiles missing ones.
+
+    Safe to use from any thread.
+    """
 
     def __init__(self, directory: Path | None = None) -> None:
-        """directory: instead of the one that the settings name."""
+        """Open the store at `directory`, or where the settings say."""
         self.counters = Counters()
         self._parent = directory
         self._directory: Path | None = None
@@ -97,13 +104,13 @@ class KernelStore:
         self._loaded: dict[KernelSource, dict[str, int]] = {}
         self._refused: dict[KernelSource, str] = {}
         self._withheld: set[KernelSource] = set()
-        self.ir_keys: set[str] = set()  # names on disk of what `load_ir` has loaded
+        self.ir_keys: set[str] = set()  # names on disk of the objects that `load_ir` has loaded
         self._reset()
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        # asked for and not settled -> key ("" until it is known)
+        # requested and not settled -> key ("" until it is known)
         self._pending: dict[KernelSource, str] = {}
         self._by_key: dict[str, KernelSource] = {}
         self._waiting: list[tuple[list[KernelSource], Callable[[], None]]] = []
@@ -114,12 +121,16 @@ class KernelStore:
         self._max_workers = max(1, min(4, available_cpus() // 4))
         self._wanted_workers = 1
         self._deaths: dict[str, int] = {}
-        self._again: list[KernelSource] = []  # what was under way when this process was forked
+        # kernels that were in progress when this process was forked
+        self._again: list[KernelSource] = []
         self._closed = False
 
     @property
     def directory(self) -> Path | None:
-        """Where object code is kept; None when there is no usable directory (memory only)."""
+        """Return the directory of object code; None for memory only.
+
+        None means that no directory is usable.
+        """
         if not self._directory_known:
             parent = self._parent or settings.cache_dir()
             self._directory, reason = _private_directory(parent.absolute())
@@ -129,20 +140,24 @@ class KernelStore:
         return self._directory
 
     def lookup(self, source: KernelSource) -> dict[str, int] | None:
-        """Entry -> address if the kernel is loaded in this process."""
+        """Return entry -> address if the kernel is loaded in this process."""
         return self._loaded.get(source)
 
     def refused(self, source: KernelSource) -> str | None:
-        """Why the kernel cannot be compiled, or None."""
+        """Return the reason why the kernel cannot be compiled, or None."""
         return self._refused.get(source)
 
     def refusals(self) -> dict[KernelSource, str]:
-        """Every refused kernel with its reason (tests treat one as an error)."""
+        """Return every refused kernel with its reason.
+
+        Tests treat a refusal as an error.
+        """
         return dict(self._refused)
 
     def settled(self, sources: Iterable[KernelSource]) -> bool:
-        """True when nothing more will come: each is loaded, refused, or not compiled because
-        TFJIT_JIT=off.
+        """Return whether no kernel of these will change its state.
+
+        Each is loaded, refused, or not compiled because of TFJIT_JIT=off.
         """
         return all(
             source in self._loaded or source in self._refused or source in self._withheld
@@ -150,10 +165,10 @@ class KernelStore:
         )
 
     def request(self, sources: Iterable[KernelSource]) -> None:
-        """Start loading or compiling what is neither loaded, refused nor under way. Returns at
-        once.
+        """Start to load or compile the missing kernels; return at once.
 
-        With TFJIT_JIT=off only what the disk holds is loaded.
+        Kernels in progress are not requested twice. With TFJIT_JIT=off only the disk's kernels are
+        loaded.
         """
         with self._lock:
             new = self._claim(sources)
@@ -161,8 +176,9 @@ class KernelStore:
                 self._run_in_background(functools.partial(self._load_or_queue, new))
 
     def load(self, sources: Iterable[KernelSource]) -> bool:
-        """Like `request`, but what the disk holds is loaded before it returns (0.1 ms each). True
-        when all are loaded.
+        """Load the disk's kernels before returning; request the others.
+
+        Loading takes 0.1 ms a kernel. Returns whether all are loaded.
         """
         wanted = list(dict.fromkeys(sources))
         with self._lock:
@@ -172,8 +188,9 @@ class KernelStore:
         return all(source in self._loaded for source in wanted)
 
     def load_present(self, sources: Iterable[KernelSource]) -> bool:
-        """Load what the disk holds before it returns, and ask nobody for the rest. True when all
-        are loaded.
+        """Load the disk's kernels and request no others.
+
+        Returns whether all are loaded.
         """
         wanted = list(dict.fromkeys(sources))
         directory = self.directory
@@ -190,7 +207,7 @@ class KernelStore:
                     self._pending.pop(source, None)
         return all(source in self._loaded for source in wanted)
 
-    # caller holds the lock
+    # the caller holds the lock
     def _claim(self, sources: Iterable[KernelSource]) -> list[KernelSource]:
         if self._closed:
             return []
@@ -207,8 +224,9 @@ class KernelStore:
         return new
 
     def when_ready(self, sources: Iterable[KernelSource], callback: Callable[[], None]) -> None:
-        """Request them; call back once when all are settled: at once if they are, else on a thread
-        of the store.
+        """Request kernels, and call back once when all are settled.
+
+        If they are settled already the call comes at once, else on a thread of the store.
         """
         wanted = list(dict.fromkeys(sources))
         self.request(wanted)
@@ -219,9 +237,10 @@ class KernelStore:
         callback()
 
     def load_ir(self, text: str, functions: Sequence[str]) -> dict[str, int]:
-        """Function -> address for LLVM assembly, compiled here (tens of ms) unless the disk has it.
+        """Return function -> address for LLVM assembly.
 
-        A text is to be loaded once a process, and its functions need names of their own.
+        It is compiled here (tens of ms) unless the disk has it. A text is to be loaded once a
+        process, and its functions need unique names.
         """
         key = text_key(text, sorted(functions))
         path = self.directory / f"{key}.o" if self.directory else None
@@ -230,7 +249,7 @@ class KernelStore:
             try:
                 return loader.load(ObjectFile.decode(path.read_bytes()))
             except OSError:
-                pass  # not there yet
+                pass  # not on disk yet
             except (DamagedObject, loader.MissingSymbol) as error:
                 settings.say("cache", "%s is compiled again: %s", path, error)
         obj = loader.compile_ir(text, functions)
@@ -246,11 +265,11 @@ class KernelStore:
         timeout: float | None = None,
         refusals: bool = False,
     ) -> None:
-        """Return when all are loaded. workers: compiler processes it may use at a time.
+        """Compile kernels and return when all are loaded.
 
-        refusals: refused kernels, which the log names, are left to their references.
-        Raises CompileError when one is refused (without `refusals`), TimeoutError after `timeout`
-        seconds.
+        workers: compiler processes it may use at a time. refusals: refused kernels, which the log
+        names, are left to their references. Raises CompileError when one is refused (without
+        `refusals`), TimeoutError after `timeout` seconds.
         """
         with self._lock:
             self._wanted_workers = max(self._wanted_workers, workers)
@@ -290,7 +309,7 @@ class KernelStore:
                     self._by_key[key] = source
                 if not self._load_from_disk(source, key):
                     self._enqueue(key)
-            # an unexpected failure settles the kernel, or its users would wait for ever
+            # An unexpected failure settles the kernel, or its users would wait for ever.
             except Exception as error:
                 self._refuse(source, f"{type(error).__name__}: {error}")
 
@@ -309,9 +328,9 @@ class KernelStore:
         try:
             self._load(source, ObjectFile.decode(data))
             if time.time() - path.stat().st_mtime > _TOUCH_SECONDS:
-                os.utime(path)  # the worker drops what has not been used for longest
+                os.utime(path)  # the worker drops kernels by their last use
         except OSError:
-            # another process dropped it, or the directory is read-only: it is loaded all the same
+            # Another process dropped it, or the directory is read-only: it is loaded all the same.
             pass
         except (DamagedObject, loader.MissingSymbol) as error:
             self.counters.damaged += 1
@@ -371,12 +390,12 @@ class KernelStore:
             self._queue.append(key)
             self._dispatch()
 
-    # callers hold the lock
+    # the callers hold the lock
     def _dispatch(self) -> None:
         while self._queue and not self._closed:
             worker = min(self._workers, key=lambda w: len(w.in_flight), default=None)
-            # another worker costs half a second of Numba's import and 150 MB: only for a long
-            # queue, or for a caller who waits
+            # Another worker costs half a second of Numba's import and 150 MB: only a long queue or
+            # a waiting caller is worth it.
             room = (
                 self._max_workers
                 if len(self._queue) > _LONG_QUEUE * len(self._workers)
@@ -432,7 +451,7 @@ class KernelStore:
             worker.in_flight.clear()
             if self._closed:
                 return
-            if not worker.ready and returncode != 0:  # so would the next
+            if not worker.ready and returncode != 0:  # the next worker would fail in the same way
                 reason = (
                     worker.fatal
                     or f"the compiler process does not start (exit status {returncode})"
@@ -441,8 +460,9 @@ class KernelStore:
                 self._queue.clear()
                 lost = [self._by_key[key] for key in keys if key in self._by_key]
             elif keys:
-                first = keys[0]  # the kernel in hand; the others have done nothing wrong
-                if returncode != 0:  # 0: it had been idle for long and left as the request came
+                first = keys[0]  # The current kernel is to blame; the others are requested again.
+                # 0: the worker had been idle for long and left as the request came
+                if returncode != 0:
                     self._deaths[first] = self._deaths.get(first, 0) + 1
                 if self._deaths.get(first, 0) > 1:
                     reason = f"the compiler process ended twice over it (exit status {returncode})"
@@ -454,8 +474,9 @@ class KernelStore:
             self._refuse(source, reason, quiet=n > 0)
 
     def close(self) -> None:
-        """End the workers and the background thread; what is loaded stays usable.
-        Called at exit.
+        """End the workers and the background thread; called at exit.
+
+        Loaded kernels stay usable.
         """
         with self._lock:
             self._closed = True
@@ -467,8 +488,10 @@ class KernelStore:
             worker.close()
 
     def _after_fork(self) -> None:
-        """In a child: loaded kernels stay, workers and threads were the parent's; what was under
-        way is asked for again.
+        """Reset workers, threads and pending requests in a forked child.
+
+        Loaded kernels stay; workers and threads were the parent's. Kernels in progress are
+        requested again.
         """
         pending, waiting = list(self._pending), self._waiting
         self._reset()
@@ -482,7 +505,7 @@ class KernelStore:
         )
 
     def snapshot(self) -> Counters:
-        """A copy of the counters."""
+        """Return a copy of the counters."""
         return replace(self.counters)
 
 

@@ -1,7 +1,7 @@
-"""The CPU that kernels are compiled for: name, instruction sets, vector width, registers, caches.
+"""Describe the CPU that kernels are compiled for.
 
-That is the host, or a level of x86-64 below it which TFJIT_CPU names. It decides tiles and is part
-of cache keys.
+The description has name, instruction sets, vector width, registers and caches. The CPU is the host,
+or a level of x86-64 below it that TFJIT_CPU names. It decides tiles and is part of cache keys.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ _SYS_CACHE = Path("/sys/devices/system/cpu/cpu0/cache")
 
 @dataclass(frozen=True, slots=True)
 class CpuFeatures:
-    """name: LLVM's name of the CPU or level. flags: LLVM's feature string. isa: "avx512", "avx2",
-    "neon" or "generic".
+    """Properties of a CPU that code generation depends on.
 
-    vector_bytes: of one register. vector_registers: architectural count. l1_bytes, l2_bytes: data
-    caches of one core; l3_bytes: of the whole chip, shared (0 when there is none).
+    name: LLVM's name of the CPU or level. flags: LLVM's feature string. isa: "avx512", "avx2",
+    "neon" or "generic". vector_bytes: of one register. vector_registers: architectural count.
+    l1_bytes, l2_bytes: data caches of one core. l3_bytes: of the whole chip, shared (0 when there
+    is none).
     """
 
     name: str
@@ -38,13 +39,14 @@ class CpuFeatures:
     l3_bytes: int
 
     def lanes(self, itemsize: int) -> int:
-        """Elements of `itemsize` bytes in one vector register."""
+        """Return the number of `itemsize`-byte elements in a vector register."""
         return self.vector_bytes // itemsize
 
 
 def classify(machine: str, enabled: frozenset[str]) -> tuple[str, int, int]:
-    """(isa, vector bytes, vector registers) from the architecture's name and LLVM's enabled
-    features.
+    """Return the isa, vector bytes and vector registers of a CPU.
+
+    machine: the architecture's name. enabled: LLVM's features.
     """
     if machine in ("x86_64", "amd64"):
         if {"avx512f", "avx512vl"} <= enabled:
@@ -64,8 +66,9 @@ def _size(text: str) -> int:
 
 
 def cache_sizes(root: Path = _SYS_CACHE) -> tuple[int, int, int]:
-    """(L1 data, L2, L3) bytes; common sizes where the system does not tell (L3 0 when others are
-    told and it is not).
+    """Return the bytes of L1 data, L2 and L3 cache.
+
+    Unknown sizes are replaced by common ones; L3 is 0 when only it is unknown.
     """
     sizes = {1: 0, 2: 0, 3: 0}
     try:
@@ -79,7 +82,7 @@ def cache_sizes(root: Path = _SYS_CACHE) -> tuple[int, int, int]:
     return sizes[1], sizes[2] or 256 << 10, sizes[3]
 
 
-# The features each level adds, in LLVM's words (x86-64 psABI, "Micro-architecture levels").
+# The features that each level adds, by LLVM's names (x86-64 psABI, "Micro-architecture levels").
 _BASE: Final = ("cmov", "cx8", "fxsr", "mmx", "sse", "sse2")
 _ADDED: Final = {
     "x86-64-v2": ("crc32", "cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"),
@@ -94,15 +97,16 @@ _TUNING: Final = {"avx512": ",-prefer-256-bit"}
 
 @functools.cache
 def level() -> str:
-    """Return the level that TFJIT_CPU names, "" for the host. A process keeps the one it began
-    with.
+    """Return the level that TFJIT_CPU names, "" for the host.
+
+    A process keeps its first answer.
     """
     with settings.using(os.environ):
         return settings.text("TFJIT_CPU")
 
 
 def features_of_level(name: str, host_features: Mapping[str, bool]) -> frozenset[str]:
-    """Return the features of an x86-64 level, in LLVM's words.
+    """Return the features of an x86-64 level, by LLVM's names.
 
     Raises ValueError when the host lacks one of them: its kernels could not run here.
     """
@@ -122,9 +126,10 @@ def features_of_level(name: str, host_features: Mapping[str, bool]) -> frozenset
 
 @functools.cache
 def host() -> CpuFeatures:
-    """Return the CPU that this process compiles for: its own, held to TFJIT_CPU. Imports llvmlite.
+    """Return the CPU that this process compiles for.
 
-    Raises ValueError when the CPU is below that level.
+    It is the process's own CPU, limited to TFJIT_CPU. Imports llvmlite. Raises ValueError when the
+    CPU is below that level.
     """
     import llvmlite.binding as llvm
 
@@ -147,15 +152,16 @@ def host() -> CpuFeatures:
 
 
 def check_level() -> None:
-    """Raise ValueError when TFJIT_CPU names no level, or one above this CPU. Imports llvmlite only
-    when it is set.
+    """Raise ValueError when TFJIT_CPU names no level of this CPU.
+
+    It may name no level at all, or one above this CPU. Imports llvmlite only when TFJIT_CPU is set.
     """
     if level():
         host()
 
 
 def available_cpus() -> int:
-    """Cores this process may run on."""
+    """Return the number of cores this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

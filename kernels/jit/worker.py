@@ -1,4 +1,4 @@
-"""A compiler process as seen from the process that started it."""
+"""Control a compiler process from the process that started it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ from tfjit.kernels.jit import target
 
 
 def _worker_path() -> str:
-    """Return the PYTHONPATH of a worker: the inherited one, and other places that held tfjit and
-    Numba.
+    """Return the PYTHONPATH of a worker.
 
-    tfjit's own place goes first: a source tree that this process was started in hides an installed
-    tfjit.
+    It holds the inherited path and the other places of tfjit and Numba. tfjit's own place goes
+    first: a source tree that this process was started in hides an installed tfjit.
     """
     inherited = [
         os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path
@@ -33,7 +32,7 @@ def _worker_path() -> str:
         spec = importlib.util.find_spec(name)
         for place in (spec.submodule_search_locations or ()) if spec else ():
             folder = os.path.dirname(place)
-            # "": where it was started
+            # "" means the folder it was started in
             if (folder in sys.path or "" in sys.path) and folder not in usual:
                 usual.add(folder)
                 inherited.insert(0 if name == "tfjit" else len(inherited), folder)
@@ -41,25 +40,27 @@ def _worker_path() -> str:
 
 
 class Worker:
-    """One compiler process, the thread that writes requests to it and the thread that reads its
-    answers.
-    """
+    """One compiler process with a writing and a reading thread."""
 
     def __init__(
         self,
         answered: Callable[[Worker, dict[str, object]], None],
         ended: Callable[[Worker, int], None],
     ) -> None:
-        """answered, ended: called on the reading thread; ended gets the exit status."""
+        """Start the process and its threads.
+
+        answered, ended: called on the reading thread; ended gets the exit status.
+        """
         self.in_flight: deque[str] = deque()
-        self.ready = False  # it has imported Numba
-        self.fatal = ""  # why it cannot work at all
+        self.ready = False  # set once it has imported Numba
+        self.fatal = ""  # the reason why it cannot compile anything
         environment = {
             name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")
         }
-        environment["TFJIT_CPU"] = target.level()  # the variable may have changed since
+        environment["TFJIT_CPU"] = target.level()  # the variable may have changed since then
         environment["PYTHONPATH"] = _worker_path()
-        # nothing from the current directory; Python 3.10 does not know it, so that is the root
+        # No imports from the current directory. Python 3.10 does not know the variable, so the
+        # process starts in the root directory.
         environment["PYTHONSAFEPATH"] = "1"
         verbose = settings.logs("cache")
         self.process = subprocess.Popen(
@@ -71,12 +72,12 @@ class Worker:
             cwd=os.path.abspath(os.sep),
             bufsize=0,  # no buffer objects: their locks would upset interpreter shutdown
             close_fds=True,
-            start_new_session=True,  # Ctrl-C in the terminal is not for it
+            start_new_session=True,  # Ctrl-C in the terminal must not reach the worker.
         )
         self._answered, self._ended = answered, ended
         self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        # a pipe holds 64 KB and the process reads nothing while it imports Numba: writing must not
-        # hold anybody up
+        # A pipe holds 64 KB, and the process does not read while it imports Numba: writing must not
+        # block the caller.
         self._writer = threading.Thread(
             target=self._write, name="tfjit-compiler-requests", daemon=True
         )
@@ -84,13 +85,16 @@ class Worker:
         threading.Thread(target=self._read, name="tfjit-compiler-answers", daemon=True).start()
 
     def send(self, request: dict[str, object]) -> None:
-        """Hand over a request; that the process has gone is reported through `ended`."""
+        """Hand over a request.
+
+        If the process has ended, `ended` reports it.
+        """
         self._requests.put(json.dumps(request).encode() + b"\n")
 
     def _write(self) -> None:
         stdin = self.process.stdin
         assert stdin is not None
-        with contextlib.suppress(OSError):  # the process has gone
+        with contextlib.suppress(OSError):  # the process has ended
             while (data := self._requests.get()) is not None:
                 rest = memoryview(data)
                 while rest:
@@ -123,12 +127,12 @@ class Worker:
         self._ended(self, returncode)
 
     def close(self) -> None:
-        """Let the process end after the kernel in hand; called at exit."""
+        """Let the process end after its current kernel; called at exit."""
         self._requests.put(None)
         self._writer.join(0.2)
         if not self.in_flight:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(0.2)
         if self.process.returncode is None:
-            # it outlives us on purpose; its result serves the next process
+            # It outlives us on purpose: its result serves the next process.
             self.process.returncode = 0
