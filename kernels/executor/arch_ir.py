@@ -1,13 +1,14 @@
-"""LLVM assembly of the few instructions that each architecture has its own of: floating-point
-control, a pause, the cycle counter.
+"""Hold LLVM assembly of instructions that differ by architecture.
+
+They are floating-point control, a pause and the cycle counter.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# (instructions of one architecture) flush_denormals returns the old floating-point control word,
-# restore_control writes it back
+# Instructions of one architecture. flush_denormals returns the old floating-point control word,
+# restore_control writes it back.
 CONTROL: Final = {
     "x86": """
 declare void @llvm.x86.sse.stmxcsr(ptr)
@@ -102,7 +103,7 @@ define internal i64 @ticks() alwaysinline {
 
 
 def architecture(machine: str) -> str:
-    """The key of the control instructions for `platform.machine()`."""
+    """Return the key of the control instructions for `platform.machine()`."""
     machine = machine.lower()
     if machine in ("x86_64", "amd64"):
         return "x86"

@@ -1,5 +1,6 @@
-"""What compiled code needs to know of CPython and NumPy objects, found by looking, and a builtin
-function made of an address.
+"""Find the layout of CPython and NumPy objects, and make builtins.
+
+Compiled code needs the layout. It is found by looking into objects of this process.
 """
 
 from __future__ import annotations
@@ -11,15 +12,14 @@ from typing import Any
 import numpy as np
 
 _METH_FASTCALL = 0x0080
-_SEARCHED_BYTES = 64  # an ndarray object is at least that large
+_SEARCHED_BYTES = 64  # size of the smallest ndarray object
 
 
 def array_offsets() -> tuple[int, int] | None:
-    """Byte offsets, in an ndarray object, of its type and of its data pointer; None when no place
-    holds for all trials.
+    """Return the offsets of type and data pointer in an ndarray object.
 
-    16 bytes of header and then the data pointer, in the usual build; a free-threaded or debug build
-    has a longer header.
+    They are in bytes; None means that no place holds for all trials. The usual build has 16 bytes
+    of header and then the data pointer; a free-threaded or debug build has a longer header.
     """
     trials: list[np.ndarray] = [
         np.zeros(3, np.int64),
@@ -54,12 +54,13 @@ class _MethodDef(ctypes.Structure):
     )
 
 
-_kept: list[_MethodDef] = []  # a builtin points at its definition for ever
+_kept: list[_MethodDef] = []  # A builtin points at its definition for ever.
 
 
 def builtin(address: int, name: str, doc: str) -> Callable[..., Any]:
-    """The C function at `address`, PyObject *(PyObject *self, PyObject *const *args, Py_ssize_t
-    nargs), as a Python builtin.
+    """Return the C function at an address as a Python builtin.
+
+    Its type is PyObject *(PyObject *self, PyObject *const *args, Py_ssize_t nargs).
     """
     definition = _MethodDef(name.encode(), address, _METH_FASTCALL, doc.encode())
     _kept.append(definition)

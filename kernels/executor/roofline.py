@@ -1,5 +1,6 @@
-"""What this machine can do at most, measured on the spot: copying bytes by where they lie, and
-multiplying and adding in registers.
+"""Measure this machine's limits: copy bandwidth and arithmetic rate.
+
+Bandwidth is measured by the bytes touched, arithmetic in registers.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ import numpy as np
 
 from tfjit.kernels.jit.target import cache_sizes, host
 
-# independent sums: more than the latency of a multiply-add times its units, fewer than the
-# registers
+# independent sums: more than a multiply-add's latency times its units, fewer than the registers
 _CHAINS = 10
 _ROUNDS = 20_000
 _DRAM_BYTES = 96 << 20
@@ -23,17 +23,20 @@ _DRAM_BYTES = 96 << 20
 
 @dataclass(frozen=True, slots=True)
 class MachineLimits:
-    """One thread's limits. copy_gbs: (bytes touched at most, GB/s, read and written bytes both
-    counted), from the second-level cache to memory. fma_gfs: float32 multiply-adds in registers,
-    two operations each, in GF/s.
+    """The limits of one thread.
+
+    copy_gbs: (bytes touched at most, GB/s, read and written bytes both counted), from the
+    second-level cache to memory. fma_gfs: float32 multiply-adds in registers, two operations each,
+    in GF/s.
     """
 
     copy_gbs: tuple[tuple[int, float], ...]
     fma_gfs: float
 
     def bytes_us(self, nbytes: int, threads: int = 1) -> float:
-        """The least time to move bytes that were used a moment ago. Threads have caches of their
-        own, and share the memory.
+        """Return the least time to move recently used bytes.
+
+        Each thread has its caches; threads share the memory.
         """
         for limit, rate in self.copy_gbs[:-1]:
             if nbytes <= limit * threads:
@@ -41,7 +44,7 @@ class MachineLimits:
         return nbytes / self.copy_gbs[-1][1] / 1e3
 
     def flops_us(self, flops: int, threads: int = 1) -> float:
-        """The least time for so many float32 operations."""
+        """Return the least time for a number of float32 operations."""
         return flops / (self.fma_gfs * threads) / 1e3
 
     def __str__(self) -> str:
@@ -56,7 +59,7 @@ class MachineLimits:
 
 @functools.cache
 def machine_limits() -> MachineLimits:
-    """Measured once a process, in about 0.2 s."""
+    """Return the limits, measured once a process in about 0.2 s."""
     _, l2, l3 = cache_sizes()
     sizes = [l2 // 2, max(l3 // 4, l2), _DRAM_BYTES]
     rates = [_copy_gbs(size) for size in sizes]
@@ -65,7 +68,10 @@ def machine_limits() -> MachineLimits:
 
 
 def _best(call: Callable[[], object], seconds: float = 0.03) -> float:
-    """The shortest of the times that fit into `seconds`, at least three."""
+    """Return the shortest of the times that fit into `seconds`.
+
+    At least three calls are timed.
+    """
     best, end, count = float("inf"), time.perf_counter() + seconds, 0
     call()
     while count < 3 or time.perf_counter() < end:
@@ -77,7 +83,7 @@ def _best(call: Callable[[], object], seconds: float = 0.03) -> float:
 
 
 def _copy_gbs(touched: int) -> float:
-    """touched: bytes of source and target together."""
+    """Return the rate of a copy that touches `touched` bytes in all."""
     source = np.ones(touched // 8, np.float32)
     target = np.zeros_like(source)
     return 2 * source.nbytes / _best(lambda: np.copyto(target, source)) / 1e9
@@ -95,8 +101,9 @@ def _fma_gfs() -> float:
 
 
 def _fma_text(lanes: int, fused: bool) -> str:
-    """Write a loop of independent multiply-adds. Without `fused` it is a product and a sum: there
-    the intrinsic is a library call.
+    """Write a loop of independent multiply-adds.
+
+    Without `fused` the loop has a product and a sum: there the intrinsic is a library call.
     """
     kind = f"<{lanes} x float>"
     chains = range(_CHAINS)

@@ -1,33 +1,38 @@
-"""The step walker: a whole step as one table of integers, walked by compiled code in one call from
-Python.
+"""Run a whole step: a table of integers, executed by compiled code.
 
-`walk(table, *arrays)` writes the arrays' addresses where the table says, runs the instructions in
-order and returns an int:
+One call from Python runs the table. `walk(table, *arrays)` writes the arrays' addresses into the
+words that the table names, runs the instructions in order and returns an int:
 
     0          every instruction ran
-    k > 0      instruction k - 1 left a status other than 0 in word 0 of its argument block; later ones did not run
-    k < 0      the cancel flag was set; instruction -k - 1 did not run, or not all of it, and later ones did not
+    k > 0      instruction k - 1 left a status other than 0 in word 0 of its argument block; later
+               ones did not run
+    k < 0      the cancel flag was set; instruction -k - 1 did not run, or not all of it, and later
+               ones did not
 
-It resets nothing: who sees a status reads status and detail from the block and zeroes them.
-Denormals are flushed while it runs, and the caller's floating-point control word is restored. A
-table, and the argument blocks it points at, serve one call at a time; different tables may be
-walked at the same time on different threads.
+It resets nothing: the caller reads status and detail from the block and zeroes them. Denormals are
+flushed while it runs, and the caller's floating-point control word is restored. A table, and the
+argument blocks it points at, serve one call at a time. Different tables may run at the same time on
+different threads.
 
 A table is a C-contiguous int64 array. Words:
 
     0  number of arrays that `walk` must be given
-    1  number of patches            2  word offset of the patches, three words each:
-                                       array number, address of the word to write, byte offset added to the data address
-    3  number of instructions       4  word offset of the instructions, four words each:
-                                       address of `void kernel(intp args, intp chunk, intp nchunks)`, address of its argument block,
-                                       nchunks, predicted ticks on one thread (their complement where the chunks that are left when
-                                       the cancel flag is set need not run: a negative number); or a jump, whose kind stands in
-                                       place of nchunks: number of the instruction to go on with, address of its block, kind, 0
+    1  number of patches
+    2  word offset of the patches, three words each: array number, address of the word to write,
+       byte offset added to the data address
+    3  number of instructions
+    4  word offset of the instructions, four words each: address of
+       `void kernel(intp args, intp chunk, intp nchunks)`, address of its argument block, nchunks,
+       predicted ticks on one thread (their complement, a negative number, where the chunks that
+       are left when the cancel flag is set need not run); or a jump, with its kind in the place of
+       nchunks: number of the instruction to continue with, address of its block, kind, 0
     5  flags: 1 = release the GIL
-    6  address of a trace buffer (1 + 2 * instructions words: the counter when the last instruction ended, then for each instruction
-       its ticks and how often it ran, added to what is there) or 0
+    6  address of a trace buffer or 0. It has 1 + 2 * instructions words: the counter when the last
+       instruction ended, then for each instruction its ticks and its number of runs, added to the
+       words' contents
     7  address of a cancel flag, an int64 that is not 0 once the step is to stop, or 0
-    8  address of the state of an IntraOpPool that shares launches of several chunks, or 0 (all chunks run here)
+    8  address of the state of an IntraOpPool that shares launches of several chunks, or 0 (all
+       chunks run here)
 
 Jumps make loops and branches: JUMP always; TEST_BYTE, TEST_INT32 and TEST_INT64 when a scalar in
 memory passes a test. The block of a test: status and detail (never set), address of the scalar,
@@ -56,16 +61,16 @@ Walk = Callable[..., int]
 
 
 class StepTable:
-    """Builds a table and changes its header later. `words` is what `walk` takes first.
+    """Builder of a table, which may change its header later.
 
-    arrays: how many ndarrays follow it. instructions: (code address, argument block address,
-    nchunks), or for a jump (number of the instruction to go on with, which may be the one behind
-    the last; block address, kind). costs: of each in predicted ticks on one thread, by which the
-    pool decides on waking helpers; without them it wakes them always. cuttable: which of them may
-    end between two chunks once the cancel flag is set, since nobody sees what they leave undone.
-    patches: (array number, address of the word to write, byte offset). cancel: address of the
-    cancel flag; or cancel_array: which array it is. The table keeps nothing alive that its
-    addresses point at.
+    `words` is the first argument of `walk`; `arrays` is the number of ndarrays behind it.
+    instructions: (code address, argument block address, nchunks), or for a jump (number of the next
+    instruction, which may be one past the last; block address, kind). costs: of each in predicted
+    ticks on one thread, by which the pool decides on waking helpers; without costs it wakes them
+    always. cuttable: the instructions that may end between two chunks once the cancel flag is set,
+    since their missing results are never read. patches: (array number, address of the word to
+    write, byte offset). cancel: address of the cancel flag; or cancel_array: the number of the
+    array that holds it. The table keeps no memory alive that its addresses point at.
     """
 
     def __init__(
@@ -95,7 +100,7 @@ class StepTable:
                 raise ValueError("a jump is of no known kind, goes nowhere or has no block")
         patch_offset = _HEADER_WORDS
         patch_count = len(patches) + (cancel_array >= 0)
-        # instructions start a cache line, as the array does
+        # instructions start at a cache line, as the array does
         instruction_offset = patch_offset + -(-3 * patch_count // 8) * 8
         self.words = np.zeros(instruction_offset + 4 * len(instructions), np.int64)
         self.words[:9] = (
@@ -125,32 +130,37 @@ class StepTable:
 
     @property
     def instruction_count(self) -> int:
-        """Number of instructions."""
+        """Return the number of instructions."""
         return int(self.words[3])
 
     def set_release_gil(self, release: bool) -> None:
-        """Whether other Python threads may run meanwhile (costs tens of ns; pays from about 10 us
-        on).
+        """Let other Python threads run during a call, or not.
+
+        Releasing the GIL costs tens of ns; it pays from about 10 us on.
         """
         self.words[_FLAGS] = RELEASE_GIL if release else 0
 
     def set_trace(self, address: int) -> None:
-        """Address of `1 + 2 * instruction_count` zeroed words for counter ticks, or 0."""
+        """Set the address of the trace buffer, or 0.
+
+        The buffer has `1 + 2 * instruction_count` zeroed words for counter ticks.
+        """
         set_trace(self.words, address)
 
     @property
     def cancel_address(self) -> int:
-        """Of the word that holds the cancel flag's address."""
+        """Return the address of the word with the cancel flag's address."""
         return int(self.words.ctypes.data) + 8 * _CANCEL
 
     def set_cancel(self, address: int) -> None:
-        """Address of the cancel flag, or 0."""
+        """Set the address of the cancel flag, or 0."""
         self.words[_CANCEL] = address
 
 
 def set_trace(words: np.ndarray, address: int) -> None:
-    """Where the walker adds a table's ticks: 1 + 2 * instructions words, or 0 for nowhere. words:
-    of a StepTable.
+    """Set the address to which a table's ticks are added.
+
+    address: of 1 + 2 * instructions words, or 0 for no trace. words: of a StepTable.
     """
     words[_TRACE] = address
 
@@ -160,7 +170,7 @@ def _array_type() -> int:
 
 
 def _fallback(walk_table: Callable[[int], int], walk_table_nogil: Callable[[int], int]) -> Walk:
-    """The same as the builtin, slower, for an interpreter whose objects are laid out otherwise."""
+    """Return a slower `walk` for interpreters with another object layout."""
 
     def walk(table: np.ndarray, *arrays: np.ndarray) -> int:
         words = table
@@ -181,8 +191,9 @@ _loading: threading.Thread | None = None
 
 
 def get() -> Walk:
-    """`walk(table, *arrays) -> int`. The first call takes some ms to load it, tens of ms when the
-    disk cache is cold.
+    """Return `walk(table, *arrays) -> int`.
+
+    The first call takes some ms to load the code, tens of ms when the disk cache is cold.
     """
     global _walk
     if _walk is None:
@@ -193,7 +204,7 @@ def get() -> Walk:
 
 
 def ready() -> bool:
-    """True when `get()` returns at once; otherwise loading goes on on another thread."""
+    """Return whether `get()` returns at once; else load on another thread."""
     global _loading
     if _walk is None and _loading is None:
         _loading = threading.Thread(target=get, name="tfjit-walker", daemon=True)
@@ -225,7 +236,7 @@ def _make() -> Walk:
 
 
 def _works(walk: Walk) -> bool:
-    """Does it find the data of arrays where `ctypes.data` says it is?"""
+    """Return whether `walk` reads the data addresses that `ctypes.data` gives."""
     trials: list[np.ndarray] = [
         np.zeros(3, np.float32),
         np.zeros((4, 4))[1:, 1:],
@@ -241,7 +252,10 @@ def _works(walk: Walk) -> bool:
 
 
 def _reset_after_fork() -> None:
-    """In a child: the loading thread was the parent's, and so may be the holder of the lock."""
+    """Reset loading thread and lock in a forked child.
+
+    The loading thread was the parent's, and the lock's holder may have been.
+    """
     global _lock, _loading
     _lock, _loading = threading.Lock(), None
 
@@ -254,8 +268,9 @@ _ticks_per_second: float = 0.0
 
 
 def ticks_per_second() -> float:
-    """Rate of the counter that traces are written in; the first call takes about 2 ms to measure
-    it.
+    """Return the rate of the counter that traces are written in.
+
+    The first call measures it in about 2 ms.
     """
     global _ticks_per_second
     if not _ticks_per_second:

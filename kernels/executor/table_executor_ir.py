@@ -1,9 +1,9 @@
-"""LLVM assembly of the step walker and of the Python entry to it; the module they make with the
-intra-op pool (`thread_pool_ir.py`).
+"""Write the table executor and its Python entry in LLVM assembly.
 
-`load()` gives the addresses of its functions. The text is written by hand, so that it needs LLVM
-alone: no Numba, no compiler process, ready some milliseconds after the first import whatever the
-cache holds. table_executor.py describes the layout of tables.
+They form one module with the intra-op pool (`thread_pool_ir.py`). `load()` returns the addresses of
+its functions. The text is written by hand, so that it needs LLVM alone: without Numba and compiler
+process it is ready some milliseconds after the first import, whatever the cache holds.
+table_executor.py describes the layout of tables.
 """
 
 from __future__ import annotations
@@ -320,7 +320,7 @@ def _c_string(name: str, text: str) -> str:
 
 
 def module_text(machine: str, offsets: tuple[int, int] | None) -> str:
-    """The module's LLVM assembly.
+    """Return the module's LLVM assembly.
 
     offsets: of the type and of the data pointer in an ndarray object; None leaves out the entry
     that reads them.
@@ -346,10 +346,10 @@ _addresses: dict[str, int] | None = None
 
 
 def load() -> dict[str, int]:
-    """Function -> address; "tfjit_walk" is absent where ndarrays do not hold their data pointer at
-    a known place.
+    """Return function -> address.
 
-    The first call compiles (tens of ms) or loads what the disk cache has.
+    "tfjit_walk" is absent if ndarrays do not hold their data pointer at a known place. The first
+    call compiles the module (tens of ms) or loads it from the disk cache.
     """
     global _addresses
     with _lock:
@@ -362,7 +362,7 @@ def load() -> dict[str, int]:
             functions: tuple[str, ...] = NATIVE_FUNCTIONS
             if offsets is not None:
                 functions += PYTHON_FUNCTIONS
-                # an embedding program may hide them from the dynamic linker
+                # An embedding program may hide these symbols from the dynamic linker.
                 for name in PYTHON_SYMBOLS:
                     if name.startswith("PyExc_"):
                         symbol: ctypes._CData = ctypes.c_void_p.in_dll(ctypes.pythonapi, name)
@@ -378,12 +378,12 @@ def load() -> dict[str, int]:
 
 
 def loaded() -> bool:
-    """True when `load()` returns at once."""
+    """Return whether `load()` returns at once."""
     return _addresses is not None
 
 
 def _reset_after_fork() -> None:
-    """In a child: the holder of the lock may have been another thread."""
+    """Replace the lock in a forked child: another thread may have held it."""
     global _lock
     _lock = threading.Lock()
 

@@ -1,32 +1,40 @@
-"""Sharing one launch between threads: helpers that spin for a bounded time, then sleep, and claim
-chunks of a posted job.
+"""Share one launch between threads.
 
-A job is (code address, argument block address, nchunks). The caller posts it in the pool's one
-slot, wakes helpers that sleep, works too, and waits only for chunks that a helper has claimed, so a
-helper that never gets a core costs nothing. A caller that finds the slot taken by another thread
-does all its chunks itself. Callers have cores too: with k of them walking at once, k - 1 helpers
-fewer are asked, so threads of callers and helpers together are never more than the pool's. Helpers
-run compiled code without the GIL all the time.
+Helper threads spin for a bounded time, then sleep, and claim chunks of a posted job. A job is (code
+address, argument block address, nchunks). The caller posts it in the pool's one slot, wakes
+sleeping helpers, works too, and waits only for chunks that a helper has claimed. So a helper that
+never gets a core costs nothing. A caller that finds the slot taken by another thread does all its
+chunks itself. Callers occupy cores, too: with k of them running at once, k - 1 helpers fewer are
+asked, so callers and helpers together are never more than the pool's threads. Helpers run compiled
+code without the GIL all the time.
 
 Linux may wake a helper on its caller's own processor, behind the caller, and leave it there for
-milliseconds while another idles (where processors share no cache that it knows of, it looks no
-further). So a helper says where it runs, and a caller that finds it on its own processor bars it
-from there. And where another process took a helper's processor in the middle of a chunk, so that
-the caller had to wait, it works alone for as long as it waited, twice as long the next time, up to
-16 times: an accident costs little, and a machine that stays busy a sixteenth, not every run.
+milliseconds while another processor idles. (Where processors share no cache known to Linux, it
+searches no further.) So a helper publishes its processor, and a caller that finds it on its own
+processor bars the helper from there. Another process may take a helper's processor in the middle of
+a chunk, so that the caller has to wait. Then the caller works alone for as long as it waited, and
+twice as long the next time, up to 16 times. So an accident costs little, and on a machine that
+stays busy a sixteenth of the runs suffers, not every run.
 
 State, int64 words, a cache line (8 words) each where threads meet:
 
-    0   nchunks << 42 | end << 21 | first of the chunks that nobody has claimed
+    0   nchunks << 42 | end << 21 | first of the unclaimed chunks
     8   chunks done
-    16  code address, 17 argument block, 18 helpers asked (those of lower number), 19 address of a cancel flag or 0
-    23  how often of late a helper lost its processor, each job that went well counting against one of them
-    24  1 while a caller holds the slot    25  masks of processors: row c allows all but c, 26 rows
-    27  ticks when the last job ended, 28 work in ticks of late jobs that left sleepers asleep, 29 how much of it is worth a wake-up
-    30  ticks until which no helper is asked, 31 how much longer than two chunks a caller may wait before it does so
-    32  1 = stop, 33 helpers, 34 spin limit in ticks, 35 signal, 36 wait, 37 yield, 38 current processor or 0, 39 set affinity: C functions
-    40 + 8 h  1 while helper h sleeps, 41 + 8 h its semaphore, for signal(semaphore, 1, 0) and wait(semaphore, -1)
-    42 + 8 h  the processor it last saw itself on, or -1; 43 + 8 h its thread number in the operating system
+    16  code address, 17 argument block, 18 helpers asked (those of lower number), 19 address of a
+        cancel flag or 0
+    23  number of late times that a helper lost its processor, less one for each undisturbed job
+    24  1 while a caller holds the slot
+    25  masks of processors: row c allows all but c, 26 rows
+    27  ticks when the last job ended, 28 work in ticks of late jobs that left sleepers asleep, 29
+        amount of it that is worth a wake-up
+    30  ticks until which no helper is asked, 31 time beyond two chunks that a caller may wait before
+        it stops asking
+    32  1 = stop, 33 helpers, 34 spin limit in ticks, 35 signal, 36 wait, 37 yield, 38 current
+        processor or 0, 39 set affinity: C functions
+    40 + 8 h  1 while helper h sleeps, 41 + 8 h its semaphore, for signal(semaphore, 1, 0) and
+        wait(semaphore, -1)
+    42 + 8 h  the processor it last saw itself on, or -1; 43 + 8 h its thread number in the operating
+        system
 """
 
 from __future__ import annotations
@@ -46,9 +54,9 @@ from tfjit.kernels.jit.target import available_cpus
 
 DEFAULT_SPIN_US = 50.0
 PATIENCE_US = 50.0
-# work from which a wake-up pays: it takes the caller 7 us, and the helper some 10 more to arrive
+# Work from which a wake-up pays: it takes the caller 7 us, and the helper some 10 more to arrive.
 WAKE_US = 30.0
-_SEMAPHORE_BYTES = 64  # of a sem_t: 32 on Linux
+_SEMAPHORE_BYTES = 64  # size of a sem_t: 32 on Linux
 
 
 def _aligned_words(count: int) -> np.ndarray:
@@ -62,8 +70,9 @@ def _address(library: ctypes.CDLL, name: str) -> int:
 
 
 class _Semaphores:
-    """Counting semaphores of the operating system, usable from compiled code: signal(handle, 1, 0),
-    wait(handle, -1), yield_().
+    """Counting semaphores of the operating system.
+
+    Compiled code can use them: signal(handle, 1, 0), wait(handle, -1), yield_().
     """
 
     def __init__(self, count: int) -> None:
@@ -79,7 +88,7 @@ class _Semaphores:
             ]
             self.handles = [kernel32.CreateSemaphoreW(None, 0, 1 << 30, None) for _ in range(count)]
             names, library = ("ReleaseSemaphore", "WaitForSingleObject", "SwitchToThread"), kernel32
-        elif sys.platform == "darwin":  # it has no unnamed POSIX semaphores
+        elif sys.platform == "darwin":  # macOS has no unnamed POSIX semaphores.
             library = ctypes.CDLL(None)
             library.dispatch_semaphore_create.restype = ctypes.c_void_p
             library.dispatch_semaphore_create.argtypes = [ctypes.c_long]
@@ -98,8 +107,9 @@ class _Semaphores:
 
 
 class _Processors:
-    """What compiled code needs to keep helpers off their callers' processors; nothing where the
-    system has no such calls.
+    """C functions that keep helpers off their callers' processors.
+
+    There are none where the system has no such calls.
     """
 
     def __init__(self) -> None:
@@ -123,15 +133,18 @@ class _Processors:
 
 
 class IntraOpPool:
-    """num_threads - 1 helpers beside the calling thread. Use `get_pool` unless a test needs its
-    own.
+    """A pool of num_threads - 1 helpers beside the calling thread.
+
+    Use `get_pool` unless a test needs a separate pool.
     """
 
     def __init__(
         self, num_threads: int, spin_us: float = DEFAULT_SPIN_US, patience_us: float = PATIENCE_US
     ) -> None:
-        """spin_us: how long an idle helper looks for work before it sleeps. patience_us: how much
-        longer than two chunks take a caller waits for a helper before it takes it for displaced by
+        """Start the helpers.
+
+        spin_us: time that an idle helper looks for work before it sleeps. patience_us: time beyond
+        two chunks that a caller waits for a helper before it takes the helper for displaced by
         another process.
         """
         if num_threads < 1:
@@ -150,12 +163,16 @@ class IntraOpPool:
 
     @property
     def state_address(self) -> int:
-        """For word 8 of a step table. Valid as long as the pool object lives."""
+        """Return the address for word 8 of a step table.
+
+        It is valid as long as the pool object lives.
+        """
         return int(self._state.ctypes.data)
 
     def run(self, code: int, args: int, nchunks: int) -> None:
-        """Do one job, without the GIL; returns when every chunk is done. Denormals are flushed
-        meanwhile.
+        """Do one job without the GIL; return when every chunk is done.
+
+        Denormals are flushed meanwhile.
         """
         self._run(self.state_address, code, args, nchunks)
 
@@ -176,7 +193,7 @@ class IntraOpPool:
             state[41 + 8 * n] = handle
             state[42 + 8 * n] = -1
         for n in range(self._helpers):
-            # the thread keeps state and semaphores alive: it may outlive a pool that is dropped
+            # The thread keeps state and semaphores alive: it may outlive a pool that is dropped.
             kept = (self._helper, state, (self._semaphores, self._processors), n)
             thread = threading.Thread(
                 target=_live, args=kept, name=f"tfjit-intraop-{n}", daemon=True
@@ -201,12 +218,13 @@ class IntraOpPool:
         self._threads = []
 
     def asleep(self) -> int:
-        """How many helpers sleep now."""
+        """Return the number of sleeping helpers."""
         return int(self._state[40 : 40 + 8 * self._helpers : 8].sum())
 
     def restart(self) -> None:
-        """In a forked child, where the helpers do not exist: start new ones. State address and
-        users' tables stay valid.
+        """Start new helpers in a forked child, which has none.
+
+        The state's address and users' tables stay valid.
         """
         self._threads = []
         self._start()
@@ -223,15 +241,15 @@ def _live(helper: Any, state: np.ndarray, kept: Any, index: int) -> None:
 
 
 _lock = threading.Lock()
-_pools: dict[tuple[int, bool], IntraOpPool] = {}  # by size and whether its helpers spin
+_pools: dict[tuple[int, bool], IntraOpPool] = {}  # key: number of threads, and whether helpers spin
 _forked: set[tuple[int, bool]] = set()
 
 
 def get_pool(num_threads: int = 0, spinning: bool = True) -> IntraOpPool:
-    """The process's pool of that many threads; 0 or more than there are cores: as many as this
-    process may use.
+    """Return the process's pool of that many threads.
 
-    spinning: whether an idle helper looks for work for a while before it sleeps.
+    0, or more than there are cores, means as many as this process may use. spinning: whether an
+    idle helper looks for work for a while before it sleeps.
     """
     cpus = available_cpus()
     size = min(num_threads, cpus) if num_threads > 0 else cpus
@@ -252,8 +270,9 @@ def _stop_all() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """The helpers were the parent's: until `get_pool` starts new ones, callers do their chunks
-    alone.
+    """Mark the helpers as absent: they were the parent's.
+
+    Until `get_pool` starts new ones, callers do their chunks alone.
     """
     global _lock
     _lock = threading.Lock()

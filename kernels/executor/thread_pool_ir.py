@@ -1,13 +1,14 @@
-"""LLVM assembly of the intra-op pool: how launches are shared out, and the helper threads' loop.
+"""Write the intra-op pool in LLVM assembly.
 
-thread_pool.py describes the pool's state."""
+It shares launches out and runs the helper threads' loop. thread_pool.py describes the pool's state.
+"""
 
 from __future__ import annotations
 
 from string import Template
 from typing import Final
 
-MASK_BYTES: Final = 128  # of a cpu_set_t: 1024 processors
+MASK_BYTES: Final = 128  # size of a cpu_set_t: 1024 processors
 
 _TEXT: Final = """
 define i64 @tfjit_ticks() {

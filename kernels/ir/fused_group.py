@@ -1,5 +1,6 @@
-"""A fused group: several nodes of a graph that one kernel computes, as the fuse pass hands them to
-the builders.
+"""Describe a fused group: nodes of a graph that one kernel computes.
+
+The fuse pass hands groups to the builders in this form.
 """
 
 from __future__ import annotations
@@ -21,17 +22,23 @@ CONSTANT: Final = -2
 """`Ref.member` of a value that was known when the group was made (the axes of a reduction) and that
 is no input of the group.
 """
-_BLOCK: Final = 1 << 16  # elements that a reference run of a big elementwise group takes at a time
+# elements of one block, when the reference runs a big elementwise group block by block
+_BLOCK: Final = 1 << 16
 
 
 def node_suffix(name: str) -> str:
-    """What marks the node at fault in a message, as TensorFlow's runtime writes it."""
+    """Return the mark of the failing node in a message.
+
+    TensorFlow's runtime writes the same mark.
+    """
     return f"\n\t [[{{{{node {name}}}}}]]"
 
 
 class Ref(NamedTuple):
-    """A value inside a group: output `index` of member `member`, or external input (INPUT) or
-    constant (CONSTANT) number `index`.
+    """A value inside a group.
+
+    It is output `index` of member `member`, or external input (INPUT) or constant (CONSTANT) number
+    `index`.
     """
 
     member: int
@@ -40,8 +47,9 @@ class Ref(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One of the graph's nodes in a group. inputs: where each of its inputs comes from, in the op's
-    order.
+    """A node of the graph in a group.
+
+    inputs: the source of each of its inputs, in the op's order.
     """
 
     spec: NodeSpec
@@ -50,12 +58,12 @@ class Member:
 
 @dataclass(frozen=True)
 class FusedGroup:
-    """Nodes that run as one.
+    """Nodes that run as one kernel.
 
     kind: the template that serves it: "loop", "reduce", "rows", "matmul", "attention", "conv2d",
     "depthwise", "pool_gradient". members: the original nodes in an order of execution. inputs: the
-    external inputs; outputs: what the group gives, by value. constants: values of CONSTANT refs.
-    reason: why the nodes were fused. bytes_moved, flops: predicted, for the group; bytes_unfused:
+    external inputs. outputs: the group's results, as values. constants: values of CONSTANT refs.
+    reason: why the nodes were fused. bytes_moved, flops: predicted, for the group. bytes_unfused:
     the sum over its members alone.
     """
 
@@ -72,21 +80,24 @@ class FusedGroup:
 
     @property
     def anchor(self) -> int:
-        """Index of the member that gives the group its kind (the convolution, say); 0 for loops."""
+        """Return the index of the member that decides the kind.
+
+        It is the convolution, say; 0 for loops.
+        """
         return self._anchor
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the members, in execution order."""
+        """Return the names of the members, in execution order."""
         return tuple(m.spec.name for m in self.members)
 
     @property
     def ops(self) -> tuple[str, ...]:
-        """Op types of the members, in execution order."""
+        """Return the op types of the members, in execution order."""
         return tuple(m.spec.op for m in self.members)
 
     def tensor(self, ref: Ref) -> TensorSpec:
-        """dtype and shape of a value of the group."""
+        """Return dtype and shape of a value of the group."""
         if ref.member == INPUT:
             return self.inputs[ref.index]
         if ref.member == CONSTANT:
@@ -97,8 +108,9 @@ class FusedGroup:
         return self.members[ref.member].spec.outputs[ref.index]
 
     def node_spec(self, name: str, constants: Mapping[int, np.ndarray] | None = None) -> NodeSpec:
-        """The NodeSpec of a `_Fused` node that holds this group. constants: known values of
-        external inputs.
+        """Return the NodeSpec of a `_Fused` node that holds this group.
+
+        constants: known values of external inputs.
         """
         return NodeSpec(
             name,
@@ -110,9 +122,7 @@ class FusedGroup:
         )
 
     def explain(self) -> str:
-        """One paragraph: the kernel's kind, its members, why they are together and what it should
-        cost.
-        """
+        """Return a paragraph on the kernel's kind, members, reason and cost."""
         shapes = ", ".join(
             f"{self.tensor(r).dtype.name}{list(self.tensor(r).shape)}" for r in self.outputs
         )
@@ -125,12 +135,12 @@ class FusedGroup:
         return "\n".join(lines)
 
     def run_reference(self, inputs: Sequence[Any]) -> list[Any]:
-        """Every output by the members' own reference kernels, one after the other: the plain answer
-        a fused kernel is checked against.
+        """Compute every output by the members' own reference kernels.
 
-        Big elementwise groups go block by block of the first axis, so that what passes between
-        members stays in the cache instead of taking an array each. Raises LookupError when a member
-        has no reference kernel. Errors of members name the member, not the group.
+        Tests compare fused kernels with these results. A big elementwise group runs block by block
+        of the first axis, so that values between members stay in the cache instead of taking an
+        array each. Raises LookupError when a member has no reference kernel. Errors of members name
+        the member, not the group.
         """
         rows = self._rows_in_a_block(inputs)
         if not rows:
@@ -148,8 +158,9 @@ class FusedGroup:
         return results
 
     def _rows_in_a_block(self, inputs: Sequence[Any]) -> int:
-        """How much of the first axis `run_reference` takes at a time; 0 where the group must run
-        whole.
+        """Return the rows of one block of `run_reference`.
+
+        0 means that the group must run whole.
         """
         shape = self.tensor(self.outputs[0]).shape
         count = prod(shape)
@@ -160,7 +171,7 @@ class FusedGroup:
         ):
             return 0
         for member in self.members:
-            # whose condition may choose rows
+            # Select is left out: its condition may choose rows.
             by_place = elementwise.lookup(member.spec.op) is not None and member.spec.op != "Select"
             if not by_place or any(
                 ref.member == CONSTANT and self.constants[ref.index].size > 1
@@ -195,7 +206,9 @@ class FusedGroup:
                 ) from error
             for used in {ref.member for ref in member.inputs}:
                 if used >= 0 and last_use[used] == number:
-                    del values[used]  # a first run takes no more memory than what is alive
+                    # Dead values are dropped, so that a first run takes no more memory than the
+                    # live ones need.
+                    del values[used]
             if number not in last_use:
                 del values[number]
         return [self._value(ref, inputs, values) for ref in self.outputs]
@@ -208,10 +221,10 @@ class FusedGroup:
         return values[ref.member][ref.index]
 
     def with_input_shapes(self, shapes: Sequence[tuple[int, ...]]) -> FusedGroup:
-        """The same loop group for other input shapes; only elementwise members, whose results have
-        their inputs' broadcast shape.
+        """Return the same loop group for other input shapes.
 
-        Raises ValueError for other kinds and where shapes do not broadcast.
+        All members must be elementwise: their results have their inputs' broadcast shape. Raises
+        ValueError for other kinds and where shapes do not broadcast.
         """
         if self.kind != "loop":
             raise ValueError(f"a {self.kind} group is bound to its shapes")

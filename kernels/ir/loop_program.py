@@ -1,11 +1,10 @@
-"""A loop program: loops and branches over scalars and elementwise arrays, as one generated kernel
-computes them.
+"""Describe loops and branches over scalars and elementwise arrays.
 
-A program is a block of steps in static single assignment form. Values have numbers, valid in the
-block that defines them and in the blocks inside it. Steps are elementwise ops, reductions of a
-whole array to a scalar, and control: `If`, `Case` and `While` with blocks of their own. Operands of
-an elementwise step have one element or as many as its result; other broadcasts are made before the
-loop.
+One generated kernel computes such a loop program. It is a block of steps in static single
+assignment form. Values have numbers, valid in the block that defines them and in the blocks inside
+it. Steps are elementwise ops, reductions of a whole array to a scalar, and control: `If`, `Case`
+and `While` with inner blocks. Operands of an elementwise step have one element or as many as its
+result; other broadcasts are made before the loop.
 """
 
 from __future__ import annotations
@@ -38,15 +37,17 @@ REDUCTIONS: Final = frozenset({"Sum", "Mean", "Max", "Min", "Prod", "All", "Any"
 class Step:
     """One operation of a program.
 
-    op: an elementwise op type, one of REDUCTIONS, FILL, ELEMENT (args array and index), SET_ELEMENT (args array, index and part), or
-        control:
-        If     args (predicate: bool),         blocks (then, else)          each with as many results as the step
-        Case   args (branch number: int32),    blocks, the last for numbers outside the range
-        While  args (first values),            blocks (condition, body), each with a parameter an argument (one that is an
-               array may start with one value everywhere); none comes out of the body as it went in: what does not change is
-               read from outside
-    args, results: value numbers. attrs: what the row's expression takes; of an ELEMENT or SET_ELEMENT "failure", the message for an index
-    out of range, with `{detail}` for the index. name: of the node it was, for messages.
+    op: an elementwise op type, one of REDUCTIONS, FILL, ELEMENT (args array and index), SET_ELEMENT
+        (args array, index and part), or control:
+        If     args (predicate: bool), blocks (then, else) each with as many results as the step
+        Case   args (branch number: int32), blocks, the last for numbers outside the range
+        While  args (first values), blocks (condition, body), each with a parameter an argument (an
+               array argument may start with one value everywhere); no value leaves the body
+               unchanged: unchanged values are read from outside
+    args, results: value numbers. attrs: the attrs of the row's expression; for ELEMENT and
+    SET_ELEMENT "failure", the message for an
+        index out of range, with `{detail}` for the index.
+    name: of the original node, for messages.
     """
 
     op: str
@@ -59,14 +60,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Steps in order, with the values they are given (a loop's own) and those they give."""
+    """Steps in order, with the block's parameters (a loop's own) and results."""
 
     params: tuple[int, ...]
     steps: tuple[Step, ...]
     results: tuple[int, ...]
 
     def walk(self) -> Iterator[Step]:
-        """Every step, those of inner blocks among them, in order."""
+        """Yield every step in order, with those of inner blocks."""
         for step in self.steps:
             yield step
             for block in step.blocks:
@@ -75,9 +76,11 @@ class Block:
 
 @dataclass(frozen=True)
 class LoopProgram:
-    """values: dtype and shape by number. constants: (number, value) of scalars known now. inputs:
-    numbers of what the node is given; outputs: numbers of what it gives. block: what to do. title:
-    what it is, for people.
+    """A block of steps with its inputs, outputs and constants.
+
+    values: dtype and shape by number. constants: (number, value) of scalars known now. inputs,
+    outputs: value numbers of the node's inputs and outputs. block: the steps. title: a description
+    for people.
     """
 
     values: tuple[TensorSpec, ...]
@@ -89,41 +92,41 @@ class LoopProgram:
 
     @property
     def input_specs(self) -> tuple[TensorSpec, ...]:
-        """dtype and shape of each input."""
+        """Return dtype and shape of each input."""
         return tuple(self.values[v] for v in self.inputs)
 
     @property
     def output_specs(self) -> tuple[TensorSpec, ...]:
-        """dtype and shape of each output."""
+        """Return dtype and shape of each output."""
         return tuple(self.values[v] for v in self.outputs)
 
     def is_scalar(self, value: int) -> bool:
-        """Whether a value has one element, which lives in a register."""
+        """Return whether a value has one element and lives in a register."""
         return self.values[value].size == 1
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the nodes in it."""
+        """Return the names of the nodes in it."""
         return tuple(dict.fromkeys(step.name for step in self.block.walk() if step.name))
 
     @property
     def ops(self) -> tuple[str, ...]:
-        """Op types of all steps."""
+        """Return the op types of all steps."""
         return tuple(step.op for step in self.block.walk())
 
     def run(self, inputs: Sequence[np.ndarray], poll: Poll | None = None) -> list[np.ndarray]:
-        """The outputs by the members' reference kernels, iteration by iteration: what the kernel is
-        checked against.
+        """Compute the outputs by reference kernels, iteration by iteration.
 
-        poll: called before each iteration of an outermost loop with the loop and the values it
-        carries; it may raise to stop.
-        Raises InvalidArgumentError naming the node where one fails.
+        Tests compare the kernel with these results. poll: called before each iteration of an
+        outermost loop with the loop and its carried values; it may raise to stop. Raises
+        InvalidArgumentError naming the node that fails.
         """
         return _Interpreter(self, poll).run(inputs)
 
     def resumed(self, step: Step) -> LoopProgram:
-        """A program that goes on with a loop of the outermost block: its inputs are the loop's
-        values, then this program's inputs.
+        """Return a program that continues a loop of the outermost block.
+
+        Its inputs are the loop's values, then this program's inputs.
         """
         (at,) = (k for k, other in enumerate(self.block.steps) if other is step)
         first = len(self.values)
@@ -149,8 +152,9 @@ class LoopProgram:
 
     @property
     def iteration_ns(self) -> float:
-        """Predicted time of one iteration of the outermost loop, inner loops counted once and each
-        branch taken.
+        """Return the predicted time of one iteration of the outermost loop.
+
+        Inner loops count once, and every branch counts as taken.
         """
 
         def cost(block: Block) -> float:
@@ -166,7 +170,7 @@ class LoopProgram:
                     else (*step.args, *step.results)
                 )
                 size = max((self.values[v].size for v in touched), default=1)
-                # a scalar operation waits for the one before it
+                # a scalar operation waits for its predecessor
                 total += (
                     sum(map(cost, step.blocks))
                     if step.blocks
@@ -190,7 +194,7 @@ Poll = Callable[[Step, list[np.ndarray]], None]
 
 
 def free_values(step: Step) -> set[int]:
-    """Values from outside that a step reads, in its inner blocks too."""
+    """Return the outer values that a step and its inner blocks read."""
     found = set(step.args)
     for block in step.blocks:
         found |= block_reads(block)
@@ -198,7 +202,7 @@ def free_values(step: Step) -> set[int]:
 
 
 def block_reads(block: Block) -> set[int]:
-    """Values from outside a block that its steps read or that it gives."""
+    """Return the outer values that a block's steps or results read."""
     own, found = set(block.params), set()
     for step in block.steps:
         found |= free_values(step) - own
@@ -207,7 +211,7 @@ def block_reads(block: Block) -> set[int]:
 
 
 class _Interpreter:
-    """Runs a program by NumPy."""
+    """Interpreter of a program by NumPy."""
 
     def __init__(self, program: LoopProgram, poll: Poll | None) -> None:
         self.program = program

@@ -1,5 +1,6 @@
-"""A scalar program: the elementwise part of a fused kernel, shared by every template (loop,
-reduction, rows, epilogue).
+"""Describe the elementwise part of a fused kernel.
+
+Every template shares this form (loop, reduction, rows, epilogue).
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ class ScalarOp:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """inputs: dtype of each input value; ops: in execution order; outputs: value indices."""
+    """Elementwise ops in execution order.
+
+    inputs: dtype of each input value; outputs: value indices.
+    """
 
     inputs: tuple[DType, ...]
     ops: tuple[ScalarOp, ...]
