@@ -1,11 +1,11 @@
-"""Attention: the scores of a block of queries, what is added to them, their softmax and its product
-with the values, in one kernel.
+"""Compute attention in one kernel.
 
-A block of queries stands in the lanes of a few vectors. Keys are the rows of the first product and
-values (transposed) those of the second, so both are read where they lie, the softmax runs down the
-lanes without a sum across them, and its result is the packed operand of the second product as it
-stands. Only queries and result are turned, a block at a time. No score leaves the chunk's scratch,
-which holds one block: keys * lanes of them.
+The kernel computes the scores of a block of queries, adds the operands to them, and multiplies
+their softmax with the values. A block of queries is held in the lanes of a few vectors. Keys are
+the rows of the first product and values (transposed) those of the second, so both are read in
+place. The softmax runs down the lanes without a sum across them, and its result is already the
+packed operand of the second product. Only queries and result are transposed, a block at a time. No
+score leaves the chunk's scratch, which holds one block: keys * lanes of them.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from tfjit.kernels.source import KernelSource, Source
 PRODUCTS: Final = frozenset({"MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"})
 MIN_QUERIES: Final = 4
 """Fewer queries than that waste more lanes than the scores' way through memory costs."""
-_MAX_DEPTH: Final = 512  # of a query: one chain of sums
-# scores of a block of two vectors that still lie in the second-level cache
+_MAX_DEPTH: Final = 512  # largest depth of a query: one chain of sums
+# size of a block of two vectors' scores that still fits into the second-level cache
 _WIDE_BYTES: Final = 512 << 10
-_SCRATCH_BYTES: Final = 64 << 20  # of all chunks
-_SCORES: Final = 0  # output number, for what LLVM may know about aliases
+_SCRATCH_BYTES: Final = 64 << 20  # limit for all chunks
+_SCORES: Final = 0  # output number of the scores, for LLVM's alias scopes
 
 Pattern = Literal["scalar", "query", "key", "full"]
 
@@ -74,7 +74,7 @@ class Attention:
 
     @property
     def patterns(self) -> tuple[Pattern, ...]:
-        """What each operand varies along, the batch left aside."""
+        """Return the axes that each operand varies along, without the batch."""
         names: dict[tuple[bool, bool], Pattern] = {
             (False, False): "scalar",
             (True, False): "query",
@@ -85,8 +85,9 @@ class Attention:
 
 
 def attention_of(group: FusedGroup) -> Attention:
-    """What a group of kind "attention" computes; its anchor is the second product. Raises
-    Unsupported where it is no attention.
+    """Return the attention that a group computes.
+
+    The group's anchor is the second product. Raises Unsupported for a group that is no attention.
     """
     if any(
         n < 0
@@ -129,7 +130,7 @@ def attention_of(group: FusedGroup) -> Attention:
     ):
         raise Unsupported("products of several dtypes")
     builder = RegionBuilder(group, space, is_leaf=lambda ref: ref == product)
-    builder.value(product, identity_map(len(space)))  # so that it is operand 0
+    builder.value(product, identity_map(len(space)))  # the first value, so that it is operand 0
     scores = group.members[softmax.member].inputs[0]
     region = builder.finish([builder.value(scores, builder.whole(group.tensor(scores).shape))])
     if region.operands[0].strides != tuple(
@@ -170,14 +171,15 @@ def _behind_views(group: FusedGroup, ref: Ref) -> Ref:
 
 
 def _swapped(member: Member, side: int) -> bool:
-    """Whether a product takes an input with its last two axes swapped."""
+    """Return whether a product takes an input with swapped last axes."""
     names = ("transpose_a", "transpose_b") if member.spec.op == "MatMul" else ("adj_x", "adj_y")
     return bool(member.spec.attrs.get(names[side], False))
 
 
 def _view(group: FusedGroup, ref: Ref, space: tuple[int, ...], swapped: bool) -> Operand:
-    """An operand of a product, read through the transposes before it; its strides run
-    over `space`.
+    """Return an operand of a product, read through transposes before it.
+
+    Its strides run over `space`.
     """
     index: IndexMap = identity_map(len(space))
     target = space
@@ -192,8 +194,9 @@ def _view(group: FusedGroup, ref: Ref, space: tuple[int, ...], swapped: bool) ->
 
 
 def _result_strides(group: FusedGroup, ref: Ref, size: int) -> tuple[int, ...]:
-    """Strides of the group's output over the axes of the second product, transposes after it
-    undone.
+    """Return strides of the group's output over the second product's axes.
+
+    Transposes after the product are undone.
     """
     strides = c_strides(group.tensor(ref).shape, size)
     while ref != Ref(group.anchor):
@@ -223,7 +226,7 @@ _WORDS: Final = (
     "q", "q_stride", "k", "k_row", "k_stride", "v", "v_row", "v_stride", "v_part", "o", "o_row",
     "k_tiles", "k_height", "k_tall", "k_tall_tile", "k_low_tile", "v_tiles", "v_height", "v_tall", "v_tall_tile", "v_low_tile",
 )  # fmt: skip
-_PLACES: Final = 4  # columns of the table before those of the operands: query, key, value, out
+_PLACES: Final = 4  # The table's columns before those of the operands: query, key, value, out.
 
 
 @functools.cache
@@ -235,10 +238,10 @@ def attention_source(
     program: Program,
     patterns: tuple[Pattern, ...],
 ) -> KernelSource:
-    """Words: those of _WORDS, then address, query stride and key stride of every operand. table: a
-    row of byte offsets a head.
+    """Write the kernel.
 
-    turned: a query's terms lie side by side, else the queries do.
+    Words: those of _WORDS, then address, query stride and key stride of every operand. table: a row
+    of byte offsets a head. turned: a query's terms are contiguous, else the queries are.
     """
     s = Source()
     lanes = vectors * tile.lanes
@@ -339,10 +342,10 @@ def _write_tiles(
 def _write_scores(
     s: Source, dtype: DType, program: Program, patterns: Sequence[Pattern], tile: Tile, lanes: int
 ) -> None:
-    """The program over the scores, then e to the power of what they are below the largest of their
-    query.
+    """Append the program over the scores, and their exponentials.
 
-    Loops run over all elements at once: LLVM unrolls one over the few lanes of a row into scalars.
+    The exponent is the difference to the largest score of the query. Loops run over all elements of
+    the block: LLVM unrolls a loop over the few lanes of a row into scalars.
     """
     if program.ops:
         s.line("buffer = free")
@@ -376,8 +379,9 @@ def _loaded(dtype: DType, address: str) -> str:
 def _write_operand(
     s: Source, k: int, pattern: Pattern, dtype: DType, tile: Tile, lanes: int
 ) -> None:
-    """Define x<k> (scalar), or x<k>_p: the block's part of an operand in the layout
-    of the scores.
+    """Define x<k> (scalar), or x<k>_p: the block's part of an operand.
+
+    The part has the layout of the scores.
     """
     s.line(f"x{k}_at = x{k}_base + word(entry, {_PLACES + k})")
     if pattern == "scalar":
@@ -415,7 +419,7 @@ def _write_operand(
 
 
 def _write_result(s: Source, tile: Tile, lanes: int) -> None:
-    """Divide by the sums, and turn the block into rows of the result."""
+    """Divide by the sums, and transpose the block into result rows."""
     row = lanes * tile.size
     s.line("divide(mixed, dims, whole)")
     s.line("o_at = o + word(entry, 3) + query * o_row")
@@ -437,7 +441,10 @@ def _write_result(s: Source, tile: Tile, lanes: int) -> None:
 
 
 def attention_call(group: FusedGroup) -> NativeCall:
-    """Launches of an attention group. Raises Unsupported where the template does not take it."""
+    """Return the launches of an attention group.
+
+    Raises Unsupported for groups that the template does not serve.
+    """
     plan = attention_of(group)
     tile = tile_of(plan.dtype)
     size = tile.size
@@ -463,7 +470,7 @@ def attention_call(group: FusedGroup) -> NativeCall:
         vectors = 1
     lanes = vectors * tile.lanes
     key_turned, key_stride = _side(plan.key, size)
-    # the second product sums over keys: its rows are the terms of a value
+    # The second product sums over keys: its rows are the terms of a value.
     *outer, key_bytes, term_bytes = plan.value.strides
     value = replace(plan.value, strides=(*outer, term_bytes, key_bytes))
     value_turned, value_stride = _side(value, size)
@@ -527,12 +534,15 @@ def attention_call(group: FusedGroup) -> NativeCall:
 
 
 def _waste(queries: int, lanes: int) -> int:
-    """Queries computed when they go in blocks of so many."""
+    """Return the padded number of queries in blocks of `lanes`."""
     return -(-queries // lanes) * lanes
 
 
 def _side(operand: Operand, size: int) -> tuple[bool, int]:
-    """(rows lie side by side, bytes the micro-kernel steps) of the operand whose rows it reads."""
+    """Return whether an operand's rows are contiguous, and its step.
+
+    The step is the bytes between rows (or terms), as the micro-kernel takes it.
+    """
     row, step = operand.strides[-2:]
     if step in (0, size):
         return False, row
@@ -552,7 +562,7 @@ def _strides(plan: Attention) -> list[tuple[int, ...]]:
 
 
 def _offsets(batch: Sequence[int], strides: Sequence[int]) -> np.ndarray:
-    """Byte offset of every matrix of a batch."""
+    """Return the byte offset of every matrix of a batch."""
     found = np.zeros((1,) * len(batch), np.int64)
     for axis, (n, stride) in enumerate(zip(batch, strides)):
         found = found + (np.arange(n, dtype=np.int64) * stride).reshape(

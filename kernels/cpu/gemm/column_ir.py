@@ -1,7 +1,7 @@
-"""Intrinsics on blocks whose columns stand in the lanes of a few vectors: turning them, and what
-softmax does down the columns.
+"""Emit transposes and softmax's column steps on blocks of columns.
 
-Only the compiler process imports this module: it needs Numba.
+A block's columns are held in the lanes of a few vectors. Only the compiler process imports this
+module: it needs Numba.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ def _const(value: int) -> ir.Constant:
 
 
 def _transposed(b: ir.IRBuilder, rows: Sequence[ir.Value]) -> list[ir.Value]:
-    """n vectors of n lanes, as the rows of a square matrix, to its columns: blocks of 1, 2, 4 ...
-    lanes change places.
+    """Return the columns of a square matrix of n vectors.
+
+    A vector has n lanes. Blocks of 1, 2, 4 ... lanes change places.
     """
     n = len(rows)
     out = list(rows)
@@ -42,12 +43,11 @@ def _transposed(b: ir.IRBuilder, rows: Sequence[ir.Value]) -> list[ir.Value]:
 
 
 def transpose_block(kind: str, lanes: int) -> Any:
-    """dst[c][r] = src[r][c] for r < width and c < columns, where src has `rows` rows and what lies
-    below them counts as zero.
+    """Emit dst[c][r] = src[r][c] for r < width and c < columns.
 
-    Arguments: src, src_stride, dst, dst_stride, rows, columns, width; strides in bytes, rows,
-    columns and width at most `lanes`; rows may be 0 or negative. Nothing beyond rows and columns is
-    read, nothing beyond width and columns written.
+    src has `rows` rows; rows below them count as zero. Arguments: src, src_stride, dst, dst_stride,
+    rows, columns, width; strides in bytes, rows, columns and width at most `lanes`; rows may be 0
+    or negative. No element beyond rows and columns is read, none beyond width and columns written.
     """
 
     def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
@@ -85,14 +85,14 @@ def transpose_block(kind: str, lanes: int) -> Any:
 
 
 def column_reduce(kind: str, lanes: int, vectors: int, op: str) -> Any:
-    """total[c] = sum or largest over rows p < count of x[p][c], for vectors * lanes columns of a
-    packed x; NaN stays NaN.
+    """Emit total[c] = sum or maximum over rows of x[p][c].
 
-    Arguments: x, count, total; both addresses vector-aligned. op: "sum", or "max", which is -inf of
-    no rows. Sums are taken in blocks, so that their error does not grow with the number of rows.
+    It runs over rows p < count for vectors * lanes columns of a packed x; NaN stays NaN. Arguments:
+    x, count, total; both addresses vector-aligned. op: "sum", or "max", which is -inf for no rows.
+    Sums are taken in blocks, so that their error does not grow with the number of rows.
     """
     unroll = 4
-    block = 128  # rows of a block of a sum
+    block = 128  # rows in a block of a sum
 
     def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
         x, count, total = args
@@ -137,11 +137,10 @@ def column_reduce(kind: str, lanes: int, vectors: int, op: str) -> Any:
 
 
 def column_combine(kind: str, lanes: int, vectors: int, op: str) -> Any:
-    """x[p][c] = x[p][c] - t[c] ("sub") or x[p][c] / t[c] ("div"), in place, for rows p < count of
-    vectors * lanes columns.
+    """Emit x[p][c] - t[c] ("sub") or x[p][c] / t[c] ("div"), in place.
 
-    Arguments: x, count, t; both addresses vector-aligned. LLVM unrolls a loop over so few columns
-    into scalars instead.
+    It runs over rows p < count of vectors * lanes columns. Arguments: x, count, t; both addresses
+    vector-aligned. LLVM unrolls a loop over so few columns into scalars instead.
     """
 
     def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:

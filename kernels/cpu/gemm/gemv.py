@@ -1,5 +1,6 @@
-"""Products of a matrix and a vector, as the matrix lies: rows by dot products, or columns as a sum
-of rows. Nothing is packed.
+"""Multiply a matrix and a vector, with the matrix read in place.
+
+Rows are multiplied by dot products, or columns as a sum of rows. Nothing is packed.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ _DOTS: Final = 4
 """Rows that one pass over the vector serves."""
 _SUMMED: Final = 8
 """Rows that one pass over the result adds."""
-_STEP: Final = 16  # columns of a chunk, in elements
+_STEP: Final = 16  # columns of a chunk come in multiples of this many elements
 
 
 def is_matvec(node: NodeSpec, known: Collection[int]) -> bool:
-    """Whether a MatMul is one. known: inputs known while planning; by a matrix that is, packed
-    then, a row is multiplied faster.
+    """Return whether a MatMul is a matrix-vector product.
+
+    known: inputs known while planning. A known matrix is packed then, and a row is multiplied
+    faster by a packed matrix.
     """
     a, b = node.inputs[:2]
     if (
@@ -37,11 +40,11 @@ def is_matvec(node: NodeSpec, known: Collection[int]) -> bool:
 
 
 def matvec_call(node: NodeSpec) -> NativeCall:
-    """The call of a MatMul for which `is_matvec` holds."""
+    """Return the call of a MatMul for which `is_matvec` holds."""
     a, b, out = node.inputs[0], node.inputs[1], node.outputs[0]
-    by_column = out.shape[1] == 1  # a times a column; else a row times b
+    by_column = out.shape[1] == 1  # True: a times a column. False: a row times b.
     matrix, slot = (a, 0) if by_column else (b, 1)
-    # whether a row of the matrix, as it lies, meets the whole vector
+    # True if a row of the matrix in memory is multiplied with the whole vector.
     along_rows = (
         not node.attrs.get("transpose_a") if by_column else bool(node.attrs.get("transpose_b"))
     )
@@ -64,7 +67,7 @@ def _call(matrix: TensorSpec, slot: int, along_rows: bool, out: TensorSpec) -> N
 
 
 def _begin(title: str, kind: str) -> Source:
-    """Words: rows, columns, matrix, vector, result."""
+    """Begin a kernel with words rows, columns, matrix, vector, result."""
     s = Source()
     s.line(f"# {title} {kind}")
     s.line("from numba import float32, float64")
@@ -77,7 +80,10 @@ def _begin(title: str, kind: str) -> Source:
 
 
 def _dots(kind: str, size: int) -> KernelSource:
-    """out[i] = sum over j of matrix[i, j] vector[j]; a chunk is a run of rows."""
+    """Write out[i] = sum over j of matrix[i, j] vector[j].
+
+    A chunk is a run of rows.
+    """
     s = _begin("dot products of rows", kind)
     zero = f"{'float32' if size == 4 else 'float64'}(0)"
 
@@ -108,7 +114,10 @@ def _dots(kind: str, size: int) -> KernelSource:
 
 
 def _sums(kind: str, size: int) -> KernelSource:
-    """out[j] = sum over i of vector[i] matrix[i, j]; a chunk is a run of columns."""
+    """Write out[j] = sum over i of vector[i] matrix[i, j].
+
+    A chunk is a run of columns.
+    """
     s = _begin("sum of scaled rows", kind)
     zero = f"{'float32' if size == 4 else 'float64'}(0)"
 
@@ -117,7 +126,7 @@ def _sums(kind: str, size: int) -> KernelSource:
             s.line(f"p{k} = ptr_{kind}(matrix + (({first} + {k}) * columns + lo) * {size})")
             s.line(f"x{k} = ld(v, {first} + {k})")
         terms = [f"ld(p{k}, j) * x{k}" for k in range(count)]
-        while len(terms) > 1:  # in pairs: short chains of additions
+        while len(terms) > 1:  # add in pairs: short chains of additions
             terms = [f"({' + '.join(terms[k : k + 2])})" for k in range(0, len(terms), 2)]
         with s.block("for j in range(count):"):
             s.line(f"st_out(out, j, ld_out(out, j, 0) + {terms[0]}, 0)")

@@ -1,5 +1,6 @@
-"""Text and tables that the drivers of matrix products and convolutions share: argument words,
-chunks, the loops over tiles.
+"""Write the macro-kernels of matrix products and convolutions.
+
+Both share argument words, chunks and the loops over tiles.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ _TILE_ARGUMENTS = (
 
 
 def write_words(s: Source, *names: str) -> int:
-    """Read argument words 2, 3, ... into variables; returns the number of the next word."""
+    """Read argument words 2, 3, ... into variables.
+
+    Returns the number of the next word.
+    """
     for i, name in enumerate(names):
         s.line(f"{name} = word(args, {i + 2})")
     return len(names) + 2
 
 
 def write_share(s: Source, units: str, first: str, last: str) -> None:
-    """Define the half-open range first..last of `units` that this chunk does.
+    """Define the half-open range first..last of `units` in this chunk.
 
     Larger and smaller chunks alternate: helpers claim from the other end than their caller, and
     both ends must weigh the same.
@@ -35,10 +39,10 @@ def write_share(s: Source, units: str, first: str, last: str) -> None:
 
 
 def write_shares(s: Source, tile: Tile, units: str) -> None:
-    """What this chunk does: units unit..last_unit of the rows, or (share_columns) panels
-    first_panel..last_panel of all rows.
+    """Define the work of this chunk.
 
-    Also defines stride_c and the columns those panels give.
+    It is units unit..last_unit of the rows, or (share_columns) panels first_panel..last_panel of
+    all rows. Also defines stride_c and the columns of those panels.
     """
     s.line(f"stride_c = columns * {tile.size}")
     s.line("unit = 0")
@@ -60,10 +64,11 @@ def write_shares(s: Source, tile: Tile, units: str) -> None:
 
 
 def write_panels(s: Source, lines: bool = False) -> None:
-    """Text of the inner loops: panels, parts of the sum, then tiles tile_first..tile_last of rows.
+    """Append the inner loops: panels, parts of the sum, then tiles.
 
-    lines: the rows come in `count` lines (output rows of a convolution), a_line and c_line bytes
-    apart; a panel passes over all of them while it is in cache.
+    Tiles tile_first..tile_last cover the rows. lines: the rows come in `count` lines (output rows
+    of a convolution), a_line and c_line bytes apart; a panel passes over all of them while it is in
+    cache.
     """
     with s.block("for p in range(last_panel - first_panel):"):
         s.line(f"entry = panel_table + (first_panel + p) * {8 * PANEL_WORDS}")
@@ -109,11 +114,11 @@ def part_table(
     step: int,
     row_bytes: int = 0,
 ) -> Pointer:
-    """The table of the parts of a sum, followed by the byte offsets in A of each part's segments.
+    """Return the table of the parts of a sum, with segment offsets.
 
-    blocks: from `depth_blocks`. segment_offsets: of all segments. k: terms of a segment; step:
-    bytes from one to the next. row_bytes: of B where it is read in place; it stands behind the
-    offsets.
+    Each part's segments follow as byte offsets in A. blocks: from `depth_blocks`. segment_offsets:
+    of all segments. k: terms of a segment; step: bytes from one to the next. row_bytes: of B where
+    it is read in place; it comes after the offsets.
     """
     rows: list[list[int]] = []
     offsets: list[int] = []

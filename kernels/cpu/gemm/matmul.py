@@ -1,4 +1,7 @@
-"""Matrix products with fused epilogues: MatMul, BatchMatMul and, for them, 1 x 1 convolutions."""
+"""Build matrix products with fused epilogues.
+
+They serve MatMul, BatchMatMul and, for them, 1 x 1 convolutions.
+"""
 
 from __future__ import annotations
 
@@ -54,20 +57,20 @@ from tfjit.kernels.registry import (
 )
 from tfjit.kernels.source import KernelSource, Source
 
-# rows of A that stay in the second-level cache while every panel passes over them
+# size of a block of A's rows that stays in the second-level cache while every panel passes over it
 _A_BLOCK_BYTES: Final = 256 << 10
-# products that are still in the first-level cache when the epilogue comes
+# size of a block of products that is still in the first-level cache when the epilogue reads it
 _C_BLOCK_BYTES: Final = 32 << 10
 _BLOCK_TILES: Final = 16
-# with fewer row tiles, chunks take panels instead; fewer panels are no even shares
+# With fewer row tiles, chunks take panels instead; fewer panels make uneven chunks.
 _SHARE_ROWS_FROM: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class MatMulSpec:
-    """matrices products of a [m, k] and b [k, n]. a_offsets, b_numbers: for each, where its a
-    begins (bytes) and which b it takes.
+    """`matrices` products of a [m, k] and b [k, n].
 
+    a_offsets, b_numbers: for each product, the byte at which its a begins and the number of its b.
     a_row, a_step: bytes from one row of a to the next, and from one term of its sum to the next;
     one of them is an element. segments: the sum's terms come in runs of k, which begin that many
     bytes from a.
@@ -92,11 +95,11 @@ _WORDS: Final = (
 
 @functools.cache
 def matmul_source(tile: Tile, text: EpilogueText) -> KernelSource:
-    """The driver: row blocks, panels, parts of the sum, tiles; then the epilogue over the row
-    block.
+    """Write the macro-kernel: row blocks, panels, parts of the sum, tiles.
 
-    Words: those of _WORDS, then the epilogue's. matrix_table: rows (a offset, b offset);
-    row_stride: of a tile's rows; stride_a: what the micro-kernel wants.
+    The epilogue follows over each row block. Words: those of _WORDS, then the epilogue's.
+    matrix_table: rows (a offset, b offset); row_stride: of a tile's rows; stride_a: the
+    micro-kernel's argument.
     """
     s = Source()
     s.line(f"# matmul {tile.kind} {tile.isa}{text.title}")
@@ -125,8 +128,9 @@ def matmul_source(tile: Tile, text: EpilogueText) -> KernelSource:
 
 
 def product_ns(tile: Tile, row_tiles: float, height: int, plan: PanelPlan) -> float:
-    """Predicted time of the micro-kernels: one to two FMAs a cycle, a little for each call, and B
-    read once at least.
+    """Return the predicted time of the micro-kernels.
+
+    They run one to two FMAs a cycle, with a little time for each call, and read B at least once.
     """
     calls = row_tiles * len(plan.panels)
     stream = 0.012 * plan.depth * sum(panel.columns for panel in plan.panels) * tile.size
@@ -146,7 +150,7 @@ def add_product(
     a: Pointer,
     operands: Sequence[tuple[Pointer, TensorSpec]],
 ) -> None:
-    """Add the launch of the products, packed B given."""
+    """Add the launch of the products with packed B."""
     tile = plan.tile
     size = tile.size
     transposed = spec.a_row == size and spec.a_step != size and spec.k > 1
@@ -215,12 +219,12 @@ def add_product(
 def operand_pointers(
     inputs: Sequence[TensorSpec], first: int = 2
 ) -> list[tuple[Pointer, TensorSpec]]:
-    """The epilogue's operands: the node's inputs from number `first` on."""
+    """Return the epilogue's operands: the node's inputs from number `first` on."""
     return [(Pointer("in", i), spec) for i, spec in enumerate(inputs) if i >= first]
 
 
 def traffic(inputs: Sequence[TensorSpec], text: EpilogueText, products: int) -> int:
-    """Bytes read and written."""
+    """Return the bytes read and written."""
     written = sum(dtype.size for dtype in text.output_dtypes()) * products
     return sum(spec.nbytes for spec in inputs) + written
 
@@ -233,11 +237,12 @@ def batch_matmul_call(
     epilogue: Epilogue | None = None,
     constants: Mapping[int, np.ndarray] | None = None,
 ) -> NativeCall:
-    """x [..., m, k], y [..., k, n], operands... -> [..., m, n], batch axes broadcast. adj_x, adj_y:
-    the last two axes are swapped.
+    """Return the batch product of x and y with an epilogue.
 
-    The epilogue sees the result as [rows, n], rows counted over all batch axes. Raises Unsupported
-    for dtypes without tiles, ValueError for sizes that do not fit.
+    x is [..., m, k], y [..., k, n]; operands... follow, and batch axes broadcast to [..., m, n].
+    adj_x, adj_y: the last two axes are swapped. The epilogue sees the result as [rows, n], rows
+    counted over all batch axes. Raises Unsupported for dtypes without tiles, ValueError for sizes
+    that do not fit.
     """
     x, y = inputs[:2]
     tile = tile_of(x.dtype)
@@ -249,14 +254,14 @@ def batch_matmul_call(
     k_y, n = y.shape[-2:] if not adj_y else y.shape[-1:-3:-1]
     if k != k_y:
         raise ValueError(f"inner sizes differ: {x.shape} and {y.shape}")
-    adj_x = adj_x and m > 1  # a column lies in memory as a row does, which a B in place wants
+    adj_x = adj_x and m > 1  # A single column is laid out as a row is, and B in place needs rows.
     batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     products = math.prod(batch) * m * n
     if products == 0:
         return call.finish()
     size = tile.size
     if m == 1 and n > 1 and k >= tile.lanes and not batch and adj_y and 1 not in (constants or {}):
-        # one row by a transposed matrix: the matrix's rows by one column, which needs no packing
+        # One row by a transposed matrix is the matrix's rows by one column, which needs no packing.
         return _swapped_row(inputs, k, n, text, constants)
 
     def numbers(shape: tuple[int, ...]) -> np.ndarray:
@@ -266,7 +271,7 @@ def batch_matmul_call(
 
     x_numbers, y_numbers = numbers(x.shape[:-2]), numbers(y.shape[:-2])
     if not adj_x and x_numbers.size > 1 and y.size == k * n and x_numbers.size * m * k == x.size:
-        # one B for every matrix: the batch is just more rows of one product
+        # with one B for every matrix, the batch adds rows to one product
         m, x_numbers, y_numbers = m * x_numbers.size, x_numbers[:1], y_numbers[:1]
     value = (constants or {}).get(1)
     y_count = y.size // (k * n) if k else 1
@@ -280,7 +285,7 @@ def batch_matmul_call(
     plan = plan_in_place(tile, k, n) if few_rows else plan_panels(tile, k, n, dots=not adj_x)
     table = call.table(plan.table())
     if k == 0:
-        packed = call.temp(64)  # never read
+        packed = call.temp(64)  # a buffer that is never read
     elif few_rows:
         packed = Pointer("in", 1)
     elif value is not None:
@@ -320,7 +325,10 @@ def _swapped_row(
     text: EpilogueText,
     constants: Mapping[int, np.ndarray] | None,
 ) -> NativeCall:
-    """x [1, k] by y [n, k], transposed, as y by the column x."""
+    """Multiply a row by a transposed matrix.
+
+    x is [1, k], y is [n, k]; it is done as y times the column x.
+    """
     x = inputs[0]
     if text.epilogue is not None:
         patterns = tuple(_SWAPPED[pattern] for pattern in text.epilogue.patterns)
@@ -349,11 +357,11 @@ def matmul_call(
     epilogue: Epilogue | None = None,
     constants: Mapping[int, np.ndarray] | None = None,
 ) -> NativeCall:
-    """a [m, k] (transpose_a: [k, m]), b [k, n] (transpose_b: [n, k]), operands... -> [m, n] through
-    the epilogue.
+    """Return the product of two matrices with an epilogue.
 
-    constants: inputs known while planning, by index; b is then packed now. Raises as
-    `batch_matmul_call` does.
+    a is [m, k], or [k, m] with transpose_a; b is [k, n], or [n, k] with transpose_b. operands... go
+    through the epilogue to [m, n]. constants: inputs known while planning, by index; a known b is
+    packed then. Raises as `batch_matmul_call` does.
     """
     return batch_matmul_call(
         inputs, adj_x=transpose_a, adj_y=transpose_b, epilogue=epilogue, constants=constants

@@ -1,5 +1,6 @@
-"""Matrix products without tiles of their own: integers and complex numbers by plain loops, narrow
-floats by way of float32.
+"""Build matrix products of dtypes without tiles.
+
+Integers and complex numbers are multiplied by plain loops, narrow floats through float32.
 """
 
 from __future__ import annotations
@@ -24,15 +25,16 @@ from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Tensor
 from tfjit.kernels.source import KernelSource, Source
 
 NARROW: Final = frozenset({dtypes.float16, dtypes.bfloat16})
-# terms of the sums added at a time, so that a row of the result is read and written less often
+# terms of the sums added in one pass, so that a row of the result is read and written less often
 _TOGETHER: Final = 4
 _WORDS: Final = ("matrices", "rows", "k", "n", "table", "a", "a_row", "a_step", "b", "b_row", "c")
 
 
 def other_call(spec: NodeSpec, swapped: tuple[bool, bool], conjugated: bool) -> NativeCall:
-    """The product of a node whose dtype has no tiles; swapped: which inputs have their last two
-    axes swapped. conjugated: those are conjugated too. Raises Unsupported for dtypes that kernels
-    do not hold.
+    """Return the product of a node whose dtype has no tiles.
+
+    swapped: the inputs with swapped last two axes. conjugated: those are conjugated too. Raises
+    Unsupported for dtypes that kernels do not hold.
     """
     x, y = spec.inputs[:2]
     if x.dtype is not y.dtype or spec.outputs[0].dtype is not x.dtype:
@@ -54,7 +56,7 @@ def _chained(group: FusedGroup) -> NativeCall:
 
 
 def _through_float32(spec: NodeSpec) -> NativeCall:
-    """The inputs as float32, their product, and that rounded."""
+    """Convert the inputs to float32, multiply, and round the product."""
     dtype = spec.inputs[0].dtype
     wide = [TensorSpec(dtypes.float32, t.shape) for t in (*spec.inputs[:2], spec.outputs[0])]
     casts = [
@@ -96,7 +98,7 @@ def _cast(source: DType, target: DType) -> dict[str, object]:
 
 
 def _turned_first(spec: NodeSpec, conjugated: bool) -> NativeCall:
-    """The second input with its axes swapped back, then the product."""
+    """Swap the second input's axes back, then multiply."""
     y = spec.inputs[1]
     rank = len(y.shape)
     order = np.array([*range(rank - 2), rank - 1, rank - 2], np.int32)
@@ -127,7 +129,10 @@ def _turned_first(spec: NodeSpec, conjugated: bool) -> NativeCall:
 
 
 def _plain(inputs: Sequence[TensorSpec], swapped: bool, conjugated: bool) -> NativeCall:
-    """x [..., m, k] (swapped: [..., k, m]) by y [..., k, n]."""
+    """Multiply x [..., m, k] by y [..., k, n].
+
+    swapped: x is [..., k, m].
+    """
     x, y = inputs[:2]
     size = x.dtype.size
     m, k = x.shape[-2:] if not swapped else x.shape[-1:-3:-1]
@@ -174,8 +179,9 @@ def _plain(inputs: Sequence[TensorSpec], swapped: bool, conjugated: bool) -> Nat
 
 @functools.cache
 def plain_source(dtype: DType, conjugated: bool) -> KernelSource:
-    """Rows of the result, one after the other, each the sum of rows of B. Words: those of _WORDS.
-    table: rows (a offset, b offset).
+    """Write the rows of the result as sums of rows of B.
+
+    Words: those of _WORDS. table: rows (a offset, b offset).
     """
     size = dtype.size
     s = Source()

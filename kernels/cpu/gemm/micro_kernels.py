@@ -1,5 +1,6 @@
-"""Tile tables: micro-kernels of every height for one element type and this host's vector registers,
-and how rows are cut into them.
+"""Provide micro-kernels of every height, and cut rows into tiles.
+
+There is a table of tiles for each element type and this host's vector registers.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ _ARGUMENTS: Final = "a, stride_a, offsets, nseg, k, panel, c, stride_c, ncols, a
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """The largest tile: `height` rows of VECTORS vectors of `lanes` elements. size: bytes of an
-    element. fused: the CPU has FMA.
+    """The largest tile: `height` rows of VECTORS vectors of `lanes` elements.
+
+    size: bytes of an element. fused: the CPU has FMA.
     """
 
     kind: str
@@ -39,13 +41,16 @@ class Tile:
 
     @property
     def columns(self) -> int:
-        """Columns of a full tile."""
+        """Return the columns of a full tile."""
         return self.lanes * VECTORS
 
 
 @functools.cache
 def tile_of(dtype: DType) -> Tile:
-    """The tile of this host for float32 or float64; Unsupported for others."""
+    """Return this host's tile for float32 or float64.
+
+    Raises Unsupported for other dtypes.
+    """
     kind = KINDS.get(dtype)
     if kind is None:
         raise Unsupported(f"no matrix kernel for {dtype.name}")
@@ -62,11 +67,11 @@ def tile_of(dtype: DType) -> Tile:
 
 @functools.cache
 def matmul_tiles(tile: Tile, vectors: int, transposed: bool = False) -> KernelSource:
-    """Micro-kernels of heights 1..tile.height, `vectors` wide. transposed: A's rows lie side by
-    side in memory.
+    """Return micro-kernels of heights 1..tile.height, `vectors` wide.
 
-    A table a width, since they take seconds to compile: a graph waits only for what it needs, and
-    two processes share the work.
+    transposed: A's rows are contiguous in memory. A width has a table of its own, since a table
+    takes seconds to compile: a graph waits only for the needed one, and two processes share the
+    work.
     """
     s = Source()
     width = vectors * tile.lanes
@@ -89,14 +94,15 @@ def matmul_tiles(tile: Tile, vectors: int, transposed: bool = False) -> KernelSo
     return KernelSource(s.text(), tuple(entries), arity=10, title=title)
 
 
-# rows that far apart fall into one set of the first-level cache, which holds 8 lines or more
+# Rows this far apart fall into one set of the first-level cache, which holds 8 lines or more.
 _ALIAS_BYTES: Final = 4096
 _ALIAS_HEIGHT: Final = 8
 
 
 def row_limit(tile: Tile, row_stride: int, transposed: bool = False) -> int:
-    """Rows of the largest micro-kernel for packed panels that pays, rows of A or of the result
-    being row_stride bytes apart.
+    """Return the rows of the largest micro-kernel that pays.
+
+    It works on packed panels; rows of A or of the result are row_stride bytes apart.
     """
     return (
         min(tile.height, _ALIAS_HEIGHT)
@@ -115,7 +121,10 @@ turn.
 
 @functools.cache
 def in_place_tiles(tile: Tile) -> KernelSource:
-    """Micro-kernels of heights 1..IN_PLACE_HEIGHT that read an ordinary row-major B."""
+    """Return micro-kernels that read an ordinary row-major B.
+
+    Their heights are 1..IN_PLACE_HEIGHT.
+    """
     s = Source()
     s.line(f"# matmul tiles {tile.kind} {tile.isa}, B in place")
     s.line("from tfjit.kernels.cpu.gemm.micro_kernels_ir import matmul_tile")
@@ -141,7 +150,7 @@ DOT_HEIGHT: Final = 8
 
 @functools.cache
 def dot_tiles(tile: Tile) -> KernelSource:
-    """Micro-kernels for one column, of heights 1..DOT_HEIGHT."""
+    """Return micro-kernels for one column, of heights 1..DOT_HEIGHT."""
     s = Source()
     s.line(f"# dot product tiles {tile.kind} {tile.isa}")
     s.line("from tfjit.kernels.cpu.gemm.micro_kernels_ir import dot_tile")
@@ -156,14 +165,15 @@ def dot_tiles(tile: Tile) -> KernelSource:
 
 
 def tile_entry(height: int, vectors: int) -> str:
-    """Entry of the micro-kernel for that many rows and vectors."""
+    """Return the entry of the micro-kernel for that many rows and vectors."""
     return f"tile_{height}x{vectors}"
 
 
 @dataclass(frozen=True, slots=True)
 class RowCover:
-    """Rows cut exactly into `count` tiles: the first `tall` of height `height`, the others one
-    lower. No tail, no padding.
+    """Rows cut exactly into `count` tiles, without tail or padding.
+
+    The first `tall` tiles have height `height`, the others one row less.
     """
 
     count: int
@@ -171,7 +181,7 @@ class RowCover:
     tall: int
 
     def pointers(self, source: KernelSource, vectors: int) -> tuple[Pointer, Pointer]:
-        """Addresses of the tall and the low micro-kernel, `vectors` wide."""
+        """Return the addresses of the tall and low micro-kernel, `vectors` wide."""
         low = max(1, self.height - 1)
         tall, short = (
             Pointer("code", source=source, entry=tile_entry(height, vectors))
@@ -180,15 +190,15 @@ class RowCover:
         return tall, short
 
 
-_EVEN_FROM: Final = 5  # of fewer, an additional one would make all of them too low
-_EVEN_BELOW: Final = 64  # of more, one too many does not show
+_EVEN_FROM: Final = 5  # Of fewer tiles, an additional one would make all of them too low.
+_EVEN_BELOW: Final = 64  # Of more tiles, an odd one does not matter.
 
 
 def cover(rows: int, max_height: int, even: bool = False) -> RowCover:
-    """Cut rows into tiles of at most max_height that differ by one row at most.
+    """Cut rows into tiles of at most max_height.
 
-    even: of several tiles make an even number, which two threads share equally; a tile of 11 rows
-    is as fast as one of 12.
+    Their heights differ by one row at most. even: several tiles become an even number, which two
+    threads share equally; a tile of 11 rows is as fast as one of 12.
     """
     count = max(1, -(-rows // max_height))
     if even and _EVEN_FROM <= count < _EVEN_BELOW:
@@ -212,10 +222,10 @@ neighbouring pixels share once.
 
 @functools.cache
 def channelwise_tiles(tile: Tile, op: str) -> KernelSource:
-    """Micro-kernels that combine windows channel by channel ("fma", "max", "mean"), for
-    1..CHANNELWISE_HEIGHT pixels.
+    """Return micro-kernels that combine windows channel by channel.
 
-    "fma" has a second set behind them, for rows of ROW_TAPS neighbouring taps.
+    op is "fma", "max" or "mean"; heights are 1..CHANNELWISE_HEIGHT pixels. "fma" has a second set
+    after them, for rows of ROW_TAPS neighbouring taps.
     """
     s = Source()
     s.line(f"# channelwise {op} tiles {tile.kind} {tile.isa}")

@@ -1,4 +1,4 @@
-"""Intrinsics that emit LLVM vector IR: the micro-kernels of matmul, convolution and pooling.
+"""Emit the micro-kernels of matmul, convolution and pooling as LLVM IR.
 
 Each works on byte addresses held as integers and keeps its accumulators in SSA values, so that no
 aliasing question reaches LLVM. Only the compiler process imports this module: it needs Numba.
@@ -25,8 +25,9 @@ def _const(value: int) -> ir.Constant:
 
 
 class VectorBuilder:
-    """Operations on vectors of `lanes` elements of `kind` ("f32" or "f64"); addresses are int64
-    values.
+    """Builder of operations on vectors of `lanes` elements of `kind`.
+
+    kind is "f32" or "f64"; addresses are int64 values.
     """
 
     def __init__(self, builder: ir.IRBuilder, kind: str, lanes: int, fused: bool = True) -> None:
@@ -39,20 +40,22 @@ class VectorBuilder:
         self.bytes = lanes * self.size
 
     def splat_of(self, value: float) -> ir.Constant:
-        """A vector of one number."""
+        """Return a vector of one number."""
         return ir.Constant(self.type, [float(value)] * self.lanes)
 
     def function(self, name: str, result: ir.Type, arguments: Sequence[ir.Type]) -> ir.Function:
-        """An LLVM intrinsic. llvmlite's declare_intrinsic does not know vector types, so names come
-        spelled out.
+        """Declare an LLVM intrinsic.
+
+        llvmlite's declare_intrinsic does not know vector types, so names come spelled out.
         """
         return cgutils.get_or_insert_function(
             self.b.module, ir.FunctionType(result, arguments), name
         )
 
     def fma(self, x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
-        """x * y + z; rounded once where the CPU can (`fused`), because elsewhere that is a library
-        call.
+        """Return x * y + z.
+
+        It is rounded once where the CPU can (`fused`); elsewhere that would be a library call.
         """
         if not self.fused:
             return self.b.fadd(self.b.fmul(x, y), z)
@@ -62,7 +65,7 @@ class VectorBuilder:
         )
 
     def splat(self, value: ir.Value, into: ir.VectorType | None = None) -> ir.Value:
-        """A vector of one scalar."""
+        """Return a vector of one scalar."""
         kind = into or self.type
         empty = ir.Constant(kind, ir.Undefined)
         first = self.b.insert_element(empty, value, ir.Constant(_I32, 0))
@@ -75,8 +78,9 @@ class VectorBuilder:
         return self.b.inttoptr(moved, kind.as_pointer())
 
     def load(self, address: ir.Value, offset: int = 0, align: int | None = None) -> ir.Value:
-        """A vector at address + offset. Without `align` the address may be any multiple of the
-        element size.
+        """Load a vector at address + offset.
+
+        Without `align` the address may be any multiple of the element size.
         """
         return self.b.load(self._pointer(address, offset, self.type), align=align or self.size)
 
@@ -87,13 +91,13 @@ class VectorBuilder:
         self.b.store(value, self._pointer(address, offset, self.type), align=align or self.size)
 
     def broadcast(self, address: ir.Value, offset: int = 0) -> ir.Value:
-        """A vector of the one element at address + offset."""
+        """Return a vector of the one element at address + offset."""
         return self.splat(
             self.b.load(self._pointer(address, offset, self.element), align=self.size)
         )
 
     def mask(self, count: ir.Value) -> ir.Value:
-        """Lanes below `count`, an int64 that may be negative."""
+        """Return the lanes below `count`, an int64 that may be negative."""
         indices = ir.VectorType(_I32, self.lanes)
         return self.b.icmp_signed(
             "<",
@@ -102,8 +106,9 @@ class VectorBuilder:
         )
 
     def prefetch_to_write(self, address: ir.Value, offset: int = 0) -> None:
-        """Have the line at address + offset on its way to the first-level cache, to be written
-        there.
+        """Prefetch the line at address + offset for writing.
+
+        It comes into the first-level cache.
         """
         pointer = _I8.as_pointer()
         hint = self.function("llvm.prefetch.p0", ir.VoidType(), [pointer, _I32, _I32, _I32])
@@ -131,7 +136,10 @@ class VectorBuilder:
         )
 
     def masked_load(self, address: ir.Value, mask: ir.Value, offset: int = 0) -> ir.Value:
-        """The lanes of the mask; zero in the others, which are not read."""
+        """Load the lanes of the mask.
+
+        The other lanes are zero and not read.
+        """
         pointer = self.type.as_pointer()
         load = self.function(
             f"llvm.masked.load.v{self.lanes}{self.kind}.p0",
@@ -155,8 +163,9 @@ def loop(
     carried: Sequence[ir.Value],
     body: Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]],
 ) -> list[ir.Value]:
-    """for i in range(count): carried = body(i, carried). Carried values are phi nodes, so they stay
-    in registers.
+    """Emit for i in range(count): carried = body(i, carried).
+
+    Carried values are phi nodes, so they stay in registers.
     """
     before = b.block
     head, inside, after = (b.append_basic_block(name) for name in ("head", "inside", "after"))
@@ -178,8 +187,10 @@ def loop(
 def over_vectors(
     v: VectorBuilder, count: ir.Value, body: Callable[[ir.Value, ir.Value | None], None]
 ) -> None:
-    """body(byte offset, None) for every whole vector of `count` elements, then body(byte offset,
-    mask) for what is left.
+    """Emit a body for every whole vector, then one with a mask.
+
+    The first is body(byte offset, None); the remaining elements of `count` get body(byte offset,
+    mask).
     """
     b = v.b
     full, rest = b.sdiv(count, _const(v.lanes)), b.srem(count, _const(v.lanes))
@@ -199,7 +210,7 @@ def _load_word(b: ir.IRBuilder, address: ir.Value, index: ir.Value | int = 0) ->
 
 
 def intrinsic_of(arity: int, emit: Callable[[ir.IRBuilder, Sequence[ir.Value]], None]) -> Any:
-    """A Numba intrinsic void(intp * arity) from a function that emits IR."""
+    """Return a Numba intrinsic void(intp * arity) that emits IR by `emit`."""
     names = ", ".join(f"a{i}" for i in range(arity))
 
     def generate(ctx: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
@@ -221,8 +232,10 @@ def matmul_tile(
     fused: bool = True,
     packed: bool = True,
 ) -> Any:
-    """c[height][vectors * lanes] (+)= sum over segments s < nseg, q < k of A[s, q, row] * panel[s *
-    k + q][:].
+    """Emit a tile of C (+)= A . panel.
+
+    c[height][vectors * lanes] (+)= sum over segments s < nseg, q < k of A[s, q, row] * panel[s * k
+    + q][:].
 
     Arguments: a, stride_a, offsets, nseg, k, panel, c, stride_c, ncols, accumulate. A's element is
     at a + offsets[s] + row * stride_a + q * size; with `transposed` at a + offsets[s] + row * size
@@ -232,8 +245,8 @@ def matmul_tile(
     ordinary matrix: offsets[nseg] is the bytes from one of its rows to the next, and columns from
     ncols on are not read.
     """
-    # The heights that a cut into chunks mixes (two neighbours) sum in one order, or bits would
-    # depend on the number of chunks: where there is no FMA the tallest tile has four rows only.
+    # Chunks mix two neighbouring heights, which must sum in one order, or bits would depend on the
+    # number of chunks. Where there is no FMA the tallest tile has four rows only.
     enough = 8 if fused else 6
     sets = next(n for n in (1, 2, 4) if n == 4 or height * vectors * n >= enough)
 
@@ -313,12 +326,12 @@ def matmul_tile(
                             value = b.fadd(v.masked_load(row, masks[j], j * v.bytes), value)
                         v.masked_store(value, row, masks[j], j * v.bytes)
 
-        # what is about to be written comes from farther caches while the sum is worked out
+        # prefetch the result's lines from farther caches while the sum is computed
         for r in range(height):
             for line in range(0, row_bytes, _LINE):
                 v.prefetch_to_write(b.add(c, b.mul(stride_c, _const(r))), line)
-        # packed columns beyond ncols are zero, so that one sum serves both; a matrix in place must
-        # not be read there
+        # Packed columns beyond ncols are zero, so that one sum serves both; a matrix in place must
+        # not be read there.
         common = total(None) if packed else None
         with b.if_else(b.icmp_signed(">=", ncols, _const(vectors * lanes))) as (full, part):
             for branch in (full, part):
@@ -339,11 +352,11 @@ def matmul_tile(
 
 
 def dot_tile(kind: str, lanes: int, height: int, fused: bool = True) -> Any:
-    """The micro-kernel for one column: c[height] (+)= sum over segments s < nseg, q < k of A[s, q,
-    row] * column[s * k + q].
+    """Emit the micro-kernel for one column.
 
-    Arguments as for `matmul_tile`; ncols is 1. Vectors run along the sum, so that one column does
-    not waste their lanes.
+    c[height] (+)= sum over segments s < nseg, q < k of A[s, q, row] * column[s * k + q]. Arguments
+    as for `matmul_tile`; ncols is 1. Vectors run along the sum, so that one column does not waste
+    their lanes.
     """
 
     def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
@@ -391,10 +404,10 @@ def dot_tile(kind: str, lanes: int, height: int, fused: bool = True) -> Any:
 
 
 def copy_row(kind: str, lanes: int, vectors: int) -> Any:
-    """One row of a packed panel: vectors * lanes elements at dst, of which ncols come from src and
-    the rest are zero.
+    """Emit the copy of one row of a packed panel.
 
-    Arguments: dst, src, ncols. dst is vector-aligned; src is not read beyond ncols.
+    It writes vectors * lanes elements at dst: ncols come from src and the rest are zero. Arguments:
+    dst, src, ncols. dst is vector-aligned; src is not read beyond ncols.
     """
 
     def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
@@ -413,7 +426,10 @@ def copy_row(kind: str, lanes: int, vectors: int) -> Any:
 
 
 def call_address(arity: int) -> Any:
-    """An intrinsic that calls the C function void(intp * arity) at the address given first."""
+    """Return an intrinsic that calls void(intp * arity) at an address.
+
+    The address is its first argument.
+    """
 
     def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
         kind = ir.FunctionType(ir.VoidType(), [_I64] * arity)
@@ -426,11 +442,11 @@ call_tile = call_address(10)
 
 
 def channelwise_rows(kind: str, lanes: int, height: int, columns: int, fused: bool = True) -> Any:
-    """`channelwise_tile` with op "fma" for taps that come in rows of `columns` neighbours, x_step
-    apart like the tile's pixels.
+    """Emit `channelwise_tile` with op "fma" for rows of neighbouring taps.
 
-    Neighbouring pixels share most of what they read, so every value is loaded once a row of taps.
-    ntaps is a multiple of columns.
+    Taps come in rows of `columns` neighbours, x_step apart like the tile's pixels. Neighbouring
+    pixels share most of their inputs, so every value is loaded once a row of taps. ntaps is a
+    multiple of columns.
     """
 
     def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
@@ -475,13 +491,13 @@ _LOWEST = {"f32": -3.4028234663852886e38, "f64": -1.7976931348623157e308}
 
 
 def channelwise_tile(kind: str, lanes: int, height: int, op: str, fused: bool = True) -> Any:
-    """y[p][c] = combination over taps t of x[p + taps[t]][c], for `height` pixels p and all
-    channels c.
+    """Emit y[p][c] = combination over taps t of x[p + taps[t]][c].
 
-    Arguments: x, x_step, taps, ntaps, w, y, y_step, channels. x_step, y_step: bytes from one pixel
-    of the tile to the next. taps: int64 pairs (byte offset in x, byte offset in w). op: "fma" sums
-    x * w (depthwise convolution), "max" takes the largest, NaN never winning and the lowest finite
-    number at least, "mean" divides the sum by ntaps.
+    It runs over `height` pixels p and all channels c. Arguments: x, x_step, taps, ntaps, w, y,
+    y_step, channels. x_step, y_step: bytes from one pixel of the tile to the next. taps: int64
+    pairs (byte offset in x, byte offset in w). op: "fma" sums x * w (depthwise convolution), "max"
+    takes the largest, NaN never winning and the lowest finite number at least, "mean" divides the
+    sum by ntaps.
     """
 
     def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
@@ -531,12 +547,12 @@ call_channelwise = call_address(8)
 
 
 def scatter_pixel(kind: str, lanes: int, op: str) -> Any:
-    """Give one window's gradient back to the inputs it read: dx[taps[t]][c] += share of dy[c], for
-    all channels c.
+    """Emit the backward step of one window.
 
-    Arguments: x, taps, ntaps, dy, dx, channels; taps as for `channelwise_tile`. op: "max" gives all
-    to the first tap that holds the maximum of x (NaN never is it; to the first tap where nothing is
-    above the lowest finite number), "mean" gives every tap dy / ntaps and reads no x.
+    dx[taps[t]][c] += share of dy[c], for all channels c. Arguments: x, taps, ntaps, dy, dx,
+    channels; taps as for `channelwise_tile`. op: "max" gives all to the first tap that holds the
+    maximum of x. (NaN never is the maximum; if no value is above the lowest finite number, the
+    first tap gets all.) "mean" gives every tap dy / ntaps and reads no x.
     """
 
     def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
@@ -591,9 +607,10 @@ def scatter_pixel(kind: str, lanes: int, op: str) -> Any:
 
 
 def multiply_reduce(kind: str, lanes: int, fused: bool = True) -> Any:
-    """total[c] += sum over p < count of x[p][c] * y[p][c], for all channels c.
+    """Emit total[c] += sum over p < count of x[p][c] * y[p][c].
 
-    Arguments: x, x_step, y, y_step, count, total, channels; steps are bytes from one p to the next.
+    It runs over all channels c. Arguments: x, x_step, y, y_step, count, total, channels; steps are
+    bytes from one p to the next.
     """
 
     def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:

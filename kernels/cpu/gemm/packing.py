@@ -1,5 +1,6 @@
-"""Panels: how the second operand of a matrix product is laid out for the micro-kernels, packed
-while planning or at run time.
+"""Lay out the second operand of a matrix product in panels.
+
+Panels are in the micro-kernels' order; they are packed while planning or at run time.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ _DOT_COLUMNS: Final = 3  # from four columns on, wasted lanes cost less than rea
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """`columns` neighbouring columns of B, packed as [depth][1 or VECTORS vectors]. group: of a
-    grouped convolution.
+    """`columns` neighbouring columns of B, packed as [depth][1 or VECTORS vectors].
+
+    group: of a grouped convolution.
     """
 
     first_column: int
@@ -51,11 +53,10 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class PanelPlan:
-    """The panels of one matrix B [depth, columns], one behind the other, each group's columns
-    beginning a new one.
+    """The panels of one matrix B [depth, columns], one after the other.
 
-    form: "panels"; "dots": every panel is a single column, contiguous, for the dot product tiles;
-    "in place": B is not packed.
+    Each group's columns begin a new panel. form: "panels"; "dots": every panel is a single column,
+    contiguous, for the dot product tiles; "in place": B is not packed.
     """
 
     tile: Tile
@@ -64,24 +65,27 @@ class PanelPlan:
     form: Literal["panels", "dots", "in place"] = "panels"
 
     def row_width(self, panel: Panel) -> int:
-        """Elements of one packed row."""
+        """Return the elements of one packed row."""
         if self.form == "in place":
             return self.panels[-1].first_column + self.panels[-1].columns
         return 1 if self.form == "dots" else panel.vectors * self.tile.lanes
 
     def row_bytes(self, panel: Panel) -> int:
-        """Bytes of one packed row."""
+        """Return the bytes of one packed row."""
         return self.row_width(panel) * self.tile.size
 
     @property
     def max_height(self) -> int:
-        """Rows of the largest micro-kernel for these panels."""
+        """Return the rows of the largest micro-kernel for these panels."""
         return {"panels": self.tile.height, "dots": DOT_HEIGHT, "in place": IN_PLACE_HEIGHT}[
             self.form
         ]
 
     def micro_kernels(self, cover: RowCover, transposed: bool = False) -> tuple[Pointer, ...]:
-        """Addresses of the micro-kernels: tall and low for full panels, then for narrow ones."""
+        """Return the addresses of the micro-kernels.
+
+        They are tall and low for full panels, then for narrow ones.
+        """
         if self.form == "dots":
             return cover.pointers(dot_tiles(self.tile), 1) * 2
         if self.form == "in place":
@@ -89,7 +93,7 @@ class PanelPlan:
                 cover.pointers(in_place_tiles(self.tile), vectors) for vectors in IN_PLACE_VECTORS
             )
             return wide + narrow
-        # a width that no panel has must not be waited for
+        # the kernel must not wait for tiles of a width that no panel has
         widths = {panel.vectors for panel in self.panels}
         found = {
             vectors: cover.pointers(matmul_tiles(self.tile, vectors, transposed), vectors)
@@ -99,7 +103,10 @@ class PanelPlan:
 
     @property
     def starts(self) -> list[int]:
-        """Byte offset of each panel, and the total size as the last entry where B is packed."""
+        """Return the byte offset of each panel.
+
+        Where B is packed the last entry is the total size.
+        """
         if self.form == "in place":
             return [panel.first_column * self.tile.size for panel in self.panels]
         found = [0]
@@ -109,17 +116,21 @@ class PanelPlan:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the packed matrix, a multiple of 64."""
+        """Return the bytes of the packed matrix, a multiple of 64."""
         return -(-self.starts[-1] // 64) * 64
 
     @property
     def vector_columns(self) -> int:
-        """Vectors side by side in all panels, which is what the FMA count grows with."""
+        """Return the number of vectors side by side in all panels.
+
+        The number of FMAs grows with it.
+        """
         return sum(1 if self.form == "dots" else panel.vectors for panel in self.panels)
 
     def table(self, group_bytes: int = 0) -> np.ndarray:
-        """The panel table [panels, PANEL_WORDS]. group_bytes: distance of two groups' channels in
-        A.
+        """Return the panel table [panels, PANEL_WORDS].
+
+        group_bytes: distance of two groups' channels in A.
         """
         size = self.tile.size
         full = IN_PLACE_VECTORS[0] if self.form == "in place" else VECTORS
@@ -155,11 +166,10 @@ class PanelPlan:
 def plan_panels(
     tile: Tile, depth: int, columns: int, groups: int = 1, dots: bool = False
 ) -> PanelPlan:
-    """Cut columns into panels of a full tile's width; a last one that fits in one vector is half as
-    wide.
+    """Cut columns into panels of a full tile's width.
 
-    dots: a few columns may become single ones for the dot product tiles, as A's terms lie side by
-    side.
+    A last panel that fits in one vector is half as wide. dots: a few columns may become single ones
+    for the dot product tiles, as A's terms are contiguous.
     """
     share = columns // groups
     if dots and groups == 1 and columns <= _DOT_COLUMNS and depth >= tile.lanes:
@@ -177,8 +187,9 @@ def plan_panels(
 
 
 def plan_in_place(tile: Tile, depth: int, columns: int) -> PanelPlan:
-    """Panels of a B that is read where it lies, row-major: wide ones as long as they are full, then
-    narrow ones.
+    """Cut a B that is read in place, row-major, into panels.
+
+    They are wide as long as they are full, then narrow.
     """
     wide, narrow = (vectors * tile.lanes for vectors in IN_PLACE_VECTORS)
     panels = []
@@ -193,10 +204,11 @@ def plan_in_place(tile: Tile, depth: int, columns: int) -> PanelPlan:
 
 @dataclass(frozen=True, slots=True)
 class MatrixLayout:
-    """Where B's element (s * k + q, column) lies: byte start + s * segment_stride + q * row_stride
-    + column * column_stride.
+    """The strides of B's elements.
 
-    matrices of them lie matrix_bytes apart. group_shift: added for every group before a column's.
+    Element (s * k + q, column) is at byte start + s * segment_stride + q * row_stride + column *
+    column_stride. `matrices` such matrices are matrix_bytes apart. group_shift: added for every
+    group before a column's.
     """
 
     segments: int
@@ -218,8 +230,9 @@ _WORDS: Final = (
 
 @functools.cache
 def pack_source(tile: Tile) -> KernelSource:
-    """Packs matrices whose rows do not lie side by side into panels; a unit of work is one panel.
-    Words: those of _WORDS.
+    """Write the packing of matrices with non-contiguous rows.
+
+    A unit of work is one panel. Words: those of _WORDS.
     """
     s = Source()
     s.line(f"# pack panels {tile.kind} {tile.isa}, {tile.columns} columns")
@@ -275,13 +288,14 @@ def pack_source(tile: Tile) -> KernelSource:
     return KernelSource(s.text(), title=f"pack panels {tile.kind}")
 
 
-_ROWS: Final = 32  # rows of B that a chunk packs at least
+_ROWS: Final = 32  # least number of B's rows that a chunk packs
 
 
 @functools.cache
 def pack_rows_source(tile: Tile) -> KernelSource:
-    """Packs matrices row by row, so that they are read as they lie in memory; a unit of work is
-    _ROWS rows. Words: those of _WORDS.
+    """Write the packing of matrices row by row, in memory order.
+
+    A unit of work is _ROWS rows. Words: those of _WORDS.
     """
     s = Source()
     s.line(f"# pack rows {tile.kind} {tile.isa}, {tile.columns} columns")
@@ -329,8 +343,10 @@ def write_turned(
     target: str,
     row_bytes: str,
 ) -> None:
-    """Text that writes `rows` rows of `columns` elements, `stride` bytes apart, as the columns of a
-    packed panel of `row_bytes`, whose other columns become zero. `turn` is transpose_block.
+    """Append the transposed packing of rows into panel columns.
+
+    `rows` rows of `columns` elements, `stride` bytes apart, become the columns of a packed panel of
+    `row_bytes`, whose other columns become zero. `turn` is transpose_block.
     """
     # a strip of the panel at a time: its lines are whole when the next strip comes
     s.line("q0 = 0")
@@ -350,7 +366,7 @@ def write_turned(
 def pack_at_run_time(
     call: CallBuilder, plan: PanelPlan, table: Pointer, source: Pointer, layout: MatrixLayout
 ) -> Pointer:
-    """Add the launch that packs B, and return where it packs it to."""
+    """Add the launch that packs B; return the packed matrix's address."""
     target = call.temp(plan.nbytes * layout.matrices)
     start = Pointer(source.kind, source.index, source.offset + layout.start)
     elements = layout.matrices * plan.depth * sum(p.columns for p in plan.panels)
@@ -382,10 +398,10 @@ def pack_at_run_time(
 
 
 def depth_blocks(segments: int, k: int, limit: int = 384) -> list[tuple[int, int, int, int]]:
-    """Cut a sum over segments x k terms into parts that are added up in C: (first segment,
-    segments, first term, terms) each.
+    """Cut a sum over segments x k terms into parts.
 
-    One chain of FMAs over thousands of terms has twice the error of TensorFlow's blocked sums.
+    The parts are added up in C. Returns (first segment, segments, first term, terms) of each. One
+    chain of FMAs over thousands of terms has twice the error of TensorFlow's blocked sums.
     """
     if segments == 1:
         count = max(1, -(-k // limit))
@@ -401,5 +417,5 @@ def depth_blocks(segments: int, k: int, limit: int = 384) -> list[tuple[int, int
 
 
 def flat(rows: Sequence[Sequence[int]]) -> list[int]:
-    """Rows of a table, one after the other."""
+    """Return the rows of a table, one after the other."""
     return [value for row in rows for value in row]

@@ -1,4 +1,7 @@
-"""Puts a NativeCall together: launches, scratch buffers and constants, numbered as they come."""
+"""Assemble a NativeCall.
+
+Launches, scratch buffers and constants are numbered in order of appearance.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,9 @@ from tfjit.kernels.registry import Launch, NativeCall, Pointer, Word
 
 
 def aligned(array: np.ndarray) -> np.ndarray:
-    """A contiguous copy whose data starts at a multiple of 64 bytes, as vector loads of packed data
-    want it.
+    """Return a contiguous copy at a multiple of 64 bytes.
+
+    Vector loads of packed data need the alignment.
     """
     empty = aligned_empty(array.shape, array.dtype)
     empty[...] = array
@@ -20,7 +24,7 @@ def aligned(array: np.ndarray) -> np.ndarray:
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
-    """Uninitialised array at a multiple of 64 bytes."""
+    """Return an uninitialised array at a multiple of 64 bytes."""
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     raw = np.empty(size + 64, np.uint8)
     start = -raw.ctypes.data % 64
@@ -30,8 +34,10 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
 def moved_pointer(
     word: Pointer, ins: Sequence[Pointer], outs: Sequence[Pointer], temps: int, constants: int
 ) -> Pointer:
-    """A pointer of a call that becomes part of another: its inputs and outputs lie at these places,
-    and its scratch buffers and constants come after so many others.
+    """Renumber a pointer of a call that becomes part of another.
+
+    ins, outs: places of the call's inputs and outputs. temps, constants: numbers of the other
+    call's scratch buffers and constants, which come first.
     """
     if word.kind in ("in", "out"):
         target = (ins if word.kind == "in" else outs)[word.index]
@@ -42,8 +48,9 @@ def moved_pointer(
 
 
 class CallBuilder:
-    """Collects the parts of one NativeCall. known_inputs: values of the node's inputs that are
-    known while planning.
+    """Collector of the parts of one NativeCall.
+
+    known_inputs: values of the node's inputs that are known while planning.
     """
 
     def __init__(self, known_inputs: Mapping[int, np.ndarray] | None = None) -> None:
@@ -53,25 +60,26 @@ class CallBuilder:
         self._constants: list[np.ndarray] = []
 
     def known(self, pointer: Pointer) -> np.ndarray | None:
-        """The value an input pointer leads to, if it is known while planning."""
+        """Return an input pointer's value if it is known while planning."""
         return (
             self._known.get(pointer.index) if pointer.kind == "in" and pointer.offset == 0 else None
         )
 
     def temp(self, nbytes: int) -> Pointer:
-        """A scratch buffer."""
+        """Return a scratch buffer."""
         self._temps.append(max(64, nbytes))
         return Pointer("temp", len(self._temps) - 1)
 
     def constant(self, array: np.ndarray) -> Pointer:
-        """An array that lives as long as the plan; copied, so that it is aligned and
-        nobody else's.
+        """Add an array that lives as long as the plan.
+
+        It is copied, so that it is aligned and has no other owner.
         """
         self._constants.append(aligned(array))
         return Pointer("const", len(self._constants) - 1)
 
     def table(self, rows: object) -> Pointer:
-        """Integers that kernels read with `word`."""
+        """Add integers that kernels read with `word`."""
         return self.constant(np.asarray(rows, np.int64).reshape(-1))
 
     def launch(self, launch: Launch) -> None:
@@ -79,7 +87,10 @@ class CallBuilder:
         self._launches.append(launch)
 
     def append(self, call: NativeCall, ins: Sequence[Pointer], outs: Sequence[Pointer]) -> None:
-        """Add the launches of another call, whose inputs and outputs lie at these places."""
+        """Add the launches of another call.
+
+        ins, outs: places of its inputs and outputs.
+        """
 
         def moved(word: Word) -> Word:
             return (
@@ -96,7 +107,7 @@ class CallBuilder:
         self._constants += call.constants
 
     def finish(self, bytes_moved: int = 0, flops: int = 0) -> NativeCall:
-        """The finished call."""
+        """Return the finished call."""
         return NativeCall(
             tuple(self._launches),
             temp_bytes=tuple(self._temps),

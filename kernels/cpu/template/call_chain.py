@@ -1,4 +1,4 @@
-"""The launches of a group's members one after the other, with scratch buffers between them."""
+"""Chain the launches of a group's members through scratch buffers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfjit.kernels.registry import Builder, Launch, NativeCall, Pointer, Unsuppo
 
 
 class CallChain:
-    """Calls put one after the other, with scratch buffers for what passes between them."""
+    """Calls in order, with scratch buffers for values between them."""
 
     def __init__(self, group: FusedGroup) -> None:
         self.group = group
@@ -25,15 +25,15 @@ class CallChain:
         self.constants: list[np.ndarray] = []
         self.bytes_moved = 0
         self.flops = 0
-        # what is used by no later member gives its scratch buffer to another value
+        # After its last use a value gives its scratch buffer to another value.
         self._last_use: dict[Ref, int] = {}
         for number, member in enumerate(group.members):
             for ref in member.inputs:
                 self._last_use[ref] = number
-        self._free: dict[int, list[int]] = {}  # size -> scratch buffers
+        self._free: dict[int, list[int]] = {}  # size -> free scratch buffers
 
     def place(self, ref: Ref) -> Pointer:
-        """Where a value of the group lies."""
+        """Return the pointer to a value of the group."""
         if ref.member == INPUT:
             return Pointer("in", ref.index)
         if ref not in self.places:
@@ -54,12 +54,12 @@ class CallChain:
         return len(self.temps) - 1
 
     def forward(self, ref: Ref, source: Ref) -> None:
-        """Let a value lie where another one does; their buffer is not handed on."""
+        """Place a value in another one's buffer, which is not reused."""
         self.places[ref] = self.place(source)
         self._last_use[ref] = self._last_use[source] = len(self.group.members)
 
     def release(self, number: int) -> None:
-        """Member `number` has run: scratch buffers of values that no later one reads are free."""
+        """Free the scratch buffers that no member after `number` reads."""
         for ref in dict.fromkeys(self.group.members[number].inputs):
             place = self.places.get(ref)
             if place is not None and place.kind == "temp" and self._last_use[ref] == number:
@@ -68,8 +68,9 @@ class CallChain:
     def append(
         self, call: NativeCall, ins: Sequence[Pointer], outs: Sequence[Pointer], member: str
     ) -> None:
-        """Add the launches of a member, whose name errors give, its inputs and outputs lying at
-        these places.
+        """Add the launches of a member.
+
+        ins, outs: places of its inputs and outputs. Errors name the member.
         """
         for launch in call.launches:
             after = len(self.temps), len(self.constants)
@@ -81,7 +82,7 @@ class CallChain:
             )
             errors = launch.errors
             if errors:
-                # it goes through str.format
+                # the suffix goes through str.format
                 suffix = node_suffix(member).replace("{", "{{").replace("}", "}}")
                 errors = {
                     code: (kind, message + suffix) for code, (kind, message) in errors.items()
@@ -98,10 +99,10 @@ class CallChain:
 def chained_call(
     group: FusedGroup, known: Mapping[int, np.ndarray], build: Builder | None = None
 ) -> NativeCall:
-    """Every member by its own kernel, one after the other: what serves a group that its template
-    refuses, or that is not worth a kernel.
+    """Run every member by a separate kernel, one after the other.
 
-    build: makes the call of a member. Raises Unsupported when a member has no compiled form either.
+    This serves a group that its template refuses, or that is not worth a kernel. build: makes the
+    call of a member. Raises Unsupported when a member has no compiled form either.
     """
     if len(set(group.outputs)) != len(group.outputs):
         raise Unsupported("one value is several outputs")
@@ -113,7 +114,8 @@ def chained_call(
             if Ref(number) not in chain.places:
                 chain.forward(Ref(number), member.inputs[0])
                 continue
-            builder = find_native("DeepCopy")  # the value is an output of the group: its own buffer
+            # the value is an output of the group: copy it to the output's buffer
+            builder = find_native("DeepCopy")
         if builder is None:
             raise Unsupported(f"{member.spec.op} ({member.spec.name}) has no compiled kernel")
         values = {

@@ -1,17 +1,18 @@
-"""Into how many chunks the launches of matmul, convolution and pooling are cut."""
+"""Decide the number of chunks of matmul, convolution and pooling."""
 
 from __future__ import annotations
 
 from typing import Final
 
-_WORTH_SHARING_NS: Final = 8000.0  # below this a second thread brings nothing worth the hand-over
+_WORTH_SHARING_NS: Final = 8000.0  # below this time a second thread does not pay for the hand-over
 _CHUNK_NS: Final = 4000.0
 _MAX_CHUNKS: Final = 32
 
 
 def shares(cost_ns: float, limit: int) -> int:
-    """Chunks of a launch predicted to take cost_ns on one thread; at most `limit`, the number of
-    its units of work.
+    """Return the number of chunks of a launch, at most `limit`.
+
+    cost_ns: its predicted time on one thread. limit: the number of its units of work.
     """
     if cost_ns < _WORTH_SHARING_NS:
         return 1

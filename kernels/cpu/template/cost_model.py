@@ -1,5 +1,6 @@
-"""Predicted times, for cutting work into chunks and for `explain`; nanoseconds on one thread of a
-current server core.
+"""Predict times, to cut work into chunks and for `explain`.
+
+They are nanoseconds on one thread of a current server core.
 """
 
 from __future__ import annotations
@@ -22,33 +23,39 @@ DEEP_INTERLEAVE: Final = 8
 DEEP_VALUES: Final = 3
 _DEFAULT_NS: Final = 0.05
 
-# (up to so many bytes, ns a byte): the second-level cache, the last-level cache, memory
+# (largest number of bytes, ns a byte): second-level cache, last-level cache, memory
 _TRAFFIC: Final = ((1 << 20, 0.010), (1 << 25, 0.016), (1 << 62, 0.06))
 
 
 def op_ns(op: str, item_size: int = 4) -> float:
-    """Time of one scalar op in a vectorised loop, per element."""
+    """Return the time of one scalar op, per element.
+
+    The op is in a vectorised loop.
+    """
     row = elementwise.lookup(op)
     return (row.cost_ns if row is not None else _DEFAULT_NS) * max(item_size, 1) / 4
 
 
 def is_cheap(op: str) -> bool:
-    """Whether computing an op again costs less than writing its result and reading it back."""
+    """Return whether computing an op again beats storing its result.
+
+    Storing means to write the result and to read it back.
+    """
     row = elementwise.lookup(op)
     return row is None or row.cost_ns <= 0.1
 
 
 def program_ns(program: Program) -> float:
-    """Time per element of a program in registers."""
+    """Return the time per element of a program in registers."""
     return sum(op_ns(op.op, op.dtype.size) for op in program.ops)
 
 
 def interleave_for(program: Program, length: int) -> int:
-    """How many vector blocks a loop over `length` elements should work on at a time: several where
-    a block's own chain of operations is long, and where the loop is long enough to have so many;
-    else 0, what LLVM takes.
+    """Return the number of vector blocks to interleave in a loop.
 
-    Most for a very long chain that hands on few values: with more, so many blocks no longer fit the
+    length: elements of the loop. Several blocks pay where a block's own chain of operations is long
+    and the loop is long enough to have that many; else the answer is 0, LLVM's choice. A very long
+    chain with few live values gets the most: with more values that many blocks no longer fit the
     registers.
     """
     cost = program_ns(program)
@@ -62,7 +69,7 @@ def interleave_for(program: Program, length: int) -> int:
 
 
 def live_values(program: Program) -> int:
-    """The most values that wait between two operations of a program for later ones."""
+    """Return the largest number of live values between two operations."""
     count = len(program.inputs)
     last = {value: len(program.ops) for value in program.outputs}
     first = dict.fromkeys(range(count), -1)
@@ -81,10 +88,16 @@ def live_values(program: Program) -> int:
 
 
 def traffic_ns(nbytes: int) -> float:
-    """Time to move bytes to and from where they should lie: caches when few, memory when many."""
+    """Return the time to move bytes.
+
+    Small amounts are assumed in caches, large ones in memory.
+    """
     return nbytes * next(ns for limit, ns in _TRAFFIC if nbytes <= limit)
 
 
 def chunks_for(cost_ns: float, limit: int) -> int:
-    """Into how many parts work of that length is usefully cut, at most `limit`."""
+    """Return the useful number of parts of some work, at most `limit`.
+
+    cost_ns: predicted time of the work.
+    """
     return max(1, min(int(cost_ns // CHUNK_NS), limit, MAX_CHUNKS))

@@ -1,5 +1,6 @@
-"""What is computed on the result of a matmul or convolution while it is in cache: bias, batch norm,
-activation, residual.
+"""Write epilogues of matmul and convolution.
+
+An epilogue computes bias, batch norm, activation and residual on the result while it is in cache.
 """
 
 from __future__ import annotations
@@ -22,16 +23,17 @@ from tfjit.kernels.source import KernelSource, Source
 Pattern = Literal["scalar", "channel", "row", "full"]
 # elements of one inner loop, so that its vector prologue and tail cost little
 _MIN_RUN: Final = 256
-_VECTOR_RUN: Final = 64  # four vectors of 16: what LLVM's interleaved loop body takes at a time
+# four vectors of 16: the elements of one iteration of LLVM's interleaved loop body
+_VECTOR_RUN: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """program: input 0 is the product (its dtype), the other inputs are operands; every output has
-    the product's shape.
+    """A program on the product and operands.
 
-    patterns, one an operand: "scalar" (one element), "channel" (a vector along the last axis),
-    "row" (a vector along the rows), "full" (contiguous, of the output's shape).
+    program: input 0 is the product (its dtype), the other inputs are operands; every output has the
+    product's shape. patterns, one an operand: "scalar" (one element), "channel" (a vector along the
+    last axis), "row" (a vector along the rows), "full" (contiguous, of the output's shape).
     """
 
     program: Program
@@ -46,10 +48,10 @@ class Epilogue:
 
 @dataclass(frozen=True, slots=True)
 class EpilogueText:
-    """How a driver's text computes an epilogue. product: dtype the micro-kernels write.
+    """Writer of an epilogue into a macro-kernel's text.
 
-    home: the output whose buffer first holds the product, or None when none has its dtype and a
-    scratch block must.
+    product: dtype the micro-kernels write. home: the output whose buffer first holds the product,
+    or None when none has its dtype and a scratch block must.
     """
 
     epilogue: Epilogue | None
@@ -58,7 +60,7 @@ class EpilogueText:
 
     @property
     def title(self) -> str:
-        """ "+biasadd+relu", for titles and the opening comment."""
+        """Return "+biasadd+relu", for titles and the opening comment."""
         return (
             "".join(f"+{op.op.lower()}" for op in self.epilogue.program.ops)
             if self.epilogue
@@ -66,14 +68,15 @@ class EpilogueText:
         )
 
     def write_imports(self, s: Source) -> None:
-        """Lines at the top of the module."""
+        """Append the lines at the top of the module."""
         for line in expressions.IMPORTS:
             s.line(line)
         s.line("from tfjit.kernels.codegen.intrinsics import *")
 
     def write_setup(self, s: Source, word: int) -> int:
-        """Read the argument words from number `word` on; returns the next free number. Defines c,
-        columns and the operands.
+        """Read the argument words from number `word` on.
+
+        Returns the next free number. Defines c, columns and the operands.
         """
         s.line(f"c = word(args, {word})")
         s.line(f"columns = word(args, {word + 1})")
@@ -99,7 +102,7 @@ class EpilogueText:
         return word
 
     def write_block_start(self, s: Source) -> None:
-        """Define c_at, where the product of row `row_first` lies."""
+        """Define c_at, the address of the product of row `row_first`."""
         s.line(
             "c_at = c"
             if self.home is None
@@ -139,8 +142,8 @@ class EpilogueText:
             for k, dtype in enumerate(outputs):
                 s.line(f"y{k}_p = {typed_pointers.pointer(dtype, f'y{k}_at + at * {dtype.size}')}")
             with s.block("for j in range(run):"):
-                # at home the product is read through the output's own pointer: LLVM must see that
-                # both are one buffer
+                # At home the product is read through the output's own pointer: LLVM must see that
+                # both are one buffer.
                 s.line(
                     "acc = ld(c_p, j)"
                     if self.home is None
@@ -159,19 +162,20 @@ class EpilogueText:
             s.line("row += rows")
 
     def output_dtypes(self) -> list[DType]:
-        """dtype of each output."""
+        """Return the dtype of each output."""
         return output_dtypes(self.epilogue.program) if self.epilogue else [self.product]
 
 
 def output_dtypes(program: Program) -> list[DType]:
-    """dtype of each output of a program."""
+    """Return the dtype of each output of a program."""
     values = [*program.inputs, *(op.dtype for op in program.ops)]
     return [values[o] for o in program.outputs]
 
 
 def epilogue_text(epilogue: Epilogue | None, product: DType) -> EpilogueText:
-    """The text form of an epilogue on products of that dtype. Raises Unsupported for programs that
-    can fail.
+    """Return the text form of an epilogue on products of `product`.
+
+    Raises Unsupported for programs that can fail.
     """
     if epilogue is None:
         return EpilogueText(None, product, 0)
@@ -186,7 +190,7 @@ def epilogue_text(epilogue: Epilogue | None, product: DType) -> EpilogueText:
 
 
 def run_rows(epilogue: Epilogue | None, rows: int, columns: int, whole_rows: bool) -> int:
-    """How many rows one inner loop of an epilogue covers.
+    """Return the number of rows in one inner loop of an epilogue.
 
     Rows are contiguous, so a loop may run over several at once: with few channels a loop over one
     row would be all prologue and tail. Vectors along the channels are repeated that often.
@@ -212,9 +216,9 @@ def epilogue_words(
     whole_rows: bool,
     scratch: tuple[int, int],
 ) -> tuple[Word, ...]:
-    """The words `write_setup` reads. operands: where each lies. scratch: (bytes of a block of
-    products, chunks), used without a home.
+    """Return the words that `write_setup` reads.
 
+    operands: their places. scratch: (bytes of a block of products, chunks), used without a home.
     Raises ValueError for an operand whose size does not fit its pattern.
     """
     if text.home is not None:
@@ -245,8 +249,9 @@ def epilogue_words(
 
 
 def repeated(call: CallBuilder, pointer: Pointer, spec: TensorSpec, times: int) -> Pointer:
-    """A vector laid out `times` times in a row: while planning if its value is known, else by a
-    launch of its own.
+    """Return a vector repeated `times` times in a row.
+
+    A known vector is repeated while planning, any other by a separate launch.
     """
     value = call.known(pointer)
     if value is not None:
@@ -263,7 +268,10 @@ def repeated(call: CallBuilder, pointer: Pointer, spec: TensorSpec, times: int) 
 
 
 def repeat_source() -> KernelSource:
-    """Words: destination, source, bytes, how many times to copy them one after the other."""
+    """Write a copy that is repeated in a row.
+
+    Words: destination, source, bytes, number of copies.
+    """
     s = Source()
     s.line("# repeat a vector")
     s.line("from tfjit.kernels.codegen.intrinsics import copy_bytes, word")
@@ -278,7 +286,7 @@ def repeat_source() -> KernelSource:
 
 
 def epilogue_ns(epilogue: Epilogue | None, elements: int) -> float:
-    """Predicted time of an epilogue over that many products."""
+    """Return the predicted time of an epilogue over that many products."""
     if epilogue is None:
         return 0.0
     streams = 1 + len(epilogue.program.outputs) + sum(p == "full" for p in epilogue.patterns)

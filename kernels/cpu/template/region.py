@@ -1,5 +1,6 @@
-"""Elementwise members of a group as one scalar program over an iteration space, with every operand
-as an affine view.
+"""Turn elementwise members of a group into one scalar program.
+
+The program runs over an iteration space, with every operand as an affine view.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ BIAS: Final = frozenset({"BiasAdd", "BiasAddV1"})
 
 
 def is_view(op: str) -> bool:
-    """Whether an op only renames positions, so that a fused kernel may read its input
-    in its place.
+    """Return whether an op only renames positions.
+
+    A fused kernel may read such an op's input in its place.
     """
     return op in RESHAPING or op in MOVING
 
@@ -72,7 +74,10 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """shape: the iteration space. operands: one an input of `program`, in order."""
+    """An iteration space with a program and its operands.
+
+    shape: the iteration space. operands: one an input of `program`, in order.
+    """
 
     shape: tuple[int, ...]
     operands: tuple[Operand, ...]
@@ -80,7 +85,7 @@ class Region:
 
 
 def c_strides(shape: Sequence[int], item: int = 1) -> tuple[int, ...]:
-    """Strides of a C-contiguous array in units of `item`."""
+    """Return the strides of a C-contiguous array in units of `item`."""
     strides = [item] * len(shape)
     for d in range(len(shape) - 2, -1, -1):
         strides[d] = strides[d + 1] * shape[d + 1]
@@ -88,15 +93,15 @@ def c_strides(shape: Sequence[int], item: int = 1) -> tuple[int, ...]:
 
 
 def identity_map(rank: int) -> IndexMap:
-    """The value has the iteration space's own dimensions."""
+    """Return the map of a value with the iteration space's dimensions."""
     return tuple((0, ((d, 1),)) for d in range(rank))
 
 
 def split_shape(shape: tuple[int, ...], others: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """`shape` with dims cut where reshapes inside the group cut them, so that each of their dims is
-    a run of whole dims here.
+    """Return `shape` with dims cut where reshapes in the group cut them.
 
-    Returns `shape` itself when the cuts do not nest.
+    Each of their dims is a run of whole dims then. Returns `shape` itself when the cuts do not
+    nest.
     """
     size = 1
     for d in shape:
@@ -126,8 +131,9 @@ def split_shape(shape: tuple[int, ...], others: Sequence[tuple[int, ...]]) -> tu
 def reshape_map(
     index: IndexMap, source: Sequence[int], target: Sequence[int], space: Sequence[int]
 ) -> IndexMap | None:
-    """Map of a reshape's source, given the map of its result; None when some iteration dim would
-    straddle dims of the source.
+    """Return the map of a reshape's source from its result's map.
+
+    None means that some iteration dim would straddle dims of the source.
     """
     start = 0
     linear: dict[int, int] = {}
@@ -143,8 +149,8 @@ def reshape_map(
         for dim, coefficient in sorted(linear.items()):
             if coefficient < 0:
                 return None
-            # a step of this dim moves `coefficient` elements: it belongs to the one source dim that
-            # this is a multiple of
+            # A step of this dim moves `coefficient` elements: it belongs to the one source dim that
+            # this is a multiple of.
             if coefficient and coefficient % stride == 0 and coefficient // stride < max(size, 1):
                 own.append((dim, coefficient // stride))
                 reach += (coefficient // stride) * (space[dim] - 1)
@@ -160,9 +166,9 @@ def reshape_map(
 def broadcast_map(
     index: IndexMap, source: Sequence[int], target: Sequence[int], align_left: bool = False
 ) -> IndexMap:
-    """Map of an operand of shape `source`, given the map of the result of shape `target` (dims
-    align on the right, as NumPy's do).
+    """Return the map of an operand from the result's map.
 
+    The operand has shape `source`, the result `target`; dims align on the right, as NumPy's do.
     Raises Unsupported for an operand of more dims than the result: an unknown rank that the
     result's shape was not inferred from.
     """
@@ -178,24 +184,25 @@ def broadcast_map(
 
 
 def widened_map(index: IndexMap, source: Sequence[int], target: Sequence[int]) -> IndexMap:
-    """Map of a value of shape `source`, given that of the same value with dims of size 1 put in or
-    left out.
+    """Return the map of a value with dims of size 1 changed.
+
+    source: the value's shape. target: the shape that `index` maps, with more or fewer dims of size
+    1.
     """
     ways = iter(way for way, n in zip(index, target) if n != 1)
     return tuple(_ZERO if n == 1 else next(ways) for n in source)
 
 
 def _stepped(way: Affine, start: int, step: int) -> Affine:
-    """start + step * way."""
+    """Return start + step * way."""
     return start + step * way[0], tuple((dim, step * coefficient) for dim, coefficient in way[1])
 
 
 class RegionBuilder:
-    """Collects the scalar ops that values of a group need, walking back from the values to external
-    inputs and leaves.
+    """Collector of the scalar ops that values of a group need.
 
-    leaves: members whose results a template provides itself (the convolution under an epilogue, a
-    row's sum).
+    It follows the values back to external inputs and leaves. leaves: members whose results a
+    template provides itself (the convolution under an epilogue, a row's sum).
     """
 
     def __init__(
@@ -214,8 +221,9 @@ class RegionBuilder:
         self._known: dict[tuple[Ref, IndexMap], tuple[bool, int]] = {}
 
     def whole(self, shape: Sequence[int]) -> IndexMap:
-        """Map of a value that has as many elements as the iteration space, in the same order.
-        Raises Unsupported when dims straddle.
+        """Return the map of a value with the iteration space's elements.
+
+        The value has them in the same order. Raises Unsupported when dims straddle.
         """
         index = reshape_map(identity_map(len(self.space)), shape, self.space, self.space)
         if index is None:
@@ -225,8 +233,9 @@ class RegionBuilder:
         return index
 
     def value(self, ref: Ref, index: IndexMap) -> tuple[bool, int]:
-        """(is an op, number) of a value read through `index`. Raises Unsupported for a member that
-        is not elementwise.
+        """Return (is an op, number) of a value read through `index`.
+
+        Raises Unsupported for a member that is not elementwise.
         """
         found = self._known.get((ref, index))
         if found is None:
@@ -290,7 +299,10 @@ class RegionBuilder:
     def _sliced(
         self, member: Member, number: int, index: IndexMap, source: Sequence[int]
     ) -> IndexMap:
-        """Map of the array that output `number` of a slicing member is part of."""
+        """Return the map of the array that is sliced.
+
+        number: the output of the slicing member that is part of the array.
+        """
         spec = member.spec
         shape = spec.outputs[number].shape
         if spec.op == "StridedSlice":
@@ -333,7 +345,7 @@ class RegionBuilder:
     ) -> tuple[bool, int]:
         ref = member.inputs[k]
         source = self.group.tensor(ref).shape
-        # Select takes a vector condition for rows: it aligns on the left
+        # Select takes a vector condition for rows: it aligns on the left.
         left = member.spec.op == "Select" and k == 0 and len(source) < len(shape)
         return self.value(ref, broadcast_map(index, source, shape, align_left=left))
 
@@ -371,7 +383,7 @@ class RegionBuilder:
         return True, len(self._ops) - 1
 
     def finish(self, outputs: Sequence[tuple[bool, int]]) -> Region:
-        """The region that computes `outputs` (answers of `value`)."""
+        """Return the region that computes `outputs` (results of `value`)."""
         base = len(self._operands)
 
         def number(value: tuple[bool, int]) -> int:
@@ -390,8 +402,9 @@ class RegionBuilder:
 def dense_slice(
     spec: NodeSpec, shape: Sequence[int], known: Mapping[int, Any]
 ) -> strided_slice.DenseSlice:
-    """What a StridedSlice (or its gradient) takes from an array. known: values of its inputs.
-    Raises Unsupported for a faulty one.
+    """Return the slice that a StridedSlice (or its gradient) takes.
+
+    known: values of its inputs. Raises Unsupported for a faulty slice.
     """
     begin, end, strides = (np.asarray(known[k]) for k in PARAMETERS["StridedSlice"])
     if not (begin.ndim == end.ndim == strides.ndim == 1 and begin.size == end.size == strides.size):
@@ -416,15 +429,16 @@ def _data_format(spec: NodeSpec) -> str:
 
 
 def scalar_attrs(spec: NodeSpec) -> tuple[tuple[str, Hashable], ...]:
-    """The attrs a row's expression needs, as ScalarOp carries them."""
+    """Return the attrs that a row's expression needs, for a ScalarOp."""
     row = elementwise.lookup(spec.op)
     names = row.attrs if row is not None else ()
     return tuple((name, spec.attrs[name]) for name in names if name in spec.attrs)
 
 
 def single(spec: NodeSpec) -> FusedGroup:
-    """A group of one node: the standalone builders go through the same templates as
-    the fused ones.
+    """Return a group of one node.
+
+    The builders of single nodes use the same templates as those of groups.
     """
     member = Member(spec, tuple(Ref(INPUT, k) for k in range(len(spec.inputs))))
     return FusedGroup(
@@ -439,10 +453,10 @@ def single(spec: NodeSpec) -> FusedGroup:
 def collapse(
     shape: Sequence[int], strides: Sequence[Sequence[int]]
 ) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
-    """Drop dims of size 1 and merge neighbours that every operand walks as one.
+    """Drop dims of size 1 and merge neighbours.
 
-    strides: one tuple an operand, over the dims of `shape`. Returns the merged shape (rank 0 for
-    one element) and strides.
+    Neighbours merge if they are one dim for every operand. strides: one tuple an operand, over the
+    dims of `shape`. Returns the merged shape (rank 0 for one element) and strides.
     """
     keep = [d for d, n in enumerate(shape) if n != 1]
     dims: list[int] = []

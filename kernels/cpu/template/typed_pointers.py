@@ -1,4 +1,4 @@
-"""Pointers to elements in generated text: how each dtype lies in memory."""
+"""Write pointers to elements: the memory layout of each dtype."""
 
 from __future__ import annotations
 
@@ -15,25 +15,30 @@ _POINTERS: Final = {
     **{f"{sign}int{bits}": f"{sign or 'i'}{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u")},
 }  # fmt: skip
 
-# plain words of a size, for kernels that move elements without looking at them
+# Plain words of a size, for kernels that move elements of any dtype.
 _RAW: Final = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "c128"}
 
 
 def pointer(dtype: DType, address: str) -> str:
-    """Text of a typed pointer to an address. Raises Unsupported for a type that kernels do not
-    hold.
+    """Return the text of a typed pointer to an address.
+
+    Raises Unsupported for a type that kernels do not hold.
     """
     return f"ptr_{_POINTERS[expressions.memory_type(dtype)]}({address})"
 
 
 def register_pointer(name: str, address: str) -> str:
-    """Text of a pointer to values as registers hold them; name: of the Numba type."""
+    """Return the text of a pointer to values of a register type.
+
+    name: of the Numba type.
+    """
     return f"ptr_{'b8' if name == 'boolean' else _POINTERS[name]}({address})"
 
 
 def raw_pointer(size: int, address: str) -> str:
-    """Text of a pointer to elements of `size` bytes that are only moved. Raises Unsupported for
-    other sizes.
+    """Return the text of a pointer to elements that are only moved.
+
+    size: their bytes. Raises Unsupported for other sizes.
     """
     if size not in _RAW:
         raise Unsupported(f"elements of {size} bytes")
@@ -41,5 +46,5 @@ def raw_pointer(size: int, address: str) -> str:
 
 
 def is_supported(dtype: DType) -> bool:
-    """Whether kernels can load and store this dtype."""
+    """Return whether kernels can load and store this dtype."""
     return expressions.has_register_type(dtype)
