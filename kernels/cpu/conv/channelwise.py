@@ -1,8 +1,8 @@
-"""Windows combined channel by channel: the driver of depthwise convolution, pooling and the
-gradient of a depthwise input.
+"""Combine windows channel by channel.
 
-No padding is copied. An output position reads the taps that lie inside the image; positions with
-the same taps form a class, and runs of neighbouring positions of one class are cut into tiles.
+This macro-kernel serves depthwise convolution, pooling and the gradient of a depthwise input. No
+padding is copied. An output position reads the taps that are inside the image. Positions with the
+same taps form a class, and runs of neighbouring positions of one class are cut into tiles.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tfjit.kernels.cpu.template.epilogue import EpilogueText, epilogue_ns, epilo
 from tfjit.kernels.registry import Launch, Pointer, TensorSpec, Word
 from tfjit.kernels.source import KernelSource, Source
 
-# results that are still in the first-level cache when the epilogue comes
+# size of a block of results that is still in the first-level cache when the epilogue reads it
 _BLOCK_BYTES: Final = 32 << 10
 
 
@@ -41,10 +41,10 @@ RUN_WORDS: Final = 9
 
 @dataclass(frozen=True, slots=True)
 class AxisMap:
-    """For each output position along an axis: where its taps start in the input (may be outside)
-    and which taps it has.
+    """Taps of each output position along an axis.
 
-    taps: tuples of (position relative to the start, tap number).
+    starts: the input position of each output's first tap, which may be outside. taps: tuples of
+    (position relative to the start, tap number).
     """
 
     starts: tuple[int, ...]
@@ -52,12 +52,13 @@ class AxisMap:
 
     @property
     def classes(self) -> list[tuple[tuple[int, int], ...]]:
-        """The distinct tap lists, in order of appearance."""
+        """Return the distinct tap lists, in order of appearance."""
         return list(dict.fromkeys(self.taps))
 
     def runs(self) -> list[tuple[int, int, int, int, int]]:
-        """(first position, positions, distance of positions, distance of starts, class) that cover
-        every position once.
+        """Return runs that cover every position once.
+
+        A run is (first position, positions, distance of positions, distance of starts, class).
         """
         found = []
         for number, taps in enumerate(self.classes):
@@ -79,7 +80,7 @@ class AxisMap:
 
 
 def forward_map(window: Window) -> AxisMap:
-    """What each output of a window reads."""
+    """Return the inputs that each output of a window reads."""
     taps = []
     for position in range(window.out):
         first, last = window.taps(position)
@@ -88,7 +89,7 @@ def forward_map(window: Window) -> AxisMap:
 
 
 def backward_map(window: Window) -> AxisMap:
-    """Which outputs each input position of a window went into, and through which tap."""
+    """Return the outputs that each input position went into, with their taps."""
     starts, taps = [], []
     for position in range(window.length):
         start, phase = divmod(position + window.before, window.stride)
@@ -98,7 +99,7 @@ def backward_map(window: Window) -> AxisMap:
             if away % window.stride == 0 and 0 <= start - away // window.stride < window.out:
                 own.append((-(away // window.stride), t))
         starts.append(start)
-        # from left to right in memory, as the micro-kernels for rows of taps want them
+        # from left to right in memory, as the micro-kernels for rows of taps need them
         taps.append(tuple(reversed(own)))
     return AxisMap(tuple(starts), tuple(taps))
 
@@ -111,13 +112,13 @@ _WORDS: Final = (
 
 @functools.cache
 def channelwise_source(tile: Tile, text: EpilogueText) -> KernelSource:
-    """The driver: blocks of output rows, rows, runs of columns, tiles of pixels; then the epilogue
-    over the block.
+    """Write the macro-kernel: blocks of output rows, rows, runs, tiles.
 
-    A unit is an output row of one image. Words: those of _WORDS, two sets of micro-kernels, the
-    epilogue's. Tables: row (x offset, first entry of the row's class), run (x offset, y offset, x
-    step, y step, tiles, height, tall, class, first micro-kernel of its set), class (number of taps,
-    byte offset of their list).
+    Runs are of columns, tiles of pixels; the epilogue follows over the block. A unit is an output
+    row of one image. Words: those of _WORDS, two sets of micro-kernels, the epilogue's. Tables: row
+    (x offset, first entry of the row's class), run (x offset, y offset, x step, y step, tiles,
+    height, tall, class, first micro-kernel of its set), class (number of taps, byte offset of their
+    list).
     """
     s = Source()
     s.line(f"# channelwise windows {tile.kind} {tile.isa}{text.title}")
@@ -169,8 +170,9 @@ def channelwise_source(tile: Tile, text: EpilogueText) -> KernelSource:
 
 
 def _is_row(taps: tuple[tuple[int, int], ...], move: int) -> bool:
-    """Whether the taps of a column class are ROW_TAPS neighbours, as far apart as the starts of a
-    run's positions.
+    """Return whether a column class has ROW_TAPS neighbouring taps.
+
+    They must be as far apart as the starts of a run's positions.
     """
     return len(taps) == ROW_TAPS and all(b[0] - a[0] == move for a, b in pairwise(taps))
 
@@ -178,8 +180,9 @@ def _is_row(taps: tuple[tuple[int, int], ...], move: int) -> bool:
 def class_lists(
     maps: tuple[AxisMap, AxisMap], pitch: int, pixel: int, weight_columns: int = 1
 ) -> tuple[list[int], list[int]]:
-    """The row table and the class table of `channelwise_source`. pitch, pixel: bytes of a row and a
-    pixel of the input.
+    """Return the row table and the class table of `channelwise_source`.
+
+    pitch, pixel: bytes of a row and a pixel of the input.
     """
     rows, cols = maps
     row_classes, col_classes = rows.classes, cols.classes
@@ -219,10 +222,10 @@ def add_channelwise(
     weight_columns: int = 1,
     operands: Sequence[tuple[Pointer, TensorSpec]] = (),
 ) -> None:
-    """Add the launch. maps: of rows and columns. x_size: (height, width) of x in memory. weights:
-    [taps, channels] for "fma".
+    """Add the launch.
 
-    weight_columns: taps in a row of the weights.
+    maps: of rows and columns. x_size: (height, width) of x in memory. weights: [taps, channels] for
+    "fma". weight_columns: taps in a row of the weights.
     """
     rows, cols = maps
     size = tile.size

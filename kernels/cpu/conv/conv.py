@@ -1,5 +1,6 @@
-"""2-D convolutions with fused epilogues, NHWC, without im2col: micro-kernels walk a padded band of
-input rows.
+"""Build 2-D convolutions with fused epilogues, NHWC, without im2col.
+
+Micro-kernels run over a padded band of input rows.
 """
 
 from __future__ import annotations
@@ -46,19 +47,19 @@ from tfjit.kernels.registry import (
 )
 from tfjit.kernels.source import KernelSource, Source
 
-# of padded input rows and of products: both stay in the second-level cache
+# size of padded input rows and of products: both stay in the second-level cache
 _BAND_BYTES: Final = 256 << 10
 _SHARE_ROWS_FROM: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class ConvSpec:
-    """A convolution of x [batch, rows.length, cols.length, channels]; filter [rows.size, cols.size,
-    channels / groups, out_channels].
+    """A convolution of an image batch.
 
-    spread: (rows, columns) the input is imagined with spread - 1 rows and columns of zeros between
-    its own, as the gradient of a strided convolution needs; the windows then count positions of
-    that spread image.
+    x is [batch, rows.length, cols.length, channels], the filter [rows.size, cols.size, channels /
+    groups, out_channels]. spread: (rows, columns) puts spread - 1 rows and columns of zeros between
+    those of the input, as the gradient of a strided convolution needs; the windows then count
+    positions of that spread image.
     """
 
     batch: int
@@ -71,12 +72,12 @@ class ConvSpec:
 
     @property
     def height(self) -> int:
-        """Rows of x in memory."""
+        """Return the rows of x in memory."""
         return (self.rows.length - 1) // self.spread[0] + 1
 
     @property
     def width(self) -> int:
-        """Columns of x in memory."""
+        """Return the columns of x in memory."""
         return (self.cols.length - 1) // self.spread[1] + 1
 
 
@@ -91,10 +92,10 @@ _WORDS: Final = (
 
 @functools.cache
 def conv_source(tile: Tile, text: EpilogueText) -> KernelSource:
-    """The driver: bands of input rows, panels, parts of the sum, output rows, tiles of output
-    columns; then the epilogue.
+    """Write the macro-kernel: bands, panels, parts of the sum, rows, tiles.
 
-    A unit of work is one output row of one image. Words: those of _WORDS, then the epilogue's.
+    Bands are of input rows, tiles of output columns; the epilogue follows. A unit of work is one
+    output row of one image. Words: those of _WORDS, then the epilogue's.
     """
     s = Source()
     s.line(f"# conv2d {tile.kind} {tile.isa}{text.title}")
@@ -132,7 +133,10 @@ def conv_source(tile: Tile, text: EpilogueText) -> KernelSource:
 
 
 def _write_band(s: Source) -> None:
-    """Copy the input rows that `count` output rows read, padded with zeros, into the band."""
+    """Copy the input rows of `count` output rows into the band.
+
+    They are padded with zeros.
+    """
     with s.block("for q in range((count - 1) * stride_h + extent):"):
         s.line("at = band + q * pitch")
         s.line("ih = start + q")
@@ -149,7 +153,7 @@ def _write_band(s: Source) -> None:
             with s.block("if right != 0:"):
                 s.line("fill_bytes(at + left + copy, 0, right)")
         with s.block("else:"):
-            # here left, skip and right hold columns of the spread image: first position, first
+            # left, skip and right hold columns of the spread image here: first position, first
             # column read, columns
             s.line("fill_bytes(at, 0, pitch)")
             with s.block("for column in range(copy):"):
@@ -161,7 +165,7 @@ def _write_band(s: Source) -> None:
 
 
 def _column_words(spec: ConvSpec, pixel: int) -> tuple[int, int, int, int]:
-    """(left, skip, copy, right) of a padded row: see `_write_band`."""
+    """Return (left, skip, copy, right) of a padded row: see `_write_band`."""
     cols = spec.cols
     first, last = max(0, -cols.before), min(cols.length, cols.padded - cols.before)
     if spec.spread[1] == 1:
@@ -174,8 +178,9 @@ def _column_words(spec: ConvSpec, pixel: int) -> tuple[int, int, int, int]:
 
 
 def segments_of(spec: ConvSpec, pixel: int, pitch: int, size: int) -> tuple[list[int], int]:
-    """(byte offsets, k) of the runs of contiguous values that one output reads: filter rows, or
-    single taps.
+    """Return byte offsets and length of one output's contiguous inputs.
+
+    The runs are filter rows or single taps; k is the length of each.
     """
     group_channels = spec.channels // spec.groups
     if spec.groups == 1 and spec.cols.dilation == 1:
@@ -199,8 +204,9 @@ def add_convolution(
     x: Pointer,
     operands: Sequence[tuple[Pointer, TensorSpec]],
 ) -> None:
-    """Add the launch of a convolution, its filter packed by `plan` (depth: filter height, width,
-    channels) given.
+    """Add the launch of a convolution with a packed filter.
+
+    plan: of the filter (depth: filter height, width, channels).
     """
     tile = plan.tile
     size = tile.size
@@ -272,12 +278,12 @@ def conv2d_call(
     epilogue: Epilogue | None = None,
     constants: Mapping[int, np.ndarray] | None = None,
 ) -> NativeCall:
-    """x [b, h, w, groups * in_c], filter [k_h, k_w, in_c, out_c], operands... -> [b, out_h, out_w,
-    out_c] through the epilogue.
+    """Return a 2-D convolution with an epilogue.
 
-    padding: "SAME", "VALID" or "EXPLICIT" (then `explicit` holds (before, after) of height and
-    width). constants: inputs known while planning, by index; the filter is then packed now. Raises
-    Unsupported for dtypes without tiles, ValueError for sizes that do not fit.
+    x [b, h, w, groups * in_c], filter [k_h, k_w, in_c, out_c], operands... -> [b, out_h, out_w,
+    out_c]. padding: "SAME", "VALID" or "EXPLICIT" (then `explicit` holds (before, after) of height
+    and width). constants: inputs known while planning, by index; a known filter is packed then.
+    Raises Unsupported for dtypes without tiles, ValueError for sizes that do not fit.
     """
     x, w = inputs[:2]
     tile = tile_of(x.dtype)
@@ -329,7 +335,10 @@ def conv2d_call(
 
 
 def native_layout(node: NodeSpec) -> Layout:
-    """The layout of a node in NHWC; Unsupported for others."""
+    """Return the layout of a node in NHWC.
+
+    Raises Unsupported for other layouts.
+    """
     try:
         layout = layout_of(node.attrs)
     except ValueError as error:

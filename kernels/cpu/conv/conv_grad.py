@@ -1,4 +1,4 @@
-"""Gradients of convolutions, dense and depthwise, NHWC."""
+"""Build gradients of convolutions, dense and depthwise, NHWC."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _require(dtype_of: TensorSpec, *others: TensorSpec) -> Tile:
 
 
 def zero_call(nbytes: int) -> NativeCall:
-    """Output 0 filled with zeros."""
+    """Return a call that fills output 0 with zeros."""
     return NativeCall(
         (
             Launch(
@@ -69,7 +69,7 @@ def zero_call(nbytes: int) -> NativeCall:
 
 @functools.cache
 def zero_source() -> KernelSource:
-    """Words: address, bytes to set to zero."""
+    """Write a fill with zeros. Words: address, bytes."""
     s = Source()
     s.line("# zeros")
     s.line("from tfjit.kernels.codegen.intrinsics import fill_bytes, word")
@@ -81,8 +81,10 @@ def zero_source() -> KernelSource:
 
 
 def mirrored(window: Window) -> Window:
-    """The window over the spread-out gradient of `window`'s outputs that gives the gradient of its
-    inputs (filter turned round).
+    """Return the window of the input gradient.
+
+    It runs over the spread-out gradient of `window`'s outputs, with the filter rotated by 180
+    degrees.
     """
     length = (window.out - 1) * window.stride + 1
     before = window.extent - 1 - window.before
@@ -103,10 +105,10 @@ def _input_gradient(node: NodeSpec) -> NativeCall:
 
 
 def _dense_input_gradient(node: NodeSpec, filter_shape: tuple[int, int, int, int]) -> NativeCall:
-    """A convolution of out_backprop with the filter turned round, its channels swapped; strides
-    spread the gradient with zeros.
+    """Return the input gradient as a convolution of out_backprop.
 
-    filter_shape: [k_h, k_w, channels of a group, out_c].
+    Its filter is rotated by 180 degrees, with its channels swapped; strides spread the gradient
+    with zeros. filter_shape: [k_h, k_w, channels of a group, out_c].
     """
     _, w, dy = node.inputs
     dx = node.outputs[0]
@@ -173,8 +175,9 @@ def _dense_input_gradient(node: NodeSpec, filter_shape: tuple[int, int, int, int
 def _turned_filter(
     call: CallBuilder, shape: tuple[int, int, int, int], value: np.ndarray | None, size: int
 ) -> tuple[np.ndarray | tuple[int, ...], Pointer]:
-    """A filter turned round, its channels swapped: (its value, or its shape where that is not known
-    while planning; where it lies).
+    """Return a filter rotated by 180 degrees, with its channels swapped.
+
+    Returns its value, or its shape where the value is not known while planning, and its address.
     """
     k_h, k_w, in_c, out_c = shape
     if value is not None:
@@ -187,7 +190,7 @@ def _turned_filter(
     launch = copy_launch(
         size, source, View(swapped, (tap, in_c * size, size)), Pointer("in", 1), target
     )
-    assert launch is not None  # a filter without elements is served before
+    assert launch is not None  # a filter without elements has been served already
     call.launch(launch)
     return (k_h, k_w, out_c, in_c), target
 
@@ -210,8 +213,9 @@ _PAD_WORDS: Final = (
 
 @functools.cache
 def pad_source() -> KernelSource:
-    """Copies images with a border of zeros; a unit is a row of the result. Words: those of
-    _PAD_WORDS.
+    """Write a copy of images with a border of zeros.
+
+    A unit is a row of the result. Words: those of _PAD_WORDS.
     """
     s = Source()
     s.line("# pad images with zeros")
@@ -237,8 +241,10 @@ def pad_source() -> KernelSource:
 def _padded(
     call: CallBuilder, x: Pointer, batch: int, rows: Window, cols: Window, pixel: int
 ) -> tuple[Pointer, int, int]:
-    """(where, rows, bytes of a row) of images that hold all their windows read; copied only where
-    the windows leave them.
+    """Return images that hold all positions that their windows read.
+
+    Returns (address, rows, bytes of a row). The images are copied only where the windows leave
+    them.
     """
     if all(w.before == 0 and w.padded <= w.length for w in (rows, cols)):
         return x, rows.length, cols.length * pixel
@@ -263,10 +269,10 @@ def _filter_gradient(node: NodeSpec) -> NativeCall:
 
 
 def _dense_filter_gradient(node: NodeSpec, filter_shape: tuple[int, int, int, int]) -> NativeCall:
-    """For every tap a product of the input, transposed, and out_backprop, summed over all output
-    pixels that read inside it.
+    """Return the filter gradient: a product for every tap.
 
-    filter_shape: [k_h, k_w, channels of a group, out_c].
+    The input, transposed, is multiplied with out_backprop and summed over all output pixels whose
+    tap is inside the input. filter_shape: [k_h, k_w, channels of a group, out_c].
     """
     x, _, dy = node.inputs
     dw = node.outputs[0]
@@ -289,8 +295,10 @@ def _dense_filter_gradient(node: NodeSpec, filter_shape: tuple[int, int, int, in
 
 @native("DepthwiseConv2dNativeBackpropInput")
 def _depthwise_input_gradient(node: NodeSpec) -> NativeCall:
-    """Every input position gathers the outputs it went into; with several results a channel,
-    channels are groups.
+    """Return the input gradient of a depthwise convolution.
+
+    Every input position gathers the outputs it went into; with several results a channel, channels
+    are groups.
     """
     _, w, dy = node.inputs
     dx = node.outputs[0]
@@ -328,10 +336,11 @@ _REDUCE_WORDS: Final = (
 
 @functools.cache
 def depthwise_filter_source(tile: Tile) -> KernelSource:
-    """Gradient of a depthwise filter; a unit is a block of channels of one tap.
+    """Write the gradient of a depthwise filter.
 
-    Words: those of _REDUCE_WORDS. tap_table: rows (first output row, last, byte offset of the first
-    output column in x, in dy, output columns, byte offset of output row 0 in x).
+    A unit is a block of channels of one tap. Words: those of _REDUCE_WORDS. tap_table: rows (first
+    output row, last, byte offset of the first output column in x, in dy, output columns, byte
+    offset of output row 0 in x).
     """
     s = Source()
     s.line(f"# depthwise filter gradient {tile.kind} {tile.isa}")

@@ -1,4 +1,4 @@
-"""Depthwise convolution with fused epilogues, NHWC."""
+"""Build depthwise convolutions with fused epilogues, NHWC."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def depthwise_call(
     epilogue: Epilogue | None = None,
     constants: Mapping[int, np.ndarray] | None = None,
 ) -> NativeCall:
-    """x [b, h, w, c], filter [k_h, k_w, c, multiplier], operands... -> [b, out_h, out_w, c *
-    multiplier] through the epilogue.
+    """Return a depthwise convolution with an epilogue.
 
-    Arguments as for `conv2d_call`. Raises Unsupported for dtypes without tiles, ValueError for
-    sizes that do not fit.
+    x [b, h, w, c], filter [k_h, k_w, c, multiplier], operands... -> [b, out_h, out_w, c *
+    multiplier]. Arguments as for `conv2d_call`. Raises Unsupported for dtypes without tiles,
+    ValueError for sizes that do not fit.
     """
     x, w = inputs[:2]
     tile = tile_of(x.dtype)
@@ -42,7 +42,7 @@ def depthwise_call(
     if in_c != channels:
         raise ValueError(f"filter {w.shape} does not fit input {x.shape}")
     if multiplier != 1:
-        # every channel is a group of its own with `multiplier` results
+        # every channel is a separate group with `multiplier` results
         shape = (k_h, k_w, 1, channels * multiplier)
         known = {i: v.reshape(shape) if i == 1 else v for i, v in (constants or {}).items()}
         return conv2d_call(

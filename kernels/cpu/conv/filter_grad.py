@@ -1,5 +1,6 @@
-"""Gradient of a dense convolution's filter, NHWC: sums of outer products of input pixels and
-gradient pixels, neither of them packed.
+"""Build the gradient of a dense convolution's filter, NHWC.
+
+It sums outer products of input pixels and gradient pixels; neither is packed.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ _TABLE_WORDS: Final = 6
 
 @functools.cache
 def outer_source(tile: Tile, height: int, vectors: int, masked: bool) -> KernelSource:
-    """The micro-kernel of one size: each is compiled only where it is needed."""
+    """Write the micro-kernel of one size.
+
+    Each size is compiled only where it is needed.
+    """
     s = Source()
     s.line(
         f"# outer product tile {tile.kind} {tile.isa}, {height} x "
@@ -65,14 +69,13 @@ _WORDS: Final = (
 
 @functools.cache
 def filter_gradient_source(tile: Tile) -> KernelSource:
-    """The driver: for a block of pixels that stays in cache, every tap, tile of its rows and panel
-    of columns.
+    """Write the macro-kernel: blocks of pixels, taps, row tiles, panels.
 
-    An item of work is a unit (one tile) in one part of the pixels; a part's sum has its own place.
-    Words: those of _WORDS. tap_table: rows (byte offset in x of output row 0 and the first valid
-    column, first valid output row, last, byte offset of the first valid column in dy, valid
-    columns, byte offset in the sum). panel_table: (byte offset in x, in a row of dy, columns,
-    tail).
+    A block of pixels stays in cache; panels are of columns. An item of work is a unit (one tile) in
+    one part of the pixels; every part has a separate sum. Words: those of _WORDS. tap_table: rows
+    (byte offset in x of output row 0 and the first valid column, first valid output row, last, byte
+    offset of the first valid column in dy, valid columns, byte offset in the sum). panel_table:
+    (byte offset in x, in a row of dy, columns, tail).
     """
     s = Source()
     s.line(f"# convolution filter gradient {tile.kind} {tile.isa}")
@@ -127,8 +130,9 @@ def filter_gradient_source(tile: Tile) -> KernelSource:
 
 @functools.cache
 def sum_parts_source(kind: str) -> KernelSource:
-    """Adds arrays that lie behind each other. Words: target, source, elements, parts, bytes from
-    one part to the next.
+    """Write the sum of successive arrays.
+
+    Words: target, source, elements, parts, bytes from one part to the next.
     """
     s = Source()
     s.line(f"# sum of parts {kind}")
@@ -154,11 +158,11 @@ _SIZES: Final = {"f32": 4, "f64": 8}
 
 @dataclass(frozen=True, slots=True)
 class FilterGradSpec:
-    """x: batch images of x_image bytes, rows of pitch bytes, pixels of `channels` elements; dy
-    [batch, rows.out, cols.out, out_channels].
+    """Sizes of a filter gradient.
 
-    in_channels: of a group. padded: x holds every position that the windows read (which begins
-    `before` earlier).
+    x: batch images of x_image bytes, rows of pitch bytes, pixels of `channels` elements; dy [batch,
+    rows.out, cols.out, out_channels]. in_channels: of a group. padded: x holds every position that
+    the windows read (which begins `before` earlier).
     """
 
     batch: int
@@ -173,16 +177,16 @@ class FilterGradSpec:
 
 
 def joins_taps(tile: Tile, in_channels: int, channels: int, cols: Window) -> bool:
-    """Whether the taps of a filter row make one tile together: with few channels they would leave
-    most of it empty.
+    """Return whether the taps of a filter row make one tile together.
 
-    They then read all columns, so that x must be padded.
+    With few channels a single tap would leave most of a tile empty. Joined taps read all columns,
+    so that x must be padded.
     """
     return in_channels == channels and cols.dilation == 1 and in_channels <= tile.height // 2
 
 
 def valid_outputs(window: Window, tap: int) -> tuple[int, int]:
-    """Half-open range of the outputs whose tap `tap` lies inside the input."""
+    """Return the half-open range of outputs with tap `tap` inside the input."""
     shift = tap * window.dilation - window.before
     first = max(0, -(shift // window.stride)) if shift < 0 else 0
     last = min(window.out, (window.length - 1 - shift) // window.stride + 1)
@@ -192,7 +196,7 @@ def valid_outputs(window: Window, tap: int) -> tuple[int, int]:
 def _taps(
     spec: FilterGradSpec, pixel: int, dy_pixel: int, row_bytes: int
 ) -> tuple[list[int], int, int]:
-    """(tap table, taps in it, rows of one of them)."""
+    """Return (tap table, number of taps in it, rows of one tap)."""
     rows, cols = spec.rows, spec.cols
     table = []
     joined = 1 if not spec.padded else cols.size
@@ -289,8 +293,10 @@ def add_filter_gradient(
 
 
 def _micro_kernels(tile: Tile, rows: RowCover, widths: set[int]) -> tuple[Pointer, ...]:
-    """Addresses of the micro-kernels: tall and low for full panels, then for a narrower last one.
-    Only those in use are named.
+    """Return addresses of the micro-kernels.
+
+    They are tall and low for full panels, then for a narrower last one. Only those in use are
+    named.
     """
     found: dict[bool, tuple[Pointer, ...]] = {}
     for width in sorted(widths):

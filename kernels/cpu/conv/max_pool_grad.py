@@ -1,9 +1,9 @@
-"""Gradient of maximum pooling over windows that do not overlap: every input is written once, and
-none is read back.
+"""Build the gradient of maximum pooling over disjoint windows.
 
-The gradient of a ReLU before the pooling and the sum by channel (the gradient of a bias) come out
-of the same pass: the ReLU's result is what the pooling read, and what a window gives goes to one of
-its inputs, so that windows are summed up instead of inputs.
+Every input is written once, and none is read back. The gradient of a ReLU before the pooling and
+the sum by channel (the gradient of a bias) come out of the same pass. The pooling read the ReLU's
+result, and a window's gradient goes to one of its inputs, so that windows are summed up instead of
+inputs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ _WORDS: Final = (
 
 @functools.cache
 def spread_tile(tile: Tile, ntaps: int, relu: bool = False, summed: bool = False) -> KernelSource:
-    """The micro-kernel for windows of that many taps; relu, summed: as for `spread_windows`."""
+    """Return the micro-kernel for windows of that many taps.
+
+    relu, summed: as for `spread_windows`.
+    """
     title = (
         f"maximum pooling gradient{'+relugrad' * relu}{'+sum' * summed} of {ntaps} taps {tile.kind}"
     )
@@ -61,11 +64,11 @@ def spread_tile(tile: Tile, ntaps: int, relu: bool = False, summed: bool = False
 
 @functools.cache
 def spread_source(tile: Tile) -> KernelSource:
-    """The driver: images, rows of windows, runs of windows with the same taps.
+    """Write the macro-kernel: images, rows of windows, runs of windows.
 
-    Words: those of _WORDS, then the micro-kernel of every class. Tables as for
-    `channelwise_source`. gaps: whether there are inputs that no window reads. totals: where there
-    is a vector of sums for each row of windows, or nothing of 0 bytes.
+    Windows of a run have the same taps. Words: those of _WORDS, then the micro-kernel of every
+    class. Tables as for `channelwise_source`. gaps: whether there are inputs that no window reads.
+    totals: the address of a vector of sums for each row of windows, or a buffer of 0 bytes.
     """
     s = Source()
     s.line(f"# maximum pooling gradient {tile.kind} {tile.isa}")
@@ -107,10 +110,11 @@ def spread_call(
     relu: bool = False,
     total: Pointer | None = None,
 ) -> NativeCall | None:
-    """The gradient of pooling an input [b, h, w, c]; None where windows overlap or are large.
+    """Return the gradient of a max pooling, or None.
 
-    relu: x is a ReLU's result, and dx the gradient of what that was given. total: where the sum of
-    dx by channel [c] is to lie.
+    The input is [b, h, w, c]. None means that windows overlap or are large. relu: x is a ReLU's
+    result, and dx the gradient of the ReLU's input. total: the place of the sum of dx by channel
+    [c].
     """
     batch, height, width, channels = shape
     maps = forward_map(rows), forward_map(cols)
@@ -195,10 +199,11 @@ def spread_call(
 
 
 def pool_gradient_call(group: FusedGroup) -> NativeCall:
-    """MaxPoolGrad(x, y, dy), then perhaps ReluGrad(., x), then perhaps BiasAddGrad of that: outputs
-    dx and the sum.
+    """Return the call of MaxPoolGrad with ReluGrad and BiasAddGrad.
 
-    Raises Unsupported for windows that overlap or are large, and where dx itself is not wanted.
+    The group is MaxPoolGrad(x, y, dy), optionally ReluGrad(., x), and optionally its BiasAddGrad.
+    Its outputs are dx and the sum. Raises Unsupported for windows that overlap or are large, and
+    where dx itself is not an output.
     """
     pool, *rest = group.members
     relu = bool(rest) and rest[0].spec.op == "ReluGrad"

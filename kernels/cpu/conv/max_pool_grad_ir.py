@@ -1,6 +1,6 @@
-"""The micro-kernel of the gradient of maximum pooling over windows that do not overlap.
+"""Emit the micro-kernel of maximum pooling's gradient.
 
-For the compiler process only, like micro_kernels_ir.py.
+The windows must not overlap. For the compiler process only, like micro_kernels_ir.py.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _LOWEST: Final = {"f32": -3.4028234663852886e38, "f64": -1.7976931348623157e308}
 def spread_windows(
     kind: str, lanes: int, ntaps: int, relu: bool = False, summed: bool = False
 ) -> Any:
-    """Write the gradients of `count` windows to the inputs they read: all of a window's to its
-    first largest one, zero to the others.
+    """Write the gradients of `count` windows to the inputs they read.
 
-    Arguments: x, taps, dy, dx, channels, count, step, dy_step, totals; step: bytes from one window
-    to the next in x and dx. taps: int64 pairs whose first says where a tap lies. NaN is never the
-    largest; where nothing is above the lowest finite number the first tap is. relu: x is what a
-    ReLU gave, and the gradient of what it was given is written: that is zero where the largest is
-    not above zero. summed: what is written is added to totals, a vector of sums by channel.
+    The first largest input of a window gets all of its gradient, the others get zero. Arguments: x,
+    taps, dy, dx, channels, count, step, dy_step, totals; step: bytes from one window to the next in
+    x and dx. taps: int64 pairs whose first is a tap's offset. NaN is never the largest; if no input
+    is above the lowest finite number the first tap is. relu: x is a ReLU's result, and the gradient
+    of the ReLU's input is written: it is zero where the largest is not above zero. summed: the
+    written gradient is added to totals, a vector of sums by channel.
     """
 
     def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
@@ -74,7 +74,7 @@ def spread_windows(
                 if summed:
                     total_at = b.add(totals, offset)
                     store(b.fadd(load(total_at), share), total_at)
-                later = None  # whether a later tap was larger still
+                later = None  # set if a later tap was larger still
                 for t in reversed(range(ntaps)):
                     own = share if t == 0 else b.select(better[t], share, zero)
                     if later is not None:
@@ -82,7 +82,8 @@ def spread_windows(
                     later = better[t] if later is None else b.or_(later, better[t])
                     store(own, b.add(dx_at, places[t]))
 
-            over_vectors(v, channels, vector)  # inside: memory is written line after line
+            # the loop over channels is the inner one: memory is written line after line
+            over_vectors(v, channels, vector)
             return [b.add(x_first, step), b.add(dx_first, step), b.add(dy_first, dy_step)]
 
         loop(b, count, [x, dx, dy], window)

@@ -1,4 +1,7 @@
-"""NCHW by the kernels for NHWC: images are turned on the way in and on the way out."""
+"""Serve NCHW by the kernels for NHWC.
+
+Images are transposed on the way in and on the way out.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,10 @@ _TO_FIRST: Final = (0, 3, 1, 2)
 
 
 def either_layout(builder: Builder) -> Builder:
-    """A builder for both layouts, from one for NHWC whose first input and only output are images.
+    """Return a builder for both layouts from a builder for NHWC.
 
-    Other inputs have the same form in both layouts, but for the window sizes and strides that
-    MaxPoolV2 takes as inputs.
+    The first input and the only output of its op are images. Other inputs have the same form in
+    both layouts, but for the window sizes and strides that MaxPoolV2 takes as inputs.
     """
 
     @functools.wraps(builder)
@@ -54,7 +57,7 @@ def _attrs(attrs: Mapping[str, Any]) -> dict[str, Any]:
 def _turn(
     spec: TensorSpec, order: tuple[int, ...], source: Pointer, target: Pointer
 ) -> list[Launch]:
-    """The launch that copies an array of that spec with its axes in another order."""
+    """Return the launch that copies an array with permuted axes."""
     layout = Layout(spec.shape, spec.dtype.size)
     view = layout.view(layout.array.transpose(order))
     launch = copy_launch(

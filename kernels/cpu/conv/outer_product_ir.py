@@ -1,7 +1,7 @@
-"""The micro-kernel of filter gradients: a sum of outer products over a box of pixels, both operands
-read where they lie.
+"""Emit the micro-kernel of filter gradients.
 
-Like micro_kernels_ir.py for the compiler process only.
+It sums outer products over a box of pixels; both operands are read in place. For the compiler
+process only, like micro_kernels_ir.py.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _UNROLL: Final = 2
 
 
 def outer_tile(kind: str, lanes: int, height: int, vectors: int, masked: bool, fused: bool) -> Any:
-    """c[height][ncols] (+)= sum over images i, rows r, columns q of x[i, r, q, :height] by y[i, r,
-    q, :ncols].
+    """Emit c[height][ncols] (+)= sum of outer products of pixels.
 
+    The sum runs over images i, rows r, columns q of x[i, r, q, :height] by y[i, r, q, :ncols].
     Arguments: x, x_image, x_row, x_step, y, y_image, y_row, y_step, images, rows, columns, c,
-    stride_c, ncols, accumulate; the strides are in bytes, the elements of x and of y side by side.
+    stride_c, ncols, accumulate; the strides are in bytes, the elements of x and of y contiguous.
     masked: ncols may be less than vectors * lanes; y is not read and c not written beyond.
     accumulate: 0 stores the sum, otherwise adds it to c. Small tiles get several accumulators, or
     the FMA's latency would show.

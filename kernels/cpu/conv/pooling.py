@@ -1,4 +1,4 @@
-"""Maximum and mean pooling with their gradients, NHWC."""
+"""Build maximum and mean pooling with their gradients, NHWC."""
 
 from __future__ import annotations
 
@@ -74,10 +74,11 @@ _WORDS: Final = (
 
 @functools.cache
 def scatter_source(tile: Tile, op: str) -> KernelSource:
-    """Gradient of pooling: zeroes dx, then gives every window's gradient to the inputs it read.
+    """Write a pooling gradient: zero dx, then add every window's gradient.
 
-    Windows may overlap, so that a unit of work is a whole image, or a block of its channels. Words:
-    those of _WORDS. The tables are those of `channelwise_source`.
+    The gradient goes to the inputs that the window read. Windows may overlap, so that a unit of
+    work is a whole image, or a block of its channels. Words: those of _WORDS. The tables are those
+    of `channelwise_source`.
     """
     s = Source()
     s.line(f"# {op} pooling gradient {tile.kind} {tile.isa}")
@@ -130,7 +131,10 @@ def _scatter(
     x: Pointer | None,
     dy: Pointer,
 ) -> NativeCall:
-    """The launch of a pooling gradient; shape: of the input [b, h, w, c]."""
+    """Return the launch of a pooling gradient.
+
+    shape: of the input [b, h, w, c].
+    """
     batch, height, width, channels = shape
     call = CallBuilder()
     if batch * height * width * channels == 0:

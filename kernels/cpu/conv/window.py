@@ -1,5 +1,6 @@
-"""Geometry of convolution and pooling windows: padding, output sizes, and the layout attrs of a
-node.
+"""Compute the geometry of convolution and pooling windows.
+
+It comprises padding, output sizes and the layout attrs of a node.
 """
 
 from __future__ import annotations
@@ -14,11 +15,10 @@ from tfjit.kernels.registry import NodeSpec, Unsupported
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One spatial axis of a convolution or pooling: `out` positions of a `size`-tap window over
-    `length` values.
+    """One spatial axis of a convolution or pooling.
 
-    Tap t of output o reads input o * stride + t * dilation - before; positions outside [0, length)
-    are padding.
+    A window of `size` taps has `out` positions over `length` values. Tap t of output o reads input
+    o * stride + t * dilation - before; positions outside [0, length) are padding.
     """
 
     length: int
@@ -30,21 +30,21 @@ class Window:
 
     @property
     def out(self) -> int:
-        """Number of output positions."""
+        """Return the number of output positions."""
         return max(0, (self.length + self.before + self.after - self.extent) // self.stride + 1)
 
     @property
     def extent(self) -> int:
-        """Input positions from the first tap to the last, both counted."""
+        """Return the input positions from the first tap to the last, inclusive."""
         return (self.size - 1) * self.dilation + 1
 
     @property
     def padded(self) -> int:
-        """Input positions that the outputs together read, padding counted."""
+        """Return the input positions that all outputs read, padding counted."""
         return (self.out - 1) * self.stride + self.extent if self.out else 0
 
     def taps(self, position: int) -> tuple[int, int]:
-        """Half-open range of the taps of output `position` that read inside the input."""
+        """Return the half-open range of an output's taps inside the input."""
         start = position * self.stride - self.before
         first = max(0, -(start // self.dilation)) if start < 0 else 0
         last = min(self.size, -(-(self.length - start) // self.dilation))
@@ -60,11 +60,11 @@ def make_window(
     explicit: tuple[int, int] = (0, 0),
     out: int | None = None,
 ) -> Window:
-    """The window TensorFlow means by `padding` ("SAME", "VALID" or "EXPLICIT" with (before,
-    after)).
+    """Return the window that TensorFlow means by `padding`.
 
-    out: the number of outputs, where a gradient knows it; it then also fixes `after`.
-    Raises InvalidArgumentError when the window is longer than the input by more than a stride.
+    padding: "SAME", "VALID" or "EXPLICIT" with (before, after). out: the number of outputs, where a
+    gradient knows it; it then also fixes `after`. Raises InvalidArgumentError when the window is
+    longer than the input by more than a stride.
     """
     extent = (size - 1) * dilation + 1
     before = after = 0
@@ -92,14 +92,14 @@ def make_window(
 
 
 def attr_text(attrs: Mapping[str, Any], name: str, default: str = "") -> str:
-    """A string attr as str."""
+    """Return a string attr as str."""
     value = attrs.get(name, default)
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What the attrs of a 2-D convolution or pooling say, in the order height, width.
+    """Attrs of a 2-D convolution or pooling, in the order height, width.
 
     channels_last: NHWC (True) or NCHW. explicit: (before, after) pairs, used where padding is
     "EXPLICIT". depth_stride, depth_size: of the channel axis (pooling over depth).
@@ -117,7 +117,10 @@ class Layout:
     def windows(
         self, height: int, width: int, sizes: tuple[int, int] | None = None
     ) -> tuple[Window, Window]:
-        """The windows over an image of that size; sizes: (k_h, k_w), from ksize when left out."""
+        """Return the windows over an image of that size.
+
+        sizes: (k_h, k_w), from ksize when left out.
+        """
         k_h, k_w = sizes or self.sizes
         return (
             make_window(
@@ -161,8 +164,9 @@ def layout_of(
 
 
 def pool_layout(node: NodeSpec, first: int) -> Layout:
-    """Layout of a pooling node; `first` is the input that holds ksize in the V2 forms. Raises
-    Unsupported.
+    """Return the layout of a pooling node.
+
+    first: the input that holds ksize in the V2 forms. Raises Unsupported.
     """
     sizes: dict[str, list[int]] = {}
     if len(node.inputs) > first:

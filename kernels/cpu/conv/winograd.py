@@ -1,14 +1,13 @@
-"""Winograd's form of 3 x 3 convolutions with stride 1: 2.25 times fewer multiplications, with fused
-epilogues, NHWC.
+"""Build 3 x 3 convolutions with stride 1 in Winograd's form.
 
-A tile is a 4 x 4 patch d of the input, from which 2 x 2 outputs follow. With g a 3 x 3 filter,
-channel by channel,
+It has 2.25 times fewer multiplications, and fused epilogues; NHWC. A tile is a 4 x 4 patch d of the
+input, from which 2 x 2 outputs follow. With g a 3 x 3 filter, channel by channel,
 
     y = A.T [sum over channels of (G g G.T) * (B.T d B)] A
 
 and the sum over channels, for each of the 16 positions of the transformed patch, is a matrix
-product [tiles, channels] by [channels, out_channels], which the micro-kernels of `matmul` do. Tiles
-come in blocks whose transformed patches and products stay in the second-level cache.
+product [tiles, channels] by [channels, out_channels], which the micro-kernels of `matmul` compute.
+Tiles come in blocks whose transformed patches and products stay in the second-level cache.
 
 Source: S. Winograd, Arithmetic complexity of computations (1980); A. Lavin and S. Gray, Fast
 algorithms for convolutional neural networks (2015). Of the family F(m x m, 3 x 3) only F(2 x 2, 3 x
@@ -18,8 +17,8 @@ with the best points tried (0, +-3/4, +-3/2) 2 to 7 times. The transforms of F(2
 subtract.
 
 NaN and infinity would spread over their tile, and sums of numbers near the largest could overflow
-where the direct form does not: the output transform notices, and the row of tiles is computed again
-in the direct form.
+where the direct form does not. The output transform detects this, and the row of tiles is computed
+again in the direct form.
 """
 
 from __future__ import annotations
@@ -65,19 +64,19 @@ INPUT_MATRIX: Final = ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1)
 """B.T, for the points 0, 1, -1 and infinity."""
 OUTPUT_MATRIX: Final = ((1, 1, 1, 0), (0, 1, -1, -1))
 
-_BLOCK_BYTES: Final = 256 << 10  # of transformed patches and products of a block
-_MIN_CHANNELS: Final = 16  # with fewer, the transforms cost what the products save
+_BLOCK_BYTES: Final = 256 << 10  # size of the transformed patches and products of a block
+_MIN_CHANNELS: Final = 16  # with fewer channels, the transforms cost as much as the products save
 # with fewer rows of tiles, chunks take panels of output channels instead
 _SHARE_ROWS_FROM: Final = 12
 _GROUP_PANELS: Final = 1
 _MAX_CHUNKS: Final = 16
-_STREAM_NS: Final = 0.04  # a byte of transformed filters more than the cache keeps, from memory
+_STREAM_NS: Final = 0.04  # time a byte of transformed filters from memory, beyond the cache's size
 _KEPT_BYTES: Final = 8 << 20
 
 
 @functools.cache
 def transform_source(tile: Tile) -> KernelSource:
-    """The transforms of one tile of pixels, and the direct form of one pixel."""
+    """Write one tile's transforms and one pixel's direct form."""
     s = Source()
     s.line(f"# winograd transforms {tile.kind} {tile.isa}")
     s.line(
@@ -108,8 +107,9 @@ _WORDS: Final = (
 
 
 def _write_locate(s: Source) -> None:
-    """Define source and source_step, where the patch of column `t` of a row of tiles lies: in the
-    image, or copied with zeros around.
+    """Define source and source_step of the patch of column `t`.
+
+    The patch, of a row of tiles, is read in the image, or from a copy with zeros around.
     """
     s.line(f"iw = {OUTPUTS} * t - before_w")
     with s.block(
@@ -133,8 +133,9 @@ def _write_locate(s: Source) -> None:
 
 
 def _write_line(s: Source, line: str) -> None:
-    """Define the image, the first output row and the first input row of row of tiles
-    number `line`.
+    """Define the image and first rows of row of tiles number `line`.
+
+    The first rows are of output and input.
     """
     s.line(f"image = ({line}) // tile_rows")
     s.line(f"top = (({line}) - image * tile_rows) * {OUTPUTS}")
@@ -143,7 +144,7 @@ def _write_line(s: Source, line: str) -> None:
 
 
 def _write_forward(s: Source, line: str, target: str) -> None:
-    """Transform the patches of a row of tiles into rows of v that begin at `target`."""
+    """Transform a row of patches into rows of v that begin at `target`."""
     _write_line(s, line)
     s.line(f"to = {target}")
     with s.block("for t in range(tile_columns):"):
@@ -157,8 +158,9 @@ def _write_forward(s: Source, line: str, target: str) -> None:
 
 @functools.cache
 def forward_source(tile: Tile) -> KernelSource:
-    """Transforms all patches; a unit of work is a row of tiles of one image. Words: those of
-    _GEOMETRY.
+    """Write the transform of all patches.
+
+    A unit of work is a row of tiles of one image. Words: those of _GEOMETRY.
     """
     s = Source()
     s.line(f"# winograd input transform {tile.kind} {tile.isa}")
@@ -176,12 +178,12 @@ def forward_source(tile: Tile) -> KernelSource:
 
 @functools.cache
 def winograd_source(tile: Tile, text: EpilogueText) -> KernelSource:
-    """The driver: groups of panels, blocks of rows of tiles; transform, products of every position,
-    transform back, epilogue.
+    """Write the macro-kernel: groups of panels, blocks of rows of tiles.
 
-    A unit of work is a row of tiles of one image. With share_columns chunks take panels instead,
-    and v holds all patches already (whole_v). Words: those of _WORDS, the micro-kernels of every
-    height for full and for narrow panels, the epilogue's.
+    A block is transformed, multiplied at every position and transformed back, and the epilogue
+    follows. A unit of work is a row of tiles of one image. With share_columns chunks take panels
+    instead, and v holds all patches already (whole_v). Words: those of _WORDS, the micro-kernels of
+    every height for full and for narrow panels, the epilogue's.
     """
     s = Source()
     s.line(f"# winograd conv2d {tile.kind} {tile.isa}{text.title}")
@@ -220,7 +222,10 @@ def winograd_source(tile: Tile, text: EpilogueText) -> KernelSource:
 
 
 def _write_products(s: Source, tile: Tile, tiles_at: int) -> None:
-    """Products of `count` rows of tiles from `unit` on, for every position, into m."""
+    """Multiply `count` rows of tiles from `unit` on into m.
+
+    Every position of the patch is multiplied.
+    """
     s.line("rows_of_tiles = count * tile_columns")
     with s.block("if whole_v != 0:"):
         s.line("v_at = v + unit * tile_columns * v_row")
@@ -246,8 +251,9 @@ def _write_products(s: Source, tile: Tile, tiles_at: int) -> None:
 
 
 def _write_outputs(s: Source, tile: Tile, text: EpilogueText) -> None:
-    """Transform the products back, row of tiles by row of tiles, then the epilogue over all of
-    them.
+    """Transform the products back row by row, then run the epilogue.
+
+    Rows are rows of tiles; the epilogue runs over all of them.
     """
     _write_line(s, "unit")
     s.line("row_first = (image * out_height + top) * out_width")
@@ -294,8 +300,10 @@ def _write_outputs(s: Source, tile: Tile, text: EpilogueText) -> None:
 
 
 def transformed_filter(filter_: np.ndarray, plan: PanelPlan) -> np.ndarray:
-    """The packed matrices [POSITIONS, packed elements] of a filter [3, 3, channels, out_channels];
-    worked out in float64, rounded once.
+    """Return the packed matrices of a transformed filter.
+
+    They are [POSITIONS, packed elements] of a filter [3, 3, channels, out_channels], computed in
+    float64 and rounded once.
     """
     g = np.array(FILTER_MATRIX)
     half = np.tensordot(g, np.asarray(filter_, np.float64), (1, 0))
@@ -304,8 +312,9 @@ def transformed_filter(filter_: np.ndarray, plan: PanelPlan) -> np.ndarray:
 
 
 def forward_ns(tiles: int, channels: int, lanes: int) -> float:
-    """Predicted time of transforming patches, or products back: what moving 32 vectors between
-    first and second-level cache takes.
+    """Return the predicted time of transforming patches, or products back.
+
+    It is the time to move 32 vectors between first and second-level cache.
     """
     return tiles * (5.0 + 20.0 * -(-channels // lanes))
 
@@ -313,7 +322,7 @@ def forward_ns(tiles: int, channels: int, lanes: int) -> float:
 def winograd_ns(
     tile: Tile, batch: int, rows: Window, cols: Window, channels: int, out_channels: int
 ) -> float:
-    """Predicted time on one thread, without the epilogue."""
+    """Return the predicted time on one thread, without the epilogue."""
     tiles = batch * -(-rows.out // OUTPUTS) * -(-cols.out // OUTPUTS)
     heights = cover(tiles, tile.height)
     products = product_ns(
@@ -338,10 +347,10 @@ def pays(
     filter_: np.ndarray | None,
     direct_ns: float,
 ) -> bool:
-    """Whether Winograd's form should serve a convolution whose direct form takes direct_ns.
+    """Return whether Winograd's form should serve a convolution.
 
-    A filter that is known while planning (filter_) is transformed once, and must be finite; another
-    one in every run.
+    direct_ns: the time of its direct form. A filter that is known while planning (filter_) is
+    transformed once, and must be finite; any other in every run.
     """
     if any((w.size, w.stride, w.dilation) != (TAPS, 1, 1) for w in (rows, cols)):
         return False
@@ -371,11 +380,10 @@ def add_winograd(
     x: Pointer = _X,
     weights: Pointer = _WEIGHTS,
 ) -> None:
-    """Add the launches of a convolution of x [batch, rows.length, cols.length, channels] with the
-    filter at `weights`.
+    """Add the launches of a convolution in Winograd's form.
 
-    filter_: its value, or its shape [3, 3, channels, out_channels] where it is not known while
-    planning.
+    x is [batch, rows.length, cols.length, channels]; weights is the filter's address. filter_: its
+    value, or its shape [3, 3, channels, out_channels] where it is not known while planning.
     """
     known = filter_ if isinstance(filter_, np.ndarray) else None
     channels, out_channels = (known.shape if known is not None else tuple(filter_))[2:]
@@ -393,7 +401,7 @@ def add_winograd(
     units = batch * tile_rows
     tiles = units * tile_columns
     v_row = channels * size
-    # rows in one set of the first-level cache would push each other out
+    # rows in one set of the first-level cache would evict each other
     v_row += 64 if v_row % 2048 == 0 else 0
     all_v = tiles * v_row * POSITIONS
     share_columns = len(plan.panels) > 1 and (units < _SHARE_ROWS_FROM or packed_bytes > all_v)
@@ -407,7 +415,7 @@ def add_winograd(
     limit = -(-len(plan.panels) // group) if share_columns else units
     chunks = min(shares(cost, limit), _MAX_CHUNKS)
     band_tiles = (units if share_columns else band) * tile_columns
-    pad = 64  # positions a power of two apart would meet in one set of the first-level cache
+    pad = 64  # positions a power of two apart would fall into one set of the first-level cache
     position_v = band_tiles * v_row + pad
     v_bytes = POSITIONS * position_v
     m_bytes = 64 + POSITIONS * (-(-band * tile_columns * m_row // 64) * 64 + pad)

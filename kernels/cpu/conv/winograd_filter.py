@@ -1,5 +1,6 @@
-"""The filter of Winograd's form, transformed at run time: that of a training step changes in every
-run.
+"""Transform the filter of Winograd's form at run time.
+
+The filter of a training step changes in every run.
 """
 
 from __future__ import annotations
@@ -32,13 +33,14 @@ _WORDS: Final = (
 
 
 def filter_ns(channels: int, out_channels: int) -> float:
-    """Predicted time of a transform."""
+    """Return the predicted time of a transform."""
     return cost_model.FIXED_NS + _ELEMENT_NS * channels * out_channels
 
 
 def _combined(names: list[str]) -> list[str]:
-    """Terms of FILTER_MATRIX times a column of three values; the halves are taken of sums, which
-    rounds no worse.
+    """Return the terms of FILTER_MATRIX times a column of three values.
+
+    Sums are halved, not their terms, which rounds no worse.
     """
     a, b, c = names
     return [a, f"half * ({a} + {b} + {c})", f"half * ({a} - {b} + {c})", c]
@@ -46,10 +48,10 @@ def _combined(names: list[str]) -> list[str]:
 
 @functools.cache
 def filter_source(tile: Tile) -> KernelSource:
-    """Filter [3, 3, channels, out_channels] -> 16 packed matrices [channels, out_channels], G g
-    G.T. A unit of work is a channel.
+    """Write the transform of a filter to 16 packed matrices.
 
-    Words: those of _WORDS.
+    The filter is [3, 3, channels, out_channels], a matrix [channels, out_channels] of G g G.T. A
+    unit of work is a channel. Words: those of _WORDS.
     """
     cast = {"f32": "float32", "f64": "float64"}[tile.kind]
     s = Source()
@@ -100,8 +102,9 @@ def filter_source(tile: Tile) -> KernelSource:
 def transform_at_run_time(
     call: CallBuilder, plan: PanelPlan, table: Pointer, weights: Pointer
 ) -> Pointer:
-    """Add the launch that transforms the filter at `weights`, and return where the packed matrices
-    lie, plan.nbytes apart.
+    """Add the launch that transforms the filter at `weights`.
+
+    Returns the address of the packed matrices, which are plan.nbytes apart.
     """
     channels, out_channels = plan.depth, sum(panel.columns for panel in plan.panels)
     target = call.temp(_POSITIONS * plan.nbytes)

@@ -1,5 +1,6 @@
-"""Intrinsics that emit LLVM vector IR: the transforms of Winograd convolution. Only the compiler
-process imports this module.
+"""Emit the transforms of Winograd convolution as LLVM vector IR.
+
+Only the compiler process imports this module.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ def _const(value: int) -> ir.Constant:
 
 
 def _combined(v: VectorBuilder, row: Sequence[float], values: Sequence[ir.Value]) -> ir.Value:
-    """The sum of row[i] * values[i], where a coefficient of 1 or -1 costs no multiplication."""
+    """Return the sum of row[i] * values[i].
+
+    A coefficient of 1 or -1 costs no multiplication.
+    """
     total: ir.Value | None = None
     # a positive term first, so that the sum does not begin with a negation
     for factor, value in sorted(
@@ -49,7 +53,7 @@ def _combined(v: VectorBuilder, row: Sequence[float], values: Sequence[ir.Value]
 def _both_sides(
     v: VectorBuilder, matrix: Matrix, square: Sequence[Sequence[ir.Value]]
 ) -> list[list[ir.Value]]:
-    """matrix @ square @ matrix.T, of vectors."""
+    """Return matrix @ square @ matrix.T, of vectors."""
     left = [
         [_combined(v, row, [line[c] for line in square]) for c in range(len(square))]
         for row in matrix
@@ -58,11 +62,10 @@ def _both_sides(
 
 
 def input_transform(kind: str, lanes: int, matrix: Matrix, fused: bool = True) -> Any:
-    """v[i, j][c] = (matrix @ d @ matrix.T)[i, j] of the patch d[r, s] = x[r, s][c], for all
-    channels c.
+    """Emit v[i, j][c] = (matrix @ d @ matrix.T)[i, j].
 
-    Arguments: x, row_step, pixel_step, v, position_step, channels, and three that are not used.
-    Steps are bytes.
+    d is the patch d[r, s] = x[r, s][c], for all channels c. Arguments: x, row_step, pixel_step, v,
+    position_step, channels, and three that are not used. Steps are bytes.
     """
     size = len(matrix)
 
@@ -99,11 +102,11 @@ def input_transform(kind: str, lanes: int, matrix: Matrix, fused: bool = True) -
 
 
 def output_transform(kind: str, lanes: int, matrix: Matrix, fused: bool = True) -> Any:
-    """y[i, j][k] = (matrix @ m @ matrix.T)[i, j] of the products m[r, s][k], for i < rows, j < cols
-    and all k < columns.
+    """Emit y[i, j][k] = (matrix @ m @ matrix.T)[i, j].
 
-    Arguments: m, position_step, y, row_step, pixel_step, rows, cols, columns, flag. The int64 at
-    `flag` becomes 1 when a value is NaN or infinite, also one that is not stored.
+    m is the products m[r, s][k], for i < rows, j < cols and all k < columns. Arguments: m,
+    position_step, y, row_step, pixel_step, rows, cols, columns, flag. The int64 at `flag` becomes 1
+    when a value is NaN or infinite, also one that is not stored.
     """
     size, results = len(matrix[0]), len(matrix)
 
@@ -154,9 +157,9 @@ def output_transform(kind: str, lanes: int, matrix: Matrix, fused: bool = True) 
 
 
 def direct_pixel(kind: str, lanes: int, size: int, fused: bool = True) -> Any:
-    """y[k] = sum over r, s < size and channels c of x[r, s][c] * w[r, s, c][k], for all k <
-    columns: the plain form, for a pixel.
+    """Emit the plain form of one pixel.
 
+    y[k] = sum over r, s < size and channels c of x[r, s][c] * w[r, s, c][k], for all k < columns.
     Arguments: x, row_step, pixel_step, w, w_step, channels, y, columns, and one that is not used.
     w_step: bytes from one w[r, s, c] to the next.
     """
