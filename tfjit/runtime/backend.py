@@ -1,4 +1,7 @@
-"""The interface between client and back end: all that the client knows of a session."""
+"""The interface of sessions between client and back end.
+
+The client knows no more of a session.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,10 @@ Runner = Callable[[Sequence[Any]], list[Any]]
 
 @dataclass(frozen=True, slots=True)
 class PlanCounters:
-    """The plan cache of a session: a plan for each signature whatever the order of its names, a
-    variant for each tuple of feed shapes.
+    """The counts of a session's plan cache.
+
+    The cache has a plan for each signature with its names in any order, a variant for each tuple of
+    feed shapes.
 
     hits: a signature's plan was there when a new order of its names came (a `run` seen before asks
     for no plan). misses: plans made. evictions: plans beyond 256, those longest unused.
@@ -48,13 +53,15 @@ class BackendSession(ABC):
 
     @abstractmethod
     def extend(self, graph_def: Any) -> None:
-        """Add nodes; the first extend creates. Raises InvalidArgumentError for a faulty graph, and
-        then keeps the old one.
+        """Add nodes; the first extend creates.
+
+        Raises InvalidArgumentError for a faulty graph, and then keeps the old one.
         """
 
     def extend_from(self, graph: Any, version: int) -> None:
-        """Add the operations of a tfjit Graph that are newer than `version`. A back end in the same
-        process may take them as they are.
+        """Add the operations of a tfjit Graph that are newer than `version`.
+
+        A back end in the same process may take them as they are.
 
         Raises InvalidArgumentError where an older operation was changed, which a message of new
         nodes does not tell.
@@ -79,13 +86,14 @@ class BackendSession(ABC):
         options: Any = None,
         metadata: Any = None,
     ) -> list[Any]:
-        """One step. options: RunOptions; metadata: RunMetadata, filled in."""
+        """Return one step. options: RunOptions; metadata: RunMetadata, filled in."""
 
     def prepare(
         self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]
     ) -> Runner:
-        """A function for many steps of one signature; a back end overrides this to make it cheaper
-        than `run`.
+        """Return a function for many steps of one signature.
+
+        A back end overrides this to make it cheaper than `run`.
         """
 
         def runner(values: Sequence[Any]) -> list[Any]:
@@ -96,7 +104,10 @@ class BackendSession(ABC):
     def partial_run_setup(
         self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]
     ) -> str:
-        """Start a step that is fed and fetched in parts; returns its handle."""
+        """Start a step that is fed and fetched in parts.
+
+        Returns its handle.
+        """
         raise errors.UnimplementedError(
             None, None, f"{type(self).__name__} does not support partial runs."
         )
@@ -110,21 +121,22 @@ class BackendSession(ABC):
         )
 
     def session_tensor(self, handle: str) -> tuple[DType, Any]:
-        """(dtype, value) of the tensor that GetSessionHandle has kept. The value is not to be
-        written. Raises InvalidArgumentError when there is none.
+        """(dtype, value) of the tensor that GetSessionHandle has kept.
+
+        The value is not to be written. Raises InvalidArgumentError when there is none.
         """
         raise errors.UnimplementedError(
             None, None, f"{type(self).__name__} does not support session handles."
         )
 
     def delete_session_tensors(self, handles: Sequence[str]) -> None:
-        """Let go of kept tensors, as far as they are there."""
+        """Drop kept tensors; unknown handles are ignored."""
         raise errors.UnimplementedError(
             None, None, f"{type(self).__name__} does not support session handles."
         )
 
     def make_callable(self, options: Any) -> int:
-        """A handle for `run_callable`. options: CallableOptions."""
+        """Return a handle for `run_callable`. options: CallableOptions."""
         raise errors.UnimplementedError(
             None, None, f"{type(self).__name__} does not support callables."
         )
@@ -149,18 +161,17 @@ class BackendSession(ABC):
         measure: bool = False,
         values: Mapping[str, Any] | None = None,
     ) -> Any:
-        """What the passes did and which kernel serves each node. feeds: names with a shape
-        (internal form) or None.
+        """Return the passes' changes and the kernel of each node.
 
-        measure: also time each kernel in place, with `values` of feeds, and made-up ones where
-        there is none.
+        feeds: names with a shape (internal form) or None. measure: also time each kernel in place,
+        with `values` of feeds, and made-up ones where there is none.
         """
         raise errors.UnimplementedError(
             None, None, f"{type(self).__name__} does not explain its plans."
         )
 
     def plan_counters(self) -> PlanCounters:
-        """How plans are found and lost."""
+        """Return the counts of plans found, made and dropped."""
         raise errors.UnimplementedError(
             None, None, f"{type(self).__name__} does not count its plans."
         )
@@ -171,7 +182,7 @@ class BackendSession(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Cancel what runs and refuse later runs."""
+        """Cancel running steps and refuse later runs."""
 
     @abstractmethod
     def destroy(self) -> None:

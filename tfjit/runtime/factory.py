@@ -29,16 +29,19 @@ _NO_CLUSTERS: Final = (
 
 @dataclass(slots=True)
 class SessionOptions:
-    """How to make a session.
+    """Options of a new session.
 
-    target: '' for the devices of this process; a cluster's, 'grpc://host:port', is not served yet. config: tfjit ConfigProto.
-    env: the files, clock and environment variables that the session sees; the process's by default.
-    session_resource: resource managers shared with the other sessions that are given the same object; None for the session's own.
-    custom_kernel_creator: asked for each node that a run needs, once a session, before tfjit looks for a kernel of its own. It gets the
-        NodeDef (with its device) and returns None, or a kernel `(ctx, inputs) -> outputs` that runs in the built-in one's place. Inputs
-        are ndarrays (a Variable for a reference or a resource variable), outputs one array a slot of the node's dtype and shape; what
-        it raises fails the step as what a built-in kernel raises does. Such a node is never folded, fused or merged with its like.
-        Feeds, fetches, transfers and control flow (Switch, Merge, Enter...) are the executor's own and not asked for.
+    target: '' for the devices of this process; a cluster's, 'grpc://host:port', is not served yet.
+    config: tfjit ConfigProto. env: the files, clock and environment variables that the session
+    sees; the process's by default. session_resource: resource managers shared with the other
+    sessions that are given the same object; None for the session's own. custom_kernel_creator:
+    asked for each node that a run needs, once a session, before tfjit looks for a built-in kernel.
+    It gets the NodeDef (with its device) and returns None, or a kernel `(ctx, inputs) -> outputs`
+    that runs in the built-in one's place. Inputs are ndarrays (a Variable for a reference or a
+    resource variable), outputs one array a slot of the node's dtype and shape; an exception of it
+    fails the step as one of a built-in kernel does. Such a node is never folded, fused or merged
+    with its like. Feeds, fetches, transfers and control flow (Switch, Merge, Enter...) are the
+    executor's own and not asked for.
     """
 
     target: str = ""
@@ -48,7 +51,7 @@ class SessionOptions:
     custom_kernel_creator: KernelCreator | None = None
 
     def describe(self) -> str:
-        """The options in the form TensorFlow's factory errors print."""
+        """Return the options in the form TensorFlow's factory errors print."""
         config = " ".join(str(self.config).split()) if self.config is not None else ""
         return f'target: "{self.target}" config: {config}'
 
@@ -61,11 +64,11 @@ class SessionFactory(ABC):
 
     @abstractmethod
     def accepts_options(self, options: SessionOptions) -> bool:
-        """Whether this factory serves the target."""
+        """Return whether this factory serves the target."""
 
     @abstractmethod
     def make_session(self, options: SessionOptions) -> BackendSession | None:
-        """A session, or None when it could not be made."""
+        """Return a session, or None when it could not be made."""
 
     def reset(self, options: SessionOptions, containers: Sequence[str]) -> None:
         """Clear resource containers of the target and close its sessions."""
@@ -73,7 +76,10 @@ class SessionFactory(ABC):
 
     @classmethod
     def register(cls, runtime_type: str, factory: SessionFactory) -> None:
-        """Make a factory known. A second one of the same name is logged and ignored."""
+        """Make a factory known.
+
+        A second one of the same name is logged and ignored.
+        """
         with cls._lock:
             if runtime_type in cls._factories:
                 log.error("Two session factories are being registered under%s", runtime_type)
@@ -82,8 +88,9 @@ class SessionFactory(ABC):
 
     @classmethod
     def get_factory(cls, options: SessionOptions) -> SessionFactory:
-        """The one factory that accepts `options`. Raises NotFoundError when none does,
-        InternalError when several do.
+        """Return the one factory that accepts `options`.
+
+        Raises NotFoundError when none does, InternalError when several do.
         """
         # registers itself; not before a session is wanted
         importlib.import_module("tfjit.runtime.session.direct_session")
@@ -115,10 +122,11 @@ class SessionFactory(ABC):
 
 
 def new_session(options: SessionOptions) -> BackendSession:
-    """Return a session for the options; log what fails, as TensorFlow's NewSession does.
+    """Return a session for the options.
 
-    Raises what `SessionFactory.get_factory` and the factory raise, and InternalError when the
-    factory made no session.
+    Failures are logged, as TensorFlow's NewSession does. Raises the errors of
+    `SessionFactory.get_factory` and of the factory, and InternalError when the factory made no
+    session.
     """
     try:
         factory = SessionFactory.get_factory(options)
@@ -136,7 +144,7 @@ def new_session(options: SessionOptions) -> BackendSession:
 
 
 def try_new_session(options: SessionOptions) -> tuple[errors.OpError | None, BackendSession | None]:
-    """The second form: (status, session), status None when all went well."""
+    """Return the second form: (status, session), status None when all went well."""
     try:
         return None, new_session(options)
     except errors.OpError as error:

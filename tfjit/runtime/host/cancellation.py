@@ -1,5 +1,6 @@
-"""Cancellation: a step, or everything a session runs, is told to stop once; what waits registers a
-callback.
+"""Cancellation: stop a step, or all work of a session, once.
+
+Waiting kernels register callbacks.
 """
 
 from __future__ import annotations
@@ -32,15 +33,16 @@ class CancellationManager:
                 self.cancelled = True
 
     def poll_flag(self) -> np.ndarray:
-        """The polled word, made on first use."""
+        """Return the polled word, made on first use."""
         with self._lock:
             if self.flag is None:
                 self.flag = np.array([int(self.cancelled)], np.int64)
             return self.flag
 
     def register(self, callback: Callable[[], None]) -> int | None:
-        """Call `callback` once on cancellation. Returns a token, or None when already cancelled
-        (the callback is not called).
+        """Call `callback` once on cancellation.
+
+        Returns a token, or None when already cancelled (the callback is not called).
         """
         with self._lock:
             if self.cancelled:
@@ -58,8 +60,9 @@ class CancellationManager:
             return self._callbacks.pop(token, None) is not None
 
     def cancel(self) -> None:
-        """Run every registered callback once, the latest first (a waiting kernel says what it
-        waited for before its step gives up); later registrations are refused.
+        """Run every registered callback once; refuse later registrations.
+
+        The latest callback runs first: a waiting kernel reports its wait before its step gives up.
         """
         with self._lock:
             if self.cancelled:
@@ -73,7 +76,7 @@ class CancellationManager:
             callback()
 
     def after_fork(self) -> None:
-        """Put things in order in a forked child, which has none of the steps that would be told."""
+        """Reset the manager in a forked child, where no step runs."""
         release_lock(self._lock)
         self._callbacks.clear()
 

@@ -1,4 +1,4 @@
-"""Devices of a session: names, factories by type, and the manager that holds them."""
+"""Devices of a session: names, factories by type, and their manager."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from tfjit.framework import errors
 
 TASK_PREFIX = "/job:localhost/replica:0/task:0"
-CPU_MEMORY_LIMIT_BYTES = 256 * 1024 * 1024  # what TensorFlow reports for a CPU device
+CPU_MEMORY_LIMIT_BYTES = 256 * 1024 * 1024  # as TensorFlow reports for a CPU device
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,9 @@ _FACTORIES: dict[str, tuple[int, DeviceFactory]] = {}
 
 
 def register_device_factory(device_type: str, factory: DeviceFactory, priority: int = 50) -> None:
-    """Make a device type available to new sessions. Higher priority is preferred by placement
-    (TensorFlow: GPU 210, CPU 60).
+    """Make a device type available to new sessions.
+
+    Higher priority is preferred by placement (TensorFlow: GPU 210, CPU 60).
     """
     with _LOCK:
         old = _FACTORIES.get(device_type)
@@ -75,7 +76,10 @@ class DeviceManager:
         return self.devices[0]
 
     def lookup(self, name: str) -> Device:
-        """The device of a full name. Raises InvalidArgumentError for an unknown one."""
+        """Return the device of a full name.
+
+        Raises InvalidArgumentError for an unknown one.
+        """
         try:
             return self._by_name[name]
         except KeyError:

@@ -1,10 +1,9 @@
-"""What a forked child must find in order: graphs that no thread was in the midst of changing, and
-locks that nobody holds.
+"""Keep graphs consistent and locks free in forked children.
 
 Only the forking thread lives on in the child. A lock that another thread held would never be
-released there, a step that it was in would never end, and what it waited for in a queue would be
-taken by nobody. So the locks of graphs are waited for before the fork, and every session puts
-itself in order behind it: its steps by other threads are gone, everything else goes on.
+released there, that thread's step would never end, and no step would take the elements that it
+waited for in a queue. So the locks of graphs are waited for before the fork, and every session
+resets itself behind it: the steps of other threads are gone, everything else continues.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ PLACED_GRAPH: Final = 2
 
 @runtime_checkable
 class Forked(Protocol):
-    """What puts itself in order in a forked child."""
+    """An object that resets itself in a forked child."""
 
     def after_fork(self) -> None:
         """Called in the child, which has one thread."""
@@ -45,7 +44,7 @@ _registry = threading.Lock()
 
 
 def hold(lock: Any, rank: int) -> None:
-    """Hold this lock whenever the process is forked; locks of a lower rank are taken first."""
+    """Hold this lock during forks; locks of lower rank come first."""
     with _registry:
         _locks[lock] = rank
 
@@ -57,7 +56,7 @@ def watch(forked: Forked) -> None:
 
 
 def release_lock(lock: Any) -> None:
-    """Make a lock free in a child, whoever held it in the parent."""
+    """Free a lock in a child, even if held in the parent."""
     lock._at_fork_reinit()
 
 
@@ -74,8 +73,9 @@ def _before() -> None:
 
 
 def _finish_imports() -> None:
-    """Wait for the imports of other threads: a child that asked for the same module would wait for
-    ever. Python has no public way to.
+    """Wait for the imports of other threads.
+
+    A child that asked for the same module would wait for ever. Python has no public way to wait.
     """
     locks: dict[str, Any] = getattr(_bootstrap, "_module_locks", {})
     wait = getattr(_bootstrap, "_lock_unlock_module", None)

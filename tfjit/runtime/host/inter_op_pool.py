@@ -1,9 +1,8 @@
-"""Inter-op thread pools: the process's, a session's own, named ones shared by sessions, and the one
-of run handlers.
+"""Inter-op thread pools: the process's, sessions', named, and run handlers'.
 
-A run works on its caller's thread and hands what is expensive to its pool. A pool that RunOptions
-can choose bounds all its runs together, as TensorFlow's do: a caller takes one of its slots while
-it works, and a thread of the pool one for each job.
+Named pools are shared by sessions. A run works on its caller's thread and hands expensive work to
+its pool. A pool that RunOptions can choose bounds all its runs together, as TensorFlow's do: a
+caller takes one of its slots while it works, and a thread of the pool one for each job.
 """
 
 from __future__ import annotations
@@ -24,7 +23,10 @@ _PATIENCE_S = 10
 
 
 class Slots:
-    """So many may work at once; who waits comes by priority (higher first), then by arrival."""
+    """Slots for a bounded number of workers at once.
+
+    Waiting threads come by priority (higher first), then by arrival.
+    """
 
     def __init__(self, count: int) -> None:
         self._count = self._free = count
@@ -54,7 +56,7 @@ class Slots:
             raise
 
     def take_free(self) -> bool:
-        """Take a slot if one is free and nobody waits for it."""
+        """Take a slot if one is free and no thread waits."""
         with self._lock:
             if not self._free:
                 return False
@@ -70,17 +72,17 @@ class Slots:
                 self._free = min(self._free + 1, self._count)
 
     def after_fork(self) -> None:
-        """Put things in order in a forked child, where nobody works or waits."""
+        """Reset the slots in a forked child, where no thread uses them."""
         release_lock(self._lock)
         self._free = self._count
         self._waiting.clear()
 
 
 class ThreadPool:
-    """A fixed number of daemon threads that run jobs in order. num_threads 0 runs each job in the
-    caller's thread.
+    """A fixed number of daemon threads that run jobs in order.
 
-    slots: None, or what bounds its runs and jobs together.
+    num_threads 0 runs each job in the caller's thread. slots: the bound of its runs and jobs
+    together, or None.
     """
 
     def __init__(
@@ -97,7 +99,10 @@ class ThreadPool:
         watch(self)
 
     def schedule(self, job: Callable[[], None]) -> None:
-        """Run `job` soon on a thread of the pool. It must not raise."""
+        """Run `job` soon on a thread of the pool.
+
+        It must not raise.
+        """
         if self.num_threads <= 0:
             job()
             return
@@ -116,8 +121,9 @@ class ThreadPool:
 
     @contextmanager
     def working(self, priority: int = 0) -> Iterator[None]:
-        """The block is work of this pool, done by the caller: it waits for a slot where there are
-        slots.
+        """Count the caller's block as work of this pool.
+
+        The caller waits for a slot where there are slots.
         """
         if self.slots is None:
             yield
@@ -141,8 +147,9 @@ class ThreadPool:
             self.slots.take()
 
     def offer(self, job: Callable[[], None]) -> bool:
-        """`schedule` the job where a thread and a slot are free for it; False when the caller had
-        better do it.
+        """Schedule the job if a thread and a slot are free.
+
+        False when the caller had better run the job.
         """
         slots = self.slots
         if slots is None:
@@ -172,12 +179,13 @@ class ThreadPool:
             del job  # it holds its step, which must not live until the next job comes
             with self._lock:
                 if jobs is not self._jobs:
-                    return  # the job forked: this is the child, whose pool begins anew
+                    return  # the job forked: this is the child, where the pool begins anew
                 self._idle += 1
 
     def after_fork(self) -> None:
-        """Put things in order in a forked child, where the threads and the steps whose jobs are
-        queued are gone.
+        """Reset the pool in a forked child.
+
+        The threads, and the steps of the queued jobs, are gone there.
         """
         release_lock(self._lock)
         self._threads, self._idle, self._queued, self._jobs = [], 0, 0, queue.SimpleQueue()
@@ -185,9 +193,7 @@ class ThreadPool:
             self.slots.after_fork()
 
     def close(self) -> None:
-        """End the threads, which have nothing left to do; waits for those that are not the caller's
-        own.
-        """
+        """End the idle threads, and wait for all but the caller's own."""
         with self._lock:
             threads, self._threads = self._threads, []
             self._queued += len(threads)
@@ -205,7 +211,7 @@ _NAMED: dict[str, tuple[int, ThreadPool]] = {}
 
 
 def global_pool(config: Any) -> ThreadPool:
-    """The process-wide pool, sized by the first session that asks."""
+    """Return the process-wide pool, sized by the first session that asks."""
     global _GLOBAL
     with _LOCK:
         if _GLOBAL is None:
@@ -246,8 +252,9 @@ def run_handler_pool() -> ThreadPool:
 
 
 class PoolSet:
-    """A session's inter-op pools, as its ConfigProto asks for them. `get(-1)` is the caller's own
-    thread.
+    """A session's inter-op pools, as its ConfigProto asks for them.
+
+    `get(-1)` is the caller's own thread.
     """
 
     def __init__(self, config: Any) -> None:

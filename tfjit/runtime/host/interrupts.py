@@ -1,7 +1,7 @@
-"""Ctrl-C during compiled loops: Python's handler waits for the main thread to come back from
-compiled code, which a loop need not do.
+"""Ctrl-C during compiled loops.
 
-So from the first loop on Python also writes each signal to a socket of ours
+Python's handler waits for the main thread to come back from compiled code, which a loop need not
+do. So from the first loop on Python also writes each signal to a socket of ours
 (`signal.set_wakeup_fd`), and a thread that reads it sets the cancel flags of the main thread's
 loops: they end, and the handler raises KeyboardInterrupt where the run was called.
 """
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 
 class _Watch:
-    """The socket, its reader, and the flags of the loops that the main thread is in."""
+    """The socket, its reader, and the cancel flags of running loops.
+
+    The loops are those of the main thread.
+    """
 
     def __init__(self) -> None:
         self.flags: list[np.ndarray] = []
@@ -51,8 +54,9 @@ _ARM_S: Final = 0.5
 
 
 def watched(cancellation: CancellationManager) -> np.ndarray:
-    """The cancel flag of a run, which an interrupt sets too until `unwatched`; where interrupts
-    raise, and nobody else listens to them.
+    """Return the run's cancel flag, set by interrupts until `unwatched`.
+
+    Interrupts set it only where they raise, and no other listener has them.
     """
     global _watch
     flag = cancellation.poll_flag()
@@ -81,7 +85,7 @@ def unwatched(flag: np.ndarray) -> None:
 
 
 def _forget() -> None:
-    """In a child: the reader was the parent's, and so is the socket."""
+    """Forget the parent's reader and socket in a child."""
     global _watch, _MAIN
     _MAIN = threading.main_thread().ident
     if _watch is not None and threading.get_ident() == _MAIN:

@@ -1,5 +1,7 @@
-"""Threads for expensive work on files: checkpoints written, read and merged, whole files. They
-leave the inter-op pools to computing.
+"""Threads for expensive work on files.
+
+They write, read and merge checkpoints, and read and write whole files. The inter-op pools stay free
+for computing.
 """
 
 from __future__ import annotations
@@ -19,14 +21,14 @@ _T = TypeVar("_T")
 
 
 class IoPool(ThreadPool):
-    """A thread pool whose jobs may share work out to it again."""
+    """A thread pool whose jobs may use the pool themselves."""
 
     def map(self, function: Callable[[Any], _T], items: Iterable[Any]) -> list[_T]:
-        """`function` of each item, in order, on this thread and idle threads of the pool.
+        """Return `function` of each item, in order, on several threads.
 
-        The caller works as well, so a job of the pool may call this without waiting for threads
-        that wait for it. Raises what the first failing item (in the order of the items) raised; all
-        items have been done or given up then.
+        These are this thread and idle threads of the pool. The caller works as well, so a job of
+        the pool may call this without waiting for threads that wait for it. Raises the error of the
+        first failing item (in the order of the items); all items have been done or given up then.
         """
         work = _Work(function, list(items))
         for _ in range(min(self.num_threads, len(work.items) - 1)):
@@ -71,8 +73,9 @@ class _Work:
 
 
 def io_pool(num_threads: int = 0) -> IoPool:
-    """The process's pool of that many threads, shared by all sessions that ask for as many; 0
-    stands for DEFAULT_THREADS.
+    """Return the process's pool of `num_threads`.
+
+    All sessions that ask for this number share the pool; 0 means DEFAULT_THREADS.
     """
     wanted = num_threads if num_threads > 0 else DEFAULT_THREADS
     with _LOCK:

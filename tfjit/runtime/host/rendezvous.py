@@ -1,5 +1,6 @@
-"""Where sends and receives meet: keys in TensorFlow's form, and the rendezvous of a step inside one
-process.
+"""The rendezvous of sends and receives of a step in one process.
+
+Keys have TensorFlow's form.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from tfjit.framework.types.device_spec import DeviceSpec
 
 @dataclass(frozen=True, slots=True)
 class RendezvousKey:
-    """The five parts of a key. incarnation: of the sending device. frame: "frame:iteration"."""
+    """The five parts of a key.
+
+    incarnation: of the sending device. frame: "frame:iteration".
+    """
 
     src_device: str
     src_incarnation: int
@@ -41,7 +45,10 @@ def create_key(
 
 
 def parse_key(key: str) -> RendezvousKey:
-    """The parts of a key. Raises InvalidArgumentError when it is not of that form."""
+    """Return the parts of a key.
+
+    Raises InvalidArgumentError when it is not of that form.
+    """
     parts = key.split(";")
     try:
         if len(parts) != 5 or len(parts[1]) != 16:
@@ -63,7 +70,10 @@ class Rendezvous(ABC):
 
     @abstractmethod
     def send(self, key: str, value: Any, is_dead: bool = False) -> None:
-        """Leave a value; never waits. Raises what the rendezvous was aborted with."""
+        """Leave a value; never waits.
+
+        Raises the error that the rendezvous was aborted with.
+        """
 
     @abstractmethod
     def receive(self, key: str, done: Received) -> None:
@@ -75,10 +85,13 @@ class Rendezvous(ABC):
 
 
 class LocalRendezvous(Rendezvous):
-    """A step's rendezvous in this process. Values of one key arrive in the order they were sent."""
+    """A step's rendezvous in this process.
+
+    Values of one key arrive in the order they were sent.
+    """
 
     def __init__(self, logs: bool = False) -> None:
-        """logs: whether what is sent and received is logged."""
+        """logs: log the values that are sent and received."""
         self._lock = threading.Lock()
         self._values: dict[str, deque[tuple[Any, bool]]] = {}
         self._waiters: dict[str, deque[Received]] = {}
@@ -132,8 +145,8 @@ class LocalRendezvous(Rendezvous):
             done(error, None, False)
 
     def close(self) -> None:
-        """Drop what was sent and never received (the step has ended)."""
+        """Drop unreceived values, since the step has ended."""
         with self._lock:
             self._values.clear()
             self._waiters.clear()
-            self._error = None  # its traceback may hold who holds this rendezvous
+            self._error = None  # its traceback may hold the owner of this rendezvous

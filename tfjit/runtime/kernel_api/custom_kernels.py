@@ -1,5 +1,6 @@
-"""Kernels that a session's custom kernel creator made: asked for once, and their outputs checked
-before anything trusts them.
+"""Kernels of a session's custom kernel creator.
+
+The creator is asked once for each node, and outputs are checked before use.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ KernelCreator = Callable[[Any], SyncKernel | None]
 
 
 class CustomKernels:
-    """A session's custom kernels by node name. Calling it with a node asks the creator, once for
-    each name.
+    """A session's custom kernels by node name.
+
+    Calling it with a node asks the creator, once for each name.
     """
 
     def __init__(self, creator: KernelCreator) -> None:
@@ -35,14 +37,15 @@ class CustomKernels:
         self._lock = threading.Lock()
 
     def after_fork(self) -> None:
-        """Put things in order in a forked child, where nobody else asks."""
+        """Reset the kernels' lock in a forked child."""
         release_lock(self._lock)
 
     def __call__(self, node: Node) -> SyncKernel | None:
-        """The node's kernel, or None when the creator declines. Raises InvalidArgumentError when
-        what it returns cannot be called.
+        """Return the node's kernel, or None when the creator declines.
+
+        Raises InvalidArgumentError when the creator's result cannot be called.
         """
-        with self._lock:  # a kernel with state of its own is made once
+        with self._lock:  # a kernel with state is made once
             if node.name not in self._kernels:
                 kernel = self._creator(getattr(node, "def"))
                 if kernel is not None and not callable(kernel):
@@ -58,7 +61,7 @@ class CustomKernels:
 
 
 def custom_kernel(node: Node) -> RuntimeKernel | None:
-    """The runtime kernel of a node that has a custom one."""
+    """Return the runtime kernel of a node that has a custom one."""
     kernel = getattr(node.op_def, "kernel", None)
     return (
         None
@@ -68,8 +71,10 @@ def custom_kernel(node: Node) -> RuntimeKernel | None:
 
 
 def _checked_kernel(op: str, kernel: SyncKernel) -> SyncKernel:
-    """The kernel of an op type, with outputs that compiled code may take: of the node's number,
-    dtypes and shapes, and in memory that is nobody else's.
+    """Return the kernel with checks of its outputs.
+
+    Compiled code may take checked outputs: they have the node's number, dtypes and shapes, and lie
+    in memory that is not used elsewhere.
     """
 
     def compute(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:

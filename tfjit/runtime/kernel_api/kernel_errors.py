@@ -1,5 +1,6 @@
-"""What a Python kernel's failure becomes: TensorFlow's error class and words, with
-the node named.
+"""Errors of failing Python kernels, in TensorFlow's classes and words.
+
+The message names the node.
 """
 
 from __future__ import annotations
@@ -14,18 +15,21 @@ from tfjit.framework.scalar import elementwise
 
 
 def at_node(error: errors.OpError, name: str) -> errors.OpError:
-    """The error with the node's name in its message, as TensorFlow's runtime marks it."""
+    """Return the error with the node's name in its message.
+
+    TensorFlow's runtime marks errors so.
+    """
     if "{{node " in error.message:
         return error
     return error.restated(f"{error.message}\n\t [[{{{{node {name}}}}}]]")
 
 
 def kernel_error(error: Exception, op: str, name: str, inputs: Sequence[Any]) -> errors.OpError:
-    """The error that the step raises for what the kernel of a node raised.
+    """Return the step's error for an exception of a node's kernel.
 
     NumPy's ValueError and IndexError mean that the inputs' shapes or values do not fit the op
-    (InvalidArgumentError), a MemoryError that there is no room (ResourceExhaustedError); anything
-    else is a fault of the kernel (InternalError).
+    (InvalidArgumentError), a MemoryError that there is no room (ResourceExhaustedError); any other
+    exception is a fault of the kernel (InternalError).
     """
     if isinstance(error, errors.OpError):
         return at_node(error, name)

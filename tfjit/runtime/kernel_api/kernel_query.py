@@ -1,4 +1,7 @@
-"""Which device types can compute an op: what placement and folding ask."""
+"""The query for device types that can compute an op.
+
+Placement and folding ask it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def has_kernel(priorities: Mapping[str, int]) -> HasKernel:
-    """The query for the registered device types (type -> placement priority).
+    """Return the query for the registered device types (type -> placement priority).
 
     Ops that only exist to be imported (SaveV2 ...) count as placeable on the CPU, so that they
     prune away unharmed; running one raises UnimplementedError.

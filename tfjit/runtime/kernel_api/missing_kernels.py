@@ -1,5 +1,6 @@
-"""Ops that are declared, so that graphs with them are imported, and that nothing in
-tfjit computes.
+"""Errors for ops that are declared but have no kernel.
+
+They are declared so that graphs with them can be imported.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def missing_kernel(node: Node) -> errors.UnimplementedError:
-    """Return the error of a run that needs a node without a kernel."""
+    """Return the error of a run with a node without kernel."""
     family = registry.family(node.op)
     of = f" (op family '{family.name}': {family.subject})" if family is not None else ""
     types = ", ".join(dtype.name for dtype in node.input_dtypes)

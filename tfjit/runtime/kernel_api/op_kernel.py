@@ -1,13 +1,14 @@
-"""Kernels that need the session or the step: variables, queues, sends, prints. All other ops are
-computed in `tfjit.kernels`.
+"""Runtime kernels: those that need the session or the step.
+
+They serve variables, queues, sends and prints. All other ops are computed in `tfjit.kernels`.
 
 A runtime kernel is a function `(ctx: OpContext, inputs) -> outputs`. A blocking one is registered
 as asynchronous: it gets a `done` callback instead and must never hold a thread while it waits.
 
 Values on an edge: ndarray, or an object of one of the classes here and in `resources` (a reference
 edge carries the `Variable` itself, a resource edge a `ResourceHandle`), or `DEAD`. A variant scalar
-is the object in it (a `TensorList`, None where nothing is in it), a variant of another shape an
-array of objects.
+is the object in it (a `TensorList`, None for an empty one), a variant of another shape an array of
+objects.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
 
 
 class _Dead:
-    """The value of an edge whose producer did not run (the untaken side of a Switch)."""
+    """The value of an edge whose producer did not run.
+
+    An example is the untaken side of a Switch.
+    """
 
     def __repr__(self) -> str:
         return "DEAD"
@@ -40,15 +44,18 @@ DEAD: Final = _Dead()
 
 
 NO_VALUE: Final = object()
-"""What a step holds for a result that no `_Retval` node has given (None is a variant's value)."""
+"""A result that no `_Retval` node has given yet.
+
+None would be a variant's value.
+"""
 
 
 @dataclass(slots=True)
 class StepContext:
-    """What belongs to one `run` call: its id, where it sends and receives, and how it is cancelled.
+    """The state of one `run` call: its id, rendezvous and cancellation.
 
     host: the session, for kernels that run bodies of functions. as_arrays: fetched values stay as
-    they are on edges, scalars and handles too: what is run is a body. watch: asked before each
+    they are on edges, scalars and handles too: the run is one of a body. watch: asked before each
     iteration of a loop that Python runs; it may raise to leave the step.
     """
 
@@ -65,7 +72,7 @@ class StepContext:
 
 @dataclass(slots=True)
 class OpContext:
-    """What a runtime kernel sees of its node and surroundings.
+    """A runtime kernel's view of its node and surroundings.
 
     attrs: Python values. output_dtypes/output_shapes: as inferred, shapes in internal form. frame:
     "frame:iteration" part of a rendezvous key ("0:0" outside loops). is_dead: a receive that will
@@ -92,8 +99,10 @@ AsyncKernel = Callable[[OpContext, Sequence[Any], Done], None]
 
 @dataclass(frozen=True, slots=True)
 class RuntimeKernel:
-    """compute: the function. blocking: it takes a `done` callback and may wait. expensive: worth a
-    thread of its own.
+    """A registered runtime kernel.
+
+    compute: the function. blocking: it takes a `done` callback and may wait. expensive: worth a
+    separate thread.
     """
 
     compute: Callable[..., Any]
@@ -123,8 +132,10 @@ def runtime_kernel(*op_types: str, expensive: bool = False) -> Callable[[SyncKer
 
 
 def blocking_kernel(*op_types: str) -> Callable[[AsyncKernel], AsyncKernel]:
-    """Register a kernel that calls `done(outputs)` or `done(exception)` when it can, from any
-    thread, exactly once.
+    """Register a kernel that calls `done` later.
+
+    The kernel calls `done(outputs)` or `done(exception)` when it can, from any thread, exactly
+    once.
     """
 
     def register(compute: AsyncKernel) -> AsyncKernel:
@@ -136,8 +147,9 @@ def blocking_kernel(*op_types: str) -> Callable[[AsyncKernel], AsyncKernel]:
 
 
 def kernel_maker(*op_types: str) -> Callable[[KernelMaker], KernelMaker]:
-    """Register what makes a kernel for each node: kernels that keep something of their node, such
-    as the plans of its bodies.
+    """Register a function that makes a kernel for each node.
+
+    Such kernels keep state of their node, such as the plans of its bodies.
     """
 
     def register(make: KernelMaker) -> KernelMaker:
@@ -151,7 +163,7 @@ def kernel_maker(*op_types: str) -> Callable[[KernelMaker], KernelMaker]:
 
 
 def variant_kernel(*op_types: str) -> Callable[[SyncKernel], SyncKernel]:
-    """Register what an op does with variants, where that is not what it does with numbers."""
+    """Register a kernel of an op for variants alone."""
 
     def register(compute: SyncKernel) -> SyncKernel:
         for op_type in op_types:
@@ -168,7 +180,7 @@ def _add(op_type: str, kernel: RuntimeKernel) -> None:
 
 
 def _load() -> None:
-    """Import what registers the kernels."""
+    """Import the modules that register the kernels."""
     global _loaded
     # even a module that is there takes import_module a microsecond, and this is asked for every
     # node
@@ -178,7 +190,7 @@ def _load() -> None:
 
 
 def find_runtime_kernel(node: Node) -> RuntimeKernel | None:
-    """The runtime kernel of a node, or None."""
+    """Return the runtime kernel of a node, or None."""
     _load()
     if node.op in _VARIANT_KERNELS and node.has_variant:
         return _VARIANT_KERNELS[node.op]
@@ -187,14 +199,15 @@ def find_runtime_kernel(node: Node) -> RuntimeKernel | None:
 
 
 def has_runtime_kernel(op_type: str) -> bool:
-    """Return whether nodes of that type, or some of them, have a runtime kernel."""
+    """Return whether any node of that type has a runtime kernel."""
     _load()
     return op_type in _KERNELS or op_type in _MAKERS or op_type in _VARIANT_KERNELS
 
 
 def is_blocking(op_type: str) -> bool:
-    """Whether nodes of that type may wait for others; of a node that runs functions, whether these
-    do, its kernel says.
+    """Return whether nodes of that type may wait for others.
+
+    Of a node that runs functions, its kernel tells whether these may wait.
     """
     _load()
     kernel = _KERNELS.get(op_type)

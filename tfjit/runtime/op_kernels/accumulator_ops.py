@@ -1,5 +1,6 @@
-"""Accumulators of gradients, for replicas that go in step: gradients of old steps are dropped, and
-a take waits for as many as it needs.
+"""Accumulators of gradients, for replicas in lockstep.
+
+Gradients of old steps are dropped, and a take waits until there are as many as it needs.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class _Take:
 class Accumulator(ABC):
     """A sum of gradients of the current step.
 
-    count: gradients in it. step: gradients of earlier steps are dropped; each take goes on to the
+    count: gradients in it. step: gradients of earlier steps are dropped; each take moves to the
     next. mean: a take gives the mean. A take waits without a thread, in order of arrival.
     """
 
@@ -58,11 +59,12 @@ class Accumulator(ABC):
 
     @abstractmethod
     def _result(self) -> Sequence[Any]:
-        """The outputs of a take."""
+        """Return the outputs of a take."""
 
     def apply(self, local_step: int, gradient: Any) -> None:
-        """Add a gradient that was computed in a step; one of an earlier step is dropped, whatever
-        it is.
+        """Add a gradient, unless it was computed in an earlier step.
+
+        Any gradient of an earlier step is dropped.
         """
         with self._lock:
             if local_step < self.step:
@@ -77,8 +79,9 @@ class Accumulator(ABC):
             self.step = step
 
     def take(self, required: int, cancellation: CancellationManager, done: Done) -> None:
-        """`done(outputs)` once there are so many gradients; then there are none, and it is the next
-        step.
+        """Call `done(outputs)` once there are `required` gradients.
+
+        Then there are none, and it is the next step.
         """
         take = _Take(required, done, cancellation)
 
@@ -110,7 +113,7 @@ class Accumulator(ABC):
             take.done(result)
 
     def close(self) -> None:
-        """The session ends: what waits is cancelled."""
+        """Cancel waiting takes at the end of the session."""
         with self._lock:
             waiting = list(self._takes)
             self._takes.clear()
@@ -154,8 +157,9 @@ class DenseAccumulator(Accumulator):
 
 
 class SparseAccumulator(Accumulator):
-    """Of slices: indices [n] and values [n, ...]. The mean of a slice is over the gradients that
-    had it.
+    """An accumulator of slices: indices [n] and values [n, ...].
+
+    The mean of a slice is over the gradients that had it.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -231,8 +235,9 @@ class SparseAccumulator(Accumulator):
 
 
 def _places(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the elements of both go in their merge, which takes both for sorted; equal heads go to
-    one place.
+    """Return the places of both arrays' elements in their merge.
+
+    The merge takes both for sorted; equal heads get one place.
     """
     if (np.diff(a) > 0).all() and (np.diff(b) > 0).all():
         union = np.union1d(a, b)
@@ -273,7 +278,7 @@ def _check_dtype(accumulator: Accumulator, dtype: DType, what: str) -> None:
     "ConditionalAccumulator", "SparseConditionalAccumulator", "ResourceConditionalAccumulator"
 )
 def make_accumulator(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The accumulator of this name."""
+    """Return the accumulator of this name."""
     a = ctx.attrs
     name = a.get("shared_name", b"").decode() or ctx.name
     dtype, shape = a["dtype"], a["shape"].dims_tuple
@@ -310,7 +315,7 @@ def apply_gradient(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("SparseAccumulatorApplyGradient")
 def apply_sparse_gradient(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Add the slices of a gradient, unless it is of an earlier step."""
+    """Add the slices of a gradient, unless of an earlier step."""
     accumulator, step, indices, values, shape = inputs
     _check_dtype(accumulator, ctx.attrs["dtype"], "The gradient")
     known = np.asarray(shape) if ctx.attrs["has_known_shape"] else None
@@ -333,7 +338,7 @@ def take_gradient(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
 
 @runtime_kernel("AccumulatorNumAccumulated", "ResourceAccumulatorNumAccumulated")
 def num_accumulated(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """How many gradients are in it, an int32 scalar."""
+    """Return the number of gradients, an int32 scalar."""
     return (np.array(inputs[0].count, np.int32),)
 
 

@@ -1,4 +1,7 @@
-"""Barriers: tuples whose components come one by one, by key, and leave when they are whole."""
+"""Barriers: tuples whose components come one by one, by key.
+
+Tuples leave when they are whole.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +31,10 @@ _FIRST_INDEX = -(1 << 63)
 
 
 class Barrier:
-    """A barrier resource. Whole tuples wait in a priority queue, the first inserted first: the
-    index counts insertions of new keys.
+    """A barrier resource.
+
+    Whole tuples wait in a priority queue, the first inserted first: the index counts insertions of
+    new keys.
     """
 
     def __init__(self, name: str, dtypes: tuple[DType, ...], shapes: tuple[Shape, ...]) -> None:
@@ -53,8 +58,9 @@ class Barrier:
     def insert(
         self, keys: Sequence[bytes], values: np.ndarray, component: int, ctx: OpContext, done: Done
     ) -> None:
-        """Give each key its component; tuples that are whole now become ready. Nothing is inserted
-        when an error is raised.
+        """Give each key its component; tuples that are whole now become ready.
+
+        Nothing is inserted when an error is raised.
         """
         with self._lock:
             self._check(keys, values, component)
@@ -121,8 +127,9 @@ class Barrier:
             )
 
     def take(self, count: int, small: bool, ctx: OpContext, done: Done) -> None:
-        """`count` whole tuples (those that are there, when the barrier is closed and `small`):
-        indices, keys and components, stacked.
+        """Take `count` whole tuples: stacked indices, keys and components.
+
+        Takes those that are there, when the barrier is closed and `small`.
         """
         with self._lock:
             size = len(self.ready.store)
@@ -149,8 +156,9 @@ class Barrier:
             self.ready.dequeue(count, False, ctx.step.cancellation, taken)
 
     def refuse(self, cancel: bool) -> None:
-        """Refuse new keys; with `cancel` also what incomplete ones wait for. Raises CancelledError
-        when closed already.
+        """Refuse new keys; with `cancel` also components of incomplete tuples.
+
+        Raises CancelledError when closed already.
         """
         with self._lock:
             if self._closed and (self._cancelled or not cancel):
@@ -179,7 +187,7 @@ class Barrier:
 
 @runtime_kernel("Barrier")
 def barrier(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The barrier of this name."""
+    """Return the barrier of this name."""
     a = ctx.attrs
     name = a.get("shared_name", b"").decode() or ctx.name
     dtypes = tuple(a["component_types"])

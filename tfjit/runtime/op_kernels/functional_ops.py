@@ -1,10 +1,9 @@
-"""Runtime kernels of what runs functions: While, If, Case and calls. Bodies are plans of their own
-(function_plan.py).
+"""Runtime kernels that run functions: While, If, Case and calls.
 
-A loop whose shapes stay the same runs its body, with the condition behind it, as one step: an
-iteration is one call of a generated function. One whose shapes change has such a step for each of
-the shapes that came more than once. Each iteration looks whether the step is cancelled, so an
-endless loop ends at its timeout.
+Bodies are separate plans (function_plan.py). A loop whose shapes stay the same runs its body, with
+the condition behind it, as one step: an iteration is one call of a generated function. One whose
+shapes change has such a step for each of the shapes that came more than once. Each iteration looks
+whether the step is cancelled, so an endless loop ends at its timeout.
 """
 
 from __future__ import annotations
@@ -48,8 +47,9 @@ if TYPE_CHECKING:
     from tfjit.runtime.plan.host import PlanHost
 
 LEVELS_A_THREAD: Final = 20
-"""Calls inside of calls on one thread: Python's own stack of 1000 frames holds some 60 of them,
-less what the caller has on it.
+"""Nested calls on one thread.
+
+Python's own stack of 1000 frames holds some 60 of them, less the caller's frames.
 """
 
 
@@ -61,7 +61,7 @@ _DEPTH: Final = _Depth()
 
 
 class FunctionKernel:
-    """What the kernels share: the node's functions, and plans for them."""
+    """Base of kernels over functions: their functions and plans."""
 
     def __init__(self, node: Node, refs: Sequence[FuncRef]) -> None:
         self._library = node._graph.functions
@@ -74,8 +74,9 @@ class FunctionKernel:
         }
 
     def _plan(self, session: PlanHost, ref: FuncRef) -> BodyPlan:
-        """The plan of a body; all kernels that run it share it, so a function inside of itself is
-        planned once.
+        """Return the plan of a body, shared by all its kernels.
+
+        So a function inside of itself is planned once.
         """
         plan: BodyPlan = self._library.keep(
             ref, "plan", lambda: BodyPlan(session, self._library.body(ref))
@@ -83,8 +84,10 @@ class FunctionKernel:
         return plan
 
     def _results(self, ctx: OpContext, values: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
-        """Outputs of the node: of the shapes that were promised, since compiled code trusts them,
-        and none of them an input itself.
+        """Return checked outputs of the node.
+
+        They have the promised shapes, since compiled code trusts them, and none of them is an input
+        itself.
         """
         results = list(values)
         for slot, shape in enumerate(self._shapes):
@@ -129,8 +132,10 @@ class _While(FunctionKernel):
     def _loop(
         self, session: PlanHost, types: tuple[Any, ...]
     ) -> tuple[BodyVariant, BodyVariant, bool]:
-        """(condition, iteration, whether shapes change) for variables that enter with these types:
-        what they have in every iteration is what they are made for.
+        """Return (condition, iteration, True if shapes change).
+
+        They are made for the types that the variables have in every iteration, given those they
+        enter with.
         """
         from tfjit.passes.analysis.shape_inference import infer_loop
         from tfjit.passes.control_flow.rotate_loop import loop_step
@@ -146,7 +151,10 @@ class _While(FunctionKernel):
     def _iterate_by_shape(
         self, variant: BodyVariant, values: list[Any], context: StepContext
     ) -> list[Any]:
-        """The same for variables whose shapes change. variant: for any shapes."""
+        """Run the loop for variables whose shapes change.
+
+        variant: for any shapes.
+        """
         plan = variant.plan
         assert isinstance(plan, BodyPlan)
         while True:
@@ -188,7 +196,10 @@ class _While(FunctionKernel):
 
 
 class _Branches(FunctionKernel):
-    """If, Case and their stateless forms. choose: the branch of a value of the first input."""
+    """If, Case and their stateless forms.
+
+    choose: the branch of a value of the first input.
+    """
 
     def __init__(self, node: Node, refs: Sequence[FuncRef], choose: Callable[[Any], int]) -> None:
         super().__init__(node, refs)
@@ -203,8 +214,9 @@ class _Branches(FunctionKernel):
 
 
 class _Call(FunctionKernel):
-    """A call that was not inlined: of a function inside of itself, or of one that shall not be
-    inlined.
+    """A call that was not inlined.
+
+    The function is inside of itself, or shall not be inlined.
     """
 
     def __init__(self, node: Node) -> None:
@@ -248,7 +260,7 @@ class _Call(FunctionKernel):
 
 
 def _on_thread(work: Callable[[], Sequence[Any]], depth: int) -> Sequence[Any]:
-    """`work` on a new thread, whose stack is empty; the caller waits."""
+    """Run `work` on a new thread with an empty stack and wait."""
     results: list[Any] = []
     failure: list[BaseException] = []
 
@@ -297,7 +309,7 @@ def _branch_of_case(count: int) -> Callable[[Any], int]:
 
 
 def _waits(node: Node, refs: Sequence[FuncRef]) -> bool:
-    """Whether something in the functions may wait for what other nodes do."""
+    """Return whether a node in the functions may wait for other nodes."""
     library = node._graph.functions
     graphs = [library.body(ref).graph for ref in refs]
     for graph in list(graphs):
@@ -310,12 +322,15 @@ def kernel_of_functions(
     refs: Sequence[FuncRef],
     compute: Callable[[OpContext, Sequence[Any]], Sequence[Any]],
 ) -> RuntimeKernel:
-    """The kernel of a node that runs functions: one that waits, where something in them may."""
+    """Return the kernel of a node that runs functions.
+
+    The kernel waits where a node of the functions may wait.
+    """
     if not _waits(node, refs):
         return RuntimeKernel(compute, expensive=True)
 
     def start(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
-        # a thread of its own: what it waits for may be a node that the executor's threads have
+        # a separate thread: the node that it waits for may be one that the executor's threads have
         # still to run
         def work() -> None:
             try:
@@ -348,7 +363,10 @@ def _make_case(node: Node) -> RuntimeKernel:
 
 
 class _RemoteCall(_Call):
-    """A call on the device that the first input names, which is one of this session's."""
+    """A call on the device that the first input names.
+
+    The device must be one of this session's.
+    """
 
     def _call(self, ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
         target = np.asarray(inputs[0])
@@ -380,7 +398,7 @@ class _RemoteCall(_Call):
 
 
 def _on_device(function: Function, device: str) -> Function:
-    """The function with the nodes that ask for no device on that one."""
+    """Return the function with its unplaced nodes on the device."""
     graph = function.graph.copy()
     for node in graph.op_nodes():
         node.device = node.device or device

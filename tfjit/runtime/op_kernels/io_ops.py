@@ -1,5 +1,4 @@
-"""Runtime kernels of files: checkpoints in the V2 format, whole files read and written, file names
-matched.
+"""Runtime kernels of files: V2 checkpoints, whole files, file names.
 
 They see the session's files (`ctx.session.env.files`), and run on its pool for work on files, so
 that no inter-op thread waits for a disk.
@@ -30,7 +29,7 @@ from tfjit.runtime.resources.variables_and_resources import Variable
 
 
 def file_kernel(*op_types: str) -> Callable[[SyncKernel], SyncKernel]:
-    """Register a kernel that runs on the session's pool for work on files."""
+    """Register a kernel that runs on the session's file pool."""
 
     def register(compute: SyncKernel) -> SyncKernel:
         def start(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
@@ -52,7 +51,7 @@ def file_kernel(*op_types: str) -> Callable[[SyncKernel], SyncKernel]:
 
 
 def _texts(value: Any) -> list[str]:
-    """The elements of a string tensor."""
+    """Return the elements of a string tensor."""
     return [
         item.decode(errors="surrogateescape") if isinstance(item, bytes) else str(item)
         for item in np.asarray(value, object).reshape(-1)
@@ -60,7 +59,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def path_of(value: Any, what: str) -> str:
-    """A scalar file name. Raises InvalidArgumentError for another shape."""
+    """Return a scalar file name. Raises InvalidArgumentError for another shape."""
     names = _texts(value)
     if np.shape(value) != ():
         raise errors.InvalidArgumentError(
@@ -71,7 +70,7 @@ def path_of(value: Any, what: str) -> str:
 
 @contextlib.contextmanager
 def system_errors(path: str) -> Any:
-    """What the operating system says of a path, in TensorFlow's classes."""
+    """Raise the operating system's errors about a path as TensorFlow's classes."""
     try:
         yield
     except FileNotFoundError as error:
@@ -106,8 +105,9 @@ def _names_and_specs(inputs: Sequence[Any], count: int | None) -> list[tuple[str
 
 @file_kernel("SaveV2")
 def save(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Write tensors, or slices of tensors, as one bundle; what stood under the prefix before is
-    replaced when all is written.
+    """Write tensors, or slices of tensors, as one bundle.
+
+    An older bundle under the prefix is replaced when all is written.
     """
     prefix = path_of(inputs[0], "prefix")
     values = [
@@ -127,8 +127,9 @@ def save(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @file_kernel("RestoreV2")
 def restore(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Read tensors, or slices of tensors, of a bundle. Raises NotFoundError for a missing one,
-    DataLossError for a damaged one.
+    """Read tensors, or slices of tensors, of a bundle.
+
+    Raises NotFoundError for a missing one, DataLossError for a damaged one.
     """
     prefix = path_of(inputs[0], "prefix")
     wanted = _names_and_specs(inputs[1:3], len(ctx.attrs["dtypes"]))
@@ -179,7 +180,7 @@ def merge(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @file_kernel("ReadFile")
 def read_file(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """A file's bytes."""
+    """Return a file's bytes."""
     path = path_of(inputs[0], "filename")
     with system_errors(path):
         return (np.array(ctx.session.env.files.read(path), object),)
@@ -187,7 +188,7 @@ def read_file(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @file_kernel("WriteFile")
 def write_file(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Write a string to a file, making its folder where it is missing."""
+    """Write a string to a file, making a missing folder."""
     path = path_of(inputs[0], "filename")
     contents = np.asarray(inputs[1], object)
     if contents.shape != ():
@@ -202,7 +203,10 @@ def write_file(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @file_kernel("MatchingFiles")
 def matching_files(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The files that the patterns match, sorted; one that two patterns match is there twice."""
+    """Return the files that the patterns match, sorted.
+
+    A file that two patterns match is there twice.
+    """
     found = sorted(
         path
         for pattern in _texts(inputs[0])

@@ -1,4 +1,7 @@
-"""Runtime kernels of lookup tables. A handle, of either kind, is the table itself."""
+"""Runtime kernels of lookup tables.
+
+A handle, of either kind, is the table itself.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,9 @@ from tfjit.runtime.resources.tables import (
 
 
 def _shared(ctx: OpContext, make: Callable[[str], Table]) -> Table:
-    """The session's table of the node's name. Raises InvalidArgumentError for one of
-    other dtypes.
+    """Return the session's table of the node's name.
+
+    Raises InvalidArgumentError for one of other dtypes.
     """
     a = ctx.attrs
     name = a.get("shared_name", b"").decode() or ctx.name
@@ -55,14 +59,14 @@ def _value_shape(ctx: OpContext) -> tuple[int, ...]:
 
 @runtime_kernel("HashTable", "HashTableV2")
 def hash_table(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """A table that is initialised once."""
+    """Return a table that is initialised once."""
     a = ctx.attrs
     return (_shared(ctx, lambda name: HashTable(name, a["key_dtype"], a["value_dtype"])),)
 
 
 @runtime_kernel("MutableHashTable", "MutableHashTableV2")
 def mutable_hash_table(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """A table of scalars."""
+    """Return a table of scalars."""
     a = ctx.attrs
     return (_shared(ctx, lambda name: Table(name, a["key_dtype"], a["value_dtype"])),)
 
@@ -78,7 +82,7 @@ def _of_tensors(ctx: OpContext, name: str) -> Table:
 
 @runtime_kernel("MutableHashTableOfTensors", "MutableHashTableOfTensorsV2")
 def mutable_hash_table_of_tensors(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """A table of vectors."""
+    """Return a table of vectors."""
     return (_shared(ctx, lambda name: _of_tensors(ctx, name)),)
 
 
@@ -93,7 +97,7 @@ def _dense(ctx: OpContext, inputs: Sequence[Any], name: str) -> Table:
 
 @runtime_kernel("MutableDenseHashTable", "MutableDenseHashTableV2")
 def mutable_dense_hash_table(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """A table with an empty and a deleted key."""
+    """Return a table with an empty and a deleted key."""
     return (_shared(ctx, lambda name: _dense(ctx, inputs, name)),)
 
 
@@ -104,7 +108,7 @@ def mutable_dense_hash_table(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[
     "AnonymousMutableDenseHashTable",
 )
 def anonymous_table(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """A table that lasts for the step."""
+    """Return a table that lasts for the step."""
     a, kind = ctx.attrs, ctx.op
     if kind == "AnonymousHashTable":
         return (HashTable(ctx.name, a["key_dtype"], a["value_dtype"]),)
@@ -130,8 +134,9 @@ def _check_signature(
     gives: Sequence[DType],
     values: bool = True,
 ) -> None:
-    """Raises InvalidArgumentError where a node's dtypes are not the table's. values: the node takes
-    values too.
+    """Check that a node's dtypes are the table's.
+
+    values: the node takes values too. Raises InvalidArgumentError where they differ.
     """
     key, value = table.key_dtype, table.value_dtype
     expected = [key, value] if values else [key]
@@ -154,7 +159,7 @@ def size(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("LookupTableExport", "LookupTableExportV2")
 def export(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """All keys and values."""
+    """Return all keys and values."""
     return _table(inputs[0]).export()
 
 
@@ -224,7 +229,10 @@ def initialize(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @file_kernel("InitializeTableFromTextFile", "InitializeTableFromTextFileV2")
 def initialize_from_file(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Fill a HashTable from the lines of a file; one that is filled stays as it is."""
+    """Fill a HashTable from the lines of a file.
+
+    A table that is filled stays as it is.
+    """
     table, a = _initializable(inputs[0]), ctx.attrs
     delimiter: bytes = a.get("delimiter", b"\t")
     if len(delimiter) != 1:

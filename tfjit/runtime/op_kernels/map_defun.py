@@ -1,4 +1,4 @@
-"""MapDefun: a function of the rows of its arguments, one after the other."""
+"""MapDefun: a function applied to the rows of its arguments in turn."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 
 class _MapDefun(FunctionKernel):
-    """The rows' results, stacked. A result's shape is the one that is stated, completed by the
-    first row.
+    """The rows' results, stacked.
+
+    A result's shape is the stated one, completed by the first row.
     """
 
     def __init__(self, node: Node) -> None:

@@ -1,5 +1,6 @@
-"""Optionals: a variant that holds tensors or nothing. Gradients of conditionals hand on by them
-what only one branch has computed.
+"""Optionals: a variant that holds tensors or is empty.
+
+Gradients of conditionals use them for values that only one branch has computed.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from tfjit.runtime.kernel_api.op_kernel import OpContext, runtime_kernel
 
 
 class Optional:
-    """values: its components, None where there is nothing. Immutable: what is in it is never
-    written.
+    """An optional: its components, or None for an empty one.
+
+    Immutable: its components are never written.
     """
 
     __slots__ = ("values",)
@@ -34,7 +36,10 @@ NOTHING: Final = Optional(None)
 
 @runtime_kernel("OptionalFromValue")
 def from_value(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Copies: a buffer of the step that made them may be written again."""
+    """Make an optional of copies of the inputs.
+
+    A buffer of the step that made them may be written again.
+    """
     return (
         Optional(
             tuple(value.copy() if isinstance(value, np.ndarray) else value for value in inputs)
@@ -44,20 +49,22 @@ def from_value(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("OptionalNone")
 def none(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """An optional that holds nothing."""
+    """Return an optional that holds nothing."""
     return (NOTHING,)
 
 
 @runtime_kernel("OptionalHasValue")
 def has_value(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Whether it holds something."""
+    """Return whether it holds something."""
     return (np.array(_optional(inputs[0]).values is not None),)
 
 
 @runtime_kernel("OptionalGetValue")
 def get_value(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Its components. Raises InvalidArgumentError where there are none, or they are not of the
-    types and shapes that the node says.
+    """Its components.
+
+    Raises InvalidArgumentError where there are none, or they are not of the types and shapes that
+    the node says.
     """
     values = _optional(inputs[0]).values
     if values is None:

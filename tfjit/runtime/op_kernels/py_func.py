@@ -14,7 +14,7 @@ from tfjit.framework.types.dtypes import as_dtype, short_name
 from tfjit.runtime.kernel_api.op_kernel import OpContext, runtime_kernel
 from tfjit.runtime.resources.variables_and_resources import Variable
 
-# What an exception of a user's function becomes; any other is Unknown.
+# TensorFlow's error for an exception of a user's function; any other is Unknown.
 _CLASSES: Final = (
     ((TypeError, ValueError), errors.InvalidArgumentError),
     (StopIteration, errors.OutOfRangeError),
@@ -25,8 +25,9 @@ _CLASSES: Final = (
 
 @runtime_kernel("PyFunc", "PyFuncStateless", "EagerPyFunc", expensive=True)
 def py_func(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Call the function with arrays that it may write into, and check what it returns against the
-    node's dtypes.
+    """Call the function with writeable arrays and check its result.
+
+    The result must have the node's dtypes.
     """
     token = ctx.attrs["token"].decode()
     function = py_functions.find(token)
@@ -79,7 +80,7 @@ def _argument(value: Any) -> Any:
 
 
 def _array(value: Any) -> np.ndarray:
-    """What a function returned, in memory of its own; text as bytes."""
+    """Return a copy of a function's result; text becomes bytes."""
     array = np.array(value, order="C")
     if array.dtype.kind == "U":
         return np.vectorize(lambda text: text.encode(), otypes=[object])(array)

@@ -1,5 +1,6 @@
-"""Queues: FIFO, random-shuffle, padding and priority. An operation that cannot go on waits without
-holding a thread.
+"""Queues: FIFO, random-shuffle, padding and priority.
+
+An operation that must wait does so without holding a thread.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ Element = tuple[Any, ...]
 
 @dataclass(slots=True)
 class _Attempt:
-    """A waiting operation. try_run: does it if it can now; returns whether it is over (it has
-    called `done` then).
+    """A waiting operation.
+
+    try_run: completes the operation if it can now; returns whether it is over (it has called `done`
+    then).
     """
 
     try_run: Callable[[], Callable[[], None] | None]
@@ -40,7 +43,7 @@ class _Attempt:
     token: int | None = None
     manager: CancellationManager | None = None
     cancelled: bool = False
-    # gives back what a part of the operation took; called under the queue's lock
+    # returns the elements that a part of the operation took; called under the queue's lock
     undo: Callable[[], None] = lambda: None
 
 
@@ -87,8 +90,9 @@ class ShuffleStore(Store):
 
 
 class PriorityStore(Store):
-    """Elements leave by their first component (int64), the smallest first, equal ones in order of
-    arrival.
+    """Elements ordered by their first component, smallest first.
+
+    The component is int64; equal ones leave in order of arrival.
     """
 
     def __init__(self) -> None:
@@ -183,8 +187,9 @@ class Queue:
         cancellation: CancellationManager,
         done: Callable[[Any], None],
     ) -> None:
-        """Take `count` elements (at most, when the queue is closed and up_to); `done(list of
-        elements)`.
+        """Take `count` elements and call `done(list of elements)`.
+
+        Fewer may come when the queue is closed and `up_to`.
         """
         taken: list[Element] = []
 
@@ -221,8 +226,9 @@ class Queue:
 
     @property
     def _base_type(self) -> str:
-        """What a padding queue calls itself where single elements go in and out: that part of it is
-        a plain one's.
+        """Return the type name where single elements go in and out.
+
+        A padding queue names itself a plain queue there.
         """
         return "FIFOQueue" if self.pads else self.type_name
 
@@ -260,7 +266,7 @@ class Queue:
         self._advance()
 
     def _advance(self) -> None:
-        """Let waiting operations go on, in order of arrival, until none can."""
+        """Run waiting operations, in order of arrival, until none can run."""
         finished: list[tuple[_Attempt, Callable[[], None]]] = []
         with self._lock:
             moved = True
@@ -280,7 +286,10 @@ class Queue:
             over()
 
     def after_fork(self) -> None:
-        """Put things in order in a forked child: the steps that wait here are the parent's."""
+        """Reset the queue in a forked child.
+
+        The steps that wait here are the parent's.
+        """
         release_lock(self._lock)
         waiting = [*self._enqueues, *self._dequeues]
         self._enqueues.clear()
@@ -289,7 +298,10 @@ class Queue:
             attempt.undo()
 
     def close(self) -> None:
-        """Refuse later enqueues and cancel waiting ones; dequeues get what is left."""
+        """Refuse later enqueues and cancel waiting ones.
+
+        Dequeues get the remaining elements.
+        """
         with self._lock:
             cancelled = list(self._enqueues)
             self._enqueues.clear()
@@ -301,8 +313,9 @@ class Queue:
         self._advance()
 
     def close_after_enqueues(self, cancellation: CancellationManager, done: Done) -> None:
-        """Close once the enqueues that wait now are over; `done(())` then. Raises CancelledError
-        when closed already.
+        """Close once the enqueues that wait now are over; `done(())` then.
+
+        Raises CancelledError when closed already.
         """
 
         def attempt() -> Callable[[], None]:
@@ -322,8 +335,9 @@ _LABELS: Final = itertools.count()
 
 
 def resource_label(ctx: OpContext) -> str:
-    """A resource's name in messages: its shared name; without one TensorFlow counts resources and
-    writes "_0_queue".
+    """Return a resource's name in messages: its shared name.
+
+    Without one TensorFlow counts resources and writes "_0_queue".
     """
     shared: str = ctx.attrs.get("shared_name", b"").decode()
     return shared or f"_{next(_LABELS)}_{ctx.name}"
@@ -393,8 +407,9 @@ def _names(dtypes: Sequence[DType]) -> str:
 
 
 def _queue_of(value: Any) -> Queue:
-    """The queue that a handle refers to. Raises InvalidArgumentError for a handle of something
-    else.
+    """Return the queue that a handle refers to.
+
+    Raises InvalidArgumentError for a handle of something else.
     """
     if not isinstance(value, Queue):
         raise errors.InvalidArgumentError(
@@ -405,19 +420,25 @@ def _queue_of(value: Any) -> Queue:
 
 @runtime_kernel("FIFOQueue", "FIFOQueueV2")
 def fifo_queue(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """A queue in order of arrival."""
+    """Return a queue in order of arrival."""
     return (_queue(ctx, Store),)
 
 
 @runtime_kernel("PaddingFIFOQueue", "PaddingFIFOQueueV2")
 def padding_fifo_queue(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """A FIFO queue whose DequeueMany pads with zeros to the largest shape."""
+    """Return a FIFO queue whose DequeueMany pads with zeros.
+
+    Elements of a batch get the largest shape.
+    """
     return (_queue(ctx, Store, pads=True),)
 
 
 @runtime_kernel("RandomShuffleQueue", "RandomShuffleQueueV2")
 def random_shuffle_queue(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """A queue that hands its elements out in random order (not TensorFlow's order for a seed)."""
+    """Return a queue that hands elements out in random order.
+
+    It is not TensorFlow's order for a seed.
+    """
     a = ctx.attrs
     return (
         _queue(
@@ -430,7 +451,7 @@ def random_shuffle_queue(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]
 
 @runtime_kernel("PriorityQueue", "PriorityQueueV2")
 def priority_queue(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """A queue ordered by its first component."""
+    """Return a queue ordered by its first component."""
     return (_queue(ctx, PriorityStore),)
 
 
@@ -471,7 +492,7 @@ def dequeue(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
 
 
 def _row(batch: np.ndarray, index: int) -> np.ndarray:
-    """A copy of one element of a batch."""
+    """Return a copy of one element of a batch."""
     row = batch[index]
     if isinstance(row, np.ndarray):
         return row.copy()
@@ -517,8 +538,9 @@ def _dequeue_batch(ctx: OpContext, inputs: Sequence[Any], done: Done, up_to: boo
 
 
 def stack_components(queue: Queue, elements: list[Element]) -> list[np.ndarray]:
-    """Each component of the elements along a new first dimension. Raises ValueError when their
-    shapes differ.
+    """Stack each component of the elements along a new first dimension.
+
+    Raises ValueError when their shapes differ.
     """
     return [
         _stack([e[i] for e in elements], dtype, shape, queue.pads)
@@ -554,14 +576,16 @@ def dequeue_many(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
 
 @blocking_kernel("QueueDequeueUpTo", "QueueDequeueUpToV2")
 def dequeue_up_to(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
-    """n elements, or what is left once the queue is closed."""
+    """Take n elements, or the remaining ones of a closed queue."""
     _dequeue_batch(ctx, inputs, done, up_to=True)
 
 
 @blocking_kernel("QueueClose", "QueueCloseV2")
 def close_queue(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
-    """Refuse later enqueues: at once, cancelling those that wait, or when these are over, which is
-    a CancelledError when closed already.
+    """Refuse later enqueues.
+
+    At once, cancelling those that wait, or when these are over, which is a CancelledError when
+    closed already.
     """
     queue = _queue_of(inputs[0])
     if not ctx.attrs.get("cancel_pending_enqueues", False):
@@ -573,11 +597,11 @@ def close_queue(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
 
 @runtime_kernel("QueueIsClosed", "QueueIsClosedV2")
 def is_closed(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """A bool scalar."""
+    """Return a bool scalar."""
     return (np.array(_queue_of(inputs[0]).closed),)
 
 
 @runtime_kernel("QueueSize", "QueueSizeV2")
 def queue_size(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """An int32 scalar."""
+    """Return an int32 scalar."""
     return (np.array(_queue_of(inputs[0]).size(), np.int32),)

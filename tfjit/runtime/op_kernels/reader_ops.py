@@ -1,4 +1,7 @@
-"""Runtime kernels of readers. A handle, of either kind, is the reader itself."""
+"""Runtime kernels of readers.
+
+A handle, of either kind, is the reader itself.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ def whole_file_reader(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("IdentityReader", "IdentityReaderV2")
 def identity_reader(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """What the queue holds."""
+    """Return a reader of the queue's elements."""
     return _shared(ctx, lambda: readers.identity, whole_items=True)
 
 
@@ -131,12 +134,12 @@ def reset(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("ReaderSerializeState", "ReaderSerializeStateV2")
 def serialize_state(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The reader's state, a string scalar."""
+    """Return the reader's state, a string scalar."""
     return (np.array(_reader(inputs[0]).state(), object),)
 
 
 @runtime_kernel("ReaderRestoreState", "ReaderRestoreStateV2")
 def restore_state(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Go on where another reader's state says."""
+    """Continue where another reader's state says."""
     _reader(inputs[0]).restore(np.asarray(inputs[1], object).item())
     return ()

@@ -1,7 +1,7 @@
-"""Runtime kernels of random generators: streams whose position is a variable, int64 [counter low,
-counter high, key].
+"""Runtime kernels of random generators.
 
-Each op takes its draws from the position, as the stateless ops do, and moves it on by 256 blocks an
+A generator is a stream whose position is a variable, int64 [counter low, counter high, key]. Each
+op takes its draws from the position, as the stateless ops do, and advances it by 256 blocks an
 output.
 """
 
@@ -49,8 +49,9 @@ def _check_algorithm(value: Any) -> None:
 
 
 def _position(variable: Variable) -> np.ndarray:
-    """The variable's value as a stream's position. Raises InvalidArgumentError for a variable that
-    holds none.
+    """Return the variable's value as a stream's position.
+
+    Raises InvalidArgumentError for a variable that holds none.
     """
     value = variable.initialized_value()
     if variable.dtype.name != "int64":
@@ -66,8 +67,9 @@ def _position(variable: Variable) -> np.ndarray:
 
 
 def _moved(position: np.ndarray, blocks: int) -> np.ndarray:
-    """The position so many blocks later, blocks in [0, 2**64). What TensorFlow's 32-bit halves lose
-    of a carry is lost here too.
+    """Return the position `blocks` later, blocks in [0, 2**64).
+
+    The carry that TensorFlow's 32-bit halves lose is lost here too.
     """
     low, count = int(position[0]), blocks >> 32
     first = (low & _HALF) + (blocks & _HALF)
@@ -84,8 +86,9 @@ def _moved(position: np.ndarray, blocks: int) -> np.ndarray:
 
 
 def _taken(variable: Variable, blocks: int) -> np.ndarray:
-    """The position, from which the variable moves on by so many blocks. Not two runs
-    get the same.
+    """Return the position and advance the variable by `blocks`.
+
+    No two runs get the same position.
     """
     with variable.lock:
         before = _position(variable)
@@ -161,7 +164,10 @@ def _binomial(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("RngSkip")
 def _skip(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Pass `delta` outputs; a negative number counts as one of 64 bits without a sign."""
+    """Skip `delta` outputs.
+
+    A negative number counts as one of 64 bits without a sign.
+    """
     variable, algorithm, delta = inputs
     _check_algorithm(algorithm)
     _taken(variable, _scalar(delta, "delta") * philox.BLOCKS_PER_OUTPUT & _MASK)
@@ -170,7 +176,7 @@ def _skip(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("RngReadAndSkip")
 def _read_and_skip(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The value that the variable had."""
+    """Return the value that the variable had."""
     variable, algorithm, delta = inputs
     _check_algorithm(algorithm)
     with variable.lock:

@@ -15,8 +15,9 @@ from tfjit.runtime.resources.variables_and_resources import Variable
 
 @runtime_kernel("GetSessionHandle", "GetSessionHandleV2")
 def get_session_handle(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Keep the input for later runs; its handle as a string scalar (V2 too: the handle stands for
-    itself on a resource edge).
+    """Keep the input for later runs and return its handle.
+
+    The handle is a string scalar (for V2 too: on a resource edge the handle is itself).
     """
     (value,) = inputs
     if isinstance(value, Variable):
@@ -27,7 +28,10 @@ def get_session_handle(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("GetSessionTensor")
 def get_session_tensor(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The kept tensor of a handle. Raises InternalError when it is of another dtype."""
+    """Return the kept tensor of a handle.
+
+    Raises InternalError when it is of another dtype.
+    """
     found = ctx.session.tensors.get(_text(inputs[0]))
     declared = ctx.attrs["dtype"]
     if found.dtype.base_dtype != declared.base_dtype:
@@ -43,7 +47,7 @@ def get_session_tensor(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("DeleteSessionTensor")
 def delete_session_tensor(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Let go of the kept tensor of a handle."""
+    """Drop the kept tensor of a handle."""
     ctx.session.tensors.delete(_text(inputs[0]))
     return ()
 
@@ -60,5 +64,5 @@ def _text(handle: Any) -> str:
 
 
 def _type_name(dtype: DType) -> str:
-    """The dtype as the runtime's messages write it: "float", "int32"."""
+    """Return the dtype as the runtime's messages write it: "float", "int32"."""
     return enum_name(dtype)[3:].lower()

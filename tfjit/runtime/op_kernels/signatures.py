@@ -1,4 +1,4 @@
-"""Whether a node's dtypes are those of the queue or table that its handle refers to."""
+"""Check a node's dtypes against those of its queue or table."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Stacks: what a loop leaves for its gradient. Each run of a Stack node makes a new one; a resource
-handle is the stack itself.
+"""Stacks: values that a loop saves for its gradient.
+
+Each run of a Stack node makes a new one; a resource handle is the stack itself.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Stack:
 
 @runtime_kernel("Stack", "StackV2")
 def make_stack(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """A new, empty stack."""
+    """Return a new, empty stack."""
     name = ctx.attrs.get("stack_name", b"").decode() or ctx.name
     size = int(np.asarray(inputs[0])) if inputs else -1
     return (Stack(f"{name}_{next(_numbers)}", ctx.attrs["elem_type"], size),)
@@ -96,7 +97,7 @@ def push(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("StackPop", "StackPopV2")
 def pop(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The value pushed last."""
+    """Return the value pushed last."""
     return (inputs[0].pop(),)
 
 

@@ -1,8 +1,8 @@
-"""Staging areas: tuples of tensors that one step leaves for another, in order of arrival or by key.
+"""Staging areas: tuples of tensors that one step leaves for another.
 
-An operation that cannot go on waits without holding a thread, until it can or its step is cancelled
-(TensorFlow's would wait for ever).
-Source of the semantics: TensorFlow 2.5, kernels/stage_op.cc and map_stage_op.cc.
+They leave in order of arrival or by key. An operation that must wait holds no thread; it waits
+until it can run or its step is cancelled (TensorFlow's would wait for ever). Source of the
+semantics: TensorFlow 2.5, kernels/stage_op.cc and map_stage_op.cc.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ Finish = Callable[[], None]
 
 @dataclass(slots=True, eq=False)
 class _Attempt:
-    """A waiting operation. try_run: does what it can under the area's lock; what is to be called
-    then, or None while it must wait.
+    """A waiting operation.
+
+    try_run: runs the operation under the area's lock; returns the function to call then, or None
+    while it must wait.
     """
 
     try_run: Callable[[], Finish | None]
@@ -41,16 +43,18 @@ class _Attempt:
 
 @dataclass(slots=True)
 class _Waiting:
-    """The operations that wait for an area to change. The first that can goes first, whatever came
-    before it.
+    """The operations that wait for an area to change.
+
+    The first one that can run does so, even before earlier ones.
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     attempts: list[_Attempt] = field(default_factory=list)
 
     def begin(self, ctx: OpContext, work: Callable[[], Sequence[Any] | None], done: Done) -> None:
-        """Do `work`, now or when it can be done: it returns the outputs, None to
-        wait, or raises.
+        """Do `work` as soon as possible.
+
+        `work` returns the outputs, None to wait, or raises.
         """
 
         def try_run() -> Finish | None:
@@ -79,7 +83,7 @@ class _Waiting:
         self.advance()
 
     def advance(self) -> None:
-        """Let operations go on until none can."""
+        """Run waiting operations until none can run."""
         over: list[tuple[_Attempt, Finish]] = []
         with self.lock:
             moved = True
@@ -96,14 +100,18 @@ class _Waiting:
             finish()
 
     def after_fork(self) -> None:
-        """Put things in order in a forked child: the steps that wait here are the parent's."""
+        """Reset the area in a forked child.
+
+        The steps that wait here are the parent's.
+        """
         release_lock(self.lock)
         self.attempts.clear()
 
 
 class _Area:
-    """What the kinds of areas share. capacity: tuples; memory_limit: bytes of them all; 0: no
-    limit.
+    """Base of the kinds of areas.
+
+    capacity: tuples; memory_limit: bytes of them all; 0: no limit.
     """
 
     def __init__(self, capacity: int, memory_limit: int) -> None:
@@ -127,7 +135,7 @@ class _Area:
             )
 
     def has_room(self, count: int, size_bytes: int) -> bool:
-        """Whether tensors of that size fit beside `count` tuples that are here."""
+        """Return whether tensors of that size fit beside `count` tuples."""
         if self.capacity and count >= self.capacity:
             return False
         return not self.memory_limit or self.size_bytes + size_bytes <= self.memory_limit
@@ -159,7 +167,7 @@ class StagingArea(_Area):
         return values
 
     def peek(self, index: int) -> Sequence[Any] | None:
-        """The tuple of that number, if there is one."""
+        """Return the tuple of that number, if there is one."""
         return self.tuples[index] if index < len(self.tuples) else None
 
     def clear(self) -> None:
@@ -168,12 +176,13 @@ class StagingArea(_Area):
         self.size_bytes = 0
 
 
-_NOTHING: Final = object()  # where a tuple has no value yet, or none any more
+_NOTHING: Final = object()  # marks a place of a tuple without value
 
 
 class StagingMap(_Area):
-    """Tuples by key; a key's values may come in parts, and go in parts. ordered: the smallest key
-    goes first, else the newest.
+    """Tuples by key; a key's values may come and leave in parts.
+
+    ordered: the smallest key leaves first, else the newest.
     """
 
     def __init__(self, width: int, capacity: int, memory_limit: int, *, ordered: bool) -> None:
@@ -186,8 +195,9 @@ class StagingMap(_Area):
     def put(
         self, key: int, indices: Sequence[int], values: tuple[Any, ...]
     ) -> Sequence[Any] | None:
-        """Put a key's values, all or some, if there is room; a key that is here keeps
-        what it has.
+        """Put some or all of a key's values, if there is room.
+
+        A known key keeps its values.
         """
         self._check_order(indices)
         if len(indices) != len(values):
@@ -232,7 +242,10 @@ class StagingMap(_Area):
             self.size_bytes += _size_bytes(row)
 
     def read(self, key: int, indices: Sequence[int], *, remove: bool) -> Sequence[Any] | None:
-        """Some of a key's values, if the key is here; a key whose values are all gone is gone."""
+        """Return some of a key's values, if the key is here.
+
+        A key whose values are all gone is gone.
+        """
         row = self.complete.get(key)
         if row is None:
             return None
@@ -326,7 +339,10 @@ def _values(inputs: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _results(ctx: OpContext, done: Done) -> Done:
-    """`done` for outputs whose dtypes the area knows and the node states."""
+    """Return `done` with a check of the outputs' dtypes.
+
+    The area knows the dtypes and the node states them.
+    """
 
     def checked(outputs: Sequence[Any] | BaseException) -> None:
         if not isinstance(outputs, BaseException):
@@ -433,7 +449,10 @@ def map_stage(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
 
 @blocking_kernel("MapUnstage", "OrderedMapUnstage", "MapPeek", "OrderedMapPeek")
 def map_unstage(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
-    """Some of a key's values, which go unless it is a peek; waits for the key."""
+    """Read some of a key's values; waits for the key.
+
+    They are removed unless it is a peek.
+    """
     area, key, indices = _staging_map(ctx), _key(inputs[0]), _indices(inputs[1])
     remove = ctx.op.endswith("Unstage")
     area.waiting.begin(ctx, lambda: area.read(key, indices, remove=remove), _results(ctx, done))
@@ -441,18 +460,18 @@ def map_unstage(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
 
 @blocking_kernel("MapUnstageNoKey", "OrderedMapUnstageNoKey")
 def map_unstage_any(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
-    """A key and some of its values, which go; waits for a key."""
+    """Remove a key and some of its values; waits for a key."""
     area, indices = _staging_map(ctx), _indices(inputs[0])
     area.waiting.begin(ctx, lambda: area.take_any(indices), _results(ctx, done))
 
 
 @runtime_kernel("MapSize", "OrderedMapSize")
 def map_size(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Keys whose values have all come."""
+    """Return the number of keys with all values."""
     return (np.array(len(_staging_map(ctx).complete), np.int32),)
 
 
 @runtime_kernel("MapIncompleteSize", "OrderedMapIncompleteSize")
 def map_incomplete_size(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Keys of whose values some are to come."""
+    """Return the number of keys with values still missing."""
     return (np.array(len(_staging_map(ctx).incomplete), np.int32),)

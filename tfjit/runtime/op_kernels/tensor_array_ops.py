@@ -1,5 +1,6 @@
-"""The kernels of tensor arrays, of all three generations of the ops: they differ in what a handle
-is, and here it is the array itself.
+"""The kernels of tensor arrays, of all three generations of the ops.
+
+The generations differ in the handle, and here it is the array itself.
 """
 
 from __future__ import annotations
@@ -63,7 +64,10 @@ def _vector(value: Any, what: str) -> np.ndarray:
 
 @runtime_kernel("TensorArray", "TensorArrayV2", "TensorArrayV3")
 def make_array(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """A new array, and where the op has one, the flow that orders its writes and reads."""
+    """Make an array, and the flow that orders writes and reads.
+
+    The flow only where the op has one.
+    """
     size = np.asarray(inputs[0])
     if size.shape != ():
         raise invalid(f"TensorArray size must be scalar, but had shape: {format_shape(size.shape)}")
@@ -87,7 +91,7 @@ def make_array(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     "TensorArrayGrad", "TensorArrayGradV2", "TensorArrayGradV3", "TensorArrayGradWithShape"
 )
 def gradient(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The gradient array of a source; the same one for every node that asks for it."""
+    """Return a source's gradient array, the same for every node."""
     prepend: tuple[int, ...] = ()
     if ctx.op == "TensorArrayGradWithShape":
         prepend = tuple(int(d) for d in np.asarray(inputs[2]).reshape(-1))
@@ -99,7 +103,7 @@ def gradient(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorArrayWrite", "TensorArrayWriteV2", "TensorArrayWriteV3")
 def write(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Write one element; the flow goes on."""
+    """Write one element and pass the flow on."""
     array, index, value, flow = inputs
     index = _index(index)
     _check_written(array, ctx.attrs["T"])
@@ -125,7 +129,10 @@ def _shape_attr(ctx: OpContext, name: str) -> Shape:
     "TensorArrayGather", "TensorArrayGatherV2", "TensorArrayGatherV3", "TensorArrayPack"
 )
 def gather(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Elements by index, all of them for a Pack, stacked: [count, *element shape]."""
+    """Return elements by index, stacked: [count, *element shape].
+
+    A Pack takes all of them.
+    """
     array = inputs[0]
     dtype, shape = ctx.attrs["dtype"], _shape_attr(ctx, "element_shape")
     _check_read(array, dtype)
@@ -166,8 +173,9 @@ def gather(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     "TensorArrayScatter", "TensorArrayScatterV2", "TensorArrayScatterV3", "TensorArrayUnpack"
 )
 def scatter(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Write the rows of a value to elements by index, to all of them in order for an Unpack; the
-    flow goes on.
+    """Write the rows of a value to elements by index.
+
+    An Unpack writes to all of them in order. The flow is passed on.
     """
     array, flow = inputs[0], inputs[-1]
     value = np.asarray(_plain(inputs[-2]))
@@ -201,8 +209,9 @@ def scatter(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorArrayConcat", "TensorArrayConcatV2", "TensorArrayConcatV3")
 def concat(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """All elements one behind the other along their first dimension, and how long each is there:
-    int64 [size].
+    """Concatenate all elements along their first dimension.
+
+    The second output has their lengths there: int64 [size].
     """
     array = inputs[0]
     dtype, rest = ctx.attrs["dtype"], _shape_attr(ctx, "element_shape_except0")
@@ -249,8 +258,9 @@ def concat(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorArraySplit", "TensorArraySplitV2", "TensorArraySplitV3")
 def split(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Write pieces of a value, cut along its first dimension, to the elements in order; the flow
-    goes on.
+    """Write pieces of a value to the elements in order.
+
+    The value is cut along its first dimension. The flow is passed on.
     """
     array, value, lengths, flow = inputs
     value, lengths = np.asarray(_plain(value)), np.asarray(lengths)
@@ -295,7 +305,7 @@ def split(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorArraySize", "TensorArraySizeV2", "TensorArraySizeV3")
 def size(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """How many elements there are, an int32 scalar."""
+    """Return the number of elements, an int32 scalar."""
     return (np.array(inputs[0].size, np.int32),)
 
 

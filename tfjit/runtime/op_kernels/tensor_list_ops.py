@@ -1,5 +1,6 @@
-"""The kernels of tensor lists. What takes several lists, and what other ops do with them, is in
-variant_kernels.
+"""The kernels of tensor lists.
+
+Kernels over several lists, and other ops of lists, are in variant_kernels.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
 
 def as_list(value: Any) -> TensorList:
-    """The list in a variant scalar. Raises InvalidArgumentError where there is none."""
+    """Return the list in a variant scalar.
+
+    Raises InvalidArgumentError where there is none.
+    """
     if isinstance(value, np.ndarray):
         if value.shape != ():
             raise invalid(f"Input list must be a scalar saw: {format_shape(value.shape)}")
@@ -32,7 +36,7 @@ def as_list(value: Any) -> TensorList:
 
 
 def seen(value: Any) -> str:
-    """A variant in messages."""
+    """Return a variant in messages."""
     if value is None:
         return "Variant<type: int value: 0>"
     name = type(value).__name__
@@ -82,7 +86,10 @@ def _plain(value: Any) -> Any:
 def as_rows(
     value: Any, what: str = "Tensor must be at least a vector, but saw shape: "
 ) -> np.ndarray:
-    """A tensor that is cut into rows. Raises InvalidArgumentError for a scalar."""
+    """Return a tensor that is cut into rows.
+
+    Raises InvalidArgumentError for a scalar.
+    """
     array = np.asarray(_plain(value))
     if array.ndim < 1:
         raise invalid(f"{what}{format_shape(array.shape)}")
@@ -102,7 +109,7 @@ def _check_element_shape(shape: Shape, rows: np.ndarray) -> None:
 
 @runtime_kernel("EmptyTensorList")
 def empty_list(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """A list of no elements."""
+    """Return a list of no elements."""
     limit = np.asarray(inputs[1])
     if limit.ndim != 0:
         raise invalid(
@@ -113,7 +120,7 @@ def empty_list(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorListReserve")
 def reserve(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """A list of elements that are not set."""
+    """Return a list of elements that are not set."""
     shape, count = _shape_input(inputs[0]), np.asarray(inputs[1])
     if count.size != 1:
         raise invalid(
@@ -130,7 +137,7 @@ def reserve(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorListFromTensor")
 def from_tensor(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The rows of a tensor."""
+    """Return the rows of a tensor."""
     rows, shape = as_rows(inputs[0]), _shape_input(inputs[1])
     _check_element_shape(shape, rows)
     return (TensorList.of_rows(ctx.attrs["element_dtype"], shape, rows),)
@@ -138,8 +145,9 @@ def from_tensor(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorListScatter", "TensorListScatterV2")
 def scatter(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """A list with the rows of a tensor at the indices, as long as the largest index asks or
-    `num_elements` says.
+    """Return a list with the rows of a tensor at the indices.
+
+    The length follows from the largest index or `num_elements`.
     """
     rows, indices, shape = (
         as_rows(inputs[0]),
@@ -218,8 +226,9 @@ def split(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorListGetItem")
 def get_item(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """An element; zeros where it is not set and its shape is known, from the other elements if need
-    be.
+    """Return an element; zeros where unset and its shape is known.
+
+    The shape may be known from the other elements.
     """
     dtype = ctx.attrs["element_dtype"]
     found, index = _typed(inputs[0], dtype), _scalar(inputs[1], 1)
@@ -242,7 +251,7 @@ def get_item(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorListSetItem")
 def set_item(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The list with another element."""
+    """Return the list with another element."""
     found, index, value = (
         _typed(inputs[0], ctx.attrs["element_dtype"]),
         _scalar(inputs[1], 1),
@@ -263,7 +272,7 @@ def set_item(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorListPushBack")
 def push_back(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The list with one more element."""
+    """Return the list with one more element."""
     value = _plain(inputs[1])
     found = as_list(inputs[0])
     if not found.accepts(np.shape(value)):
@@ -283,7 +292,7 @@ def push_back(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorListPopBack")
 def pop_back(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The list without its last element, and that element."""
+    """Return the list without its last element, and that element."""
     dtype = ctx.attrs["element_dtype"]
     found = _typed(inputs[0], dtype)
     if not found.length:
@@ -302,14 +311,15 @@ def pop_back(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorListLength")
 def length(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """How many elements there are, an int32 scalar."""
+    """Return the number of elements, an int32 scalar."""
     return (np.array(as_list(inputs[0]).length, np.int32),)
 
 
 @runtime_kernel("TensorListElementShape")
 def element_shape(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The shape that every element has, -1 for a size that is not known; the scalar -1 for an
-    unknown rank.
+    """Return the shape that every element has.
+
+    -1 for a size that is not known; the scalar -1 for an unknown rank.
     """
     shape, np_dtype = as_list(inputs[0]).element_shape, ctx.attrs["shape_type"].as_numpy_dtype
     return (np.array(-1 if shape is None else [-1 if d is None else d for d in shape], np_dtype),)
@@ -317,7 +327,7 @@ def element_shape(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorListResize")
 def resize(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The list cut to a length, or with unset elements added."""
+    """Return the list cut to a length, or with unset elements added."""
     found, size = as_list(inputs[0]), np.asarray(inputs[1])
     if size.ndim != 0:
         raise invalid("size must be a scalar")
@@ -335,7 +345,7 @@ def _stacked(values: list[Any], dtype: DType, shape: Shape) -> np.ndarray:
 
 @runtime_kernel("TensorListStack")
 def stack_list(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """All elements along a new first dimension, zeros for those that are not set."""
+    """Stack all elements along a new first dimension, unset as zeros."""
     dtype, expected = ctx.attrs["element_dtype"], ctx.attrs.get("num_elements", -1)
     found = _typed(inputs[0], dtype)
     if expected != -1 and found.length != expected:
@@ -394,7 +404,10 @@ def gather(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorListScatterIntoExistingList")
 def scatter_into(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The list with the rows of a tensor at the indices; longer where they ask for it."""
+    """Write the rows of a tensor to a list at the indices.
+
+    The result is longer where the indices ask for it.
+    """
     found, dtype = as_list(inputs[0]), ctx.attrs["element_dtype"]
     rows, indices = as_rows(inputs[1]), np.asarray(inputs[2]).reshape(-1)
     if found.element_dtype != dtype:
@@ -417,10 +430,10 @@ def scatter_into(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorListConcat", "TensorListConcatV2")
 def concat(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """All elements one behind the other along their first dimension, and how long each is there:
-    int64 [length].
+    """Concatenate all elements along their first dimension.
 
-    An element that is not set is zeros, as long as the element shape or `leading_dims` says.
+    The second output has their lengths there: int64 [length]. An element that is not set is zeros,
+    as long as the element shape or `leading_dims` says.
     """
     dtype = ctx.attrs["element_dtype"]
     found = _typed(inputs[0], dtype)

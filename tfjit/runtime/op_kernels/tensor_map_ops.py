@@ -1,8 +1,8 @@
-"""Tensor maps: variants that hold tensors by tensors. A map is a value; inserting and erasing make
-new ones.
+"""Tensor maps: variants that hold tensors by tensors.
 
-Keys are compared by dtype, shape and elements; TensorMapStackKeys gives them in the order they came
-(TensorFlow's order is that of its hash table, another one in each process).
+A map is a value; inserting and erasing make new ones. Keys are compared by dtype, shape and
+elements; TensorMapStackKeys gives them in the order they came (TensorFlow's order follows its hash
+table and differs in each process).
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ Key = tuple[str, tuple[int, ...], Any]
 
 
 class TensorMap:
-    """entries: (key, value) by what keys are compared by. Nobody changes a map that others may
-    hold.
+    """A map; entries: (key, value) by the key's comparable form.
+
+    A map that others may hold is never changed.
     """
 
     __slots__ = ("entries",)
@@ -66,19 +67,19 @@ def _find(found: TensorMap, key: Any, doing: str) -> Key:
 
 @runtime_kernel("EmptyTensorMap")
 def empty_tensor_map(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """A map without entries."""
+    """Return a map without entries."""
     return (TensorMap(),)
 
 
 @runtime_kernel("TensorMapSize")
 def tensor_map_size(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The number of entries."""
+    """Return the number of entries."""
     return (np.array(len(_as_map(inputs[0]).entries), np.int32),)
 
 
 @runtime_kernel("TensorMapInsert")
 def tensor_map_insert(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The map with a value for a key, in the place of the one it may have."""
+    """Return the map with a value for a key, new or replaced."""
     made = TensorMap(_as_map(inputs[0]).entries)
     key = _own(inputs[1])
     made.entries[_key(key)] = key, _own(inputs[2])
@@ -87,8 +88,9 @@ def tensor_map_insert(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorMapLookup")
 def tensor_map_lookup(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The value of a key. Raises InvalidArgumentError when there is none, InternalError when it is
-    of another dtype.
+    """Return the value of a key.
+
+    Raises InvalidArgumentError when there is none, InternalError when it is of another dtype.
     """
     found = _as_map(inputs[0])
     value = found.entries[_find(found, inputs[1], "lookup non-existent key")][1]
@@ -109,7 +111,10 @@ def tensor_map_lookup(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorMapErase")
 def tensor_map_erase(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The map without a key. Raises InvalidArgumentError when it has it not."""
+    """Return the map without a key.
+
+    Raises InvalidArgumentError when it has it not.
+    """
     found = _as_map(inputs[0])
     key = _find(found, inputs[1], "erase non-existent item")
     return (TensorMap({k: entry for k, entry in found.entries.items() if k != key}),)
@@ -117,14 +122,15 @@ def tensor_map_erase(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorMapHasKey")
 def tensor_map_has_key(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Whether there is a value for a key."""
+    """Return whether there is a value for a key."""
     return (np.array(_key(_own(inputs[1])) in _as_map(inputs[0]).entries),)
 
 
 @runtime_kernel("TensorMapStackKeys")
 def tensor_map_stack_keys(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """All keys [size, *key shape]. Raises InvalidArgumentError for an empty map and for keys of
-    several dtypes or shapes.
+    """Return all keys [size, *key shape].
+
+    Raises InvalidArgumentError for an empty map and for keys of several dtypes or shapes.
     """
     keys = [key for key, _ in _as_map(inputs[0]).entries.values()]
     if not keys:

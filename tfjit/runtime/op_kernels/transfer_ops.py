@@ -1,4 +1,7 @@
-"""Runtime kernels at a graph's edges: placeholders nobody fed, send and receive, print, assert."""
+"""Runtime kernels at a graph's edges.
+
+They serve placeholders without feed, send and receive, print, assert.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ def _key(ctx: OpContext) -> str:
 
 @runtime_kernel("Placeholder", "PlaceholderV2")
 def unfed_placeholder(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """A placeholder that is run was not fed."""
+    """Raise the error of a placeholder that was not fed."""
     dtype, shape = ctx.attrs["dtype"], ctx.attrs.get("shape")
     sizes = ""
     if shape is not None and shape.rank:  # of a scalar, too, TensorFlow says no shape
@@ -50,8 +53,9 @@ def unfed_placeholder(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("_Send", "_HostSend")
 def send(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Leave the value in the step's rendezvous; of a reference, the variable itself, which the
-    receiver reads.
+    """Leave the value in the step's rendezvous.
+
+    Of a reference, the variable itself, which the receiver reads.
     """
     value = inputs[0]
     if isinstance(value, Variable):
@@ -62,10 +66,10 @@ def send(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @blocking_kernel("_Recv", "_HostRecv")
 def receive(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
-    """Take the value from the step's rendezvous when it comes; a dead one stays dead.
+    """Take the value from the step's rendezvous when it comes.
 
-    A reference is read only now: the receive waits for what the graph orders before the read, such
-    as an update of the variable.
+    A dead one stays dead. A reference is read only now: the receive waits for the nodes that the
+    graph orders before the read, such as an update of the variable.
     """
 
     def received(error: BaseException | None, value: Any, is_dead: bool) -> None:
@@ -84,8 +88,9 @@ def receive(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
 
 
 def summarize(value: Any, count: int) -> str:
-    """The first `count` elements (negative: all) as TensorFlow prints them: "1 2 3..." of a vector,
-    "[1 2][3...]..." of a matrix.
+    """Return the first `count` elements as TensorFlow prints them.
+
+    count: negative for all. "1 2 3..." of a vector, "[1 2][3...]..." of a matrix.
     """
     array = np.asarray(value)
     flat = array.ravel()
@@ -112,8 +117,9 @@ def _element_text(x: Any) -> str:
 
 
 def _rows(texts: Any, shape: tuple[int, ...], left: list[int]) -> str:
-    """The part of a tensor that `left` elements show, each dimension inside the outermost in
-    brackets.
+    """Return the text of the part that `left` elements show.
+
+    Each dimension inside the outermost is in brackets.
     """
     if len(shape) == 1:
         shown = min(left[0], shape[0])
@@ -129,7 +135,10 @@ def _rows(texts: Any, shape: tuple[int, ...], left: list[int]) -> str:
 
 @runtime_kernel("Print")
 def print_op(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Write message and data to stderr, the first `first_n` times, and pass the input on."""
+    """Write message and data to stderr and pass the input on.
+
+    Writes the first `first_n` times only.
+    """
     counter = ctx.session.node_object(f"{ctx.name}/printed", lambda: [0])
     first_n = ctx.attrs.get("first_n", -1)
     counter[0] += 1

@@ -42,19 +42,19 @@ def _variable(session: SessionState, device: str, op: str, node_name: str, attrs
 
 @runtime_kernel("Variable", "VariableV2", "VarHandleOp")
 def variable_op(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The variable itself stands for the reference or handle."""
+    """Return the variable itself as the reference or handle."""
     return (_variable(ctx.session, ctx.device.name, ctx.op, ctx.name, ctx.attrs),)
 
 
 @runtime_kernel("ReadVariableOp")
 def read_variable(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """A copy of the value: later assignments do not show through."""
+    """Return a copy of the value: later assignments do not show through."""
     return (inputs[0].initialized_value().copy(),)
 
 
 @runtime_kernel("Assign")
 def assign(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Assign to a reference variable; the reference goes on."""
+    """Assign to a reference variable and pass the reference on."""
     variable, value = inputs
     value = np.asarray(value)
     if ctx.attrs.get("validate_shape", True):
@@ -72,8 +72,9 @@ def assign(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("AssignVariableOp")
 def assign_variable(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Assign to a resource variable. Raises InvalidArgumentError on another dtype, or another shape
-    when validate_shape is set.
+    """Assign to a resource variable.
+
+    Raises InvalidArgumentError on another dtype, or another shape when validate_shape is set.
     """
     variable, value = inputs
     value = np.asarray(value)
@@ -137,13 +138,13 @@ def assign_sub(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("IsVariableInitialized", "VarIsInitializedOp")
 def is_initialized(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Whether the variable has a value, as a bool scalar."""
+    """Return whether the variable has a value, as a bool scalar."""
     return (np.array(inputs[0].value is not None),)
 
 
 @runtime_kernel("VariableShape")
 def variable_shape(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The shape of a resource variable's value, as out_type [rank]."""
+    """Return the shape of a resource variable's value, as out_type [rank]."""
     return (np.array(inputs[0].initialized_value().shape, ctx.attrs["out_type"].as_numpy_dtype),)
 
 
@@ -204,7 +205,7 @@ def destroy_temporary_variable(ctx: OpContext, inputs: Sequence[Any]) -> Sequenc
 
 @runtime_kernel("CountUpTo", "ResourceCountUpTo")
 def count_up_to(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The value before adding one. Raises OutOfRangeError at the limit."""
+    """Return the value before adding one. Raises OutOfRangeError at the limit."""
     variable = inputs[0]
     limit = ctx.attrs["limit"]
     with variable.lock:

@@ -1,4 +1,4 @@
-"""Ops that take arrays of variants, or do with lists what they do with numbers."""
+"""Ops over arrays of variants, and arithmetic on lists."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _mapped(function: Callable[..., Any], *arrays: np.ndarray) -> Any:
 
 @runtime_kernel("TensorListConcatLists")
 def concat_lists(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """One list behind the other, for every pair of a batch."""
+    """Concatenate two lists, for every pair of a batch."""
     a, b, dtype = variant_array(inputs[0]), variant_array(inputs[1]), ctx.attrs["element_dtype"]
     if a.shape != b.shape:
         raise invalid(
@@ -118,7 +118,10 @@ def _zeros_like(value: Any) -> Any:
 
 
 def _zeros_of(value: Any) -> Any:
-    """Zeros like a component of an optional: a tensor, a list or another optional."""
+    """Return zeros like an optional's component.
+
+    The component is a tensor, a list or another optional.
+    """
     is_tensor = isinstance(value, (np.ndarray, np.generic)) and value.dtype != object
     return np.zeros_like(value) if is_tensor else _mapped(_zeros_like, variant_array(value))
 
@@ -133,7 +136,10 @@ def _sum_of(a: Any, b: Any) -> Any:
 
 
 def zeros_like_element(dtype: DType, value: Any) -> Any:
-    """Zeros of an element's shape; of a list in a list, a list of zeros."""
+    """Return zeros of an element's shape.
+
+    Of a list in a list, a list of zeros.
+    """
     return (
         _mapped(_zeros_like, variant_array(value))
         if dtype.name == "variant"
@@ -175,5 +181,8 @@ def add_variants(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @variant_kernel("ZerosLike")
 def zeros_like_variant(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """A list of zeros of the elements' shapes; what is not set stays so."""
+    """Return a list of zeros of the elements' shapes.
+
+    Unset elements stay unset.
+    """
     return (_mapped(_zeros_like, variant_array(inputs[0])),)

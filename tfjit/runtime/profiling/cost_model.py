@@ -1,5 +1,6 @@
-"""What nodes cost, measured over the observed steps of a session, and TensorFlow's CostGraphDef
-made of it.
+"""Measured costs of nodes, over the observed steps of a session.
+
+They are given as TensorFlow's CostGraphDef.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ if TYPE_CHECKING:
 
 
 def is_due(step: int, every: int, after: int) -> bool:
-    """Whether the cost model is built at a signature's step number `step` (from 0).
+    """Return whether a signature's step builds the cost model.
 
-    every, after: GraphOptions.build_cost_model and build_cost_model_after. The same steps as in
-    TensorFlow 2.21.
+    step: the signature's step number, from 0. every, after: GraphOptions.build_cost_model and
+    build_cost_model_after. The same steps as in TensorFlow 2.21.
     """
     return every > 0 and step >= after and (step - after + 1) % every == 0
 
 
 @dataclass(slots=True)
 class NodeCost:
-    """A node's measured runs: how many, their time in all, and its outputs at the last one."""
+    """A node's measured runs: number, total time, and last outputs."""
 
     runs: int = 0
     total_ns: int = 0
@@ -51,8 +52,9 @@ class CostModel:
         self._nodes: dict[tuple[str, str], NodeCost] = {}
 
     def update(self, records: Iterable[NodeRecord]) -> None:
-        """Take in what a step's collector saw. A node that ran several times in the step (in a
-        loop) counts as one run.
+        """Add the records of a step's collector.
+
+        A node that ran several times in the step (in a loop) counts as one run.
         """
         with self._lock:
             seen: set[tuple[str, str]] = set()
@@ -69,7 +71,7 @@ class CostModel:
         release_lock(self._lock)
 
     def cost(self, device: str, name: str) -> NodeCost:
-        """The cost of a node; one of no runs if it was never seen."""
+        """Return the cost of a node, of no runs if never seen."""
         with self._lock:
             return self._nodes.get((device, name)) or NodeCost()
 

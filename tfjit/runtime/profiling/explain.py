@@ -1,4 +1,4 @@
-"""What became of a signature: passes, fused groups, and which kernel serves each node."""
+"""The report on a signature: passes, fused groups, and each node's kernel."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ COMPILE_TIMEOUT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class ServedNode:
-    """How one node of the optimised graph runs.
+    """The execution of one node of the optimised graph.
 
     serving: native (compiled), reference (NumPy), runtime (with the session's state), view,
     constant, variable, feed, fetch ... kernels: titles of the compiled code it calls. members: user
-    nodes it stands for. reason: why it is not compiled.
+    nodes it represents. reason: why it is not compiled.
     """
 
     name: str
@@ -54,7 +54,10 @@ class ServedNode:
     chunks: int = 1
 
     def limit_us(self, limits: MachineLimits, threads: int) -> tuple[float, str]:
-        """The least time this machine could take, and what sets it: bytes or flops."""
+        """Return this machine's lower bound of the time, and its cause.
+
+        The cause is "bytes" or "flops".
+        """
         used = min(self.chunks, threads)
         by_bytes, by_flops = (
             limits.bytes_us(self.bytes_moved, used),
@@ -65,7 +68,10 @@ class ServedNode:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a measurement adds. step_us: a whole run, median of `runs`."""
+    """The results of a measurement.
+
+    step_us: a whole run, median of `runs`.
+    """
 
     step_us: float
     runs: int
@@ -75,8 +81,9 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What the session's plans hold together. bytes and limit_bytes: of variants; arenas are shared
-    by all of them.
+    """The memory of all plans of the session.
+
+    bytes and limit_bytes: of variants; arenas are shared by all of them.
     """
 
     variants: int = 0
@@ -97,13 +104,13 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`str()` is the whole text. nodes: in execution order. kernel_count: distinct compiled texts
-    besides shared tile tables.
+    """The whole report; `str()` is its text.
 
+    nodes: in execution order. kernel_count: distinct compiled texts besides shared tile tables.
     output_bytes: fetched arrays that compiled code writes; constant_bytes: constants and packed
     weights that stay with the plan. unmeasured: why there are no times though they were asked for.
-    bundles: nodes whose launches run at the same time. divisions: (parts, nodes) of what the
-    threads do part by part of its rows.
+    bundles: nodes whose launches run at the same time. divisions: (parts, nodes) of loops that the
+    threads run part by part of their rows.
     """
 
     signature: str
@@ -124,11 +131,11 @@ class Explanation:
 
     @property
     def peak_bytes(self) -> int:
-        """What a run of the step holds at most besides feeds and variables."""
+        """Most memory that a run holds besides feeds and variables."""
         return self.arena_bytes + self.output_bytes + self.constant_bytes
 
     def as_json(self) -> dict[str, Any]:
-        """All of it as JSON's types."""
+        """Return all of it as JSON's types."""
         nodes = []
         for node in self.nodes:
             entry = asdict(node)
@@ -217,7 +224,7 @@ class Explanation:
             lines += ["", "what the passes said:"]
             for where, text, names in reasons:
                 more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-                # what is said of the whole graph names no node
+                # a remark about the whole graph names no node
                 of = f"{', '.join(names[:3])}{more}: " if any(names) else ""
                 lines.append(f"  {where}: {of}{text}")
         counts = Counter(node.serving for node in self.nodes)
@@ -251,7 +258,7 @@ class Explanation:
 
 
 def _measured_lines(nodes: Sequence[ServedNode], measured: Measured) -> list[str]:
-    """A table of the timed nodes, the longest first."""
+    """Return a table of the timed nodes, the longest first."""
     timed = sorted(
         (node for node in nodes if node.measured_us is not None),
         key=lambda node: -(node.measured_us or 0.0),
@@ -286,7 +293,7 @@ def _reasons(report: PipelineReport) -> list[tuple[str, str, list[str]]]:
     found: dict[tuple[str, str], list[str]] = {}
     for entry in report.passes:
         if LOOP_PROGRAM in entry.where:
-            continue  # a trial on a copy, whose outcome the pass itself says
+            continue  # a trial on a copy, whose outcome the pass itself reports
         inside = f"{entry.where}/" if entry.depth and "/device:" not in entry.where else ""
         for node, text in entry.messages:
             found.setdefault((entry.name, text), []).append(f"{inside}{node}")
@@ -299,8 +306,9 @@ def explain_plan(
     measure: bool = False,
     values: Mapping[str, np.ndarray] | None = None,
 ) -> Explanation:
-    """The explanation of a plan for these feed shapes; waits for its compilation. measure: time
-    each kernel, with `values` by feed.
+    """Return the explanation of a plan for these feed shapes.
+
+    Waits for its compilation. measure: time each kernel, with `values` by feed.
     """
     variant = plan.variant(tuple(feed_shapes))  # type: ignore[arg-type]
     variant.upgrade()
@@ -314,7 +322,10 @@ def explain_plan(
 
 
 def explain_nothing(measure: bool = False) -> Explanation:
-    """Return the explanation of a run without fetches and targets, or whose fetches are all fed."""
+    """Return the explanation of a run with no computation.
+
+    Such a run has no fetches and targets, or all its fetches are fed.
+    """
     from tfjit.passes.pipeline import PipelineReport
 
     why = "there is nothing to compute"
@@ -326,9 +337,9 @@ def explain_nothing(measure: bool = False) -> Explanation:
 def _measure(
     plan: Plan, variant: Variant, feed_shapes: Sequence[Shape], given: Mapping[str, np.ndarray]
 ) -> tuple[StepTimes | None, str]:
-    """Return (times, "") or (None, why there are none).
+    """Return (times, "") or (None, the reason for no times).
 
-    Raises what a run raises of values that the caller gave.
+    Raises the errors of a run with the caller's values.
     """
     reason = unmeasurable(variant)
     if reason:
@@ -362,7 +373,7 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
                 by_node[instruction.node.name] = instruction
         graph = variant.partitions[0].graph
         served = dict(variant.lowered.served)
-        # what stands in bodies, after the graph's own nodes
+        # nodes in bodies, after the graph's own nodes
         for name, instruction in by_node.items():
             served.setdefault(name, (instruction.serving, instruction.reason))
         for name, (how, why) in served.items():

@@ -1,5 +1,6 @@
-"""Each kernel of a step timed in place: whole runs with the walker's trace on,
-medians over them.
+"""Time each kernel of a step in place.
+
+Times are medians over whole runs with the walker's trace on.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 MEASURE_S: Final = 0.5
 _MIN_RUNS, _MAX_RUNS = 5, 500
 _WARM_UP_RUNS = 3
-# Runtime kernels whose effects a copy of the variables undoes.
+# Runtime kernels whose effects are undone by restoring the variables.
 _REVERSIBLE: Final = frozenset(
     {
         *(
@@ -41,10 +42,10 @@ _REVERSIBLE: Final = frozenset(
 
 @dataclass(slots=True)
 class NodeTime:
-    """One node's part of a step. us: median; of a bundle its predicted part, of a division the
-    longest part.
+    """One node's part of a step.
 
-    chunks: of its largest launch.
+    us: median; of a bundle its predicted part, of a division the longest part. chunks: of its
+    largest launch.
     """
 
     us: float = 0.0
@@ -53,8 +54,10 @@ class NodeTime:
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """by_node: node name -> time. step_us: a whole run without the trace. runs: how many were
-    timed. threads: intra-op.
+    """The times of a step's kernels.
+
+    by_node: node name -> time. step_us: a whole run without the trace. runs: number of timed runs.
+    threads: intra-op.
     """
 
     by_node: dict[str, NodeTime]
@@ -64,8 +67,9 @@ class StepTimes:
 
 
 def sample_feed(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """A value to measure with: uniform in [0.1, 1) for numbers with a fraction, zeros (valid
-    indices) and empty strings else.
+    """Return a feed value to measure with.
+
+    Uniform in [0.1, 1) for numbers with a fraction, zeros (valid indices) and empty strings else.
     """
     if dtype.kind == "O":
         return np.full(shape, b"", object)
@@ -75,7 +79,7 @@ def sample_feed(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def unmeasurable(variant: Variant) -> str:
-    """Return why the kernels of a variant cannot be timed, "" where they can."""
+    """Return why a variant's kernels cannot be timed, else ""."""
     if variant.step is None or variant.lowered is None:
         return f"only a static step can be measured; here: {variant.dynamic_reason}"
     for instruction in variant.lowered.instructions:
@@ -88,11 +92,10 @@ def unmeasurable(variant: Variant) -> str:
 
 
 def measure_variant(plan: Plan, variant: Variant, feeds: Sequence[np.ndarray]) -> StepTimes:
-    """Time the kernels of a static step. Variables and random streams are as before afterwards;
-    runs at the same time see them change.
+    """Time the kernels of a static step.
 
-    feeds: in the plan's order. Needs: `unmeasurable` has nothing to say against it. Raises what a
-    run raises.
+    Variables and random streams are as before afterwards; runs at the same time see them change.
+    feeds: in the plan's order. Needs: `unmeasurable` returns "". Raises the errors of a run.
     """
     step, lowered = variant.step, variant.lowered
     assert step is not None
@@ -174,8 +177,9 @@ def _measure(step: Any, instance: Callable[..., Any], run: Callable[[], Any]) ->
 
 
 def _add_rows(found: dict[str, NodeTime], stretch: Stretch, elapsed_us: np.ndarray) -> None:
-    """Add what each row of a table took to the nodes it is for. Of a row that stands for parts,
-    these have their own.
+    """Add the time of each table row to its nodes.
+
+    Nodes of a row that runs parts get the parts' own times.
     """
     for owned, us in zip(stretch.owners, elapsed_us.tolist(), strict=True):
         total = sum(one.launch.cost_ns for one in owned)
@@ -187,8 +191,9 @@ def _add_rows(found: dict[str, NodeTime], stretch: Stretch, elapsed_us: np.ndarr
 
 
 def _python_segments(layout: Any) -> list[tuple[int, Instruction]]:
-    """Return the Python kernels between stretches by slot, without the markers of loops and
-    branches.
+    """Return the Python kernels between stretches by slot.
+
+    The markers of loops and branches are left out.
     """
     return [
         segment
@@ -198,8 +203,9 @@ def _python_segments(layout: Any) -> list[tuple[int, Instruction]]:
 
 
 def _timed(kernel: Callable[..., Any], elapsed: list[float]) -> Callable[..., Any]:
-    """Return the kernel, adding its time to the current run's: a loop calls it often, a branch not
-    taken never.
+    """Return the kernel, adding its time to the current run's.
+
+    A loop calls it often, an untaken branch never.
     """
 
     def timed(*args: Any) -> Any:

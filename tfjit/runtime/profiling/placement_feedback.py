@@ -38,13 +38,13 @@ class _Times:
 
 
 class Replacement:
-    """Moves the nodes of one session. Not thread-safe: the step observer calls it under its lock.
+    """Moves the nodes of one session by their measured costs.
 
-    Every `period` steps the signature that took most time is measured at its next step, and its
-    movable nodes are placed by what they cost. A move is on trial for at least _TRIAL_STEPS steps:
-    where the best step after it is slower than the best before it, the nodes go back, and all stays
-    as it is. `stable` once that happened, or when nothing wanted to move in _QUIET_PERIODS periods
-    in a row.
+    Not thread-safe: the step observer calls it under its lock. Every `period` steps the signature
+    that took most time is measured at its next step, and its movable nodes are placed by their
+    costs. A move is on trial for at least _TRIAL_STEPS steps: where the best step after it is
+    slower than the best before it, the nodes go back, and all stays as it is. `stable` once that
+    happened, or when no node wanted to move in _QUIET_PERIODS periods in a row.
     """
 
     def __init__(self, session: PlanHost, period: int) -> None:
@@ -55,18 +55,19 @@ class Replacement:
         self._quiet = 0
         self._times: dict[Signature, _Times] = {}
         self._wanted: Signature | None = None  # to be measured at its next step
-        # of what, its best before, and where its nodes came from
+        # signature, its best time before, and the old devices of its nodes
         self._trial: tuple[Signature, float, dict[str, str]] | None = None
 
     def wants(self, plan: Plan) -> bool:
-        """Whether this step of a plan is to be measured."""
+        """Return whether this step of a plan is to be measured."""
         return not self.stable and self._wanted == _signature(plan)
 
     def step(
         self, variant: Variant, elapsed_s: float, records: Sequence[NodeRecord] | None
     ) -> None:
-        """Take in a step. records: of a measured one. Steps before their kernels are compiled do
-        not count.
+        """Take in a step. records: of a measured one.
+
+        Steps before their kernels are compiled do not count.
         """
         plan = variant.plan
         if self.stable or not variant.compile_done.is_set():

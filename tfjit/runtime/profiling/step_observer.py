@@ -1,5 +1,6 @@
-"""Sessions that measure their own steps: cost models, timelines, and placement by measured costs
-(GraphOptions, placement_period).
+"""Sessions that measure their own steps, by GraphOptions and placement_period.
+
+They build cost models and timelines, and place nodes by measured costs.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ _NUMBERS: Final = itertools.count(1)
 
 
 class StepObserver:
-    """Decides which steps of a session are measured, and does with the measurements what its
-    ConfigProto asks for.
+    """Choose the steps of a session to measure, and use the measurements.
+
+    Its ConfigProto tells the uses.
     """
 
     def __init__(self, session: PlanHost) -> None:
@@ -49,7 +51,7 @@ class StepObserver:
 
     @property
     def active(self) -> bool:
-        """Whether there is anything left to measure."""
+        """Return whether there is anything left to measure."""
         return (
             self._every > 0
             or self._timeline_step > 0
@@ -58,7 +60,7 @@ class StepObserver:
 
     @staticmethod
     def for_session(session: PlanHost) -> StepObserver | None:
-        """The observer of a session, None when nothing of its steps is to be measured."""
+        """Return the observer of a session, None if no step is measured."""
         config = session.config
         if config is None:
             return None
@@ -71,7 +73,7 @@ class StepObserver:
         self.costs.after_fork()
 
     def begin(self, plan: Plan) -> tuple[str, ...]:
-        """Count a step of a plan; what it is measured for."""
+        """Count a step of a plan and return the measurements due."""
         with self._lock:
             self._steps += 1
             step, plan.observed_steps = plan.observed_steps, plan.observed_steps + 1

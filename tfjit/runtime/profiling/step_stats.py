@@ -1,4 +1,4 @@
-"""Step statistics: what ran when, in TensorFlow's StepStats."""
+"""Step statistics: the run of each node, in TensorFlow's StepStats."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ _REPORTED: Final = 20  # tensors in the report of a step that ran out of memory
 
 @dataclass(frozen=True, slots=True)
 class TensorRecord:
-    """An output as it was: its NumPy dtype, shape, size and address in bytes; an address of 0
-    stands for no memory of its own.
+    """An output: NumPy dtype, shape, size and address in bytes.
+
+    An address of 0 means that the output has no memory.
     """
 
     dtype: Any
@@ -33,8 +34,9 @@ class TensorRecord:
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """One run of a node. Times in ns, of the collector's clock. outputs: by slot, None where the
-    value was no array.
+    """One run of a node.
+
+    Times in ns, of the collector's clock. outputs: by slot, None where the value was no array.
     """
 
     device: str
@@ -47,8 +49,9 @@ class NodeRecord:
 
 
 class StepStatsCollector:
-    """Collects what each node of a step did. Times are taken from a monotonic clock and shown as
-    wall clock.
+    """Collector of the runs of each node of a step.
+
+    Times are taken from a monotonic clock and shown as wall clock.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -59,15 +62,17 @@ class StepStatsCollector:
 
     @property
     def records(self) -> list[NodeRecord]:
-        """What ran so far, in order of its end."""
+        """The runs so far, in order of their ends."""
         with self._lock:
             return list(self._records)
 
     def record(
         self, device: str, node: Node, start_ns: int, elapsed_ns: int, outputs: Sequence[Any]
     ) -> None:
-        """Note one run of a node. start_ns: of `now_ns`. outputs: its values; only their dtypes,
-        shapes and places are kept.
+        """Record one run of a node.
+
+        start_ns: of `now_ns`. outputs: its values; only their dtypes, shapes and addresses are
+        kept.
         """
         thread = threading.current_thread()
         made = NodeRecord(
@@ -100,8 +105,9 @@ class StepStatsCollector:
             metadata.step_stats.dev_stats.append(devices[device])
 
     def _fill_source(self, entry: Any, first: NodeRecord, thread: int) -> None:
-        """The node that every partition begins with: it does nothing, and is done as the first one
-        starts.
+        """Fill the source node that every partition begins with.
+
+        It computes nothing, and ends as the first node starts.
         """
         at_ns = first.start_ns + self._offset_ns
         entry.node_name, entry.timeline_label, entry.thread_id = (
@@ -145,7 +151,10 @@ class StepStatsCollector:
             memory.allocation_records.add(alloc_micros=at_ns // 1000, alloc_bytes=made)
 
     def memory_report(self) -> str:
-        """The largest tensors that the step has made so far, for a step that ran out of memory."""
+        """Return the text of the largest tensors made so far.
+
+        For a step that ran out of memory.
+        """
         found = [
             (tensor, record, slot)
             for record in self.records
@@ -187,8 +196,9 @@ def _tensor(value: Any) -> TensorRecord | None:
 
 
 def label(node: Node) -> str:
-    """TensorFlow's label; of a fused node with its members by name: "y = _Fused[h:Tanh+y:AddV2](x,
-    b)".
+    """Return TensorFlow's label of a node.
+
+    That of a fused node has its members by name: "y = _Fused[h:Tanh+y:AddV2](x, b)".
     """
     group = node.attrs.get("group")
     op = node.op if node.op_def is None else node.op_def.name

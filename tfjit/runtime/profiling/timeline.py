@@ -11,8 +11,10 @@ if TYPE_CHECKING:
 
 
 def trace_events(step_stats: StepStats) -> list[dict[str, Any]]:
-    """One complete event a node and run: a row a thread, a process a device. Times in microseconds,
-    with the nanoseconds as decimals.
+    """Return one complete event for each node and run.
+
+    A row is a thread, a process a device. Times are in microseconds, with the nanoseconds as
+    decimals.
     """
     events: list[dict[str, Any]] = []
     for process, device in enumerate(step_stats.dev_stats):
@@ -53,7 +55,10 @@ def trace_events(step_stats: StepStats) -> list[dict[str, Any]]:
 
 
 def write_timeline(step_stats: StepStats, path: str | Path) -> int:
-    """Write the timeline of a step to `path` as JSON; returns the number of node runs in it."""
+    """Write the timeline of a step to `path` as JSON.
+
+    Returns the number of node runs in it.
+    """
     events = trace_events(step_stats)
     Path(path).write_text(
         json.dumps({"displayTimeUnit": "ns", "traceEvents": events}), encoding="utf-8"

@@ -1,14 +1,14 @@
-"""What tensor arrays and tensor lists keep their elements in.
+"""Storage for the elements of tensor arrays and tensor lists.
 
 Elements of one shape lie in one array `data` [capacity, *element shape], a byte of `flags` beside
 each: so a million scalars take four bytes each and not an object, a list made of a tensor is that
 tensor, and stacking is a view. Compiled loops read and write the same two arrays. Elements of
 different shapes, strings, variants and big ones are held by reference in `items`.
 
-A value that was given out is never changed: a row of `data` that somebody may hold (`exported`) is
+A value that was given out is never changed: a row of `data` that a caller may hold (`exported`) is
 not written again, and where it would have to be, the elements move to `items` for good. Values that
 come in are kept, not copied, so a caller whose memory will be used again passes a copy. Not
-thread-safe: who owns the elements has the lock.
+thread-safe: the owner of the elements has the lock.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 UNSET: Final = 0
 SET: Final = 1
-ZERO: Final = 2  # counts as set, to zeros that nobody has made yet
+ZERO: Final = 2  # counts as set, to zeros that are not made yet
 USED: Final = 4  # unset again, but the row may have been given out
 # a larger element is cheaper kept by reference than copied into `data`
 MAX_ROW_BYTES: Final = 1 << 16
@@ -41,9 +41,9 @@ class Zeros:
 class Elements:
     """A sequence of `length` elements, each set or not.
 
-    np_dtype: of the elements; None for what arrays of numbers do not hold. data, items: exactly one
-    is in use once an element was set. flags: uint8 [capacity], UNSET, SET, ZERO or USED. exported:
-    rows of `data` may be held outside.
+    np_dtype: of the elements; None for types that arrays of numbers do not hold. data, items:
+    exactly one is in use once an element was set. flags: uint8 [capacity], UNSET, SET, ZERO or
+    USED. exported: rows of `data` may be held outside.
     """
 
     __slots__ = ("data", "exported", "flags", "items", "length", "np_dtype")
@@ -58,8 +58,9 @@ class Elements:
 
     @classmethod
     def of_rows(cls, array: np.ndarray) -> Elements:
-        """The rows of an array [length, ...], all set; the array itself is kept, and
-        never written.
+        """Make elements of the rows of an array, all set.
+
+        array: [length, ...], kept itself and never written.
         """
         made = cls(None if array.dtype == object else array.dtype)
         made.length = array.shape[0]
@@ -83,8 +84,9 @@ class Elements:
         return made
 
     def copy(self, length: int | None = None) -> Elements:
-        """The same elements (the first `length` of them, or more, unset) in memory of their own.
-        O(length).
+        """Copy the elements to other memory. O(length).
+
+        length: of the copy; elements past the end are unset.
         """
         made = Elements(self.np_dtype)
         made.length = self.length if length is None else length
@@ -93,7 +95,7 @@ class Elements:
         made.flags[:kept] = self.flags[:kept] & (SET | ZERO)
         if self.data is not None:
             made.data = np.zeros((len(made.flags), *self.data.shape[1:]), self.data.dtype)
-            rows = min(kept, len(self.data))  # somebody else's array may end before the list does
+            rows = min(kept, len(self.data))  # an array from outside may end before the list does
             made.data[:rows] = self.data[:rows]
         elif self.items is not None:
             made.items = [*self.items[:kept], *[None] * (made.length - kept)]
@@ -101,19 +103,19 @@ class Elements:
 
     @property
     def uniform_shape(self) -> tuple[int, ...] | None:
-        """The shape of every element that is set, where they lie in `data`."""
+        """The shape of all set elements, where they lie in `data`."""
         return self.data.shape[1:] if self.data is not None else None
 
     def is_set(self, index: int) -> bool:
-        """Whether an element has a value, zeros that nobody has made among them."""
+        """Return whether an element has a value, unmade zeros included."""
         return bool(self.flags[index] & (SET | ZERO))
 
     def is_zero(self, index: int) -> bool:
-        """Whether an element is zeros that nobody has made yet."""
+        """Return whether an element is zeros that are not made yet."""
         return bool(self.flags[index] & ZERO)
 
     def shape(self, index: int) -> tuple[int, ...] | None:
-        """The shape of an element; None where it is not set."""
+        """Return the shape of an element; None where it is not set."""
         if not self.is_set(index):
             return None
         if self.data is not None:
@@ -122,7 +124,7 @@ class Elements:
         return item.shape if isinstance(item, Zeros) else np.shape(item)
 
     def get(self, index: int) -> Any:
-        """An element, or None where it is not set, or is not made zeros of (`zeros`)."""
+        """Return an element, or None where unset or unmade (`zeros`)."""
         if self.flags[index] != SET:
             return None
         data = self.data
@@ -140,7 +142,7 @@ class Elements:
         return value
 
     def any_set(self, length: int) -> bool:
-        """Whether one of the first elements is set."""
+        """Return whether one of the first elements is set."""
         return bool((self.flags[:length] & (SET | ZERO)).any())
 
     def _item(self, index: int) -> Any:
@@ -173,7 +175,7 @@ class Elements:
             or (self.exported and self.flags[index] & (SET | USED))
         ):
             return False
-        elif len(data) < self.length:  # rows of somebody else's array that ends here
+        elif len(data) < self.length:  # rows of an array from outside that ends here
             data = self._grow(self.length)
         assert data is not None
         data[index] = value
@@ -187,7 +189,7 @@ class Elements:
             self.set(index, np.asarray(self.get(index)) + value)
 
     def _loosen(self) -> None:
-        """From here on every element stands for itself. O(length)."""
+        """Move every element to `items` for good. O(length)."""
         data = self.data
         self.items = [None] * self.length
         if data is not None:
@@ -202,7 +204,10 @@ class Elements:
             self.items[index] = None
 
     def drop(self, index: int) -> None:
-        """Let an element's memory go and keep its shape. Rows keep their memory."""
+        """Let an element's memory go and keep its shape.
+
+        Rows keep their memory.
+        """
         if self.items is not None:
             self.items[index] = Zeros(np.shape(self.items[index]))
 
@@ -225,15 +230,17 @@ class Elements:
         return self.get(index)
 
     def zeros_of_rows(self, shape: tuple[int, ...], flags: np.ndarray) -> None:
-        """Make those elements zeros that `flags` [length] says, all of one shape. Nothing may have
-        been set.
+        """Make those elements zeros that `flags` [length] says, all of one shape.
+
+        Nothing may have been set.
         """
         self.data = np.zeros((len(self.flags), *shape), self.np_dtype)
         self.flags[: self.length][flags] = ZERO
 
     def resize(self, length: int) -> None:
-        """Change the length; new elements are unset. A growth by one costs O(1) over
-        many of them.
+        """Change the length; new elements are unset.
+
+        A growth by one costs O(1) over many of them.
         """
         if length > len(self.flags):
             self._grow(max(length, 2 * len(self.flags)))
@@ -263,8 +270,9 @@ class Elements:
         return self.data
 
     def block(self, start: int, count: int) -> np.ndarray | None:
-        """Elements start..start+count-1 as a view [count, ...] of `data`; None where they do not
-        lie there or one is not set.
+        """Return elements as a view [count, ...] of `data`.
+
+        The elements are start..start+count-1. None where they do not lie there or one is not set.
         """
         data = self.data
         if data is None or count == 0 or start + count > len(data):
@@ -277,8 +285,9 @@ class Elements:
         return data[start : start + count]
 
     def take(self, indices: np.ndarray) -> np.ndarray | None:
-        """The elements at `indices` in an array of their own; None where they do not lie in `data`
-        or one is not set.
+        """Return the elements at `indices` in a new array.
+
+        None where they do not lie in `data` or one is not set.
         """
         data = self.data
         if data is None or indices.size == 0:
@@ -291,20 +300,26 @@ class Elements:
         return data[indices]
 
     def nbytes(self) -> int:
-        """Memory held, without what elements in `items` share."""
+        """Memory held, without memory that elements in `items` share."""
         if self.data is not None:
             return self.data.nbytes + self.flags.nbytes
         return self.flags.nbytes + sum(getattr(item, "nbytes", 0) for item in self.items or ())
 
 
 def zeros(dtype: DType, shape: tuple[int, ...]) -> Any:
-    """An element of zeros: empty strings, False, 0. dtype: a DType that arrays hold."""
+    """Return an element of zeros: empty strings, False, 0.
+
+    dtype: a DType that arrays hold.
+    """
     np_dtype = np.dtype(dtype.as_numpy_dtype)
     return np.full(shape, b"", object) if np_dtype.hasobject else np.zeros(shape, np_dtype)
 
 
 def stack(dtype: DType, values: list[Any], shape: tuple[int, ...]) -> np.ndarray:
-    """Elements of one shape as an array [count, *shape]; variants become an array of objects."""
+    """Return elements of one shape as an array [count, *shape].
+
+    Variants become an array of objects.
+    """
     if not dtype.is_numpy_compatible or np.dtype(dtype.as_numpy_dtype).hasobject:
         result = np.empty((len(values), *shape), object)
         for i, value in enumerate(values):

@@ -1,4 +1,4 @@
-"""Readers: records out of the files whose names a queue holds."""
+"""Readers: records out of files whose names come from a queue."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 Record = tuple[bytes, bytes]
 """Key and value."""
 Open = Callable[["FileSystem", bytes], Iterator[Record]]
-"""Starts on a work item: its records, in order. What it raises at once costs the item; what reading
-raises is raised again next time.
+"""Start on a work item and return its records, in order.
+
+An error at the start costs the item; an error in reading is raised again next time.
 """
 
 
@@ -43,7 +44,10 @@ class WorkQueue(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _Request:
-    """limit: how many records at most. done: gets the list of records, or an exception."""
+    """A request for records.
+
+    limit: largest number of records. done: gets the list of records, or an exception.
+    """
 
     limit: int
     queue: WorkQueue
@@ -53,9 +57,10 @@ class _Request:
 
 
 class Reader:
-    """A reader resource. Reads wait for their turn, and for the queue, without holding a thread.
+    """A reader resource.
 
-    whole_items: a work item is one record; only then the state can be saved.
+    Reads wait for their turn, and for the queue, without holding a thread. whole_items: a work item
+    is one record; only then the state can be saved.
     """
 
     def __init__(
@@ -105,7 +110,10 @@ class Reader:
             cancel()
 
     def _pump(self) -> None:
-        """Serve waiting requests until there are none or the queue makes the first one wait."""
+        """Serve waiting requests until none is left.
+
+        Stops too where the queue makes the first one wait.
+        """
         while True:
             with self._lock:
                 if not self._waiting:
@@ -123,7 +131,7 @@ class Reader:
                 return
 
     def _produce(self, limit: int) -> list[Record]:
-        """Records of the item in hand; none when there is no item, or it has ended."""
+        """Return records of the current item; none at its end."""
         with self._lock:
             found: list[Record] = []
             if self._records is None:
@@ -145,8 +153,9 @@ class Reader:
             return found
 
     def _next_work(self, request: _Request) -> bool:
-        """Ask the queue for an item. Whether it answered at once; if not, the pump goes on when it
-        does.
+        """Ask the queue for an item.
+
+        Returns whether the queue answered at once; if not, the pump continues when it does.
         """
         lock, state = threading.Lock(), {"waits": False, "answered": False}
         self._work = b""
@@ -191,7 +200,10 @@ class Reader:
             self._clear()
 
     def state(self) -> bytes:
-        """What `restore` takes. Raises UnimplementedError for readers that stand inside a file."""
+        """Return the state for `restore`.
+
+        Raises UnimplementedError for readers that stand inside a file.
+        """
         if not self._whole_items:
             raise errors.UnimplementedError(None, None, "Reader SerializeState")
         with self._lock:
@@ -206,8 +218,10 @@ class Reader:
             return b"".join(parts)
 
     def restore(self, state: bytes) -> None:
-        """Go back to a saved state. Raises UnimplementedError as `state`, InvalidArgumentError for
-        what is none; both reset the reader.
+        """Go back to a saved state.
+
+        Raises UnimplementedError as `state`, InvalidArgumentError for bytes that are no state; both
+        reset the reader.
         """
         with self._lock:
             self._clear()
@@ -226,8 +240,9 @@ class Reader:
 
 
 class _Repeating(Iterator[Record]):
-    """The same records, but an error that came once comes again: an iterator that raised would seem
-    to have ended.
+    """The same records, with an error raised again at each read.
+
+    An iterator that raised would seem to have ended.
     """
 
     def __init__(self, records: Iterator[Record]) -> None:
@@ -255,7 +270,10 @@ def _varint(number: int) -> bytes:
 
 
 def _read_state(data: bytes) -> tuple[int, int, int, bytes]:
-    """The fields of a ReaderBaseState message. Raises ValueError or IndexError for what is none."""
+    """Return the fields of a ReaderBaseState message.
+
+    Raises ValueError or IndexError for bytes that are none.
+    """
     numbers = {1: 0, 2: 0, 3: 0}
     work = b""
     at = 0
@@ -289,7 +307,7 @@ def _read_state(data: bytes) -> tuple[int, int, int, bytes]:
 
 
 def _as_op_error(error: BaseException, work: bytes) -> BaseException:
-    """What the operating system says of a work item's file, in TensorFlow's classes."""
+    """Return an OSError about a work item's file as TensorFlow's class."""
     path = work.decode(errors="surrogateescape")
     if isinstance(error, FileNotFoundError):
         return errors.NotFoundError(None, None, f"{path}; No such file or directory")
@@ -342,7 +360,10 @@ def text_lines(skip_header_lines: int) -> Open:
 
 
 def tf_records(compression: str) -> Open:
-    """The records of a TFRecord file; keys are "file:offset". compression: "", "ZLIB" or "GZIP"."""
+    """Return a start function for the records of TFRecord files.
+
+    Keys are "file:offset". compression: "", "ZLIB" or "GZIP".
+    """
 
     def start(files: FileSystem, work: bytes) -> Iterator[Record]:
         file = opened(files, _path(work), compression)
@@ -360,8 +381,10 @@ def tf_records(compression: str) -> Open:
 
 
 def fixed_length(header: int, size: int, footer: int, hop: int, encoding: str) -> Open:
-    """Records of `size` bytes between header and footer, each `hop` bytes after the one before;
-    keys are "file:number", from 0.
+    """Return a start function for records of `size` bytes.
+
+    They lie between header and footer, each `hop` bytes after the one before; keys are
+    "file:number", from 0.
     """
 
     def start(files: FileSystem, work: bytes) -> Iterator[Record]:
@@ -382,7 +405,7 @@ def fixed_length(header: int, size: int, footer: int, hop: int, encoding: str) -
 
 
 def opened(files: FileSystem, path: str, compression: str) -> IO[bytes]:
-    """A file to read, decompressed on the way."""
+    """Return a file to read, decompressed on the way."""
     file: IO[Any] = files.open(path, "rb")
     if compression == "GZIP":
         return gzip.GzipFile(fileobj=file)  # type: ignore[return-value]
@@ -399,8 +422,9 @@ def read_into(
     cancellation: CancellationManager,
     done: Callable[[Sequence[Any] | BaseException], None],
 ) -> None:
-    """`done` with one record's key and value as scalars (limit None), or with vectors of up to
-    `limit`.
+    """Call `done` with records as scalars or vectors.
+
+    One record's key and value are scalars (limit None); vectors have up to `limit` elements.
     """
 
     def finished(result: Any) -> None:

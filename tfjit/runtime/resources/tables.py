@@ -1,4 +1,7 @@
-"""Lookup tables: keys to values, filled once (HashTable) or changed at will (the mutable ones)."""
+"""Lookup tables: keys to values.
+
+A HashTable is filled once; the mutable ones change at will.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ _FIRST_ROWS = 16
 
 
 def type_name(dtype: DType) -> str:
-    """A dtype as TensorFlow's messages name it: "float", "string_ref"."""
+    """Return a dtype as TensorFlow's messages name it: "float", "string_ref"."""
     name = enum_name(dtype.base_dtype)[3:].lower()
     return f"{name}_ref" if dtype.is_ref else name
 
@@ -74,7 +77,10 @@ class Table:
         return array
 
     def check_keys(self, keys: np.ndarray) -> None:
-        """Raises InvalidArgumentError for keys of a shape that the table does not have."""
+        """Check that the keys have the shape of the table's keys.
+
+        Raises InvalidArgumentError for another shape.
+        """
         rank = len(self.key_shape)
         if keys.ndim < rank or keys.shape[keys.ndim - rank :] != self.key_shape:
             shapes = format_shape(keys.shape), format_shape(self.key_shape)
@@ -88,9 +94,9 @@ class Table:
         return (*keys.shape[: keys.ndim - len(self.key_shape)], *self.value_shape)
 
     def find(self, keys: np.ndarray, default: np.ndarray) -> np.ndarray:
-        """The values of keys, and `default` (one value, or one a key) where there is none.
+        """Return the values of keys, and `default` for missing keys.
 
-        Raises InvalidArgumentError for shapes that do not fit.
+        default: one value, or one a key. Raises InvalidArgumentError for shapes that do not fit.
         """
         self.check_keys(keys)
         shape = self._value_rows(keys)
@@ -131,7 +137,10 @@ class Table:
             )
 
     def insert(self, keys: np.ndarray, values: np.ndarray) -> None:
-        """Set the values of keys, new or known; of a key that comes twice the last counts."""
+        """Set the values of keys, new or known.
+
+        Of a key that comes twice the last value counts.
+        """
         self.check_values(keys, values)
         with self._lock:
             self._put(self._keys(keys), values.reshape(-1, *self.value_shape))
@@ -173,7 +182,7 @@ class Table:
             self._put(self._keys(keys), values.reshape(-1, *self.value_shape))
 
     def export(self) -> tuple[np.ndarray, np.ndarray]:
-        """All keys and their values."""
+        """Return all keys and their values."""
         with self._lock:
             rows = np.fromiter(self._rows.values(), np.intp, len(self._rows))
             return self._key_array(list(self._rows)), self._values[rows]
@@ -196,8 +205,9 @@ class HashTable(Table):
         return super().find(keys, default)
 
     def initialize(self, keys: np.ndarray, values: np.ndarray) -> None:
-        """Fill the table. A second time is no error when it has as many keys (TensorFlow compares
-        no more).
+        """Fill the table.
+
+        A second time is no error when it has as many keys (TensorFlow compares no more).
 
         Raises FailedPreconditionError for another number of keys, and for a key that comes with two
         values; nothing is kept then.
@@ -229,15 +239,16 @@ class HashTable(Table):
         return column
 
     def export(self) -> tuple[np.ndarray, np.ndarray]:
-        """All keys and their values. Raises AbortedError before `initialize`."""
+        """Return all keys and their values. Raises AbortedError before `initialize`."""
         if not self.is_initialized:
             raise errors.AbortedError(None, None, "HashTable is not initialized.")
         return super().export()
 
 
 class DenseTable(Table):
-    """A mutable table with two keys of its own, which mark empty and deleted places; what it
-    exports holds them too.
+    """A mutable table with marker keys for empty and deleted places.
+
+    Its exports hold the marker keys too.
     """
 
     default_for_each = False
@@ -257,8 +268,10 @@ class DenseTable(Table):
         self._deleted = self._keys(marks.deleted_key)[0] if marks.deleted_key is not None else None
 
     def check_keys(self, keys: np.ndarray) -> None:
-        """Raises InvalidArgumentError also for more than one dimension of keys, and for the table's
-        own keys.
+        """Check shape and values of the keys.
+
+        Raises InvalidArgumentError also for more than one dimension of keys, and for the table's
+        marker keys.
         """
         super().check_keys(keys)
         expected = (*keys.shape[:1], *self.key_shape) if keys.ndim else ()
@@ -281,8 +294,9 @@ class DenseTable(Table):
             self._buckets *= 2
 
     def import_values(self, keys: np.ndarray, values: np.ndarray) -> None:
-        """Set the whole contents from what `export` gave: its empty and deleted places are left
-        out.
+        """Set the whole contents from an `export`.
+
+        Its empty and deleted places are left out.
         """
         given = self._keys(keys)
         used = [i for i, key in enumerate(given) if key != self._empty and key != self._deleted]
@@ -290,8 +304,9 @@ class DenseTable(Table):
         super().import_values(width, values.reshape(-1, *self.value_shape)[used])
 
     def export(self) -> tuple[np.ndarray, np.ndarray]:
-        """Keys [buckets, size of a key] and values [buckets, size of a value], with
-        empty places.
+        """Return keys and values, with empty places.
+
+        Keys are [buckets, size of a key], values [buckets, size of a value].
         """
         keys, values = super().export()
         all_keys = np.empty((self._buckets, *(self.key_shape or (1,))), keys.dtype)
@@ -305,7 +320,10 @@ class DenseTable(Table):
 
 
 class DenseMarks:
-    """What a dense table is made with. Raises InvalidArgumentError for what TensorFlow refuses."""
+    """The parameters of a dense table.
+
+    Raises InvalidArgumentError for values that TensorFlow refuses.
+    """
 
     def __init__(
         self,
@@ -429,8 +447,9 @@ def _array(values: list[Any], dtype: DType) -> np.ndarray:
 
 
 def _parser(dtype: DType) -> Callable[[bytes, int], Any]:
-    """Field and line number -> the value. Raises InvalidArgumentError for a field of
-    another type.
+    """Field and line number -> the value.
+
+    Raises InvalidArgumentError for a field of another type.
     """
     if dtype.name == "string":
         return lambda field, line: field

@@ -1,8 +1,8 @@
-"""Tensor arrays: what TF1's loops read from and write to. Each run of a TensorArray node makes a
-new one; a handle is the array itself, so it dies with the step, and its gradient arrays with it.
+"""Tensor arrays, which TF1's loops read from and write to.
 
-A compiled loop takes an array whole: `whole()` is one ndarray [size, *element shape], `fill` makes
-one ndarray all of its elements. Both cost O(1).
+Each run of a TensorArray node makes a new one; a handle is the array itself, so it dies with the
+step, and its gradient arrays with it. A compiled loop takes an array whole: `whole()` is one
+ndarray [size, *element shape], `fill` makes one ndarray all of its elements. Both cost O(1).
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ _numbers: Final = itertools.count()
 
 
 def shape_text(shape: Shape) -> str:
-    """A partly known shape in messages: "[?,2]", "<unknown>" for unknown rank."""
+    """Return a partly known shape in messages: "[?,2]", "<unknown>" for unknown rank."""
     return "<unknown>" if shape is None else format_shape(shape)
 
 
 def merge_shapes(a: Shape, b: Shape) -> Shape:
-    """What is known of a shape that is both. Raises InvalidArgumentError in the words of
-    TensorFlow's kernels.
+    """Return the shape that merges both.
+
+    Raises InvalidArgumentError in the words of TensorFlow's kernels.
     """
     if a is None or b is None:
         return b if a is None else a
@@ -55,7 +56,10 @@ def invalid(text: str) -> errors.InvalidArgumentError:
 
 
 def array_dtype(dtype: DType) -> np.dtype | None:
-    """The NumPy dtype of a type's numbers; None for strings, resources and variants."""
+    """Return the NumPy dtype of a numeric type.
+
+    None for strings, resources and variants.
+    """
     if not dtype.is_numpy_compatible:
         return None
     found = np.dtype(dtype.as_numpy_dtype)
@@ -65,10 +69,10 @@ def array_dtype(dtype: DType) -> np.dtype | None:
 class TensorArray:
     """A tensor array.
 
-    size: elements, -1 refused. element_shape: what is known of the shape of every element;
-    `identical` makes the first element's shape that of all. dynamic_size: writes may make it grow.
+    size: elements, -1 refused. element_shape: the known part of every element's shape; `identical`
+    makes the first element's shape that of all. dynamic_size: writes may make it grow.
     clear_after_read: an element is read once. source: of a gradient array, its name; then writes
-    add up, and what nobody wrote is zeros. Thread-safe.
+    add up, and unwritten elements are zeros. Thread-safe.
     """
 
     __slots__ = (
@@ -113,11 +117,11 @@ class TensorArray:
 
     @classmethod
     def named(cls, name: str, *args: Any, **kw: Any) -> TensorArray:
-        """A new array whose name tells it from every other of this process."""
+        """Make an array with a name that is unique in this process."""
         return cls(f"{name}_{next(_numbers)}", *args, **kw)
 
     def handle(self) -> np.ndarray:
-        """What a handle was before there were resources: [container, name]."""
+        """Return the handle in the form before resources: [container, name]."""
         container = b"_tensor_arrays" if self.source is None else b"_tensor_array_grads"
         return np.array([container, self.name.encode()], object)
 
@@ -142,8 +146,9 @@ class TensorArray:
     # writing
 
     def write(self, index: int, value: Any) -> None:
-        """Write an element, or add to it in a gradient array. Raises InvalidArgumentError in
-        TensorFlow's words.
+        """Write an element, or add to it in a gradient array.
+
+        Raises InvalidArgumentError in TensorFlow's words.
         """
         with self._lock:
             self._check_open()
@@ -157,9 +162,10 @@ class TensorArray:
                 self._write(int(index), value)
 
     def fill(self, value: np.ndarray) -> bool:
-        """Make the rows of an array [size, ...] the elements, without a copy. False, and nothing
-        done, where an element has been written, the sizes differ, or the rows do not fit: then they
-        are written one by one.
+        """Make the rows of an array the elements, without a copy.
+
+        value: [size, ...]. False, with no change, where an element has been written, the sizes
+        differ, or the rows do not fit: then the caller writes them one by one.
         """
         with self._lock:
             self._check_open()
@@ -244,16 +250,18 @@ class TensorArray:
     # reading
 
     def read(self, index: int) -> Any:
-        """An element; of a gradient array, and where the element shape is known, zeros if nobody
-        wrote it.
+        """Return an element.
+
+        Zeros for an unwritten one of a gradient array, and where the element shape is known.
         """
         with self._lock:
             self._check_open()
             return self._read(index)
 
     def read_many(self, indices: np.ndarray) -> tuple[np.ndarray | None, list[Any]]:
-        """Elements by index: (all in one array, []) where they lie in one, else
-        (None, one by one).
+        """Return elements by index, in one array or separately.
+
+        (all in one array, []) where they lie in one, else (None, one by one).
         """
         with self._lock:
             self._check_open()
@@ -265,8 +273,10 @@ class TensorArray:
             )
 
     def whole(self) -> np.ndarray | None:
-        """All elements as one array [size, *element shape], which nobody may write; None where they
-        do not lie in one, or one is not set or has been cleared. They are not marked as read.
+        """Return all elements as one array [size, *element shape].
+
+        No caller may write to it. None where they do not lie in one, or one is not set or has been
+        cleared. They are not marked as read.
         """
         with self._lock:
             self._check_open()
@@ -307,7 +317,7 @@ class TensorArray:
                     "property on the forward TensorArray, "
                     "the proper all-zeros tensor will be returned instead of incurring this error."
                 )
-            # a gradient that nobody wrote, of an element that a dynamic array had
+            # an unwritten gradient, of an element that a dynamic array had
             if index >= elements.length:
                 self._resize(index + 1)
             elements.mark_zero(index, tuple(d for d in shape or () if d is not None))
@@ -337,10 +347,10 @@ class TensorArray:
     # gradients
 
     def gradient(self, source: str, prepend: tuple[int, ...] = ()) -> TensorArray:
-        """The gradient array of that name, made of this one's size and shapes at the first call;
-        this one may not grow afterwards.
+        """Return the gradient array of the name, made at the first call.
 
-        prepend: sizes before those of every element.
+        It has this array's size and shapes; this array may not grow afterwards. prepend: sizes
+        before those of every element.
         """
         if self.source is not None:
             raise invalid(f"Wrong input container. _tensor_array_grads{self.name}")
@@ -391,5 +401,5 @@ class TensorArray:
 
 
 def stacked(array: TensorArray, values: list[Any]) -> np.ndarray:
-    """Values read from an array, of one shape, as an array [count, ...]."""
+    """Return values of one shape, read from an array, as [count, ...]."""
     return stack(array.dtype, values, np.shape(values[0]))

@@ -1,12 +1,12 @@
-"""Tensor lists: values that look copied at every change, and are not.
+"""Tensor lists: values that seem copied at every change.
 
 The elements belong to the newest version of a list. A change to it writes in place, hands the
-elements to the version it makes, and leaves the old one with how to undo the change (H. Baker,
-"Shallow binding makes functional arrays fast", 1991). So a loop that carries a list round changes
-it in O(1), whoever else may still hold an old version; versions that nobody holds are garbage with
-what they would have undone. An old version that is read far from the newest takes a copy of its
-own, and so does a change after more changes than the list is long: then nobody who keeps one
-version keeps them all.
+elements to the version it makes, and leaves an undo record in the old one (H. Baker, "Shallow
+binding makes functional arrays fast", 1991). So a loop that carries a list round changes it in
+O(1), even while others hold an old version; versions that have no holder are garbage with their
+undo records. An old version that is read far from the newest takes a copy for itself, and so does a
+change after more changes than the list is long: then the holder of one version does not keep them
+all.
 
 A compiled loop takes a list whole: `whole()` is one ndarray [length, *element shape],
 `TensorList.of_rows` makes a list of one.
@@ -33,10 +33,10 @@ _FEW: Final = 64  # changes of a short list before it is copied
 
 
 class TensorList:
-    """One version of a list: a value, as the edge of a graph carries it (dtype variant, a scalar).
+    """One version of a list: a value on a graph's edge.
 
-    element_shape: what is known of every element's shape. max_length: elements, negative for no
-    limit. Thread-safe.
+    The value is a scalar of dtype variant. element_shape: the known part of every element's shape.
+    max_length: elements, negative for no limit. Thread-safe.
     """
 
     __slots__ = (
@@ -66,7 +66,7 @@ class TensorList:
         self.length = elements.length
         self._elements: Elements | None = elements
         self._newer: TensorList | None = None
-        # (index, what it was; None for unset), of a version that a newer one replaced
+        # (index, old element; None for unset), of a version that a newer one replaced
         self._undo: tuple[int, Any] | None = None
         self._changes = changes  # since the elements were copied
         self._lock = lock if lock is not None else threading.Lock()
@@ -75,21 +75,24 @@ class TensorList:
     def unset(
         cls, element_dtype: DType, element_shape: Shape, length: int, max_length: int = -1
     ) -> TensorList:
-        """A list of elements that are not set."""
+        """Return a list of elements that are not set."""
         return cls(
             element_dtype, element_shape, Elements(array_dtype(element_dtype), length), max_length
         )
 
     @classmethod
     def of_rows(cls, element_dtype: DType, element_shape: Shape, array: np.ndarray) -> TensorList:
-        """The rows of an array [length, ...], which nobody may write any more; O(1) for numbers."""
+        """Make a list of the rows of an array; O(1) for numbers.
+
+        array: [length, ...], not written by any thread from now on.
+        """
         return cls(element_dtype, element_shape, Elements.of_rows(array))
 
     @classmethod
     def of_values(
         cls, element_dtype: DType, element_shape: Shape, values: list[Any], max_length: int = -1
     ) -> TensorList:
-        """A list of values; None is unset."""
+        """Return a list of values; None is unset."""
         return cls(
             element_dtype,
             element_shape,
@@ -100,7 +103,7 @@ class TensorList:
     # reading
 
     def get(self, index: int) -> Any:
-        """An element, None where it is not set. index must be in range."""
+        """Return an element, None where unset. index must be in range."""
         with self._lock:
             version = self
             for _ in range(_NEAR):
@@ -114,27 +117,28 @@ class TensorList:
             return self._own().get(index)
 
     def values(self) -> list[Any]:
-        """All elements, None where not set."""
+        """Return all elements, None where not set."""
         with self._lock:
             elements = self._own()
             return [elements.get(i) for i in range(self.length)]
 
     def whole(self) -> np.ndarray | None:
-        """All elements as one array [length, *element shape] that nobody may write; None where they
-        do not lie in one, or one is not set.
+        """Return all elements as one array [length, *element shape].
+
+        No caller may write to it. None where they do not lie in one, or one is not set.
         """
         with self._lock:
             return self._own().block(0, self.length)
 
     def take(self, indices: np.ndarray) -> np.ndarray | None:
-        """The elements at `indices`, as `whole`."""
+        """Return the elements at `indices`, as `whole`."""
         with self._lock:
             return self._own().take(indices)
 
     def uniform_shape(self) -> tuple[Shape | str, bool]:
-        """(the shape that all elements have that are set, whether some may not be set).
+        """Return (shape of all set elements, True if some may be unset).
 
-        The shape is None where they differ or that is not looked up cheaply, "" where none is set.
+        The shape is None where they differ or a look-up would be expensive, "" where none is set.
         """
         with self._lock:
             version = self
@@ -182,7 +186,10 @@ class TensorList:
     # changes
 
     def _changed(self, length: int, index: int, change: Callable[[Elements], None]) -> TensorList:
-        """The next version: `length` elements, of which `change` changes the one at `index`."""
+        """Return the next version, with `change` applied at `index`.
+
+        length: number of elements of the new version.
+        """
         with self._lock:
             elements = self._own()
             if self._changes > max(self.length, _FEW):
@@ -211,26 +218,31 @@ class TensorList:
         )
 
     def set(self, index: int, value: Any) -> TensorList:
-        """The list with another element at `index`; longer, with unset elements between, where it
-        was too short.
+        """Return the list with another element at `index`.
+
+        A list that was too short grows, with unset elements between.
         """
         return self._changed(
             max(self.length, index + 1), index, lambda elements: elements.set(index, value)
         )
 
     def push(self, value: Any) -> TensorList:
-        """The list with one more element."""
+        """Return the list with one more element."""
         return self.set(self.length, value)
 
     def pop(self) -> tuple[TensorList, Any]:
-        """The list without its last element, and that element, None where it was not set."""
+        """Return the list without its last element, and that element.
+
+        The element is None where it was not set.
+        """
         last = self.length - 1
         value = self.get(last)
         return self._changed(last, last, lambda elements: elements.clear(last)), value
 
     def copy(self, length: int | None = None) -> TensorList:
-        """The list cut to a length, or with unset elements added, in memory of its
-        own. O(length).
+        """Return the list cut or extended to a length, in other memory.
+
+        Added elements are unset. O(length).
         """
         with self._lock:
             return TensorList(
@@ -254,7 +266,7 @@ class TensorList:
         return merged
 
     def accepts(self, shape: tuple[int, ...]) -> bool:
-        """Whether an element may have this shape."""
+        """Return whether an element may have this shape."""
         return is_compatible(self.element_shape, shape)
 
     def __repr__(self) -> str:
@@ -265,7 +277,10 @@ class TensorList:
 
 
 def zero_element(dtype: DType, shape: Shape) -> Any:
-    """What an unset element is read as. Variants have no zeros: None, as an unset variant is."""
+    """Return the value that an unset element is read as.
+
+    Variants have no zeros: None, as an unset variant is.
+    """
     if not dtype.is_numpy_compatible:
         return None
     return zeros(dtype, tuple(d for d in shape or () if d is not None))
@@ -286,8 +301,10 @@ def stack_values(dtype: DType, values: Sequence[Any], shape: Shape) -> np.ndarra
 
 
 def add_lists(a: TensorList, b: TensorList, add: Callable[[Any, Any], Any]) -> TensorList:
-    """Elementwise sums; what is set in one list only is taken from it. Raises InvalidArgumentError
-    where the lists do not fit.
+    """Return elementwise sums of two lists.
+
+    An element that is set in one list only is taken from it. Raises InvalidArgumentError where the
+    lists do not fit.
     """
     if a.element_dtype != b.element_dtype:
         one, other = short_name(a.element_dtype), short_name(b.element_dtype)

@@ -1,5 +1,6 @@
-"""Tensors that a session keeps between runs, by the handle that GetSessionHandle made:
-"node;id;device".
+"""Tensors that a session keeps between runs, by handle.
+
+GetSessionHandle makes the handle "node;id;device".
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """A kept value. dtype: of the tensor it was; value: a read-only array, or another edge value (a
-    resource, a variant).
+    """A kept value.
+
+    dtype: of the original tensor; value: a read-only array, or another edge value (a resource, a
+    variant).
     """
 
     dtype: DType
@@ -28,7 +31,10 @@ class StoredTensor:
 
 
 class TensorStore:
-    """The kept tensors of a session. Thread-safe: each change is one operation of a dictionary."""
+    """The kept tensors of a session.
+
+    Thread-safe: each change is one operation of a dictionary.
+    """
 
     def __init__(self) -> None:
         self._tensors: dict[str, StoredTensor] = {}
@@ -38,16 +44,16 @@ class TensorStore:
         return len(self._tensors)
 
     def add(self, node: str, device: str, dtype: DType, value: Any) -> str:
-        """Keep a value, which is copied where it is an array; returns its handle."""
+        """Keep a value, arrays as a copy, and return its handle."""
         if isinstance(value, (np.ndarray, np.generic)):
             value = np.array(value, order="C")
-            value.flags.writeable = False  # who fetches it gets a copy
+            value.flags.writeable = False  # a fetch of it gets a copy
         handle = f"{node};{next(self._ids)};{device}"
         self._tensors[handle] = StoredTensor(dtype, value)
         return handle
 
     def get(self, handle: str) -> StoredTensor:
-        """The kept tensor. Raises InvalidArgumentError when there is none."""
+        """Return the kept tensor. Raises InvalidArgumentError when there is none."""
         found = self._tensors.get(handle)
         if found is None:
             raise errors.InvalidArgumentError(
@@ -56,7 +62,7 @@ class TensorStore:
         return found
 
     def delete(self, handle: str) -> None:
-        """Let go of a tensor. Raises InvalidArgumentError when there is none."""
+        """Drop a tensor. Raises InvalidArgumentError when there is none."""
         if self._tensors.pop(handle, None) is None:
             raise errors.InvalidArgumentError(
                 None,
@@ -65,7 +71,7 @@ class TensorStore:
             )
 
     def discard(self, handles: Iterable[str]) -> None:
-        """Let go of these, as far as they are there."""
+        """Drop these tensors; unknown handles are ignored."""
         for handle in handles:
             self._tensors.pop(handle, None)
 

@@ -1,5 +1,6 @@
-"""What outlives a step: variables and other resources, random streams. They belong to the session
-and device, never to a plan.
+"""State that outlives a step: variables, other resources, random streams.
+
+They belong to the session and device, never to a plan.
 """
 
 from __future__ import annotations
@@ -23,20 +24,23 @@ if TYPE_CHECKING:
 
 DEFAULT_CONTAINER = "localhost"
 BUFFERS = [0]
-"""A number that is another one whenever a variable of this process has got or lost its array: steps
-look at variables again then.
+"""A number that changes with each variable's array of this process.
+
+It changes whenever a variable gets or loses its array: steps look at variables again then.
 """
 _changes = itertools.count(1)
 
 
 class Variable:
-    """Memory with a name. The object stays for the session's life, so plans may hold it; `value` is
-    None until the first assignment.
+    """Memory with a name.
 
-    value: C-contiguous ndarray owned by the variable (nobody else writes it), or None.
-    dtype, shape: as declared; shape is in internal form and may be partly unknown.
-    is_resource: made by VarHandleOp rather than VariableV2.
-    lock: taken by updates that must be atomic (use_locking, AssignAdd on resources).
+    The object stays for the session's life, so plans may hold it; `value` is None until the first
+    assignment.
+
+    value: C-contiguous ndarray owned and written by the variable alone, or None. dtype, shape: as
+    declared; shape is in internal form and may be partly unknown. is_resource: made by VarHandleOp
+    rather than VariableV2. lock: taken by updates that must be atomic (use_locking, AssignAdd on
+    resources).
     """
 
     __slots__ = (
@@ -62,8 +66,9 @@ class Variable:
         self.lock = threading.Lock()
 
     def assign(self, value: np.ndarray, *, take: bool = False) -> np.ndarray:
-        """Store `value` (copied unless `take`: the caller gives the array away) and return the
-        variable's own array.
+        """Store `value` and return the variable's own array.
+
+        The value is copied unless `take`: the caller gives the array away.
         """
         current = self.value
         if (
@@ -89,7 +94,7 @@ class Variable:
         BUFFERS[0] = next(_changes)
 
     def initialized_value(self) -> np.ndarray:
-        """The value. Raises FailedPreconditionError when there is none."""
+        """Return the value. Raises FailedPreconditionError when there is none."""
         if self.value is None:
             raise errors.FailedPreconditionError(None, None, self.uninitialized_message())
         return self.value
@@ -123,7 +128,7 @@ class ResourceManager:
     def lookup_or_create(
         self, container: str, type_name: str, name: str, create: Callable[[], Any]
     ) -> Any:
-        """The resource, made by `create` if it is not there."""
+        """Return the resource, made by `create` if it is not there."""
         key = (container or DEFAULT_CONTAINER, type_name, name)
         with self._lock:
             found = self._resources.get(key)
@@ -132,7 +137,7 @@ class ResourceManager:
             return found
 
     def lookup(self, container: str, type_name: str, name: str) -> Any:
-        """The resource. Raises NotFoundError when there is none of that name."""
+        """Return the resource. Raises NotFoundError when there is none of that name."""
         found = self._resources.get((container or DEFAULT_CONTAINER, type_name, name))
         if found is None:
             raise errors.NotFoundError(
@@ -143,8 +148,9 @@ class ResourceManager:
         return found
 
     def remove(self, container: str, type_name: str, name: str) -> bool:
-        """Drop the resource; False if there was none. A variable is cleared instead, since plans
-        hold it.
+        """Drop the resource; False if there was none.
+
+        A variable is cleared instead, since plans hold it.
         """
         key = (container or DEFAULT_CONTAINER, type_name, name)
         with self._lock:
@@ -198,14 +204,14 @@ def _close(resource: Any) -> None:
 
 
 class SessionResource:
-    """The resource managers of several sessions: give one object to each of them as
-    `SessionOptions.session_resource`.
+    """Resource managers that several sessions share.
 
-    Their variables, queues and tables of one device, container and name are the same, so that (say)
-    several sessions of one model serve requests with one set of weights, or one session trains what
-    others evaluate. Sessions keep it alive: it lives, values and all, until the last of them is
-    closed and nobody else holds it. Random streams stay each session's own. Kernels find it as
-    `ctx.session.resource`; a subclass may hold whatever else sessions should share.
+    Give one object to each of them as `SessionOptions.session_resource`. Their variables, queues
+    and tables of one device, container and name are the same, so that (say) several sessions of one
+    model serve requests with one set of weights, or one session trains a model that others
+    evaluate. Sessions keep it alive: it lives, values and all, until the last of them is closed and
+    no other reference is left. Random streams stay each session's own. Kernels find it as
+    `ctx.session.resource`; a subclass may hold further objects that sessions should share.
     """
 
     def __init__(self) -> None:
@@ -214,11 +220,11 @@ class SessionResource:
 
 
 class SessionState:
-    """Everything of a session that its steps share: a resource manager a device, the persistent
-    state of its nodes, its surroundings.
+    """Everything of a session that its steps share.
 
-    resource: other sessions' resource managers to share; None for managers of its own. io_threads:
-    of the pool for work on files, 0 for the default.
+    These are a resource manager a device, the persistent state of its nodes, and its surroundings.
+    resource: other sessions' resource managers to share; None for new ones. io_threads: of the pool
+    for work on files, 0 for the default.
     """
 
     def __init__(
@@ -234,7 +240,7 @@ class SessionState:
         self.tensors = TensorStore()  # kept by session handles
 
     def manager(self, device: str) -> ResourceManager:
-        """The resource manager of a device (full name)."""
+        """Return the resource manager of a device (full name)."""
         found = self._managers.get(device)
         if found is None:
             with self._lock:
@@ -242,16 +248,18 @@ class SessionState:
         return found
 
     def managers(self) -> list[ResourceManager]:
-        """All resource managers."""
+        """Return all resource managers."""
         with self._lock:
             return list(self._managers.values())
 
     def variable(
         self, device: str, container: str, name: str, dtype: DType, shape: Shape, is_resource: bool
     ) -> Variable:
-        """The variable of that name on a device, made (uninitialised) if it is not there. Reference
-        and resource variables are different resource types, so they may share a name. Raises
-        InvalidArgumentError when it is there with another dtype.
+        """Return the named variable on a device, made if missing.
+
+        A new variable is uninitialised. Reference and resource variables are different resource
+        types, so they may share a name. Raises InvalidArgumentError for a variable of another
+        dtype.
         """
         found: Variable = self.manager(device).lookup_or_create(
             container,
@@ -276,7 +284,7 @@ class SessionState:
         return io_pool(self._io_threads)
 
     def node_state(self, name: str, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """The persistent bytes of a node (a random stream), made once a session."""
+        """Return a node's persistent bytes (a random stream), made once a session."""
         found = self._node_states.get(name)
         if found is None:
             with self._lock:
@@ -286,7 +294,7 @@ class SessionState:
         return found
 
     def node_states(self) -> list[tuple[str, np.ndarray]]:
-        """The persistent bytes of all nodes that have some, by name."""
+        """Return the persistent bytes of all nodes that have some, by name."""
         with self._lock:
             return list(self._node_states.items())
 

@@ -1,4 +1,4 @@
-"""CallableOptions: what of them is checked when a callable is made, in TensorFlow's words."""
+"""Checks of CallableOptions when a callable is made, in TensorFlow's words."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def check_devices(options: Any, devices: DeviceManager) -> None:
-    """feed_devices and fetch_devices (tensor name -> where its value is, or is wanted) must name
-    devices of the session.
+    """Check that feed_devices and fetch_devices name the session's devices.
 
-    All of them share the host's memory, so nothing is copied. Raises InvalidArgumentError for other
-    devices, UnimplementedError for fetch_devices without fetch_skip_sync.
+    They map a tensor name to the device of its value, or to the wanted one. All devices share the
+    host's memory, so values are not copied. Raises InvalidArgumentError for other devices,
+    UnimplementedError for fetch_devices without fetch_skip_sync.
     """
     names = {device.name for device in devices.devices}
     _check_map(options.feed_devices, names)
@@ -56,8 +56,10 @@ def _check_map(chosen: Any, names: set[str]) -> None:
 
 
 def check_tensors(graph: DataflowGraph, names: Sequence[str]) -> None:
-    """Raises InvalidArgumentError for a fed or fetched tensor whose node the graph has not,
-    OutOfRangeError for one beyond its outputs.
+    """Check that the graph has the fed and fetched tensors.
+
+    Raises InvalidArgumentError for a tensor whose node the graph has not, OutOfRangeError for one
+    beyond its outputs.
     """
     from tfjit.passes.ir.run_spec import parse_tensor_name
 

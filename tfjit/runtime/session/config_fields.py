@@ -1,9 +1,9 @@
-"""What each field of ConfigProto and RunOptions does here: the one table of it, printed by `tfjit
-config`.
+"""The effect of each field of ConfigProto and RunOptions.
 
-A field acts, or it is accepted and changes nothing, and then the table says why.
-`tests/runtime/session/test_config_fields.py` walks the messages' descriptors, so that no field is missing
-and none is left over, and has a test for each field that acts.
+This is its one table, printed by `tfjit config`. A field acts, or it is accepted and changes
+nothing, and then the table gives the reason. `tests/runtime/session/test_config_fields.py` walks
+the messages' descriptors, so that no field is missing and none is left over, and has a test for
+each field that acts.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """acts: whether the field changes anything. text: what it does, or why there is nothing for it
-    to do.
+    """The effect of a field.
+
+    acts: true if the field has an effect. text: the effect, or the reason for none.
     """
 
     acts: bool
@@ -445,8 +446,10 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
 
 
 def message_fields() -> Iterator[tuple[str, Any]]:
-    """(message name, field descriptor) of every field of ConfigProto and RunOptions and of the
-    messages in them, each message once.
+    """Yield (message name, field descriptor) of every field.
+
+    The fields are those of ConfigProto and RunOptions and of the messages in them, each message
+    once.
     """
     from tfjit.protos import ConfigProto, RunOptions
 
@@ -464,8 +467,9 @@ def message_fields() -> Iterator[tuple[str, Any]]:
 
 
 def describe(pattern: str = "") -> str:
-    """The table as text: number and name of each field, whether it acts, and what it does. pattern:
-    only fields whose path has it.
+    """Return the table as text: number, name and effect of each field.
+
+    pattern: only fields whose path has it.
     """
     lines: list[str] = []
     current = ""

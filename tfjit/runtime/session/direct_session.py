@@ -1,4 +1,7 @@
-"""The session on local devices: graph, placement, plans, resources, and how a step is run."""
+"""The session on local devices.
+
+It holds the graph, its placement, plans and resources, and runs steps.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +102,7 @@ class DirectSession(BackendSession):
         self.cancellation = CancellationManager()
         self.recycler = OutputRecycler()
         self.arenas = ArenaPool()
-        # here: plans are compiled in the background, where the error would reach nobody
+        # here: plans are compiled in the background, where no caller would get the error
         check_level()
         self.budget = VariantBudget(settings.integer("TFJIT_PLAN_MEMORY") << 20)
         self.threads = session_config.intra_op_threads(config)
@@ -176,13 +179,12 @@ class DirectSession(BackendSession):
         DirectSessionFactory.forget(self)
 
     def destroy(self) -> None:
-        """Free plans, resources and own threads. Waits for the running steps of other threads,
-        which `close` has cancelled.
+        """Free plans, resources and own threads.
 
-        What is freed is freed at once, by reference counts alone: nothing here is left to a garbage
-        collection.
+        Waits for the running steps of other threads, which `close` has cancelled. Reference counts
+        alone free everything at once: no object is left to a garbage collection.
         """
-        for run in list(self._partial_runs.values()):  # steps that nobody continues
+        for run in list(self._partial_runs.values()):  # steps that no caller will continue
             run.end()
         with self._idle:
             # closing from inside a step, by a Python function that it calls
@@ -217,8 +219,9 @@ class DirectSession(BackendSession):
             manager.clear(tuple(containers))
 
     def after_fork(self) -> None:
-        """Put things in order in a forked child: the steps of other threads are gone, the rest goes
-        on.
+        """Reset the session in a forked child.
+
+        The steps of other threads are gone, the rest continues.
         """
         self._idle = threading.Condition()
         self._running.clear()
@@ -256,16 +259,20 @@ class DirectSession(BackendSession):
             for d in self.devices.devices
         ]
 
-    # what plans ask of the session
+    # the requests of plans to the session
 
     def settings(self) -> AbstractContextManager[None]:
-        """A block in which TFJIT_* settings are this session's: all that makes plans and kernels is
-        inside one.
+        """Return a block with this session's TFJIT_* settings.
+
+        All code that makes plans and kernels runs inside one.
         """
         return settings.using(self.env.variables)
 
     def pass_options(self) -> PassOptions:
-        """How plans of this session are built, from its ConfigProto and the environment."""
+        """Return the options of this session's passes.
+
+        They follow from its ConfigProto and the environment.
+        """
         if self._pass_options is None:
             query = has_kernel(device_type_priorities())
             self._pass_options = session_config.make_pass_options(
@@ -276,8 +283,9 @@ class DirectSession(BackendSession):
     def build_partitions(
         self, spec: RunSpec, quick: bool = False
     ) -> tuple[list[Partition], PipelineReport]:
-        """Run the passes for one signature and feed shapes. quick: only what makes the graph
-        runnable.
+        """Run the passes for one signature and feed shapes.
+
+        quick: only passes that make the graph runnable.
         """
         from tfjit.passes.partitioning.place import raise_unplaced
         from tfjit.passes.pipeline import QUICK_PASSES, build
@@ -306,8 +314,9 @@ class DirectSession(BackendSession):
                 graph.dissolve(functions=False)  # the plan's
 
     def place_for(self, spec: RunSpec) -> None:
-        """With place_pruned_graph: place what a run needs, for all runs, as far as no earlier one
-        has. Call it with the graph lock held.
+        """With place_pruned_graph: place the unplaced nodes of a run.
+
+        The placement is for all later runs. Call it with the graph lock held.
         """
         from tfjit.passes.ir.pass_context import PassContext
         from tfjit.passes.ir.subgraph import extract
@@ -324,8 +333,9 @@ class DirectSession(BackendSession):
             graph.node(node.name).assigned_device = node.assigned_device
 
     def forget_plans(self) -> None:
-        """Nodes have moved: what runs from now on is planned anew. Steps that run go on, on the
-        plans they have.
+        """Drop all plans, since nodes have moved.
+
+        Later runs are planned anew. Running steps finish on the plans they have.
         """
         with self._plan_lock:
             dropped = list(self._plans.values())
@@ -335,8 +345,9 @@ class DirectSession(BackendSession):
             plan.drop_all()
 
     def survey(self, spec: RunSpec) -> tuple[int, str]:
-        """How many nodes a run needs, and its fingerprint: "" when it is too large to
-        be recorded.
+        """Return the number of nodes of a run, and its fingerprint.
+
+        The fingerprint is "" when the run is too large to be recorded.
         """
         from tfjit.passes.ir.subgraph import needed_nodes
 
@@ -362,7 +373,7 @@ class DirectSession(BackendSession):
         return min(self.threads, available_cpus()) if self._splits else 1
 
     def step_environment(self, device: str) -> StepEnvironment:
-        """What a static step on `device` needs."""
+        """Return the environment of static steps on `device`."""
         threads = self.threads
         spinning = self.config is None or not self.config.experimental.disable_thread_spinning
 
@@ -376,8 +387,9 @@ class DirectSession(BackendSession):
         )
 
     def dataflow_plan(self, partitions: Sequence[Partition], compiled: bool = True) -> DataflowPlan:
-        """The partitions, made ready for the dataflow executor. compiled: its nodes may use
-        compiled code.
+        """Prepare the partitions for the dataflow executor.
+
+        compiled: its nodes may use compiled code.
         """
         from tfjit.runtime.executor.dataflow_executor import DataflowPlan
         from tfjit.runtime.executor.node_runner import RunnerEnvironment
@@ -390,7 +402,7 @@ class DirectSession(BackendSession):
         )
 
     def pool(self, index: int = 0) -> inter_op.ThreadPool:
-        """The inter-op pool of RunOptions.inter_op_thread_pool."""
+        """Return the inter-op pool of RunOptions.inter_op_thread_pool."""
         return self._pools.get(index)
 
     @contextmanager
@@ -400,7 +412,7 @@ class DirectSession(BackendSession):
         rendezvous = LocalRendezvous(self.logs_rendezvous)
         thread = threading.get_ident()
         with self._idle:
-            self.check_open()  # under the lock: who destroys waits for all that came in before
+            self.check_open()  # under the lock: `destroy` waits for all runs that began before
             self._running[thread] = self._running.get(thread, 0) + 1
         try:
             yield StepContext(next(_STEP_IDS), cancellation, rendezvous, host=self)
@@ -423,7 +435,10 @@ class DirectSession(BackendSession):
         targets: Sequence[str],
         connections: tuple[tuple[str, str], ...] = (),
     ) -> Plan:
-        """The plan of a signature, whatever the order of its names. connections: of a callable."""
+        """Return the plan of a signature, with its names in any order.
+
+        connections: of a callable.
+        """
         key = (tuple(sorted(feeds)), tuple(sorted(fetches)), tuple(sorted(targets)), connections)
         with self._plan_lock:
             found = self._plans.get(key)
@@ -471,8 +486,9 @@ class DirectSession(BackendSession):
     def _feed_dtypes(
         self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...]
     ) -> list[DType]:
-        """Base dtypes of the fed tensors. Raises TensorFlow's errors for names that the graph does
-        not have.
+        """Base dtypes of the fed tensors.
+
+        Raises TensorFlow's errors for names that the graph does not have.
         """
         from tfjit.passes.ir.run_spec import RunSpec, check_spec, parse_tensor_name
 
@@ -487,7 +503,7 @@ class DirectSession(BackendSession):
             return [self.graph.node(node).output_dtypes[slot].base_dtype for node, slot in parsed]
 
     def plan_counters(self) -> PlanCounters:
-        """How the plans of this session are found and lost."""
+        """Return the counts of plans found, made and dropped."""
         with self._plan_lock:
             variants = sum(len(plan.held()) for plan in self._plans.values())
             return PlanCounters(
@@ -535,7 +551,7 @@ class DirectSession(BackendSession):
         connections: tuple[tuple[str, str], ...],
         metadata: Any = None,
     ) -> Runner:
-        """A runner whose every step is one under options."""
+        """Return a runner whose every step has the options."""
         from tfjit.runtime.session.run_options import run_with_options
 
         timeout_ms = self._timeout_ms(options)
@@ -735,8 +751,9 @@ class DirectSessionFactory(SessionFactory):
 
     @classmethod
     def find(cls, handle: str) -> DirectSession:
-        """The open session that its client named `handle`. Raises NotFoundError when
-        there is none.
+        """Return the open session that its client named `handle`.
+
+        Raises NotFoundError when there is none.
         """
         with cls._sessions_lock:
             found = cls._names.get(handle)
@@ -746,10 +763,10 @@ class DirectSessionFactory(SessionFactory):
 
 
 def _session_names(config: Any) -> list[Any]:
-    """What an open session of this config is known by: its handle, and the (name, version) of its
-    metadata.
+    """Return the names of an open session of this config.
 
-    Raises InvalidArgumentError for a version below 0.
+    They are its handle, and the (name, version) of its metadata. Raises InvalidArgumentError for a
+    version below 0.
     """
     if config is None:
         return []

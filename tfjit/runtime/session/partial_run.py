@@ -1,5 +1,6 @@
-"""A step that is fed and fetched in parts: its executors start at once, feeds and fetches go
-through its rendezvous.
+"""A step that is fed and fetched in parts.
+
+Its executors start at once, feeds and fetches pass through its rendezvous.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ _COUNTER = itertools.count(1)
 
 
 class PartialRun:
-    """One partial run. `step` feeds and fetches a part; the run is over when all is fed and
-    fetched, or when a kernel fails.
+    """One partial run.
+
+    `step` feeds and fetches a part; the run is over when all is fed and fetched, or when a kernel
+    fails.
     """
 
     def __init__(
@@ -70,8 +73,9 @@ class PartialRun:
     def step(
         self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]
     ) -> tuple[list[Any], bool]:
-        """(fetched values, whether the run is over). Needs: `check` has passed for
-        the same names.
+        """(fetched values, whether the run is over).
+
+        Needs: `check` has passed for the same names.
         """
         try:
             results = self._step(feeds, fetches)
@@ -87,8 +91,10 @@ class PartialRun:
         return results, over
 
     def check(self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]) -> None:
-        """Raises InvalidArgumentError for names that were not set up, were used before or miss a
-        feed; the run goes on all the same.
+        """Check the names of a part.
+
+        Raises InvalidArgumentError for names that were not set up, were used before or miss a feed;
+        the run continues all the same.
         """
         for name, _ in feeds:
             if name not in self._feeds:
@@ -151,7 +157,7 @@ class PartialRun:
         return value
 
     def end(self) -> None:
-        """Cancel what still runs and release the step."""
+        """Cancel running kernels and release the step."""
         if not self._run.finished.is_set():
             self._context.cancellation.cancel()
             self._run.finished.wait()
@@ -161,7 +167,7 @@ class PartialRun:
 
 
 def _fed_ancestors(graph: Any, feeds: list[str], fetches: list[str]) -> dict[str, frozenset[str]]:
-    """Which feeds each fetch depends on."""
+    """Return the feeds that each fetch depends on."""
     from tfjit.passes.ir.run_spec import parse_tensor_name
 
     fed = {parse_tensor_name(name): name for name in feeds}

@@ -1,5 +1,6 @@
-"""What OptimizerOptions and RewriterConfig say about the passes: TensorFlow's optimizers by name,
-and passes of users' own.
+"""OptimizerOptions and RewriterConfig as choices of passes.
+
+TensorFlow's optimizers by name, and users' own passes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _OFF: Final = 2
 _ON: Final = frozenset({1, 3})  # ON, AGGRESSIVE
 _ONE_ITERATION: Final = 1
 
-# TensorFlow's names of its optimizers; a pass names the one whose work it does as its group
+# TensorFlow's names of its optimizers; a pass of the same purpose has the name as its group
 OPTIMIZERS: Final = frozenset(
     {
         "arithmetic",
@@ -79,14 +80,15 @@ def register_graph_optimizer(name: str, make: PassMaker) -> None:
 
 
 def known_optimizers() -> list[str]:
-    """Every name that `optimizers` and `custom_optimizers` may hold."""
+    """Return every name that `optimizers` and `custom_optimizers` may hold."""
     with _LOCK:
         return sorted([*OPTIMIZERS, *_CUSTOM])
 
 
 def check_names(rewriter: Any) -> None:
-    """Raises InvalidArgumentError for an optimizer nobody knows, with the names of those that are
-    known.
+    """Check the optimizers' names.
+
+    Raises InvalidArgumentError for an unknown optimizer, with the names of the known ones.
     """
     named = [("optimizers", name) for name in rewriter.optimizers]
     named += [("custom_optimizers", entry.name) for entry in rewriter.custom_optimizers]
@@ -102,12 +104,15 @@ def check_names(rewriter: Any) -> None:
 
 
 def disabled_passes(graph_options: Any, optional: frozenset[str]) -> frozenset[str]:
-    """The optional passes that these GraphOptions leave out. optional: the names of all of them."""
+    """Return the optional passes that these GraphOptions leave out.
+
+    optional: the names of all of them.
+    """
     from tfjit.passes.ir.pass_registry import passes_of_group
 
     optimizer, rewriter = graph_options.optimizer_options, graph_options.rewrite_options
     disabled: set[str] = set()
-    if optimizer.opt_level < 0:  # L0 leaves out all but what is asked for by name
+    if optimizer.opt_level < 0:  # L0 leaves out all passes but those asked for by name
         kept = set()
         if optimizer.do_common_subexpression_elimination:
             kept.add("eliminate_common_subexpressions")
@@ -137,7 +142,10 @@ def _turned_off(rewriter: Any) -> set[str]:
 
 
 def custom_passes(rewriter: Any) -> tuple[tuple[str, Pass], ...]:
-    """(name, pass) of the custom optimizers that a RewriterConfig names, in its order."""
+    """Return (name, pass) of the custom optimizers, in their order.
+
+    The RewriterConfig names them.
+    """
     from tfjit.framework.op_defs.attrs import from_proto
 
     made: list[tuple[str, Pass]] = []
@@ -164,8 +172,9 @@ def custom_passes(rewriter: Any) -> tuple[tuple[str, Pass], ...]:
 
 
 def strips_debug(rewriter: Any) -> bool:
-    """Whether Assert, CheckNumerics and Print go (debug_stripper, which only runs where it is asked
-    for).
+    """Return whether Assert, CheckNumerics and Print are removed.
+
+    debug_stripper removes them, and only runs where it is asked for.
     """
     if rewriter.disable_meta_optimizer:
         return False
@@ -177,12 +186,15 @@ def strips_debug(rewriter: Any) -> bool:
 
 
 def runs_once(rewriter: Any) -> bool:
-    """Whether each optional pass runs once only (meta_optimizer_iterations ONE)."""
+    """Return whether each optional pass runs once only (meta_optimizer_iterations ONE)."""
     return bool(rewriter.meta_optimizer_iterations == _ONE_ITERATION)
 
 
 def verifies(rewriter: Any) -> bool | None:
-    """Whether the graph is checked after each pass; None leaves it to TFJIT_VERIFY."""
+    """Return whether the graph is checked after each pass.
+
+    None leaves it to TFJIT_VERIFY.
+    """
     toggles = (
         rewriter.inter_optimizer_verifier_config.structure_verifier,
         rewriter.post_optimization_verifier_config.structure_verifier,

@@ -1,5 +1,6 @@
-"""A run that is looked at: with RunOptions or RunMetadata, a time limit, or a session that measures
-its steps.
+"""A run with options or measurements.
+
+It has RunOptions or RunMetadata, a time limit, or a session that measures its steps.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def run_with_options(
     timeout_ms: int,
     connections: tuple[tuple[str, str], ...] = (),
 ) -> list[Any]:
-    """One step under options; `metadata` is filled in.
+    """Return one step under options; `metadata` is filled in.
 
     Raises DeadlineExceededError when the time is over (the step is cancelled and waited for),
     InvalidArgumentError for options that the session excludes, UnimplementedError for a debugger's

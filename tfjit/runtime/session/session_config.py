@@ -1,4 +1,4 @@
-"""What a ConfigProto and the environment say about one session."""
+"""Settings of one session, from its ConfigProto and the environment."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ EXECUTORS: Final = ("DEFAULT", "", SINGLE_THREADED)
 
 
 def check_device_filters(config: Any) -> None:
-    """Raises InvalidArgumentError for a filter that is no device name. Local devices are never
-    hidden, whatever the filters say.
+    """Check the device filters.
+
+    Raises InvalidArgumentError for a filter that is no device name. Local devices are never hidden
+    by any filter.
     """
     for text in config.device_filters:
         try:
@@ -34,8 +36,9 @@ def check_device_filters(config: Any) -> None:
 
 
 def check_executor(config: Any) -> None:
-    """Raises NotFoundError, as TensorFlow does at the first run, when the config names an executor
-    that there is not.
+    """Check the config's executor type.
+
+    Raises NotFoundError for an unknown one, as TensorFlow does at the first run.
     """
     chosen = config.experimental.executor_type if config is not None else ""
     if chosen not in EXECUTORS:
@@ -48,10 +51,10 @@ def check_executor(config: Any) -> None:
 
 
 def jit_mode(config: Any) -> JitMode:
-    """When plans are compiled: never, behind the first runs, or before the first result (also with
-    run_graph_mode).
+    """Return when plans are compiled.
 
-    TFJIT_JIT wins over global_jit_level, and that over run_graph_mode.
+    Never, behind the first runs, or before the first result (also with run_graph_mode). TFJIT_JIT
+    wins over global_jit_level, and that over run_graph_mode.
     """
     if settings.is_set("TFJIT_JIT"):
         return settings.text("TFJIT_JIT")  # type: ignore[return-value]
@@ -71,40 +74,47 @@ def intra_op_threads(config: Any) -> int:
 
 
 def straight_line() -> bool:
-    """Whether static partitions run as straight-line steps; TFJIT_DISABLE=straight_line leaves all
-    to the dataflow executor.
+    """Return whether static partitions run as straight-line steps.
+
+    TFJIT_DISABLE=straight_line leaves all to the dataflow executor.
     """
     return "straight_line" not in settings.names("TFJIT_DISABLE")
 
 
 def stages() -> bool:
-    """Whether runs in which nodes may wait are cut into stages; TFJIT_DISABLE=stages leaves them to
-    the dataflow executor.
+    """Return whether runs are cut into stages at waiting nodes.
+
+    TFJIT_DISABLE=stages leaves them to the dataflow executor.
     """
     return "stages" not in settings.names("TFJIT_DISABLE")
 
 
 def bundles() -> bool:
-    """Whether launches that do not depend on each other run at the same time; TFJIT_DISABLE=bundle
-    has them one after the other.
+    """Return whether independent launches run at the same time.
+
+    TFJIT_DISABLE=bundle runs them one after the other.
     """
     return "bundle" not in settings.names("TFJIT_DISABLE")
 
 
 def compares() -> bool:
-    """Whether each compiled call runs beside its reference."""
+    """Return whether each compiled call runs beside its reference."""
     return settings.flag("TFJIT_COMPARE")
 
 
 def splits_rows() -> bool:
-    """Whether loops are divided between threads by rows; TFJIT_DISABLE=split_rows has each launch
-    divided by itself.
+    """Return whether loops are divided between threads by rows.
+
+    TFJIT_DISABLE=split_rows has each launch divided by itself.
     """
     return "split_rows" not in settings.names("TFJIT_DISABLE")
 
 
 def strict_placement() -> bool:
-    """Whether a node that cannot be placed fails every run of its session, as in TensorFlow."""
+    """Return whether an unplaceable node fails every run.
+
+    TensorFlow does so.
+    """
     return settings.flag("TFJIT_STRICT_PLACEMENT")
 
 
@@ -114,7 +124,7 @@ def make_pass_options(
     has_kernel: HasKernel,
     kernel_creator: Callable[[Node], Any] | None = None,
 ) -> PassOptions:
-    """How the passes build this session's plans."""
+    """Return the options of this session's passes."""
     from tfjit.passes.ir.pass_context import DEFAULT_MAX_FOLDED_BYTES, DeviceInfo, PassOptions
     from tfjit.passes.ir.pass_registry import OPTIMIZATIONS
 
