@@ -1,8 +1,7 @@
-"""tfjit runs TensorFlow 1 graphs, compiled with Numba. `import tfjit as tf` gives the TF1-style
-names.
+"""tfjit runs TensorFlow 1 graphs, compiled with Numba.
 
-The names are fetched from the layers below when they are first used: `import tfjit` loads neither
-Numba nor networkx.
+`import tfjit as tf` gives the TF1-style names. They are fetched from the layers below when they are
+first used: `import tfjit` loads neither Numba nor networkx.
 """
 
 import importlib
@@ -142,7 +141,7 @@ _SUBMODULES = (
     *("cli", "client", "demo", "framework", "inspection", "kernels"),
     *("ops", "passes", "protos", "runtime"),
 )
-# What a TF1 program may look for and will not find yet, by the feature it takes.
+# Names of TF1 programs that are not supported yet, by feature.
 _MISSING = {
     "eager gradients": "GradientTape",
     "eager execution": "enable_eager_execution enable_v2_behavior py_function wrap_function",
@@ -171,7 +170,7 @@ class _SourceTree:
         self.root = root
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Return the spec of one of the three packages; None for any other module."""
+        """Return the spec of one of the three packages, else None."""
         if name not in _BESIDE:
             return None
         from importlib.machinery import PathFinder
@@ -183,7 +182,10 @@ _BESIDE = ("tfjit.kernels", "tfjit.passes", "tfjit.protos")
 
 
 def _map_source_tree() -> None:
-    """Make the package whole where it runs from a source tree; an installed one is already."""
+    """Make the package whole where it runs from a source tree.
+
+    An installed one is already.
+    """
     folder = os.path.abspath(__path__[0])  # programs change their directory
     if os.path.isdir(os.path.join(folder, "kernels")):
         return
@@ -218,8 +220,9 @@ def __getattr__(name: str) -> Any:
 
 
 def _operation(name: str) -> Any:
-    """A function or namespace of tfjit.ops. Raises AttributeError, saying what is missing for a
-    name that TensorFlow has.
+    """Return a function or namespace of tfjit.ops.
+
+    Raises AttributeError, with the unsupported feature for a name that TensorFlow has.
     """
     ops = importlib.import_module("tfjit.ops")
     # Not getattr: the op families are submodules, and attributes once imported.

@@ -1,4 +1,7 @@
-"""The command line: `tfjit run | explain | inspect | passes | config | demo`, and `tfjit script.py args...`.
+"""The command line of tfjit.
+
+The commands are `tfjit run | explain | inspect | passes | config | demo`, and `tfjit script.py
+args...`.
 
 Exit codes: 0 done, 1 the model or its run failed, 2 the command line is wrong, 130 interrupted; of
 a script, its own. Results go to stdout, everything else to stderr.
@@ -30,7 +33,10 @@ class UsageError(Exception):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line `argv` (default: that of this process) and return its exit code."""
+    """Run a command line and return its exit code.
+
+    argv: this process's command line by default.
+    """
     given = list(sys.argv[1:] if argv is None else argv)
     if given and (given[0] == "-m" or given[0].endswith(".py")):
         return _run_program(given)
@@ -47,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"tfjit {args.name}: {type(error).__name__}: {error}", file=sys.stderr)
         return _failed(error)
     except (ValueError, TypeError, KeyError, RuntimeError, NotImplementedError) as error:
-        # What Session.run raises for feeds and fetches that do not fit, as TensorFlow's does.
+        # The errors of Session.run for feeds and fetches that do not fit, as TensorFlow's are.
         print(f"tfjit {args.name}: {type(error).__name__}: {error}", file=sys.stderr)
         return _failed(error)
     except BrokenPipeError:
@@ -73,8 +79,9 @@ def _failed(error: BaseException) -> int:
 
 
 def _run_program(argv: list[str]) -> int:
-    """Run `script.py args...` or `-m module args...` as `python` would, with tfjit's sessions in
-    TensorFlow's place.
+    """Run `script.py args...` or `-m module args...` as `python` would.
+
+    tfjit's sessions take TensorFlow's place.
     """
     import runpy
 
@@ -236,8 +243,8 @@ def _run(args: argparse.Namespace) -> int:
     model = _read_model(args.model)
     config = options = metadata = None
     if args.trace is not None:
-        # A timeline of the reference kernels, which serve while others compile, would show what
-        # never runs again.
+        # A timeline of the reference kernels, which serve while others compile, would show kernels
+        # that never run again.
         config = ConfigProto()
         config.graph_options.optimizer_options.global_jit_level = OptimizerOptions.ON_1
         options, metadata = RunOptions(trace_level=RunOptions.FULL_TRACE), RunMetadata()
@@ -308,7 +315,10 @@ def _read_model(name: str) -> ModelFile:
 
 @contextlib.contextmanager
 def _opened(model: ModelFile, config: Any = None) -> Iterator[Any]:
-    """A session over a model; of a SavedModel with its variables, tables and assets."""
+    """Open a session over a model.
+
+    For a SavedModel, with its variables, tables and assets.
+    """
     import tfjit
 
     if model.kind != "SavedModel":
@@ -323,8 +333,9 @@ def _opened(model: ModelFile, config: Any = None) -> Iterator[Any]:
 
 
 def _tensor_name(model: ModelFile, name: str) -> str:
-    """The name of a tensor or operation; `name` may also be a name of the model's only signature,
-    or of "serving_default".
+    """Return the name of a tensor or operation.
+
+    `name` may also be a name of the model's only signature, or of "serving_default".
     """
     key = name.removesuffix(":0")
     signatures = model.signatures
@@ -437,7 +448,7 @@ def _save(value: Any, path: Path, name: str) -> None:
 
 
 def _summary(name: str, value: Any) -> str:
-    """Type, shape, range and first values of a fetched array, in one line or a few."""
+    """Return an array's type, shape, range and first values as text."""
     import numpy as np
 
     array = np.asarray(value)

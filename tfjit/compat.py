@@ -1,5 +1,6 @@
-"""`tfjit.compat.v1` is tfjit itself, for programs that say `import tensorflow.compat.v1 as tf`; and
-conversions of strings and sizes.
+"""`tfjit.compat.v1` is tfjit itself; conversions of strings and sizes.
+
+It serves programs that say `import tensorflow.compat.v1 as tf`.
 """
 
 from __future__ import annotations

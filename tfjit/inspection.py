@@ -1,5 +1,6 @@
-"""What a model holds, read from its graph alone: `tfjit inspect`. Needs neither kernels nor a
-session.
+"""Report on a model from its graph alone: `tfjit inspect`.
+
+Needs neither kernels nor a session.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 _INPUT_OPS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"})
 _VARIABLE_OPS = frozenset({"Variable", "VariableV2", "VarHandleOp", "TemporaryVariable"})
-# Nodes at the end of a graph that are run for their effect, not fetched; so is what begins with one
-# of the prefixes.
+# Nodes at the end of a graph that are run for their effect, not fetched; the same holds for ops
+# that begin with one of the prefixes.
 _EFFECT_OPS = frozenset(
     {
         "NoOp",
@@ -44,8 +45,9 @@ _EFFECT_PREFIXES = (
 
 
 def inspect_model(model: ModelFile) -> str:
-    """A report of several lines: size, inputs, outputs, signatures, variables, constants, and how
-    often each op occurs.
+    """Return a report of several lines on a model.
+
+    It has size, inputs, outputs, signatures, variables, constants, and the count of each op.
     """
     graph = model.graph_def
     functions = graph.library.function
@@ -91,8 +93,9 @@ def inspect_model(model: ModelFile) -> str:
 
 
 def _section(title: str, rows: Sequence[str], limit: int | None = None) -> list[str]:
-    """A blank line, a heading and the rows, or nothing when there are none; of more than `limit`
-    rows only the first.
+    """Return a blank line, a heading and at most `limit` rows.
+
+    An empty list when there are no rows.
     """
     if not rows:
         return []
@@ -153,11 +156,10 @@ def _describe_signature(signature: Any) -> Iterator[str]:
 
 
 def _ends(nodes: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Nodes that no other node depends on: those that give a value, and those that are run for
-    their effect.
+    """Return the nodes that no other node depends on: (outputs, targets).
 
-    A variable's plain read (an Identity or ReadVariableOp that nobody uses) says nothing about what
-    the graph is for.
+    Outputs give a value, targets are run for their effect. A variable's plain read (an unused
+    Identity or ReadVariableOp) tells nothing about the purpose of the graph.
     """
     used = {name.lstrip("^").split(":")[0] for node in nodes for name in node.input}
     variables = {node.name for node in nodes if node.op in _VARIABLE_OPS}
@@ -181,8 +183,9 @@ def _ends(nodes: Sequence[Any]) -> tuple[list[Any], list[Any]]:
 
 
 def _content_bytes(tensor: Any) -> int:
-    """Bytes that the elements of a TensorProto take in memory; for strings, those of
-    their content.
+    """Return the bytes of a TensorProto's elements in memory.
+
+    Strings count with their content.
     """
     if tensor.string_val:
         return sum(len(value) for value in tensor.string_val)

@@ -63,14 +63,14 @@ _TRAINABLE: Final = frozenset(
 
 
 class UnconnectedGradients(enum.Enum):
-    """What `gradients` gives for an x that no y depends on."""
+    """The result of `gradients` for an x that no y depends on."""
 
     NONE = "none"
     ZERO = "zero"
 
 
 class AggregationMethod:
-    """How gradients that meet are added. All methods add them by one AddN."""
+    """The way of adding gradients. All methods use one AddN."""
 
     ADD_N = 0
     DEFAULT = ADD_N
@@ -89,16 +89,17 @@ def gradients(
     stop_gradients: Any = None,
     unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE,
 ) -> list[Gradient | None]:
-    """The sum over all ys of dy/dx, for each x: a tensor, `IndexedSlices` behind a gather, or None
-    where no y depends on x.
+    """Return the sum over all ys of dy/dx, for each x.
+
+    A gradient is a tensor, `IndexedSlices` behind a gather, or None where no y depends on x.
 
     ys, xs: a tensor or variable, or a list of them. grad_ys: the gradient of each y (same shape;
-    None: ones). colocate_gradients_with_ops: put what is added on the device of the operation it
-    differentiates. gate_gradients: all gradients of an operation are ready before any is used.
+    None: ones). colocate_gradients_with_ops: put new operations on the device of the operation they
+    differentiate. gate_gradients: all gradients of an operation are ready before any is used.
     stop_gradients: tensors that count as constant. unconnected_gradients: ZERO gives zeros in place
-    of None.
-    Raises LookupError for an operation on the way that has no gradient, TypeError for dtypes that
-    are not differentiable, ValueError for tensors of several graphs or a wrong number of grad_ys.
+    of None. Raises LookupError for an operation on the way that has no gradient, TypeError for
+    dtypes that are not differentiable, ValueError for tensors of several graphs or a wrong number
+    of grad_ys.
     """
     _load_rules()
     unconnected = UnconnectedGradients(unconnected_gradients)
@@ -120,7 +121,7 @@ def gradients(
                 raw.ZerosLike(x=_value(x)) if g is None else g
                 for g, x in zip(found, sources, strict=True)
             ]
-    del aggregation_method  # one AddN, whatever is asked for
+    del aggregation_method  # one AddN for any method
     return found
 
 
@@ -132,8 +133,9 @@ def backpropagate(
     colocate: bool = False,
     gate: bool = False,
 ) -> list[Gradient | None]:
-    """The gradients of xs, built in the default graph: where that is a function's body, ys and xs
-    may be of graphs it takes tensors of.
+    """Return the gradients of xs, built in the default graph.
+
+    Where that is a function's body, ys and xs may be of graphs it takes tensors of.
     """
     walk = _Walk(ys, xs, stops, colocate, gate)
     for y, gradient in zip(ys, grad_ys, strict=True):
@@ -143,8 +145,9 @@ def backpropagate(
 
 
 def _graph_of(values: Sequence[Tensor]) -> Any:
-    """The graph that gradients of these are built in, made the default. Raises ValueError where
-    they are of graphs that do not meet.
+    """The graph that gradients of these are built in, made the default.
+
+    Raises ValueError where they are of graphs that do not meet.
     """
     graph = values[0].graph if values else get_default_graph()
     for value in values:
@@ -172,10 +175,10 @@ def hessians(
     gate_gradients: bool = False,
     aggregation_method: int | None = None,
 ) -> list[Tensor]:
-    """The second derivatives of the sum of ys by each x, of shape [*x.shape, *x.shape].
+    """Return the second derivatives of the sum of ys by each x.
 
-    Options as for `gradients`. An x of unknown size is gone through by a loop. Raises ValueError
-    where no y depends on an x.
+    Their shape is [*x.shape, *x.shape]. Options as for `gradients`. An x of unknown size takes a
+    loop. Raises ValueError where no y depends on an x.
     """
     from tfjit.ops.arrays.array import reshape, shape
     from tfjit.ops.arrays.movement import concat, stack
@@ -207,8 +210,9 @@ def hessians(
 
 
 def _rows_of_hessian(gradient: Tensor, x: Tensor, options: dict[str, Any]) -> Tensor:
-    """Return the gradients of each element of a vector by x, stacked, from a loop of as many
-    iterations.
+    """Return the gradients of each element of a vector by x, stacked.
+
+    A loop has an iteration for each element.
     """
     from tfjit.ops.control_flow.flow_tensor_array import TensorArray
     from tfjit.ops.control_flow.loops import while_loop
@@ -225,10 +229,11 @@ def _rows_of_hessian(gradient: Tensor, x: Tensor, options: dict[str, Any]) -> Te
 
 
 def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
-    """A decorator: `f(*tensors)` returns `(outputs, gradient)`, and `gradient(*output_gradients)`
-    is what `gradients` uses instead of differentiating what it did. outputs: a tensor or list; the
-    gradient function returns one gradient for each input. `custom_gradient()` is the decorator,
-    too.
+    """Decorate a function that has its own gradient.
+
+    `f(*tensors)` returns `(outputs, gradient)`, and `gradients` uses `gradient(*output_gradients)`
+    instead of differentiating the operations of `f`. outputs: a tensor or list; the gradient
+    function returns one gradient for each input. `custom_gradient()` is the decorator, too.
     """
     if f is None:
         return custom_gradient
@@ -261,13 +266,15 @@ def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
 
 
 def is_trainable(tensor: Tensor) -> bool:
-    """Whether gradients flow through a tensor of this dtype."""
+    """Return whether gradients flow through a tensor of this dtype."""
     return tensor.dtype.base_dtype in _TRAINABLE
 
 
 class _Walk:
-    """One walk from the ys back to the xs: what has arrived at each tensor, and how much is still
-    to come at each operation.
+    """One walk from the ys back to the xs.
+
+    It keeps the gradients that have arrived at each tensor, and the number still to come at each
+    operation.
     """
 
     def __init__(
@@ -288,8 +295,10 @@ class _Walk:
         self._reached = self._find_reached(xs, {id(tensor) for tensor in stops})
 
     def _inputs(self, op: Operation) -> Sequence[Tensor]:
-        """The inputs of an operation; where one stands in a body for a tensor of outside, that
-        tensor, unless it is one of the xs.
+        """Return the inputs of an operation, outer tensors among them.
+
+        An input that represents an outer tensor in a body is given as that tensor, unless it is one
+        of the xs.
         """
         if not self._bodies:
             return op.inputs
@@ -304,7 +313,7 @@ class _Walk:
         return value
 
     def _consumers(self, value: Tensor) -> list[Operation]:
-        """Operations that take a tensor, those in bodies that capture it among them."""
+        """Return the consumers of a tensor, those in capturing bodies too."""
         found = value.consumers()
         for body in self._bodies:
             inside = body.captured(value)
@@ -366,8 +375,9 @@ class _Walk:
         loops.finish()
 
     def _defer_exit(self, tensor: Tensor, ready: deque[Operation]) -> None:
-        """The gradient of a loop begins once all its Exits have theirs; those that nothing uses get
-        zeros.
+        """Begin the gradient of a loop once all its Exits have theirs.
+
+        Unused Exits get zeros.
         """
         state = self._loops.of(tensor.op)
         assert state is not None
@@ -390,7 +400,10 @@ class _Walk:
             ready.append(left.op)
 
     def _between(self, ys: Sequence[Tensor]) -> dict[Operation, int]:
-        """Operations between xs and ys -> how many of their outputs' uses lie between."""
+        """Return operations between xs and ys -> number of pending uses.
+
+        Uses of their outputs count that lie between, too.
+        """
         pending = dict.fromkeys((y.op for y in ys if y.op in self._reached), 0)
         stack = list(pending)
         while stack:
@@ -405,12 +418,15 @@ class _Walk:
         return pending
 
     def _of(self, op: Operation, inputs: Sequence[Tensor]) -> list[Gradient | None]:
-        """The gradients of an operation's inputs. inputs: what they are, as `_inputs` says."""
+        """Return the gradients of an operation's inputs.
+
+        inputs: as `_inputs` gives them.
+        """
         loops = self._loops
         state = loops.of(op)
         with outside(loops.place(loops.of(op, before=True))):
             if state is not None and op in state.merges:
-                # what came from the body had not come the first time
+                # the gradients from the body had not come the first time
                 self._totals.pop((op, 1), None)
                 incoming = [None, self.total(op.outputs[1])]
             else:
@@ -493,7 +509,10 @@ def _zeros(output: Tensor, state: LoopGradient | None) -> Tensor | None:
 
 
 def _bodies_around(ys: Sequence[Tensor]) -> list[FunctionGraph]:
-    """The bodies that ys are in, innermost first: what these take from outside is gone through."""
+    """Return the bodies that ys are in, innermost first.
+
+    The walk goes through the tensors that they capture.
+    """
     found: list[FunctionGraph] = []
     for y in ys:
         graph: Any = y.graph
@@ -522,7 +541,10 @@ def _rule(op: Operation) -> gradient_registry.GradientFn | None:
 
 
 def _start(y: Tensor, gradient: Any, index: int) -> Gradient:
-    """The gradient that a y begins with. Raises TypeError where it does not fit y's dtype."""
+    """The gradient that a y begins with.
+
+    Raises TypeError where it does not fit y's dtype.
+    """
     dtype = y.dtype.base_dtype
     if gradient is not None and dtype in (dtypes.resource, dtypes.variant):
         return gradient
@@ -591,7 +613,7 @@ def all_ready(gradients: Sequence[Gradient | None]) -> list[Gradient | None]:
 
 
 def _tensors(values: Any) -> list[Tensor]:
-    """Tensors of what is given: of a variable its handle or reference."""
+    """Return values as tensors: of a variable its handle or reference."""
     found = []
     for value in _list(values):
         handle = getattr(value, "handle", None)
@@ -605,7 +627,7 @@ def _tensors(values: Any) -> list[Tensor]:
 
 
 def _value(x: Tensor) -> Tensor:
-    """The value of a tensor, or of the variable whose handle it is."""
+    """Return a tensor's value, or that of a handle's variable."""
     if x.dtype is not dtypes.resource:
         return x
     data = handle_data(x)

@@ -1,9 +1,9 @@
-"""Bodies of gradients: a gradient function takes what it needs of the forward function through the
-node that calls that.
+"""Bodies of gradients of function calls.
 
-While the gradient of a function's body is built, its operations name tensors of the forward body.
-Those that are inputs there come from the node's inputs, constants are made anew, and for any other
-the forward body gets one more output, which the node hands on.
+A gradient function takes tensors of the forward function through the node that calls it. While the
+gradient of a function's body is built, its operations name tensors of the forward body. Those that
+are inputs there come from the node's inputs, constants are made anew, and for any other the forward
+body gets one more output, which the node hands on.
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ _TRAINABLE: Final = frozenset(
 
 
 class BackwardGraph(FunctionGraph):
-    """The body of a function that computes gradients of `forward`, which the node `op` calls with
-    its inputs from `first` on.
+    """The body of a function that computes gradients of `forward`.
+
+    The node `op` calls `forward` with its inputs from `first` on.
     """
 
     def __init__(self, forward: FunctionGraph, op: Operation, first: int) -> None:
@@ -58,17 +59,20 @@ class BackwardGraph(FunctionGraph):
         self.forward = forward
         self.op = op
         self._first = first
-        # id of a tensor of the forward body -> what stands for it here
+        # id of a tensor of the forward body -> the tensor that represents it here
         self._values: dict[int, Tensor] = {}
         self._moved: dict[tuple[Any, ...], Operation] = {}
-        self.changed = False  # whether the forward body got outputs
+        self.changed = False  # True once the forward body got outputs
 
     def takes(self, graph: Graph) -> bool:
-        """Whether tensors of `graph` may be used here: those of the forward body may."""
+        """Return whether tensors of `graph` may be used here.
+
+        Those of the forward body may.
+        """
         return graph is self.forward or super().takes(graph)
 
     def capture(self, tensor: Tensor, name: str | None = None) -> Tensor:
-        """What stands for a tensor of the forward body or of an outer graph."""
+        """Return the inner tensor for one of the forward body or outside."""
         if tensor.op.graph is not self.forward:
             return super().capture(tensor, name)
         value = tensor
@@ -96,12 +100,15 @@ class BackwardGraph(FunctionGraph):
         return next((i for i, taken in enumerate(self.forward.inputs) if taken is value), None)
 
     def _given(self, value: Tensor) -> Tensor | None:
-        """What the node passes for an input of the forward body; None for a tensor that is none."""
+        """Return the node's value for a forward body's input, or None."""
         index = self._index(value)
         return None if index is None else self.op.inputs[self._first + index]
 
     def _resource(self, value: Tensor) -> Tensor:
-        """A resource is passed along, never made, in a body: the input that it began as."""
+        """Return the input that a resource of the forward body began as.
+
+        A body passes a resource along, and never makes one.
+        """
         while value.op.graph is self.forward:
             index = self._index(value)
             if index is not None:
@@ -136,7 +143,7 @@ class BackwardGraph(FunctionGraph):
         return super().capture(self.op.outputs[index])
 
     def _add_output(self, value: Tensor) -> int:
-        """Have the forward body and the node give out a value; returns which output it is."""
+        """Add an output to the forward body and node; return its index."""
         self.forward.outputs.append(value)
         extend(self.op, [], [value])
         return len(self.op.outputs) - 1
@@ -153,7 +160,10 @@ class BackwardGraph(FunctionGraph):
         compute_shapes: bool = True,
         compute_device: bool = True,
     ) -> Operation:
-        """As of any graph; small facts of tensors of the forward body are computed there."""
+        """Add an operation, as in any graph.
+
+        Small facts of tensors of the forward body are computed there.
+        """
         if (
             op_type in _FACTS
             and inputs
@@ -185,8 +195,9 @@ class BackwardGraph(FunctionGraph):
 
 
 def is_trainable(value: Tensor) -> bool:
-    """Whether gradients flow through a tensor of this dtype; through a tensor list, whether they do
-    through its elements.
+    """Return whether gradients flow through a tensor.
+
+    Its dtype decides; of a tensor list, the dtype of its elements.
     """
     if value.dtype.base_dtype not in _TRAINABLE:
         return False
@@ -202,8 +213,9 @@ def dense(gradient: Any) -> Any:
 
 
 def gradient_dtype(value: Tensor) -> DType | None:
-    """The dtype of a tensor's gradient: of a resource that of the variable; None where nothing is
-    known of that.
+    """Return the dtype of a tensor's gradient.
+
+    That of a resource is its variable's; None where the variable is not known.
     """
     if value.dtype is not dtypes.resource:
         return value.dtype.base_dtype
@@ -213,7 +225,10 @@ def gradient_dtype(value: Tensor) -> DType | None:
 
 
 def zeros_of(value: Tensor) -> Tensor:
-    """Zeros as the gradient of a tensor, or of the variable that a resource refers to."""
+    """Return zeros as a tensor's gradient.
+
+    Of a resource, zeros like the variable that it refers to.
+    """
     made: Tensor
     if value.dtype is dtypes.resource:
         dtype = gradient_dtype(value)

@@ -1,5 +1,6 @@
-"""Gradients of If and Case: a conditional over the gradients of the branches, by the same
-predicate.
+"""Gradients of If and Case.
+
+They are a conditional over the gradients of the branches, by the same predicate.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from tfjit.ops.control_flow.conditionals_v2 import branching, results
 
 
 class _Branch(BackwardGraph):
-    """The gradient of one branch. What it saves the other branches give out too: of a tensor a
-    FakeParam, which nobody reads.
+    """The gradient of one branch.
 
-    A list or other variant is saved in an optional, of which the others give out one that is empty:
-    of nothing at all there are no zeros.
+    The other branches have an output for each value that it saves: of a tensor a FakeParam, which
+    is never read. A list or other variant is saved in an optional, and the others give an empty
+    one: an empty variant has no zeros.
     """
 
     def __init__(self, forward: Any, op: Operation, others: Sequence[Any]) -> None:

@@ -1,5 +1,6 @@
-"""Gradients of calls: the called function gives out what its gradient needs, and the gradient is a
-call too.
+"""Gradients of calls, as calls themselves.
+
+The called function gives out the tensors that its gradient needs.
 """
 
 from __future__ import annotations
@@ -68,8 +69,9 @@ def _call(op: Operation, needed: Sequence[bool], *grads: Any) -> list[Any]:
 
 
 def symbolic_gradient(op: Operation, *grads: Any) -> list[Any]:
-    """Of a node that calls a function by having its name as op type, as TensorFlow 1's functions
-    do: left to the runtime.
+    """Return the gradients of a node with a function as type.
+
+    TensorFlow 1's functions are called so. The gradient is left to the runtime.
     """
     given = [*op.inputs, *(dense(gradient) for gradient in grads)]
     declared = {attr.name for attr in op.op_def.attrs}

@@ -1,5 +1,6 @@
-"""Gradients of Switch, Merge, Enter, Exit and NextIteration. Those of a loop are made inside the
-gradient's loop.
+"""Gradients of Switch, Merge, Enter, Exit and NextIteration.
+
+Gradients of a loop's operations are made inside the gradient's loop.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def _switch(op: Operation, no: Any, yes: Any) -> Any:
     if context is not None and context.IsWhileContext():
         assert state is not None
         merged = state.merges.get(op)
-        # the second visit, from the body: what the next iteration of the gradient begins with
+        # the second visit, from the body: the first value of the gradient's next iteration
         if merged is not None:
             if yes is not None:
                 merged.op._update_input(1, raw.NextIteration(data=convert_to_tensor(yes)))

@@ -26,8 +26,9 @@ def like(value: float, x: Tensor) -> Tensor:
 
 
 def reduced(gradient: Tensor | None, x: Tensor, other: Tensor, *, first: bool) -> Tensor | None:
-    """A gradient of the shape that x and `other` broadcast to, summed to x's shape. first: x stood
-    before `other`.
+    """Sum a gradient of the broadcast shape to x's shape.
+
+    The broadcast is of x and `other`. first: x stood before `other`.
     """
     if gradient is None:
         return None
@@ -54,7 +55,10 @@ def reduced(gradient: Tensor | None, x: Tensor, other: Tensor, *, first: bool) -
 def both(
     op: Operation, for_x: Tensor | None, for_y: Tensor | None
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Gradients of a broadcasting operation's two inputs, each summed to its input's shape."""
+    """Return gradients of a broadcasting operation's two inputs.
+
+    Each is summed to its input's shape.
+    """
     x, y = op.inputs[:2]
     return reduced(for_x, x, y, first=True), reduced(for_y, y, x, first=False)
 
@@ -192,7 +196,7 @@ def _floor_mod(op: Operation, grad: Tensor) -> Any:
 def _pow(op: Operation, grad: Tensor) -> Any:
     x, y, z = conj(op.inputs[0]), conj(op.inputs[1]), conj(op.outputs[0])
     zero = raw.ZerosLike(x=x)
-    # log of what is not positive is not taken: 0 stands for it
+    # no log is taken of values that are not positive: 0 replaces it
     positive = (
         raw.NotEqual(x=x, y=like(0.0, x))
         if x.dtype.base_dtype in _COMPLEX

@@ -62,8 +62,9 @@ def _crop_and_resize(op: Operation, grad: Tensor) -> Any:
 
 @RegisterGradient("ExtractImagePatches")
 def _extract_image_patches(op: Operation, grad: Tensor) -> Any:
-    """Each patch value goes back to where it came from, which patches of the positions themselves
-    tell; 0 stands for the border.
+    """Return each patch value to its place in the image.
+
+    Patches of the positions themselves tell the places; 0 is the border.
     """
     images = op.inputs[0]
     options = {name: op.get_attr(name) for name in ("ksizes", "strides", "rates", "padding")}

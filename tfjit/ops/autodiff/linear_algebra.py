@@ -30,7 +30,10 @@ def _matmul(op: Operation, grad: Tensor) -> Any:
 
 @RegisterGradient("SparseMatMul")
 def _sparse_matmul(op: Operation, grad: Tensor) -> Any:
-    """As of MatMul, with the hints of the operands; a gradient behind a Relu counts as sparse."""
+    """Return the gradients as MatMul's, with the operands' hints.
+
+    A gradient behind a Relu counts as sparse.
+    """
     a, b = op.inputs
     hints = {
         a.ref(): op.get_attr("a_is_sparse"),
@@ -99,10 +102,10 @@ def _batch_matmul_v2(op: Operation, grad: Tensor) -> Any:
 
 @RegisterGradient("Einsum")
 def _einsum(op: Operation, grad: Tensor) -> Any:
-    """Each operand's gradient is the einsum of the output's gradient and the other operand.
+    """Return each operand's gradient as an einsum.
 
-    Source: the equation's letters only; an ellipsis or a letter that occurs in one operand alone
-    goes through broadcasting.
+    It takes the output's gradient and the other operand. Source: the equation's letters only; an
+    ellipsis or a letter that occurs in one operand alone goes through broadcasting.
     """
     equation = op.get_attr("equation")
     equation = equation.decode() if isinstance(equation, bytes) else equation

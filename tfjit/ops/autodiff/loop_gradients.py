@@ -1,5 +1,4 @@
-"""Gradients of loops: for every loop of the graph a second one, which runs its iterations
-backwards.
+"""Gradients of loops: for each loop a second one that runs backwards.
 
 The loop gets a counter, and for each of its values that a gradient asks for a stack on which every
 iteration pushes it. The gradient's loop counts down from that number and pops. Values of outside
@@ -40,19 +39,22 @@ def while_context(op: Operation) -> WhileContext | None:
 
 
 def is_switch(op: Operation) -> bool:
-    """Whether an operation is a Switch of a loop or conditional."""
+    """Return whether an operation is a Switch of a loop or conditional."""
     return op.type in ("Switch", "RefSwitch")
 
 
 def is_loop_switch(op: Operation) -> bool:
-    """Whether an operation is the Switch of a loop variable."""
+    """Return whether an operation is the Switch of a loop variable."""
     context = op._get_control_flow_context()
     return is_switch(op) and context is not None and context.IsWhileContext()
 
 
 @contextmanager
 def outside(context: ControlFlowContext | None) -> Iterator[None]:
-    """The block runs in `context` (None: in none), whatever the thread's context is."""
+    """Run the block in `context`, or in none.
+
+    The thread's context is restored afterwards.
+    """
     graph = get_default_graph()
     before = graph._get_control_flow_context()
     graph._set_control_flow_context(context)
@@ -63,7 +65,10 @@ def outside(context: ControlFlowContext | None) -> Iterator[None]:
 
 
 def zeros(shape: Any, dtype: Any) -> Tensor:
-    """Zeros of a static shape (a tuple) or of one computed in the graph."""
+    """Return zeros of a static or computed shape.
+
+    A static shape is a tuple.
+    """
     made: Tensor = raw.Fill(
         dims=convert_to_tensor(shape, dtype=dtypes.int32), value=constant(0, dtype=dtype)
     )
@@ -77,12 +82,12 @@ def known_shape(x: Tensor) -> tuple[int, ...] | None:
 
 
 class LoopGradient:
-    """The gradient of one loop. forward: the loop; outer: the gradient of the loop around it, or
-    None.
+    """The gradient of one loop.
 
-    context: the loop that runs backwards. real_values: value of the forward loop -> what it was, in
-    the gradient's loop. merges: Switch of a loop variable -> Merge of its gradient. base: the
-    context that `gradients` was called in.
+    forward: the loop; outer: the gradient of the loop around it, or None. context: the loop that
+    runs backwards. real_values: value of the forward loop -> its value in the gradient's loop.
+    merges: Switch of a loop variable -> Merge of its gradient. base: the context that `gradients`
+    was called in.
     """
 
     def __init__(
@@ -125,7 +130,7 @@ class LoopGradient:
         forward = self.forward_context
         with outside(forward.outer_context):
             start = constant(0, name="f_count")
-            # pushes of the inner loop come after those of the outer one's iteration
+            # pushes of the inner loop come after the pushes of the outer one's iteration
             if self.outer is not None:
                 start.op._add_control_input(self.outer.forward_add)
             with control_dependencies(None):
@@ -167,13 +172,16 @@ class LoopGradient:
             self._backward_next: Operation = following.op
             last: Tensor = raw.Exit(data=out)
         context.loop_exits.append(last)
-        if self.outer is not None:  # pops of one execution come before those of the next
+        if self.outer is not None:  # pops of one execution come before the pops of the next
             self.outer.sync._add_control_input(last.op)
         context.ExitResult([last])
 
     @property
     def sync(self) -> Operation:
-        """What the gradient's next iteration waits for, whatever of it is alive."""
+        """The operation that the gradient's next iteration waits for.
+
+        It runs even where parts of the iteration are dead.
+        """
         if self._sync is None:
             self._sync = self._trigger(self.context, self._backward_next)
         return self._sync
@@ -195,8 +203,9 @@ class LoopGradient:
     # values of the forward loop
 
     def GetRealValue(self, value: Tensor) -> Tensor:
-        """What `value`, of the forward loop, was in the iteration that the gradient's
-        loop is at.
+        """Return `value` of the forward loop as it was in this iteration.
+
+        This iteration is the one that the gradient's loop is at.
         """
         found = self.real_values.get(value.name)
         if found is None:
@@ -223,8 +232,9 @@ class LoopGradient:
             return restored if state is self else self.context.AddValue(restored)
 
     def save(self, value: Tensor, *, dead: bool = False) -> Tensor:
-        """Push `value` in every iteration of the forward loop; returns the stack. dead: it is alive
-        where its branch is not taken.
+        """Push `value` in every iteration of the forward loop.
+
+        Returns the stack. dead: it is alive where its branch is not taken.
         """
         forward = self.forward_context
         with outside(self.base), control_dependencies(None), colocate_with(value):
@@ -253,8 +263,9 @@ class LoopGradient:
         return stack
 
     def restore(self, stack: Tensor, value: Tensor, *, dead: bool = False) -> Tensor:
-        """In the gradient's loop: pop what `save` pushed, as the branch that it was pushed in is
-        taken.
+        """Pop a value of `save` in the gradient's loop.
+
+        It is popped when the branch is taken that pushed it.
         """
         around, branch = value.op._get_control_flow_context(), None
         while around is not None and around is not stack.op._get_control_flow_context():
@@ -276,7 +287,7 @@ class LoopGradient:
         return popped
 
     def predicate(self, branch: CondContext) -> Tensor:
-        """The predicate of a conditional of the forward loop, as it was in the iteration."""
+        """Return a forward conditional's predicate as of the iteration."""
         state: LoopGradient | None = self
         while state is not None:
             found = state.real_values.get(branch.pred.name)
@@ -292,7 +303,7 @@ class LoopGradient:
     # gradients of the loop's own nodes
 
     def accumulate(self, op: Operation, grad: Tensor) -> Tensor:
-        """The sum over all iterations of the gradient of what a constant Enter brings in."""
+        """Return the sum of a constant Enter's gradient over all iterations."""
         context = self.context
         shape = known_shape(grad)
         source = op.inputs[0]
@@ -327,8 +338,9 @@ class LoopGradient:
         return result
 
     def zeros_like(self, op: Operation, slot: int) -> Tensor | None:
-        """Zeros for an output without a gradient, in the gradient's loop; None for a loop
-        variable's Switch.
+        """Return zeros for an output without a gradient.
+
+        They are in the gradient's loop. None for a loop variable's Switch.
         """
         if is_loop_switch(op):
             return None
@@ -374,8 +386,10 @@ class LoopGradient:
             return zeros(shape, dtype)
 
     def finish(self) -> None:
-        """Close the gradients of variables whose next value does not depend on the last one: zeros
-        in all further iterations.
+        """Close the gradients of variables that do not depend on themselves.
+
+        The next value of such a variable does not depend on the last one: zeros in all further
+        iterations.
         """
         for merged in self.merges.values():
             first, second = merged.op.inputs
@@ -394,7 +408,10 @@ class LoopGradient:
 
 
 def _behind_constant_enter(value: Tensor) -> Tensor | None:
-    """What a constant Enter brings in, through Identity nodes; None for any other value."""
+    """Return the input of a constant Enter, through Identity nodes.
+
+    None for any other value.
+    """
     op = value.op
     while op.type in ("Identity", "RefIdentity"):
         op = op.inputs[0].op
@@ -440,21 +457,25 @@ class LoopGradients:
         return found
 
     def of(self, op: Operation, *, before: bool = False) -> LoopGradient | None:
-        """The gradient of the loop that an operation is in; before: of that which its outputs are
-        in.
+        """Return the gradient of an operation's loop.
+
+        before: of the loop that its outputs are in.
         """
         context = output_context(op) if before else op._get_control_flow_context()
         loop = context.GetWhileContext() if context is not None else None
         return self._states.get(id(loop)) if loop is not None else None
 
     def place(self, state: LoopGradient | None) -> ControlFlowContext | None:
-        """The context in which what belongs to a state is made."""
+        """Return the context in which a state's operations are made."""
         return self.base if state is None else state.context
 
     def begin(
         self, pending: dict[Operation, int], ends: Sequence[Operation]
     ) -> list[tuple[LoopGradient, Tensor]]:
-        """Unused Exits of loops none of whose Exits is used otherwise than as one of `ends`."""
+        """Return unused Exits of loops that only `ends` use.
+
+        No other Exit of such a loop is used.
+        """
         found = []
         for state in self._states.values():
             for left in state.exits:
@@ -470,6 +491,6 @@ class LoopGradients:
         return found
 
     def finish(self) -> None:
-        """Close what is open in the gradients' loops."""
+        """Close the open parts of the gradients' loops."""
         for state in self._states.values():
             state.finish()

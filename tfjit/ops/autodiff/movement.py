@@ -90,7 +90,7 @@ def _mirror_pad(op: Operation, grad: Tensor) -> Any:
 def _tile(op: Operation, grad: Tensor) -> Any:
     x, multiples = op.inputs
     shape = raw.Cast(x=raw.Shape(input=x), DstT=multiples.dtype.base_dtype)
-    # [m0, s0, m1, s1, ...]: the copies are what is summed
+    # [m0, s0, m1, s1, ...]: the sum is over the copies
     sizes = raw.Reshape(
         tensor=raw.Pack(values=[multiples, shape], axis=1), shape=convert_to_tensor([-1])
     )

@@ -60,7 +60,10 @@ def _extremum(op: Operation, grad: Tensor) -> Any:
 
 @RegisterGradient("Prod")
 def _prod(op: Operation, grad: Tensor) -> Any:
-    """Products of all others, by scans from both sides: right where elements are 0 too."""
+    """Return products of all other elements, by scans from both sides.
+
+    Such products are right where elements are 0 too.
+    """
     x, axes = op.inputs
     grad = _spread(op, grad)
     rank = raw.Rank(input=x)
@@ -138,8 +141,10 @@ def _segment_extremum(op: Operation, grad: Tensor) -> Any:
 
 
 def _gather_or_zero(rows: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows by id, zeros where an id is negative (those segments were dropped); and whether it is
-    not, in the rows' rank.
+    """Return rows by id, and a mask of non-negative ids.
+
+    A row is zeros where its id is negative (those segments were dropped). The mask has the rows'
+    rank.
     """
     clipped = raw.Maximum(x=ids, y=raw.ZerosLike(x=ids))
     found = raw.GatherV2(params=rows, indices=clipped, axis=0)
@@ -172,8 +177,9 @@ def _unsorted_segment_extremum(op: Operation, grad: Tensor) -> Any:
 
 
 def _sparse_segments(op: Operation, grad: Tensor) -> Any:
-    """Return the gradient of rows that segments were made of: dense, or IndexedSlices where the
-    node asks for them.
+    """Return the gradient of rows that segments were made of.
+
+    It is dense, or IndexedSlices where the node asks for them.
     """
     x, indices, ids = op.inputs[:3]
     kind = op.type.removesuffix("WithNumSegments")

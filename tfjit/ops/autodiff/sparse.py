@@ -43,7 +43,10 @@ def _reorder(op: Operation, *gradients: Any) -> Any:
 
 @RegisterGradient("SparseToDense")
 def _to_dense(op: Operation, gradient: Tensor) -> Any:
-    """Of the values what stands at their places; of the default the rest."""
+    """Return the gradients of the values and of the default.
+
+    The values get the gradient at their places, the default the rest.
+    """
     indices, _, values, _ = op.inputs
     if indices.shape.rank is not None and indices.shape.rank < 2:
         indices = raw.Reshape(tensor=indices, shape=[-1, 1])
@@ -58,7 +61,10 @@ def _to_dense(op: Operation, gradient: Tensor) -> Any:
 
 @RegisterGradient("SparseTensorDenseMatMul")
 def _matmul(op: Operation, gradient: Tensor) -> Any:
-    """Of the dense matrix the adjoint product; of each value the product of a row and a column."""
+    """Return the gradients of the values and of the dense matrix.
+
+    Of the dense matrix the adjoint product; of each value the product of a row and a column.
+    """
     indices, values, shape, dense = op.inputs
     adjoint_a, adjoint_b = op.get_attr("adjoint_a"), op.get_attr("adjoint_b")
     of_dense = raw.SparseTensorDenseMatMul(
@@ -122,7 +128,7 @@ def _fill(op: Operation, *gradients: Any) -> Any:
 
 @RegisterGradient("SparseReduceSum")
 def _reduce_sum(op: Operation, gradient: Tensor) -> Any:
-    """Each value's gradient is that of the sum it is in."""
+    """Return for each value the gradient of its sum."""
     indices, _, shape, axes = op.inputs
     small = raw.Cast(x=shape, DstT=dtypes.int32)
     rank = raw.Size(input=shape)
@@ -143,7 +149,10 @@ def _reduce_sum(op: Operation, gradient: Tensor) -> Any:
 
 @RegisterGradient("SparseSoftmax")
 def _softmax(op: Operation, gradient: Tensor) -> Any:
-    """(g - sum of g y along the last axis) y, at the values' places."""
+    """Return (g - sum of g y along the last axis) y.
+
+    At the values' places.
+    """
     indices, _, shape = op.inputs
     y = op.outputs[0]
     product = gradient * y
@@ -162,7 +171,10 @@ def _softmax(op: Operation, gradient: Tensor) -> Any:
 
 @RegisterGradient("SparseDenseCwiseMul")
 def _cwise_mul(op: Operation, gradient: Tensor) -> Any:
-    """Of the values alone; a dense factor that needs one is refused, as in TensorFlow."""
+    """Return the gradient of the values alone.
+
+    A dense factor that needs one is refused, as in TensorFlow.
+    """
     indices, _, shape, dense = op.inputs
     ones = raw.SparseDenseCwiseMul(
         sp_indices=indices, sp_values=raw.OnesLike(x=op.inputs[1]), sp_shape=shape, dense=dense

@@ -1,5 +1,6 @@
-"""Gradients of tensor arrays: the gradient's own array, into which reads write and from which
-writes read.
+"""Gradients of tensor arrays.
+
+Reads write into the gradient's own array, and writes read from it.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from tfjit.ops.control_flow.flow_tensor_array import TensorArray
 
 
 def _gradient_array(op: Operation, dtype: Any, flow: Tensor, grad: Tensor) -> TensorArray:
-    """The gradient's array of the call of `gradients` that made `grad`: each call has one of its
-    own.
+    """Return the gradient array of a call of `gradients`.
+
+    The call is the one that made `grad`; each call has another array.
     """
     parts = grad.op.name.split("/")
     source = next((part for part in parts if part.startswith("gradients")), "gradients")

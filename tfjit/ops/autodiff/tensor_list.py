@@ -1,4 +1,4 @@
-"""Gradients of tensor lists: the gradient of a list is the list of its elements' gradients."""
+"""Gradients of tensor lists: lists of the elements' gradients."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""Gradients of While: a loop that runs the iterations backwards, with what they computed in tensor
-lists.
+"""Gradients of While: a loop that runs the iterations backwards.
 
-The gradient's loop has as variables a counter, a bound, the number of iterations, the gradient of
-each variable that matters, and then what its body takes: lists of what the forward body computed,
-each iteration's value popped from the end, and what does not change from iteration to iteration. It
-counts as the forward loop does, so that it has a gradient itself. Source of the form: TensorFlow
-2.21's graphs.
+The forward values are in tensor lists. The gradient's loop has as variables a counter, a bound, the
+number of iterations, the gradient of each variable that matters, and then the inputs of its body:
+lists of values that the forward body computed, each iteration's value popped from the end, and
+values that do not change from iteration to iteration. It counts as the forward loop does, so that
+it has a gradient itself. Source of the form: TensorFlow 2.21's graphs.
 """
 
 from __future__ import annotations
@@ -37,15 +36,19 @@ from tfjit.ops.core.convert import constant
 
 @contextmanager
 def _beside(op: Operation) -> Iterator[None]:
-    """Where a node's inputs can be made: in its graph and context, waiting for nothing."""
+    """Enter a node's graph and context, without control inputs.
+
+    The node's inputs can be made inside.
+    """
     with op.graph.as_default(), control_dependencies(None):
         op.graph._set_control_flow_context(op._get_control_flow_context())
         yield
 
 
 class _Iteration(BackwardGraph):
-    """The body of the gradient's loop. `passed`: what the next iteration gets of what this one
-    took, by id of what stands for it here.
+    """The body of the gradient's loop.
+
+    `passed`: id of the tensor that represents a value here -> the next iteration's value.
     """
 
     def __init__(
@@ -162,7 +165,10 @@ def _while(op: Operation, needed: Sequence[bool], *grads: Any) -> list[Any]:
 
 
 def _shape(value: Tensor) -> Shape:
-    """The shape of a variable's gradient: of a resource that of what it refers to."""
+    """Return the shape of a variable's gradient.
+
+    Of a resource, the shape of its variable.
+    """
     if value.dtype is not dtypes.resource:
         return value.shape_tuple
     data = handle_data(value)
@@ -171,7 +177,7 @@ def _shape(value: Tensor) -> Shape:
 
 
 def _counts(op: Operation, body: FunctionGraph) -> bool:
-    """Whether the first variable counts the iterations."""
+    """Return whether the first variable counts the iterations."""
     if (
         not op.inputs
         or op.inputs[0].dtype.base_dtype is not dtypes.int32
@@ -191,8 +197,9 @@ def _counts(op: Operation, body: FunctionGraph) -> bool:
 
 
 def _is_bound(op: Operation, body: FunctionGraph) -> bool:
-    """Whether the second variable is the most that there are iterations, as loops of TensorFlow and
-    of `while_loop` have it.
+    """Return whether the second variable bounds the iterations.
+
+    Loops of TensorFlow and of `while_loop` have such a variable.
     """
     if (
         "_num_original_outputs" not in op.attrs
@@ -210,7 +217,7 @@ def _behind_identity(value: Tensor) -> Tensor:
 
 
 def _add_counter(op: Operation, cond_graph: FunctionGraph, body: FunctionGraph) -> Tensor:
-    """A variable more that counts the iterations: what it is at the end."""
+    """Add a variable that counts the iterations; return its last value."""
     with _beside(op):
         start = constant(0, dtype=dtypes.int32, name="loop_counter")
     with body.as_default():
@@ -224,8 +231,9 @@ def _add_counter(op: Operation, cond_graph: FunctionGraph, body: FunctionGraph) 
 def _active(
     op: Operation, body: FunctionGraph, grads: Sequence[Any], needed: Sequence[bool]
 ) -> list[int]:
-    """Variables whose gradients matter: they depend on a needed one, and an output with a gradient
-    depends on them.
+    """Return variables whose gradients matter.
+
+    They depend on a needed one, and an output with a gradient depends on them.
     """
     index = {id(value): i for i, value in enumerate(body.inputs)}
     count = len(op.inputs)
@@ -251,7 +259,10 @@ def _active(
 
 
 def _depends(value: Tensor, index: dict[int, int]) -> set[int]:
-    """Inputs of a body that a tensor depends on through tensors that gradients flow through."""
+    """Return the inputs of a body that a tensor depends on.
+
+    Only paths through tensors with gradients count.
+    """
     found: set[int] = set()
     seen: set[Operation] = set()
     stack = [value]

@@ -1,5 +1,6 @@
-"""Automatic control dependencies: in a function, effects happen in the order that they were written
-in, and all of them happen.
+"""Automatic control dependencies between the effects of a function.
+
+Effects happen in the order that they were written in, and all of them happen.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _UNORDERED: Final = frozenset(
 
 
 def reads_only(op: Operation, index: int) -> bool:
-    """Whether an operation only reads the resource that its input `index` is."""
+    """Return whether an operation only reads the resource at input `index`."""
     if op.type in _READS:
         return True
     listed = op.attrs.get("_read_only_resource_inputs")
@@ -64,7 +65,7 @@ def read_only_inputs(body: FunctionGraph) -> set[int]:
 
 
 class AutomaticControl:
-    """The effects of one body: `close` orders them, once the body is built.
+    """The effects of one body, ordered by `close` at its end.
 
     Operations on one resource run in the order of the program, but reads with nothing between them
     in any order; stateful operations without a resource run one after the other. Source of the
@@ -77,7 +78,7 @@ class AutomaticControl:
     def close(self, outputs: Sequence[Tensor]) -> list[Tensor]:
         """Add the control dependencies; the outputs wait for all effects."""
         body = self._body
-        last: dict[Tensor | None, Operation] = {}  # None: of what has no resource
+        last: dict[Tensor | None, Operation] = {}  # None: of operations without a resource
         reads: dict[Tensor, list[Operation]] = {}
         effects: list[Operation] = []
         for op in body.get_operations():

@@ -1,4 +1,7 @@
-"""Bodies of functions from Python functions, and the nodes whose attrs name them."""
+"""Bodies built from Python functions, and the nodes that name them.
+
+The nodes name their bodies in attrs.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,9 @@ from tfjit.ops.core.convert import convert_to_tensor
 
 
 def new_body(name: str, scope: str = "") -> FunctionGraph:
-    """An empty body for a function of the default graph, whose name begins with the name scope
-    `scope` and `name`.
+    """Return an empty body for a function of the default graph.
+
+    Its name begins with the name scope `scope` and `name`.
     """
     outer = get_default_graph()
     automatic = isinstance(outer, FunctionGraph) and outer.automatic_control
@@ -34,11 +38,11 @@ def trace(
     kwargs: Any = None,
     value_of_operations: Any = None,
 ) -> FunctionGraph:
-    """Have `function(*args, **kwargs)` build a body; what it returns are the body's outputs.
+    """Have `function(*args, **kwargs)` build a body.
 
-    value_of_operations: what an operation among the results is taken for, once it has run; without
-    it operations are refused.
-    Raises TypeError for results that are no tensors.
+    The function's results are the body's outputs. value_of_operations: the value of an operation
+    among the results, once it has run; without it operations are refused. Raises TypeError for
+    results that are no tensors.
     """
     control = AutomaticControl(body) if body.automatic_control else None
     with body.as_default():
@@ -86,20 +90,21 @@ def packed(structure: Any, values: Sequence[Tensor]) -> Any:
 
 
 def define(body: FunctionGraph) -> FuncRef:
-    """Put a body into the library of its graph, under its name; returns what an attr
-    names it by.
+    """Put a body into the library of its graph, under its name.
+
+    Returns the value of an attr that names it.
     """
     body.outermost.add_function(to_function_def(body, body.name))
     return FuncRef(body.name)
 
 
 def is_stateful(*bodies: FunctionGraph) -> bool:
-    """Whether an operation of the bodies has effects or depends on state."""
+    """Return whether any operation of the bodies is stateful."""
     return any(op.op_def.is_stateful for body in bodies for op in body.get_operations())
 
 
 def finish(op: Operation, bodies: Sequence[FunctionGraph], first: int = 0) -> None:
-    """Tell a node of its bodies. first: the node's input that is the bodies' first."""
+    """Store its bodies in a node. first: their first input's index."""
     op._bodies = tuple(bodies)
     read_only: set[int] | None = None
     for body in bodies:
@@ -110,8 +115,9 @@ def finish(op: Operation, bodies: Sequence[FunctionGraph], first: int = 0) -> No
 
 
 def bodies_of(op: Operation, refs: Sequence[FuncRef], first: int = 0) -> list[FunctionGraph]:
-    """The bodies of a node, its own to change: those it was made with, else new ones from the
-    library. first: as for `finish`.
+    """Return the bodies of a node, which the caller may change.
+
+    They are those it was made with, else new ones from the library. first: as for `finish`.
     """
     if not op._bodies:
         shapes: list[Shape] = [value.shape_tuple for value in op.inputs[first:]]
@@ -127,8 +133,9 @@ def bodies_of(op: Operation, refs: Sequence[FuncRef], first: int = 0) -> list[Fu
 
 
 def redefine(op: Operation, attr: str | Sequence[str], bodies: Sequence[FunctionGraph]) -> None:
-    """Have a node name its bodies as they are now. attr: that of each body, or one
-    that lists them.
+    """Have a node name its bodies as they are now.
+
+    attr: one name a body, or one attr that lists them.
     """
     for body in bodies:
         body.name = (
@@ -147,8 +154,9 @@ def redefine(op: Operation, attr: str | Sequence[str], bodies: Sequence[Function
 
 
 def extend(op: Operation, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
-    """Give a node more inputs, and outputs of the dtypes and shapes of `outputs`; its attrs are
-    left to the caller.
+    """Give a node more inputs and outputs.
+
+    New outputs have the dtypes and shapes of `outputs`; attrs are left to the caller.
     """
     op.graph._changed.append((op.graph.version, op))
     taken = [op.graph.capture(t) if isinstance(op.graph, FunctionGraph) else t for t in inputs]
@@ -165,7 +173,7 @@ def extend(op: Operation, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -
 
 
 def handle_data(value: Tensor) -> Any:
-    """((shape, dtype),) of what a resource refers to; None where it is not known."""
+    """Return ((shape, dtype),) of a resource's value; None if unknown."""
     while value._handle_data is None:
         op = value.op
         if op.type == "VarHandleOp":

@@ -27,13 +27,13 @@ def cond(
     fn1: Callable[[], Any] | None = None,
     fn2: Callable[[], Any] | None = None,
 ) -> Any:
-    """What `true_fn` returns where `pred` (a bool scalar) is true, else what `false_fn` returns;
-    only one of them runs.
+    """Return the result of `true_fn` if `pred` is true, else of `false_fn`.
 
-    Both return the same structure of tensors, TensorArrays or operations, with the same dtypes.
-    strict: a list of one stays a list. What the branches take from outside is computed in any case.
-    Raises TypeError for functions that cannot be called, ValueError for a branch that returns
-    nothing and for dtypes that differ, either for structures that differ.
+    pred: a bool scalar. Only one of the functions runs. Both return the same structure of tensors,
+    TensorArrays or operations, with the same dtypes. strict: a list of one stays a list. Tensors
+    that the branches take from outside are computed in any case. Raises TypeError for functions
+    that cannot be called, ValueError for a branch that returns nothing and for dtypes that differ,
+    either for structures that differ.
     """
     for given, old, new in ((fn1, "fn1", "true_fn"), (fn2, "fn2", "false_fn")):
         if given is not None and (true_fn if new == "true_fn" else false_fn) is not None:
@@ -113,11 +113,11 @@ def case(
     strict: bool = False,
     name: str = "case",
 ) -> Any:
-    """What the function of the first true predicate returns, or `default`'s.
+    """Return the result of the first true predicate's function, or `default`'s.
 
     pred_fn_pairs: pairs of a bool scalar and a function, or a dictionary of them. Without a default
     it is an error when the step runs that no predicate is true; `exclusive` makes it one that two
-    are. Raises TypeError for what are no such pairs.
+    are. Raises TypeError for other values.
     """
     pairs = _pairs(pred_fn_pairs)
     if default is not None and not callable(default):
@@ -174,7 +174,10 @@ def _true_count(predicates: Sequence[Tensor]) -> Tensor:
 
 
 def _none_is_true(predicates: Sequence[Tensor], action: Callable[[], Any]) -> Callable[[], Any]:
-    """The last function, behind a check that its predicate is true, since all others are not."""
+    """Return the last function behind a check that its predicate is true.
+
+    All other predicates are false there.
+    """
     names = ", ".join(p.name for p in predicates)
     last = predicates[-1]
 
@@ -202,12 +205,12 @@ def _at_most_one(predicates: Sequence[Tensor]) -> Operation:
 def switch_case(
     branch_index: Any, branch_fns: Any, default: Any = None, name: str | None = None
 ) -> Any:
-    """What the function at `branch_index` (an int32 scalar) returns, or `default`'s where there is
-    none; without one, the last's.
+    """Return the result of the function at `branch_index`, or `default`'s.
 
-    branch_fns: functions, pairs of an index and a function, or a dictionary of them; the indices
-    are 0, 1, .. len - 1. It is a Case node, whose branches are functions of the graph. Raises
-    TypeError and ValueError for others.
+    branch_index: an int32 scalar; for an index without function, `default` runs, or the last
+    function without one. branch_fns: functions, pairs of an index and a function, or a dictionary
+    of them; the indices are 0, 1, .. len - 1. It is a Case node, whose branches are functions of
+    the graph. Raises TypeError and ValueError for others.
     """
     functions = _indexed(branch_fns)
     if default is not None:

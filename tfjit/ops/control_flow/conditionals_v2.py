@@ -1,4 +1,4 @@
-"""Conditionals as If and Case nodes, whose branches are functions."""
+"""Conditionals as If and Case nodes over functions."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ def cond(
 
 
 def indexed_case(index: Any, functions: Sequence[Callable[[], Any]]) -> Any:
-    """What the function at `index` returns, the last one's for an index without one, as a Case node
-    (StatelessCase).
+    """Return the result of the function at `index`, by a Case node.
+
+    The last function runs for an index without one. The node is a StatelessCase where it can be.
     """
     with name_scope(None, "indexed_case") as scope:
         index = convert_to_tensor(index, name="branch_index")
@@ -54,8 +55,9 @@ def indexed_case(index: Any, functions: Sequence[Callable[[], Any]]) -> Any:
 
 
 def results(op: Operation) -> list[Tensor]:
-    """The outputs of an If or Case, each for itself: who fetches one runs what it needs, and no
-    more.
+    """Return the outputs of an If or Case through one Identity each.
+
+    A fetch of one output then runs no more than its own nodes.
     """
     found = []
     for value in op.outputs:
@@ -66,7 +68,10 @@ def results(op: Operation) -> list[Tensor]:
 
 
 def branching(scope: str | None, chosen: Tensor, branches: Sequence[FunctionGraph]) -> Operation:
-    """An If (of a bool) or Case (of an int32) node over branches with the same outputs."""
+    """Make an If (of a bool) or Case (of an int32) node.
+
+    The branches have the same outputs.
+    """
     inputs = match_inputs(branches)
     shapes = tuple(
         TensorShape(_common(shapes))
@@ -99,8 +104,9 @@ def branching(scope: str | None, chosen: Tensor, branches: Sequence[FunctionGrap
 
 
 def match_inputs(branches: Sequence[FunctionGraph]) -> list[Tensor]:
-    """Give all branches the inputs of any of them, in one order; returns the tensors of outside
-    that they stand for.
+    """Give all branches the inputs of any of them, in one order.
+
+    Returns the outer tensors of these inputs.
     """
     outer: dict[int, Tensor] = {}
     for branch in branches:
@@ -120,7 +126,7 @@ def match_inputs(branches: Sequence[FunctionGraph]) -> list[Tensor]:
 
 
 def _common(shapes: Sequence[Shape]) -> Shape:
-    """The most that is known of a tensor which has one of these shapes."""
+    """Return the most precise shape that all these shapes fit."""
     first = shapes[0]
     for other in shapes[1:]:
         if first is None or other is None or len(first) != len(other):
@@ -139,7 +145,10 @@ def _check_captures(branches: Sequence[FunctionGraph], names: Sequence[str]) -> 
 
 
 def _check_same(branches: Sequence[FunctionGraph], names: Sequence[str], function: str) -> None:
-    """Raise TypeError unless all branches return the same structure of the same dtypes."""
+    """Check that all branches return the same structure and dtypes.
+
+    Raises TypeError where they differ.
+    """
     first = branches[0]
     for i, (branch, name) in enumerate(zip(branches[1:], names[1:], strict=True), 1):
         error = ""

@@ -1,4 +1,4 @@
-"""Dataflow control flow (Switch, Merge, frames) and ops that only order, check or print."""
+"""Dataflow control flow (Switch, Merge, frames), ordering, checks and prints."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _ref_switch(c: ShapeContext) -> Shapes:
 
 
 def _merge(c: ShapeContext) -> Shapes:
-    """What the inputs have in common; a size that differs is unknown."""
+    """Return the shape that the inputs share; differing sizes are unknown."""
     shape: Shape = c.inputs[0]
     for other in c.inputs[1:]:
         if shape is None or other is None or len(other) != len(shape):
@@ -38,7 +38,7 @@ def _merge(c: ShapeContext) -> Shapes:
 
 
 def _enter(c: ShapeContext) -> Shapes:
-    # What enters a loop may change shape inside it, so only a constant keeps it.
+    # An entering value may change shape inside a loop, so only a constant keeps it.
     if c.attr("is_constant"):
         return [c.inputs[0]]
     return [c.inputs[0]] if c.op == "RefEnter" else [None]
@@ -219,10 +219,10 @@ def _wait(operations: list[Any], device: str, name: str | None) -> Operation:
 
 
 def group(*inputs: Any, name: str | None = None) -> Operation:
-    """One operation that is done when all of `inputs` are; on several devices, one for each before
-    it.
+    """Return an operation that is done when all `inputs` are.
 
-    Raises TypeError for what is no tensor or operation.
+    On several devices, one such operation for each stands before it. Raises TypeError for values
+    that are no tensor or operation.
     """
     operations = _operations(inputs)
     for item in operations:
@@ -258,7 +258,10 @@ def with_dependencies(dependencies: Any, output_tensor: Any, name: str | None = 
 
 
 def tuple(tensors: Any, name: str | None = None, control_inputs: Any = None) -> list[Any]:
-    """The tensors, each given out only when all of them (and the control inputs) are there."""
+    """Return the tensors, each available only when all of them are.
+
+    The control inputs must have run, too.
+    """
     with name_scope(name, "tuple", [t for t in tensors if isinstance(t, Tensor)]):
         waits = [t for t in tensors if t is not None] + list(control_inputs or ())
         if not waits:
@@ -288,7 +291,10 @@ def Print(
     summarize: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """`input_`; prints `data` to stderr each time (or the first n times) it is computed."""
+    """Return `input_`, and print `data` when it is computed.
+
+    Prints to stderr each time, or the first n times.
+    """
     return tensor(
         "Print",
         name,
@@ -312,8 +318,9 @@ def switch(data: Any, pred: Any, dtype: Any = None, name: str | None = None) -> 
 
 
 def merge(inputs: Any, name: str | None = None) -> Any:
-    """(output, value_index): whichever input arrives alive first. Raises ValueError for a None
-    input.
+    """(output, value_index): whichever input arrives alive first.
+
+    Raises ValueError for a None input.
     """
     if any(value is None for value in inputs):
         raise ValueError("At least one of the merge inputs is None: " + str(inputs))
@@ -338,7 +345,10 @@ def enter(
     parallel_iterations: int = 10,
     name: str | None = None,
 ) -> Tensor:
-    """`data` made available in a loop's frame, in its first iteration or (constant) in all."""
+    """Return `data` as available in a loop's frame.
+
+    In its first iteration, or (constant) in all.
+    """
     return tensor(
         "Enter",
         name,

@@ -1,10 +1,10 @@
-"""What operations made inside a conditional or a loop are put through: inputs from outside come in
-by a Switch or an Enter, and what would run freely waits for the pivot of its branch or iteration.
+"""Contexts of conditionals and loops, which rewire operations made inside.
 
-`Graph.create_op` hands every new operation to the context of the thread (`AddOp`). Contexts keep
-what a gradient needs to know of them: a conditional its predicate, pivot and branch, a loop its
-Enters, Exits and pivots, and `grad_state`, which is the gradient's own.
-Source of the semantics: TensorFlow 1's control flow contexts, as its graphs show them.
+Inputs from outside come in by a Switch or an Enter, and operations that would run freely wait for
+the pivot of their branch or iteration. `Graph.create_op` hands every new operation to the context
+of the thread (`AddOp`). Contexts keep the facts that a gradient needs: a conditional its predicate,
+pivot and branch, a loop its Enters, Exits and pivots, and `grad_state`, which is the gradient's
+own. Source of the semantics: TensorFlow 1's control flow contexts, as its graphs show them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ from tfjit.ops.core.apply import call, tensor
 
 
 def is_loop_exit(op: Operation) -> bool:
-    """Whether an operation gives a value out of a loop."""
+    """Return whether an operation gives a value out of a loop."""
     return op.type in ("Exit", "RefExit")
 
 
 def is_loop_constant(op: Operation) -> bool:
-    """Whether an operation makes a value of outside known in every iteration of a loop."""
+    """Return whether an operation is a constant Enter.
+
+    Such an Enter makes an outer value known in every iteration.
+    """
     return op.type in ("Enter", "RefEnter") and bool(op.attr("is_constant"))
 
 
@@ -48,7 +51,10 @@ def switch_ref_or_tensor(data: Tensor, pred: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def enter(data: Tensor, frame_name: str, is_constant: bool, parallel_iterations: int) -> Tensor:
-    """`data` in the frame of a loop; a reference stays one. The shape is kept."""
+    """`data` in the frame of a loop; a reference stays one.
+
+    The shape is kept.
+    """
     kind = "RefEnter" if data.dtype.is_ref else "Enter"
     made = tensor(
         kind,
@@ -68,9 +74,9 @@ class ControlFlowContext:
             get_default_graph()._get_control_flow_context()
         )
         self._entered_from: list[ControlFlowContext | None] = []
-        # tensors that are known inside, and those of outside that were asked for
+        # tensors that are known inside, and outer tensors that were asked for
         self._values: set[str] = set()
-        # tensor of outside -> what stands for it inside
+        # outer tensor -> the tensor that represents it inside
         self._external_values: dict[str, Tensor] = {}
         self._name = ""
         self._nested: list[ControlFlowContext] = []
@@ -91,7 +97,7 @@ class ControlFlowContext:
 
     @property
     def back_prop(self) -> bool:
-        """Whether gradients may be asked for."""
+        """Return whether gradients may be asked for."""
         outer = self.GetWhileContext()
         return outer is None or outer.back_prop
 
@@ -119,13 +125,13 @@ class ControlFlowContext:
         self._values.add(name)
 
     def ExitResult(self, result: Sequence[Tensor]) -> None:
-        """What this context gives out is known in the one around."""
+        """Make this context's results known in the context around."""
         if self._outer_context is not None:
             for value in result:
                 self._outer_context.AddName(value.name)
 
     def AddValue(self, value: Tensor) -> Tensor:
-        """What stands for a tensor inside, made if it has not been asked for."""
+        """Return the inner tensor of an outer one, made if missing."""
         raise NotImplementedError
 
     def AddOp(self, op: Operation) -> None:
@@ -137,24 +143,28 @@ class ControlFlowContext:
         return self._outer_context.GetWhileContext() if self._outer_context is not None else None
 
     def GetControlPivot(self) -> Tensor | None:
-        """What operations without inputs of their own wait for."""
+        """Return the pivot of operations without inputs."""
         return None
 
     def IsWhileContext(self) -> bool:
-        """Whether this is a loop."""
+        """Return whether this is a loop."""
         return False
 
     def IsCondContext(self) -> bool:
-        """Whether this is a branch of a conditional."""
+        """Return whether this is a branch of a conditional."""
         return False
 
     def to_proto(self) -> Any:
-        """The message that a MetaGraphDef keeps of this context and those inside it."""
+        """Return the message that MetaGraphDefs keep of this context.
+
+        It includes the contexts inside.
+        """
         raise NotImplementedError
 
     def _restore(self, message: Any, scope: str) -> None:
-        """What all contexts keep: the tensors that are known inside, whose operations are this
-        context's, and the contexts inside.
+        """Restore the known tensors and inner contexts.
+
+        The known tensors' operations become this context's.
         """
         graph = get_default_graph()
         self._values = {_scoped(name, scope) for name in message.values_def.values}
@@ -200,8 +210,9 @@ class ControlFlowContext:
                 op._update_input(index, inside)
 
     def _drop_outer_control_inputs(self, op: Operation) -> tuple[list[Operation], list[Operation]]:
-        """Take away control inputs from outside the innermost loop, since no iteration could see
-        them: (kept, taken away).
+        """Remove control inputs from outside the innermost loop.
+
+        No iteration could see them. Returns (kept, removed).
         """
         loop = self.GetWhileContext()
         if loop is None:
@@ -226,8 +237,9 @@ class ControlFlowContext:
         return False
 
     def _protect(self, op: Operation) -> bool:
-        """What runs in one branch or iteration only can not be fetched. Returns
-        whether that is so.
+        """Prevent fetches of operations in one branch or iteration.
+
+        Returns whether that is so.
         """
         inside = self._outer_context is not None or not is_loop_exit(op)
         if inside:
@@ -246,8 +258,9 @@ def _scoped(name: str, scope: str) -> str:
 
 
 class CondContext(ControlFlowContext):
-    """One branch of a conditional. branch: 1 where `pred` is true. pivot: alive when this branch is
-    taken.
+    """One branch of a conditional.
+
+    branch: 1 where `pred` is true. pivot: alive when this branch is taken.
     """
 
     def __init__(self, pred: Tensor, pivot: Tensor, branch: int, name: str = "cond_text") -> None:
@@ -267,7 +280,10 @@ class CondContext(ControlFlowContext):
 
     @classmethod
     def from_proto(cls, message: Any, scope: str = "") -> CondContext:
-        """The context over nodes that the default graph has. scope: put before their names."""
+        """Return the context over nodes of the default graph.
+
+        scope: put before their names.
+        """
         graph = get_default_graph()
         made: CondContext = cls.__new__(cls)
         ControlFlowContext.__init__(made)
@@ -292,7 +308,7 @@ class CondContext(ControlFlowContext):
 
     @property
     def pivot(self) -> Tensor:
-        """What operations without inputs wait for."""
+        """The pivot of operations without inputs."""
         return self._pivot
 
     @property
@@ -335,8 +351,9 @@ class CondContext(ControlFlowContext):
         self._protect(op)
 
     def output(self, value: Tensor) -> Tensor:
-        """A result of the branch; a tensor of outside that is given out as it is goes through a
-        Switch.
+        """Return a result of the branch.
+
+        An outer tensor that is returned unchanged passes through a Switch.
         """
         if value.name in self._values:
             return self._known(value)
@@ -355,7 +372,7 @@ class WhileContext(ControlFlowContext):
     """A loop. Its name is the name of its frame.
 
     loop_enters, loop_exits: of the loop variables, in order. pivot: the LoopCond. pivot_for_pred,
-    pivot_for_body: what operations without inputs wait for in the condition and in the body.
+    pivot_for_body: the pivots of operations without inputs in the condition and in the body.
     """
 
     def __init__(
@@ -395,7 +412,10 @@ class WhileContext(ControlFlowContext):
 
     @classmethod
     def from_proto(cls, message: Any, scope: str = "") -> WhileContext:
-        """The context over nodes that the default graph has. scope: put before their names."""
+        """Return the context over nodes of the default graph.
+
+        scope: put before their names.
+        """
         graph = get_default_graph()
 
         def element(name: str) -> Any:
@@ -443,7 +463,7 @@ class WhileContext(ControlFlowContext):
 
     @property
     def parallel_iterations(self) -> int:
-        """How many iterations may run at the same time."""
+        """Number of iterations that may run at the same time."""
         return self._parallel_iterations
 
     @property
@@ -452,7 +472,7 @@ class WhileContext(ControlFlowContext):
 
     @property
     def swap_memory(self) -> bool:
-        """Whether a gradient's stacks may leave the device."""
+        """Return whether a gradient's stacks may leave the device."""
         return self._swap_memory
 
     @property
@@ -499,8 +519,9 @@ class WhileContext(ControlFlowContext):
         return entered
 
     def _saved_forward_value(self, value: Tensor) -> Tensor | None:
-        """In a gradient's loop, what the loop that it is the gradient of had at the same iteration:
-        `grad_state.GetRealValue` says.
+        """Return a value's forward counterpart in a gradient's loop.
+
+        The counterpart is of the same iteration: `grad_state.GetRealValue` gives it.
         """
         current = get_default_graph()._get_control_flow_context()
         loop = current.GetWhileContext() if current is not None else None
@@ -543,7 +564,7 @@ class WhileContext(ControlFlowContext):
             op._add_control_input(pivot.op)
 
     def _place_enters(self, enters: Sequence[Tensor]) -> None:
-        """Enters are the loop's, and wait for what the blocks around the loop ask for."""
+        """Put Enters in the loop, with the control inputs around it."""
         graph = get_default_graph()
         outer_loop = (
             self._outer_context.GetWhileContext() if self._outer_context is not None else None
@@ -581,8 +602,9 @@ class WhileContext(ControlFlowContext):
         return enters
 
     def begin(self, enters: Sequence[Tensor]) -> list[Tensor]:
-        """The Merges of the loop variables, whose back edges are missing; the condition is built
-        next.
+        """Return the Merges of the loop variables, without back edges.
+
+        The condition is built next.
         """
         self._place_enters(enters)
         self._values = {entered.name for entered in enters}
@@ -594,8 +616,9 @@ class WhileContext(ControlFlowContext):
     def condition(
         self, made: Tensor, merges: Sequence[Tensor]
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """(what leaves the loop, what goes into the body) under a condition; the body is built
-        next.
+        """Return (values that leave the loop, values for the body).
+
+        Under the condition; the body is built next.
         """
         self._pivot = tensor("LoopCond", input=made)
         switches = [switch_ref_or_tensor(merge, self._pivot) for merge in merges]
@@ -609,8 +632,9 @@ class WhileContext(ControlFlowContext):
     def close(
         self, merges: Sequence[Tensor], results: Sequence[Tensor], leaving: Sequence[Tensor]
     ) -> list[Tensor]:
-        """Join the body's results to the Merges, and the Exits. Raises ValueError where a shape
-        became less known.
+        """Join the body's results to the Merges, and the Exits.
+
+        Raises ValueError where a shape became less known.
         """
         for merge, result in zip(merges, results, strict=True):
             following = tensor(
@@ -628,8 +652,9 @@ class WhileContext(ControlFlowContext):
 def set_invariants(
     values: Sequence[Tensor], enters: Sequence[Tensor], invariants: Sequence[Any] | None
 ) -> None:
-    """Give the Enters the shapes of what comes in, or the invariants. Raises ValueError where these
-    do not fit.
+    """Give the Enters the shapes of their values, or the invariants.
+
+    Raises ValueError where these do not fit.
     """
     for i, (value, entered) in enumerate(zip(values, enters, strict=True)):
         if invariants is None:
@@ -655,7 +680,7 @@ def shape_text(shape: Shape) -> str:
 
 
 def fits(shape: Shape, invariant: Shape) -> bool:
-    """Whether every case of `shape` is one of `invariant`."""
+    """Return whether every case of `shape` is one of `invariant`."""
     if invariant is None:
         return True
     if shape is None or len(shape) != len(invariant):

@@ -1,4 +1,4 @@
-"""TensorArray: a handle, and a flow that orders what is done with it."""
+"""TensorArray: a handle, and a flow that orders its operations."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from tfjit.ops.core.convert import convert_to_tensor
 
 
 class TensorArray:
-    """An array of tensors for loops: each element is written once and, unless `clear_after_read` is
-    False, read once.
+    """An array of tensors for loops.
+
+    Each element is written once and, unless `clear_after_read` is False, read once.
 
     Methods that write give another TensorArray, which has to be used in place of this one: its flow
-    makes what follows wait. dtype: of the elements. size: their number, an int32 scalar;
+    makes later operations wait. dtype: of the elements. size: their number, an int32 scalar;
     `dynamic_size` lets it grow. handle, flow: of an array that exists already. infer_shape: all
-    elements have one shape, which the first write tells. element_shape: the shape, as far as it is
-    known. In control flow v2, and in functions, it is a `ListTensorArray`. Raises ValueError where
+    elements have one shape, which the first write tells. element_shape: the known part of the
+    shape. In control flow v2, and in functions, it is a `ListTensorArray`. Raises ValueError where
     arguments contradict each other.
     """
 
@@ -108,7 +109,7 @@ class TensorArray:
 
     @property
     def flow(self) -> Tensor:
-        """A float32 scalar that is there when all that was done is done."""
+        """A float32 scalar that is there when all earlier operations are done."""
         return self._flow
 
     @property
@@ -123,12 +124,12 @@ class TensorArray:
 
     @property
     def dynamic_size(self) -> bool:
-        """Whether it may grow."""
+        """Return whether it may grow."""
         return self._dynamic_size
 
     @property
     def element_shape(self) -> TensorShape:
-        """What is known of the elements' shape."""
+        """Known part of the elements' shape."""
         return TensorShape(self._shape[0])
 
     def with_flow(self, flow: Tensor) -> TensorArray:
@@ -145,8 +146,9 @@ class TensorArray:
         return self.with_flow(tensor("Identity", input=self._flow))
 
     def grad(self, source: str, flow: Tensor | None = None, name: str | None = None) -> TensorArray:
-        """The array of the elements' gradients that belongs to `source`, a name for one call of
-        `gradients`. Writes to it add up.
+        """Return the array of the elements' gradients for `source`.
+
+        source: a name for one call of `gradients`. Writes to the array add up.
         """
         before = self._flow if flow is None else flow
         with (
@@ -182,8 +184,9 @@ class TensorArray:
         return value
 
     def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
-        """The array with one element written. Raises ValueError for another shape; another dtype
-        fails when it runs.
+        """The array with one element written.
+
+        Raises ValueError for another shape; another dtype fails when it runs.
         """
         with name_scope(name, "TensorArrayWrite", [self._handle, index, value]):
             value = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
@@ -265,7 +268,7 @@ class TensorArray:
             return self.scatter(range_(0, shape_(value)[0]), value, name=name)
 
     def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
-        """The array with the rows of `value` written to the elements at `indices` (int32 [n])."""
+        """Write the rows of `value` to the elements at `indices` (int32 [n])."""
         with name_scope(name, "TensorArrayScatter", [self._handle, value, indices]):
             value = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
             shape = value.shape_tuple
@@ -282,8 +285,9 @@ class TensorArray:
                 return self.with_flow(flow)
 
     def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
-        """The array with `value` cut along its first dimension into pieces of `lengths` [size], one
-        an element.
+        """Write pieces of `value`, cut along its first dimension.
+
+        The pieces have `lengths` [size], one an element.
         """
         from tfjit.ops.arithmetic.elementwise import cast
 
@@ -343,10 +347,10 @@ class TensorArray:
 
 
 def to_flow(value: Any) -> Any:
-    """What a loop or conditional carries for a value: of a TensorArray its flow."""
+    """Return the value that control flow carries: of a TensorArray its flow."""
     return value.flow if isinstance(value, TensorArray) else value
 
 
 def from_flow(like: Any, value: Any) -> Any:
-    """The value that a loop or conditional gives where it was given `like`."""
+    """Return a carried value in the form of `like`."""
     return like.with_flow(value) if isinstance(like, TensorArray) else value

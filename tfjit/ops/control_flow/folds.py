@@ -1,4 +1,7 @@
-"""`map_fn`, `scan`, `foldl` and `foldr`: functions over the rows of tensors, as loops."""
+"""Functions over the rows of tensors, as loops.
+
+They are `map_fn`, `scan`, `foldl` and `foldr`.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +42,9 @@ def _tensors(flat: list[Any]) -> list[Tensor]:
 
 
 def _count(values: list[Tensor]) -> tuple[Any, int | None]:
-    """How many rows there are: as a tensor (or an int, where it is known), and as far as it is
-    known.
+    """Return the number of rows, and the same number if known.
+
+    The first is a tensor, or an int where it is known; the second may be None.
     """
     known = {value.shape_tuple[0] for value in values if value.shape_tuple} - {None}
     if len(known) > 1:
@@ -55,7 +59,10 @@ def _count(values: list[Tensor]) -> tuple[Any, int | None]:
 
 
 def _unstacked(values: list[Tensor], count: Any, shaped: bool = False) -> list[TensorArray]:
-    """An array of the rows of each. shaped: told their shape, rather than left to find out."""
+    """Return an array of the rows of each value.
+
+    shaped: the arrays get their rows' shape, rather than infer it.
+    """
     return [
         TensorArray(
             value.dtype.base_dtype,
@@ -86,13 +93,12 @@ def map_fn(
     name: str | None = None,
     fn_output_signature: Any = None,
 ) -> Any:
-    """`fn` of each row of `elems`, stacked: [n, ...].
+    """Return `fn` of each row of `elems`, stacked: [n, ...].
 
-    elems: a tensor [n, ...] or a structure of them, which `fn` is given row by row. dtype (or
-    fn_output_signature): of what `fn` returns, with its structure, where that is not that of
-    `elems`. infer_shape: all results have one shape.
-    Raises TypeError for a function that cannot be called, ValueError for scalars and for another
-    structure of results.
+    elems: a tensor [n, ...] or a structure of them; `fn` gets the rows one by one. dtype (or
+    fn_output_signature): of the results of `fn`, with their structure, where these differ from
+    `elems`. infer_shape: all results have one shape. Raises TypeError for a function that cannot be
+    called, ValueError for scalars and for another structure of results.
     """
     dtype = fn_output_signature if fn_output_signature is not None else dtype
     scope, flat = _elements(fn, elems, name, "map")
@@ -146,11 +152,12 @@ def scan(
     reverse: bool = False,
     name: str | None = None,
 ) -> Any:
-    """fn(a, x) of what it gave before and each row of `elems`, all of it stacked: [n, ...].
+    """Return all results of fn(a, x) over the rows of `elems`.
 
-    initializer: the first `a`, and the structure of the results; without one the first row is the
-    first result. reverse: from the last row on. Raises TypeError for a function that cannot be
-    called, ValueError for scalars and for another structure of results.
+    a: the result before. x: the row. The results are stacked: [n, ...]. initializer: the first `a`,
+    and the structure of the results; without one the first row is the first result. reverse: from
+    the last row on. Raises TypeError for a function that cannot be called, ValueError for scalars
+    and for another structure of results.
     """
     scope, flat = _elements(fn, elems, name, "scan")
     with scope:
@@ -259,10 +266,10 @@ def foldl(
     swap_memory: bool = False,
     name: str | None = None,
 ) -> Any:
-    """fn(a, x) of what it gave before and each row of `elems`, from the first on: the last result.
+    """Return the last result of fn(a, x) over the rows of `elems`.
 
-    initializer: the first `a`, and the structure of the result; without one it is the first row.
-    Raises as `scan`.
+    a: the result before. x: the row, from the first on. initializer: the first `a`, and the
+    structure of the result; without one it is the first row. Raises as `scan`.
     """
     options = {
         "parallel_iterations": parallel_iterations,

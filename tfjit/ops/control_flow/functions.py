@@ -1,4 +1,4 @@
-"""`function`: Python functions as functions of the graph, traced for what they are called with.
+"""`function`: Python functions as functions of the graph, traced by arguments.
 
 There is no AutoGraph: Python's `if` and `while` on a tensor are refused, as TensorFlow refuses them
 with `autograph=False`.
@@ -32,8 +32,9 @@ _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_.]")
 
 
 class ConcreteFunction:
-    """A function of the graph: one trace of a Python function. Called with tensors, it is a
-    PartitionedCall or StatefulPartitionedCall.
+    """A function of the graph: one trace of a Python function.
+
+    Called with tensors, it is a PartitionedCall or StatefulPartitionedCall.
     """
 
     def __init__(self, graph: FunctionGraph, arguments: int, signature: Any) -> None:
@@ -49,7 +50,7 @@ class ConcreteFunction:
 
     @property
     def inputs(self) -> list[Tensor]:
-        """The parameters in the body: arguments, then what it takes from outside."""
+        """The parameters in the body: arguments, then captured tensors."""
         return list(self.graph.inputs)
 
     @property
@@ -64,7 +65,7 @@ class ConcreteFunction:
 
     @property
     def structured_outputs(self) -> Any:
-        """What the Python function returned."""
+        """The Python function's result."""
         return self.graph.structured_outputs
 
     @property
@@ -73,8 +74,9 @@ class ConcreteFunction:
         return self.graph.outermost.functions[self._ref.name]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call with a tensor for each argument that is one; keywords are taken in the order of
-        their names' parameters.
+        """Call with a tensor for each argument that is one.
+
+        Keywords are taken in the order of their names' parameters.
         """
         given = [*args, *kwargs.values()]
         if len(given) != self._arguments:
@@ -115,14 +117,13 @@ class ConcreteFunction:
 
 
 class Function:
-    """A Python function that builds a function of the graph when it is called, once for each kind
-    of arguments.
+    """A Python function that builds functions of the graph when called.
 
-    Arguments that are tensors, NumPy arrays and reference variables become inputs, known by dtype
-    and shape; any other value, resource variables among them, is the trace's own, and another value
-    makes another trace. Operations with effects run in the order that they were written in, and all
-    of them. Variables may be made at the first call only. Raises TypeError for arguments that do
-    not fit.
+    It builds one for each kind of arguments. Arguments that are tensors, NumPy arrays and reference
+    variables become inputs, known by dtype and shape; any other value, resource variables among
+    them, is the trace's own, and another value makes another trace. Operations with effects run in
+    the order that they were written in, and all of them. Variables may be made at the first call
+    only. Raises TypeError for arguments that do not fit.
     """
 
     def __init__(
@@ -158,7 +159,7 @@ class Function:
         return self._input_signature
 
     def experimental_get_tracing_count(self) -> int:
-        """How many traces there are."""
+        """Return the number of traces."""
         return self._traces
 
     def __get__(self, instance: Any, owner: Any) -> Function:
@@ -184,7 +185,10 @@ class Function:
         return concrete._call(tensors)
 
     def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
-        """The trace for these arguments, where a TensorSpec stands for any tensor that fits it."""
+        """Return the trace for these arguments.
+
+        A TensorSpec represents any tensor that fits it.
+        """
         if self._input_signature is not None and not args and not kwargs:
             args = self._input_signature
         return self._concrete(args, kwargs)[0]
@@ -260,7 +264,10 @@ class Function:
         return concrete, [_flow(leaf) for leaf in leaves if isinstance(leaf, (Tensor, TensorArray))]
 
     def _fitted(self, value: Any, spec: Any, args: Any, kwargs: Any) -> Any:
-        """An argument as its spec wants it: tensors where the spec has TensorSpecs."""
+        """Return an argument as its spec wants it.
+
+        Values are tensors where the spec has TensorSpecs.
+        """
         if nest.is_nested(spec):
             try:
                 nest.assert_same_structure(spec, value)
@@ -292,7 +299,7 @@ class Function:
         if made:
             if not first:
                 raise ValueError(_ONE_VARIABLE)
-            # what every later call does
+            # the trace of every later call
             concrete, made = self._one_trace(bound, names, leaves, shapes)
             if made:
                 raise ValueError(_ONE_VARIABLE)
@@ -342,14 +349,14 @@ _ONE_VARIABLE: Final = (
 
 
 class _Default:
-    """What a default value is shown as."""
+    """The display form of a default value."""
 
     def __repr__(self) -> str:
         return "<captured_default_value>"
 
 
 def _tensor_of(value: Any) -> Any:
-    """What comes into a function as a tensor is one; other values stay."""
+    """Return arrays and reference variables as tensors, others unchanged."""
     if isinstance(value, (np.ndarray, np.generic)):
         return convert_to_tensor(value)
     # a reference variable
@@ -364,7 +371,10 @@ def _flow(value: Any) -> Tensor:
 
 
 def _key(value: Any) -> Any:
-    """What another trace is made for: of a tensor the dtype, of others the value."""
+    """Return the part of an argument that decides on another trace.
+
+    Of a tensor the dtype, of others the value.
+    """
     if isinstance(value, (Tensor, TensorSpec)):
         return "tensor", value.dtype.base_dtype
     if isinstance(value, TensorArray):
@@ -426,13 +436,12 @@ def function(
     experimental_compile: bool | None = None,
     experimental_follow_type_hints: bool | None = None,
 ) -> Any:
-    """A decorator that makes a Python function a `Function`; without `func`, what makes one.
+    """Make a Python function a `Function`; without `func`, return a decorator.
 
     input_signature: a TensorSpec for each tensor argument; one trace serves all calls.
-    reduce_retracing: where calls differ in shapes, a trace for what these have in common.
+    reduce_retracing: where calls differ in shapes, one trace for the known sizes that these share.
     autograph: accepted, and without effect: there is no AutoGraph. The others have no effect
-    either.
-    Raises TypeError for what cannot be called.
+    either. Raises TypeError for a value that cannot be called.
     """
     relax = bool(reduce_retracing or experimental_relax_shapes)
 

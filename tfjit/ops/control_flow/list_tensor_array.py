@@ -1,5 +1,6 @@
-"""The TensorArray of control flow made of functions: a tensor list, which is a value, so that
-bodies and gradients need no handle.
+"""The TensorArray of control flow v2: a tensor list.
+
+A list is a value, so that bodies and gradients need no handle.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from tfjit.ops.core.convert import constant, convert_to_tensor
 
 
 def shape_input(shape: Any) -> Any:
-    """A shape as list ops take it: sizes with -1 where unknown, -1 alone for an unknown rank; what
-    is no tensor yet is made one there.
+    """Return a shape as list ops take it.
+
+    Sizes have -1 where unknown, -1 alone is an unknown rank; other values become tensors there.
     """
     if isinstance(shape, Tensor):
         return shape
@@ -33,13 +35,13 @@ def shape_input(shape: Any) -> Any:
 
 
 class ListTensorArray(TensorArray):
-    """A TensorArray whose flow is a tensor list, a variant. It has no handle; elements may be read
-    as often as one likes.
+    """A TensorArray whose flow is a tensor list, a variant.
+
+    It has no handle; elements may be read any number of times.
 
     Arguments as TensorArray's; clear_after_read, tensor_array_name and
-    colocate_with_first_write_call mean nothing here.
-    Raises ValueError where arguments contradict each other, TypeError for a flow that is no
-    variant.
+    colocate_with_first_write_call mean nothing here. Raises ValueError where arguments contradict
+    each other, TypeError for a flow that is no variant.
     """
 
     def __init__(
@@ -98,7 +100,7 @@ class ListTensorArray(TensorArray):
         return made
 
     def grad(self, source: str, flow: Tensor | None = None, name: str | None = None) -> TensorArray:
-        """Raises NotImplementedError: the gradient of a list is a list like any other."""
+        """Raise NotImplementedError: a list's gradient is a list too."""
         raise NotImplementedError(
             "a TensorArray of control flow v2 has no gradient array; ask `gradients` for the "
             "gradient"
@@ -125,7 +127,10 @@ class ListTensorArray(TensorArray):
         return made
 
     def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
-        """The array with one element written. Raises ValueError for another shape or dtype."""
+        """The array with one element written.
+
+        Raises ValueError for another shape or dtype.
+        """
         with name_scope(name, "TensorArrayV2Write", [self._flow, index, value]):
             element = self._element(value)
             self._learn(element.shape_tuple)
@@ -197,7 +202,7 @@ class ListTensorArray(TensorArray):
             )
 
     def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
-        """The array with the rows of `value` written to the elements at `indices` (int32 [n])."""
+        """Write the rows of `value` to the elements at `indices` (int32 [n])."""
         with name_scope(name, "TensorArrayScatter", [self._flow, value, indices]):
             rows = self._element(value)
             shape = rows.shape_tuple
@@ -212,7 +217,10 @@ class ListTensorArray(TensorArray):
             )
 
     def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
-        """An array of `value` cut along its first dimension into pieces of `lengths` [size]."""
+        """Return an array of the pieces of `value`.
+
+        It is cut along its first dimension into pieces of `lengths` [size].
+        """
         from tfjit.ops.arithmetic.elementwise import cast
 
         with name_scope(name, "TensorArraySplit", [self._flow, value, lengths]):
@@ -244,5 +252,5 @@ class ListTensorArray(TensorArray):
         return tensor("TensorListLength", name, input_handle=self._flow)
 
     def close(self, name: str | None = None) -> Operation:
-        """Nothing: a list goes when nobody has it."""
+        """Return a no-op: a list is freed with its last reference."""
         return create("NoOp", name)

@@ -29,16 +29,15 @@ def while_loop(
     maximum_iterations: Any = None,
     return_same_structure: bool = False,
 ) -> Any:
-    """What the loop variables are once `cond` is false; `body` makes the next ones.
+    """Return the loop variables once `cond` is false.
 
-    cond, body: functions of the loop variables; cond gives a bool scalar, body as many values as
-    there are variables. loop_vars: a structure of tensors, TensorArrays and what converts to
-    tensors. shape_invariants: the same structure of shapes, where sizes that change from iteration
-    to iteration are None. parallel_iterations: how many may run at the same time.
+    cond, body: functions of the loop variables; cond gives a bool scalar, body the next values, one
+    a variable. loop_vars: a structure of tensors, TensorArrays and values that convert to tensors.
+    shape_invariants: the same structure of shapes, where sizes that change from iteration to
+    iteration are None. parallel_iterations: number of iterations that may run at the same time.
     maximum_iterations: a bound, an integer scalar. return_same_structure: a list of one variable
-    stays one.
-    Raises TypeError for functions that cannot be called, ValueError for no variables and for shapes
-    that become less known, either for another structure of results.
+    stays one. Raises TypeError for functions that cannot be called, ValueError for no variables and
+    for shapes that become less known, either for another structure of results.
     """
     if not callable(cond):
         raise TypeError("'cond' must be callable.")
@@ -184,8 +183,9 @@ def _with(structure: Any, originals: list[Any], values: list[Tensor]) -> Any:
 
 
 def _shapes(loop_vars: Any, invariants: Any) -> list[Any]:
-    """The invariants in the order of the variables; a TensorShape, None or list of sizes is one
-    shape.
+    """Return the invariants in the order of the variables.
+
+    A TensorShape, None or list of sizes is one shape.
     """
     found: list[Any] = []
 

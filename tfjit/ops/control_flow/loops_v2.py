@@ -1,4 +1,4 @@
-"""Loops as While nodes, whose condition and body are functions."""
+"""Loops as While nodes over functions for condition and body."""
 
 from __future__ import annotations
 
@@ -128,7 +128,10 @@ def _with_inputs(
 
 
 def _capture_as(graph: FunctionGraph, outer: Sequence[Tensor]) -> None:
-    """Have a condition take what the body takes, in the same order, whether or not it uses it."""
+    """Have a condition take the body's inputs in the same order.
+
+    Unused ones get placeholders.
+    """
     known = {id(value): inside for value, inside in graph.captures}
     count = len(graph.inputs) - len(known)
     pairs = []
@@ -144,8 +147,9 @@ def _capture_as(graph: FunctionGraph, outer: Sequence[Tensor]) -> None:
 
 
 def _check(body: FunctionGraph, values: Sequence[Tensor], shapes: Sequence[Shape]) -> None:
-    """Raise TypeError for a variable that changes its dtype, ValueError for one whose shape becomes
-    less known.
+    """Check that no variable changes its dtype or shape.
+
+    Raises TypeError for another dtype, ValueError for a shape that becomes less known.
     """
     for value, shape, result in zip(values, shapes, body.outputs[2:], strict=True):
         if result.dtype.base_dtype is not value.dtype.base_dtype:
@@ -194,5 +198,8 @@ def looping(
 
 
 def identities(op: Operation) -> list[Tensor]:
-    """The outputs of a loop, each for itself: who fetches one runs what it needs, and no more."""
+    """Return the outputs of a loop through one Identity each.
+
+    A fetch of one output then runs no more than its own nodes.
+    """
     return [tensor("Identity", input=value) for value in op.outputs]

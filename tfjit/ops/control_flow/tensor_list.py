@@ -10,7 +10,10 @@ from tfjit.ops.core.type_lists import INDEX
 
 
 def _element(c: ShapeContext, index: int) -> Shape:
-    """An element shape given as an input: a vector, or a scalar -1 for unknown rank."""
+    """Return an element shape given as an input.
+
+    The input is a vector, or a scalar -1 for unknown rank.
+    """
     value = c.constant(index)
     if value is not None and value.ndim == 0:
         return None
@@ -247,8 +250,8 @@ def _rows(c: ShapeContext) -> Shapes:
     return [c.inputs[0]]
 
 
-# What lists and tensor arrays of known size become while a plan is made. message: of the error for
-# a bad index, with {detail} for it.
+# Ops that replace lists and tensor arrays of known size while a plan is made. message: of the error
+# for a bad index, with {detail} for it.
 register_op(
     "_GetRow",
     inputs=("rows: T", "index: int32"),

@@ -1,5 +1,6 @@
-"""One node from Python values: inputs converted to what the op takes, attrs inferred, the outputs
-as users want them.
+"""One node from Python values.
+
+Inputs are converted to the op's dtypes, attrs inferred, and outputs given in the users' form.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from tfjit.ops.core.convert import convert_to_tensor
 
 
 def create(op_type: str, name: str | None = None, **arguments: Any) -> Operation:
-    """Add a node. arguments: the op's inputs and attrs by name; attrs that follow from inputs or
-    have defaults may be missing or None.
+    """Add a node.
 
-    Constants that are made of inputs are named for them, inside the node's name. Raises TypeError
-    for missing or unknown arguments and values that don't convert; the errors of `Graph.create_op`
-    otherwise.
+    arguments: the op's inputs and attrs by name; attrs that follow from inputs or have defaults may
+    be missing or None. Constants that are made of inputs are named for them, inside the node's
+    name. Raises TypeError for missing or unknown arguments and values that don't convert; the
+    errors of `Graph.create_op` otherwise.
     """
     op_def = registry.require(op_type, name or "")
     values: list[Any] = []
@@ -69,8 +70,8 @@ def _graph_of(values: list[Any]) -> Graph:
 def _create(
     graph: Graph, op_def: OpDef, name: str | None, values: list[Any], attrs: dict[str, Any]
 ) -> Operation:
-    # in a conditional or loop, what brings the inputs in is made beside the node, and named inside
-    # its name
+    # in a conditional or loop, the nodes that bring the inputs in are made beside the node, and
+    # named inside its name
     alone = graph._get_control_flow_context() is None
     if (
         alone
@@ -87,7 +88,10 @@ def _create(
 
 
 def _check_dtypes(op_def: OpDef, values: list[Tensor], attrs: dict[str, Any]) -> None:
-    """Raise TypeError, naming the input, where dtypes differ from the op's or from each other's."""
+    """Check dtypes of inputs against the op's and each other's.
+
+    Raises TypeError naming the input where they differ.
+    """
     settled: dict[str, tuple[DType, str]] = {}
     for arg, tensor in zip(op_def.inputs, values):
         dtype = tensor.dtype.base_dtype
@@ -206,8 +210,9 @@ def _result_type(op_type: str) -> Any:
 
 
 def outputs(op: Operation) -> Any:
-    """What a public function returns: the operation (no outputs), its tensor, a list, or a named
-    tuple of them.
+    """Return a public function's result for an operation.
+
+    It is the operation (no outputs), its tensor, a list, or a named tuple of them.
     """
     op_def = op.op_def
     if not op_def.outputs:

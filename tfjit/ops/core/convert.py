@@ -1,4 +1,4 @@
-"""Values to tensors: constants, and what users register for their own types."""
+"""Values to tensors: constants, and conversions that users register."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAX_INT32: Final = 2**31 - 1
 
 
 class _Conversions:
-    """The registered functions, lowest priority first, and those that were found for a type.
+    """The registered functions, lowest priority first, and the found ones by type.
 
     A registration makes a new one, so that a thread that converts meanwhile sees a whole list, and
     never keeps functions found in the old list for the new one.
@@ -44,10 +44,10 @@ def constant(
     name: str = "Const",
     verify_shape: bool = False,
 ) -> Tensor:
-    """A constant. shape: the values fill it, the last one repeated, unless verify_shape is set.
+    """Return a constant.
 
-    Raises TypeError for values that don't fit the dtype, ValueError for ragged lists and too many
-    elements.
+    shape: the values fill it, the last one repeated, unless verify_shape is set. Raises TypeError
+    for values that don't fit the dtype, ValueError for ragged lists and too many elements.
     """
     array = tensors.make_tensor_array(value, dtype=dtype, shape=shape, verify_shape=verify_shape)
     wanted = as_dtype(dtype).base_dtype if dtype is not None else as_dtype(array.dtype)
@@ -60,11 +60,11 @@ def constant(
 def register_tensor_conversion_function(
     base_type: Any, conversion_func: ConversionFunction, priority: int = 100
 ) -> None:
-    """Have `conversion_func(value, dtype=None, name=None, as_ref=False)` convert values of these
-    types; lower priorities go first.
+    """Register a conversion function for these types.
 
-    It returns a Tensor, or NotImplemented when the next function shall try. Raises TypeError for
-    what is no type or callable.
+    `conversion_func(value, dtype=None, name=None, as_ref=False)` returns a Tensor, or
+    NotImplemented when the next function shall try; lower priorities go first. Raises TypeError for
+    a value that is no type or callable.
     """
     types = base_type if isinstance(base_type, tuple) else (base_type,)
     if not all(isinstance(t, type) for t in types):
@@ -96,12 +96,12 @@ def convert_to_tensor(
     dtype_hint: Any = None,
     as_ref: bool = False,
 ) -> Tensor:
-    """`value` as a Tensor: itself, a constant, or what a registered function makes of it.
+    """Return `value` as a Tensor.
 
-    dtype: what it must be. preferred_dtype, dtype_hint: what it becomes if it can. as_ref: keep a
-    variable's reference.
-    Raises TypeError or ValueError for what does not convert, ValueError for a tensor of another
-    dtype.
+    The result is the value itself, a constant, or the result of a registered function. dtype: the
+    required dtype. preferred_dtype, dtype_hint: the dtype if possible. as_ref: keep a variable's
+    reference. Raises TypeError or ValueError for values that do not convert, ValueError for a
+    tensor of another dtype.
     """
     wanted = None if dtype is None else as_dtype(dtype)
     if isinstance(value, Tensor):

@@ -1,5 +1,6 @@
-"""`register_op` of the op families: as framework.op_def's, but a definition's specs are only parsed
-when somebody looks at them.
+"""`register_op` of the op families, with lazily parsed specs.
+
+It does the same as framework.op_def's, but parses a definition's specs at the first access.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ _set = object.__setattr__  # an OpDef is frozen for everybody else
 
 
 class DeclaredOp(OpDef):
-    """An OpDef that reads its args and attrs from their specs when first asked for them: parsing
-    all costs 60 ms.
+    """An OpDef that reads its args and attrs at the first access.
+
+    Parsing all specs costs 60 ms.
     """
 
     __slots__ = ("_args_in", "_args_out", "_attr_defs", "_by_name", "_specs")
@@ -114,7 +116,7 @@ def register_op(
     distributed_communication: bool = False,
     deprecated: tuple[int, str] | None = None,
 ) -> None:
-    """Define an op type of the caller's family and add it to the registry.
+    """Register an op type of the caller's family.
 
     The specs are TensorFlow's own (see framework/op_defs/op_spec.py). The family is the module that
     declares the op.

@@ -1,5 +1,6 @@
-"""Every op family, those that most graphs need first. The op registry imports them in this order
-until it has met the type it looks for.
+"""Every op family, those that most graphs need first.
+
+The op registry imports them in this order until it has met the type it looks for.
 """
 
 from typing import Final

@@ -6,7 +6,10 @@ from typing import Any
 
 
 def renamed(new: Any, old: Any, new_name: str, old_name: str) -> Any:
-    """Return the value of an argument with two names. Raises ValueError when both are given."""
+    """Return the value of an argument with two names.
+
+    Raises ValueError when both are given.
+    """
     if old is None:
         return new
     if new is not None:

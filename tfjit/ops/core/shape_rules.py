@@ -1,4 +1,4 @@
-"""Shape rules that ops of several families share, and the pieces that rules are made of."""
+"""Shape rules that several op families share, and their parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ Rule = Callable[[ShapeContext], Shapes]
 
 
 def fail(message: str) -> InvalidArgumentError:
-    """The error of a rule; the node and its inputs are added outside."""
+    """Return the error of a rule.
+
+    The caller adds the node and its inputs.
+    """
     return InvalidArgumentError(None, None, message)
 
 
@@ -58,7 +61,10 @@ def scalar_inputs(c: ShapeContext) -> Shapes:
 
 
 def handle_input(c: ShapeContext) -> Shapes:
-    """The first input is a handle (a scalar, or string[2]); nothing is known of the outputs."""
+    """Check that the first input is a handle; outputs are unknown.
+
+    A handle is a scalar, or string[2].
+    """
     c.with_rank_at_most(0, 1)
     return [None] * c.num_outputs
 
@@ -80,7 +86,10 @@ def merged(c: ShapeContext) -> Shapes:
 
 @equal_shapes
 def merged_last_first(c: ShapeContext) -> Shapes:
-    """As `merged`, in the order in which TensorFlow names sizes in an AddN that does not fit."""
+    """Merge as `merged`, but in TensorFlow's order for AddN's messages.
+
+    The order decides on the sizes that a message of shapes that do not fit names.
+    """
     shape = c.inputs[-1]
     for other in reversed(c.inputs[:-1]):
         shape = c.merge(other, shape)
@@ -164,10 +173,10 @@ def product(sizes: Sequence[int | None]) -> int | None:
 def window_size(
     c: ShapeContext, size: int | None, window: int | None, dilation: int, stride: int, padding: str
 ) -> int | None:
-    """Output size of a window that moves over `size`: SAME ceil(size / stride), VALID only whole
-    windows.
+    """Return the output size of a window that moves over `size`.
 
-    Raises where a stride or the result is not positive.
+    SAME: ceil(size / stride), VALID: only whole windows. Raises where a stride or the result is not
+    positive.
     """
     if stride <= 0:
         raise fail(f"Stride must be > 0, but got {stride}")
@@ -203,7 +212,7 @@ def padded_window_size(
 
 
 def size_input(c: ShapeContext, index: int) -> tuple[int | None, int | None]:
-    """(height, width) that an input of two numbers holds, None where not known."""
+    """Return (height, width) of an input of two numbers, None if unknown."""
     size = c.with_rank(index, 1)
     c.with_value(c.dim(size, 0), 2)
     value = c.constant(index)

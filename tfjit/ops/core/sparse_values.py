@@ -1,4 +1,4 @@
-"""Functions of a tensor that also take a sparse tensor, and change its values alone."""
+"""Functions of a tensor that map a sparse tensor's values, too."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import Any
 
 
 def is_sparse(value: Any) -> bool:
-    """Tell whether a value is a sparse tensor; its class stands in a layer above."""
+    """Tell whether a value is a sparse tensor.
+
+    Its class stands in a layer above.
+    """
     return hasattr(value, "with_values")
 
 
 def maps_sparse_values(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function of one tensor take a sparse tensor: the result has its places and other
-    values.
+    """Let a function of one tensor take a sparse tensor.
+
+    The result has its places and other values.
     """
 
     @wraps(function)
