@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from tfjit.framework import settings
 from tfjit.framework.errors import InternalError, OpError
 from tfjit.passes.ir.pass_registry import PASSES, SHAPES, PassInfo
+from tfjit.passes.ir.tensor_files import FOLDER, TensorFiles
 from tfjit.passes.ir.text_format import print_graph
 
 if TYPE_CHECKING:
@@ -279,13 +280,14 @@ class PassManager:
         self.folder.mkdir(parents=True, exist_ok=True)
         place = where.rpartition("/device:")[2].replace(":", "_").replace("/", ".")
         path = self.folder / f"{self.dumped:02}_{name}{'_' + place if place else ''}.txt"
-        path.write_text(print_graph(graph), encoding="utf-8")
+        files = TensorFiles(self.folder / FOLDER)
+        path.write_text(print_graph(graph, full=files), encoding="utf-8")
         self.dumped += 1
         if self.depth:
             return  # its bodies are dumped as they are run over
         for ref in graph.functions.reachable(graph):
             try:
-                text = print_graph(graph.functions.body(ref).graph)
+                text = print_graph(graph.functions.body(ref).graph, full=files)
             except OpError as error:  # the run that needs the body says so
                 text = f"# {error.message}\n"
             if self.functions.get(ref.name) != text:

@@ -4,18 +4,19 @@ One node a line, in any order:
 
     x    = Placeholder(dtype=float32, shape=<?,3>) @/device:CPU:0
     init = NoOp()
-    y    = Split(axis, x:1, ^init, num_split=2)   # float32<?,3>
+    y    = Split(axis, x:1, ^init, num_split=2) -> float32<?,3>, float32<?,3>   # halves
 
 In the brackets stand data inputs in order ("x" is "x:0"), control inputs with "^", then attrs.
 After them, each optional: `@` the requested device, `on` the assigned one, `from` the nodes it
-stands for. A "#" starts a comment. Attrs that follow from the inputs or are their defaults are left
+stands for, `->` the types and shapes of its outputs. A "#" starts a comment. Attrs that follow from the inputs or are their defaults are left
 out, and filled in when read; a type that nothing determines is float32. Values: 1, 1.5, nan, True,
 b'text', float32, <2,?> (shape; <*> of unknown rank), [1, 2], float32<2>[1.0, 2.0] (tensor; "[0.0
-...]" repeats the last), func'name'{a=1}, $name (a function's attr), group(...) (`group_text.py`), loop {...} over several
+...]" repeats the last; "..." with a name stands in a file, `tensor_files.py`), func'name'{a=1}, $name (a function's attr), group(...) (`group_text.py`), loop {...} over several
 lines (`loop_text.py`).
 
-Functions that nodes name stand behind the nodes, each as a block; behind its end, the nodes that
-each call runs for their effects:
+Functions that nodes name stand behind the nodes, each as a block; before its begin, the types of
+its arguments where some have no node (`takes int32, float32`); behind its end, the nodes that each
+call runs for their effects:
 
     y = While(x, body=func'step'{}, cond=func'more'{})
     function 'step'{} {
@@ -33,6 +34,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -52,6 +54,7 @@ from tfjit.passes.ir.function_library import Function
 from tfjit.passes.ir.graph_def import FUSED, LOOP, derived_attrs, find_op_def, signature
 from tfjit.passes.ir.group_text import format_group, read_group
 from tfjit.passes.ir.loop_text import CLOSING, OPENING, format_program, read_program
+from tfjit.passes.ir.tensor_files import FOLDER, TensorFiles
 
 INLINE_ELEMENTS: Final = 16
 
@@ -65,6 +68,7 @@ _NUMBER: Final = re.compile(
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 _BYTES: Final = re.compile(r"b(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")", re.DOTALL)
 _SHAPE: Final = re.compile(r"<\s*([\d?,\s*]*)>")
+_ELIDED: Final = re.compile(r"\.\.\.([0-9a-f]*)")
 _FUNCTION: Final = re.compile(r"\s*function\s*['\"]")
 _END: Final = re.compile(
     rf"\s*\}}(?:\s*runs\s+({_NODE_NAME}(?:\s*,\s*{_NODE_NAME})*))?\s*(?:#.*)?$"
@@ -76,12 +80,16 @@ class TextError(ValueError):
     """A text that is no graph; the message gives line and reason."""
 
 
-def print_graph(graph: DataflowGraph, *, full: bool = False, shapes: bool = True) -> str:
+Full = bool | TensorFiles
+"""Whether tensors of any size are written out, or files into which large ones are written."""
+
+
+def print_graph(graph: DataflowGraph, *, full: Full = False, shapes: bool = True) -> str:
     """The graph as text, in id order.
 
-    full: write tensors of any size out, so that `parse_graph` gives the same graph; else those
-    above 16 elements are elided ("..."). shapes: add each node's output dtypes and shapes as a
-    comment.
+    full: write tensors of any size out or into files, so that `parse_graph` gives the same graph;
+    else those above 16 elements are elided ("..."). shapes: add each node's output dtypes and
+    shapes.
     """
     text = _print_nodes(graph, full, shapes, "")
     for ref in graph.functions.reachable(graph):
@@ -92,11 +100,13 @@ def print_graph(graph: DataflowGraph, *, full: bool = False, shapes: bool = True
             continue
         runs = f" runs {', '.join(body.must_run)}" if body.must_run else ""
         head = format_value(ref, full=full).removeprefix("func")
+        if list(body.args) != list(range(len(body.inputs))):  # it has no node of some argument
+            head += f" takes {', '.join(dtype.name for dtype in body.inputs)}"
         text += f"function {head} {{\n{_print_nodes(body.graph, full, shapes, '    ')}}}{runs}\n"
     return text
 
 
-def _print_nodes(graph: DataflowGraph, full: bool, shapes: bool, indent: str) -> str:
+def _print_nodes(graph: DataflowGraph, full: Full, shapes: bool, indent: str) -> str:
     nodes = sorted(graph.op_nodes(), key=lambda node: node.id)
     width = min(max((len(node.name) for node in nodes), default=0), 40)
     return "".join(
@@ -107,7 +117,7 @@ def _print_nodes(graph: DataflowGraph, full: bool, shapes: bool, indent: str) ->
 
 
 def format_node(
-    graph: DataflowGraph, node: Node, *, full: bool = False, shapes: bool = True, width: int = 0
+    graph: DataflowGraph, node: Node, *, full: Full = False, shapes: bool = True, width: int = 0
 ) -> str:
     """One node as one line of text; a loop program in it takes several."""
     arguments = [src if slot == 0 else f"{src}:{slot}" for src, slot in graph.inputs(node.name)]
@@ -129,11 +139,11 @@ def format_node(
             f"{dtype.name}{_format_shape(shape)}"
             for dtype, shape in zip(node.output_dtypes, node.output_shapes)
         )
-        line += "  # " + ", ".join(outputs)
+        line += " -> " + ", ".join(outputs)
     return line
 
 
-def format_value(value: Any, *, full: bool = False) -> str:
+def format_value(value: Any, *, full: Full = False) -> str:
     """An attr value as text."""
     if isinstance(value, DType):
         return value.name
@@ -166,7 +176,7 @@ def _format_shape(shape: Shape) -> str:
     return "<" + ",".join("?" if size is None else str(size) for size in shape) + ">"
 
 
-def _format_tensor(array: np.ndarray, full: bool) -> str:
+def _format_tensor(array: np.ndarray, full: Full) -> str:
     dtype = dtypes.as_dtype(array.dtype)
     head = dtype.name + _format_shape(array.shape)
     flat = array.reshape(-1)
@@ -185,6 +195,8 @@ def _format_tensor(array: np.ndarray, full: bool) -> str:
         # a NaN with a payload does not survive decimal digits
         if text and np.asarray(_Reader(text, 0).value()).tobytes() == raw:
             return text
+    if isinstance(full, TensorFiles) and flat.size > INLINE_ELEMENTS:
+        return f"{head}...{full.put(flat)}"
     if full or flat.size <= INLINE_ELEMENTS:
         return f"{head}{base64.b64encode(flat.tobytes())!r}"
     return head + "..."
@@ -210,6 +222,7 @@ class _Record:
     origin: tuple[str, ...] = ()
     input_dtypes: tuple[DType, ...] = ()
     output_dtypes: tuple[DType, ...] | None = None
+    outputs: tuple[tuple[DType, Shape], ...] = ()
 
 
 @dataclass
@@ -218,11 +231,13 @@ class _Block:
     ref: FuncRef
     lines: list[tuple[int, str]] = field(default_factory=list)
     runs: tuple[str, ...] = ()
+    takes: tuple[DType, ...] | None = None
 
 
-def parse_graph(text: str) -> DataflowGraph:
+def parse_graph(text: str, files: TensorFiles | None = None) -> DataflowGraph:
     """The graph that a text describes, functions included; ids follow the order of its lines.
-    Raises TextError naming line and reason.
+
+    files: of large tensors that the text only names. Raises TextError naming line and reason.
     """
     lines: list[tuple[int, str]] = []
     blocks: list[_Block] = []
@@ -232,6 +247,8 @@ def parse_graph(text: str) -> DataflowGraph:
         if opens and block is None:
             reader = _Reader(line, number, opens.end() - 1)
             block = _Block(number, reader._func())
+            if reader.take("takes"):
+                block.takes = tuple(reader.argument_types())
             reader.expect("{")
         elif closes and block is not None:
             block.runs = tuple(name.strip() for name in closes[1].split(",")) if closes[1] else ()
@@ -246,13 +263,13 @@ def parse_graph(text: str) -> DataflowGraph:
             (lines if block is None else block.lines).append((number, line))
     if block is not None:
         raise TextError(f"line {block.line}: function '{block.ref.name}' does not end")
-    graph = _parse_nodes(lines, DataflowGraph())
+    graph = _parse_nodes(lines, DataflowGraph(), files)
     for block in blocks:
         body = DataflowGraph()
         body.functions = graph.functions
-        _parse_nodes(block.lines, body)
+        _parse_nodes(block.lines, body, files)
         try:
-            function = Function.from_graph(block.ref.name, body, must_run=block.runs)
+            function = Function.from_graph(block.ref.name, body, block.takes, block.runs)
             graph.functions.add(function, block.ref)
         except OpError as error:
             raise TextError(f"line {block.line}: {error.message}") from error
@@ -277,10 +294,12 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
         raise TextError(f"line {began}: a loop program does not end")
 
 
-def _parse_nodes(lines: Sequence[tuple[int, str]], graph: DataflowGraph) -> DataflowGraph:
+def _parse_nodes(
+    lines: Sequence[tuple[int, str]], graph: DataflowGraph, files: TensorFiles | None
+) -> DataflowGraph:
     records: dict[str, _Record] = {}
     for number, line in lines:
-        record = _parse_line(line, number)
+        record = _parse_line(line, number, files)
         if record is None:
             continue
         if record.name in records:
@@ -320,6 +339,13 @@ def _parse_nodes(lines: Sequence[tuple[int, str]], graph: DataflowGraph) -> Data
             )
         except OpError as error:
             raise TextError(f"line {record.line}: {error}") from error
+        said = tuple(dtype for dtype, _ in record.outputs)
+        if record.outputs and said != record.output_dtypes:
+            raise TextError(
+                f"line {record.line}: the outputs of '{record.name}' are "
+                f"{', '.join(dtype.name for dtype in record.output_dtypes) or 'none'}, "
+                f"not {', '.join(dtype.name for dtype in said)}"
+            )
 
     for record in records.values():
         graph._insert(
@@ -335,6 +361,7 @@ def _parse_nodes(lines: Sequence[tuple[int, str]], graph: DataflowGraph) -> Data
                 record.device,
                 record.assigned_device,
                 record.origin or (record.name,),
+                tuple(shape for _, shape in record.outputs) or None,
             )
         )
     for record in records.values():
@@ -381,7 +408,7 @@ def _inputs_first(records: dict[str, _Record]) -> Iterable[_Record]:
         )
 
 
-def _parse_line(line: str, number: int) -> _Record | None:
+def _parse_line(line: str, number: int, files: TensorFiles | None) -> _Record | None:
     head = _LINE.match(line)
     if head is None:
         if not line.strip() or line.lstrip().startswith("#"):
@@ -390,7 +417,7 @@ def _parse_line(line: str, number: int) -> _Record | None:
             f"line {number}: expected 'name = Op(inputs, attrs)', found {line.strip()!r}"
         )
     record = _Record(number, head[1], head[2])
-    reader = _Reader(line, number, head.end())
+    reader = _Reader(line, number, head.end(), files)
     while not reader.take(")"):
         key = _KEY.match(reader.text, reader.at)
         if key:
@@ -424,9 +451,13 @@ def _parse_line(line: str, number: int) -> _Record | None:
         elif origin:
             record.origin = tuple(name.strip() for name in origin[1].split(","))
             rest = rest[origin.end() :].lstrip()
+        elif rest.startswith("->"):
+            tail = _Reader(rest, number, 2)
+            record.outputs = tuple(tail.outputs())
+            rest = tail.rest()
         else:
             raise TextError(
-                f"line {number}: expected a device, 'from' or a comment, found {rest!r}"
+                f"line {number}: expected a device, 'from', '->' or a comment, found {rest!r}"
             )
     return record
 
@@ -434,8 +465,8 @@ def _parse_line(line: str, number: int) -> _Record | None:
 class _Reader:
     """Reads values from one line, or from the lines of a loop program."""
 
-    def __init__(self, text: str, line: int, at: int = 0) -> None:
-        self.text, self.line, self.at = text, line, at
+    def __init__(self, text: str, line: int, at: int = 0, files: TensorFiles | None = None) -> None:
+        self.text, self.line, self.at, self.files = text, line, at, files
 
     def fail(self, reason: str) -> NoReturn:
         begin = self.text.rfind("\n", 0, self.at) + 1
@@ -508,6 +539,27 @@ class _Reader:
             self.fail(f"{word!r} is no value")
         return self._tensor(dtype) if self.text.startswith("<", self.at) else dtype
 
+    def outputs(self) -> Iterator[tuple[DType, Shape]]:
+        """Yield the types and shapes of a node's outputs."""
+        more = True
+        while more:
+            yield self._dtype(), self._shape()
+            more = self.take(",")
+
+    def argument_types(self) -> Iterator[DType]:
+        """Yield the types of a function's arguments."""
+        more = True
+        while more:
+            yield self._dtype()
+            more = self.take(",")
+
+    def _dtype(self) -> DType:
+        word = self.match(_WORD, "a dtype")[0]
+        dtype = dtypes._BY_NAME.get(word)
+        if dtype is None:
+            self.fail(f"{word!r} is no dtype")
+        return dtype
+
     def _items(self, end: str) -> list[Any]:
         items = []
         while not self.take(end):
@@ -547,10 +599,12 @@ class _Reader:
         if shape is None or None in shape:
             self.fail("a tensor has a full shape")
         full_shape = tuple(size for size in shape if size is not None)
-        if self.text.startswith("...", self.at):
-            self.fail("this tensor was elided; print the graph with full=True to read it back")
         size = int(np.prod(full_shape, dtype=np.int64))
-        if self.text.startswith(("b'", 'b"'), self.at):
+        elided = _ELIDED.match(self.text, self.at)
+        if elided is not None:
+            self.at = elided.end()
+            flat = np.frombuffer(self._file(elided[1]), dtype=dtype.as_numpy_dtype)
+        elif self.text.startswith(("b'", 'b"'), self.at):
             flat = np.frombuffer(base64.b64decode(self._bytes()), dtype=dtype.as_numpy_dtype)
         else:
             flat = self._elements(dtype, size)
@@ -559,6 +613,16 @@ class _Reader:
         array = flat.reshape(full_shape)
         array.setflags(write=False)
         return array
+
+    def _file(self, name: str) -> bytes:
+        if not name:
+            self.fail("this tensor was elided; print the graph with full=True to read it back")
+        if self.files is None:
+            self.fail(f"this tensor stands in a file, {name}.bin; read_dump finds it")
+        try:
+            return self.files.get(name)
+        except FileNotFoundError as error:
+            self.fail(f"the file of this tensor is not there: {error.filename}")
 
     def _elements(self, dtype: DType, size: int) -> np.ndarray:
         self.expect("[")
@@ -590,8 +654,21 @@ class _Reader:
         return np.array(values, dtype=numpy_type)
 
 
+def read_dump(path: Path) -> DataflowGraph:
+    """Return the graph of a file that TFJIT_DUMP has written. Raises TextError."""
+    return parse_graph(path.read_text(encoding="utf-8"), TensorFiles(path.parent / FOLDER))
+
+
 def _number(text: str) -> int | float:
     return int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
 
 
-__all__ = ["CONTROL", "TextError", "format_node", "format_value", "parse_graph", "print_graph"]
+__all__ = [
+    "CONTROL",
+    "TextError",
+    "format_node",
+    "format_value",
+    "parse_graph",
+    "print_graph",
+    "read_dump",
+]

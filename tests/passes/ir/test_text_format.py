@@ -39,7 +39,7 @@ def test_attrs_that_follow_are_filled_in() -> None:
 def test_round_trip() -> None:
     text = print_graph(parse_graph(SMALL), full=True)
     assert print_graph(parse_graph(text), full=True) == text
-    assert "s    = Split(axis, x, ^axis, num_split=2) from x, y  # float32<*>, float32<*>" in text
+    assert "s    = Split(axis, x, ^axis, num_split=2) from x, y -> float32<*>, float32<*>" in text
 
 
 def test_types_default_to_float32_and_order_is_free() -> None:
