@@ -21,7 +21,7 @@ from tfjit.framework.types import dtypes
 from tfjit.kernels.ir.fused_group import CONSTANT, INPUT, FusedGroup, Member, Ref
 from tfjit.kernels.registry import NodeSpec, TensorSpec
 
-_QUOTED: Final = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
+QUOTED: Final = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 _REF: Final = re.compile(r"%(in|const)?(\d+)(?::(\d+))?")
 _TENSOR: Final = re.compile(r"(\w+)<([-\d,]*)>")  # negative sizes are unknown
 KEY: Final = re.compile(r"([A-Za-z_][\w.]*)\s*=(?!=)")
@@ -162,7 +162,7 @@ def read_tensor(reader: Reader) -> TensorSpec:
 
 def quoted(reader: Reader) -> str:
     """Read a text in quotes."""
-    text: str = ast.literal_eval(reader.match(_QUOTED, "a quoted text")[0])
+    text: str = ast.literal_eval(reader.match(QUOTED, "a quoted text")[0])
     return text
 
 

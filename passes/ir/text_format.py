@@ -8,11 +8,9 @@ One node a line, in any order:
 
 In the brackets stand data inputs in order ("x" is "x:0"), control inputs with "^", then attrs.
 After them, each optional: `@` the requested device, `on` the assigned one, `from` the nodes it
-stands for, `->` the types and shapes of its outputs. A "#" starts a comment. Attrs that follow from the inputs or are their defaults are left
-out, and filled in when read; a type that nothing determines is float32. Values: 1, 1.5, nan, True,
-b'text', float32, <2,?> (shape; <*> of unknown rank), [1, 2], float32<2>[1.0, 2.0] (tensor; "[0.0
-...]" repeats the last; "..." with a name stands in a file, `tensor_files.py`), func'name'{a=1}, $name (a function's attr), group(...) (`group_text.py`), loop {...} over several
-lines (`loop_text.py`).
+stands for, `->` the types and shapes of its outputs. A "#" starts a comment. Attrs that follow from
+the inputs or are their defaults are left out, and filled in when read; a type that nothing
+determines is float32. `value_text.py` has the form of values.
 
 Functions that nodes name stand behind the nodes, each as a block; before its begin, the types of
 its arguments where some have no node (`takes int32, float32`); behind its end, the nodes that each
@@ -28,60 +26,42 @@ call runs for their effects:
 
 from __future__ import annotations
 
-import ast
-import base64
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NoReturn
-
-import numpy as np
+from typing import Any, Final
 
 from tfjit.framework.errors import OpError
 from tfjit.framework.op_defs import attrs as attr_forms
-from tfjit.framework.op_defs.attrs import FuncRef, Unset
+from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.op_defs.op_def import OpDef
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType
-from tfjit.framework.types.shape import Shape, TensorShape
-from tfjit.framework.types.tensors import OpaqueTensor
-from tfjit.kernels.ir.fused_group import FusedGroup
-from tfjit.kernels.ir.loop_program import LoopProgram
-from tfjit.passes.ir.dataflow_graph import CONTROL, MERGES, NEXT_ITERATIONS, DataflowGraph, Node
+from tfjit.framework.types.shape import Shape
+from tfjit.passes.ir.dataflow_graph import MERGES, NEXT_ITERATIONS, DataflowGraph, Node
 from tfjit.passes.ir.function_library import Function
 from tfjit.passes.ir.graph_def import FUSED, LOOP, derived_attrs, find_op_def, signature
-from tfjit.passes.ir.group_text import format_group, read_group
-from tfjit.passes.ir.loop_text import CLOSING, OPENING, format_program, read_program
+from tfjit.passes.ir.group_text import KEY
 from tfjit.passes.ir.tensor_files import FOLDER, TensorFiles
-
-INLINE_ELEMENTS: Final = 16
+from tfjit.passes.ir.value_text import (
+    Full,
+    TextError,
+    ValueReader,
+    format_shape,
+    format_value,
+    statements,
+)
 
 _NODE_NAME: Final = r"[A-Za-z0-9._][\w.\\/>-]*"
 _LINE: Final = re.compile(rf"\s*({_NODE_NAME})\s*=\s*([A-Za-z_]\w*)\s*\(")
 _INPUT: Final = re.compile(rf"(\^?)({_NODE_NAME})(?::(\d+))?")
-_KEY: Final = re.compile(r"([A-Za-z_][\w.]*)\s*=(?!=)")
-_NUMBER: Final = re.compile(
-    r"[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|inf|nan)(?![\w])"
-)
-_WORD: Final = re.compile(r"[A-Za-z_]\w*")
-_BYTES: Final = re.compile(r"b(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")", re.DOTALL)
-_SHAPE: Final = re.compile(r"<\s*([\d?,\s*]*)>")
-_ELIDED: Final = re.compile(r"\.\.\.([0-9a-f]*)")
 _FUNCTION: Final = re.compile(r"\s*function\s*['\"]")
 _END: Final = re.compile(
     rf"\s*\}}(?:\s*runs\s+({_NODE_NAME}(?:\s*,\s*{_NODE_NAME})*))?\s*(?:#.*)?$"
 )
 _NAME_LIST: Final = re.compile(rf"\s*from\s+({_NODE_NAME}(?:\s*,\s*{_NODE_NAME})*)")
-
-
-class TextError(ValueError):
-    """A text that is no graph; the message gives line and reason."""
-
-
-Full = bool | TensorFiles
-"""Whether tensors of any size are written out, or files into which large ones are written."""
 
 
 def print_graph(graph: DataflowGraph, *, full: Full = False, shapes: bool = True) -> str:
@@ -136,77 +116,11 @@ def format_node(
         line += f" from {', '.join(node.origin)}"
     if shapes and node.output_dtypes:
         outputs = (
-            f"{dtype.name}{_format_shape(shape)}"
+            f"{dtype.name}{format_shape(shape)}"
             for dtype, shape in zip(node.output_dtypes, node.output_shapes)
         )
         line += " -> " + ", ".join(outputs)
     return line
-
-
-def format_value(value: Any, *, full: Full = False) -> str:
-    """An attr value as text."""
-    if isinstance(value, DType):
-        return value.name
-    if isinstance(value, (bool, int, bytes)):
-        return repr(value)
-    if isinstance(value, float):
-        return repr(value)
-    if isinstance(value, TensorShape):
-        return _format_shape(value.dims_tuple)
-    if isinstance(value, np.ndarray):
-        return _format_tensor(value, full)
-    if isinstance(value, (tuple, list)):
-        return "[" + ", ".join(format_value(item, full=full) for item in value) + "]"
-    if isinstance(value, FuncRef):
-        return f"func{value.name!r}{{{', '.join(f'{k}={format_value(v, full=full)}' for k, v in sorted(value.attrs.items()))}}}"
-    if isinstance(value, Unset):
-        return f"${value.name}"
-    if isinstance(value, OpaqueTensor):
-        return f"opaque({value.dtype.name}, {base64.b64encode(value.serialized)!r})"
-    if isinstance(value, FusedGroup):
-        return format_group(value, lambda inner: format_value(inner, full=full))
-    if isinstance(value, LoopProgram):
-        return format_program(value, lambda inner: format_value(inner, full=full))
-    return f"<<{type(value).__name__}>>"
-
-
-def _format_shape(shape: Shape) -> str:
-    if shape is None:
-        return "<*>"
-    return "<" + ",".join("?" if size is None else str(size) for size in shape) + ">"
-
-
-def _format_tensor(array: np.ndarray, full: Full) -> str:
-    dtype = dtypes.as_dtype(array.dtype)
-    head = dtype.name + _format_shape(array.shape)
-    flat = array.reshape(-1)
-    if dtype is dtypes.string:
-        if flat.size <= INLINE_ELEMENTS or full:
-            return f"{head}[{', '.join(repr(item) for item in flat)}]"
-        return head + "..."
-    if flat.dtype.names is None:
-        raw = flat.tobytes()
-        if flat.size > 1 and raw == raw[: flat.itemsize] * flat.size:
-            text = f"{head}[{_format_element(flat[0])} ...]"
-        elif flat.size <= INLINE_ELEMENTS:
-            text = f"{head}[{', '.join(_format_element(item) for item in flat)}]"
-        else:
-            text = ""
-        # a NaN with a payload does not survive decimal digits
-        if text and np.asarray(_Reader(text, 0).value()).tobytes() == raw:
-            return text
-    if isinstance(full, TensorFiles) and flat.size > INLINE_ELEMENTS:
-        return f"{head}...{full.put(flat)}"
-    if full or flat.size <= INLINE_ELEMENTS:
-        return f"{head}{base64.b64encode(flat.tobytes())!r}"
-    return head + "..."
-
-
-def _format_element(item: Any) -> str:
-    if isinstance(item, np.bool_):
-        return str(bool(item))
-    text = str(item)
-    return text.strip("()") if isinstance(item, np.complexfloating) else text
 
 
 @dataclass
@@ -242,11 +156,11 @@ def parse_graph(text: str, files: TensorFiles | None = None) -> DataflowGraph:
     lines: list[tuple[int, str]] = []
     blocks: list[_Block] = []
     block: _Block | None = None
-    for number, line in _statements(text):
+    for number, line in statements(text):
         opens, closes = _FUNCTION.match(line), _END.match(line)
         if opens and block is None:
-            reader = _Reader(line, number, opens.end() - 1)
-            block = _Block(number, reader._func())
+            reader = ValueReader(line, number, opens.end() - 1)
+            block = _Block(number, reader.func())
             if reader.take("takes"):
                 block.takes = tuple(reader.argument_types())
             reader.expect("{")
@@ -274,24 +188,6 @@ def parse_graph(text: str, files: TensorFiles | None = None) -> DataflowGraph:
         except OpError as error:
             raise TextError(f"line {block.line}: {error.message}") from error
     return graph
-
-
-def _statements(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a text with their numbers; those of a loop program are one."""
-    began = 0
-    held: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if held:
-            held.append(line)
-            if CLOSING.match(line):
-                yield began, "\n".join(held)
-                held = []
-        elif OPENING.search(line):
-            began, held = number, [line]
-        else:
-            yield number, line
-    if held:
-        raise TextError(f"line {began}: a loop program does not end")
 
 
 def _parse_nodes(
@@ -417,9 +313,9 @@ def _parse_line(line: str, number: int, files: TensorFiles | None) -> _Record | 
             f"line {number}: expected 'name = Op(inputs, attrs)', found {line.strip()!r}"
         )
     record = _Record(number, head[1], head[2])
-    reader = _Reader(line, number, head.end(), files)
+    reader = ValueReader(line, number, head.end(), files)
     while not reader.take(")"):
-        key = _KEY.match(reader.text, reader.at)
+        key = KEY.match(reader.text, reader.at)
         if key:
             reader.at = key.end()
             record.attrs[key[1]] = reader.value()
@@ -452,7 +348,7 @@ def _parse_line(line: str, number: int, files: TensorFiles | None) -> _Record | 
             record.origin = tuple(name.strip() for name in origin[1].split(","))
             rest = rest[origin.end() :].lstrip()
         elif rest.startswith("->"):
-            tail = _Reader(rest, number, 2)
+            tail = ValueReader(rest, number, 2)
             record.outputs = tuple(tail.outputs())
             rest = tail.rest()
         else:
@@ -462,213 +358,9 @@ def _parse_line(line: str, number: int, files: TensorFiles | None) -> _Record | 
     return record
 
 
-class _Reader:
-    """Reads values from one line, or from the lines of a loop program."""
-
-    def __init__(self, text: str, line: int, at: int = 0, files: TensorFiles | None = None) -> None:
-        self.text, self.line, self.at, self.files = text, line, at, files
-
-    def fail(self, reason: str) -> NoReturn:
-        begin = self.text.rfind("\n", 0, self.at) + 1
-        line = self.line + self.text.count("\n", 0, begin)
-        raise TextError(f"line {line}, column {self.at - begin + 1}: {reason}")
-
-    def rest(self) -> str:
-        return self.text[self.at :].strip()
-
-    def _skip(self) -> None:
-        while self.at < len(self.text) and self.text[self.at].isspace():
-            self.at += 1
-
-    def take(self, token: str) -> bool:
-        """Step over `token` when it comes next, and over the blanks after it."""
-        self._skip()
-        if self.text.startswith(token, self.at):
-            self.at += len(token)
-            self._skip()
-            return True
-        return False
-
-    def expect(self, token: str) -> None:
-        if not self.take(token):
-            self.fail(f"expected {token!r}, found {self.text[self.at : self.at + 20]!r}")
-
-    def match(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
-        self._skip()
-        found = pattern.match(self.text, self.at)
-        if found is None:
-            self.fail(f"expected {what}, found {self.text[self.at : self.at + 20]!r}")
-        self.at = found.end()
-        return found
-
-    def value(self) -> Any:
-        self._skip()
-        text, at = self.text, self.at
-        if text.startswith("<<", at):
-            self.fail("this value has no text form that can be read")
-        if text.startswith("<", at):
-            return TensorShape._of(self._shape())
-        if self.take("["):
-            return tuple(self._items("]"))
-        if self.take("$"):
-            return Unset(self.match(_WORD, "a name")[0])
-        if text.startswith(("func'", 'func"'), at):
-            self.at += 4
-            return self._func()
-        if text.startswith(("b'", 'b"'), at):
-            return self._bytes()
-        number = _NUMBER.match(text, at)
-        if number:
-            self.at = number.end()
-            return _number(number[0])
-        word = self.match(_WORD, "a value")[0]
-        if word in ("True", "False"):
-            return word == "True"
-        if word == "group" and self.take("("):
-            return read_group(self)
-        if word == "loop" and self.take("{"):
-            return read_program(self, self.fail)
-        if word == "opaque" and self.take("("):
-            dtype = self.value()
-            self.expect(",")
-            serialized = base64.b64decode(self._bytes())
-            self.expect(")")
-            return OpaqueTensor(dtype, serialized)
-        dtype = dtypes._BY_NAME.get(word)
-        if dtype is None:
-            self.fail(f"{word!r} is no value")
-        return self._tensor(dtype) if self.text.startswith("<", self.at) else dtype
-
-    def outputs(self) -> Iterator[tuple[DType, Shape]]:
-        """Yield the types and shapes of a node's outputs."""
-        more = True
-        while more:
-            yield self._dtype(), self._shape()
-            more = self.take(",")
-
-    def argument_types(self) -> Iterator[DType]:
-        """Yield the types of a function's arguments."""
-        more = True
-        while more:
-            yield self._dtype()
-            more = self.take(",")
-
-    def _dtype(self) -> DType:
-        word = self.match(_WORD, "a dtype")[0]
-        dtype = dtypes._BY_NAME.get(word)
-        if dtype is None:
-            self.fail(f"{word!r} is no dtype")
-        return dtype
-
-    def _items(self, end: str) -> list[Any]:
-        items = []
-        while not self.take(end):
-            items.append(self.value())
-            if not self.take(","):
-                self.expect(end)
-                break
-        return items
-
-    def _bytes(self) -> bytes:
-        found: bytes = ast.literal_eval(self.match(_BYTES, "b'...'")[0])
-        return found
-
-    def _func(self) -> FuncRef:
-        name = ast.literal_eval(
-            "b"
-            + self.match(re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""), "a quoted name")[0]
-        ).decode()
-        self.expect("{")
-        found: dict[str, Any] = {}
-        while not self.take("}"):
-            key = self.match(_KEY, "key=value")[1]
-            found[key] = self.value()
-            if not self.take(","):
-                self.expect("}")
-                break
-        return FuncRef(name, found)
-
-    def _shape(self) -> Shape:
-        inside = self.match(_SHAPE, "a shape")[1].replace(" ", "")
-        if inside == "*":
-            return None
-        return tuple(None if size == "?" else int(size) for size in inside.split(",") if size)
-
-    def _tensor(self, dtype: DType) -> np.ndarray:
-        shape = self._shape()
-        if shape is None or None in shape:
-            self.fail("a tensor has a full shape")
-        full_shape = tuple(size for size in shape if size is not None)
-        size = int(np.prod(full_shape, dtype=np.int64))
-        elided = _ELIDED.match(self.text, self.at)
-        if elided is not None:
-            self.at = elided.end()
-            flat = np.frombuffer(self._file(elided[1]), dtype=dtype.as_numpy_dtype)
-        elif self.text.startswith(("b'", 'b"'), self.at):
-            flat = np.frombuffer(base64.b64decode(self._bytes()), dtype=dtype.as_numpy_dtype)
-        else:
-            flat = self._elements(dtype, size)
-        if flat.size != size:
-            self.fail(f"{flat.size} elements do not fill {_format_shape(shape)}")
-        array = flat.reshape(full_shape)
-        array.setflags(write=False)
-        return array
-
-    def _file(self, name: str) -> bytes:
-        if not name:
-            self.fail("this tensor was elided; print the graph with full=True to read it back")
-        if self.files is None:
-            self.fail(f"this tensor stands in a file, {name}.bin; read_dump finds it")
-        try:
-            return self.files.get(name)
-        except FileNotFoundError as error:
-            self.fail(f"the file of this tensor is not there: {error.filename}")
-
-    def _elements(self, dtype: DType, size: int) -> np.ndarray:
-        self.expect("[")
-        if dtype is dtypes.string:
-            flat = np.empty(size, dtype=object)
-            items: Sequence[Any] = self._items("]")
-            if len(items) != size:
-                self.fail(f"{len(items)} elements, expected {size}")
-            flat[:] = items
-            return flat
-        end = self.text.find("]", self.at)
-        if end < 0:
-            self.fail("expected ']'")
-        inside = self.text[self.at : end].strip()
-        self.at = end + 1
-        repeats = inside.endswith("...")
-        words = [word.strip() for word in inside.removesuffix("...").split(",") if word.strip()]
-        numpy_type = dtype.as_numpy_dtype
-        if dtype.is_bool:
-            values: list[Any] = [word == "True" for word in words]
-        elif dtype.is_complex:
-            values = [complex(word) for word in words]
-        elif dtype.is_floating:
-            values = [float(word) for word in words]
-        else:
-            values = [int(word) for word in words]
-        if repeats:
-            values += values[-1:] * (size - len(values))
-        return np.array(values, dtype=numpy_type)
-
-
 def read_dump(path: Path) -> DataflowGraph:
     """Return the graph of a file that TFJIT_DUMP has written. Raises TextError."""
     return parse_graph(path.read_text(encoding="utf-8"), TensorFiles(path.parent / FOLDER))
 
 
-def _number(text: str) -> int | float:
-    return int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
-
-
-__all__ = [
-    "CONTROL",
-    "TextError",
-    "format_node",
-    "format_value",
-    "parse_graph",
-    "print_graph",
-    "read_dump",
-]
+__all__ = ["TextError", "format_node", "parse_graph", "print_graph", "read_dump"]

@@ -14,7 +14,8 @@ from tfjit.framework.op_defs.attrs import FuncRef, Unset, equal
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import TensorShape
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
-from tfjit.passes.ir.text_format import TextError, _Reader, format_value, parse_graph, print_graph
+from tfjit.passes.ir.text_format import TextError, parse_graph, print_graph
+from tfjit.passes.ir.value_text import ValueReader, format_value
 
 SMALL = """
     x    = Placeholder(dtype=float32, shape=<?,3>) @/device:CPU:1
@@ -93,12 +94,12 @@ def test_types_default_to_float32_and_order_is_free() -> None:
 )
 def test_values_survive(value: object) -> None:
     text = format_value(value, full=True)
-    again = _Reader(text, 1).value()
+    again = ValueReader(text, 1).value()
     assert equal(again, value), text
 
 
 def test_nan_as_an_attr() -> None:
-    assert np.isnan(_Reader(format_value(float("nan")), 1).value())
+    assert np.isnan(ValueReader(format_value(float("nan")), 1).value())
 
 
 def test_large_tensors_are_elided_and_say_so_when_read() -> None:

@@ -21,7 +21,8 @@ from tfjit.kernels.ir.loop_program import LoopProgram
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.ir.pass_context import PassContext, PassOptions
 from tfjit.passes.ir.run_spec import RunSpec
-from tfjit.passes.ir.text_format import format_value, parse_graph, print_graph
+from tfjit.passes.ir.text_format import parse_graph, print_graph
+from tfjit.passes.ir.value_text import format_value
 from tfjit.passes.pipeline import build
 
 tf1 = tf.compat.v1

@@ -12,7 +12,7 @@ import numpy as np
 from tfjit.framework import errors
 from tfjit.kernels.executor.roofline import MachineLimits, machine_limits
 from tfjit.kernels.jit.store import store
-from tfjit.passes.ir.text_format import format_value
+from tfjit.passes.ir.value_text import format_value
 from tfjit.runtime.lowering.lowering import Instruction
 from tfjit.runtime.profiling.kernel_timing import (
     StepTimes,
