@@ -48,7 +48,7 @@ ROOMS = {
     ),
     "ops": (
         *("core", "arithmetic", "random_values", "layers", "arrays", "images", "sparse", "state"),
-        *("control_flow", "", "records", "autodiff"),
+        *("containers", "control_flow", "", "records", "autodiff"),
     ),
     "client": ("session", "variables", "data", "rnn", "training", "saving", ""),
 }

@@ -49,7 +49,7 @@ _FAMILIES: Final = {
         "AggregationMethod UnconnectedGradients custom_gradient gradients hessians"
     ),
     "control_flow.folds": ("foldl foldr map_fn scan"),
-    "control_flow.functional": ("numpy_function py_func"),
+    "control_flow.py_func": ("numpy_function py_func"),
     "control_flow.functions": ("function"),
     "arrays.indexing": (
         "dynamic_partition dynamic_stitch gather gather_nd one_hot scatter_nd searchsorted "

@@ -149,8 +149,8 @@ from tfjit.ops.arithmetic.segment import (
 from tfjit.ops.arrays.array import invert_permutation
 from tfjit.ops.arrays.indexing import bucketize
 from tfjit.ops.layers.activation import log_sigmoid, sigmoid, softplus, softsign, tanh
-from tfjit.ops.layers.losses import in_top_k
-from tfjit.ops.layers.normalization import l2_normalize, log_softmax, softmax, top_k, zero_fraction
+from tfjit.ops.layers.normalization import l2_normalize, log_softmax, softmax, zero_fraction
+from tfjit.ops.layers.top_k import in_top_k, top_k
 
 __all__ = [
     "abs",

@@ -32,7 +32,6 @@ from tfjit.ops.layers.convolution import (
     separable_conv2d,
 )
 from tfjit.ops.layers.losses import (
-    in_top_k,
     l2_loss,
     sigmoid_cross_entropy_with_logits,
     softmax_cross_entropy_with_logits,
@@ -53,7 +52,6 @@ from tfjit.ops.layers.normalization import (
     moments,
     relu_layer,
     softmax,
-    top_k,
     xw_plus_b,
     zero_fraction,
 )
@@ -66,6 +64,7 @@ from tfjit.ops.layers.pooling import (
     max_pool3d,
     max_pool_with_argmax,
 )
+from tfjit.ops.layers.top_k import in_top_k, top_k
 from tfjit.ops.random_values.candidate_sampling import (
     all_candidate_sampler,
     compute_accidental_hits,

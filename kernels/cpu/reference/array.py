@@ -13,6 +13,7 @@ import numpy as np
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import format_shape, is_compatible
+from tfjit.kernels.cpu.reference.hashing import fingerprint64
 from tfjit.kernels.memory_limits import check_room
 from tfjit.kernels.registry import NodeSpec, reference
 
@@ -439,3 +440,39 @@ def _bitcast(node: NodeSpec, inputs: Arrays) -> Arrays:
         given, wanted = dtypes.as_dtype(x.dtype), node.attrs["type"]
         invalid(f"Cannot bitcast from {given.as_datatype_enum} to {wanted.as_datatype_enum}")
     return (x.view(target).reshape(x.shape[:-1]),)
+
+
+def compute_dtype(dtype: Any) -> Any:
+    """The type to accumulate in: half and bfloat16 sum in float32, as TensorFlow's kernels do."""
+    kind = np.dtype(dtype)
+    return np.float32 if kind.itemsize <= 2 and kind.kind in "fV" else kind.type
+
+
+def widen(*arrays: np.ndarray) -> list[np.ndarray]:
+    return [a.astype(compute_dtype(a.dtype), copy=False) for a in arrays]
+
+
+@reference("Fingerprint")
+def _fingerprint(node: NodeSpec, inputs: Arrays) -> Arrays:
+    """The FarmHash of each row's bytes, uint8 [rows, 8]; of rows of several strings that of the
+    strings' own fingerprints.
+    """
+    data, method = np.asarray(inputs[0]), np.asarray(inputs[1], object)
+    if method.ndim:
+        invalid(f"`method` should be a scalar string: {format_shape(method.shape)}")
+    if method.item() != b"farmhash64":
+        invalid(f"Unsupported fingerprint method: {method.item().decode(errors='replace')}")
+    if not data.ndim:
+        invalid("`data` should have at least one dimension: []")
+    rows = data.reshape(data.shape[0], -1)
+    hashed = []
+    for row in rows:
+        if data.dtype != object:
+            hashed.append(fingerprint64(row.tobytes()))
+        elif data.ndim == 1:
+            hashed.append(fingerprint64(row[0]))
+        else:
+            hashed.append(
+                fingerprint64(b"".join(fingerprint64(item).to_bytes(8, "little") for item in row))
+            )
+    return (np.array(hashed, "<u8").view(np.uint8).reshape(-1, 8),)

@@ -10,30 +10,21 @@ Poisson random variables" (PTRS) and "The generation of binomial random variates
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from tfjit.framework.errors import InvalidArgumentError, UnimplementedError
+from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.types.shape import format_shape
 from tfjit.kernels.cpu.random import philox
-from tfjit.kernels.cpu.reference.random import (
-    _explicit_state,
-    _shape,
-    _size,
-    _state,
-    _stateless_seed,
-    _stream,
-)
-from tfjit.kernels.registry import NodeSpec, initial_state, reference
 
 Arrays = Sequence[Any]
 _BLOCKS_PER_INVERSION: Final = 42  # of binomial values with few successes
 _BATCH: Final = 1 << 16  # outputs worked on at once
 
 
-def _fail(message: str) -> InvalidArgumentError:
+def invalid_parameters(message: str) -> InvalidArgumentError:
     return InvalidArgumentError(None, None, message)
 
 
@@ -275,36 +266,14 @@ def _btrs(
 # the ops
 
 
-@initial_state("RandomGamma", "RandomPoisson", "RandomPoissonV2")
-def _position(node: NodeSpec) -> np.ndarray:
-    return _stream(node)
-
-
-def _by_parameter(parameters: int, samples: int) -> np.ndarray:
+def by_parameter(parameters: int, samples: int) -> np.ndarray:
     """For the k-th stream its place in an array [samples, parameters]: all samples of a parameter
     follow one another.
     """
     return np.arange(parameters * samples).reshape(samples, parameters).T.reshape(-1)
 
 
-@reference("RandomGamma")
-def _random_gamma(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """shape + shape of alpha"""
-    shape, alpha = _shape(np.asarray(inputs[0])), np.asarray(inputs[1])
-    samples = _size(shape)
-    if not samples or not alpha.size:
-        return (np.empty((*shape, *alpha.shape), alpha.dtype),)
-    state = _state(node)
-    out = gamma(
-        state,
-        np.tile(alpha.reshape(-1).astype(np.float64), samples),
-        _by_parameter(alpha.size, samples),
-    )
-    philox.advance(state, out.size * philox.BLOCKS_PER_OUTPUT)
-    return (out.astype(alpha.dtype).reshape(*shape, *alpha.shape),)
-
-
-def _poisson_values(
+def poisson_values(
     state: np.ndarray, rate: np.ndarray, order: np.ndarray, dtype: np.dtype[Any]
 ) -> np.ndarray:
     most = float(np.iinfo(dtype).max if dtype.kind in "iu" else np.finfo(dtype).max)
@@ -316,80 +285,19 @@ def _poisson_values(
         return out.astype(dtype)
 
 
-@reference("RandomPoisson", "RandomPoissonV2")
-def _random_poisson(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """shape + shape of rate"""
-    shape, rate = _shape(np.asarray(inputs[0])), np.asarray(inputs[1])
-    dtype = np.dtype(node.attrs["dtype"].as_numpy_dtype)
-    samples = _size(shape)
-    if not samples or not rate.size:
-        return (np.empty((*shape, *rate.shape), dtype),)
-    state = _state(node)
-    out = _poisson_values(
-        state,
-        np.tile(rate.reshape(-1).astype(np.float64), samples),
-        _by_parameter(rate.size, samples),
-        dtype,
-    )
-    philox.advance(state, out.size * philox.BLOCKS_PER_OUTPUT)
-    return (out.reshape(*shape, *rate.shape),)
-
-
-def _spread(value: np.ndarray, shape: tuple[int, ...], what: str) -> tuple[np.ndarray, int, int]:
+def spread_parameter(
+    value: np.ndarray, shape: tuple[int, ...], what: str
+) -> tuple[np.ndarray, int, int]:
     """(parameters in the order of the output, their number, samples of each); the parameter's shape
     is the end of the output's.
     """
     if value.ndim > len(shape) or shape[len(shape) - value.ndim :] != value.shape:
         shown = f"{format_shape(shape)} and {format_shape(value.shape)}"
-        raise _fail(f"Shape passed in must end with broadcasted shape of {what}: {shown}")
-    samples = _size(shape[: len(shape) - value.ndim])
+        raise invalid_parameters(
+            f"Shape passed in must end with broadcasted shape of {what}: {shown}"
+        )
+    samples = size_of(shape[: len(shape) - value.ndim])
     return np.tile(value.reshape(-1).astype(np.float64), samples), value.size, samples
-
-
-def _stateless_gamma(shape: tuple[int, ...], state: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    if not _size(shape):
-        return np.empty(shape, alpha.dtype)
-    values, parameters, samples = _spread(alpha, shape, "alpha")
-    return (
-        gamma(state, values, _by_parameter(parameters, samples)).astype(alpha.dtype).reshape(shape)
-    )
-
-
-@reference("StatelessRandomGammaV2")
-def _gamma_v2(node: NodeSpec, inputs: Arrays) -> Arrays:
-    return (
-        _stateless_gamma(
-            _shape(np.asarray(inputs[0])),
-            _stateless_seed(np.asarray(inputs[1])),
-            np.asarray(inputs[2]),
-        ),
-    )
-
-
-@reference("StatelessRandomGammaV3")
-def _gamma_v3(node: NodeSpec, inputs: Arrays) -> Arrays:
-    shape = _shape(np.asarray(inputs[0]))
-    return (
-        _stateless_gamma(
-            shape, _explicit_state(*(np.asarray(v) for v in inputs[1:4])), np.asarray(inputs[4])
-        ),
-    )
-
-
-@reference("StatelessRandomPoisson")
-def _stateless_poisson(node: NodeSpec, inputs: Arrays) -> Arrays:
-    shape, state, rate = (
-        _shape(np.asarray(inputs[0])),
-        _stateless_seed(np.asarray(inputs[1])),
-        np.asarray(inputs[2]),
-    )
-    dtype = np.dtype(node.attrs["dtype"].as_numpy_dtype)
-    if not _size(shape):
-        return (np.empty(shape, dtype),)
-    values, parameters, samples = _spread(rate, shape, "lam")
-    return (
-        _poisson_values(state, values, _by_parameter(parameters, samples), dtype).reshape(shape),
-    )
 
 
 def binomial_values(
@@ -406,10 +314,14 @@ def binomial_values(
         common = np.broadcast_shapes(counts.shape, chances.shape)
     except ValueError:
         shown = f"{format_shape(counts.shape)} and {format_shape(chances.shape)}"
-        raise _fail(f"counts and probs must have compatible batch dimensions: {shown}") from None
-    many, parameters, samples = _spread(np.broadcast_to(counts, common), shape, "counts and probs")
-    likely = _spread(np.broadcast_to(chances, common), shape, "counts and probs")[0]
-    order = _by_parameter(parameters, samples)
+        raise invalid_parameters(
+            f"counts and probs must have compatible batch dimensions: {shown}"
+        ) from None
+    many, parameters, samples = spread_parameter(
+        np.broadcast_to(counts, common), shape, "counts and probs"
+    )
+    likely = spread_parameter(np.broadcast_to(chances, common), shape, "counts and probs")[0]
+    order = by_parameter(parameters, samples)
     out = np.empty(many.size)
     for start in range(0, many.size, _BATCH):
         chosen = order[start : start + _BATCH]
@@ -418,25 +330,80 @@ def binomial_values(
         return out.astype(dtype).reshape(shape)
 
 
-@reference("StatelessRandomBinomial")
-def _stateless_binomial(node: NodeSpec, inputs: Arrays) -> Arrays:
-    shape, state = _shape(np.asarray(inputs[0])), _stateless_seed(np.asarray(inputs[1]))
-    dtype = np.dtype(node.attrs["dtype"].as_numpy_dtype)
-    return (binomial_values(state, shape, np.asarray(inputs[2]), np.asarray(inputs[3]), dtype),)
-
-
-@reference("NonDeterministicInts")
-def _any_integers(node: NodeSpec, inputs: Arrays) -> Arrays:
-    if node.state is None:
-        raise UnimplementedError(
-            None, None, f"{node.op} draws anew in each run, which folding must not"
+def shape_of(value: np.ndarray) -> tuple[int, ...]:
+    if value.ndim != 1:
+        raise InvalidArgumentError(
+            None, None, f"shape must be a vector of {{int32,int64}}, got shape {list(value.shape)}"
         )
-    shape = _shape(np.asarray(inputs[0]))
-    dtype = np.dtype(node.attrs["dtype"].as_numpy_dtype)
-    out = philox.full_range(philox.seeded(0, 0), _size(shape), dtype)
-    return (out.reshape(shape),)
+    for size in value:
+        if size < 0:
+            raise InvalidArgumentError(None, None, f"Dimension {size} must be >= 0")
+    return tuple(int(size) for size in value)
 
 
-@initial_state("NonDeterministicInts")
-def _nothing_kept(node: NodeSpec) -> np.ndarray:
-    return np.zeros(3, np.uint64)
+def size_of(shape: Sequence[int]) -> int:
+    n = 1
+    for size in shape:
+        n *= size
+    return n
+
+
+FLOAT_STREAMS: dict[str, Callable[[np.ndarray, int, np.dtype[Any]], np.ndarray]] = {
+    "RandomUniform": philox.uniform,
+    "RandomStandardNormal": philox.normal,
+    "TruncatedNormal": philox.truncated_normal,
+    "StatelessRandomUniform": philox.uniform,
+    "StatelessRandomNormal": philox.normal,
+    "StatelessTruncatedNormal": philox.truncated_normal,
+    "StatelessRandomUniformV2": philox.uniform,
+    "StatelessRandomNormalV2": philox.normal,
+    "StatelessTruncatedNormalV2": philox.truncated_normal,
+    "StatelessRandomUniformFullInt": philox.full_range,
+    "StatelessRandomUniformFullIntV2": philox.full_range,
+}
+
+
+def integer_bounds(low: np.ndarray, high: np.ndarray) -> tuple[int, int]:
+    if low.ndim:
+        raise InvalidArgumentError(None, None, f"minval must be 0-D, got shape {list(low.shape)}")
+    if high.ndim:
+        raise InvalidArgumentError(None, None, f"maxval must be 0-D, got shape {list(high.shape)}")
+    return int(low), int(high)
+
+
+def categorical(
+    state: np.ndarray, logits: np.ndarray, samples: int, dtype: np.dtype[Any]
+) -> np.ndarray:
+    """Inverse transform over unnormalised class weights; the rows share one stream of doubles,
+    drawn in order.
+    """
+    rows = logits.shape[0]
+    words = philox.blocks(state, 0, -(-rows * samples // 2)).reshape(-1)
+    draws = philox._unit64(words[0::2], words[1::2])[: rows * samples].reshape(rows, samples)
+    out = np.empty((rows, samples), dtype)
+    for row in range(rows):
+        finite = np.isfinite(logits[row])
+        top = logits[row][finite].max() if finite.any() else np.finfo(logits.dtype).min
+        weights = np.exp(logits[row].astype(np.float64) - float(top))
+        cumulative = np.cumsum(np.where(finite, weights, 0.0))
+        out[row] = np.searchsorted(cumulative, draws[row] * cumulative[-1], side="right")
+    return out
+
+
+def multinomial_arguments(logits: np.ndarray, count: np.ndarray) -> int:
+    if logits.ndim != 2:
+        raise InvalidArgumentError(
+            None, None, f"logits should be a matrix, got shape {list(logits.shape)}"
+        )
+    if count.ndim:
+        raise InvalidArgumentError(
+            None, None, f"num_samples should be a scalar, got shape {list(count.shape)}"
+        )
+    samples = int(count)
+    if samples < 0:
+        raise InvalidArgumentError(None, None, f"num_samples should be nonnegative, got {samples}")
+    if logits.shape[1] <= 0:
+        raise InvalidArgumentError(
+            None, None, f"num_classes should be positive, got {logits.shape[1]}"
+        )
+    return samples

@@ -9,6 +9,7 @@ import numpy as np
 
 from tfjit.framework import errors
 from tfjit.framework.scalar.elementwise import TABLE, Elementwise
+from tfjit.kernels.cpu.reference.array import Arrays, invalid, shape_text
 from tfjit.kernels.registry import NodeSpec, Reference, reference
 
 
@@ -62,3 +63,17 @@ def _kernel(row: Elementwise) -> Reference:
 
 for _row in TABLE:
     reference(_row.op)(_kernel(_row))
+
+
+@reference("AccumulateNV2")
+def _accumulate(node: NodeSpec, inputs: Arrays) -> Arrays:
+    for i, x in enumerate(inputs):
+        if x.shape != inputs[0].shape:
+            invalid(
+                f"inputs of AccumulateNV2 differ in shape: {shape_text(inputs[0])} and, at {i}, "
+                f"{shape_text(x)}"
+            )
+    total = inputs[0].copy()
+    for x in inputs[1:]:
+        total = total + x
+    return (total,)

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from tfjit.kernels.cpu.conv.window import attr_text
-from tfjit.kernels.cpu.reference.array import Arrays, invalid
-from tfjit.kernels.cpu.reference.nn import _compute_dtype
+from tfjit.kernels.cpu.reference.array import Arrays, compute_dtype, invalid
 from tfjit.kernels.cpu.reference.resize import bilinear, sized
 from tfjit.kernels.registry import NodeSpec, find_reference, reference
 
@@ -54,7 +53,7 @@ def _run(op: str, node: NodeSpec, inputs: Sequence[Array]) -> Array:
 def _finish(node: NodeSpec, y: Array, args: Sequence[Array], channels_first: bool) -> Array:
     """The fused ops behind a layer, in order: each takes what it needs of the further inputs."""
     dtype = y.dtype
-    y = y.astype(_compute_dtype(dtype), copy=False)
+    y = y.astype(compute_dtype(dtype), copy=False)
     left = [a.astype(y.dtype, copy=False) for a in args]
     shape = (-1, *[1] * (y.ndim - 2)) if channels_first else (-1,)
     with np.errstate(all="ignore"):
@@ -162,36 +161,3 @@ def _composition(node: NodeSpec, inputs: Arrays) -> Arrays:
     for name in node.attrs["op_names"]:
         value = _run(name.decode(), node, [value])
     return (value,)
-
-
-def _positions(node: NodeSpec) -> tuple[str, str]:
-    return attr_text(node.attrs, "src_format"), attr_text(node.attrs, "dst_format")
-
-
-@reference("DataFormatDimMap")
-def _dim_map(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """x: axes of src_format -> the same axes' numbers in dst_format."""
-    source, target = _positions(node)
-    places = np.array([target.index(letter) for letter in source], inputs[0].dtype)
-    return (places[np.mod(inputs[0], len(source))],)
-
-
-@reference("DataFormatVecPermute")
-def _vec_permute(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """x [n] or [n, 2], of the axes of src_format (or of its two spatial ones) -> the same in the
-    order of dst_format.
-    """
-    x = inputs[0]
-    source, target = _positions(node)
-    if x.ndim not in (1, 2):
-        invalid(f"input must be a vector or 2D tensor, but got shape {list(x.shape)}")
-    if x.ndim == 2 and x.shape[1] != 2:
-        invalid(f"Second dimension of 2D input must be of size 2, but got shape {list(x.shape)}")
-    if len(x) == len(source) - 2:
-        spatial = [letter for letter in source if letter not in "NC"]
-        source, target = "".join(spatial), "".join(letter for letter in target if letter in spatial)
-    if len(x) != len(source):
-        invalid(
-            f"First dimension of input must be of size {len(source)}, but got shape {list(x.shape)}"
-        )
-    return (x[[source.index(letter) for letter in target]],)

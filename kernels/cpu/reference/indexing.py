@@ -1,4 +1,4 @@
-"""Slices, gathers, scatters, partitions and look-ups by value in NumPy."""
+"""Gathers, scatters, partitions and look-ups by value in NumPy."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tfjit.framework.types import strided_slice
 from tfjit.framework.types.shape import format_shape
-from tfjit.kernels.cpu.reference.array import Arrays, contiguous, invalid, shape_text
+from tfjit.kernels.cpu.reference.array import Arrays, invalid, shape_text
 from tfjit.kernels.memory_limits import check_room
 from tfjit.kernels.registry import NodeSpec, reference
 
@@ -28,87 +27,6 @@ def check_indices(indices: np.ndarray, limit: int, name: str = "indices") -> Non
             f"{name}{_position(first, indices.shape)} = {indices.reshape(-1)[first]} is not in [0, "
             f"{limit})"
         )
-
-
-def _masks(node: NodeSpec) -> list[int]:
-    names = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
-    return [node.attrs.get(name, 0) for name in names]
-
-
-def _dense(
-    node: NodeSpec, shape: Sequence[int], begin: np.ndarray, end: np.ndarray, strides: np.ndarray
-) -> strided_slice.DenseSlice:
-    if not (begin.ndim == end.ndim == strides.ndim == 1 and begin.size == end.size == strides.size):
-        invalid(
-            "Expected begin, end, and strides to be 1D equal size tensors, but got shapes "
-            f"{shape_text(begin)}, {shape_text(end)}, and {shape_text(strides)} instead."
-        )
-    return strided_slice.resolve(
-        shape, begin.tolist(), end.tolist(), strides.tolist(), *_masks(node)
-    )
-
-
-@reference("StridedSlice")
-def _strided_slice(node: NodeSpec, inputs: Arrays) -> Arrays:
-    x = inputs[0]
-    dense = _dense(node, x.shape, *inputs[1:4])
-    return (contiguous(x[dense.index()]).reshape(dense.final_shape),)  # type: ignore[arg-type]
-
-
-@reference("StridedSliceGrad")
-def _strided_slice_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
-    shape = tuple(int(s) for s in inputs[0])
-    dense = _dense(node, shape, *inputs[1:4])
-    dy = inputs[4]
-    if dy.shape != dense.final_shape:
-        invalid(f"shape of dy was {shape_text(dy)} instead of {format_shape(dense.final_shape)}")
-    check_room(shape, dy.dtype)
-    out = np.zeros(shape, dy.dtype)
-    out[dense.index()] = dy.reshape(dense.sizes)  # type: ignore[arg-type]
-    return (out,)
-
-
-@reference("StridedSliceAssign", "ResourceStridedSliceAssign", "TensorStridedSliceUpdate")
-def _strided_slice_assign(node: NodeSpec, inputs: Arrays) -> Arrays:
-    x, value = inputs[0], inputs[4]
-    if node.op == "TensorStridedSliceUpdate":
-        x = x.copy()
-    dense = _dense(node, x.shape, *inputs[1:4])
-    try:
-        value = np.broadcast_to(value, dense.final_shape)  # type: ignore[arg-type]
-    except ValueError:
-        invalid(
-            f"shape of value {shape_text(value)} does not fit the slice "
-            f"{format_shape(dense.final_shape)}"
-        )
-    x[dense.index()] = value.reshape(dense.sizes)  # type: ignore[arg-type]
-    return () if node.op == "ResourceStridedSliceAssign" else (x,)
-
-
-@reference("Slice")
-def _slice(node: NodeSpec, inputs: Arrays) -> Arrays:
-    x, begin, size = inputs
-    if not (begin.ndim == size.ndim == 1 and begin.size == size.size == x.ndim):
-        invalid(
-            f"Expected begin and size arguments to be 1-D tensors of size {x.ndim}, but got shapes "
-            f"{shape_text(begin)} "
-            f"and {shape_text(size)} instead."
-        )
-    index = []
-    for i, (b, s, n) in enumerate(zip(begin.tolist(), size.tolist(), x.shape)):
-        s = n - b if s == -1 else s
-        if n == 0:
-            if b != 0 or s != 0:
-                invalid(
-                    f"Expected begin[{i}] == 0 (got {b}) and size[{i}] == 0 (got {s}) when "
-                    f"input.dim_size({i}) == 0"
-                )
-        elif not 0 <= b <= n:
-            invalid(f"Expected begin[{i}] in [0, {n}], but got {b}")
-        elif s < 0 or b + s > n:
-            invalid(f"Expected size[{i}] in [0, {n - b}], but got {s}")
-        index.append(slice(b, b + s))
-    return (contiguous(x[tuple(index)]).reshape([s.stop - s.start for s in index]),)
 
 
 @reference("GatherV2", "Gather", "ResourceGather")
@@ -172,7 +90,7 @@ def _check_nd(indices: np.ndarray, shape: Sequence[int], tail: str, more: str = 
         )
 
 
-def _ignores_bad(node: NodeSpec) -> bool:
+def ignores_bad(node: NodeSpec) -> bool:
     """Tell whether the node passes over indices outside. Raises InvalidArgumentError for an unknown
     policy.
     """
@@ -201,7 +119,7 @@ def _gather_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
             f"index innermost dimension length must be <= params rank; saw: {depth} vs. "
             f"{params.ndim}"
         )
-    if _ignores_bad(node) and indices.size:
+    if ignores_bad(node) and indices.size:
         inside = _inside(indices, params.shape)
         out = np.zeros(indices.shape[:-1] + params.shape[depth:], params.dtype)
         if params.dtype == object:
@@ -252,7 +170,7 @@ def _divide_each(target: np.ndarray, index: Any, updates: np.ndarray) -> None:
         flat[place] = quotient if (flat[place] < 0) == (divisor < 0) else -quotient
 
 
-def _scatter_nd_into(
+def scatter_nd_into(
     target: np.ndarray,
     indices: np.ndarray,
     updates: np.ndarray,
@@ -299,13 +217,13 @@ def _scatter_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
     out = np.zeros([int(s) for s in shape], updates.dtype)
     if out.size == 0 and (indices.size or updates.size):
         invalid("Indices and updates specified for empty output tensor")
-    _scatter_nd_into(
+    scatter_nd_into(
         out,
         indices,
         updates,
         "Add" if updates.dtype != bool else "Update",
         "shape",
-        _ignores_bad(node),
+        ignores_bad(node),
     )
     return (out,)
 
@@ -321,90 +239,7 @@ def _scatter_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
 def _tensor_scatter(node: NodeSpec, inputs: Arrays) -> Arrays:
     out = inputs[0].copy()
     kind = "Add" if node.op == "ScatterNdNonAliasingAdd" else node.op.removeprefix("TensorScatter")
-    _scatter_nd_into(out, inputs[1], inputs[2], kind, "shape", _ignores_bad(node))
-    return (out,)
-
-
-@reference("ScatterNdAdd", "ScatterNdSub", "ScatterNdMax", "ScatterNdMin", "ScatterNdUpdate")
-def _ref_scatter_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
-    _scatter_nd_into(
-        inputs[0],
-        inputs[1],
-        inputs[2],
-        node.op.removeprefix("ScatterNd"),
-        "shape",
-        _ignores_bad(node),
-    )
-    return (inputs[0],)
-
-
-@reference(
-    "ResourceScatterNdAdd",
-    "ResourceScatterNdSub",
-    "ResourceScatterNdMax",
-    "ResourceScatterNdMin",
-    "ResourceScatterNdUpdate",
-)
-def _resource_scatter_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
-    _scatter_nd_into(
-        inputs[0],
-        inputs[1],
-        inputs[2],
-        node.op.removeprefix("ResourceScatterNd"),
-        "shape",
-        _ignores_bad(node),
-    )
-    return ()
-
-
-def _scatter_rows(inputs: Arrays, kind: str) -> None:
-    ref, indices, updates = inputs
-    check_indices(indices, ref.shape[0])
-    if updates.ndim and updates.shape != indices.shape + ref.shape[1:]:
-        invalid(
-            "Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got "
-            "updates.shape "
-            f"{shape_text(updates)}, indices.shape {shape_text(indices)}, params.shape "
-            f"{shape_text(ref)}"
-        )
-    scatter_into(ref, indices, updates, kind)
-
-
-@reference(
-    "ScatterAdd",
-    "ScatterSub",
-    "ScatterMul",
-    "ScatterDiv",
-    "ScatterMax",
-    "ScatterMin",
-    "ScatterUpdate",
-)
-def _ref_scatter(node: NodeSpec, inputs: Arrays) -> Arrays:
-    _scatter_rows(inputs, node.op.removeprefix("Scatter"))
-    return (inputs[0],)
-
-
-@reference(
-    "ResourceScatterAdd",
-    "ResourceScatterSub",
-    "ResourceScatterMul",
-    "ResourceScatterDiv",
-    "ResourceScatterMax",
-    "ResourceScatterMin",
-    "ResourceScatterUpdate",
-)
-def _resource_scatter(node: NodeSpec, inputs: Arrays) -> Arrays:
-    _scatter_rows(inputs, node.op.removeprefix("ResourceScatter"))
-    return ()
-
-
-@reference("InplaceAdd", "InplaceSub", "InplaceUpdate")
-def _inplace(node: NodeSpec, inputs: Arrays) -> Arrays:
-    x, rows, value = inputs
-    if rows.ndim != 1:
-        invalid("i must be a vector. " + shape_text(rows))
-    out = x.copy()
-    scatter_into(out, rows % max(x.shape[0], 1), value, node.op.removeprefix("Inplace"))
+    scatter_nd_into(out, inputs[1], inputs[2], kind, "shape", ignores_bad(node))
     return (out,)
 
 

@@ -1,9 +1,8 @@
-"""Bias, batch and local normalisation, softmax, losses and top-k in NumPy."""
+"""Bias, batch and local normalisation, softmax in NumPy."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -47,7 +46,7 @@ def _bias_add_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
     )
 
 
-def _softmax_parts(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def softmax_parts(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(logits - max, their exponentials) along the last axis, in float32 or wider."""
     values = wide(logits)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -62,7 +61,7 @@ def _softmax(node: NodeSpec, inputs: Arrays) -> Arrays:
         invalid(f"logits must have >= 1 dimension, got {shape_text(logits)}")
     if logits.size == 0:
         return (logits.copy(),)
-    _, weights = _softmax_parts(logits)
+    _, weights = softmax_parts(logits)
     return ((weights / weights.sum(-1, keepdims=True, dtype=weights.dtype)).astype(logits.dtype),)
 
 
@@ -73,80 +72,12 @@ def _log_softmax(node: NodeSpec, inputs: Arrays) -> Arrays:
         invalid(f"logits must have >= 1 dimension, got {shape_text(logits)}")
     if logits.size == 0:
         return (logits.copy(),)
-    shifted, weights = _softmax_parts(logits)
+    shifted, weights = softmax_parts(logits)
     return (
         (shifted - np.log(weights.sum(-1, keepdims=True, dtype=weights.dtype))).astype(
             logits.dtype
         ),
     )
-
-
-@reference("SoftmaxCrossEntropyWithLogits")
-def _cross_entropy(node: NodeSpec, inputs: Arrays) -> Arrays:
-    logits, labels = inputs
-    try:
-        shape = np.broadcast_shapes(logits.shape, labels.shape)
-    except ValueError:
-        invalid(
-            f"logits and labels must be broadcastable: logits_size={shape_text(logits)} "
-            f"labels_size={shape_text(labels)}"
-        )
-    if len(shape) != 2:
-        invalid(
-            "logits and labels must be either 2-dimensional, or broadcasted to be 2-dimensional"
-        )
-    logits, labels = np.broadcast_to(logits, shape), np.broadcast_to(labels, shape)
-    if not shape[0] or not shape[1]:
-        return np.zeros(shape[0], logits.dtype), np.zeros(shape, logits.dtype)
-    shifted, weights = _softmax_parts(logits)
-    total = weights.sum(-1, keepdims=True, dtype=weights.dtype)
-    targets = wide(labels)
-    with np.errstate(invalid="ignore"):
-        terms = targets * (np.log(total) - shifted)
-    return terms.sum(-1, dtype=weights.dtype).astype(logits.dtype), (
-        weights / total - targets
-    ).astype(logits.dtype)
-
-
-@reference("SparseSoftmaxCrossEntropyWithLogits")
-def _sparse_cross_entropy(node: NodeSpec, inputs: Arrays) -> Arrays:
-    logits, labels = inputs
-    if logits.ndim != 2:
-        invalid(f"logits must be 2-D, but got shape {shape_text(logits)}")
-    if labels.ndim != 1:
-        invalid(f"labels must be 1-D, but got shape {shape_text(labels)}")
-    rows, classes = logits.shape
-    if labels.size != rows:
-        invalid(
-            "logits and labels must have the same first dimension, got logits shape "
-            f"{shape_text(logits)} and labels shape {shape_text(labels)}"
-        )
-    if rows and not classes:
-        invalid(f"Must have at least one class, but got logits shape {shape_text(logits)}")
-    if not logits.size:
-        return np.zeros(rows, logits.dtype), np.zeros(logits.shape, logits.dtype)
-    bad = (labels < 0) | (labels >= classes)
-    if bad.any():
-        wrong = labels[np.flatnonzero(bad)[0]]
-        invalid(
-            f"Received a label value of {wrong} which is outside the valid range of [0, "
-            f"{classes}).  "
-            f"Label values: {' '.join(map(str, labels))}"
-        )
-    shifted, weights = _softmax_parts(logits)
-    total = weights.sum(-1, dtype=weights.dtype)
-    each = np.arange(rows)
-    loss = np.log(total) - shifted[each, labels]
-    gradient = weights / total[:, None]
-    gradient[each, labels] -= 1
-    return loss.astype(logits.dtype), gradient.astype(logits.dtype)
-
-
-@reference("L2Loss")
-def _l2_loss(node: NodeSpec, inputs: Arrays) -> Arrays:
-    (x,) = inputs
-    values = wide(x)
-    return (np.asarray(np.sum(values * values, dtype=values.dtype) / 2).astype(x.dtype),)
 
 
 def _per_channel(values: np.ndarray, rank: int, first: bool) -> np.ndarray:
@@ -258,65 +189,3 @@ def _lrn_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
     norm = bias + alpha * _window_sums(x * x, radius)
     out = dy * norm**-beta - 2 * alpha * beta * x * _window_sums(dy * y / norm, radius)
     return (out.astype(inputs[0].dtype),)
-
-
-def _top_k(x: np.ndarray, k: int, index_type: np.dtype[Any]) -> Arrays:
-    if k < 0:
-        invalid(f"Need k >= 0, got {k}")
-    if x.ndim < 1:
-        invalid(f"input must be >= 1-D, got shape {shape_text(x)}")
-    if x.shape[-1] < k:
-        invalid(f"input must have at least k columns. Had {x.shape[-1]}, needed {k}")
-    # A stable sort of the reversed row, read backwards: descending, and equal values by rising
-    # index.
-    order = x.shape[-1] - 1 - np.argsort(x[..., ::-1], axis=-1, kind="stable")[..., ::-1]
-    order = order[..., :k]
-    return np.take_along_axis(x, order, -1), order.astype(index_type)
-
-
-@reference("TopK")
-def _top_k_v1(node: NodeSpec, inputs: Arrays) -> Arrays:
-    return _top_k(inputs[0], node.attrs["k"], np.dtype(np.int32))
-
-
-@reference("TopKV2")
-def _top_k_v2(node: NodeSpec, inputs: Arrays) -> Arrays:
-    index_type = node.attrs.get("index_type")
-    if inputs[1].ndim:
-        invalid(f"k must be scalar, got shape {shape_text(inputs[1])}")
-    return _top_k(
-        inputs[0],
-        int(inputs[1]),
-        np.dtype(np.int32 if index_type is None else index_type.as_numpy_dtype),
-    )
-
-
-@reference("InTopK", "InTopKV2")
-def _in_top_k(node: NodeSpec, inputs: Arrays) -> Arrays:
-    predictions, targets = inputs[:2]
-    k = node.attrs["k"] if node.op == "InTopK" else int(inputs[2])
-    if predictions.ndim != 2:
-        invalid("predictions must be 2-dimensional")
-    if targets.ndim != 1:
-        invalid("targets must be 1-dimensional")
-    if predictions.shape[0] != targets.size:
-        invalid(
-            f"First dimension of predictions {predictions.shape[0]} must match length of targets "
-            f"{targets.size}"
-        )
-    out = np.zeros(targets.size, bool)
-    for row, target in enumerate(targets.tolist()):
-        scores = predictions[row]
-        if not 0 <= target < scores.size or not np.isfinite(scores[target]):
-            continue
-        better = 0
-        for score in scores.tolist():
-            if not math.isfinite(score):
-                better = k  # nothing can be said beside a NaN or infinity
-                break
-            if score > scores[target]:
-                better += 1
-                if better > k:
-                    break
-        out[row] = better < k
-    return (out,)

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfjit.kernels.cpu.reference.array import Arrays, invalid, shape_text
-from tfjit.kernels.cpu.reference.nn import _compute_dtype
+from tfjit.kernels.cpu.reference.array import Arrays, compute_dtype, invalid, shape_text
 from tfjit.kernels.registry import NodeSpec, reference
 
 Array = np.ndarray
@@ -39,7 +38,7 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _cell(node: NodeSpec, w: Array, wci: Array, wcf: Array, wco: Array, b: Array) -> _Cell:
-    kind = _compute_dtype(w.dtype)
+    kind = compute_dtype(w.dtype)
     wide = [v.astype(kind, copy=False) for v in (w, wci, wcf, wco, b)]
     holes = (wide[1], wide[2], wide[3]) if node.attrs["use_peephole"] else None
     # V2 has the order of the gates that cuDNN has, and no bias of its own for the forget gate
@@ -135,7 +134,7 @@ def _lstm_cell_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
     gradients of the peepholes.
     """
     dtype = inputs[0].dtype
-    wide = [v.astype(_compute_dtype(dtype), copy=False) for v in inputs]
+    wide = [v.astype(compute_dtype(dtype), copy=False) for v in inputs]
     _, cs_prev, _, w, wci, wcf, wco, b = wide[:8]
     saved, (cs_grad, h_grad) = wide[8:14], wide[14:]
     cell = _cell(node, w, wci, wcf, wco, b)
@@ -183,7 +182,7 @@ def _lstm_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
     """
     dtype = inputs[1].dtype
     count = int(inputs[0])
-    wide = [v.astype(_compute_dtype(dtype), copy=False) for v in inputs[1:]]
+    wide = [v.astype(compute_dtype(dtype), copy=False) for v in inputs[1:]]
     x, cs_first, h_first, w, wci, wcf, wco, b = wide[:8]
     saved, h, (cs_grads, h_grads) = wide[8:14], wide[14], wide[15:]
     if count > len(x):

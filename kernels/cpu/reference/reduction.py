@@ -225,36 +225,3 @@ def _cumulative_logsumexp(node: NodeSpec, inputs: Arrays) -> Arrays:
         return np.logaddexp.accumulate(values, 0).astype(x.dtype) if rows.shape[0] else rows.copy()
 
     return (_scan(node, inputs, scan, -np.inf),)
-
-
-@reference("Cross")
-def _cross(node: NodeSpec, inputs: Arrays) -> Arrays:
-    a, b = inputs
-    if a.shape != b.shape:
-        invalid(f"Both inputs must be of same shape: {shape_text(a)} vs. {shape_text(b)}")
-    if a.ndim < 1:
-        invalid("Input must be at least 1D")
-    if a.shape[-1] != 3:
-        invalid(f"Cross-products are only defined for 3-element vectors, got {a.shape[-1]}")
-    return (np.cross(a, b).astype(a.dtype),)
-
-
-@reference("Einsum")
-def _einsum(node: NodeSpec, inputs: Arrays) -> Arrays:
-    values = [wide(x) for x in inputs]
-    equation = node.attrs["equation"].decode().replace(" ", "")
-    return (contiguous(np.einsum(equation, *values, optimize=True)).astype(inputs[0].dtype),)
-
-
-@reference("AccumulateNV2")
-def _accumulate(node: NodeSpec, inputs: Arrays) -> Arrays:
-    for i, x in enumerate(inputs):
-        if x.shape != inputs[0].shape:
-            invalid(
-                f"inputs of AccumulateNV2 differ in shape: {shape_text(inputs[0])} and, at {i}, "
-                f"{shape_text(x)}"
-            )
-    total = inputs[0].copy()
-    for x in inputs[1:]:
-        total = total + x
-    return (total,)

@@ -1,4 +1,4 @@
-"""Segment reductions and histograms in NumPy."""
+"""Segment reductions, histograms and joins of segments in NumPy."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from tfjit.framework.types import dtypes
 from tfjit.kernels.cpu.reference.array import Arrays, invalid, shape_text
 from tfjit.kernels.cpu.reference.reduction import cut_quotient, highest, wide
+from tfjit.kernels.cpu.reference.string import as_strings, invalid_strings
 from tfjit.kernels.memory_limits import check_room
 from tfjit.kernels.registry import NodeSpec, reference
 
@@ -294,3 +295,39 @@ def _histogram(node: NodeSpec, inputs: Arrays) -> Arrays:
     flat = values.reshape(-1).astype(np.float64)
     place = np.clip(np.floor((flat - np.float64(low)) / step), 0, bins - 1).astype(np.int64)
     return (np.bincount(place, minlength=bins).astype(node.attrs["dtype"].as_numpy_dtype),)
+
+
+@reference("UnsortedSegmentJoin")
+def _unsorted_segment_join(node: NodeSpec, inputs: Arrays) -> Arrays:
+    """The strings of each segment in one, in the order of the rows."""
+    data, ids, wanted = np.asarray(inputs[0], object), np.asarray(inputs[1]), np.asarray(inputs[2])
+    if wanted.ndim:
+        raise invalid_strings("Number of segments must be a scalar")
+    count = int(wanted)
+    if count < 0:
+        raise invalid_strings("Number of segments must be non-negative")
+    if data.ndim < ids.ndim:
+        raise invalid_strings(
+            f"Invalid segment_id rank {ids.ndim} for input with {data.ndim} dimension(s)"
+        )
+    for rank, (size, expected) in enumerate(zip(ids.shape, data.shape)):
+        if size != expected:
+            raise invalid_strings(
+                f"Segment dimension is {size} while input dimension is {expected} in rank {rank}"
+            )
+    rest = data.shape[ids.ndim :]
+    rows = data.reshape(ids.size, int(np.prod(rest, dtype=np.int64)))
+    joined: list[list[list[bytes]]] = [[[] for _ in range(rows.shape[1])] for _ in range(count)]
+    for row, segment in zip(rows, ids.reshape(-1).tolist(), strict=True):
+        if not 0 <= segment < count:
+            raise invalid_strings(
+                "segment_ids are not allowed to exceed num_segments or to have negative values."
+            )
+        for column, item in zip(joined[segment], row, strict=True):
+            column.append(item)
+    separator = node.attrs["separator"]
+    return (
+        as_strings(
+            [separator.join(items) for columns in joined for items in columns], (count, *rest)
+        ),
+    )

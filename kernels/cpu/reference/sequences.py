@@ -1,6 +1,4 @@
-"""Sequences in sparse tensors: greedy decoding, edit distances, sets, fingerprints, and sparse
-tensors as strings.
-"""
+"""Label sequences in sparse tensors, in NumPy: greedy decoding, edit distances."""
 
 from __future__ import annotations
 
@@ -9,10 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tfjit.framework.types.dtypes import string
 from tfjit.framework.types.shape import format_shape
-from tfjit.kernels.cpu.reference.hashing import fingerprint64
-from tfjit.kernels.cpu.reference.serialized import tensor_message
 from tfjit.kernels.cpu.reference.sparse import refused
 from tfjit.kernels.registry import NodeSpec, reference
 
@@ -111,76 +106,4 @@ def _edit_distance(node: NodeSpec, inputs: Arrays) -> Arrays:
         if node.attrs["normalize"]:
             distance = distance / len(b) if b else float("inf")
         out[row] = distance
-    return (out,)
-
-
-@reference("Fingerprint")
-def _fingerprint(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """The FarmHash of each row's bytes, uint8 [rows, 8]; of rows of several strings that of the
-    strings' own fingerprints.
-    """
-    data, method = np.asarray(inputs[0]), np.asarray(inputs[1], object)
-    if method.ndim:
-        raise refused(f"`method` should be a scalar string: {format_shape(method.shape)}")
-    if method.item() != b"farmhash64":
-        raise refused(f"Unsupported fingerprint method: {method.item().decode(errors='replace')}")
-    if not data.ndim:
-        raise refused("`data` should have at least one dimension: []")
-    rows = data.reshape(data.shape[0], -1)
-    hashed = []
-    for row in rows:
-        if data.dtype != object:
-            hashed.append(fingerprint64(row.tobytes()))
-        elif data.ndim == 1:
-            hashed.append(fingerprint64(row[0]))
-        else:
-            hashed.append(
-                fingerprint64(b"".join(fingerprint64(item).to_bytes(8, "little") for item in row))
-            )
-    return (np.array(hashed, "<u8").view(np.uint8).reshape(-1, 8),)
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*out, number])
-
-
-def _content_message(values: np.ndarray) -> bytes:
-    """A tensor as a serialized TensorProto, strings as `tensor_content` too: all lengths, then all
-    bytes.
-    """
-    if values.dtype != object:
-        return tensor_message(values)
-    from tfjit.protos import TensorProto
-
-    message: Any = TensorProto()
-    message.dtype = string.as_datatype_enum
-    message.tensor_shape.dim.add(size=values.size)
-    items = values.tolist()
-    message.tensor_content = b"".join(_varint(len(item)) for item in items) + b"".join(items)
-    data: bytes = message.SerializeToString()
-    return data
-
-
-@reference("SerializeSparse")
-def _serialize_sparse(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """Indices, values and dense shape as three serialized TensorProtos."""
-    indices, values, shape = (np.asarray(v) for v in inputs)
-    if indices.ndim != 2:
-        raise refused(
-            f"Input indices should be a matrix but received shape {format_shape(indices.shape)}"
-        )
-    if values.ndim != 1:
-        raise refused(
-            f"Input values should be a vector but received shape {format_shape(values.shape)}"
-        )
-    if shape.ndim != 1:
-        raise refused(
-            f"Input shape should be a vector but received shape {format_shape(shape.shape)}"
-        )
-    out = np.empty(3, object)
-    out[:] = [tensor_message(indices), _content_message(values), tensor_message(shape)]
     return (out,)

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError
+from tfjit.framework.types.dtypes import string
 from tfjit.framework.types.shape import format_shape
+from tfjit.kernels.cpu.reference.serialized import tensor_message
 from tfjit.kernels.memory_limits import check_room
 from tfjit.kernels.registry import NodeSpec, reference
 
@@ -391,7 +393,7 @@ def _sparse_slice_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
 # rows without values
 
 
-def _filled(rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def filled_rows(rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(where each entry comes to stand, which rows are empty, where their new entry stands) when
     `count` rows get one each at least.
     """
@@ -437,7 +439,7 @@ def _sparse_fill_empty_rows(node: NodeSpec, inputs: Arrays) -> Arrays:
     rows = indices[:, 0]
     for k in np.flatnonzero((rows < 0) | (rows >= count))[:1]:
         raise refused(f"indices({k}, 0) is invalid: {rows[k]} >= {count}")
-    place, empty, new = _filled(rows, count)
+    place, empty, new = filled_rows(rows, count)
     out = np.zeros((len(rows) + len(new), shape.size), np.int64)
     filled = np.empty(len(out), values.dtype)
     out[place], filled[place] = indices, values
@@ -445,45 +447,8 @@ def _sparse_fill_empty_rows(node: NodeSpec, inputs: Arrays) -> Arrays:
     return out, filled, empty, place
 
 
-@reference("RaggedFillEmptyRows")
-def _ragged_fill_empty_rows(node: NodeSpec, inputs: Arrays) -> Arrays:
-    rows, values, wanted, default = (np.asarray(v) for v in inputs)
-    if rows.ndim != 1:
-        raise refused(f"value_rowids must be a vector, saw: {format_shape(rows.shape)}")
-    if values.ndim != 1:
-        raise refused(f"values must be a vector, saw: {format_shape(values.shape)}")
-    if len(rows) != len(values):
-        raise refused(
-            f"The length of `values` ({len(values)}) must match the first dimension of "
-            f"`value_rowids` ({len(rows)})."
-        )
-    if wanted.ndim:
-        raise refused(f"nrows must be a scalar, saw: {format_shape(wanted.shape)}")
-    if default.ndim:
-        raise refused(f"default_value must be a scalar, saw: {format_shape(default.shape)}")
-    count = int(wanted)
-    if count == 0:
-        if len(rows):
-            raise refused(
-                f"Received RaggedTensor with nrows = 0 but value_rowids.shape[0] = {len(rows)}"
-            )
-        return rows.copy(), values.copy(), np.zeros(0, np.bool_), np.zeros(0, np.int64)
-    for k in np.flatnonzero((rows < 0) | (rows >= count))[:1]:
-        raise refused(
-            f"value_rowids({k}) is invalid: {rows[k]} {'< 0' if rows[k] < 0 else f'>= {count}'}"
-        )
-    place, empty, new = _filled(rows, count)
-    out, filled = (
-        np.empty(len(rows) + len(new), np.int64),
-        np.empty(len(rows) + len(new), values.dtype),
-    )
-    out[place], filled[place] = rows, values
-    out[new], filled[new] = np.flatnonzero(empty), default[()]
-    return out, filled, empty, place
-
-
-@reference("SparseFillEmptyRowsGrad", "RaggedFillEmptyRowsGrad")
-def _fill_empty_rows_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
+@reference("SparseFillEmptyRowsGrad")
+def fill_empty_rows_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Gradients of the values, and that of the default: the sum of those that no value has."""
     place, gradient = (np.asarray(v) for v in inputs)
     if place.ndim != 1:
@@ -497,3 +462,49 @@ def _fill_empty_rows_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
     left = np.ones(gradient.size, np.bool_)
     left[place] = False
     return gradient[place], np.asarray(gradient[left].sum(), gradient.dtype)
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def _content_message(values: np.ndarray) -> bytes:
+    """A tensor as a serialized TensorProto, strings as `tensor_content` too: all lengths, then all
+    bytes.
+    """
+    if values.dtype != object:
+        return tensor_message(values)
+    from tfjit.protos import TensorProto
+
+    message: Any = TensorProto()
+    message.dtype = string.as_datatype_enum
+    message.tensor_shape.dim.add(size=values.size)
+    items = values.tolist()
+    message.tensor_content = b"".join(_varint(len(item)) for item in items) + b"".join(items)
+    data: bytes = message.SerializeToString()
+    return data
+
+
+@reference("SerializeSparse")
+def _serialize_sparse(node: NodeSpec, inputs: Arrays) -> Arrays:
+    """Indices, values and dense shape as three serialized TensorProtos."""
+    indices, values, shape = (np.asarray(v) for v in inputs)
+    if indices.ndim != 2:
+        raise refused(
+            f"Input indices should be a matrix but received shape {format_shape(indices.shape)}"
+        )
+    if values.ndim != 1:
+        raise refused(
+            f"Input values should be a vector but received shape {format_shape(values.shape)}"
+        )
+    if shape.ndim != 1:
+        raise refused(
+            f"Input shape should be a vector but received shape {format_shape(shape.shape)}"
+        )
+    out = np.empty(3, object)
+    out[:] = [tensor_message(indices), _content_message(values), tensor_message(shape)]
+    return (out,)

@@ -643,13 +643,6 @@ register_op(
     shape=broadcast,
 )
 register_op(
-    "_UnaryOpsComposition",
-    inputs=("x: T",),
-    outputs=("y: T",),
-    attrs=("T: {float, half, double}", "op_names: list(string)"),
-    shape=unchanged,
-)
-register_op(
     "Xdivy",
     inputs=("x: T", "y: T"),
     outputs=("z: T",),

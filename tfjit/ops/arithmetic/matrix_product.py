@@ -19,7 +19,7 @@ from tfjit.ops.core.shape_rules import Shapes, fail
 from tfjit.ops.core.type_lists import WIDE_SIGNED
 
 
-def _matmul(c: ShapeContext) -> Shapes:
+def matmul_shape(c: ShapeContext) -> Shapes:
     a, b = c.with_rank(0, 2), c.with_rank(1, 2)
     rows, inner_a = a[::-1] if c.attr("transpose_a") else a
     inner_b, columns = b[::-1] if c.attr("transpose_b") else b
@@ -162,21 +162,6 @@ register_op(
     shape=_einsum,
 )
 register_op(
-    "_FusedMatMul",
-    inputs=("a: T", "b: T", "args: num_args * T"),
-    outputs=("product: T",),
-    attrs=(
-        "transpose_a: bool = false",
-        "transpose_b: bool = false",
-        "T: {bfloat16, half, float}",
-        "num_args: int >= 0",
-        "fused_ops: list(string) = []",
-        "epsilon: float = 1e-04",
-        "leakyrelu_alpha: float = 0.2",
-    ),
-    shape=_matmul,
-)
-register_op(
     "MatMul",
     inputs=("a: T", "b: T"),
     outputs=("product: T",),
@@ -188,7 +173,7 @@ register_op(
         "grad_a: bool = false",
         "grad_b: bool = false",
     ),
-    shape=_matmul,
+    shape=matmul_shape,
 )
 
 

@@ -19,7 +19,14 @@ from tfjit.framework.types.shape import broadcast as broadcast_tuples
 from tfjit.ops.core.apply import call, create, tensor
 from tfjit.ops.core.convert import constant, convert_to_tensor
 from tfjit.ops.core.declare import register_op
-from tfjit.ops.core.shape_rules import Shapes, all_unchanged, fail, scalar, shape_attr, unchanged
+from tfjit.ops.core.shape_rules import (
+    Shapes,
+    all_unchanged,
+    fail,
+    scalar,
+    shape_attr,
+    unchanged,
+)
 from tfjit.ops.core.sparse_values import is_sparse, maps_sparse_values
 from tfjit.ops.core.type_lists import FLOAT, INDEX, WIDE_SIGNED
 
@@ -964,3 +971,11 @@ def eye(
         return tensor(
             "MatrixSetDiagV3", "set_diag", input=zeros(full, dtype=dtype), diagonal=ones_there, k=0
         )
+
+
+register_op(
+    "FakeParam",
+    outputs=("output: dtype",),
+    attrs=("dtype: type", "shape: shape"),
+    shape=shape_attr(),
+)

@@ -14,7 +14,14 @@ from tfjit.framework.types.shape import Shape, format_shape
 from tfjit.ops.core.apply import call, create, tensor
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.core.declare import register_op
-from tfjit.ops.core.shape_rules import Shapes, fail, int_constant, int_list_constant, unchanged
+from tfjit.ops.core.shape_rules import (
+    Shapes,
+    fail,
+    int_constant,
+    int_list_constant,
+    unchanged,
+    unknown,
+)
 from tfjit.ops.core.type_lists import INDEX
 
 
@@ -219,10 +226,6 @@ def _dynamic_stitch(c: ShapeContext) -> Shapes:
     return [None if extra is None else (size, *extra)]
 
 
-def _edit_distance(c: ShapeContext) -> Shapes:
-    return [None]
-
-
 def _nth_element(c: ShapeContext) -> Shapes:
     c.with_rank(1, 0)
     shape = c.with_rank_at_least(0, 1)
@@ -257,20 +260,6 @@ register_op(
     outputs=("merged: T",),
     attrs=("N: int >= 1", "T: type"),
     shape=_dynamic_stitch,
-)
-register_op(
-    "EditDistance",
-    inputs=(
-        "hypothesis_indices: int64",
-        "hypothesis_values: T",
-        "hypothesis_shape: int64",
-        "truth_indices: int64",
-        "truth_values: T",
-        "truth_shape: int64",
-    ),
-    outputs=("output: float",),
-    attrs=("normalize: bool = true", "T: type"),
-    shape=_edit_distance,
 )
 register_op(
     "Gather",
@@ -743,3 +732,31 @@ def nth_element(input: Any, n: Any, reverse: bool = False, name: str | None = No
 def bucketize(input: Any, boundaries: Any, name: str | None = None) -> Tensor:
     """Which bucket each value falls into."""
     return tensor("Bucketize", name, input=input, boundaries=boundaries)
+
+
+register_op(
+    "ResourceGather",
+    inputs=("resource: resource", "indices: Tindices"),
+    outputs=("output: dtype",),
+    attrs=(
+        "batch_dims: int = 0",
+        "validate_indices: bool = true",
+        "dtype: type",
+        f"Tindices: {INDEX}",
+    ),
+    stateful=True,
+    shape=unknown,
+)
+register_op(
+    "ResourceGatherNd",
+    inputs=("resource: resource", "indices: Tindices"),
+    outputs=("output: dtype",),
+    attrs=("dtype: type", f"Tindices: {INDEX}"),
+    stateful=True,
+    shape=unknown,
+)
+
+
+def resource_gather(resource: Tensor, indices: Any, dtype: Any, name: str | None = None) -> Tensor:
+    """Rows of a resource variable by number."""
+    return tensor("ResourceGather", name, resource=resource, indices=indices, dtype=dtype)

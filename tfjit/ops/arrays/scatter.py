@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tfjit.framework.errors import InvalidArgumentError
-from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types.shape import format_shape
-from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.declare import register_op
-from tfjit.ops.core.shape_rules import Shapes, fail, nothing, unchanged, unknown
+from tfjit.ops.core.shape_rules import Shapes, fail, nothing
 from tfjit.ops.core.type_lists import INDEX
 
 
@@ -61,27 +57,6 @@ register_op(
     outputs=("y: T",),
     attrs=("T: type",),
     shape=_inplace,
-)
-register_op(
-    "ResourceGather",
-    inputs=("resource: resource", "indices: Tindices"),
-    outputs=("output: dtype",),
-    attrs=(
-        "batch_dims: int = 0",
-        "validate_indices: bool = true",
-        "dtype: type",
-        f"Tindices: {INDEX}",
-    ),
-    stateful=True,
-    shape=unknown,
-)
-register_op(
-    "ResourceGatherNd",
-    inputs=("resource: resource", "indices: Tindices"),
-    outputs=("output: dtype",),
-    attrs=("dtype: type", f"Tindices: {INDEX}"),
-    stateful=True,
-    shape=unknown,
 )
 register_op(
     "ResourceScatterAdd",
@@ -189,21 +164,6 @@ register_op(
     "ResourceScatterUpdate",
     inputs=("resource: resource", "indices: Tindices", "updates: dtype"),
     attrs=("dtype: type", f"Tindices: {INDEX}"),
-    stateful=True,
-    shape=nothing,
-)
-register_op(
-    "ResourceStridedSliceAssign",
-    inputs=("ref: resource", "begin: Index", "end: Index", "strides: Index", "value: T"),
-    attrs=(
-        "T: type",
-        f"Index: {INDEX}",
-        "begin_mask: int = 0",
-        "end_mask: int = 0",
-        "ellipsis_mask: int = 0",
-        "new_axis_mask: int = 0",
-        "shrink_axis_mask: int = 0",
-    ),
     stateful=True,
     shape=nothing,
 )
@@ -324,23 +284,3 @@ register_op(
     attrs=("T: type", f"Tindices: {INDEX}", "use_locking: bool = true"),
     shape=_scatter,
 )
-register_op(
-    "StridedSliceAssign",
-    inputs=("ref: Ref(T)", "begin: Index", "end: Index", "strides: Index", "value: T"),
-    outputs=("output_ref: Ref(T)",),
-    attrs=(
-        "T: type",
-        f"Index: {INDEX}",
-        "begin_mask: int = 0",
-        "end_mask: int = 0",
-        "ellipsis_mask: int = 0",
-        "new_axis_mask: int = 0",
-        "shrink_axis_mask: int = 0",
-    ),
-    shape=unchanged,
-)
-
-
-def resource_gather(resource: Tensor, indices: Any, dtype: Any, name: str | None = None) -> Tensor:
-    """Rows of a resource variable by number."""
-    return tensor("ResourceGather", name, resource=resource, indices=indices, dtype=dtype)

@@ -20,7 +20,7 @@ from tfjit.ops.arrays.movement import concat
 from tfjit.ops.core.apply import create, tensor
 from tfjit.ops.core.convert import constant, convert_to_tensor
 from tfjit.ops.core.declare import register_op
-from tfjit.ops.core.shape_rules import Shapes, fail, int_list_constant
+from tfjit.ops.core.shape_rules import Shapes, fail, int_list_constant, nothing, unchanged
 from tfjit.ops.core.type_lists import INDEX
 
 
@@ -328,3 +328,35 @@ def boolean_mask(
             squeeze_dims=[1],
         ).outputs[0]
         return gather(flat, places, axis=axis)
+
+
+register_op(
+    "ResourceStridedSliceAssign",
+    inputs=("ref: resource", "begin: Index", "end: Index", "strides: Index", "value: T"),
+    attrs=(
+        "T: type",
+        f"Index: {INDEX}",
+        "begin_mask: int = 0",
+        "end_mask: int = 0",
+        "ellipsis_mask: int = 0",
+        "new_axis_mask: int = 0",
+        "shrink_axis_mask: int = 0",
+    ),
+    stateful=True,
+    shape=nothing,
+)
+register_op(
+    "StridedSliceAssign",
+    inputs=("ref: Ref(T)", "begin: Index", "end: Index", "strides: Index", "value: T"),
+    outputs=("output_ref: Ref(T)",),
+    attrs=(
+        "T: type",
+        f"Index: {INDEX}",
+        "begin_mask: int = 0",
+        "end_mask: int = 0",
+        "ellipsis_mask: int = 0",
+        "new_axis_mask: int = 0",
+        "shrink_axis_mask: int = 0",
+    ),
+    shape=unchanged,
+)

@@ -1,12 +1,10 @@
-"""Values that enter and leave a graph: arguments, return values, send and receive,
-session handles.
-"""
+"""Values that enter and leave a graph: arguments, return values, send and receive."""
 
 from __future__ import annotations
 
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.ops.core.declare import register_op
-from tfjit.ops.core.shape_rules import Shapes, nothing, scalar, unchanged, unknown
+from tfjit.ops.core.shape_rules import Shapes, nothing, unchanged, unknown
 
 
 def _argument(c: ShapeContext) -> Shapes:
@@ -16,42 +14,12 @@ def _argument(c: ShapeContext) -> Shapes:
     return [None]
 
 
-def _session_tensor(c: ShapeContext) -> Shapes:
-    c.with_rank(0, 0)
-    return [None] * c.num_outputs
-
-
 register_op(
     "_Arg",
     outputs=("output: T",),
     attrs=("T: type", "index: int >= 0"),
     stateful=True,
     shape=_argument,
-)
-register_op("DeleteSessionTensor", inputs=("handle: string",), stateful=True, shape=nothing)
-register_op(
-    "GetSessionHandle",
-    inputs=("value: T",),
-    outputs=("handle: string",),
-    attrs=("T: type",),
-    stateful=True,
-    shape=scalar,
-)
-register_op(
-    "GetSessionHandleV2",
-    inputs=("value: T",),
-    outputs=("handle: resource",),
-    attrs=("T: type",),
-    stateful=True,
-    shape=scalar,
-)
-register_op(
-    "GetSessionTensor",
-    inputs=("handle: string",),
-    outputs=("value: dtype",),
-    attrs=("dtype: type",),
-    stateful=True,
-    shape=_session_tensor,
 )
 register_op(
     "_HostCast",

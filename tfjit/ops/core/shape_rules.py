@@ -220,3 +220,9 @@ def size_input(c: ShapeContext, index: int) -> tuple[int | None, int | None]:
         return None, None
     height, width = int(value[0]), int(value[1])
     return height if height >= 0 else None, width if width >= 0 else None
+
+
+def require_scalars(c: ShapeContext, *indices: int) -> None:
+    """Require that the inputs are scalars."""
+    for index in indices:
+        c.with_rank(index, 0)

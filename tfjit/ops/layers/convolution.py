@@ -14,7 +14,6 @@ from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.renamed import renamed
 from tfjit.ops.core.shape_rules import Shapes, fail, same_as_input, unchanged
 from tfjit.ops.core.type_lists import HALF_TO_DOUBLE, INDEX
-from tfjit.ops.layers.layer_shapes import mirrored_conv
 
 
 def _axes(c: ShapeContext, spatial: int) -> tuple[int, int, list[int]]:
@@ -116,11 +115,11 @@ def _conv(c: ShapeContext, spatial: int) -> Shapes:
     return [tuple(out)]
 
 
-def _conv2d(c: ShapeContext) -> Shapes:
+def conv2d_shape(c: ShapeContext) -> Shapes:
     return _conv(c, 2)
 
 
-def _conv3d(c: ShapeContext) -> Shapes:
+def conv3d_shape(c: ShapeContext) -> Shapes:
     return _conv(c, 3)
 
 
@@ -224,7 +223,7 @@ register_op(
         "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
         "dilations: list(int) = [1, 1, 1, 1]",
     ),
-    shape=_conv2d,
+    shape=conv2d_shape,
 )
 register_op(
     "Conv2DBackpropFilter",
@@ -297,7 +296,7 @@ register_op(
         "data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'",
         "dilations: list(int) = [1, 1, 1, 1, 1]",
     ),
-    shape=_conv3d,
+    shape=conv3d_shape,
 )
 register_op(
     "Conv3DBackpropFilter",
@@ -443,74 +442,6 @@ register_op(
         "padding: {'SAME', 'VALID'}",
     ),
     shape=unchanged,
-)
-register_op(
-    "_FusedConv2D",
-    inputs=("input: T", "filter: T", "args: TArgs", "host_args: num_host_args * float"),
-    outputs=("output: T",),
-    attrs=(
-        "T: {half, float, double, int8, qint8}",
-        "TArgs: list(type) >= 1",
-        "num_args: int >= 0",
-        "num_host_args: int >= 0 = 0",
-        "strides: list(int)",
-        "padding: {'SAME', 'VALID', 'EXPLICIT'}",
-        "explicit_paddings: list(int) = []",
-        "data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'",
-        "filter_format: {'HWIO', 'OIHW', 'OIHW_VECT_I'} = 'HWIO'",
-        "dilations: list(int) = [1, 1, 1, 1]",
-        "use_cudnn_on_gpu: bool = true",
-        "fused_ops: list(string) = []",
-        "epsilon: float = 1e-04",
-        "leakyrelu_alpha: float = 0.2",
-    ),
-    shape=_conv2d,
-)
-register_op(
-    "_FusedConv3D",
-    inputs=("input: T", "filter: T", "args: num_args * T"),
-    outputs=("output: T",),
-    attrs=(
-        "T: {bfloat16, float, half}",
-        "num_args: int >= 0",
-        "strides: list(int) >= 5",
-        "padding: {'SAME', 'VALID'}",
-        "data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'",
-        "dilations: list(int) = [1, 1, 1, 1, 1]",
-        "padding_list: list(int) = []",
-        "fused_ops: list(string) = []",
-        "epsilon: float = 1e-04",
-        "leakyrelu_alpha: float = 0.2",
-    ),
-    shape=_conv3d,
-)
-register_op(
-    "_FusedDepthwiseConv2dNative",
-    inputs=("input: T", "filter: T", "args: num_args * T"),
-    outputs=("output: T",),
-    attrs=(
-        f"T: {HALF_TO_DOUBLE}",
-        "num_args: int >= 0",
-        "strides: list(int)",
-        "padding: {'SAME', 'VALID'}",
-        "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
-        "dilations: list(int) = [1, 1, 1, 1]",
-        "fused_ops: list(string) = []",
-        "epsilon: float = 1e-04",
-        "leakyrelu_alpha: float = 0.2",
-    ),
-)
-register_op(
-    "FusedPadConv2D",
-    inputs=("input: T", "paddings: int32", "filter: T"),
-    outputs=("output: T",),
-    attrs=(
-        f"T: {HALF_TO_DOUBLE}",
-        "mode: {'REFLECT', 'SYMMETRIC'}",
-        "strides: list(int)",
-        "padding: {'SAME', 'VALID'}",
-    ),
-    shape=mirrored_conv,
 )
 
 

@@ -1,4 +1,4 @@
-"""Losses, and whether a target is among the best."""
+"""Losses."""
 
 from __future__ import annotations
 
@@ -40,25 +40,6 @@ def _sparse_cross_entropy(c: ShapeContext) -> Shapes:
     return [(batch,), (batch, logits[1])]
 
 
-def _in_top_k(c: ShapeContext) -> Shapes:
-    predictions, (targets,) = c.with_rank(0, 2), c.with_rank(1, 1)
-    return [(c.merge_dim(predictions[0], targets),)]
-
-
-register_op(
-    "InTopK",
-    inputs=("predictions: float", "targets: T"),
-    outputs=("precision: bool",),
-    attrs=("k: int", f"T: {INDEX} = DT_INT32"),
-    shape=_in_top_k,
-)
-register_op(
-    "InTopKV2",
-    inputs=("predictions: float", "targets: T", "k: T"),
-    outputs=("precision: bool",),
-    attrs=(f"T: {INDEX} = DT_INT32",),
-    shape=_in_top_k,
-)
 register_op(
     "L2Loss",
     inputs=("t: T",),
@@ -342,9 +323,3 @@ def weighted_cross_entropy_with_logits(
 def l2_loss(t: Any, name: str | None = None) -> Tensor:
     """sum(t * t) / 2."""
     return tensor("L2Loss", name, t=t)
-
-
-def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:
-    """Whether each target is among its row's k largest predictions."""
-    with name_scope(name, "in_top_k"):
-        return tensor("InTopKV2", None, predictions=predictions, targets=targets, k=k)

@@ -1,4 +1,4 @@
-"""Bias, normalisation, softmax and losses, top-k."""
+"""Bias, normalisation, softmax."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.renamed import renamed
 from tfjit.ops.core.shape_rules import (
     Shapes,
-    fail,
-    int_constant,
     unchanged_of_rank,
     unchanged_of_rank_at_least,
 )
@@ -68,7 +66,7 @@ def _batch_norm(c: ShapeContext) -> Shapes:
     return [c.replace_dim(shape, axis, channels), *[vector] * 4]
 
 
-def _batch_norm_v3(c: ShapeContext) -> Shapes:
+def batch_norm_v3_shape(c: ShapeContext) -> Shapes:
     return [*_batch_norm(c), None]
 
 
@@ -92,47 +90,6 @@ def _lrn_grad(c: ShapeContext) -> Shapes:
     return [shape]
 
 
-def _top_k_sizes(c: ShapeContext, k: int | None) -> Shapes:
-    shape = c.with_rank_at_least(0, 1)
-    if shape is None:
-        return [None, None]
-    last = shape[-1]
-    if last is not None and k is not None and last < k:
-        raise fail(f"input must have last dimension >= k = {k} but is {last}")
-    out = (*shape[:-1], k)
-    return [out, out]
-
-
-def _top_k(c: ShapeContext) -> Shapes:
-    return _top_k_sizes(c, c.attr("k"))
-
-
-def _top_k_v2(c: ShapeContext) -> Shapes:
-    k = int_constant(c, 1)
-    if k is not None and k < 0:
-        raise fail(f"Dimension size, given by scalar input 1, must be non-negative but is {k}")
-    return _top_k_sizes(c, k)
-
-
-def _top_unique(c: ShapeContext) -> Shapes:
-    rows, _ = c.with_rank(0, 2)
-    return [(rows, c.attr("k"))] * 2
-
-
-register_op(
-    "ApproxTopK",
-    inputs=("input: T",),
-    outputs=("values: T", "indices: int32"),
-    attrs=(
-        "k: int >= 0",
-        "reduction_dimension: int = -1",
-        "recall_target: float = 0.95",
-        "is_max_k: bool = true",
-        "reduction_input_size_override: int = -1",
-        "aggregate_to_topk: bool = true",
-        "T: {half, bfloat16, float}",
-    ),
-)
 register_op(
     "BiasAdd",
     inputs=("value: T", "bias: T"),
@@ -174,36 +131,6 @@ register_op(
     shape=_batch_norm,
 )
 register_op(
-    "_FusedBatchNormEx",
-    inputs=(
-        "x: T",
-        "scale: U",
-        "offset: U",
-        "mean: U",
-        "variance: U",
-        "side_input: num_side_inputs * T",
-    ),
-    outputs=(
-        "y: T",
-        "batch_mean: U",
-        "batch_variance: U",
-        "reserve_space_1: U",
-        "reserve_space_2: U",
-        "reserve_space_3: U",
-    ),
-    attrs=(
-        "T: {half, float, bfloat16}",
-        "U: {float}",
-        "epsilon: float = 1e-04",
-        "exponential_avg_factor: float = 1.0",
-        "num_side_inputs: int >= 0 = 0",
-        "activation_mode: string = 'Identity'",
-        "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
-        "is_training: bool = true",
-    ),
-    shape=_batch_norm_v3,
-)
-register_op(
     "FusedBatchNormGrad",
     inputs=("y_backprop: T", "x: T", "scale: T", "reserve_space_1: T", "reserve_space_2: T"),
     outputs=(
@@ -220,36 +147,6 @@ register_op(
         "is_training: bool = true",
     ),
     shape=_batch_norm_grad,
-)
-register_op(
-    "_FusedBatchNormGradEx",
-    inputs=(
-        "y_backprop: T",
-        "x: T",
-        "scale: float",
-        "reserve_space_1: U",
-        "reserve_space_2: U",
-        "reserve_space_3: U",
-        "offset: float",
-        "y: T",
-    ),
-    outputs=(
-        "x_backprop: T",
-        "scale_backprop: U",
-        "offset_backprop: U",
-        "reserve_space_4: U",
-        "reserve_space_5: U",
-        "side_input_backprop: num_side_inputs * T",
-    ),
-    attrs=(
-        "T: {half, float}",
-        "U: {float}",
-        "epsilon: float = 1e-04",
-        "num_side_inputs: int >= 0 = 0",
-        "activation_mode: string = 'Identity'",
-        "data_format: {'NHWC', 'NCHW', 'NDHWC', 'NCDHW'} = 'NHWC'",
-        "is_training: bool = true",
-    ),
 )
 register_op(
     "FusedBatchNormGradV2",
@@ -335,10 +232,7 @@ register_op(
         "data_format: {'NHWC', 'NCHW', 'NDHWC', 'NCDHW'} = 'NHWC'",
         "is_training: bool = true",
     ),
-    shape=_batch_norm_v3,
-)
-register_op(
-    "KthOrderStatistic", inputs=("input: float",), outputs=("output: float",), attrs=("k: int",)
+    shape=batch_norm_v3_shape,
 )
 register_op(
     "LogSoftmax",
@@ -379,40 +273,6 @@ register_op(
     outputs=("softmax: T",),
     attrs=(f"T: {HALF_TO_DOUBLE}",),
     shape=unchanged_of_rank_at_least(1),
-)
-register_op(
-    "TopK",
-    inputs=("input: T",),
-    outputs=("values: T", "indices: int32"),
-    attrs=("k: int >= 0", "sorted: bool = true", "T: realnumbertype"),
-    deprecated=(7, "Use TopKV2 instead"),
-    shape=_top_k,
-)
-register_op(
-    "TopKUnique",
-    inputs=("input: float",),
-    outputs=("topk: float", "topk_indices: int32"),
-    attrs=("k: int",),
-    shape=_top_unique,
-)
-register_op(
-    "TopKV2",
-    inputs=("input: T", "k: Tk"),
-    outputs=("values: T", "indices: index_type"),
-    attrs=(
-        "sorted: bool = true",
-        "T: realnumbertype",
-        "Tk: {int16, int32, int64} = DT_INT32",
-        "index_type: {int16, int32, int64} = DT_INT32",
-    ),
-    shape=_top_k_v2,
-)
-register_op(
-    "TopKWithUnique",
-    inputs=("input: float",),
-    outputs=("topk: float", "topk_indices: int32"),
-    attrs=("k: int",),
-    shape=_top_unique,
 )
 
 
@@ -481,17 +341,6 @@ def log_softmax(
 ) -> Tensor:
     """log(softmax(x)) along an axis."""
     return _last_axis("LogSoftmax", logits, renamed(axis, dim, "axis", "dim"), name)
-
-
-def top_k(
-    input: Any,
-    k: Any = 1,
-    sorted: bool = True,
-    index_type: Any = dtypes.int32,
-    name: str | None = None,
-) -> Any:
-    """(values, indices) of the k largest of each row."""
-    return call("TopKV2", name, input=input, k=k, sorted=sorted, index_type=index_type)
 
 
 def local_response_normalization(

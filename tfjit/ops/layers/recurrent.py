@@ -1,4 +1,4 @@
-"""Recurrent cells as single ops, CTC losses."""
+"""Recurrent cells as single ops."""
 
 from __future__ import annotations
 
@@ -120,32 +120,6 @@ register_op(
     outputs=("i: T", "cs: T", "f: T", "o: T", "ci: T", "co: T", "h: T"),
     attrs=("cell_clip: float = 0.0", "use_peephole: bool = false", "T: {half, float}"),
     shape=lstm,
-)
-register_op(
-    "CTCLoss",
-    inputs=("inputs: T", "labels_indices: int64", "labels_values: int32", "sequence_length: int32"),
-    outputs=("loss: T", "gradient: T"),
-    attrs=(
-        "preprocess_collapse_repeated: bool = false",
-        "ctc_merge_repeated: bool = true",
-        "ignore_longer_outputs_than_inputs: bool = false",
-        "T: {float, double} = DT_FLOAT",
-    ),
-)
-register_op(
-    "CTCLossV2",
-    inputs=(
-        "inputs: float",
-        "labels_indices: int64",
-        "labels_values: int32",
-        "sequence_length: int32",
-    ),
-    outputs=("loss: float", "gradient: float"),
-    attrs=(
-        "preprocess_collapse_repeated: bool = false",
-        "ctc_merge_repeated: bool = true",
-        "ignore_longer_outputs_than_inputs: bool = false",
-    ),
 )
 register_op(
     "GRUBlockCell",

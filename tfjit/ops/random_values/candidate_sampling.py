@@ -353,3 +353,18 @@ def compute_accidental_hits(
         **seeds,
     )
     return tuple(found)
+
+
+def _hits(c: ShapeContext) -> Shapes:
+    c.with_rank(0, 2)
+    c.with_rank(1, 1)
+    return [(None,), (None,), (None,)]
+
+
+register_op(
+    "ComputeAccidentalHits",
+    inputs=("true_classes: int64", "sampled_candidates: int64"),
+    outputs=("indices: int32", "ids: int64", "weights: float"),
+    attrs=("num_true: int", "seed: int = 0", "seed2: int = 0"),
+    shape=_hits,
+)

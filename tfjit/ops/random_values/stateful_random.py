@@ -13,7 +13,12 @@ from tfjit.framework.types.dtypes import as_dtype
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.core.declare import register_op
-from tfjit.ops.core.shape_rules import Shapes, from_shape_input, int_constant, unchanged
+from tfjit.ops.core.shape_rules import (
+    Shapes,
+    from_shape_input,
+    int_constant,
+    unchanged,
+)
 from tfjit.ops.core.type_lists import HALF_TO_DOUBLE, INDEX
 
 
@@ -332,3 +337,12 @@ def random_poisson(
         return tensor(
             "RandomPoissonV2", None, shape=sizes, rate=lam, dtype=as_dtype(dtype), **_seeds(seed)
         )
+
+
+register_op(
+    "NonDeterministicInts",
+    inputs=("shape: shape_dtype",),
+    outputs=("output: dtype",),
+    attrs=("dtype: type = DT_INT64", "shape_dtype: type = DT_INT64"),
+    stateful=True,
+)

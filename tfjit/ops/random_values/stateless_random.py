@@ -1,4 +1,4 @@
-"""Random ops whose stream is an input or a resource."""
+"""Random ops whose stream is an input."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tfjit.framework.types.dtypes import as_dtype
 from tfjit.ops.core.apply import create, tensor
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.core.declare import register_op
-from tfjit.ops.core.shape_rules import Rule, Shapes, int_constant, scalar, unchanged
+from tfjit.ops.core.shape_rules import Shapes, int_constant, scalar, unchanged
 from tfjit.ops.core.type_lists import HALF_TO_DOUBLE, INDEX
 
 
@@ -62,23 +62,6 @@ def _key_counter_algorithm(c: ShapeContext) -> Shapes:
     return [*_key_counter(c), ()]
 
 
-def _from_resource(index: int) -> Rule:
-    """The shape in an input, of ops whose stream is a resource."""
-
-    def rule(c: ShapeContext) -> Shapes:
-        c.with_rank(0, 0)
-        return [c.constant_as_shape(index)]
-
-    return rule
-
-
-register_op(
-    "NonDeterministicInts",
-    inputs=("shape: shape_dtype",),
-    outputs=("output: dtype",),
-    attrs=("dtype: type = DT_INT64", "shape_dtype: type = DT_INT64"),
-    stateful=True,
-)
 register_op(
     "RandomIndexShuffle",
     inputs=("index: dtype", "seed: Tseed", "max_index: dtype"),
@@ -88,80 +71,6 @@ register_op(
         "dtype: {int32, uint32, int64, uint64}",
         "Tseed: {int32, uint32, int64, uint64}",
     ),
-)
-register_op(
-    "RngReadAndSkip",
-    inputs=("resource: resource", "alg: int32", "delta: uint64"),
-    outputs=("value: int64",),
-    stateful=True,
-)
-register_op(
-    "RngSkip", inputs=("resource: resource", "algorithm: int64", "delta: int64"), stateful=True
-)
-register_op(
-    "StatefulRandomBinomial",
-    inputs=("resource: resource", "algorithm: int64", "shape: S", "counts: T", "probs: T"),
-    outputs=("output: dtype",),
-    attrs=(
-        f"S: {INDEX}",
-        "T: {half, float, double, int32, int64} = DT_DOUBLE",
-        "dtype: {half, float, double, int32, int64} = DT_INT64",
-    ),
-    stateful=True,
-)
-register_op(
-    "StatefulStandardNormal",
-    inputs=("resource: resource", "shape: shape_dtype"),
-    outputs=("output: dtype",),
-    attrs=("dtype: type = DT_FLOAT", "shape_dtype: type = DT_INT64"),
-    stateful=True,
-    deprecated=(29, "Use StatefulStandardNormalV2 instead"),
-)
-register_op(
-    "StatefulStandardNormalV2",
-    inputs=("resource: resource", "algorithm: int64", "shape: shape_dtype"),
-    outputs=("output: dtype",),
-    attrs=("dtype: type = DT_FLOAT", "shape_dtype: type = DT_INT64"),
-    stateful=True,
-    shape=_from_resource(2),
-)
-register_op(
-    "StatefulTruncatedNormal",
-    inputs=("resource: resource", "algorithm: int64", "shape: shape_dtype"),
-    outputs=("output: dtype",),
-    attrs=("dtype: type = DT_FLOAT", "shape_dtype: type = DT_INT64"),
-    stateful=True,
-    shape=_from_resource(2),
-)
-register_op(
-    "StatefulUniform",
-    inputs=("resource: resource", "algorithm: int64", "shape: shape_dtype"),
-    outputs=("output: dtype",),
-    attrs=("dtype: type = DT_FLOAT", "shape_dtype: type = DT_INT64"),
-    stateful=True,
-    shape=_from_resource(2),
-)
-register_op(
-    "StatefulUniformFullInt",
-    inputs=("resource: resource", "algorithm: int64", "shape: shape_dtype"),
-    outputs=("output: dtype",),
-    attrs=("dtype: type = DT_UINT64", "shape_dtype: type = DT_INT64"),
-    stateful=True,
-    shape=_from_resource(2),
-)
-register_op(
-    "StatefulUniformInt",
-    inputs=(
-        "resource: resource",
-        "algorithm: int64",
-        "shape: shape_dtype",
-        "minval: dtype",
-        "maxval: dtype",
-    ),
-    outputs=("output: dtype",),
-    attrs=("dtype: type = DT_INT64", "shape_dtype: type = DT_INT64"),
-    stateful=True,
-    shape=_from_resource(2),
 )
 register_op(
     "StatelessMultinomial",

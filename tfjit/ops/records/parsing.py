@@ -5,9 +5,8 @@ from __future__ import annotations
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types.shape import Shape
 from tfjit.ops.core.declare import register_op
-from tfjit.ops.core.shape_rules import Shapes, fail, int_constant, scalar, unchanged
+from tfjit.ops.core.shape_rules import Shapes, fail
 from tfjit.ops.core.type_lists import INDEX
-from tfjit.ops.images.image_shapes import mfcc
 
 
 def _decode_csv(c: ShapeContext) -> Shapes:
@@ -53,16 +52,6 @@ def _parse_single_example(c: ShapeContext) -> Shapes:
     return [*([(None, 1)] * count), *([(None,)] * count), *([(1,)] * count), *_dense_shapes(c, ())]
 
 
-def _padded_raw(c: ShapeContext) -> Shapes:
-    length = int_constant(c, 1)
-    if length is None:
-        return [c.concat(c.inputs[0], (None,))]
-    size = c.attr("out_type").size
-    if length % size:
-        raise fail(f"fixed_length ({length}) must be a multiple of the size of out_type ({size})")
-    return [c.concat(c.inputs[0], (length // size,))]
-
-
 def _image(c: ShapeContext) -> Shapes:
     c.with_rank(0, 0)
     channels = int(c.attr("channels"))
@@ -76,91 +65,6 @@ def _strings_of_images(c: ShapeContext) -> Shapes:
     return [None if shape is None else shape[:-3]]
 
 
-def _wav(c: ShapeContext) -> Shapes:
-    c.with_rank(0, 2)
-    c.with_rank(1, 0)
-    return [()]
-
-
-def _audio(c: ShapeContext) -> Shapes:
-    c.with_rank(0, 0)
-    channels, samples = int(c.attr("desired_channels")), int(c.attr("desired_samples"))
-    if channels < -1 or channels == 0:
-        raise fail(f"channels must be non-negative, got {channels}")
-    if samples < -1:
-        raise fail(f"samples must be non-negative, got {samples}")
-    return [(None if samples == -1 else samples, None if channels == -1 else channels), ()]
-
-
-def _batch_of_sequences(c: ShapeContext) -> int | None:
-    logits, lengths = c.with_rank(0, 3), c.with_rank(1, 1)
-    return c.merge_dim(logits[1], lengths[0])
-
-
-def _greedy(c: ShapeContext) -> Shapes:
-    return [(None, 2), (None,), (2,), (_batch_of_sequences(c), 1)]
-
-
-def _beam_search(c: ShapeContext) -> Shapes:
-    paths = int(c.attr("top_paths"))
-    batch = _batch_of_sequences(c)
-    return [*[(None, 2)] * paths, *[(None,)] * paths, *[(2,)] * paths, (batch, paths)]
-
-
-def _hits(c: ShapeContext) -> Shapes:
-    c.with_rank(0, 2)
-    c.with_rank(1, 1)
-    return [(None,), (None,), (None,)]
-
-
-register_op(
-    "ComputeAccidentalHits",
-    inputs=("true_classes: int64", "sampled_candidates: int64"),
-    outputs=("indices: int32", "ids: int64", "weights: float"),
-    attrs=("num_true: int", "seed: int = 0", "seed2: int = 0"),
-    shape=_hits,
-)
-register_op(
-    "CTCBeamSearchDecoder",
-    inputs=("inputs: T", "sequence_length: int32"),
-    outputs=(
-        "decoded_indices: top_paths * int64",
-        "decoded_values: top_paths * int64",
-        "decoded_shape: top_paths * int64",
-        "log_probability: T",
-    ),
-    attrs=(
-        "beam_width: int >= 1",
-        "top_paths: int >= 1",
-        "merge_repeated: bool = true",
-        "T: {float, double} = DT_FLOAT",
-    ),
-    shape=_beam_search,
-)
-register_op(
-    "CTCGreedyDecoder",
-    inputs=("inputs: T", "sequence_length: int32"),
-    outputs=(
-        "decoded_indices: int64",
-        "decoded_values: int64",
-        "decoded_shape: int64",
-        "log_probability: T",
-    ),
-    attrs=(
-        "merge_repeated: bool = false",
-        "blank_index: int = -1",
-        "T: {float, double} = DT_FLOAT",
-    ),
-    shape=_greedy,
-)
-register_op("DecodeBase64", inputs=("input: string",), outputs=("output: string",), shape=unchanged)
-register_op(
-    "DecodeCompressed",
-    inputs=("bytes: string",),
-    outputs=("output: string",),
-    attrs=("compression_type: string = ''",),
-    shape=unchanged,
-)
 register_op(
     "DecodeCSV",
     inputs=("records: string", "record_defaults: OUT_TYPE"),
@@ -175,40 +79,11 @@ register_op(
     shape=_decode_csv,
 )
 register_op(
-    "DecodeJSONExample",
-    inputs=("json_examples: string",),
-    outputs=("binary_examples: string",),
-    shape=unchanged,
-)
-register_op(
-    "DecodePaddedRaw",
-    inputs=("input_bytes: string", "fixed_length: int32"),
-    outputs=("output: out_type",),
-    attrs=(
-        "out_type: {half, float, double, int32, uint16, uint8, int16, int8, int64, bfloat16}",
-        "little_endian: bool = true",
-    ),
-    shape=_padded_raw,
-)
-register_op(
     "DecodePng",
     inputs=("contents: string",),
     outputs=("image: dtype",),
     attrs=("channels: int = 0", "dtype: {uint8, uint16} = DT_UINT8"),
     shape=_image,
-)
-register_op(
-    "DecodeProtoV2",
-    inputs=("bytes: string",),
-    outputs=("sizes: int32", "values: output_types"),
-    attrs=(
-        "message_type: string",
-        "field_names: list(string)",
-        "output_types: list(type) >= 0",
-        "descriptor_source: string = 'local://'",
-        "message_format: string = 'binary'",
-        "sanitize: bool = false",
-    ),
 )
 register_op(
     "DecodeRaw",
@@ -224,54 +99,11 @@ register_op(
     shape=_decode_raw,
 )
 register_op(
-    "DecodeWav",
-    inputs=("contents: string",),
-    outputs=("audio: float", "sample_rate: int32"),
-    attrs=("desired_channels: int = -1", "desired_samples: int = -1"),
-    shape=_audio,
-)
-register_op(
-    "EncodeBase64",
-    inputs=("input: string",),
-    outputs=("output: string",),
-    attrs=("pad: bool = false",),
-    shape=unchanged,
-)
-register_op(
     "EncodePng",
     inputs=("image: T",),
     outputs=("contents: string",),
     attrs=("compression: int = -1", "T: {uint8, uint16} = DT_UINT8"),
     shape=_strings_of_images,
-)
-register_op(
-    "EncodeProto",
-    inputs=("sizes: int32", "values: Tinput_types"),
-    outputs=("bytes: string",),
-    attrs=(
-        "field_names: list(string)",
-        "message_type: string",
-        "descriptor_source: string = 'local://'",
-        "Tinput_types: list(type) >= 1",
-    ),
-)
-register_op(
-    "EncodeWav",
-    inputs=("audio: float", "sample_rate: int32"),
-    outputs=("contents: string",),
-    shape=_wav,
-)
-register_op(
-    "Mfcc",
-    inputs=("spectrogram: float", "sample_rate: int32"),
-    outputs=("output: float",),
-    attrs=(
-        "upper_frequency_limit: float = 4000.0",
-        "lower_frequency_limit: float = 20.0",
-        "filterbank_channel_count: int = 40",
-        "dct_coefficient_count: int = 13",
-    ),
-    shape=mfcc,
 )
 register_op(
     "ParseExample",
@@ -456,17 +288,4 @@ register_op(
         "feature_list_sparse_types: list({float, int64, string}) >= 0 = []",
         "feature_list_dense_shapes: list(shape) >= 0 = []",
     ),
-)
-register_op(
-    "ParseTensor",
-    inputs=("serialized: string",),
-    outputs=("output: out_type",),
-    attrs=("out_type: type",),
-)
-register_op(
-    "SerializeTensor",
-    inputs=("tensor: T",),
-    outputs=("serialized: string",),
-    attrs=("T: type",),
-    shape=scalar,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types.shape import Shape, format_shape
 from tfjit.ops.core.declare import register_op
-from tfjit.ops.core.shape_rules import Shapes, fail, product, scalar, unchanged
+from tfjit.ops.core.shape_rules import Shapes, fail, unchanged
 from tfjit.ops.core.type_lists import INDEX
 
 
@@ -47,32 +47,6 @@ def _substr(c: ShapeContext) -> Shapes:
     return [c.broadcast(start, text)]
 
 
-def _decoded(c: ShapeContext) -> Shapes:
-    """Row splits: one more than there are strings."""
-    strings = c.inputs[0]
-    count = None if strings is None else product(strings)
-    return [(None if count is None else count + 1,), *[(None,)] * (c.num_outputs - 1)]
-
-
-def _encoded(c: ShapeContext) -> Shapes:
-    c.with_rank(0, 1)
-    return [(c.subtract(c.with_rank(1, 1)[0], 1),)]
-
-
-register_op(
-    "AsString",
-    inputs=("input: T",),
-    outputs=("output: string",),
-    attrs=(
-        "T: {realnumbertype, complex64, complex128, bool, variant, string}",
-        "precision: int = -1",
-        "scientific: bool = false",
-        "shortest: bool = false",
-        "width: int = -1",
-        "fill: string = ''",
-    ),
-    shape=unchanged,
-)
 register_op(
     "RegexFullMatch",
     inputs=("input: string", "pattern: string"),
@@ -99,18 +73,6 @@ register_op(
     outputs=("output: string",),
     attrs=("pattern: string", "rewrite: string", "replace_global: bool = true"),
     shape=unchanged,
-)
-register_op(
-    "StringFormat",
-    inputs=("inputs: T",),
-    outputs=("output: string",),
-    attrs=(
-        "T: list(type) >= 0",
-        "template: string = '%s'",
-        "placeholder: string = '%s'",
-        "summarize: int = 3",
-    ),
-    shape=scalar,
 )
 register_op(
     "StringJoin",
@@ -164,34 +126,6 @@ register_op(
 )
 register_op("StringStrip", inputs=("input: string",), outputs=("output: string",), shape=unchanged)
 register_op(
-    "StringToHashBucket",
-    inputs=("string_tensor: string",),
-    outputs=("output: int64",),
-    attrs=("num_buckets: int >= 1",),
-    shape=unchanged,
-)
-register_op(
-    "StringToHashBucketFast",
-    inputs=("input: string",),
-    outputs=("output: int64",),
-    attrs=("num_buckets: int >= 1",),
-    shape=unchanged,
-)
-register_op(
-    "StringToHashBucketStrong",
-    inputs=("input: string",),
-    outputs=("output: int64",),
-    attrs=("num_buckets: int >= 1", "key: list(int)"),
-    shape=unchanged,
-)
-register_op(
-    "StringToNumber",
-    inputs=("string_tensor: string",),
-    outputs=("output: out_type",),
-    attrs=("out_type: {float, double, int32, int64, uint32, uint64} = DT_FLOAT",),
-    shape=unchanged,
-)
-register_op(
     "StringUpper",
     inputs=("input: string",),
     outputs=("output: string",),
@@ -204,56 +138,4 @@ register_op(
     outputs=("output: string",),
     attrs=(f"T: {INDEX}", "unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'"),
     shape=_substr,
-)
-register_op(
-    "UnicodeDecode",
-    inputs=("input: string",),
-    outputs=("row_splits: Tsplits", "char_values: int32"),
-    attrs=(
-        "input_encoding: string",
-        "errors: {'strict', 'replace', 'ignore'} = 'replace'",
-        "replacement_char: int = 65533",
-        "replace_control_characters: bool = false",
-        f"Tsplits: {INDEX} = DT_INT64",
-    ),
-    shape=_decoded,
-)
-register_op(
-    "UnicodeDecodeWithOffsets",
-    inputs=("input: string",),
-    outputs=("row_splits: Tsplits", "char_values: int32", "char_to_byte_starts: int64"),
-    attrs=(
-        "input_encoding: string",
-        "errors: {'strict', 'replace', 'ignore'} = 'replace'",
-        "replacement_char: int = 65533",
-        "replace_control_characters: bool = false",
-        f"Tsplits: {INDEX} = DT_INT64",
-    ),
-    shape=_decoded,
-)
-register_op(
-    "UnicodeEncode",
-    inputs=("input_values: int32", "input_splits: Tsplits"),
-    outputs=("output: string",),
-    attrs=(
-        "errors: {'ignore', 'replace', 'strict'} = 'replace'",
-        "output_encoding: {'UTF-8', 'UTF-16-BE', 'UTF-32-BE'}",
-        "replacement_char: int = 65533",
-        f"Tsplits: {INDEX} = DT_INT64",
-    ),
-    shape=_encoded,
-)
-register_op("UnicodeScript", inputs=("input: int32",), outputs=("output: int32",), shape=unchanged)
-register_op(
-    "UnicodeTranscode",
-    inputs=("input: string",),
-    outputs=("output: string",),
-    attrs=(
-        "input_encoding: string",
-        "output_encoding: {'UTF-8', 'UTF-16-BE', 'UTF-32-BE'}",
-        "errors: {'strict', 'replace', 'ignore'} = 'replace'",
-        "replacement_char: int = 65533",
-        "replace_control_characters: bool = false",
-    ),
-    shape=unchanged,
 )

@@ -16,7 +16,7 @@ from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.cpu.conv import conv, conv_grad, depthwise, pooling
 from tfjit.kernels.cpu.conv.window import make_window
 from tfjit.kernels.cpu.gemm import matmul, micro_kernels
-from tfjit.kernels.cpu.reference import nn
+from tfjit.kernels.cpu.reference.convolution import convolve
 from tfjit.kernels.jit import target
 from tfjit.kernels.registry import Unsupported
 
@@ -74,7 +74,7 @@ def test_other_instruction_sets_give_the_same_values(other_isa: str) -> None:
         rng.standard_normal((3, 3, 5, 19)).astype(np.float32),
     )
     windows = make_window(9, 3, 1, 1, "SAME"), make_window(11, 3, 1, 1, "SAME")
-    wanted = nn.convolve(x, w, *windows)
+    wanted = convolve(x, w, *windows)
     (found,) = NativeRunner(
         conv.conv2d_call(native_nn.specs(x, w)), [x, w], native_nn.specs(wanted)
     ).run()
@@ -82,7 +82,7 @@ def test_other_instruction_sets_give_the_same_values(other_isa: str) -> None:
 
     w = rng.standard_normal((3, 3, 5, 1)).astype(np.float32)
     wanted = np.concatenate(
-        [nn.convolve(x[..., i : i + 1], w[:, :, i : i + 1], *windows) for i in range(5)], axis=3
+        [convolve(x[..., i : i + 1], w[:, :, i : i + 1], *windows) for i in range(5)], axis=3
     )
     (found,) = NativeRunner(
         depthwise.depthwise_call(native_nn.specs(x, w)), [x, w], native_nn.specs(wanted)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tfjit.kernels.cpu.reference.nn  # noqa: F401  (registers the kernels)
+import tfjit.kernels.cpu.reference  # noqa: F401  (registers the kernels)
 from tests.kernels import nn_cases
 from tests.kernels.nn_cases import Case, assert_near, case_arrays, node_spec, run_tensorflow
 from tfjit.framework.errors import InvalidArgumentError

@@ -1,11 +1,11 @@
-"""Tensor lists and maps (variants)."""
+"""Tensor lists (variants)."""
 
 from __future__ import annotations
 
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types.shape import Shape
 from tfjit.ops.core.declare import register_op
-from tfjit.ops.core.shape_rules import Shapes, scalar, unknown
+from tfjit.ops.core.shape_rules import Shapes, scalar
 from tfjit.ops.core.type_lists import INDEX
 
 
@@ -69,7 +69,6 @@ register_op(
     attrs=("element_dtype: type", f"shape_type: {INDEX}"),
     shape=scalar,
 )
-register_op("EmptyTensorMap", outputs=("handle: variant",), shape=scalar)
 register_op(
     "TensorListConcat",
     inputs=("input_handle: variant",),
@@ -200,69 +199,4 @@ register_op(
     outputs=("tensor: element_dtype",),
     attrs=("element_dtype: type", "num_elements: int = -1"),
     shape=_stack,
-)
-register_op(
-    "TensorMapErase",
-    inputs=("input_handle: variant", "key: key_dtype"),
-    outputs=("output_handle: variant",),
-    attrs=("key_dtype: type", "value_dtype: type"),
-    shape=scalar,
-)
-register_op(
-    "TensorMapHasKey",
-    inputs=("input_handle: variant", "key: key_dtype"),
-    outputs=("has_key: bool",),
-    attrs=("key_dtype: type",),
-    shape=scalar,
-)
-register_op(
-    "TensorMapInsert",
-    inputs=("input_handle: variant", "key: key_dtype", "value: value_dtype"),
-    outputs=("output_handle: variant",),
-    attrs=("key_dtype: type", "value_dtype: type"),
-    shape=scalar,
-)
-register_op(
-    "TensorMapLookup",
-    inputs=("input_handle: variant", "key: key_dtype"),
-    outputs=("value: value_dtype",),
-    attrs=("key_dtype: type", "value_dtype: type"),
-    shape=unknown,
-)
-register_op(
-    "TensorMapSize", inputs=("input_handle: variant",), outputs=("size: int32",), shape=scalar
-)
-register_op(
-    "TensorMapStackKeys",
-    inputs=("input_handle: variant",),
-    outputs=("keys: key_dtype",),
-    attrs=("key_dtype: type",),
-    shape=unknown,
-)
-
-
-def _row(c: ShapeContext) -> Shapes:
-    rows = c.inputs[0]
-    return [None if rows is None else rows[1:]]
-
-
-def _rows(c: ShapeContext) -> Shapes:
-    return [c.inputs[0]]
-
-
-# Ops that replace lists and tensor arrays of known size while a plan is made. message: of the error
-# for a bad index, with {detail} for it.
-register_op(
-    "_GetRow",
-    inputs=("rows: T", "index: int32"),
-    outputs=("row: T",),
-    attrs=("T: type", "message: string"),
-    shape=_row,
-)
-register_op(
-    "_SetRow",
-    inputs=("rows: T", "index: int32", "row: T"),
-    outputs=("output: T",),
-    attrs=("T: type", "message: string"),
-    shape=_rows,
 )

@@ -1,4 +1,4 @@
-"""Linear algebra beyond matmul."""
+"""Diagonals and bands of matrices: reading, setting, building."""
 
 from __future__ import annotations
 
@@ -7,18 +7,6 @@ from tfjit.framework.types.shape import Shape
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import Shapes, fail, int_constant, int_list_constant
 from tfjit.ops.core.type_lists import INDEX
-
-
-def _qr(c: ShapeContext) -> Shapes:
-    given = c.with_rank_at_least(0, 2)
-    if given is None:
-        return [None, None]
-    *front, rows, columns = given
-    if c.attr("full_matrices"):
-        inner = rows
-    else:
-        inner = None if rows is None or columns is None else min(rows, columns)
-    return [(*front, rows, inner), (*front, inner, columns)]
 
 
 def _band_part(c: ShapeContext) -> Shapes:
@@ -142,51 +130,6 @@ def _set_diag_band(c: ShapeContext) -> Shapes:
     return [(*(c.merge(shape[:-2], outer) or ()), *shape[-2:])]
 
 
-def _square(c: ShapeContext) -> Shapes:
-    shape = c.with_rank_at_least(0, 2)
-    if shape is None:
-        return [None]
-    size = c.merge_dim(shape[-1], shape[-2])
-    return [(*shape[:-2], size, size)]
-
-
-def _determinant(c: ShapeContext) -> Shapes:
-    shape = c.with_rank_at_least(0, 2)
-    if shape is None:
-        return [None]
-    c.merge_dim(shape[-1], shape[-2])
-    return [shape[:-2]]
-
-
-def _log_determinant(c: ShapeContext) -> Shapes:
-    (shape,) = _determinant(c)
-    return [shape, shape]
-
-
-register_op(
-    "BandedTriangularSolve",
-    inputs=("matrix: T", "rhs: T"),
-    outputs=("output: T",),
-    attrs=(
-        "lower: bool = true",
-        "adjoint: bool = false",
-        "T: {double, float, half, complex64, complex128}",
-    ),
-)
-register_op(
-    "BatchCholesky",
-    inputs=("input: T",),
-    outputs=("output: T",),
-    attrs=("T: {double, float}",),
-    deprecated=(13, "Use Cholesky instead."),
-)
-register_op(
-    "BatchCholeskyGrad",
-    inputs=("l: T", "grad: T"),
-    outputs=("output: T",),
-    attrs=("T: {float, double}",),
-    deprecated=(13, "Use CholeskyGrad instead."),
-)
 register_op(
     "BatchMatrixBandPart",
     inputs=("input: T", "num_lower: int64", "num_upper: int64"),
@@ -194,13 +137,6 @@ register_op(
     attrs=("T: type",),
     deprecated=(14, "Use MatrixBandPart"),
     shape=_band_part,
-)
-register_op(
-    "BatchMatrixDeterminant",
-    inputs=("input: T",),
-    outputs=("output: T",),
-    attrs=("T: {float, double, complex64, complex128}",),
-    deprecated=(13, "Use MatrixDeterminant instead."),
 )
 register_op(
     "BatchMatrixDiag",
@@ -219,13 +155,6 @@ register_op(
     shape=_diag_part,
 )
 register_op(
-    "BatchMatrixInverse",
-    inputs=("input: T",),
-    outputs=("output: T",),
-    attrs=("adjoint: bool = false", "T: {double, float}"),
-    deprecated=(13, "Use MatrixInverse instead."),
-)
-register_op(
     "BatchMatrixSetDiag",
     inputs=("input: T", "diagonal: T"),
     outputs=("output: T",),
@@ -234,103 +163,11 @@ register_op(
     shape=_set_diag,
 )
 register_op(
-    "BatchMatrixSolve",
-    inputs=("matrix: T", "rhs: T"),
-    outputs=("output: T",),
-    attrs=("adjoint: bool = false", "T: {double, float}"),
-    deprecated=(13, "Use MatrixSolve instead."),
-)
-register_op(
-    "BatchMatrixSolveLs",
-    inputs=("matrix: T", "rhs: T", "l2_regularizer: double"),
-    outputs=("output: T",),
-    attrs=("T: {double, float}", "fast: bool = true"),
-    deprecated=(13, "Use MatrixSolveLs instead."),
-)
-register_op(
-    "BatchMatrixTriangularSolve",
-    inputs=("matrix: T", "rhs: T"),
-    outputs=("output: T",),
-    attrs=("lower: bool = true", "adjoint: bool = false", "T: {double, float}"),
-    deprecated=(13, "Use MatrixTriangularSolve instead."),
-)
-register_op(
-    "BatchSelfAdjointEig",
-    inputs=("input: T",),
-    outputs=("output: T",),
-    attrs=("T: {double, float}",),
-    deprecated=(11, "Use SelfAdjointEigV2 instead."),
-)
-register_op(
-    "BatchSelfAdjointEigV2",
-    inputs=("input: T",),
-    outputs=("e: T", "v: T"),
-    attrs=("compute_v: bool = true", "T: {double, float}"),
-    deprecated=(13, "Use SelfAdjointEigV2 instead."),
-)
-register_op(
-    "BatchSvd",
-    inputs=("input: T",),
-    outputs=("s: T", "u: T", "v: T"),
-    attrs=(
-        "compute_uv: bool = true",
-        "full_matrices: bool = false",
-        "T: {double, float, complex64, complex128}",
-    ),
-    deprecated=(13, "Use Svd instead."),
-)
-register_op(
-    "Cholesky",
-    inputs=("input: T",),
-    outputs=("output: T",),
-    attrs=("T: {double, float, half, complex64, complex128}",),
-    shape=_square,
-)
-register_op(
-    "CholeskyGrad",
-    inputs=("l: T", "grad: T"),
-    outputs=("output: T",),
-    attrs=("T: {half, float, double}",),
-)
-register_op(
-    "Eig",
-    inputs=("input: T",),
-    outputs=("e: Tout", "v: Tout"),
-    attrs=(
-        "compute_v: bool = true",
-        "T: {float, double, complex64, complex128}",
-        "Tout: {complex64, complex128}",
-    ),
-)
-register_op(
-    "LogMatrixDeterminant",
-    inputs=("input: T",),
-    outputs=("sign: T", "log_abs_determinant: T"),
-    attrs=("T: {half, float, double, complex64, complex128}",),
-    shape=_log_determinant,
-)
-register_op(
-    "Lu",
-    inputs=("input: T",),
-    outputs=("lu: T", "p: output_idx_type"),
-    attrs=(
-        "T: {double, float, half, complex64, complex128}",
-        f"output_idx_type: {INDEX} = DT_INT32",
-    ),
-)
-register_op(
     "MatrixBandPart",
     inputs=("input: T", "num_lower: Tindex", "num_upper: Tindex"),
     outputs=("band: T",),
     attrs=("T: type", f"Tindex: {INDEX} = DT_INT64"),
     shape=_band_part,
-)
-register_op(
-    "MatrixDeterminant",
-    inputs=("input: T",),
-    outputs=("output: T",),
-    attrs=("T: {half, float, double, complex64, complex128}",),
-    shape=_determinant,
 )
 register_op(
     "MatrixDiag", inputs=("diagonal: T",), outputs=("output: T",), attrs=("T: type",), shape=_diag
@@ -377,28 +214,6 @@ register_op(
     shape=_diag_band,
 )
 register_op(
-    "MatrixExponential",
-    inputs=("input: T",),
-    outputs=("output: T",),
-    attrs=("T: {double, float, half, complex64, complex128}",),
-    deprecated=(27, "Use Python implementation tf.linalg.matrix_exponential instead."),
-    shape=_square,
-)
-register_op(
-    "MatrixInverse",
-    inputs=("input: T",),
-    outputs=("output: T",),
-    attrs=("adjoint: bool = false", "T: {double, float, half, complex64, complex128}"),
-    shape=_square,
-)
-register_op(
-    "MatrixLogarithm",
-    inputs=("input: T",),
-    outputs=("output: T",),
-    attrs=("T: {complex64, complex128}",),
-    shape=_square,
-)
-register_op(
     "MatrixSetDiag",
     inputs=("input: T", "diagonal: T"),
     outputs=("output: T",),
@@ -421,79 +236,4 @@ register_op(
         "align: {'LEFT_RIGHT', 'RIGHT_LEFT', 'LEFT_LEFT', 'RIGHT_RIGHT'} = 'RIGHT_LEFT'",
     ),
     shape=_set_diag_band,
-)
-register_op(
-    "MatrixSolve",
-    inputs=("matrix: T", "rhs: T"),
-    outputs=("output: T",),
-    attrs=("adjoint: bool = false", "T: {double, float, half, complex64, complex128}"),
-)
-register_op(
-    "MatrixSolveLs",
-    inputs=("matrix: T", "rhs: T", "l2_regularizer: double"),
-    outputs=("output: T",),
-    attrs=("T: {double, float, half, complex64, complex128}", "fast: bool = true"),
-)
-register_op(
-    "MatrixSquareRoot",
-    inputs=("input: T",),
-    outputs=("output: T",),
-    attrs=("T: {double, float, half, complex64, complex128}",),
-    shape=_square,
-)
-register_op(
-    "MatrixTriangularSolve",
-    inputs=("matrix: T", "rhs: T"),
-    outputs=("output: T",),
-    attrs=(
-        "lower: bool = true",
-        "adjoint: bool = false",
-        "T: {bfloat16, double, float, half, complex64, complex128}",
-    ),
-)
-register_op(
-    "Qr",
-    inputs=("input: T",),
-    outputs=("q: T", "r: T"),
-    attrs=("full_matrices: bool = false", "T: {double, float, half, complex64, complex128}"),
-    shape=_qr,
-)
-register_op(
-    "SelfAdjointEig",
-    inputs=("input: T",),
-    outputs=("output: T",),
-    attrs=("T: {double, float, half}",),
-    deprecated=(11, "Use SelfAdjointEigV2 instead."),
-)
-register_op(
-    "SelfAdjointEigV2",
-    inputs=("input: T",),
-    outputs=("e: T", "v: T"),
-    attrs=("compute_v: bool = true", "T: {double, float, half, complex64, complex128}"),
-)
-register_op(
-    "Svd",
-    inputs=("input: T",),
-    outputs=("s: T", "u: T", "v: T"),
-    attrs=(
-        "compute_uv: bool = true",
-        "full_matrices: bool = false",
-        "T: {double, float, half, complex64, complex128}",
-    ),
-)
-register_op(
-    "TridiagonalMatMul",
-    inputs=("superdiag: T", "maindiag: T", "subdiag: T", "rhs: T"),
-    outputs=("output: T",),
-    attrs=("T: {double, float, complex64, complex128}",),
-)
-register_op(
-    "TridiagonalSolve",
-    inputs=("diagonals: T", "rhs: T"),
-    outputs=("output: T",),
-    attrs=(
-        "partial_pivoting: bool = true",
-        "perturb_singular: bool = false",
-        "T: {double, float, complex64, complex128}",
-    ),
 )

@@ -1,0 +1,101 @@
+"""Windows of images and volumes in NumPy: layouts, borders, what each tap reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tfjit.kernels.cpu.conv.window import Layout, Window, attr_text, make_window
+from tfjit.kernels.cpu.reference.array import compute_dtype, invalid, shape_text
+from tfjit.kernels.registry import NodeSpec
+
+
+def to_nhwc(layout: Layout, value: np.ndarray) -> np.ndarray:
+    return value if layout.channels_last else value.transpose(0, 2, 3, 1)
+
+
+def from_nhwc(layout: Layout, value: np.ndarray) -> np.ndarray:
+    return value if layout.channels_last else np.ascontiguousarray(value.transpose(0, 3, 1, 2))
+
+
+def pad_image(x: np.ndarray, rows: Window, cols: Window, value: Any = 0) -> np.ndarray:
+    """x [b, h, w, c] with the border its windows read; cropped where they read less
+    than all of it.
+    """
+    after = [w.padded - w.before - w.length for w in (rows, cols)]
+    x = x[:, : x.shape[1] + min(0, after[0]), : x.shape[2] + min(0, after[1])]
+    pads = ((0, 0), (rows.before, max(0, after[0])), (cols.before, max(0, after[1])), (0, 0))
+    return np.pad(x, pads, constant_values=value) if any(p != (0, 0) for p in pads) else x
+
+
+def tap_view(padded: np.ndarray, rows: Window, cols: Window, kh: int, kw: int) -> np.ndarray:
+    """View [b, out_h, out_w, c] of what tap (kh, kw) of every window reads."""
+    top, left = kh * rows.dilation, kw * cols.dilation
+    return padded[
+        :,
+        top : top + (rows.out - 1) * rows.stride + 1 : rows.stride,
+        left : left + (cols.out - 1) * cols.stride + 1 : cols.stride,
+    ]
+
+
+def nhwc_shape(layout: Layout, sizes: np.ndarray) -> tuple[int, ...]:
+    b, p, q, r = (int(v) for v in sizes)
+    return (b, p, q, r) if layout.channels_last else (b, q, r, p)
+
+
+def widened(value: np.ndarray) -> np.ndarray:
+    return value.astype(compute_dtype(value.dtype), copy=False)
+
+
+def to_ndhwc(node: NodeSpec, value: np.ndarray) -> np.ndarray:
+    """[batch, d, h, w, c], whatever the layout."""
+    return (
+        value.transpose(0, 2, 3, 4, 1)
+        if attr_text(node.attrs, "data_format", "NDHWC") == "NCDHW"
+        else value
+    )
+
+
+def from_ndhwc(node: NodeSpec, value: np.ndarray) -> np.ndarray:
+    first = attr_text(node.attrs, "data_format", "NDHWC") == "NCDHW"
+    return np.ascontiguousarray(value.transpose(0, 4, 1, 2, 3)) if first else value
+
+
+def spatial_attr(node: NodeSpec, name: str) -> list[int]:
+    """An attr of five numbers, without those of batch and channels."""
+    values = list(node.attrs.get(name) or (1,) * 5)
+    return values[2:] if attr_text(node.attrs, "data_format", "NDHWC") == "NCDHW" else values[1:4]
+
+
+def volume_windows(node: NodeSpec, spatial: Sequence[int], sizes: Sequence[int]) -> list[Window]:
+    padding = attr_text(node.attrs, "padding")
+    steps = zip(spatial, sizes, spatial_attr(node, "strides"), spatial_attr(node, "dilations"))
+    return [
+        make_window(int(length), int(size), stride, dilation, padding)
+        for length, size, stride, dilation in steps
+    ]
+
+
+def check_volume(value: np.ndarray, what: str) -> None:
+    if value.ndim != 5:
+        invalid(f"{what} must be 5-dimensional")
+
+
+def padded_sizes(windows: Sequence[Window]) -> list[int]:
+    """Sizes of the padded input."""
+    return [max(w.padded, w.before + w.length) for w in windows]
+
+
+def without_border(value: np.ndarray, windows: Sequence[Window]) -> np.ndarray:
+    """A padded array without its border."""
+    return value[(slice(None), *(slice(w.before, w.before + w.length) for w in windows))]
+
+
+def check_outputs(windows: Sequence[Window], dy: np.ndarray) -> None:
+    if dy.shape[1:4] != tuple(w.out for w in windows):
+        invalid(
+            f"Conv3D: Size of out_backprop doesn't match computed: actual = {shape_text(dy)}, "
+            f"computed = {[w.out for w in windows]}"
+        )

@@ -1,0 +1,34 @@
+"""Rows of an array at a position that a tensor gives."""
+
+from __future__ import annotations
+
+from tfjit.framework.op_defs.shape_context import ShapeContext
+from tfjit.ops.core.declare import register_op
+from tfjit.ops.core.shape_rules import Shapes
+
+
+def _row(c: ShapeContext) -> Shapes:
+    rows = c.inputs[0]
+    return [None if rows is None else rows[1:]]
+
+
+def _rows(c: ShapeContext) -> Shapes:
+    return [c.inputs[0]]
+
+
+# What lists and tensor arrays of known size become while a plan is made. message: of the error for
+# a bad index, with {detail} for it.
+register_op(
+    "_GetRow",
+    inputs=("rows: T", "index: int32"),
+    outputs=("row: T",),
+    attrs=("T: type", "message: string"),
+    shape=_row,
+)
+register_op(
+    "_SetRow",
+    inputs=("rows: T", "index: int32", "row: T"),
+    outputs=("output: T",),
+    attrs=("T: type", "message: string"),
+    shape=_rows,
+)

@@ -1,0 +1,110 @@
+"""Python functions as nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+from tfjit.framework.graphs import py_functions
+from tfjit.framework.graphs.default_graph import name_scope
+from tfjit.framework.types.dtypes import as_dtype
+from tfjit.ops.core.apply import create
+from tfjit.ops.core.convert import convert_to_tensor
+from tfjit.ops.core.declare import register_op
+from tfjit.ops.core.shape_rules import unknown
+
+register_op(
+    "EagerPyFunc",
+    inputs=("input: Tin",),
+    outputs=("output: Tout",),
+    attrs=(
+        "token: string",
+        "is_async: bool = false",
+        "Tin: list(type) >= 0",
+        "Tout: list(type) >= 0",
+    ),
+    stateful=True,
+    shape=unknown,
+)
+register_op(
+    "PyFunc",
+    inputs=("input: Tin",),
+    outputs=("output: Tout",),
+    attrs=("token: string", "Tin: list(type) >= 0", "Tout: list(type) >= 0"),
+    stateful=True,
+    shape=unknown,
+)
+register_op(
+    "PyFuncStateless",
+    inputs=("input: Tin",),
+    outputs=("output: Tout",),
+    attrs=("token: string", "Tin: list(type) >= 0", "Tout: list(type) >= 0"),
+    shape=unknown,
+)
+
+
+def py_func(
+    func: Callable[..., Any],
+    inp: Sequence[Any],
+    Tout: Any,
+    stateful: bool = True,
+    name: str | None = None,
+) -> Any:
+    """`func(*arrays)` of this process as a node: NumPy arrays in, values of dtypes `Tout` (a dtype
+    or a list of them) out.
+
+    A stateless function is called once for equal inputs. Shapes of the outputs are not known; a
+    list of dtypes gives a list of tensors.
+    Raises TypeError when `func` cannot be called. While running: InvalidArgumentError for values of
+    other dtypes or another number of them, and for the function's own TypeError and ValueError;
+    OutOfRangeError for StopIteration; UnknownError for what else it raises.
+    """
+    if not callable(func):
+        raise TypeError(f"Expected func to be callable. Received func={func} of type {type(func)}.")
+    several = isinstance(Tout, (list, tuple))
+    dtypes = [as_dtype(t) for t in (Tout if several else [Tout])]
+    token, keep = py_functions.register(func)
+    with name_scope(name, "PyFunc", list(inp)) as scope:
+        values = [convert_to_tensor(v) for v in inp]
+        operation = create(
+            "PyFunc" if stateful else "PyFuncStateless",
+            scope,
+            input=values,
+            token=token,
+            Tin=[v.dtype.base_dtype for v in values],
+            Tout=dtypes,
+        )
+    operation.graph.kept_alive.append(keep)
+    outputs = list(operation.outputs)
+    if several:
+        return outputs
+    return outputs[0] if outputs else operation
+
+
+def numpy_function(
+    func: Callable[..., Any] | None = None,
+    inp: Sequence[Any] | None = None,
+    Tout: Any = None,
+    stateful: bool = True,
+    name: str | None = None,
+) -> Any:
+    """The same as `py_func`; without a function, a decorator of one that is then called with
+    tensors.
+
+    Raises TypeError without Tout, and for inputs without a function.
+    """
+    if Tout is None:
+        raise TypeError(
+            "Missing required argument: 'Tout'. If using numpy_function as a decorator, set it, "
+            "too."
+        )
+    if func is not None:
+        return py_func(func, [] if inp is None else inp, Tout, stateful, name)
+    if inp is not None:
+        raise TypeError("Don't set the `inp` argument when using numpy_function as a decorator.")
+
+    def decorator(function: Callable[..., Any]) -> Callable[..., Any]:
+        return wraps(function)(lambda *args: py_func(function, args, Tout, stateful, name))
+
+    return decorator
