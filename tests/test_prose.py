@@ -28,7 +28,7 @@ from tests.prose_counts import (
 SOURCE_LIMITS = {
     "framework": (61, 10, 8.2, 2.1, 261, 55),
     "kernels": (105, 16, 8.1, 1.0, 799, 135),
-    "passes": (105, 25, 17.2, 3.5, 435, 35),
+    "passes": (105, 25, 17.2, 3.5, 438, 36),
     "runtime": (130, 24, 17.3, 4.6, 533, 20),
     "ops": (62, 7, 12.9, 1.5, 327, 2),
     "client": (50, 13, 12.0, 2.0, 314, 22),
@@ -36,9 +36,9 @@ SOURCE_LIMITS = {
 }
 # Document -> pronouns and phrases per 1,000 words, lines over 100 columns.
 DOCUMENT_LIMITS = {
-    "ARCHITECTURE.md": (9.6, 1.6, 106),
-    "README.md": (8.0, 0.0, 43),
-    "CHANGELOG.md": (6.7, 1.6, 105),
+    "ARCHITECTURE.md": (9.9, 1.6, 107),
+    "README.md": (3.4, 0.0, 0),
+    "CHANGELOG.md": (6.6, 1.6, 0),
 }
 
 
