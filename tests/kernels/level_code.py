@@ -17,9 +17,9 @@ from tfjit.kernels.jit import compiler, loader
 
 os.environ.update(compiler.numba_target())  # before anything imports Numba
 
-from tests.golden import test_kernel_texts as test_golden
+from tests.golden import templates
 from tests.kernels import native_nn
-from tests.kernels.cpu.elementwise.test_loop import GroupBuilder, floats
+from tests.kernels.groups import GroupBuilder, floats
 from tests.kernels.native_runner import NativeRunner
 from tfjit.framework.types import dtypes as d
 from tfjit.kernels.cpu.elementwise.loop import loop_call
@@ -90,7 +90,7 @@ def main() -> None:
     name = "softmax"
     x = floats(6, 50)
     e = np.exp(x - x.max(1, keepdims=True))
-    check(test_golden.rows(), [x], [e / e.sum(1, keepdims=True)])
+    check(templates.rows(), [x], [e / e.sum(1, keepdims=True)])
     print(json.dumps(code))
 
 

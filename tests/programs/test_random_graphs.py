@@ -4,9 +4,7 @@ reference results against TensorFlow's.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tfjit
+from tests.programs.surroundings import environment
 
 tf1 = tf.compat.v1
 
@@ -285,20 +284,6 @@ def graphs(draw: Any) -> tuple[Drawn, list[Any]]:
     count = draw(st.integers(1, 4))
     fetches = [drawn.values[-1]] + [draw(st.sampled_from(drawn.values)) for _ in range(count - 1)]
     return drawn, fetches
-
-
-@contextmanager
-def environment(values: dict[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def check(drawn: Drawn, fetches: list[Any], modes: dict[str, dict[str, str]]) -> None:

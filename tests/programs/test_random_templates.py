@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tfjit
-from tests.programs.test_random_graphs import environment
+from tests.programs.surroundings import environment
 
 tf1 = tf.compat.v1
 

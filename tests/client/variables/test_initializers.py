@@ -10,7 +10,7 @@ import pytest
 import tensorflow
 
 import tfjit
-from tests.client.variables.test_variables import same_graph
+from tests.client.variables.same_graphs import same_graph
 
 tf1 = tensorflow.compat.v1
 

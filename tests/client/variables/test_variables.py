@@ -9,13 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow
 
 import tfjit
-
-tf1 = tensorflow.compat.v1
-Program = Callable[[Any], Any]
-IGNORED_ATTRS = {"_has_manual_control_dependencies"}  # a mark for TensorFlow 2's function inliner
+from tests.client.variables.same_graphs import Program, same_graph, tf1
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -26,62 +22,6 @@ def tensorflow_one() -> Iterator[None]:
     yield
     tf1.enable_control_flow_v2()
     tf1.enable_resource_variables()
-
-
-def nodes(graph: Any) -> dict[str, Any]:
-    """Everything of a GraphDef's nodes, by name, in a form that prints."""
-    found = {}
-    for node in graph.as_graph_def().node:
-        attrs = {}
-        for key, value in node.attr.items():
-            if key == "value":
-                tensor = value.tensor
-                array = (
-                    tensorflow.make_ndarray
-                    if "tensorflow" in type(value).__module__
-                    else tfjit.make_ndarray
-                )(tensor)
-                attrs[key] = (array.dtype.str, array.shape, array.tolist())
-            elif key not in IGNORED_ATTRS:
-                attrs[key] = str(value)
-        found[node.name] = (node.op, list(node.input), node.device, attrs)
-    return found
-
-
-def collections(graph: Any) -> dict[str, list[str]]:
-    return {
-        key: [getattr(item, "name", str(item)) for item in graph.get_collection(key)]
-        for key in sorted(graph.get_all_collection_keys())
-        if key != "cond_context"
-    }
-
-
-def shapes(graph: Any) -> dict[str, Any]:
-    return {
-        t.name: (t.shape.as_list() if t.shape.rank is not None else None)
-        for op in graph.get_operations()
-        for t in op.outputs
-    }
-
-
-def same_graph(program: Program) -> None:
-    """`program` makes the same nodes, collections and static shapes with both libraries, and gives
-    the same description.
-    """
-    graphs, results = [], []
-    for tf in (tf1, tfjit):
-        graph = tf.Graph()
-        with graph.as_default():
-            results.append(program(tf))
-        graphs.append(graph)
-    theirs, ours = (nodes(g) for g in graphs)
-    assert (ours.keys() - theirs.keys(), theirs.keys() - ours.keys()) == (set(), set())
-    for name, node in theirs.items():
-        assert ours[name] == node, name
-    theirs_shapes, ours_shapes = (shapes(g) for g in graphs)
-    assert ours_shapes == theirs_shapes
-    assert collections(graphs[1]) == collections(graphs[0])
-    assert results[0] == results[1]
 
 
 def same_values(program: Program) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.kernels.codegen.element_wise import IMPORT, element_wise
 from tfjit.kernels.jit import target
 from tfjit.kernels.jit.store import store
 from tfjit.kernels.source import KernelSource
@@ -33,22 +34,6 @@ POINTERS = {
     "ptr_c64": np.complex64,
     "ptr_c128": np.complex128,
 }
-IMPORT = (
-    "from numba import float32, int32, uint32\nfrom tfjit.kernels.codegen.intrinsics import *\n\n\n"
-)
-
-
-def element_wise(name: str, inputs: list[str], output: str, value: str) -> str:
-    """A function that stores `value` (of x, y, z) at every element."""
-    lines = [f"def {name}(args, chunk, nchunks):"]
-    names = "xyz"[: len(inputs)]
-    for n, (var, kind) in enumerate(zip(names, inputs, strict=True)):
-        lines.append(f"    p{var} = {kind}(word(args, {3 + n}))")
-    lines.append(f"    o = {output}(word(args, {3 + len(inputs)}))")
-    lines.append("    for i in range(word(args, 2)):")
-    lines += [f"        {var} = ld(p{var}, i)" for var in names]
-    lines.append(f"        st(o, i, {value})")
-    return "\n".join(lines) + "\n"
 
 
 CASES = {  # name: (inputs, output, value)
@@ -350,7 +335,7 @@ def test_loops_are_vectorised_without_overlap_checks(tmp_path: Path) -> None:
     script = """if True:
         import re
         from tfjit.kernels.jit import compiler, loader
-        from tests.kernels.codegen.test_intrinsics import IMPORT, element_wise
+        from tests.kernels.codegen.element_wise import IMPORT, element_wise
         seen = []
         emit = loader.emit
         loader.emit = lambda module, machine, symbols: (seen.append(str(module)), emit(module, machine, symbols))[1]

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.golden import test_kernel_texts as test_golden
-from tests.kernels.cpu.elementwise.test_loop import floats
-from tests.kernels.cpu.reduction.test_reduction import ReduceBuilder
+from tests.golden import templates
+from tests.kernels.groups import ReduceBuilder, floats
 from tfjit.kernels.cpu.elementwise.loop import loop_call
 from tfjit.kernels.jit import compiler, loader, target
 from tfjit.kernels.registry import NativeCall
@@ -44,7 +43,7 @@ def chain() -> NativeCall:
 
 @pytest.mark.parametrize(
     "make",
-    [chain, test_golden.loop, test_golden.reduction, test_golden.rows],
+    [chain, templates.loop, templates.reduction, templates.rows],
     ids=lambda f: f.__name__,
 )
 def test_template_uses_vector_registers(

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.kernels.jit.scaling import check, scale_by
 from tfjit.kernels.jit import cache_key as cache_key_module
 from tfjit.kernels.jit.cache_key import cache_key
 from tfjit.kernels.jit.compiler import prune
@@ -27,39 +28,6 @@ from tfjit.kernels.jit.object_file import (
 )
 from tfjit.kernels.jit.store import CompileError, KernelStore
 from tfjit.kernels.source import KernelSource
-
-KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_ssize_t, ctypes.c_ssize_t, ctypes.c_ssize_t)
-
-
-def scale_by(factor: int, **options: object) -> KernelSource:
-    """A kernel that multiplies n float32 by a constant; each factor is another text."""
-    text = f"""# Mul by {factor}
-from numba import float32
-from tfjit.kernels.codegen.intrinsics import ld, ptr_f32, st, word
-
-
-def kernel(args, chunk, nchunks):
-    x = ptr_f32(word(args, 3))
-    o = ptr_f32(word(args, 4))
-    for i in range(word(args, 2)):
-        st(o, i, ld(x, i) * float32({factor}))
-"""
-    return KernelSource(text, title=f"scale by {factor}", **options)  # type: ignore[arg-type]
-
-
-def apply(address: int, x: np.ndarray) -> np.ndarray:
-    out = np.full_like(x, np.nan)
-    args = np.array([0, 0, x.size, x.ctypes.data, out.ctypes.data], np.int64)
-    KERNEL(address)(args.ctypes.data, 0, 1)
-    assert args[0] == 0
-    return out
-
-
-def check(store: KernelStore, source: KernelSource, factor: int) -> None:
-    addresses = store.lookup(source)
-    assert addresses is not None
-    x = np.arange(37, dtype=np.float32)
-    np.testing.assert_array_equal(apply(addresses["kernel"], x), x * np.float32(factor))
 
 
 @pytest.fixture
@@ -376,7 +344,7 @@ def test_off_never_starts_a_worker(make, monkeypatch: pytest.MonkeyPatch) -> Non
 WARM = """
     import sys
     sys.path.insert(0, {tests!r})
-    from tests.kernels.jit.test_store import apply, check, scale_by
+    from tests.kernels.jit.scaling import apply, check, scale_by
     from tfjit.kernels.jit.store import store
     import numpy as np
     sources = [scale_by(n) for n in range(60, 63)]
@@ -421,7 +389,7 @@ def test_exit_while_compiling_is_quiet(tmp_path: Path, root: Path) -> None:
     code = f"""
         import sys, time
         sys.path.insert(0, {str(root)!r})
-        from tests.kernels.jit.test_store import scale_by
+        from tests.kernels.jit.scaling import scale_by
         from tfjit.kernels.jit.store import store
         store.request([scale_by(n) for n in range(70, 90)])
         time.sleep(0.3)
@@ -436,7 +404,7 @@ def test_fork(tmp_path: Path, root: Path) -> None:
     code = f"""
         import os, sys
         sys.path.insert(0, {str(root)!r})
-        from tests.kernels.jit.test_store import check, scale_by
+        from tests.kernels.jit.scaling import check, scale_by
         from tfjit.kernels.jit.store import store
         store.compile([scale_by(91)])
         store.request([scale_by(92)])

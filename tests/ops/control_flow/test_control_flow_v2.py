@@ -12,9 +12,9 @@ import pytest
 import tensorflow as tf
 
 import tfjit
-from tests.ops.autodiff.test_control_flow import PROGRAMS as DIFFERENTIABLE
-from tests.ops.autodiff.test_control_flow import trained
-from tests.ops.control_flow.test_control_flow import PROGRAMS, spoiled
+from tests.ops.control_flow_programs import PROGRAMS, spoiled
+from tests.ops.differentiable_programs import PROGRAMS as DIFFERENTIABLE
+from tests.ops.differentiable_programs import trained
 
 tf1 = tf.compat.v1
 

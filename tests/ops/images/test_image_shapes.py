@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.ops.core.test_shape_rules import Case, expand, ints, ours, scalar, theirs
+from tests.ops.shape_cases import Case, expand, ints, ours, scalar, theirs
 
 pytest.importorskip("tensorflow")
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.ops.core.test_shape_rules import Case, expand, ints, ours, theirs
+from tests.ops.shape_cases import Case, expand, ints, ours, theirs
 
 pytest.importorskip("tensorflow")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.ops.core.test_shape_rules import Case, expand, ours, theirs
+from tests.ops.shape_cases import Case, expand, ours, theirs
 
 F, I32, I64, TEXT = "float32", "int32", "int64", "string"
 SPARSE = [(3, 2), (3,), (2,)]

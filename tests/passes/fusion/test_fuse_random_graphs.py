@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.passes.fusion.test_fuse import evaluate
+from tests.passes.fusing import evaluate
 from tfjit.passes.analysis.shape_inference import infer_shapes
 from tfjit.passes.fusion.fuse import fuse
 from tfjit.passes.ir.pass_context import PassContext

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tfjit
-from tests.passes.fusion.test_fuse import fused, groups
+from tests.passes.fusing import fused, groups
 from tfjit.kernels.ir.fused_group import FusedGroup
 
 HEADS = """

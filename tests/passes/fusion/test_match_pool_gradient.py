@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import tfjit
 from tests.kernels.nn_cases import ask_onednn
-from tests.passes.fusion.test_fuse import fused, groups
+from tests.passes.fusing import fused, groups
 from tfjit.kernels.ir.fused_group import FusedGroup
 
 tf1 = tf.compat.v1

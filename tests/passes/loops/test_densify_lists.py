@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
+from tests.passes.plan_graphs import ops_of
 from tfjit.framework import errors
 
 tf1 = tf.compat.v1
@@ -38,22 +39,6 @@ def v1(_v2: Any) -> None:
 def mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("TFJIT_JIT", request.param)
     return str(request.param)
-
-
-def ops_of(session: tfjit.Session) -> set[str]:
-    """Op types of a plan and the bodies in it."""
-    found: set[str] = set()
-    for plan in session._backend._plans.values():
-        for variant in plan.variants.values():
-            for partition in variant.partitions:
-                graphs = [partition.graph]
-                while graphs:
-                    graph = graphs.pop()
-                    found |= {node.op for node in graph.op_nodes()}
-                    graphs += [
-                        body for bodies in graph.graph.get("bodies", {}).values() for body in bodies
-                    ]
-    return found
 
 
 def check(build: Callable[[Any], Sequence[Any]], dense: bool, x: np.ndarray = X) -> None:

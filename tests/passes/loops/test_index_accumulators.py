@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
-from tests.passes.loops.test_densify_lists import ops_of
+from tests.passes.plan_graphs import ops_of
 from tfjit.framework import errors
 from tfjit.passes.analysis.induction_variables import read_loop
 from tfjit.passes.analysis.region_tree import open_scopes

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
-from tests.passes.loops.test_densify_lists import ops_of
+from tests.passes.plan_graphs import ops_of
 
 tf1 = tf.compat.v1
 X = np.random.default_rng(5).standard_normal((8, 6)).astype("f4")

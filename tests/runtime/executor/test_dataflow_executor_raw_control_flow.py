@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
+from tests.runtime.error_texts import cause
 
 tf1 = tf.compat.v1
 GraphDef = tf1.GraphDef
@@ -213,16 +214,6 @@ CASES: dict[str, tuple[GraphDef, Any, dict[str, Any]]] = {
 # which nodes TensorFlow tells of depends on how it orders them, and on what it has put in their
 # place before
 _UNORDERED = ("has inputs from different frames. The input", "has more than one LoopCond node")
-
-
-def cause(error: Exception) -> str:
-    """The line that says what is wrong."""
-    lines = str(error).split("\n\nOriginal")[0].splitlines()
-    return [
-        line
-        for line in lines
-        if line.strip() and not line.startswith(("\t [[", "Node:", "Detected", "Hint:"))
-    ][-1]
 
 
 @pytest.mark.parametrize("disabled", ["", "functionalize"])

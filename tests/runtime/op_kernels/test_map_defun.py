@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
-from tests.runtime.executor.test_dataflow_executor_raw_control_flow import cause
+from tests.runtime.error_texts import cause
 
 tf1 = tf.compat.v1
 

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
-from tests.runtime.executor.test_dataflow_executor_raw_control_flow import cause
+from tests.runtime.error_texts import cause
 
 tf1 = tf.compat.v1
 TYPES = {"dtypes": [tf.float32, tf.int32]}

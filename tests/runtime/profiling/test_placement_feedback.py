@@ -13,7 +13,7 @@ import tensorflow as tf
 
 import tfjit
 from tests.runtime.covering import covers
-from tests.runtime.session.test_config_fields import CPU, config
+from tests.runtime.session.configs import CPU, config
 from tfjit.framework.env import Clock, Env
 
 tf1 = tf.compat.v1

@@ -16,7 +16,7 @@ from tensorflow.python.client import timeline
 
 import tfjit
 from tests.runtime.covering import covers
-from tests.runtime.session.test_config_fields import CPU, World, X, config
+from tests.runtime.session.configs import CPU, World, X, config
 from tfjit.framework.env import Env
 from tfjit.runtime.profiling.cost_model import is_due
 

@@ -19,6 +19,7 @@ import tensorflow as tf
 
 import tfjit
 from tests.runtime.covering import covers
+from tests.runtime.session.configs import CPU, World, X, config, tf1
 from tfjit import cli
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.ir.pass_context import PassContext
@@ -29,10 +30,6 @@ from tfjit.runtime.kernel_api.op_kernel import OpContext
 from tfjit.runtime.session import rewriter_config
 from tfjit.runtime.session.config_fields import FIELDS, describe, message_fields
 from tfjit.runtime.session.direct_session import DirectSession, DirectSessionFactory
-
-tf1 = tf.compat.v1
-CPU = "/job:localhost/replica:0/task:0/device:CPU:"
-X = np.linspace(-1, 1, 6, dtype="f4").reshape(2, 3)
 
 
 def test_the_table_has_every_field_and_no_other() -> None:
@@ -105,38 +102,9 @@ def test_the_table_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-class World:
-    """x -> tanh -> matmul -> + 1 -> y in a TensorFlow graph."""
-
-    def __init__(self) -> None:
-        self.graph = tf1.Graph()
-        with self.graph.as_default():
-            self.x = tf1.placeholder(tf.float32, [None, 3], name="x")
-            self.h = tf.tanh(self.x, name="h")
-            self.y = tf.add(
-                tf.matmul(self.h, tf.constant(np.eye(3, dtype="f4"), name="w"), name="mm"),
-                1.0,
-                name="y",
-            )
-
-    def check(self, session: Any, **kw: Any) -> None:
-        np.testing.assert_allclose(
-            session.run(self.y, {self.x: X}, **kw), np.tanh(X) + 1, rtol=1e-5
-        )
-
-
 @pytest.fixture(scope="module")
 def world() -> World:
     return World()
-
-
-def config(text: str = "", **fields: Any) -> tfjit.ConfigProto:
-    """A ConfigProto from its text form."""
-    from google.protobuf import text_format
-
-    made = tfjit.ConfigProto(**fields)
-    text_format.Parse(text, made)
-    return made
 
 
 def passes(session: Any, fetch: Any = "y:0") -> list[str]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tfjit.kernels.cpu  # noqa: F401  (registers every kernel)
-from tests.kernels.cpu.data_movement.test_movement import check, values
+from tests.kernels.against_reference import check, values
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])

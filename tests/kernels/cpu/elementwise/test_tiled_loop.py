@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.kernels.cpu.elementwise.test_loop import GroupBuilder, floats
+from tests.kernels.groups import GroupBuilder, floats
 from tests.kernels.launching import run_native
 from tfjit.kernels.codegen.transpose_text import block_side
 from tfjit.kernels.cpu.elementwise.loop import loop_call

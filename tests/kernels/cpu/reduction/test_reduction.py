@@ -5,17 +5,15 @@ in float64.
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import numpy as np
 import pytest
 
 import tfjit.kernels.cpu  # noqa: F401  (registers every kernel)
-from tests.kernels.cpu.elementwise.test_loop import GroupBuilder, floats
+from tests.kernels.groups import NUMPY, ReduceBuilder, floats
 from tests.kernels.launching import run_native, tensor
 from tfjit.framework.types import dtypes as d
 from tfjit.kernels.cpu.reduction.reduction import reduce_call
-from tfjit.kernels.ir.fused_group import FusedGroup, Ref
 from tfjit.kernels.registry import NodeSpec, TensorSpec, Unsupported, find_native
 
 SHAPES = [
@@ -33,15 +31,6 @@ SHAPES = [
     (3, 70, 20),
 ]
 FEW_SHAPES = [(), (3, 40, 5), (0, 3)]
-NUMPY = {
-    "Sum": np.sum,
-    "Mean": np.mean,
-    "Prod": np.prod,
-    "Max": np.max,
-    "Min": np.min,
-    "All": np.all,
-    "Any": np.any,
-}
 
 
 def reduce_native(
@@ -205,37 +194,6 @@ def test_bias_add_grad(layout: bytes) -> None:
     np.testing.assert_allclose(
         run_native(builder(spec), [x], spec.outputs)[0], wanted, rtol=1e-6, atol=1e-5
     )
-
-
-class ReduceBuilder(GroupBuilder):
-    """A GroupBuilder that also takes reductions."""
-
-    def reduce(self, op: str, x: Ref, axes: tuple[int, ...], keep: bool = False) -> Ref:
-        value = NUMPY[op](self.values[x].astype(np.float64), axis=axes, keepdims=keep).astype(
-            self.values[x].dtype
-        )
-        return self.op(
-            op, x, self.constant(np.array(axes, np.int32)), value=np.asarray(value), keep_dims=keep
-        )
-
-    def run(
-        self,
-        kind: str,
-        builder: Any,
-        *outputs: Ref,
-        rtol: float = 2e-6,
-        atol: float = 1e-6,
-        nchunks: int = 0,
-    ) -> Any:
-        """Compile, compare every output, return the call."""
-        plain = self.group(*outputs)
-        group = FusedGroup(kind, plain.members, plain.inputs, plain.outputs, plain.constants)
-        call = builder(group)
-        for ref, result in zip(
-            outputs, run_native(call, self.arrays, [group.tensor(r) for r in outputs], nchunks)
-        ):
-            np.testing.assert_allclose(result, self.values[ref], rtol=rtol, atol=atol)
-        return call
 
 
 @pytest.mark.parametrize("axes", [(0,), (1,), (0, 2), (1, 2), (0, 1, 2)])

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import tfjit.kernels.cpu  # noqa: F401  (registers every kernel)
-from tests.kernels.cpu.elementwise.test_loop import floats
-from tests.kernels.cpu.reduction.test_reduction import ReduceBuilder
+from tests.kernels.groups import ReduceBuilder, floats
 from tests.kernels.launching import KernelError, run_native, tensor
 from tfjit.framework.types import dtypes as d
 from tfjit.kernels.cpu.reduction.row_reduction import rows_call

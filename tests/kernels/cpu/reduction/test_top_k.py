@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tfjit.kernels.cpu  # noqa: F401  (registers every kernel)
-from tests.kernels.cpu.data_movement.test_movement import check
+from tests.kernels.against_reference import check
 from tfjit.framework.types import dtypes as d
 
 RNG = np.random.default_rng(5)

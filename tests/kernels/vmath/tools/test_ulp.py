@@ -59,7 +59,8 @@ def test_command_prints_a_row_a_function(
 
 def test_spacing_of_float32():
     import tfjit.kernels.vmath as vm
-    from tests.kernels.vmath.test_vmath import numba
+
+    numba = pytest.importorskip("numba")
 
     @numba.njit
     def spacing(x: float) -> float:
