@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from tfjit.framework.op_defs import gradient_registry, op_def
 from tfjit.framework.op_defs.op_def import OpDef, ShapeFn, registry
+from tfjit.framework.op_defs.op_traits import CANNOT_FAIL, ELEMENTWISE, FAILS_ON_INTEGERS
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.scalar import elementwise, scalar_expression
 from tfjit.framework.scalar.elementwise import Elementwise
@@ -91,6 +93,8 @@ def register_op(
     )
     names = [attr.name for attr in definition.attrs]
     row = _row(definition, expression, reference, cost_ns) if expression is not None else None
+    if row is not None:
+        definition = replace(definition, traits=_traits(row, reference))
     compiled = None
     if kernel is not None:
         from tfjit.kernels.cpu import user_ops
@@ -142,6 +146,15 @@ def _add_kernels(
     user_ops.register_reference(op_type, reference, attrs)
     if compiled is not None:
         user_ops.register_kernel(compiled)
+
+
+def _traits(row: Elementwise, reference: Callable[..., Any] | None) -> int:
+    """Return the traits of an op given by an expression; a reference may raise what it likes."""
+    if reference is not None:
+        return ELEMENTWISE
+    rows = [elementwise.lookup(step.op) for step in row.steps]
+    fails = any(found is not None and found.error is not None for found in rows)
+    return ELEMENTWISE | (FAILS_ON_INTEGERS if fails else CANNOT_FAIL)
 
 
 def _row(

@@ -20,7 +20,7 @@ from tfjit.framework.errors import (
     OpError,
 )
 from tfjit.framework.op_defs import attrs as attr_values
-from tfjit.framework.op_defs import op_spec
+from tfjit.framework.op_defs import op_spec, op_traits
 from tfjit.framework.op_defs.shape_context import ShapeContext as ShapeContext
 from tfjit.framework.op_defs.shape_context import keeps_equal_shapes
 from tfjit.framework.types import dtypes
@@ -79,7 +79,11 @@ class AttrDef:
 
 @dataclass(frozen=True, slots=True)
 class OpDef:
-    """The contract of an op type; immutable and shared by all nodes."""
+    """The contract of an op type; immutable and shared by all nodes.
+
+    traits: bits of op_traits.py, with the bits that follow from the declared ones. TensorFlow's
+    message has no field for them.
+    """
 
     name: str
     inputs: tuple[ArgDef, ...] = ()
@@ -92,10 +96,12 @@ class OpDef:
     deprecated: tuple[int, str] | None = None
     control_outputs: tuple[str, ...] = ()
     is_distributed_communication: bool = False
+    traits: int = field(default=0, compare=False, repr=False)
     attr_by_name: Mapping[str, AttrDef] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attr_by_name", {attr.name: attr for attr in self.attrs})
+        object.__setattr__(self, "traits", op_traits.completed(self.traits, self.is_stateful))
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -103,6 +109,13 @@ class OpDef:
     def attr(self, name: str) -> AttrDef | None:
         """Return the attr's definition, or None."""
         return self.attr_by_name.get(name)
+
+    def is_speculatable(self, dtype: DType | None) -> bool:
+        """Tell whether a node with inputs of that dtype may run though nobody may need it."""
+        if self.traits & op_traits.SPECULATABLE:
+            return True
+        fails = self.traits & op_traits.FAILS_ON_INTEGERS
+        return bool(fails) and dtype is not None and not dtype.is_integer
 
     def to_proto(self) -> Any:
         """TensorFlow's OpDef message of this op, without descriptions."""
@@ -452,6 +465,18 @@ class OpRegistry:
             )
         return found
 
+    def has_trait(self, op_type: str, traits: int) -> bool:
+        """Tell whether an op type has one of these traits. A type without definition has none."""
+        found = self.lookup(op_type)
+        return found is not None and found.traits & traits != 0
+
+    def loaded_traits(self, op_type: str) -> int:
+        """Return the traits of a type that a node has: its family is imported. 0 where there is no
+        definition (fused groups, calls by a function's name); no other family is imported for that.
+        """
+        found = self._ops.get(op_type)
+        return found.traits if found is not None else 0
+
     def shape_fn(self, op_type: str) -> ShapeFn | None:
         """Return the op's shape function, or None."""
         return self._shape_fns.get(op_type)
@@ -513,6 +538,7 @@ def define_op(
     aggregate: bool = False,
     allows_uninitialized_input: bool = False,
     deprecated: tuple[int, str] | None = None,
+    traits: int = 0,
 ) -> OpDef:
     """Return an op type from specs that are TensorFlow's own (see op_spec.py).
 
@@ -538,6 +564,7 @@ def define_op(
             aggregate,
             allows_uninitialized_input,
             deprecated,
+            traits=traits,
         )
     except op_spec.SpecError as error:
         raise op_spec.SpecError(f"register_op({name!r}): {error}") from None

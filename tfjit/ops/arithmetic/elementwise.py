@@ -11,13 +11,14 @@ from typing import Any
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_traits import ELEMENTWISE, FAILS_ON_INTEGERS
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import Shape
 from tfjit.ops.core.apply import create, tensor
 from tfjit.ops.core.convert import convert_n_to_tensor, convert_to_tensor
-from tfjit.ops.core.declare import register_op
+from tfjit.ops.core.declare import register_elementwise, register_op
 from tfjit.ops.core.shape_rules import Shapes, broadcast, merged, merged_last_first, unchanged
 from tfjit.ops.core.sparse_values import is_sparse, maps_sparse_values
 from tfjit.ops.core.type_lists import (
@@ -86,7 +87,7 @@ def _select(c: ShapeContext) -> Shapes:
     return [c.merge(data, condition)]
 
 
-register_op(
+register_elementwise(
     "Abs",
     inputs=("x: T",),
     outputs=("y: T",),
@@ -102,13 +103,13 @@ register_op(
     aggregate=True,
     shape=merged_last_first,
 )
-register_op(
+register_elementwise(
     "Acos", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "Acosh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "Add",
     inputs=("x: T", "y: T"),
     outputs=("z: T",),
@@ -118,7 +119,7 @@ register_op(
     ),
     shape=broadcast,
 )
-register_op(
+register_elementwise(
     "AddN",
     inputs=("inputs: N * T",),
     outputs=("sum: T",),
@@ -127,7 +128,7 @@ register_op(
     aggregate=True,
     shape=merged_last_first,
 )
-register_op(
+register_elementwise(
     "AddV2",
     inputs=("x: T", "y: T"),
     outputs=("z: T",),
@@ -141,14 +142,14 @@ register_op(
     aggregate=True,
     shape=broadcast,
 )
-register_op(
+register_elementwise(
     "Angle",
     inputs=("input: T",),
     outputs=("output: Tout",),
     attrs=("T: {complex64, complex128} = DT_COMPLEX64", "Tout: {float, double} = DT_FLOAT"),
     shape=unchanged,
 )
-register_op(
+register_elementwise(
     "ApproximateEqual",
     inputs=("x: T", "y: T"),
     outputs=("z: bool",),
@@ -156,65 +157,65 @@ register_op(
     commutative=True,
     shape=merged,
 )
-register_op(
+register_elementwise(
     "Asin", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "Asinh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "Atan", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "Atan2", inputs=("y: T", "x: T"), outputs=("z: T",), attrs=(f"T: {FLOAT}",), shape=broadcast
 )
-register_op(
+register_elementwise(
     "Atanh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "BesselI0", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "BesselI0e", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "BesselI1", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "BesselI1e", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "BesselJ0", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "BesselJ1", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "BesselK0", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "BesselK0e", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "BesselK1", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "BesselK1e", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "BesselY0", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "BesselY1", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "Betainc",
     inputs=("a: T", "b: T", "x: T"),
     outputs=("z: T",),
     attrs=("T: {float, double}",),
     shape=_betainc,
 )
-register_op(
+register_elementwise(
     "BitwiseAnd",
     inputs=("x: T", "y: T"),
     outputs=("z: T",),
@@ -222,7 +223,7 @@ register_op(
     commutative=True,
     shape=broadcast,
 )
-register_op(
+register_elementwise(
     "BitwiseOr",
     inputs=("x: T", "y: T"),
     outputs=("z: T",),
@@ -230,7 +231,7 @@ register_op(
     commutative=True,
     shape=broadcast,
 )
-register_op(
+register_elementwise(
     "BitwiseXor",
     inputs=("x: T", "y: T"),
     outputs=("z: T",),
@@ -238,61 +239,72 @@ register_op(
     commutative=True,
     shape=broadcast,
 )
-register_op(
+register_elementwise(
     "Cast",
     inputs=("x: SrcT",),
     outputs=("y: DstT",),
     attrs=("SrcT: type", "DstT: type", "Truncate: bool = false"),
     shape=unchanged,
 )
-register_op("Ceil", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op(
+register_elementwise(
+    "Ceil", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
+register_elementwise(
     "ClipByValue",
     inputs=("t: T", "clip_value_min: T", "clip_value_max: T"),
     outputs=("output: T",),
     attrs=("T: numbertype",),
     shape=unchanged,
 )
-register_op(
+register_elementwise(
     "Complex",
     inputs=("real: T", "imag: T"),
     outputs=("out: Tout",),
     attrs=("T: {float, double} = DT_FLOAT", "Tout: {complex64, complex128} = DT_COMPLEX64"),
     shape=broadcast,
 )
-register_op(
+register_elementwise(
     "ComplexAbs",
     inputs=("x: T",),
     outputs=("y: Tout",),
     attrs=("T: {complex64, complex128} = DT_COMPLEX64", "Tout: {float, double} = DT_FLOAT"),
     shape=unchanged,
 )
-register_op(
+register_elementwise(
     "Conj",
     inputs=("input: T",),
     outputs=("output: T",),
     attrs=("T: {complex64, complex128, variant} = DT_COMPLEX64",),
     shape=unchanged,
 )
-register_op(
+register_elementwise(
     "Cos", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "Cosh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
 )
-register_op("Dawsn", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("Digamma", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op(
-    "Div", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {ARITHMETIC}",), shape=broadcast
+register_elementwise(
+    "Dawsn", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
+register_elementwise(
+    "Digamma", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
 )
 register_op(
+    "Div",
+    inputs=("x: T", "y: T"),
+    outputs=("z: T",),
+    attrs=(f"T: {ARITHMETIC}",),
+    shape=broadcast,
+    traits=ELEMENTWISE | FAILS_ON_INTEGERS,
+)
+register_elementwise(
     "DivNoNan",
     inputs=("x: T", "y: T"),
     outputs=("z: T",),
     attrs=("T: {half, float, bfloat16, double, complex64, complex128}",),
     shape=broadcast,
 )
-register_op(
+register_elementwise(
     "Equal",
     inputs=("x: T", "y: T"),
     outputs=("z: bool",),
@@ -300,23 +312,34 @@ register_op(
     commutative=True,
     shape=_equal,
 )
-register_op("Erf", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("Erfc", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("Erfinv", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op(
+register_elementwise(
+    "Erf", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
+register_elementwise(
+    "Erfc", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
+register_elementwise(
+    "Erfinv", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
+register_elementwise(
     "Exp", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
 )
-register_op("Expint", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op(
+register_elementwise(
+    "Expint", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
+register_elementwise(
     "Expm1", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
 )
-register_op("Floor", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_elementwise(
+    "Floor", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
 register_op(
     "FloorDiv",
     inputs=("x: T", "y: T"),
     outputs=("z: T",),
     attrs=(f"T: {ARITHMETIC}",),
     shape=broadcast,
+    traits=ELEMENTWISE | FAILS_ON_INTEGERS,
 )
 register_op(
     "FloorMod",
@@ -327,111 +350,116 @@ register_op(
         "double}",
     ),
     shape=broadcast,
+    traits=ELEMENTWISE | FAILS_ON_INTEGERS,
 )
-register_op(
+register_elementwise(
     "FresnelCos", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "FresnelSin", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "Greater",
     inputs=("x: T", "y: T"),
     outputs=("z: bool",),
     attrs=("T: realnumbertype",),
     shape=broadcast,
 )
-register_op(
+register_elementwise(
     "GreaterEqual",
     inputs=("x: T", "y: T"),
     outputs=("z: bool",),
     attrs=("T: realnumbertype",),
     shape=broadcast,
 )
-register_op(
+register_elementwise(
     "Igamma", inputs=("a: T", "x: T"), outputs=("z: T",), attrs=(f"T: {FLOAT}",), shape=broadcast
 )
-register_op(
+register_elementwise(
     "Igammac", inputs=("a: T", "x: T"), outputs=("z: T",), attrs=(f"T: {FLOAT}",), shape=broadcast
 )
-register_op(
+register_elementwise(
     "IgammaGradA",
     inputs=("a: T", "x: T"),
     outputs=("z: T",),
     attrs=("T: {float, double}",),
     shape=broadcast,
 )
-register_op(
+register_elementwise(
     "Imag",
     inputs=("input: T",),
     outputs=("output: Tout",),
     attrs=("T: {complex64, complex128} = DT_COMPLEX64", "Tout: {float, double} = DT_FLOAT"),
     shape=unchanged,
 )
-register_op("Inv", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged)
-register_op(
+register_elementwise(
+    "Inv", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged
+)
+register_elementwise(
     "Invert", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {INTEGER}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "InvGrad",
     inputs=("y: T", "dy: T"),
     outputs=("z: T",),
     attrs=(f"T: {FLOAT_OR_COMPLEX}",),
     shape=unchanged,
 )
-register_op(
+register_elementwise(
     "IsFinite", inputs=("x: T",), outputs=("y: bool",), attrs=(f"T: {FLOAT}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "IsInf", inputs=("x: T",), outputs=("y: bool",), attrs=(f"T: {FLOAT}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "IsNan", inputs=("x: T",), outputs=("y: bool",), attrs=(f"T: {FLOAT}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "LeftShift",
     inputs=("x: T", "y: T"),
     outputs=("z: T",),
     attrs=(f"T: {INTEGER}",),
     shape=broadcast,
 )
-register_op(
+register_elementwise(
     "Less",
     inputs=("x: T", "y: T"),
     outputs=("z: bool",),
     attrs=("T: realnumbertype",),
     shape=broadcast,
 )
-register_op(
+register_elementwise(
     "LessEqual",
     inputs=("x: T", "y: T"),
     outputs=("z: bool",),
     attrs=("T: realnumbertype",),
     shape=broadcast,
 )
-register_op("Lgamma", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op(
+register_elementwise(
+    "Lgamma", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
+register_elementwise(
     "Log", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "Log1p", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "LogicalAnd",
     inputs=("x: bool", "y: bool"),
     outputs=("z: bool",),
     commutative=True,
     shape=broadcast,
 )
-register_op("LogicalNot", inputs=("x: bool",), outputs=("y: bool",), shape=unchanged)
-register_op(
+register_elementwise("LogicalNot", inputs=("x: bool",), outputs=("y: bool",), shape=unchanged)
+register_elementwise(
     "LogicalOr",
     inputs=("x: bool", "y: bool"),
     outputs=("z: bool",),
     commutative=True,
     shape=broadcast,
 )
-register_op(
+register_elementwise(
     "Maximum",
     inputs=("x: T", "y: T"),
     outputs=("z: T",),
@@ -441,7 +469,7 @@ register_op(
     ),
     shape=broadcast,
 )
-register_op(
+register_elementwise(
     "Minimum",
     inputs=("x: T", "y: T"),
     outputs=("z: T",),
@@ -457,8 +485,9 @@ register_op(
     outputs=("z: T",),
     attrs=("T: {int32, int64, half, half, bfloat16, float, double}",),
     shape=broadcast,
+    traits=ELEMENTWISE | FAILS_ON_INTEGERS,
 )
-register_op(
+register_elementwise(
     "Mul",
     inputs=("x: T", "y: T"),
     outputs=("z: T",),
@@ -466,23 +495,27 @@ register_op(
     commutative=True,
     shape=broadcast,
 )
-register_op(
+register_elementwise(
     "MulNoNan",
     inputs=("x: T", "y: T"),
     outputs=("z: T",),
     attrs=(f"T: {FLOAT_OR_COMPLEX}",),
     shape=broadcast,
 )
-register_op("Ndtri", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("Neg", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged)
-register_op(
+register_elementwise(
+    "Ndtri", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
+register_elementwise(
+    "Neg", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged
+)
+register_elementwise(
     "NextAfter",
     inputs=("x1: T", "x2: T"),
     outputs=("output: T",),
     attrs=("T: {double, float} = DT_FLOAT",),
     shape=broadcast,
 )
-register_op(
+register_elementwise(
     "NotEqual",
     inputs=("x: T", "y: T"),
     outputs=("z: bool",),
@@ -490,14 +523,14 @@ register_op(
     commutative=True,
     shape=_equal,
 )
-register_op(
+register_elementwise(
     "Polygamma",
     inputs=("a: T", "x: T"),
     outputs=("z: T",),
     attrs=("T: {float, double}",),
     shape=broadcast,
 )
-register_op(
+register_elementwise(
     "PopulationCount",
     inputs=("x: T",),
     outputs=("y: uint8",),
@@ -510,90 +543,99 @@ register_op(
     outputs=("z: T",),
     attrs=("T: {bfloat16, float, half, double, int8, int16, int32, int64, complex64, complex128}",),
     shape=broadcast,
+    traits=ELEMENTWISE | FAILS_ON_INTEGERS,
 )
-register_op(
+register_elementwise(
     "RandomGammaGrad",
     inputs=("alpha: T", "sample: T"),
     outputs=("output: T",),
     attrs=("T: {float, double}",),
     shape=broadcast,
 )
-register_op(
+register_elementwise(
     "Real",
     inputs=("input: T",),
     outputs=("output: Tout",),
     attrs=("T: {complex64, complex128} = DT_COMPLEX64", "Tout: {float, double} = DT_FLOAT"),
     shape=unchanged,
 )
-register_op(
+register_elementwise(
     "RealDiv",
     inputs=("x: T", "y: T"),
     outputs=("z: T",),
     attrs=(f"T: {ARITHMETIC}",),
     shape=broadcast,
 )
-register_op(
+register_elementwise(
     "Reciprocal", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "ReciprocalGrad",
     inputs=("y: T", "dy: T"),
     outputs=("z: T",),
     attrs=(f"T: {FLOAT_OR_COMPLEX}",),
     shape=unchanged,
 )
-register_op(
+register_elementwise(
     "RightShift",
     inputs=("x: T", "y: T"),
     outputs=("z: T",),
     attrs=(f"T: {INTEGER}",),
     shape=broadcast,
 )
-register_op("Rint", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op("Round", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged)
-register_op(
+register_elementwise(
+    "Rint", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
+register_elementwise(
+    "Round", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged
+)
+register_elementwise(
     "Rsqrt", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "RsqrtGrad",
     inputs=("y: T", "dy: T"),
     outputs=("z: T",),
     attrs=(f"T: {FLOAT_OR_COMPLEX}",),
     shape=unchanged,
 )
-register_op(
+register_elementwise(
     "Select",
     inputs=("condition: bool", "t: T", "e: T"),
     outputs=("output: T",),
     attrs=("T: type",),
     shape=_select,
 )
-register_op(
+register_elementwise(
     "SelectV2",
     inputs=("condition: bool", "t: T", "e: T"),
     outputs=("output: T",),
     attrs=("T: type",),
     shape=_select_v2,
 )
-register_op("Sign", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged)
-register_op(
+register_elementwise(
+    "Sign", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged
+)
+register_elementwise(
     "Sin", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "Sinh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
 )
-register_op("Spence", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op(
+register_elementwise(
+    "Spence", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
+)
+register_elementwise(
     "Sqrt", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "SqrtGrad",
     inputs=("y: T", "dy: T"),
     outputs=("z: T",),
     attrs=(f"T: {FLOAT_OR_COMPLEX}",),
     shape=unchanged,
 )
-register_op(
+register_elementwise(
     "Square",
     inputs=("x: T",),
     outputs=("y: T",),
@@ -605,7 +647,7 @@ register_op(
     ),
     shape=unchanged,
 )
-register_op(
+register_elementwise(
     "SquaredDifference",
     inputs=("x: T", "y: T"),
     outputs=("z: T",),
@@ -613,7 +655,7 @@ register_op(
     commutative=True,
     shape=broadcast,
 )
-register_op(
+register_elementwise(
     "Sub",
     inputs=("x: T", "y: T"),
     outputs=("z: T",),
@@ -625,7 +667,7 @@ register_op(
     ),
     shape=broadcast,
 )
-register_op(
+register_elementwise(
     "Tan", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
 )
 register_op(
@@ -634,6 +676,7 @@ register_op(
     outputs=("z: T",),
     attrs=(f"T: {ARITHMETIC}",),
     shape=broadcast,
+    traits=ELEMENTWISE | FAILS_ON_INTEGERS,
 )
 register_op(
     "TruncateMod",
@@ -641,29 +684,30 @@ register_op(
     outputs=("z: T",),
     attrs=("T: {int32, int64, bfloat16, half, float, double}",),
     shape=broadcast,
+    traits=ELEMENTWISE | FAILS_ON_INTEGERS,
 )
-register_op(
+register_elementwise(
     "Xdivy",
     inputs=("x: T", "y: T"),
     outputs=("z: T",),
     attrs=(f"T: {HALF_TO_COMPLEX}",),
     shape=broadcast,
 )
-register_op(
+register_elementwise(
     "Xlog1py",
     inputs=("x: T", "y: T"),
     outputs=("z: T",),
     attrs=(f"T: {HALF_TO_COMPLEX}",),
     shape=broadcast,
 )
-register_op(
+register_elementwise(
     "Xlogy",
     inputs=("x: T", "y: T"),
     outputs=("z: T",),
     attrs=(f"T: {HALF_TO_COMPLEX}",),
     shape=broadcast,
 )
-register_op(
+register_elementwise(
     "Zeta",
     inputs=("x: T", "q: T"),
     outputs=("z: T",),

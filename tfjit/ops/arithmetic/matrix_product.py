@@ -8,6 +8,7 @@ import numpy as np
 
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
+from tfjit.framework.op_defs.op_traits import CANNOT_FAIL, MATRIX_PRODUCT
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import as_dtype
@@ -115,6 +116,7 @@ register_op(
         "grad_y: bool = false",
     ),
     shape=_batch_matmul_v1,
+    traits=MATRIX_PRODUCT | CANNOT_FAIL,
 )
 register_op(
     "BatchMatMulV2",
@@ -129,6 +131,7 @@ register_op(
         "grad_y: bool = false",
     ),
     shape=_batch_matmul_v2,
+    traits=MATRIX_PRODUCT | CANNOT_FAIL,
 )
 register_op(
     "BatchMatMulV3",
@@ -146,6 +149,7 @@ register_op(
         "grad_y: bool = false",
     ),
     shape=_batch_matmul_v2,
+    traits=MATRIX_PRODUCT | CANNOT_FAIL,
 )
 register_op(
     "Cross",
@@ -174,6 +178,7 @@ register_op(
         "grad_b: bool = false",
     ),
     shape=matmul_shape,
+    traits=MATRIX_PRODUCT | CANNOT_FAIL,
 )
 
 

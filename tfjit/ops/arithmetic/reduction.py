@@ -9,6 +9,7 @@ import numpy as np
 
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
+from tfjit.framework.op_defs.op_traits import CANNOT_FAIL, REDUCTION
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import as_dtype
@@ -71,6 +72,7 @@ register_op(
     outputs=("output: bool",),
     attrs=("keep_dims: bool = false", f"Tidx: {INDEX} = DT_INT32"),
     shape=_reduce,
+    traits=REDUCTION | CANNOT_FAIL,
 )
 register_op(
     "Any",
@@ -78,6 +80,7 @@ register_op(
     outputs=("output: bool",),
     attrs=("keep_dims: bool = false", f"Tidx: {INDEX} = DT_INT32"),
     shape=_reduce,
+    traits=REDUCTION | CANNOT_FAIL,
 )
 register_op(
     "ArgMax",
@@ -143,6 +146,7 @@ register_op(
     outputs=("output: T",),
     attrs=("keep_dims: bool = false", "T: numbertype", f"Tidx: {INDEX} = DT_INT32"),
     shape=_reduce,
+    traits=REDUCTION | CANNOT_FAIL,
 )
 register_op(
     "Max",
@@ -154,6 +158,7 @@ register_op(
         f"Tidx: {INDEX} = DT_INT32",
     ),
     shape=_reduce,
+    traits=REDUCTION | CANNOT_FAIL,
 )
 register_op(
     "Mean",
@@ -161,6 +166,7 @@ register_op(
     outputs=("output: T",),
     attrs=("keep_dims: bool = false", "T: numbertype", f"Tidx: {INDEX} = DT_INT32"),
     shape=_reduce,
+    traits=REDUCTION | CANNOT_FAIL,
 )
 register_op(
     "Min",
@@ -172,6 +178,7 @@ register_op(
         f"Tidx: {INDEX} = DT_INT32",
     ),
     shape=_reduce,
+    traits=REDUCTION | CANNOT_FAIL,
 )
 register_op(
     "Prod",
@@ -179,6 +186,7 @@ register_op(
     outputs=("output: T",),
     attrs=("keep_dims: bool = false", "T: numbertype", f"Tidx: {INDEX} = DT_INT32"),
     shape=_reduce,
+    traits=REDUCTION | CANNOT_FAIL,
 )
 register_op(
     "ReduceJoin",
@@ -193,6 +201,7 @@ register_op(
     outputs=("output: T",),
     attrs=("keep_dims: bool = false", "T: numbertype", f"Tidx: {INDEX} = DT_INT32"),
     shape=_reduce,
+    traits=REDUCTION | CANNOT_FAIL,
 )
 
 

@@ -11,6 +11,15 @@ import numpy as np
 from tfjit.framework.graphs import static_value
 from tfjit.framework.graphs.default_graph import get_default_graph, name_scope
 from tfjit.framework.graphs.operation import Tensor
+from tfjit.framework.op_defs.op_traits import (
+    CANNOT_FAIL,
+    IDENTITY,
+    NEVER_EVALUATED,
+    PLACEHOLDER,
+    RESHAPE,
+    SHAPE_QUERY,
+    VIEW,
+)
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import as_dtype, short_name
@@ -309,6 +318,7 @@ register_op(
     outputs=("output: T",),
     attrs=("T: type", f"Tidx: {INDEX} = DT_INT32"),
     shape=_broadcast_to,
+    traits=CANNOT_FAIL,
 )
 register_op(
     "CheckNumerics",
@@ -334,7 +344,11 @@ register_op(
     shape=_concat_offset,
 )
 register_op(
-    "Const", outputs=("output: dtype",), attrs=("value: tensor", "dtype: type"), shape=_const
+    "Const",
+    outputs=("output: dtype",),
+    attrs=("value: tensor", "dtype: type"),
+    shape=_const,
+    traits=CANNOT_FAIL,
 )
 register_op(
     "Copy",
@@ -388,6 +402,7 @@ register_op(
     outputs=("output: T",),
     attrs=("shape: shape", "T: type"),
     shape=_ensure_shape,
+    traits=VIEW,
 )
 register_op(
     "ExpandDims",
@@ -395,6 +410,7 @@ register_op(
     outputs=("output: T",),
     attrs=("T: type", f"Tdim: {INDEX} = DT_INT32"),
     shape=_expand_dims,
+    traits=RESHAPE | CANNOT_FAIL,
 )
 register_op(
     "Fill",
@@ -402,6 +418,7 @@ register_op(
     outputs=("output: T",),
     attrs=("T: type", f"index_type: {INDEX} = DT_INT32"),
     shape=_fill,
+    traits=CANNOT_FAIL,
 )
 register_op(
     "Fingerprint",
@@ -417,9 +434,15 @@ register_op(
     attrs=("T: type",),
     stateful=True,
     shape=unchanged,
+    traits=IDENTITY | CANNOT_FAIL,
 )
 register_op(
-    "Identity", inputs=("input: T",), outputs=("output: T",), attrs=("T: type",), shape=unchanged
+    "Identity",
+    inputs=("input: T",),
+    outputs=("output: T",),
+    attrs=("T: type",),
+    shape=unchanged,
+    traits=IDENTITY | CANNOT_FAIL,
 )
 register_op(
     "IdentityN",
@@ -427,6 +450,7 @@ register_op(
     outputs=("output: T",),
     attrs=("T: list(type) >= 1",),
     shape=all_unchanged,
+    traits=CANNOT_FAIL,
 )
 register_op(
     "ImmutableConst",
@@ -459,12 +483,14 @@ register_op(
         ),
     ),
     shape=unchanged,
+    traits=CANNOT_FAIL,
 )
 register_op(
     "Placeholder",
     outputs=("output: dtype",),
     attrs=("dtype: type", "shape: shape = { unknown_rank: true }"),
     shape=_placeholder,
+    traits=PLACEHOLDER,
 )
 register_op(
     "PlaceholderV2",
@@ -472,6 +498,7 @@ register_op(
     attrs=("dtype: type", "shape: shape"),
     deprecated=(23, "Placeholder now behaves the same as PlaceholderV2."),
     shape=shape_attr(),
+    traits=PLACEHOLDER,
 )
 register_op(
     "PlaceholderWithDefault",
@@ -479,6 +506,7 @@ register_op(
     outputs=("output: dtype",),
     attrs=("dtype: type", "shape: shape"),
     shape=_placeholder_with_default,
+    traits=IDENTITY | CANNOT_FAIL,
 )
 register_op(
     "PreventGradient",
@@ -486,6 +514,7 @@ register_op(
     outputs=("output: T",),
     attrs=("T: type", "message: string = ''"),
     shape=unchanged,
+    traits=IDENTITY | CANNOT_FAIL,
 )
 register_op(
     "Range",
@@ -496,9 +525,15 @@ register_op(
         "= DT_INT32",
     ),
     shape=_range,
+    traits=CANNOT_FAIL,
 )
 register_op(
-    "Rank", inputs=("input: T",), outputs=("output: int32",), attrs=("T: type",), shape=scalar
+    "Rank",
+    inputs=("input: T",),
+    outputs=("output: int32",),
+    attrs=("T: type",),
+    shape=scalar,
+    traits=SHAPE_QUERY | CANNOT_FAIL,
 )
 register_op(
     "Reshape",
@@ -506,6 +541,7 @@ register_op(
     outputs=("output: T",),
     attrs=("T: type", f"Tshape: {INDEX} = DT_INT32"),
     shape=_reshape,
+    traits=RESHAPE | CANNOT_FAIL,
 )
 register_op(
     "Shape",
@@ -513,6 +549,7 @@ register_op(
     outputs=("output: out_type",),
     attrs=("T: type", f"out_type: {INDEX} = DT_INT32"),
     shape=_shape,
+    traits=SHAPE_QUERY | CANNOT_FAIL,
 )
 register_op(
     "ShapeN",
@@ -520,6 +557,7 @@ register_op(
     outputs=("output: N * out_type",),
     attrs=("N: int >= 1", "T: type", f"out_type: {INDEX} = DT_INT32"),
     shape=_shape,
+    traits=SHAPE_QUERY | CANNOT_FAIL,
 )
 register_op(
     "Size",
@@ -527,9 +565,15 @@ register_op(
     outputs=("output: out_type",),
     attrs=("T: type", f"out_type: {INDEX} = DT_INT32"),
     shape=scalar,
+    traits=SHAPE_QUERY | CANNOT_FAIL,
 )
 register_op(
-    "Snapshot", inputs=("input: T",), outputs=("output: T",), attrs=("T: type",), shape=unchanged
+    "Snapshot",
+    inputs=("input: T",),
+    outputs=("output: T",),
+    attrs=("T: type",),
+    shape=unchanged,
+    traits=IDENTITY | CANNOT_FAIL,
 )
 register_op(
     "Squeeze",
@@ -537,6 +581,7 @@ register_op(
     outputs=("output: T",),
     attrs=("T: type", "squeeze_dims: list(int) >= 0 = []"),
     shape=_squeeze,
+    traits=RESHAPE | CANNOT_FAIL,
 )
 register_op(
     "StopGradient",
@@ -544,8 +589,16 @@ register_op(
     outputs=("output: T",),
     attrs=("T: type",),
     shape=unchanged,
+    traits=IDENTITY | CANNOT_FAIL,
 )
-register_op("ZerosLike", inputs=("x: T",), outputs=("y: T",), attrs=("T: type",), shape=unchanged)
+register_op(
+    "ZerosLike",
+    inputs=("x: T",),
+    outputs=("y: T",),
+    attrs=("T: type",),
+    shape=unchanged,
+    traits=CANNOT_FAIL,
+)
 
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
@@ -978,4 +1031,5 @@ register_op(
     outputs=("output: dtype",),
     attrs=("dtype: type", "shape: shape"),
     shape=shape_attr(),
+    traits=NEVER_EVALUATED,
 )

@@ -9,6 +9,7 @@ import numpy as np
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
+from tfjit.framework.op_defs.op_traits import CANNOT_FAIL
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import Shape, TensorShape, format_shape
@@ -319,6 +320,7 @@ register_op(
     outputs=("output: T",),
     attrs=("N: int >= 2", "T: type"),
     shape=_concat_v1,
+    traits=CANNOT_FAIL,
 )
 register_op(
     "ConcatV2",
@@ -326,6 +328,7 @@ register_op(
     outputs=("output: T",),
     attrs=("N: int >= 2", "T: type", f"Tidx: {INDEX} = DT_INT32"),
     shape=_concat_v2,
+    traits=CANNOT_FAIL,
 )
 register_op(
     "ConjugateTranspose",
@@ -354,6 +357,7 @@ register_op(
     outputs=("output: T",),
     attrs=("N: int >= 1", "T: type", "axis: int = 0"),
     shape=_pack,
+    traits=CANNOT_FAIL,
 )
 register_op(
     "Pad",
@@ -361,6 +365,7 @@ register_op(
     outputs=("output: T",),
     attrs=("T: type", f"Tpaddings: {INDEX} = DT_INT32"),
     shape=_pad,
+    traits=CANNOT_FAIL,
 )
 register_op(
     "PadV2",
@@ -368,6 +373,7 @@ register_op(
     outputs=("output: T",),
     attrs=("T: type", f"Tpaddings: {INDEX} = DT_INT32"),
     shape=_pad,
+    traits=CANNOT_FAIL,
 )
 register_op(
     "ParallelConcat",
@@ -409,6 +415,7 @@ register_op(
         ),
     ),
     shape=_reverse_v2,
+    traits=CANNOT_FAIL,
 )
 register_op(
     "Roll",
@@ -423,6 +430,7 @@ register_op(
     outputs=("output: num_split * T",),
     attrs=("num_split: int >= 1", "T: type"),
     shape=_split,
+    traits=CANNOT_FAIL,
 )
 register_op(
     "SplitV",
@@ -430,6 +438,7 @@ register_op(
     outputs=("output: num_split * T",),
     attrs=("num_split: int >= 1", "T: type", "Tlen: {int8, int32, int64} = DT_INT64"),
     shape=_split_v,
+    traits=CANNOT_FAIL,
 )
 register_op(
     "Tile",
@@ -437,6 +446,7 @@ register_op(
     outputs=("output: T",),
     attrs=("T: type", f"Tmultiples: {INDEX} = DT_INT32"),
     shape=_tile,
+    traits=CANNOT_FAIL,
 )
 register_op(
     "TileGrad",
@@ -452,6 +462,7 @@ register_op(
     outputs=("y: T",),
     attrs=("T: type", f"Tperm: {INDEX} = DT_INT32"),
     shape=_transpose,
+    traits=CANNOT_FAIL,
 )
 register_op(
     "Unpack",
@@ -459,6 +470,7 @@ register_op(
     outputs=("output: num * T",),
     attrs=("num: int >= 0", "T: type", "axis: int = 0"),
     shape=_unpack,
+    traits=CANNOT_FAIL,
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tfjit.framework.op_defs.op_traits import BLOCKING, RECV, SEND
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import Shapes, nothing, unchanged, unknown
@@ -42,6 +43,7 @@ register_op(
     stateful=True,
     distributed_communication=True,
     shape=unknown,
+    traits=RECV | BLOCKING,
 )
 register_op(
     "_HostSend",
@@ -56,6 +58,7 @@ register_op(
     ),
     stateful=True,
     shape=nothing,
+    traits=SEND,
 )
 register_op(
     "Recv",
@@ -86,6 +89,7 @@ register_op(
     stateful=True,
     distributed_communication=True,
     shape=unknown,
+    traits=RECV | BLOCKING,
 )
 register_op(
     "_Retval",
@@ -121,4 +125,5 @@ register_op(
     ),
     stateful=True,
     shape=nothing,
+    traits=SEND,
 )

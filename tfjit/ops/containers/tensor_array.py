@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tfjit.framework.op_defs.op_traits import READS_STATE
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types.shape import Shape
 from tfjit.ops.core.declare import register_op
@@ -121,6 +122,7 @@ register_op(
     attrs=("dtype: type", "element_shape_except0: shape = { unknown_rank: true }"),
     stateful=True,
     shape=_concat,
+    traits=READS_STATE,
 )
 register_op(
     "TensorArrayGather",
@@ -144,6 +146,7 @@ register_op(
     attrs=("dtype: type", "element_shape: shape = { unknown_rank: true }"),
     stateful=True,
     shape=_gather,
+    traits=READS_STATE,
 )
 register_op(
     "TensorArrayGrad",
@@ -206,6 +209,7 @@ register_op(
     attrs=("dtype: type",),
     stateful=True,
     shape=_read,
+    traits=READS_STATE,
 )
 register_op(
     "TensorArrayScatter",
@@ -249,6 +253,7 @@ register_op(
     outputs=("size: int32",),
     stateful=True,
     shape=_size,
+    traits=READS_STATE,
 )
 register_op(
     "TensorArraySplit",

@@ -9,6 +9,17 @@ from typing import Any
 
 from tfjit.framework.graphs.default_graph import control_dependencies, get_default_graph, name_scope
 from tfjit.framework.graphs.operation import Operation, Tensor
+from tfjit.framework.op_defs.op_traits import (
+    CANNOT_FAIL,
+    CONTROL_FLOW,
+    ENTER,
+    EXIT,
+    MERGE,
+    NEVER_EVALUATED,
+    NEXT_ITERATION,
+    SWITCH,
+    VIEW,
+)
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types.shape import Shape
 from tfjit.ops.core.apply import call, create, tensor
@@ -67,7 +78,11 @@ register_op(
     stateful=True,
     shape=nothing,
 )
-register_op("ControlTrigger", shape=nothing)
+register_op(
+    "ControlTrigger",
+    shape=nothing,
+    traits=CANNOT_FAIL | NEVER_EVALUATED,
+)
 register_op(
     "Enter",
     inputs=("data: T",),
@@ -79,17 +94,30 @@ register_op(
         "parallel_iterations: int = 10",
     ),
     shape=_enter,
+    traits=ENTER,
 )
 register_op(
-    "Exit", inputs=("data: T",), outputs=("output: T",), attrs=("T: type",), shape=unchanged
+    "Exit",
+    inputs=("data: T",),
+    outputs=("output: T",),
+    attrs=("T: type",),
+    shape=unchanged,
+    traits=EXIT,
 )
-register_op("LoopCond", inputs=("input: bool",), outputs=("output: bool",), shape=_loop_cond)
+register_op(
+    "LoopCond",
+    inputs=("input: bool",),
+    outputs=("output: bool",),
+    shape=_loop_cond,
+    traits=CONTROL_FLOW,
+)
 register_op(
     "Merge",
     inputs=("inputs: N * T",),
     outputs=("output: T", "value_index: int32"),
     attrs=("T: type", "N: int >= 1"),
     shape=_merge,
+    traits=MERGE,
 )
 register_op(
     "NextIteration",
@@ -97,8 +125,13 @@ register_op(
     outputs=("output: T",),
     attrs=("T: type",),
     shape=unchanged,
+    traits=NEXT_ITERATION,
 )
-register_op("NoOp", shape=nothing)
+register_op(
+    "NoOp",
+    shape=nothing,
+    traits=CANNOT_FAIL | NEVER_EVALUATED,
+)
 register_op(
     "Print",
     inputs=("input: T", "data: U"),
@@ -131,6 +164,7 @@ register_op(
         "parallel_iterations: int = 10",
     ),
     shape=_enter,
+    traits=ENTER,
 )
 register_op(
     "RefExit",
@@ -138,6 +172,7 @@ register_op(
     outputs=("output: Ref(T)",),
     attrs=("T: type",),
     shape=unchanged,
+    traits=EXIT,
 )
 register_op(
     "RefIdentity",
@@ -146,6 +181,7 @@ register_op(
     attrs=("T: type",),
     allows_uninitialized_input=True,
     shape=unchanged,
+    traits=VIEW,
 )
 register_op(
     "RefMerge",
@@ -153,6 +189,7 @@ register_op(
     outputs=("output: Ref(T)", "value_index: int32"),
     attrs=("T: type", "N: int >= 1"),
     shape=_merge,
+    traits=MERGE,
 )
 register_op(
     "RefNextIteration",
@@ -160,6 +197,7 @@ register_op(
     outputs=("output: Ref(T)",),
     attrs=("T: type",),
     shape=unchanged,
+    traits=NEXT_ITERATION,
 )
 register_op(
     "RefSelect",
@@ -167,6 +205,7 @@ register_op(
     outputs=("output: Ref(T)",),
     attrs=("T: type", "N: int >= 1"),
     shape=_ref_select,
+    traits=CONTROL_FLOW,
 )
 register_op(
     "RefSwitch",
@@ -175,6 +214,7 @@ register_op(
     attrs=("T: type",),
     allows_uninitialized_input=True,
     shape=_ref_switch,
+    traits=SWITCH,
 )
 register_op(
     "Switch",
@@ -182,6 +222,7 @@ register_op(
     outputs=("output_false: T", "output_true: T"),
     attrs=("T: type",),
     shape=_switch,
+    traits=SWITCH,
 )
 register_op(
     "_SwitchN",
@@ -189,6 +230,7 @@ register_op(
     outputs=("outputs: num_outs * T",),
     attrs=("num_outs: int >= 1", "T: type"),
     shape=_switch,
+    traits=CONTROL_FLOW,
 )
 register_op("Timestamp", outputs=("ts: double",), stateful=True, shape=scalar)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tfjit.framework.op_defs.op_traits import CALL, CASE, IF, RUNS_FUNCTIONS, WHILE
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import Shapes, fail, unknown
@@ -60,6 +61,7 @@ register_op(
     ),
     stateful=True,
     shape=_output_shapes,
+    traits=CASE,
 )
 register_op(
     "If",
@@ -75,6 +77,7 @@ register_op(
     ),
     stateful=True,
     shape=_output_shapes,
+    traits=IF,
 )
 register_op(
     "_If",
@@ -110,6 +113,7 @@ register_op(
         "max_intra_op_parallelism: int = 1",
     ),
     shape=_map_defun,
+    traits=RUNS_FUNCTIONS,
 )
 register_op(
     "PartitionedCall",
@@ -124,6 +128,7 @@ register_op(
         "executor_type: string = ''",
     ),
     shape=unknown,
+    traits=CALL,
 )
 register_op(
     "RemoteCall",
@@ -132,6 +137,7 @@ register_op(
     attrs=("Tin: list(type) >= 1", "Tout: list(type) >= 1", "f: func"),
     stateful=True,
     shape=unknown,
+    traits=RUNS_FUNCTIONS,
 )
 register_op(
     "StatefulPartitionedCall",
@@ -148,6 +154,7 @@ register_op(
     stateful=True,
     distributed_communication=True,
     shape=unknown,
+    traits=CALL,
 )
 register_op(
     "StatelessCase",
@@ -160,6 +167,7 @@ register_op(
         "output_shapes: list(shape) = []",
     ),
     shape=_output_shapes,
+    traits=CASE,
 )
 register_op(
     "StatelessIf",
@@ -174,6 +182,7 @@ register_op(
         "output_shapes: list(shape) = []",
     ),
     shape=_output_shapes,
+    traits=IF,
 )
 register_op(
     "StatelessWhile",
@@ -187,6 +196,7 @@ register_op(
         "parallel_iterations: int = 10",
     ),
     shape=_while,
+    traits=WHILE,
 )
 register_op(
     "SymbolicGradient",
@@ -194,6 +204,7 @@ register_op(
     outputs=("output: Tout",),
     attrs=("Tin: list(type) >= 1", "Tout: list(type) >= 1", "f: func"),
     shape=unknown,
+    traits=RUNS_FUNCTIONS,
 )
 register_op(
     "While",
@@ -208,6 +219,7 @@ register_op(
     ),
     stateful=True,
     shape=_while,
+    traits=WHILE,
 )
 register_op(
     "_While",

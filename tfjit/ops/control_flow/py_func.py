@@ -8,6 +8,7 @@ from typing import Any
 
 from tfjit.framework.graphs import py_functions
 from tfjit.framework.graphs.default_graph import name_scope
+from tfjit.framework.op_defs.op_traits import CALLS_PYTHON
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.ops.core.apply import create
 from tfjit.ops.core.convert import convert_to_tensor
@@ -26,6 +27,7 @@ register_op(
     ),
     stateful=True,
     shape=unknown,
+    traits=CALLS_PYTHON,
 )
 register_op(
     "PyFunc",
@@ -34,6 +36,7 @@ register_op(
     attrs=("token: string", "Tin: list(type) >= 0", "Tout: list(type) >= 0"),
     stateful=True,
     shape=unknown,
+    traits=CALLS_PYTHON,
 )
 register_op(
     "PyFuncStateless",
@@ -41,6 +44,7 @@ register_op(
     outputs=("output: Tout",),
     attrs=("token: string", "Tin: list(type) >= 0", "Tout: list(type) >= 0"),
     shape=unknown,
+    traits=CALLS_PYTHON,
 )
 
 

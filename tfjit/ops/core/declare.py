@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
+from typing import Final
 
 import numpy as np
 
-from tfjit.framework.op_defs import op_spec
+from tfjit.framework.op_defs import op_spec, op_traits
 from tfjit.framework.op_defs.op_def import ArgDef, AttrDef, OpDef, ShapeFn, registry
 
 _TENSOR_DEFAULT = ": tensor = uint8"
@@ -42,6 +43,7 @@ class DeclaredOp(OpDef):
         allows_uninitialized_input: bool,
         is_distributed_communication: bool,
         deprecated: tuple[int, str] | None,
+        traits: int,
     ) -> None:
         _set(self, "name", name)
         _set(self, "_specs", specs)
@@ -52,6 +54,7 @@ class DeclaredOp(OpDef):
         _set(self, "is_distributed_communication", is_distributed_communication)
         _set(self, "deprecated", deprecated)
         _set(self, "control_outputs", ())
+        _set(self, "traits", op_traits.completed(traits, is_stateful))
 
     def _parse(self) -> None:
         specs = self._specs
@@ -115,11 +118,12 @@ def register_op(
     allows_uninitialized_input: bool = False,
     distributed_communication: bool = False,
     deprecated: tuple[int, str] | None = None,
+    traits: int = 0,
 ) -> None:
     """Register an op type of the caller's family.
 
     The specs are TensorFlow's own (see framework/op_defs/op_spec.py). The family is the module that
-    declares the op.
+    declares the op. traits: facts about the op (see framework/op_defs/op_traits.py).
     """
     op_def = DeclaredOp(
         name,
@@ -130,7 +134,14 @@ def register_op(
         allows_uninitialized_input,
         distributed_communication,
         deprecated,
+        traits,
     )
     registry.register(
         op_def, shape, sys._getframe(1).f_globals["__name__"].removeprefix("tfjit.ops.")
     )
+
+
+register_elementwise: Final = partial(
+    register_op, traits=op_traits.ELEMENTWISE | op_traits.CANNOT_FAIL
+)
+"""`register_op` of an op with a row in framework/scalar/elementwise.py that never fails."""

@@ -17,127 +17,127 @@ from tfjit.ops.arithmetic.elementwise import (
 )
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
-from tfjit.ops.core.declare import register_op
+from tfjit.ops.core.declare import register_elementwise
 from tfjit.ops.core.shape_rules import merged, unchanged
 from tfjit.ops.core.sparse_values import maps_sparse_values
 from tfjit.ops.core.type_lists import FLOAT_OR_COMPLEX, HALF_TO_DOUBLE
 
-register_op(
+register_elementwise(
     "Elu",
     inputs=("features: T",),
     outputs=("activations: T",),
     attrs=(f"T: {HALF_TO_DOUBLE}",),
     shape=unchanged,
 )
-register_op(
+register_elementwise(
     "EluGrad",
     inputs=("gradients: T", "outputs: T"),
     outputs=("backprops: T",),
     attrs=(f"T: {HALF_TO_DOUBLE}",),
     shape=merged,
 )
-register_op(
+register_elementwise(
     "LeakyRelu",
     inputs=("features: T",),
     outputs=("activations: T",),
     attrs=("alpha: float = 0.2", f"T: {HALF_TO_DOUBLE} = DT_FLOAT"),
     shape=unchanged,
 )
-register_op(
+register_elementwise(
     "LeakyReluGrad",
     inputs=("gradients: T", "features: T"),
     outputs=("backprops: T",),
     attrs=("alpha: float = 0.2", f"T: {HALF_TO_DOUBLE} = DT_FLOAT"),
     shape=merged,
 )
-register_op(
+register_elementwise(
     "Relu",
     inputs=("features: T",),
     outputs=("activations: T",),
     attrs=("T: {realnumbertype, qint8}",),
     shape=unchanged,
 )
-register_op(
+register_elementwise(
     "Relu6",
     inputs=("features: T",),
     outputs=("activations: T",),
     attrs=("T: realnumbertype",),
     shape=unchanged,
 )
-register_op(
+register_elementwise(
     "Relu6Grad",
     inputs=("gradients: T", "features: T"),
     outputs=("backprops: T",),
     attrs=("T: realnumbertype",),
     shape=merged,
 )
-register_op(
+register_elementwise(
     "ReluGrad",
     inputs=("gradients: T", "features: T"),
     outputs=("backprops: T",),
     attrs=("T: realnumbertype",),
     shape=merged,
 )
-register_op(
+register_elementwise(
     "Selu",
     inputs=("features: T",),
     outputs=("activations: T",),
     attrs=(f"T: {HALF_TO_DOUBLE}",),
     shape=unchanged,
 )
-register_op(
+register_elementwise(
     "SeluGrad",
     inputs=("gradients: T", "outputs: T"),
     outputs=("backprops: T",),
     attrs=(f"T: {HALF_TO_DOUBLE}",),
     shape=merged,
 )
-register_op(
+register_elementwise(
     "Sigmoid",
     inputs=("x: T",),
     outputs=("y: T",),
     attrs=(f"T: {FLOAT_OR_COMPLEX}",),
     shape=unchanged,
 )
-register_op(
+register_elementwise(
     "SigmoidGrad",
     inputs=("y: T", "dy: T"),
     outputs=("z: T",),
     attrs=(f"T: {FLOAT_OR_COMPLEX}",),
     shape=unchanged,
 )
-register_op(
+register_elementwise(
     "Softplus",
     inputs=("features: T",),
     outputs=("activations: T",),
     attrs=(f"T: {HALF_TO_DOUBLE}",),
     shape=unchanged,
 )
-register_op(
+register_elementwise(
     "SoftplusGrad",
     inputs=("gradients: T", "features: T"),
     outputs=("backprops: T",),
     attrs=(f"T: {HALF_TO_DOUBLE}",),
     shape=merged,
 )
-register_op(
+register_elementwise(
     "Softsign",
     inputs=("features: T",),
     outputs=("activations: T",),
     attrs=(f"T: {HALF_TO_DOUBLE}",),
     shape=unchanged,
 )
-register_op(
+register_elementwise(
     "SoftsignGrad",
     inputs=("gradients: T", "features: T"),
     outputs=("backprops: T",),
     attrs=(f"T: {HALF_TO_DOUBLE}",),
     shape=merged,
 )
-register_op(
+register_elementwise(
     "Tanh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
 )
-register_op(
+register_elementwise(
     "TanhGrad",
     inputs=("y: T", "dy: T"),
     outputs=("z: T",),

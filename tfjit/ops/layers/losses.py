@@ -7,6 +7,7 @@ from typing import Any
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.graphs.default_graph import control_dependencies, name_scope
 from tfjit.framework.graphs.operation import Operation, Tensor
+from tfjit.framework.op_defs.op_traits import CANNOT_FAIL
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import Shape
@@ -46,6 +47,7 @@ register_op(
     outputs=("output: T",),
     attrs=(f"T: {HALF_TO_DOUBLE}",),
     shape=scalar,
+    traits=CANNOT_FAIL,
 )
 register_op(
     "SoftmaxCrossEntropyWithLogits",

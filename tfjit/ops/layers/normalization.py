@@ -8,6 +8,7 @@ import numpy as np
 
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
+from tfjit.framework.op_defs.op_traits import CANNOT_FAIL
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import Shape
@@ -96,6 +97,7 @@ register_op(
     outputs=("output: T",),
     attrs=("T: numbertype", "data_format: {'NHWC', 'NCHW'} = 'NHWC'"),
     shape=_bias_add,
+    traits=CANNOT_FAIL,
 )
 register_op(
     "BiasAddGrad",
@@ -110,6 +112,7 @@ register_op(
     outputs=("output: T",),
     attrs=("T: numbertype",),
     shape=_bias_add_v1,
+    traits=CANNOT_FAIL,
 )
 register_op(
     "FusedBatchNorm",

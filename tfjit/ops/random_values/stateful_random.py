@@ -7,6 +7,7 @@ from typing import Any
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.graphs.random_seed import get_seed
+from tfjit.framework.op_defs.op_traits import CANNOT_FAIL
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import as_dtype
@@ -112,6 +113,7 @@ register_op(
     attrs=("seed: int = 0", "seed2: int = 0", f"dtype: {HALF_TO_DOUBLE}", f"T: {INDEX}"),
     stateful=True,
     shape=from_shape_input(),
+    traits=CANNOT_FAIL,
 )
 register_op(
     "RandomUniform",
@@ -120,6 +122,7 @@ register_op(
     attrs=("seed: int = 0", "seed2: int = 0", f"dtype: {HALF_TO_DOUBLE}", f"T: {INDEX}"),
     stateful=True,
     shape=from_shape_input(),
+    traits=CANNOT_FAIL,
 )
 register_op(
     "RandomUniformInt",
@@ -136,6 +139,7 @@ register_op(
     attrs=("seed: int = 0", "seed2: int = 0", f"dtype: {HALF_TO_DOUBLE}", f"T: {INDEX}"),
     stateful=True,
     shape=from_shape_input(),
+    traits=CANNOT_FAIL,
 )
 
 

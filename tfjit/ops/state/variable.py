@@ -6,6 +6,7 @@ from typing import Any
 
 from tfjit.framework.graphs.default_graph import get_default_graph
 from tfjit.framework.graphs.operation import Operation, Tensor
+from tfjit.framework.op_defs.op_traits import ASSIGN, ASSIGN_ADD, CANNOT_FAIL, READS_STATE, VARIABLE
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.framework.types.shape import TensorShape
@@ -50,6 +51,7 @@ register_op(
     attrs=("T: type", "validate_shape: bool = true", "use_locking: bool = true"),
     allows_uninitialized_input=True,
     shape=_assign,
+    traits=ASSIGN | CANNOT_FAIL,
 )
 register_op(
     "AssignAdd",
@@ -57,6 +59,7 @@ register_op(
     outputs=("output_ref: Ref(T)",),
     attrs=("T: numbertype", "use_locking: bool = false"),
     shape=merged,
+    traits=ASSIGN_ADD | CANNOT_FAIL,
 )
 register_op(
     "AssignAddVariableOp",
@@ -64,6 +67,7 @@ register_op(
     attrs=("dtype: type",),
     stateful=True,
     shape=nothing,
+    traits=ASSIGN_ADD | CANNOT_FAIL,
 )
 register_op(
     "AssignSub",
@@ -71,6 +75,7 @@ register_op(
     outputs=("output_ref: Ref(T)",),
     attrs=("T: numbertype", "use_locking: bool = false"),
     shape=merged,
+    traits=ASSIGN_ADD | CANNOT_FAIL,
 )
 register_op(
     "AssignSubVariableOp",
@@ -78,6 +83,7 @@ register_op(
     attrs=("dtype: type",),
     stateful=True,
     shape=nothing,
+    traits=ASSIGN_ADD | CANNOT_FAIL,
 )
 register_op(
     "AssignVariableOp",
@@ -85,6 +91,7 @@ register_op(
     attrs=("dtype: type", "validate_shape: bool = false"),
     stateful=True,
     shape=nothing,
+    traits=ASSIGN | CANNOT_FAIL,
 )
 register_op(
     "CountUpTo",
@@ -115,6 +122,7 @@ register_op(
     attrs=("dtype: type",),
     allows_uninitialized_input=True,
     shape=scalar,
+    traits=READS_STATE,
 )
 register_op(
     "ReadVariableOp",
@@ -123,6 +131,7 @@ register_op(
     attrs=("dtype: type",),
     stateful=True,
     shape=unknown,
+    traits=READS_STATE | CANNOT_FAIL,
 )
 register_op(
     "_ReadVariablesOp",
@@ -160,6 +169,7 @@ register_op(
     ),
     stateful=True,
     shape=scalar,
+    traits=VARIABLE,
 )
 register_op(
     "_VarHandlesOp",
@@ -180,6 +190,7 @@ register_op(
     attrs=("shape: shape", "dtype: type", "container: string = ''", "shared_name: string = ''"),
     stateful=True,
     shape=_variable,
+    traits=VARIABLE,
 )
 register_op(
     "VariableShape",
@@ -188,6 +199,7 @@ register_op(
     attrs=(f"out_type: {INDEX} = DT_INT32",),
     stateful=True,
     shape=_variable_shape,
+    traits=READS_STATE | CANNOT_FAIL,
 )
 register_op(
     "VariableV2",
@@ -195,6 +207,7 @@ register_op(
     attrs=("shape: shape", "dtype: type", "container: string = ''", "shared_name: string = ''"),
     stateful=True,
     shape=shape_attr(),
+    traits=VARIABLE,
 )
 register_op(
     "VarIsInitializedOp",
@@ -202,6 +215,7 @@ register_op(
     outputs=("is_initialized: bool",),
     stateful=True,
     shape=scalar,
+    traits=READS_STATE,
 )
 
 
