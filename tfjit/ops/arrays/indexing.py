@@ -7,6 +7,7 @@ from typing import Any
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
+from tfjit.framework.op_defs.op_traits import READS_STATE
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import as_dtype
@@ -746,6 +747,7 @@ register_op(
     ),
     stateful=True,
     shape=unknown,
+    traits=READS_STATE,
 )
 register_op(
     "ResourceGatherNd",
@@ -754,6 +756,7 @@ register_op(
     attrs=("dtype: type", f"Tindices: {INDEX}"),
     stateful=True,
     shape=unknown,
+    traits=READS_STATE,
 )
 
 

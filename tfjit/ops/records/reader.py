@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tfjit.framework.op_defs.op_traits import BLOCKING
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import Shapes, handle_to_scalar, nothing, scalar, vector_of_two
@@ -102,12 +103,14 @@ register_op(
     inputs=("reader_handle: Ref(string)", "queue_handle: Ref(string)"),
     outputs=("key: string", "value: string"),
     shape=_read,
+    traits=BLOCKING,
 )
 register_op(
     "ReaderReadUpTo",
     inputs=("reader_handle: Ref(string)", "queue_handle: Ref(string)", "num_records: int64"),
     outputs=("keys: string", "values: string"),
     shape=_read_up_to,
+    traits=BLOCKING,
 )
 register_op(
     "ReaderReadUpToV2",
@@ -115,6 +118,7 @@ register_op(
     outputs=("keys: string", "values: string"),
     stateful=True,
     shape=_read_up_to,
+    traits=BLOCKING,
 )
 register_op(
     "ReaderReadV2",
@@ -122,6 +126,7 @@ register_op(
     outputs=("key: string", "value: string"),
     stateful=True,
     shape=_read,
+    traits=BLOCKING,
 )
 register_op("ReaderReset", inputs=("reader_handle: Ref(string)",), shape=nothing)
 register_op("ReaderResetV2", inputs=("reader_handle: resource",), stateful=True, shape=nothing)

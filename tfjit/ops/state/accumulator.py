@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tfjit.framework.op_defs.op_traits import BLOCKING
 from tfjit.ops.core.declare import register_op
 
 register_op(
@@ -20,6 +21,7 @@ register_op(
     inputs=("handle: Ref(string)", "num_required: int32"),
     outputs=("average: dtype",),
     attrs=("dtype: numbertype",),
+    traits=BLOCKING,
 )
 register_op(
     "ConditionalAccumulator",
@@ -56,6 +58,7 @@ register_op(
     outputs=("average: dtype",),
     attrs=("dtype: numbertype",),
     stateful=True,
+    traits=BLOCKING,
 )
 register_op(
     "ResourceConditionalAccumulator",
@@ -85,6 +88,7 @@ register_op(
     inputs=("handle: Ref(string)", "num_required: int32"),
     outputs=("indices: int64", "values: dtype", "shape: int64"),
     attrs=("dtype: numbertype",),
+    traits=BLOCKING,
 )
 register_op(
     "SparseConditionalAccumulator",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tfjit.framework.op_defs.op_traits import BLOCKING
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import (
     handle_to_scalar,
@@ -40,6 +41,7 @@ register_op(
     inputs=("handle: Ref(string)", "keys: string", "values: T"),
     attrs=("T: type", "component_index: int"),
     shape=nothing,
+    traits=BLOCKING,
 )
 register_op(
     "BarrierReadySize",
@@ -58,4 +60,5 @@ register_op(
         "timeout_ms: int = -1",
     ),
     shape=unknown,
+    traits=BLOCKING,
 )

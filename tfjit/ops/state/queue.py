@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tfjit.framework.op_defs.op_traits import BLOCKING, CANNOT_FAIL, READS_STATE
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import (
     handle_to_scalar,
@@ -109,6 +110,7 @@ register_op(
     outputs=("components: component_types",),
     attrs=("component_types: list(type) >= 1", "timeout_ms: int = -1"),
     shape=unknown,
+    traits=BLOCKING,
 )
 register_op(
     "QueueDequeueMany",
@@ -116,6 +118,7 @@ register_op(
     outputs=("components: component_types",),
     attrs=("component_types: list(type) >= 1", "timeout_ms: int = -1"),
     shape=unknown,
+    traits=BLOCKING,
 )
 register_op(
     "QueueDequeueManyV2",
@@ -124,6 +127,7 @@ register_op(
     attrs=("component_types: list(type) >= 1", "timeout_ms: int = -1"),
     stateful=True,
     shape=unknown,
+    traits=BLOCKING,
 )
 register_op(
     "QueueDequeueUpTo",
@@ -131,6 +135,7 @@ register_op(
     outputs=("components: component_types",),
     attrs=("component_types: list(type) >= 1", "timeout_ms: int = -1"),
     shape=unknown,
+    traits=BLOCKING,
 )
 register_op(
     "QueueDequeueUpToV2",
@@ -139,6 +144,7 @@ register_op(
     attrs=("component_types: list(type) >= 1", "timeout_ms: int = -1"),
     stateful=True,
     shape=unknown,
+    traits=BLOCKING,
 )
 register_op(
     "QueueDequeueV2",
@@ -147,18 +153,21 @@ register_op(
     attrs=("component_types: list(type) >= 1", "timeout_ms: int = -1"),
     stateful=True,
     shape=unknown,
+    traits=BLOCKING,
 )
 register_op(
     "QueueEnqueue",
     inputs=("handle: Ref(string)", "components: Tcomponents"),
     attrs=("Tcomponents: list(type) >= 1", "timeout_ms: int = -1"),
     shape=nothing,
+    traits=BLOCKING,
 )
 register_op(
     "QueueEnqueueMany",
     inputs=("handle: Ref(string)", "components: Tcomponents"),
     attrs=("Tcomponents: list(type) >= 1", "timeout_ms: int = -1"),
     shape=nothing,
+    traits=BLOCKING,
 )
 register_op(
     "QueueEnqueueManyV2",
@@ -166,6 +175,7 @@ register_op(
     attrs=("Tcomponents: list(type) >= 1", "timeout_ms: int = -1"),
     stateful=True,
     shape=nothing,
+    traits=BLOCKING,
 )
 register_op(
     "QueueEnqueueV2",
@@ -173,12 +183,14 @@ register_op(
     attrs=("Tcomponents: list(type) >= 1", "timeout_ms: int = -1"),
     stateful=True,
     shape=nothing,
+    traits=BLOCKING,
 )
 register_op(
     "QueueIsClosed",
     inputs=("handle: Ref(string)",),
     outputs=("is_closed: bool",),
     shape=handle_to_scalar,
+    traits=READS_STATE | CANNOT_FAIL,
 )
 register_op(
     "QueueIsClosedV2",
@@ -186,9 +198,14 @@ register_op(
     outputs=("is_closed: bool",),
     stateful=True,
     shape=scalar,
+    traits=READS_STATE | CANNOT_FAIL,
 )
 register_op(
-    "QueueSize", inputs=("handle: Ref(string)",), outputs=("size: int32",), shape=handle_to_scalar
+    "QueueSize",
+    inputs=("handle: Ref(string)",),
+    outputs=("size: int32",),
+    shape=handle_to_scalar,
+    traits=READS_STATE | CANNOT_FAIL,
 )
 register_op(
     "QueueSizeV2",
@@ -196,6 +213,7 @@ register_op(
     outputs=("size: int32",),
     stateful=True,
     shape=unchanged,
+    traits=READS_STATE | CANNOT_FAIL,
 )
 register_op(
     "RandomShuffleQueue",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tfjit.framework.op_defs.op_traits import BLOCKING
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import nothing, scalar, unknown
 
@@ -43,6 +44,7 @@ register_op(
     ),
     stateful=True,
     shape=unknown,
+    traits=BLOCKING,
 )
 register_op(
     "MapSize",
@@ -70,6 +72,7 @@ register_op(
     ),
     stateful=True,
     shape=nothing,
+    traits=BLOCKING,
 )
 register_op(
     "MapUnstage",
@@ -84,6 +87,7 @@ register_op(
     ),
     stateful=True,
     shape=unknown,
+    traits=BLOCKING,
 )
 register_op(
     "MapUnstageNoKey",
@@ -98,6 +102,7 @@ register_op(
     ),
     stateful=True,
     shape=unknown,
+    traits=BLOCKING,
 )
 register_op(
     "OrderedMapClear",
@@ -137,6 +142,7 @@ register_op(
     ),
     stateful=True,
     shape=unknown,
+    traits=BLOCKING,
 )
 register_op(
     "OrderedMapSize",
@@ -164,6 +170,7 @@ register_op(
     ),
     stateful=True,
     shape=nothing,
+    traits=BLOCKING,
 )
 register_op(
     "OrderedMapUnstage",
@@ -178,6 +185,7 @@ register_op(
     ),
     stateful=True,
     shape=unknown,
+    traits=BLOCKING,
 )
 register_op(
     "OrderedMapUnstageNoKey",
@@ -192,6 +200,7 @@ register_op(
     ),
     stateful=True,
     shape=unknown,
+    traits=BLOCKING,
 )
 register_op(
     "RecordInput",
@@ -219,6 +228,7 @@ register_op(
     ),
     stateful=True,
     shape=nothing,
+    traits=BLOCKING,
 )
 register_op(
     "StageClear",
@@ -245,6 +255,7 @@ register_op(
     ),
     stateful=True,
     shape=unknown,
+    traits=BLOCKING,
 )
 register_op(
     "StageSize",
@@ -271,4 +282,5 @@ register_op(
     ),
     stateful=True,
     shape=unknown,
+    traits=BLOCKING,
 )
