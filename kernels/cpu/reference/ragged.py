@@ -51,4 +51,6 @@ def _ragged_fill_empty_rows(node: NodeSpec, inputs: Arrays) -> Arrays:
     return out, filled, empty, place
 
 
-reference("RaggedFillEmptyRowsGrad")(fill_empty_rows_grad)
+@reference("RaggedFillEmptyRowsGrad")
+def _ragged_fill_empty_rows_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
+    return fill_empty_rows_grad(node, inputs)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfjit.framework.graphs.indexed_slices import IndexedSlices
 from tfjit.framework.graphs.operation import Operation, Tensor
-from tfjit.framework.op_defs.gradient_registry import NotDifferentiable, RegisterGradient
+from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
-from tfjit.ops.core.convert import convert_to_tensor
 
 
 @RegisterGradient("Fill")
@@ -47,226 +45,30 @@ def _prevent_gradient(op: Operation, grad: Tensor) -> Any:
     raise LookupError(f"Gradient explicitly disabled. Reason: {op.get_attr('message')!r}")
 
 
-def _scattered(rows: Tensor, indices: Tensor, params: Tensor) -> IndexedSlices:
-    """Rows of the gradient of a gather along the first axis."""
-    shape = raw.Shape(input=params)
-    flat = raw.Reshape(tensor=indices, shape=convert_to_tensor([-1]))
-    values_shape = raw.ConcatV2(values=[raw.Shape(input=flat), shape[1:]], axis=0)
-    return IndexedSlices(raw.Reshape(tensor=rows, shape=values_shape), flat, shape)
+@RegisterGradient("Identity")
+@RegisterGradient("Snapshot")
+@RegisterGradient("EnsureShape")
+def _same(op: Operation, grad: Tensor) -> Any:
+    return grad
 
 
-@RegisterGradient("Gather")
-def _gather(op: Operation, grad: Tensor) -> Any:
-    return _scattered(grad, op.inputs[1], op.inputs[0]), None
-
-
-@RegisterGradient("GatherV2")
-def _gather_v2(op: Operation, grad: Tensor) -> Any:
-    from tfjit.framework.graphs.static_value import constant_value
-
-    params, indices, axis = op.inputs
-    batch = op.get_attr("batch_dims")
-    known = constant_value(axis)
-    if known is not None and int(known) == 0 and not batch:
-        return _scattered(grad, indices, params), None, None
-    if batch:
-        raise NotImplementedError(
-            f"gradients: '{op.name}' gathers with batch_dims {batch}, of which there is no "
-            "gradient yet"
-        )
-    # bring the axis to the front on both sides
-    rank = raw.Rank(input=params)
-    axis = raw.FloorMod(x=raw.Cast(x=axis, DstT=dtypes.int32) + rank, y=rank)
-    shape = raw.Shape(input=params)
-    before, after = (
-        raw.Range(start=0, limit=axis, delta=1),
-        raw.Range(start=axis + 1, limit=rank, delta=1),
-    )
-    middle = raw.Rank(input=indices)
-    taken = raw.Range(start=axis, limit=axis + middle, delta=1)
-    last = raw.Range(start=axis + middle, limit=rank - 1 + middle, delta=1)
-    turned = raw.Transpose(x=grad, perm=raw.ConcatV2(values=[taken, before, last], axis=0))
-    sizes = [raw.GatherV2(params=shape, indices=axes, axis=0) for axes in (before, after)]
-    rest = raw.ConcatV2(values=sizes, axis=0)
-    flat = raw.Reshape(tensor=indices, shape=convert_to_tensor([-1]))
-    rows = raw.Reshape(
-        tensor=turned, shape=raw.ConcatV2(values=[raw.Shape(input=flat), rest], axis=0)
-    )
-    number = raw.GatherV2(params=shape, indices=axis, axis=0)
-    summed = raw.UnsortedSegmentSum(data=rows, segment_ids=flat, num_segments=number)
-    back = raw.ConcatV2(
-        values=[before + 1, raw.ExpandDims(input=raw.ZerosLike(x=axis), dim=0), after], axis=0
-    )
-    return raw.Transpose(x=summed, perm=back), None, None
-
-
-@RegisterGradient("GatherNd")
-def _gather_nd(op: Operation, grad: Tensor) -> Any:
-    params, indices = op.inputs
-    shape = raw.Shape(input=params, out_type=indices.dtype.base_dtype)
-    policy = op.get_attr("bad_indices_policy")
-    return raw.ScatterNd(
-        indices=indices, updates=grad, shape=shape, bad_indices_policy=policy
-    ), None
-
-
-@RegisterGradient("ScatterNd")
-def _scatter_nd(op: Operation, grad: Tensor) -> Any:
-    return None, raw.GatherNd(params=grad, indices=op.inputs[0]), None
-
-
-@RegisterGradient("TensorScatterUpdate")
-def _tensor_scatter_update(op: Operation, grad: Tensor) -> Any:
-    indices, updates = op.inputs[1:]
-    zeros = raw.ZerosLike(x=updates)
-    return (
-        raw.TensorScatterUpdate(tensor=grad, indices=indices, updates=zeros),
-        None,
-        raw.GatherNd(params=grad, indices=indices),
+@RegisterGradient("CheckNumerics")
+def _check_numerics(op: Operation, grad: Tensor) -> Any:
+    return raw.CheckNumerics(
+        tensor=grad, message="Not a number (NaN) or infinity (Inf) values detected in gradient."
     )
 
 
-@RegisterGradient("TensorScatterAdd")
-def _tensor_scatter_add(op: Operation, grad: Tensor) -> Any:
-    return grad, None, raw.GatherNd(params=grad, indices=op.inputs[1])
+@RegisterGradient("IdentityN")
+def _identity_n(op: Operation, *grads: Tensor) -> Any:
+    return list(grads)
 
 
-@RegisterGradient("TensorScatterSub")
-def _tensor_scatter_sub(op: Operation, grad: Tensor) -> Any:
-    return grad, None, -raw.GatherNd(params=grad, indices=op.inputs[1])
+@RegisterGradient("Diag")
+def _diag(op: Operation, grad: Tensor) -> Any:
+    return raw.DiagPart(input=grad)
 
 
-@RegisterGradient("DynamicPartition")
-def _dynamic_partition(op: Operation, *grads: Tensor) -> Any:
-    data, partitions = op.inputs
-    number = op.get_attr("num_partitions")
-    count = raw.Size(input=partitions)
-    places = raw.Reshape(
-        tensor=raw.Range(start=0, limit=count, delta=1), shape=raw.Shape(input=partitions)
-    )
-    parted = raw.DynamicPartition(data=places, partitions=partitions, num_partitions=number)
-    joined = raw.DynamicStitch(indices=parted, data=list(grads))
-    return raw.Reshape(tensor=joined, shape=raw.Shape(input=data)), None
-
-
-@RegisterGradient("DynamicStitch")
-@RegisterGradient("ParallelDynamicStitch")
-def _dynamic_stitch(op: Operation, grad: Tensor) -> Any:
-    number = len(op.inputs) // 2
-    return [None] * number + [
-        raw.GatherV2(params=grad, indices=indices, axis=0) for indices in op.inputs[:number]
-    ]
-
-
-@RegisterGradient("Slice")
-def _slice(op: Operation, grad: Tensor) -> Any:
-    x, begin, _ = op.inputs
-    begin = raw.Cast(x=begin, DstT=dtypes.int32)
-    after = raw.Shape(input=x) - raw.Shape(input=op.outputs[0]) - begin
-    return raw.Pad(input=grad, paddings=raw.Pack(values=[begin, after], axis=1)), None, None
-
-
-@RegisterGradient("StridedSlice")
-def _strided_slice(op: Operation, grad: Tensor) -> Any:
-    x, begin, end, strides = op.inputs
-    masks = {
-        key: op.get_attr(key)
-        for key in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
-    }
-    shape = raw.Shape(input=x, out_type=begin.dtype.base_dtype)
-    return (
-        raw.StridedSliceGrad(shape=shape, begin=begin, end=end, strides=strides, dy=grad, **masks),
-        None,
-        None,
-        None,
-    )
-
-
-@RegisterGradient("StridedSliceGrad")
-def _strided_slice_grad(op: Operation, grad: Tensor) -> Any:
-    _, begin, end, strides, _ = op.inputs
-    masks = {
-        key: op.get_attr(key)
-        for key in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
-    }
-    return (
-        None,
-        None,
-        None,
-        None,
-        raw.StridedSlice(input=grad, begin=begin, end=end, strides=strides, **masks),
-    )
-
-
-@RegisterGradient("TopKV2")
-@RegisterGradient("TopK")
-def _top_k(op: Operation, grad: Tensor, _: Any) -> Any:
-    x, indices = op.inputs[0], op.outputs[1]
-    shape = raw.Shape(input=x)
-    width = shape[-1]
-    k = raw.Shape(input=indices)[-1]
-    rows = raw.Reshape(tensor=indices, shape=raw.Pack(values=[convert_to_tensor(-1), k]))
-    starts = raw.ExpandDims(
-        input=raw.Range(start=0, limit=raw.Shape(input=rows)[0] * width, delta=width), dim=1
-    )
-    flat = raw.Reshape(tensor=rows + starts, shape=convert_to_tensor([-1]))
-    total = raw.Prod(input=shape, reduction_indices=0)
-    summed = raw.UnsortedSegmentSum(
-        data=raw.Reshape(tensor=grad, shape=convert_to_tensor([-1])),
-        segment_ids=flat,
-        num_segments=total,
-    )
-    gradient = raw.Reshape(tensor=summed, shape=shape)
-    return (gradient, None) if len(op.inputs) == 2 else gradient
-
-
-@RegisterGradient("Print")
-def _print(op: Operation, grad: Tensor) -> Any:
-    return [grad, *[None] * (len(op.inputs) - 1)]
-
-
-for _op_type in (
-    *(
-        "Shape",
-        "ShapeN",
-        "Size",
-        "Rank",
-        "ZerosLike",
-        "OnesLike",
-        "Range",
-        "InvertPermutation",
-        "ConcatOffset",
-        "OneHot",
-        "Unique",
-    ),
-    *(
-        "UniqueWithCounts",
-        "Where",
-        "ListDiff",
-        "BroadcastGradientArgs",
-        "BroadcastArgs",
-        "EditDistance",
-        "Const",
-        "NoOp",
-    ),
-    *(
-        "RandomUniform",
-        "RandomStandardNormal",
-        "RandomUniformInt",
-        "TruncatedNormal",
-        "RandomShuffle",
-        "Multinomial",
-        "LowerBound",
-    ),
-    *(
-        "UpperBound",
-        "UnravelIndex",
-        "Placeholder",
-        "PlaceholderV2",
-        "InTopK",
-        "InTopKV2",
-        "StatelessRandomUniform",
-    ),
-    *("StatelessRandomNormal", "StatelessTruncatedNormal", "StatelessRandomUniformInt", "Assert"),
-):
-    NotDifferentiable(_op_type)
+@RegisterGradient("DiagPart")
+def _diag_part(op: Operation, grad: Tensor) -> Any:
+    return raw.Diag(diagonal=grad)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+import importlib
+import pkgutil
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -15,6 +17,7 @@ from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs import gradient_registry
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import TensorShape, is_compatible
+from tfjit.ops import autodiff
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.autodiff.backward_graphs import zeros_of
 from tfjit.ops.autodiff.calls import symbolic_gradient
@@ -32,22 +35,6 @@ from tfjit.ops.core.convert import convert_to_tensor, register_tensor_conversion
 
 Gradient = Any  # Tensor | IndexedSlices
 
-_RULES: Final = (
-    *(
-        "array",
-        "branches",
-        "calls",
-        "control_flow",
-        "image",
-        "linear_algebra",
-        "elementwise",
-        "movement",
-        "nn",
-        "fake_quant",
-        "reduction",
-    ),
-    *("sparse", "variable", "tensor_array", "tensor_list", "while_loop"),
-)
 _TRAINABLE: Final = frozenset(
     {
         dtypes.float16,
@@ -641,10 +628,9 @@ def _list(values: Any) -> list[Any]:
 
 
 def _load_rules() -> None:
-    import importlib
-
-    for family in _RULES:
-        importlib.import_module(f"tfjit.ops.autodiff.{family}")
+    """Import each module of the room: those of families register their rules."""
+    for module in pkgutil.iter_modules(autodiff.__path__):
+        importlib.import_module(f"{autodiff.__name__}.{module.name}")
 
 
 def _dense(

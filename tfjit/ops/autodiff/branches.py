@@ -11,8 +11,6 @@ from typing import Any
 from tfjit.framework.graphs.default_graph import control_dependencies, get_default_graph
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import (
-    NotDifferentiable,
-    RegisterGradient,
     with_needed,
 )
 from tfjit.framework.types import dtypes
@@ -73,12 +71,9 @@ class _Branch(BackwardGraph):
         return len(self.op.outputs) - 1
 
 
-@RegisterGradient("If")
-@RegisterGradient("StatelessIf")
-@RegisterGradient("Case")
-@RegisterGradient("StatelessCase")
 @with_needed
-def _branches(op: Operation, needed: Sequence[bool], *grads: Any) -> list[Any]:
+def branches_gradient(op: Operation, needed: Sequence[bool], *grads: Any) -> list[Any]:
+    """Return the gradients of an If or Case: a Case over the branches' backward graphs."""
     from tfjit.ops.autodiff.backprop import backpropagate
 
     names: Any = ("then_branch", "else_branch") if op.type.endswith("If") else "branches"
@@ -122,21 +117,3 @@ def _branches(op: Operation, needed: Sequence[bool], *grads: Any) -> list[Any]:
         for k, gradient in zip(kept, made, strict=True):
             answer[wanted[k] + 1] = gradient
     return answer
-
-
-@RegisterGradient("OptionalFromValue")
-def _optional_from_value(op: Operation, grad: Tensor) -> Any:
-    types = tuple(value.dtype.base_dtype for value in op.inputs)
-    return raw.OptionalGetValue(
-        optional=grad, output_types=types, output_shapes=tuple(value.shape for value in op.inputs)
-    )
-
-
-@RegisterGradient("OptionalGetValue")
-def _optional_get_value(op: Operation, *grads: Tensor) -> Any:
-    return raw.OptionalFromValue(components=list(grads))
-
-
-NotDifferentiable("OptionalNone")
-NotDifferentiable("OptionalHasValue")
-NotDifferentiable("FakeParam")

@@ -10,16 +10,15 @@ from typing import Any
 
 from tfjit.framework.graphs.operation import Operation
 from tfjit.framework.op_defs.attrs import FuncRef
-from tfjit.framework.op_defs.gradient_registry import RegisterGradient, with_needed
+from tfjit.framework.op_defs.gradient_registry import with_needed
 from tfjit.ops.autodiff.backward_graphs import BackwardGraph, dense, gradient_dtype, is_trainable
 from tfjit.ops.control_flow.bodies import bodies_of, define, finish, is_stateful, redefine
 from tfjit.ops.core.apply import create
 
 
-@RegisterGradient("PartitionedCall")
-@RegisterGradient("StatefulPartitionedCall")
 @with_needed
-def _call(op: Operation, needed: Sequence[bool], *grads: Any) -> list[Any]:
+def call_gradient(op: Operation, needed: Sequence[bool], *grads: Any) -> list[Any]:
+    """Return the gradients of a call: a call of the function's backward graph."""
     from tfjit.ops.autodiff.backprop import backpropagate
 
     (forward,) = bodies_of(op, [op.attr("f")])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfjit.framework.graphs.operation import Operation, Tensor
-from tfjit.framework.op_defs.gradient_registry import NotDifferentiable, RegisterGradient, register
+from tfjit.framework.op_defs.gradient_registry import GradientFn, RegisterGradient, register
 from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.core.convert import convert_to_tensor
@@ -52,6 +52,11 @@ def reduced(gradient: Tensor | None, x: Tensor, other: Tensor, *, first: bool) -
     return raw.Reshape(tensor=raw.Sum(input=gradient, reduction_indices=axes), shape=shape)
 
 
+def attrs_of(op: Operation, *names: str) -> dict[str, Any]:
+    """Return attrs of the operation by name."""
+    return {name: op.get_attr(name) for name in names}
+
+
 def both(
     op: Operation, for_x: Tensor | None, for_y: Tensor | None
 ) -> tuple[Tensor | None, Tensor | None]:
@@ -63,8 +68,9 @@ def both(
     return reduced(for_x, x, y, first=True), reduced(for_y, y, x, first=False)
 
 
-UNARY: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
-    # (x, y, gradient of y) -> gradient of x
+# (x, y, gradient of y) -> gradient of x
+UnaryRule = Callable[[Tensor, Tensor, Tensor], Tensor]
+UNARY: dict[str, UnaryRule] = {
     "Neg": lambda x, y, g: -g,
     "Sign": lambda x, y, g: raw.ZerosLike(x=x),
     "Abs": lambda x, y, g: g * raw.Sign(x=x),
@@ -79,8 +85,6 @@ UNARY: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "Expm1": lambda x, y, g: g * raw.Exp(x=conj(x)),
     "Log": lambda x, y, g: g * raw.Reciprocal(x=conj(x)),
     "Log1p": lambda x, y, g: g * raw.Reciprocal(x=like(1.0, x) + conj(x)),
-    "Tanh": lambda x, y, g: raw.TanhGrad(y=conj(y), dy=g),
-    "Sigmoid": lambda x, y, g: raw.SigmoidGrad(y=conj(y), dy=g),
     "Sinh": lambda x, y, g: g * raw.Cosh(x=conj(x)),
     "Cosh": lambda x, y, g: g * raw.Sinh(x=conj(x)),
     "Asinh": lambda x, y, g: g / raw.Cosh(x=conj(y)),
@@ -101,32 +105,17 @@ UNARY: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "Lgamma": lambda x, y, g: g * raw.Digamma(x=x),
     "Digamma": lambda x, y, g: g * raw.Polygamma(a=like(1.0, x), x=x),
     "BesselI0e": lambda x, y, g: g * (raw.BesselI1e(x=x) - raw.Sign(x=x) * y),
-    "Relu": lambda x, y, g: raw.ReluGrad(gradients=g, features=y),
-    "Relu6": lambda x, y, g: raw.Relu6Grad(gradients=g, features=y),
-    "Elu": lambda x, y, g: raw.EluGrad(gradients=g, outputs=y),
-    "Selu": lambda x, y, g: raw.SeluGrad(gradients=g, outputs=y),
-    "Softplus": lambda x, y, g: raw.SoftplusGrad(gradients=g, features=x),
-    "Softsign": lambda x, y, g: raw.SoftsignGrad(gradients=g, features=x),
-    "Identity": lambda x, y, g: g,
-    "RefIdentity": lambda x, y, g: g,
-    "Snapshot": lambda x, y, g: g,
     "Conj": lambda x, y, g: raw.Conj(input=g),
-    "EnsureShape": lambda x, y, g: g,
 }
-for _op_type, _function in UNARY.items():
-    register(_op_type, lambda op, grad, _f=_function: _f(op.inputs[0], op.outputs[0], grad))
 
 
-@RegisterGradient("CheckNumerics")
-def _check_numerics(op: Operation, grad: Tensor) -> Any:
-    return raw.CheckNumerics(
-        tensor=grad, message="Not a number (NaN) or infinity (Inf) values detected in gradient."
-    )
+def unary(rule: UnaryRule) -> GradientFn:
+    """Return the gradient function of an op with one input and one output."""
+    return lambda op, grad: rule(op.inputs[0], op.outputs[0], grad)
 
 
-@RegisterGradient("LeakyRelu")
-def _leaky_relu(op: Operation, grad: Tensor) -> Any:
-    return raw.LeakyReluGrad(gradients=grad, features=op.inputs[0], alpha=op.get_attr("alpha"))
+for _op_type, _rule in UNARY.items():
+    register(_op_type, unary(_rule))
 
 
 @RegisterGradient("Add")
@@ -356,24 +345,6 @@ def _complex_abs(op: Operation, grad: Tensor) -> Any:
     return raw.Complex(real=scale, imag=raw.ZerosLike(x=scale), Tout=kind) * op.inputs[0]
 
 
-@RegisterGradient("IdentityN")
-def _identity_n(op: Operation, *grads: Tensor) -> Any:
-    return list(grads)
-
-
-@RegisterGradient("TanhGrad")
-def _tanh_grad(op: Operation, grad: Tensor) -> Any:
-    y, dy = conj(op.inputs[0]), conj(op.inputs[1])
-    return grad * like(-2.0, y) * dy * y, raw.TanhGrad(y=y, dy=grad)
-
-
-@RegisterGradient("SigmoidGrad")
-def _sigmoid_grad(op: Operation, grad: Tensor) -> Any:
-    y, dy = conj(op.inputs[0]), conj(op.inputs[1])
-    by = grad * dy
-    return by - like(2.0, y) * by * y, raw.SigmoidGrad(y=y, dy=grad)
-
-
 @RegisterGradient("SqrtGrad")
 def _sqrt_grad(op: Operation, grad: Tensor) -> Any:
     y, dy = op.inputs[0], op.outputs[0]
@@ -392,63 +363,3 @@ def _rsqrt_grad(op: Operation, grad: Tensor) -> Any:
 def _reciprocal_grad(op: Operation, grad: Tensor) -> Any:
     y, dy = conj(op.inputs[0]), conj(op.inputs[1])
     return grad * dy * like(-2.0, y) * y, raw.ReciprocalGrad(y=y, dy=grad)
-
-
-@RegisterGradient("ReluGrad")
-def _relu_grad(op: Operation, grad: Tensor) -> Any:
-    x = op.inputs[1]
-    return raw.ReluGrad(gradients=grad, features=x), raw.ZerosLike(x=x)
-
-
-@RegisterGradient("Relu6Grad")
-def _relu6_grad(op: Operation, grad: Tensor) -> Any:
-    x = op.inputs[1]
-    return raw.Relu6Grad(gradients=grad, features=x), raw.ZerosLike(x=x)
-
-
-@RegisterGradient("SoftplusGrad")
-def _softplus_grad(op: Operation, grad: Tensor) -> Any:
-    dy, x = op.inputs
-    return raw.SoftplusGrad(gradients=grad, features=x), grad * dy / (
-        raw.Exp(x=-x) + like(2.0, x) + raw.Exp(x=x)
-    )
-
-
-for _op_type in (
-    *(
-        "Floor",
-        "Ceil",
-        "Round",
-        "Rint",
-        "FloorDiv",
-        "TruncateDiv",
-        "TruncateMod",
-        "Mod",
-        "StopGradient",
-        "ApproximateEqual",
-    ),
-    *(
-        "Less",
-        "LessEqual",
-        "Greater",
-        "GreaterEqual",
-        "Equal",
-        "NotEqual",
-        "LogicalAnd",
-        "LogicalOr",
-        "LogicalNot",
-    ),
-    *(
-        "IsFinite",
-        "IsInf",
-        "IsNan",
-        "Bitcast",
-        "BitwiseAnd",
-        "BitwiseOr",
-        "BitwiseXor",
-        "Invert",
-        "LeftShift",
-        "RightShift",
-    ),
-):
-    NotDifferentiable(_op_type)

@@ -5,24 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from tfjit.framework.graphs.operation import Operation, Tensor
-from tfjit.framework.op_defs.gradient_registry import NotDifferentiable, RegisterGradient
+from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.ops import raw_ops as raw
-
-
-def _options(op: Operation, *names: str) -> dict[str, Any]:
-    return {name: op.get_attr(name) for name in names}
+from tfjit.ops.autodiff.elementwise import attrs_of
 
 
 @RegisterGradient("FakeQuantWithMinMaxArgs")
 def _fake_args(op: Operation, grad: Tensor) -> Any:
-    options = _options(op, "min", "max", "num_bits", "narrow_range")
+    options = attrs_of(op, "min", "max", "num_bits", "narrow_range")
     return raw.FakeQuantWithMinMaxArgsGradient(gradients=grad, inputs=op.inputs[0], **options)
 
 
 @RegisterGradient("FakeQuantWithMinMaxVars")
 def _fake_vars(op: Operation, grad: Tensor) -> Any:
     x, low, high = op.inputs
-    options = _options(op, "num_bits", "narrow_range")
+    options = attrs_of(op, "num_bits", "narrow_range")
     return list(
         raw.FakeQuantWithMinMaxVarsGradient(gradients=grad, inputs=x, min=low, max=high, **options)
     )
@@ -31,7 +28,7 @@ def _fake_vars(op: Operation, grad: Tensor) -> Any:
 @RegisterGradient("FakeQuantWithMinMaxVarsPerChannel")
 def _fake_channels(op: Operation, grad: Tensor) -> Any:
     x, low, high = op.inputs
-    options = _options(op, "num_bits", "narrow_range")
+    options = attrs_of(op, "num_bits", "narrow_range")
     return list(
         raw.FakeQuantWithMinMaxVarsPerChannelGradient(
             gradients=grad, inputs=x, min=low, max=high, **options
@@ -57,7 +54,3 @@ def _quantize_and_dequantize_v4(op: Operation, grad: Tensor) -> Any:
             gradients=grad, input=x, input_min=low, input_max=high, axis=op.get_attr("axis")
         )
     )
-
-
-NotDifferentiable("QuantizeV2")
-NotDifferentiable("QuantizedConcat")

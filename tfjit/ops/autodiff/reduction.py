@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfjit.framework.graphs.indexed_slices import IndexedSlices
 from tfjit.framework.graphs.operation import Operation, Tensor
-from tfjit.framework.op_defs.gradient_registry import NotDifferentiable, RegisterGradient, register
+from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
-from tfjit.ops.autodiff.elementwise import conj, like
+from tfjit.ops.autodiff.elementwise import conj
 from tfjit.ops.core.convert import convert_to_tensor
 
 
@@ -101,122 +100,3 @@ def _cumprod(op: Operation, grad: Tensor) -> Any:
         x=product * grad, axis=axis, exclusive=options["exclusive"], reverse=not options["reverse"]
     )
     return raw.DivNoNan(x=out, y=x), None
-
-
-@RegisterGradient("L2Loss")
-def _l2_loss(op: Operation, grad: Tensor) -> Any:
-    return op.inputs[0] * grad
-
-
-@RegisterGradient("SegmentSum")
-def _segment_sum(op: Operation, grad: Tensor) -> Any:
-    return raw.GatherV2(params=grad, indices=op.inputs[1], axis=0), None
-
-
-@RegisterGradient("SegmentMean")
-def _segment_mean(op: Operation, grad: Tensor) -> Any:
-    x, ids = op.inputs
-    rank = raw.Rank(input=x)
-    ones_shape = raw.ConcatV2(
-        values=[
-            raw.Shape(input=ids),
-            raw.Fill(dims=raw.ExpandDims(input=rank - 1, dim=0), value=convert_to_tensor(1)),
-        ],
-        axis=0,
-    )
-    ones = raw.Fill(dims=ones_shape, value=like(1.0, x))
-    return raw.GatherV2(
-        params=grad / raw.SegmentSum(data=ones, segment_ids=ids), indices=ids, axis=0
-    ), None
-
-
-@RegisterGradient("SegmentMax")
-@RegisterGradient("SegmentMin")
-def _segment_extremum(op: Operation, grad: Tensor) -> Any:
-    x, ids = op.inputs
-    chosen = raw.Equal(x=x, y=raw.GatherV2(params=op.outputs[0], indices=ids, axis=0))
-    count = raw.SegmentSum(data=raw.Cast(x=chosen, DstT=grad.dtype.base_dtype), segment_ids=ids)
-    gathered = raw.GatherV2(params=grad / count, indices=ids, axis=0)
-    return raw.Select(condition=chosen, t=gathered, e=raw.ZerosLike(x=gathered)), None
-
-
-def _gather_or_zero(rows: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Return rows by id, and a mask of non-negative ids.
-
-    A row is zeros where its id is negative (those segments were dropped). The mask has the rows'
-    rank.
-    """
-    clipped = raw.Maximum(x=ids, y=raw.ZerosLike(x=ids))
-    found = raw.GatherV2(params=rows, indices=clipped, axis=0)
-    there = raw.GreaterEqual(x=ids, y=raw.ZerosLike(x=ids))
-    extra = raw.Rank(input=found) - raw.Rank(input=there)
-    ones = raw.Fill(dims=raw.ExpandDims(input=extra, dim=0), value=convert_to_tensor(1))
-    shape = raw.ConcatV2(values=[raw.Shape(input=there), ones], axis=0)
-    there = raw.BroadcastTo(
-        input=raw.Reshape(tensor=there, shape=shape), shape=raw.Shape(input=found)
-    )
-    return raw.SelectV2(condition=there, t=found, e=raw.ZerosLike(x=found)), there
-
-
-@RegisterGradient("UnsortedSegmentSum")
-def _unsorted_segment_sum(op: Operation, grad: Tensor) -> Any:
-    return _gather_or_zero(grad, op.inputs[1])[0], None, None
-
-
-@RegisterGradient("UnsortedSegmentMax")
-@RegisterGradient("UnsortedSegmentMin")
-def _unsorted_segment_extremum(op: Operation, grad: Tensor) -> Any:
-    x, ids, number = op.inputs
-    values, there = _gather_or_zero(op.outputs[0], ids)
-    chosen = raw.LogicalAnd(x=raw.Equal(x=x, y=values), y=there)
-    count = raw.UnsortedSegmentSum(
-        data=raw.Cast(x=chosen, DstT=grad.dtype.base_dtype), segment_ids=ids, num_segments=number
-    )
-    gathered = _gather_or_zero(grad / count, ids)[0]
-    return raw.SelectV2(condition=chosen, t=gathered, e=raw.ZerosLike(x=gathered)), None, None
-
-
-def _sparse_segments(op: Operation, grad: Tensor) -> Any:
-    """Return the gradient of rows that segments were made of.
-
-    It is dense, or IndexedSlices where the node asks for them.
-    """
-    x, indices, ids = op.inputs[:3]
-    kind = op.type.removesuffix("WithNumSegments")
-    rows = raw.Shape(input=x)[0]
-    rest = [None] * (len(op.inputs) - 1)
-    if op.get_attr("sparse_gradient"):
-        made = getattr(raw, f"{kind}GradV2")(
-            grad=grad, indices=indices, segment_ids=ids, dense_output_dim0=rows
-        )
-        return IndexedSlices(made[0], made[1], raw.Shape(input=x)), *rest
-    return getattr(raw, f"{kind}Grad")(
-        grad=grad, indices=indices, segment_ids=ids, output_dim0=rows
-    ), *rest
-
-
-for _op_type in ("SparseSegmentMean", "SparseSegmentSqrtN"):
-    register(_op_type, _sparse_segments)
-for _op_type in (
-    "SparseSegmentSumWithNumSegments",
-    "SparseSegmentMeanWithNumSegments",
-    "SparseSegmentSqrtNWithNumSegments",
-):
-    register(_op_type, _sparse_segments)
-
-
-@RegisterGradient("SparseSegmentSum")
-def _sparse_segment_sum(op: Operation, grad: Tensor) -> Any:
-    if op.get_attr("sparse_gradient"):
-        return _sparse_segments(op, grad)
-    x, indices, ids = op.inputs
-    rows = raw.GatherV2(params=grad, indices=ids, axis=0)
-    return (
-        raw.UnsortedSegmentSum(data=rows, segment_ids=indices, num_segments=raw.Shape(input=x)[0]),
-        None,
-        None,
-    )
-
-
-for _op_type in ("All", "Any", "ArgMax", "ArgMin", "Bincount", "HistogramFixedWidth", "Bucketize"):
-    NotDifferentiable(_op_type)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tfjit.framework.graphs.operation import Operation, Tensor
-from tfjit.framework.op_defs.gradient_registry import NotDifferentiable, RegisterGradient
+from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.ops.control_flow.flow_tensor_array import TensorArray
 
 
@@ -64,13 +64,3 @@ def _concat(op: Operation, grad: Tensor, _: Any) -> Any:
 @RegisterGradient("TensorArraySplitV3")
 def _split(op: Operation, flow: Tensor) -> Any:
     return None, _gradient_array(op, op.get_attr("T"), flow, flow).concat(), None, flow
-
-
-for _op_type in (
-    "TensorArrayV3",
-    "TensorArrayGradV3",
-    "TensorArraySizeV3",
-    "TensorArrayCloseV3",
-    "TensorArrayGradWithShape",
-):
-    NotDifferentiable(_op_type)

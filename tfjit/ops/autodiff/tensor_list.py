@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tfjit.framework.graphs.operation import Operation, Tensor
-from tfjit.framework.op_defs.gradient_registry import NotDifferentiable, RegisterGradient
+from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.control_flow.list_tensor_array import shape_input
@@ -177,16 +177,3 @@ def _split(op: Operation, dlist: Tensor) -> Any:
         element_dtype=value.dtype.base_dtype,
     )
     return made[0], None, None
-
-
-for _op_type in (
-    *(
-        "EmptyTensorList",
-        "TensorListReserve",
-        "TensorListConcatLists",
-        "TensorListElementShape",
-        "TensorListLength",
-    ),
-    "TensorListPushBackBatch",
-):
-    NotDifferentiable(_op_type)

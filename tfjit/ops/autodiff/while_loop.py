@@ -17,7 +17,7 @@ from tfjit.framework.graphs.default_graph import control_dependencies, get_defau
 from tfjit.framework.graphs.function_graph import FunctionGraph, unique_function_name
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.graphs.static_value import constant_value
-from tfjit.framework.op_defs.gradient_registry import RegisterGradient, with_needed
+from tfjit.framework.op_defs.gradient_registry import with_needed
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import Shape
 from tfjit.ops import raw_ops as raw
@@ -101,10 +101,9 @@ class _Iteration(BackwardGraph):
         return len(self.op.outputs) - 1
 
 
-@RegisterGradient("While")
-@RegisterGradient("StatelessWhile")
 @with_needed
-def _while(op: Operation, needed: Sequence[bool], *grads: Any) -> list[Any]:
+def while_gradient(op: Operation, needed: Sequence[bool], *grads: Any) -> list[Any]:
+    """Return the gradients of a While: a While over the body's backward graph."""
     from tfjit.ops.autodiff.backprop import backpropagate
 
     cond_graph, body = bodies_of(op, [op.attr("cond"), op.attr("body")])

@@ -9,6 +9,7 @@ registers every kernel. Not in here: state that outlives a run, which stands in 
 from tfjit.runtime.op_kernels import (
     accumulator_ops,
     barrier_ops,
+    control_flow_ops,
     functional_ops,
     io_ops,
     lookup_ops,

@@ -7,6 +7,7 @@ that no inter-op thread waits for a disk.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -32,6 +33,7 @@ def file_kernel(*op_types: str) -> Callable[[SyncKernel], SyncKernel]:
     """Register a kernel that runs on the session's file pool."""
 
     def register(compute: SyncKernel) -> SyncKernel:
+        @functools.wraps(compute)
         def start(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
             def job() -> None:
                 result: Sequence[Any] | BaseException

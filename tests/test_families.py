@@ -1,0 +1,147 @@
+"""An op's contract, reference, compiled kernel, gradient and runtime kernel share a family name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tfjit.framework.op_defs import gradient_registry
+from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.scalar.elementwise import TABLE
+from tfjit.kernels import registry as kernels
+from tfjit.ops.autodiff import backprop, not_differentiable
+from tfjit.ops.core.families import FAMILIES
+from tfjit.runtime.kernel_api import op_kernel
+
+# Modules that serve other families than the one they are named for: module -> (families, reason).
+TEMPLATES: Final = {
+    "kernels.cpu.conv.conv": ({"convolution"}, "a direction of a convolution is a template"),
+    "kernels.cpu.conv.conv_grad": ({"convolution"}, "a direction of a convolution is a template"),
+    "kernels.cpu.conv.depthwise": ({"convolution"}, "each channel by itself has its own loop"),
+    "kernels.cpu.data_movement.gather": ({"indexing"}, "rows read by index"),
+    "kernels.cpu.data_movement.movement": (
+        {"array", "movement", "slicing", "space"},
+        "all are copies with strides",
+    ),
+    "kernels.cpu.data_movement.range_and_band": (
+        {"array", "diagonal"},
+        "values that follow from an element's place",
+    ),
+    "kernels.cpu.data_movement.scatter": (
+        {"array", "indexing", "segment"},
+        "rows written by index",
+    ),
+    "kernels.cpu.elementwise.assign": ({"variable"}, "a loop that writes a variable in place"),
+    "kernels.cpu.elementwise.loop": (
+        {"activation", "elementwise", "normalization"},
+        "any scalar function in a loop, each a row of the table",
+    ),
+    "kernels.cpu.gemm.matmul": ({"matrix_product"}, "one GEMM for products of any number of axes"),
+    "kernels.cpu.reduction.argmax": ({"reduction"}, "a reduction that carries a position"),
+    "kernels.cpu.reduction.reduction": (
+        {"losses", "normalization", "reduction"},
+        "sums over any axes",
+    ),
+    "kernels.cpu.reduction.row_reduction": (
+        {"losses", "normalization"},
+        "several passes over a row while it is in the cache",
+    ),
+    "kernels.cpu.reduction.scan": ({"reduction"}, "a reduction that keeps each partial result"),
+    "kernels.cpu.reference.elementwise": (
+        {"activation", "elementwise"},
+        "generated from the rows of framework/scalar/elementwise.py",
+    ),
+    "runtime.op_kernels.map_defun": ({"functional"}, "a function run for each row"),
+    "runtime.op_kernels.transfer_ops": ({"array", "transfer"}, "placeholders are fed or fail"),
+    "runtime.op_kernels.variant_ops": ({"tensor_list"}, "arrays of lists"),
+}
+
+
+def family_of(op_type: str) -> str:
+    """The last part of the name of the module that declares the op."""
+    return registry._families.get(op_type, "").rpartition(".")[2]
+
+
+def module_of(function: Callable[..., Any]) -> str:
+    return inspect.unwrap(function).__module__.removeprefix("tfjit.")
+
+
+def gradient_modules() -> dict[str, str]:
+    """Op type -> module, as its registration is remembered: "function file:line"."""
+    backprop._load_rules()
+    room = Path(backprop.__file__).parent
+    found = {}
+    for op_type, entry in gradient_registry._entries.items():
+        path = Path(entry.where.split(" ", 1)[1].rpartition(":")[0])
+        if entry.gradient is not None and path.parent == room:
+            found[op_type] = f"ops.autodiff.{path.stem}"
+    return found
+
+
+def modules(kind: str) -> dict[str, str]:
+    """Op type -> the module that registers its part of that kind."""
+    if kind == "gradient":
+        return gradient_modules()
+    if kind == "reference":
+        kernels.find_reference("")
+        return {op: module_of(kernel) for op, kernel in kernels._REFERENCES.items()}
+    if kind == "native":
+        kernels.find_native("")
+        return {op: module_of(builder) for op, builder in kernels._BUILDERS.items()}
+    op_kernel._load()
+    made = {op: kernel.compute for op, kernel in op_kernel._KERNELS.items()}
+    return {op: module_of(function) for op, function in (made | op_kernel._MAKERS).items()}
+
+
+@pytest.mark.parametrize("kind", ["reference", "native", "gradient", "runtime"])
+def test_modules_have_their_familys_name(kind: str) -> None:
+    registry.list()
+    found = {op: module for op, module in modules(kind).items() if family_of(op)}
+    assert len(found) > 200
+    wrong, served = [], {module: set[str]() for module in TEMPLATES}
+    for op_type, module in sorted(found.items()):
+        family, name = family_of(op_type), module.rpartition(".")[2].removesuffix("_ops")
+        if module in TEMPLATES:
+            served[module].add(family)
+        elif name != family:
+            wrong.append(f"{op_type}: its contract is in {family}, its {kind} in {module}")
+    assert not wrong, "\n".join(wrong)
+    for module, families in served.items():
+        if families:
+            assert families == TEMPLATES[module][0], module
+
+
+def test_each_template_is_used() -> None:
+    registry.list()
+    used = {
+        module for kind in ("reference", "native", "runtime") for module in modules(kind).values()
+    }
+    assert set(TEMPLATES) <= used
+    for module, (families, reason) in TEMPLATES.items():
+        assert reason and families != {module.rpartition(".")[2].removesuffix("_ops")}, module
+
+
+def test_references_of_templates_are_rows() -> None:
+    rows = {row.op for row in TABLE}
+    found = modules("reference")
+    for op_type, module in found.items():
+        if module == "kernels.cpu.reference.elementwise" and family_of(op_type) != "elementwise":
+            assert op_type in rows, op_type
+
+
+def test_ops_without_gradient_stand_under_their_family() -> None:
+    registry.list()
+    for family, op_types in not_differentiable.OPS.items():
+        for op_type in op_types.split():
+            assert registry._families[op_type] == family, op_type
+
+
+def test_family_names_are_unique() -> None:
+    """References and gradients of all rooms stand in one folder each."""
+    names = [name.rpartition(".")[2] for name in FAMILIES]
+    assert len(set(names)) == len(names)
+    assert set(registry._families.values()) == set(FAMILIES)

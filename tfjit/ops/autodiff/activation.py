@@ -1,0 +1,61 @@
+"""Gradients of activations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfjit.framework.graphs.operation import Operation, Tensor
+from tfjit.framework.op_defs.gradient_registry import RegisterGradient, register
+from tfjit.ops import raw_ops as raw
+from tfjit.ops.autodiff.elementwise import UnaryRule, conj, like, unary
+
+UNARY: dict[str, UnaryRule] = {
+    "Tanh": lambda x, y, g: raw.TanhGrad(y=conj(y), dy=g),
+    "Sigmoid": lambda x, y, g: raw.SigmoidGrad(y=conj(y), dy=g),
+    "Relu": lambda x, y, g: raw.ReluGrad(gradients=g, features=y),
+    "Relu6": lambda x, y, g: raw.Relu6Grad(gradients=g, features=y),
+    "Elu": lambda x, y, g: raw.EluGrad(gradients=g, outputs=y),
+    "Selu": lambda x, y, g: raw.SeluGrad(gradients=g, outputs=y),
+    "Softplus": lambda x, y, g: raw.SoftplusGrad(gradients=g, features=x),
+    "Softsign": lambda x, y, g: raw.SoftsignGrad(gradients=g, features=x),
+}
+for _op_type, _rule in UNARY.items():
+    register(_op_type, unary(_rule))
+
+
+@RegisterGradient("LeakyRelu")
+def _leaky_relu(op: Operation, grad: Tensor) -> Any:
+    return raw.LeakyReluGrad(gradients=grad, features=op.inputs[0], alpha=op.get_attr("alpha"))
+
+
+@RegisterGradient("TanhGrad")
+def _tanh_grad(op: Operation, grad: Tensor) -> Any:
+    y, dy = conj(op.inputs[0]), conj(op.inputs[1])
+    return grad * like(-2.0, y) * dy * y, raw.TanhGrad(y=y, dy=grad)
+
+
+@RegisterGradient("SigmoidGrad")
+def _sigmoid_grad(op: Operation, grad: Tensor) -> Any:
+    y, dy = conj(op.inputs[0]), conj(op.inputs[1])
+    by = grad * dy
+    return by - like(2.0, y) * by * y, raw.SigmoidGrad(y=y, dy=grad)
+
+
+@RegisterGradient("ReluGrad")
+def _relu_grad(op: Operation, grad: Tensor) -> Any:
+    x = op.inputs[1]
+    return raw.ReluGrad(gradients=grad, features=x), raw.ZerosLike(x=x)
+
+
+@RegisterGradient("Relu6Grad")
+def _relu6_grad(op: Operation, grad: Tensor) -> Any:
+    x = op.inputs[1]
+    return raw.Relu6Grad(gradients=grad, features=x), raw.ZerosLike(x=x)
+
+
+@RegisterGradient("SoftplusGrad")
+def _softplus_grad(op: Operation, grad: Tensor) -> Any:
+    dy, x = op.inputs
+    return raw.SoftplusGrad(gradients=grad, features=x), grad * dy / (
+        raw.Exp(x=-x) + like(2.0, x) + raw.Exp(x=x)
+    )

@@ -1,0 +1,50 @@
+"""Gradients of slices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfjit.framework.graphs.operation import Operation, Tensor
+from tfjit.framework.op_defs.gradient_registry import RegisterGradient
+from tfjit.framework.types import dtypes
+from tfjit.ops import raw_ops as raw
+
+
+@RegisterGradient("Slice")
+def _slice(op: Operation, grad: Tensor) -> Any:
+    x, begin, _ = op.inputs
+    begin = raw.Cast(x=begin, DstT=dtypes.int32)
+    after = raw.Shape(input=x) - raw.Shape(input=op.outputs[0]) - begin
+    return raw.Pad(input=grad, paddings=raw.Pack(values=[begin, after], axis=1)), None, None
+
+
+@RegisterGradient("StridedSlice")
+def _strided_slice(op: Operation, grad: Tensor) -> Any:
+    x, begin, end, strides = op.inputs
+    masks = {
+        key: op.get_attr(key)
+        for key in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+    }
+    shape = raw.Shape(input=x, out_type=begin.dtype.base_dtype)
+    return (
+        raw.StridedSliceGrad(shape=shape, begin=begin, end=end, strides=strides, dy=grad, **masks),
+        None,
+        None,
+        None,
+    )
+
+
+@RegisterGradient("StridedSliceGrad")
+def _strided_slice_grad(op: Operation, grad: Tensor) -> Any:
+    _, begin, end, strides, _ = op.inputs
+    masks = {
+        key: op.get_attr(key)
+        for key in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+    }
+    return (
+        None,
+        None,
+        None,
+        None,
+        raw.StridedSlice(input=grad, begin=begin, end=end, strides=strides, **masks),
+    )
