@@ -257,6 +257,7 @@ def _finish(
     after = sum(part.graph.num_op_nodes for part in partitions)
     runner.note("partition", began, working.num_op_nodes, after)
     for part in partitions:
+        ctx.device = part.device if options.location is None else ""
         runner.check("partition", part.graph)
         runner.dump("partition", part.graph, part.device)
         runner.run_pipeline(

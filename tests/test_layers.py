@@ -184,6 +184,21 @@ def test_every_room_is_listed_and_says_its_purpose(layer: str) -> None:
         assert page and len(page.split("\n", 1)[0].split()) <= 12, room
 
 
+@pytest.mark.parametrize("layer", ["passes", "runtime"])
+def test_no_device_is_imported_by_name(layer: str) -> None:
+    """Passes and runtime ask the backend of a device (`kernels/ir/backend.py`)."""
+    devices = {room.split(".")[0] for room in ROOMS["kernels"] if "." in room} - {"vmath"}
+    assert devices == {"cpu"}
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for of, path in sources()
+        if of == layer
+        for line, name in imports(path)
+        if name.split(".")[:2] == ["tfjit", "kernels"] and name.split(".")[2] in devices
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_top_level_modules_import_no_heavy_library() -> None:
     """The command line and the demo reach numba and networkx through the layers. The demo may time
     TensorFlow beside us.

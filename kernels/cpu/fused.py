@@ -181,19 +181,9 @@ def group_call(group: FusedGroup, known: Mapping[int, np.ndarray]) -> NativeCall
     return _anchored(group, known)
 
 
-def specialized(group: FusedGroup, inputs: Sequence[TensorSpec]) -> FusedGroup:
-    """The group for inputs of these shapes; the group itself when it was made for them."""
-    if all(own.shape == given.shape for own, given in zip(group.inputs, inputs)):
-        return group
-    try:
-        return group.with_input_shapes([t.shape for t in inputs])
-    except ValueError as error:  # the members' own kernels say it as TensorFlow does
-        raise Unsupported(str(error)) from error
-
-
 @native("_Fused")
 def _fused(spec: NodeSpec) -> NativeCall:
-    group = specialized(spec.attrs["group"], spec.inputs)
+    group = spec.attrs["group"].for_inputs(spec.inputs)
     try:
         return group_call(group, spec.constants)
     except Unsupported as refused:

@@ -14,7 +14,7 @@ import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError, OpError
 from tfjit.framework.scalar import elementwise
-from tfjit.kernels.registry import NodeSpec, TensorSpec, find_reference
+from tfjit.kernels.registry import NodeSpec, TensorSpec, Unsupported, find_reference
 
 INPUT: Final = -1
 """`Ref.member` of an external input of the group."""
@@ -219,6 +219,18 @@ class FusedGroup:
         if ref.member == CONSTANT:
             return self.constants[ref.index]
         return values[ref.member][ref.index]
+
+    def for_inputs(self, inputs: Sequence[TensorSpec]) -> FusedGroup:
+        """Return the group for inputs of these shapes, itself where it was made for them.
+
+        Raises Unsupported for shapes that it cannot have.
+        """
+        if all(own.shape == given.shape for own, given in zip(self.inputs, inputs)):
+            return self
+        try:
+            return self.with_input_shapes([t.shape for t in inputs])
+        except ValueError as error:  # the members' own kernels say it as TensorFlow does
+            raise Unsupported(str(error)) from error
 
     def with_input_shapes(self, shapes: Sequence[tuple[int, ...]]) -> FusedGroup:
         """Return the same loop group for other input shapes.

@@ -12,13 +12,14 @@ from tfjit.passes.fusion.fused_group_builder import GroupMaker
 from tfjit.passes.fusion.match_attention import find_attention, may_hold_attention
 from tfjit.passes.fusion.match_pool_gradient import find_pool_gradients, may_hold_pool_gradient
 from tfjit.passes.fusion.rematerialize import Chosen, copy_cheap_values
-from tfjit.passes.fusion.roles import ANCHOR_KINDS, RoleFinder
+from tfjit.passes.fusion.roles import RoleFinder
 from tfjit.passes.ir.dataflow_graph import SINK
 from tfjit.passes.ir.declined import Declined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tfjit.kernels.ir.backend import FusionRules
     from tfjit.kernels.ir.fused_group import FusedGroup
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
     from tfjit.passes.ir.pass_context import PassContext
@@ -54,23 +55,28 @@ def fuse(graph: DataflowGraph, ctx: PassContext) -> None:
     and the origin of all.
     Needs: one device a graph, and `infer_shapes` for all but chains of one unknown shape.
     """
+    rules = ctx.backend.fusion
+    if rules is None:
+        ctx.log("", f"the {ctx.backend.name} backend fuses nothing")
+        return
     absorb_padding(graph, ctx)
-    if may_hold_attention(graph):
-        _Fuser(graph, ctx).rewrite_found("attention", find_attention)
-    if may_hold_pool_gradient(graph):
-        _Fuser(graph, ctx).rewrite_found("pool_gradient", find_pool_gradients)
-    fuser = _Fuser(graph, ctx)
+    if rules.template_of("attention") is not None and may_hold_attention(graph):
+        _Fuser(graph, ctx, rules).rewrite_found("attention", find_attention)
+    if rules.template_of("pool_gradient") is not None and may_hold_pool_gradient(graph):
+        _Fuser(graph, ctx, rules).rewrite_found("pool_gradient", find_pool_gradients)
+    fuser = _Fuser(graph, ctx, rules)
     for name in graph.topological_order():
         fuser.add(graph.node(name))
     fuser.rewrite()
 
 
 class _Fuser:
-    def __init__(self, graph: DataflowGraph, ctx: PassContext) -> None:
+    def __init__(self, graph: DataflowGraph, ctx: PassContext, rules: FusionRules) -> None:
         self.graph = graph
         self.ctx = ctx
+        self.rules = rules
         self.drafts = Drafts(graph)
-        self.roles = RoleFinder(graph, ctx)
+        self.roles = RoleFinder(graph, ctx, rules)
         self.maker = GroupMaker(graph, self.drafts, self.roles)
 
     # ---- deciding
@@ -92,8 +98,8 @@ class _Fuser:
             if found is not None and found.kind and found is not draft and found not in tried:
                 tried.append(found)
         if self._is_read_in_pieces(node):
-            tried = [found for found in tried if found.kind not in ANCHOR_KINDS]
-        tried.sort(key=lambda d: (d.kind in ANCHOR_KINDS, d.level), reverse=True)
+            tried = [found for found in tried if found.kind not in self.roles.anchor_kinds]
+        tried.sort(key=lambda d: (d.kind in self.roles.anchor_kinds, d.level), reverse=True)
         for producer in tried:
             self._attempt(self.drafts.of[producer.members[0]], node)
         if role.kind == "reduce":  # the mean that squared distances were taken from
@@ -212,7 +218,7 @@ class _Fuser:
         if len(producer.inputs) + len(drafts.new_inputs(producer, consumer)) > MAX_INPUTS:
             raise Declined(f"more than {MAX_INPUTS} inputs")
         if (
-            kind in ANCHOR_KINDS
+            kind in self.roles.anchor_kinds
             and kind == producer.kind
             and len(consumer.members) == 1
             and not consumer.moves
@@ -225,7 +231,8 @@ class _Fuser:
             raise Declined(
                 f"a {kind} group does not read through slices or a transpose of the inner dim"
             )
-        if not plain:
+        template = self.rules.template_of(kind)
+        if not plain or template is None or not template.takes_plain:
             self.maker.check(
                 self.maker.make([*producer.members, *consumer.members], kind, anchor, trial=True)[0]
             )
@@ -319,7 +326,9 @@ class _Fuser:
                 continue
             try:
                 # trimming may have changed what the template sees
-                if draft.moves or draft.kind != "loop":
+                template = self.rules.template_of(draft.kind)
+                plain = draft.kind == "loop" and not draft.moves
+                if not plain or template is None or not template.takes_plain:
                     self.maker.check(
                         self.maker.make(members, draft.kind, draft.anchor, trial=True)[0]
                     )

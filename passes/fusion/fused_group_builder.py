@@ -10,13 +10,10 @@ import numpy as np
 
 from tfjit.framework.cooperative_yield import breathe
 from tfjit.framework.scalar import elementwise
-from tfjit.kernels.cpu import fused
-from tfjit.kernels.cpu.template import cost_model
-from tfjit.kernels.cpu.template.region import BIAS, PARAMETERS, is_view
 from tfjit.kernels.ir.fused_group import CONSTANT, INPUT, FusedGroup, Member, Ref
-from tfjit.kernels.ir.scalar_program import Program
+from tfjit.kernels.ir.op_forms import BIAS, PARAMETERS, PRODUCTS
 from tfjit.kernels.registry import NodeSpec, TensorSpec, Unsupported
-from tfjit.passes.fusion.roles import ANCHOR_KINDS, REDUCTIONS
+from tfjit.passes.fusion.roles import REDUCTIONS
 
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
@@ -28,10 +25,6 @@ if TYPE_CHECKING:
 # op types whose inputs of those numbers say what to do, and become part of the group where their
 # values are known
 _PARAMETERS: Final = {**PARAMETERS, **dict.fromkeys(REDUCTIONS, (1,))}
-_REPEATED_NS: Final = 0.25
-"""What a loop may spend per element on computing values again: reading them back from memory takes
-about as long.
-"""
 UNKNOWN: Final = -1
 """Size of a dim that is not known when the group is made; the builder gets the group again with the
 sizes of a run.
@@ -41,12 +34,12 @@ sizes of a run.
 class GroupMaker:
     """Builds groups; specs of nodes are made once."""
 
-    anchor_kinds = ANCHOR_KINDS
-
     def __init__(self, graph: DataflowGraph, drafts: Drafts, roles: RoleFinder) -> None:
         self.graph = graph
         self.drafts = drafts
         self.roles = roles
+        self.rules = roles.rules
+        self.anchor_kinds = roles.anchor_kinds
         self._specs: dict[str, NodeSpec] = {}
         self._tensors: dict[tuple[DType, Shape], TensorSpec] = {}
         self._renamed: dict[tuple[str, int], tuple[str, int]] = {}
@@ -203,41 +196,10 @@ class GroupMaker:
 
     def check(self, group: FusedGroup) -> None:
         """Raise Unsupported where the template of the group's kind does not take it."""
-        if group.kind in ANCHOR_KINDS:
-            fused.epilogue_of(group)
-        elif group.kind == "attention":
-            from tfjit.kernels.cpu.gemm.attention import attention_call
-
-            attention_call(group)
-        elif group.kind == "pool_gradient":
-            from tfjit.kernels.cpu.conv.max_pool_grad import pool_gradient_call
-
-            pool_gradient_call(group)
-        elif group.kind == "rows":
-            from tfjit.kernels.cpu.reduction.row_program import row_program
-
-            row_program(group)
-        elif group.kind == "reduce":
-            from tfjit.kernels.cpu.reduction.reduce_plan import reduce_plan
-
-            reduce_plan(group)
-        else:
-            from tfjit.kernels.cpu.elementwise.loop import region_of
-
-            _check_repetition(group, region_of(group).program)
-
-
-def _check_repetition(group: FusedGroup, program: Program) -> None:
-    """Raise Unsupported where a loop computes much more than its members do one by one: values that
-    it needs at several places.
-    """
-    once = sum(
-        cost_model.op_ns(m.spec.op, m.spec.outputs[0].dtype.size)
-        for m in group.members
-        if not is_view(m.spec.op)
-    )
-    if cost_model.program_ns(program) > once + _REPEATED_NS:
-        raise Unsupported("it would compute dear values for every place that needs them")
+        template = self.rules.template_of(group.kind)
+        if template is None:
+            raise Unsupported(f"the device has no template for {group.kind} groups")
+        template.accepts(group)
 
 
 def _described(group: FusedGroup) -> FusedGroup:
@@ -280,7 +242,7 @@ def _described(group: FusedGroup) -> FusedGroup:
 
 def anchor_flops(spec: NodeSpec) -> int:
     """Multiplications and additions of a matmul or convolution; 0 for anything else."""
-    if spec.op not in fused.ANCHORS:
+    if spec.op not in PRODUCTS and spec.op not in ("Conv2D", "DepthwiseConv2dNative"):
         return 0
     weights, result = spec.inputs[1].shape, spec.outputs[0]
     if spec.op == "Conv2D":

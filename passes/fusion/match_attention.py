@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tfjit.framework.scalar import elementwise
-from tfjit.kernels.cpu.gemm.attention import PRODUCTS
-from tfjit.kernels.cpu.template.region import FORWARDING, RESHAPING
+from tfjit.kernels.ir.op_forms import FORWARDING, PRODUCTS, RESHAPING
 from tfjit.kernels.registry import Unsupported
 from tfjit.passes.ir.dataflow_graph import SINK
 

@@ -48,6 +48,8 @@ def copy_cheap_values(
     Changes the groups in place and drops those that are left with one node. Returns the nodes that
     nobody needs any more, consumers first.
     """
+    loop = roles.rules.template_of("loop")
+    takes_plain = loop is not None and loop.takes_plain
     group_of = {name: group for group in chosen for name in group.members}
     readers: dict[str, list[Chosen]] = {}  # groups that read a value for what they compute again
     unneeded: list[str] = []
@@ -66,7 +68,7 @@ def copy_cheap_values(
         ):
             continue
         if not all(
-            _is_plain(taker, copied, drafts, roles) or _fits(taker, copied, maker)
+            (takes_plain and _is_plain(taker, copied, drafts, roles)) or _fits(taker, copied, maker)
             for taker in takers
         ):
             continue

@@ -9,26 +9,25 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tfjit.framework.scalar import elementwise
-from tfjit.kernels.cpu.fused import ANCHORS
-from tfjit.kernels.cpu.reduction.reducers import ROW_OPS, is_row_reduction
-from tfjit.kernels.cpu.template import cost_model, typed_pointers
-from tfjit.kernels.cpu.template.region import (
+from tfjit.kernels.ir.op_forms import (
     BIAS,
     FORWARDING,
     MOVING,
     PARAMETERS,
     RESHAPING,
+    ROW_OPS,
     SLICING,
 )
+from tfjit.kernels.registry import NodeSpec, TensorSpec
 from tfjit.passes.ir.op_traits import constant_value
 
 if TYPE_CHECKING:
+    from tfjit.kernels.ir.backend import FusionRules
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
     from tfjit.passes.ir.pass_context import PassContext
 
 MAX_PARTS: Final = 8
 """A node that cuts its input into more parts stays a kernel of its own."""
-ANCHOR_KINDS: Final = frozenset(ANCHORS.values())
 REDUCTIONS: Final = frozenset({"Sum", "Mean", "Max", "Min", "Prod", "All", "Any", "EuclideanNorm"})
 
 
@@ -44,11 +43,13 @@ class Role:
 
 
 class RoleFinder:
-    """Roles of a graph's nodes."""
+    """Roles of a graph's nodes. rules: of the device that the graph is for."""
 
-    def __init__(self, graph: DataflowGraph, ctx: PassContext) -> None:
+    def __init__(self, graph: DataflowGraph, ctx: PassContext, rules: FusionRules) -> None:
         self.graph = graph
         self.ctx = ctx
+        self.rules = rules
+        self.anchor_kinds = frozenset(rules.anchors.values())
         self._symbols: dict[tuple[str, int], Any] = {}
         self._roles: dict[str, Role | None] = {}
 
@@ -95,7 +96,7 @@ class RoleFinder:
 
     def is_cheap(self, name: str) -> bool:
         """Whether computing the node's elements again costs less than keeping them."""
-        return self.is_view(name) or cost_model.is_cheap(self.graph.node(name).op)
+        return self.is_view(name) or self.rules.is_cheap(self.graph.node(name).op)
 
     def find(self, node: Node) -> Role | None:
         """The node's role, None for one that no group takes; found once, in the graph as it was
@@ -104,7 +105,10 @@ class RoleFinder:
         try:
             return self._roles[node.name]
         except KeyError:
-            role = self._roles[node.name] = self._find(node)
+            role = self._find(node)
+            if role is not None and self.rules.template_of(role.kind) is None:
+                role = None
+            self._roles[node.name] = role
             return role
 
     def _find(self, node: Node) -> Role | None:
@@ -116,7 +120,7 @@ class RoleFinder:
             return self._elementwise(node)
         if op in FORWARDING or op in RESHAPING or op in MOVING:
             return self._view(node)
-        if op in ANCHORS:
+        if op in self.rules.anchors:
             return self._anchor(node)
         if op in REDUCTIONS or op in ("BiasAddGrad", "L2Loss"):
             return self._reduction(node)
@@ -128,9 +132,7 @@ class RoleFinder:
         return None
 
     def _elementwise(self, node: Node) -> Role | None:
-        if not all(
-            typed_pointers.is_supported(t) for t in (*node.input_dtypes, *node.output_dtypes)
-        ):
+        if not all(self.rules.holds(t) for t in (*node.input_dtypes, *node.output_dtypes)):
             return None
         shape = self.shape(node.name, 0)
         if shape is not None:
@@ -151,11 +153,7 @@ class RoleFinder:
 
     def _view(self, node: Node) -> Role | None:
         shape = self.shape(node.name, 0)
-        if (
-            shape is None
-            or not prod(shape)
-            or not typed_pointers.is_supported(node.output_dtypes[0])
-        ):
+        if shape is None or not prod(shape) or not self.rules.holds(node.output_dtypes[0]):
             return None
         sources = self.graph.inputs(node.name)
         if self.shape(*sources[1 if node.op == "Split" else 0]) is None:
@@ -172,29 +170,19 @@ class RoleFinder:
 
     def _anchor(self, node: Node) -> Role | None:
         shape = self.shape(node.name, 0)
-        if (
-            shape is None
-            or not prod(shape)
-            or node.output_dtypes[0].name not in ("float32", "float64", "float16", "bfloat16")
-        ):
+        if shape is None or not prod(shape):
             return None
-        if node.op == "MatMul" and 1 in shape:
-            known = {1} if self.value(*self.graph.inputs(node.name)[1]) is not None else set()
-            if shape[1] == 1 or (shape[0] == 1 and 1 not in known):
-                return None  # a kernel of its own, which reads the matrix as it lies
-        layout = node.attrs.get("data_format", b"NHWC")
-        if layout not in (b"NHWC", "NHWC"):
-            return None
-        return Role(ANCHORS[node.op], shape)
+        sources = self.graph.inputs(node.name)
+        values = {slot: self.value(*source) for slot, source in enumerate(sources)}
+        constants = {slot: value for slot, value in values.items() if value is not None}
+        result = TensorSpec(node.output_dtypes[0]._base, shape)
+        spec = NodeSpec(node.name, node.op, node.attrs, (), (result,), constants)
+        return Role(self.rules.anchors[node.op], shape) if self.rules.takes_anchor(spec) else None
 
     def _reduction(self, node: Node) -> Role | None:
         sources = self.graph.inputs(node.name)
         shape = self.shape(*sources[0])
-        if (
-            shape is None
-            or not prod(shape)
-            or not typed_pointers.is_supported(node.input_dtypes[0])
-        ):
+        if shape is None or not prod(shape) or not self.rules.holds(node.input_dtypes[0]):
             return None
         if node.op == "BiasAddGrad":
             channel = 1 if node.attrs.get("data_format") in (b"NCHW", "NCHW") else len(shape) - 1
@@ -209,7 +197,7 @@ class RoleFinder:
         if axes is None:
             return None
         reduced = reduced_axes(axes, len(shape))
-        if not reduced or not is_row_reduction(shape, reduced):
+        if not reduced or not self.rules.reduces_by_rows(shape, reduced):
             return Role("reduce", shape, reduced) if reduced else None
         return Role("rows", shape, reduced)
 

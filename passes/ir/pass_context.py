@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from tfjit.framework.types import device_spec
+from tfjit.kernels.ir.backend import HOST, Backend, backend_for, device_types
 from tfjit.passes.ir.run_spec import RunSpec
 
 if TYPE_CHECKING:
@@ -57,6 +59,15 @@ def no_kernel_query(op: str, device_type: str, dtypes: Sequence[DType]) -> int |
     return 0 if device_type == "CPU" else None
 
 
+def registered_backend(device: str) -> Backend:
+    """Return the registered backend for a device of that full name.
+
+    The host's for a type that this process does not have: its plans are only looked at here.
+    """
+    kind = device_spec.parse(device).device_type
+    return backend_for(kind if kind is not None and kind in device_types() else HOST)
+
+
 @dataclass(frozen=True, slots=True)
 class PassOptions:
     """How plans are built in one session.
@@ -64,7 +75,8 @@ class PassOptions:
     devices: where nodes may go; the first is the client device, on which feeds arrive and fetches
     leave. soft_placement: a device that cannot run the node is replaced by one that can.
     strict_placement: as TensorFlow, one node that cannot be placed fails every run; else only runs
-    that need it fail. has_kernel: asked while placing and folding. kernel_creator: node -> the
+    that need it fail. has_kernel: asked while placing. backend_of: full name of a
+    device -> its backend, asked by passes over partitions. kernel_creator: node -> the
     kernel that the session wants to run for it, or None; see passes/legalize/custom_kernels.py.
     location: node -> name of the partition it belongs to; None means its device. client: set for
     partial and distributed runs. distributed_names: new nodes of a partition are `<src>_S<n>` as in
@@ -87,6 +99,7 @@ class PassOptions:
     strict_placement: bool = False
     log_device_placement: bool = False
     has_kernel: HasKernel = no_kernel_query
+    backend_of: Callable[[str], Backend] = registered_backend
     kernel_creator: Callable[[Node], Callable[..., Any] | None] | None = None
     location: Callable[[Node], str] | None = None
     client: ClientRendezvous | None = None
@@ -120,7 +133,9 @@ class PassContext:
     values: the known value of a tensor (node, slot), as far as shape inference found one that is no
     Const's. handles: the shape of the variable behind a resource tensor. lists: facts of tensor
     lists (passes/analysis/list_shapes.py).
-    where: the path of the body that the graph is, "" for the plan's own graph.
+    where: the path of the body that the graph is, "" for the plan's own graph. device: of the
+    partition that the graph is or belongs to; "" before partitioning, and where partitions are no
+    devices.
     inferred_bodies, bodies_in_progress: results and calls of shape inference inside functions.
     """
 
@@ -132,6 +147,7 @@ class PassContext:
     handles: dict[tuple[str, int], Any] = field(default_factory=dict)
     lists: dict[tuple[str, int], Any] = field(default_factory=dict)
     where: str = ""
+    device: str = ""
     inferred_bodies: dict[Any, Any] = field(default_factory=dict)
     bodies_in_progress: set[Any] = field(default_factory=set)
     _valid: dict[str, tuple[int, int] | None] = field(default_factory=dict)
@@ -155,7 +171,14 @@ class PassContext:
     def child(self, where: str) -> PassContext:
         """Return the context of a body, whose passes are run by the same manager."""
         path = f"{self.where}/{where}" if self.where else where
-        return PassContext(options=self.options, where=path, _manager=self.manager)
+        return PassContext(
+            options=self.options, where=path, device=self.device, _manager=self.manager
+        )
+
+    @property
+    def backend(self) -> Backend:
+        """The backend of the partition's device."""
+        return self.options.backend_of(self.device or self.options.client_device)
 
     def run(self, graph: DataflowGraph, *names: str) -> None:
         """Run registered passes, or named pipelines, for the pass that is running."""

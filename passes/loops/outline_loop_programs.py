@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from tfjit.framework.errors import OpError
 from tfjit.framework.types.dtypes import as_dtype
-from tfjit.kernels.cpu.loop_program.builder import program_call
 from tfjit.kernels.registry import Unsupported
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE
 from tfjit.passes.ir.function_library import WHILES
@@ -45,7 +44,7 @@ def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
         )
         try:
             built = LoopBuilder(graph, ctx).build(node, wanted)
-            program_call(built.program)  # its template may refuse what the builder took
+            ctx.backend.loop_call(built.program)  # may refuse what the builder took
         except (Unsupported, OpError) as reason:
             ctx.log(name, f"stays a {node.op}: {reason}")
             continue

@@ -29,7 +29,6 @@ from tfjit.kernels.cpu.elementwise.tiled_loop import (
 from tfjit.kernels.cpu.template import cost_model, typed_pointers
 from tfjit.kernels.cpu.template.epilogue import repeat_source
 from tfjit.kernels.cpu.template.region import (
-    RESHAPING,
     Operand,
     Region,
     RegionBuilder,
@@ -40,6 +39,7 @@ from tfjit.kernels.cpu.template.region import (
     split_shape,
 )
 from tfjit.kernels.ir.fused_group import INPUT, FusedGroup, node_suffix
+from tfjit.kernels.ir.op_forms import RESHAPING
 from tfjit.kernels.ir.scalar_program import Program
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
 

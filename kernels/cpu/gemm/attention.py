@@ -26,8 +26,6 @@ from tfjit.kernels.cpu.template import cost_model, typed_pointers
 from tfjit.kernels.cpu.template.call_builder import CallBuilder
 from tfjit.kernels.cpu.template.chunking import shares
 from tfjit.kernels.cpu.template.region import (
-    FORWARDING,
-    RESHAPING,
     IndexMap,
     Operand,
     RegionBuilder,
@@ -36,11 +34,11 @@ from tfjit.kernels.cpu.template.region import (
     identity_map,
 )
 from tfjit.kernels.ir.fused_group import INPUT, FusedGroup, Member, Ref
+from tfjit.kernels.ir.op_forms import FORWARDING, PRODUCTS, RESHAPING
 from tfjit.kernels.ir.scalar_program import Program, ScalarOp
 from tfjit.kernels.registry import Launch, NativeCall, Pointer, Unsupported, Word
 from tfjit.kernels.source import KernelSource, Source
 
-PRODUCTS: Final = frozenset({"MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"})
 MIN_QUERIES: Final = 4
 """Fewer queries than that waste more lanes than the scores' way through memory costs."""
 _MAX_DEPTH: Final = 512  # largest depth of a query: one chain of sums

@@ -1,9 +1,8 @@
 """The Philox 4x32-10 stream of TensorFlow's random ops, on arrays.
 
-A stream's position is three uint64 words: [0] the counter's low half, [1] its high half, [2] the
-key. `initial_state` of the stateful random ops makes exactly these 24 bytes, and compiled kernels
-share the layout. One *block* is one counter value: four uint32 draws, then the 128-bit counter
-steps by one.
+A stream's position is three uint64 words (`kernels/random_stream.py`). `initial_state` of the
+stateful random ops makes exactly these 24 bytes, and compiled kernels share the layout. One *block*
+is one counter value: four uint32 draws, then the 128-bit counter steps by one.
 """
 
 from __future__ import annotations
@@ -16,9 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from tfjit.kernels.cpu.random import libm
-
-# What a kernel run of n outputs reserves, whatever the distribution takes of it.
-BLOCKS_PER_OUTPUT: Final = 256
+from tfjit.kernels.random_stream import BLOCKS_PER_OUTPUT
 
 _M0: Final = np.uint64(0xD2511F53)
 _M1: Final = np.uint64(0xCD9E8D57)

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tfjit.kernels.cpu.random.philox import BLOCKS_PER_OUTPUT
 from tfjit.kernels.cpu.template.cost_model import FIXED_NS, chunks_for
+from tfjit.kernels.random_stream import BLOCKS_PER_OUTPUT
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
 from tfjit.kernels.source import KernelSource
 

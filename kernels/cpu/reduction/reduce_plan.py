@@ -16,14 +16,13 @@ from tfjit.kernels.cpu.elementwise.loop import MAX_OUTPUTS
 from tfjit.kernels.cpu.reduction import reducers
 from tfjit.kernels.cpu.reduction.reducers import Reduction, reduced_axes
 from tfjit.kernels.cpu.template.region import (
-    FORWARDING,
-    RESHAPING,
     Region,
     RegionBuilder,
     c_strides,
     identity_map,
 )
 from tfjit.kernels.ir.fused_group import FusedGroup, Ref
+from tfjit.kernels.ir.op_forms import FORWARDING, RESHAPING
 from tfjit.kernels.registry import Unsupported
 
 MAX_HEADS: Final = 4

@@ -55,16 +55,6 @@ OPS: Final[dict[str, Reduction]] = {
 """Op types that reduce over axes."""
 
 
-ROW_OPS: Final = frozenset(
-    {
-        "Softmax",
-        "LogSoftmax",
-        "SoftmaxCrossEntropyWithLogits",
-        "SparseSoftmaxCrossEntropyWithLogits",
-    }
-)
-"""Op types that are several reductions along the last dim themselves."""
-
 MIN_ROWS: Final = 4
 """With fewer rows there is nothing to share among threads; the reduction template cuts long rows
 instead.

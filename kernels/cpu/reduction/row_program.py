@@ -13,7 +13,7 @@ from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.elementwise.loop import MAX_OUTPUTS
 from tfjit.kernels.cpu.reduction import reducers
-from tfjit.kernels.cpu.reduction.reducers import ROW_OPS, reduced_axes
+from tfjit.kernels.cpu.reduction.reducers import reduced_axes
 from tfjit.kernels.cpu.template.region import (
     Affine,
     IndexMap,
@@ -24,6 +24,7 @@ from tfjit.kernels.cpu.template.region import (
     reshape_map,
 )
 from tfjit.kernels.ir.fused_group import CONSTANT, INPUT, FusedGroup, Member, Ref
+from tfjit.kernels.ir.op_forms import ROW_OPS
 from tfjit.kernels.ir.scalar_program import Program, ScalarOp
 from tfjit.kernels.registry import Unsupported
 

@@ -24,7 +24,6 @@ from tfjit.kernels.cpu.elementwise.loop_text import (
     write_odometer,
 )
 from tfjit.kernels.cpu.reduction import reducers
-from tfjit.kernels.cpu.reduction.reducers import ROW_OPS
 from tfjit.kernels.cpu.reduction.row_program import (
     DIVIDE,
     LABEL,
@@ -40,6 +39,7 @@ from tfjit.kernels.cpu.reduction.row_program import (
 from tfjit.kernels.cpu.template import cost_model, typed_pointers
 from tfjit.kernels.cpu.template.region import collapse, single
 from tfjit.kernels.ir.fused_group import FusedGroup
+from tfjit.kernels.ir.op_forms import ROW_OPS
 from tfjit.kernels.ir.scalar_program import Program, ScalarOp
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
 from tfjit.kernels.source import KernelSource, Source

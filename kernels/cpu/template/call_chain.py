@@ -9,8 +9,8 @@ import numpy as np
 
 from tfjit.framework.cooperative_yield import breathe
 from tfjit.kernels.cpu.template.call_builder import moved_pointer
-from tfjit.kernels.cpu.template.region import FORWARDING, RESHAPING
 from tfjit.kernels.ir.fused_group import CONSTANT, INPUT, FusedGroup, Ref, node_suffix
+from tfjit.kernels.ir.op_forms import FORWARDING, RESHAPING
 from tfjit.kernels.registry import Builder, Launch, NativeCall, Pointer, Unsupported, find_native
 
 

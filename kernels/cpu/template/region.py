@@ -17,6 +17,7 @@ from tfjit.framework.errors import OpError
 from tfjit.framework.scalar import elementwise
 from tfjit.framework.types import strided_slice
 from tfjit.kernels.ir.fused_group import CONSTANT, INPUT, FusedGroup, Member, Ref
+from tfjit.kernels.ir.op_forms import BIAS, FORWARDING, PARAMETERS, RESHAPING, SLICING
 from tfjit.kernels.ir.scalar_program import Program, ScalarOp
 from tfjit.kernels.registry import NodeSpec, Unsupported
 
@@ -24,32 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from tfjit.framework.types.dtypes import DType
-
-FORWARDING: Final = frozenset({"Identity", "StopGradient", "PreventGradient", "Snapshot"})
-"""Ops whose output is their first input, element for element."""
-RESHAPING: Final = frozenset({"Reshape", "ExpandDims", "Squeeze"})
-"""Ops that keep the row-major order of the elements."""
-SLICING: Final = frozenset(
-    {"Slice", "StridedSlice", "ReverseV2", "Split", "SplitV", "Unpack", "Tile"}
-)
-"""Index maps that loops read through; the other templates take their results from memory."""
-MOVING: Final = frozenset({"Transpose", "BroadcastTo"}) | SLICING
-"""Index maps that a fused kernel reads through."""
-PARAMETERS: Final[Mapping[str, tuple[int, ...]]] = {
-    **dict.fromkeys(("Reshape", "ExpandDims", "Transpose", "BroadcastTo", "ReverseV2", "Tile"), (1,)),
-    "Slice": (1, 2), "StridedSlice": (1, 2, 3), "Split": (0,), "SplitV": (1, 2),
-}  # fmt: skip
-"""Which inputs of an index map say what it does: they have to be known while planning."""
-BIAS: Final = frozenset({"BiasAdd", "BiasAddV1"})
-
-
-def is_view(op: str) -> bool:
-    """Return whether an op only renames positions.
-
-    A fused kernel may read such an op's input in its place.
-    """
-    return op in RESHAPING or op in MOVING
-
 
 # Index along one dimension of a value: start + sum(coefficient * index of iteration dim), the pairs
 # ordered by dim.

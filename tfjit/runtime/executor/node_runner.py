@@ -19,14 +19,7 @@ from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import format_shape
 from tfjit.framework.types.tensors import OpaqueTensor
-from tfjit.kernels.registry import (
-    NodeSpec,
-    Reference,
-    TensorSpec,
-    find_initial_state,
-    find_native,
-    find_reference,
-)
+from tfjit.kernels.registry import NodeSpec, Reference, TensorSpec, find_initial_state
 from tfjit.runtime.host.device import Device
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.custom_kernels import custom_kernel
@@ -448,7 +441,7 @@ class _Computed(_Referenced):
         )
         spec = self._spec(arrays, outputs)
         with self._env.settings():
-            call, _ = native_call(spec)
+            call, _ = native_call(self._device.backend, spec)
         values: list[Value] = []
 
         def value(dtype: Any, shape: tuple[int, ...], storage: Any, **kw: Any) -> Value:
@@ -468,7 +461,14 @@ class _Computed(_Referenced):
         fetches = [r for r in results if r.storage == "buffer"]
         for fetched in fetches:
             fetched.fetched = True
-        return Lowered([instruction], values, fetches, dict(enumerate(inputs)), len(inputs))
+        return Lowered(
+            [instruction],
+            values,
+            fetches,
+            dict(enumerate(inputs)),
+            len(inputs),
+            backend=self._device.backend,
+        )
 
 
 def variant_array(value: Any) -> np.ndarray:
@@ -557,10 +557,11 @@ def make_runner(
     runtime = custom_kernel(node) or find_runtime_kernel(node)
     if runtime is not None:
         return _Runtime(node, runtime, device, env.session)
-    reference = find_reference(op)
+    backend = device.backend
+    reference = backend.kernel(op)
     if reference is not None and node.has_variant:
         return _Moved(node, reference)
-    if reference is None and find_native(op) is None:
+    if reference is None and not backend.compiles(op):
         raise missing_kernel(node)
     constants = {}
     if "Const" in graph.op_types:
@@ -568,5 +569,5 @@ def make_runner(
             source = graph.node(src)
             if source.op == "Const":
                 constants[i] = np.asarray(source.attrs["value"])
-    kind = _Computed if env.store is not None and find_native(op) is not None else _Referenced
+    kind = _Computed if env.store is not None and backend.compiles(op) else _Referenced
     return kind(node, reference, env, device, constants)

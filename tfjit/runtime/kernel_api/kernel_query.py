@@ -1,26 +1,28 @@
-"""The query for device types that can compute an op.
-
-Placement and folding ask it.
-"""
+"""The query of placement for the device types that can compute an op."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
+
+from tfjit.kernels.ir.backend import HOST, Backend
 
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
     from tfjit.passes.ir.pass_context import HasKernel
 
 
-def has_kernel(priorities: Mapping[str, int]) -> HasKernel:
-    """Return the query for the registered device types (type -> placement priority).
+def has_kernel(backends: Mapping[str, Backend], passes_on: Callable[[str], bool]) -> HasKernel:
+    """Return the query for a session's backends by device type: the priority of a kernel, or None.
 
-    Ops that only exist to be imported (SaveV2 ...) count as placeable on the CPU, so that they
-    prune away unharmed; running one raises UnimplementedError.
+    passes_on: whether an op only passes values on, which every device does.
     """
 
     def query(op: str, device_type: str, dtypes: Sequence[DType]) -> int | None:
-        return priorities.get("CPU") if device_type == "CPU" else None
+        backend = backends[device_type]
+        # first: a session with the host alone asks nothing else
+        if backend.has_kernel(op, dtypes) or (device_type != HOST and passes_on(op)):
+            return backend.priority
+        return None
 
     return query

@@ -14,14 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from tfjit.kernels.registry import (
-    NativeCall,
-    NodeSpec,
-    TensorSpec,
-    Unsupported,
-    find_native,
-    find_reference,
-)
+from tfjit.kernels.ir.backend import HOST, Backend, backend_for
+from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec, Unsupported
 from tfjit.passes.analysis.shape_inference import TABLE_OPS
 from tfjit.runtime.kernel_api.custom_kernels import custom_kernel
 from tfjit.runtime.kernel_api.missing_kernels import missing_kernel
@@ -155,7 +149,8 @@ class Lowered:
     (`structured_control_flow.py`). graph: what was lowered, for what may change places; None for a
     single node. is_body: what is fetched goes on in the caller's step as edges carry it: scalars
     are arrays, what came in unchanged is not copied. splits: runs of instructions that may be done
-    part by part (`loop_parallelization.py`). is_part: it is such a part itself.
+    part by part (`loop_parallelization.py`). is_part: it is such a part itself. backend: of the
+    device that the partition is for.
     """
 
     instructions: list[Instruction]
@@ -171,6 +166,7 @@ class Lowered:
     splits: list[RowSplit] = field(default_factory=list)
     # value -> what reads a variable, and where
     reads: dict[int, tuple[Node, Construct | None]] = field(default_factory=dict)
+    backend: Backend = field(default_factory=lambda: backend_for(HOST))
 
     @property
     def has_loops(self) -> bool:
@@ -199,12 +195,15 @@ class Lowering:
         outer: Lowering | None = None,
         inputs: Sequence[Value] = (),
         path: str = "",
+        backend: Backend | None = None,
     ) -> None:
         self.graph = graph
         self.find_variable = find_variable
         self.arguments = arguments or {}
         made = Lowered([], [], [], {}, feed_count, graph=graph, is_body=arguments is not None)
         self.result: Lowered = outer.result if outer is not None else made
+        if backend is not None:
+            self.result.backend = backend
         self.by_output: dict[tuple[str, int], Value] = {}
         self.fetches: dict[int, Value] = {}
         self.outer, self.inputs, self.path = outer, inputs, path
@@ -547,8 +546,9 @@ class Lowering:
                 outputs.append(
                     self._value(node, slot, "buffer", out_specs[slot].shape, level=level)
                 )
-        reference = find_reference(node.op)
-        if reference is None and find_native(node.op) is None:
+        backend = self.result.backend
+        reference = backend.kernel(node.op)
+        if reference is None and not backend.compiles(node.op):
             raise missing_kernel(node)
         self._emit(Instruction(node, "reference", list(inputs), outputs, spec, reference), level)
         self._served(node, "reference")
@@ -647,14 +647,15 @@ def lower(
     find_variable: Callable[[Node], Variable],
     feed_count: int,
     arguments: Mapping[int, Variable] | None = None,
+    backend: Backend | None = None,
 ) -> Lowered:
     """The instructions of a static partition.
 
     find_variable: the session's Variable of a VariableV2/VarHandleOp node. arguments: for a body,
-    which must be called with just those variables as arguments. Raises NotStatic when the partition
-    needs the dataflow executor, UnimplementedError naming the node when an op has no kernel.
+    which must be called with just those variables as arguments. backend: of the partition's device;
+    None stands for the host's. Raises NotStatic when the partition needs the dataflow executor, UnimplementedError naming the node when an op has no kernel.
     """
-    return Lowering(graph, find_variable, feed_count, arguments).run()
+    return Lowering(graph, find_variable, feed_count, arguments, backend=backend).run()
 
 
 ASSIGNMENTS: Final = frozenset({"Assign", "AssignVariableOp"})
@@ -684,13 +685,10 @@ def _writes_in_place(instruction: Instruction) -> bool:
     )
 
 
-def native_call(spec: NodeSpec) -> tuple[NativeCall | None, str]:
+def native_call(backend: Backend, spec: NodeSpec) -> tuple[NativeCall | None, str]:
     """(launches, "") or (None, reason) for one node."""
-    builder = find_native(spec.op)
-    if builder is None:
-        return None, f"no native builder for {spec.op}"
     try:
-        return builder(spec), ""
+        return backend.native_call(spec), ""
     except Unsupported as unsupported:
         return None, str(unsupported)
 

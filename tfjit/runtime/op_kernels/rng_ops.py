@@ -7,15 +7,15 @@ output.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from tfjit.framework import errors
 from tfjit.framework.types.shape import format_shape
-from tfjit.kernels.cpu.random import philox
-from tfjit.kernels.cpu.reference.distributions import binomial_values
+from tfjit.kernels.random_stream import BLOCKS_PER_OUTPUT
+from tfjit.kernels.registry import NodeSpec
 from tfjit.runtime.kernel_api.op_kernel import OpContext, runtime_kernel
 from tfjit.runtime.resources.variables_and_resources import Variable
 
@@ -115,51 +115,26 @@ def _count(shape: Sequence[int]) -> int:
     return int(np.prod(shape, dtype=np.int64))
 
 
-_STREAMS: Final[dict[str, Callable[[np.ndarray, int, np.dtype[Any]], np.ndarray]]] = {
-    "StatefulUniform": philox.uniform,
-    "StatefulUniformFullInt": philox.full_range,
-    "StatefulStandardNormalV2": philox.normal,
-    "StatefulTruncatedNormal": philox.truncated_normal,
-}
-
-
-@runtime_kernel(*_STREAMS)
+@runtime_kernel(
+    "StatefulUniform",
+    "StatefulUniformFullInt",
+    "StatefulStandardNormalV2",
+    "StatefulTruncatedNormal",
+    "StatefulUniformInt",
+    "StatefulRandomBinomial",
+)
 def _values(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    variable, algorithm, size = inputs
+    """Return the device's values at the variable's position."""
+    variable, algorithm, size, *limits = inputs
     _check_algorithm(algorithm)
-    shape = _sizes(size)
-    n = _count(shape)
-    position = _taken(variable, n * philox.BLOCKS_PER_OUTPUT)
-    return (
-        _STREAMS[ctx.op](position, n, np.dtype(ctx.attrs["dtype"].as_numpy_dtype)).reshape(shape),
-    )
-
-
-@runtime_kernel("StatefulUniformInt")
-def _integers(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    variable, algorithm, size, low, high = inputs
-    _check_algorithm(algorithm)
-    first, last = _scalar(low, "minval"), _scalar(high, "maxval")
-    if first >= last:
-        raise _fail(f"Need minval < maxval, got {first} >= {last}")
-    shape = _sizes(size)
-    n = _count(shape)
-    position = _taken(variable, n * philox.BLOCKS_PER_OUTPUT)
-    return (
-        philox.integers(
-            position, n, first, last, np.dtype(ctx.attrs["dtype"].as_numpy_dtype)
-        ).reshape(shape),
-    )
-
-
-@runtime_kernel("StatefulRandomBinomial")
-def _binomial(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    variable, algorithm, size, counts, chances = inputs
-    _check_algorithm(algorithm)
-    shape = _sizes(size)
-    position = _taken(variable, _count(shape) * philox.BLOCKS_PER_OUTPUT)
-    dtype = np.dtype(ctx.attrs["dtype"].as_numpy_dtype)
-    return (binomial_values(position, shape, np.asarray(counts), np.asarray(chances), dtype),)
+    if ctx.op == "StatefulUniformInt":
+        first, last = _scalar(limits[0], "minval"), _scalar(limits[1], "maxval")
+        if first >= last:
+            raise _fail(f"Need minval < maxval, got {first} >= {last}")
+    position = _taken(variable, _count(_sizes(size)) * BLOCKS_PER_OUTPUT)
+    kernel = ctx.device.backend.kernel(ctx.op)
+    assert kernel is not None  # else the node were not on the device
+    return kernel(NodeSpec(ctx.name, ctx.op, ctx.attrs, (), (), {}, position), inputs)
 
 
 @runtime_kernel("RngSkip")
@@ -170,7 +145,7 @@ def _skip(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """
     variable, algorithm, delta = inputs
     _check_algorithm(algorithm)
-    _taken(variable, _scalar(delta, "delta") * philox.BLOCKS_PER_OUTPUT & _MASK)
+    _taken(variable, _scalar(delta, "delta") * BLOCKS_PER_OUTPUT & _MASK)
     return ()
 
 
@@ -181,6 +156,6 @@ def _read_and_skip(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     _check_algorithm(algorithm)
     with variable.lock:
         before = variable.initialized_value().copy()
-    position = _taken(variable, _scalar(delta, "delta") * philox.BLOCKS_PER_OUTPUT & _MASK)
+    position = _taken(variable, _scalar(delta, "delta") * BLOCKS_PER_OUTPUT & _MASK)
     before[:_LENGTH] = position.view(np.int64)
     return (before,)

@@ -24,7 +24,6 @@ from tfjit.runtime.step.step import Reroute
 if TYPE_CHECKING:
     from tfjit.framework.types.shape import Shape
     from tfjit.passes.analysis.shape_inference import Given
-    from tfjit.passes.ir.dataflow_graph import DataflowGraph
     from tfjit.passes.ir.function_library import Function
     from tfjit.passes.pipeline import Partition, PipelineReport
     from tfjit.runtime.plan.host import PlanHost
@@ -193,11 +192,14 @@ class BodyPlan(Plan):
 
         return build_body(self.function, given(feed_shapes), self.session.pass_options())
 
-    def lower(self, graph: DataflowGraph, feed_shapes: Sequence[ArgumentType]) -> Lowered:
+    def lower(self, partition: Partition, feed_shapes: Sequence[ArgumentType]) -> Lowered:
         variables: dict[int, Variable] = {
             i: t for i, t in enumerate(feed_shapes) if isinstance(t, Variable)
         }
-        return lower(graph, self.session.find_variable, len(self.feeds), variables)
+        backend = self.session.devices.lookup(partition.device).backend
+        return lower(
+            partition.graph, self.session.find_variable, len(self.feeds), variables, backend
+        )
 
     def release(self) -> None:
         """Let go of all variants: the plan that calls the body goes."""

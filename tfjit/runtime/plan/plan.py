@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
     from tfjit.framework.types.shape import Shape
     from tfjit.kernels.source import KernelSource
-    from tfjit.passes.ir.dataflow_graph import DataflowGraph
     from tfjit.passes.pipeline import Partition, PipelineReport, RunSpec
     from tfjit.runtime.executor.dataflow_executor import DataflowPlan
     from tfjit.runtime.host.inter_op_pool import ThreadPool
@@ -276,9 +275,11 @@ class Variant:
             self.dynamic_reason = "the straight-line step is turned off"
         elif len(self.partitions) > 1:
             self.dynamic_reason = f"{len(self.partitions)} partitions"
+        elif not (backend := session.devices.lookup(self.partitions[0].device).backend).lowers:
+            self.dynamic_reason = f"the {backend.name} backend runs node by node"
         else:
             try:
-                self.lowered = plan.lower(self.partitions[0].graph, self.feed_shapes)
+                self.lowered = plan.lower(self.partitions[0], self.feed_shapes)
             except NotStatic as why:
                 self.dynamic_reason = str(why)
         if self.dynamic_reason:
@@ -574,9 +575,10 @@ class Plan:
         """
         return self.session.build_partitions(self.spec(feed_shapes), quick)
 
-    def lower(self, graph: DataflowGraph, feed_shapes: Sequence[Shape]) -> Lowered:
+    def lower(self, partition: Partition, feed_shapes: Sequence[Shape]) -> Lowered:
         """The instructions of the only partition of such a run. Raises NotStatic."""
-        return lower(graph, self.session.find_variable, len(self.feeds))
+        backend = self.session.devices.lookup(partition.device).backend
+        return lower(partition.graph, self.session.find_variable, len(self.feeds), backend=backend)
 
     def variant(self, shapes: tuple[tuple[int, ...], ...]) -> Variant:
         """The variant for these feed shapes, built if it is new."""

@@ -21,6 +21,7 @@ from tfjit.runtime.lowering.lowering import compilable, native_call
 from tfjit.runtime.schedule.loop_parallelization import calls_of, find_splits
 
 if TYPE_CHECKING:
+    from tfjit.kernels.ir.backend import Backend
     from tfjit.kernels.ir.fused_group import FusedGroup
     from tfjit.kernels.source import KernelSource
     from tfjit.runtime.lowering.lowering import Instruction, Lowered
@@ -58,7 +59,8 @@ def build_calls(lowered: Lowered, threads: int = 1) -> CallReport:
     Sets `call`, and for small groups `one_by_one`; a small group over the plan's budget has the
     latter as its `call`. Sets `splits` of what so many threads divide.
     """
-    memo = _Memo()
+    backend = lowered.backend
+    memo = _Memo(backend)
     waiting = [i for i in compilable(lowered) if i.call is None and not i.reason]
     small: dict[Hashable, list[tuple[Instruction, FusedGroup]]] = {}
     for instruction in waiting:
@@ -68,13 +70,15 @@ def build_calls(lowered: Lowered, threads: int = 1) -> CallReport:
             instruction.call, instruction.reason = memo.call(instruction.spec)
         elif (
             group.kind == "loop"
-            and gain_ns(group) < SMALL_GAIN_NS
+            and gain_ns(backend, group) < SMALL_GAIN_NS
             and all(t.nbytes <= SMALL_BYTES for t in _tensors(group))
         ):
             small.setdefault(signature(group), []).append((instruction, group))
         else:
-            instruction.call, instruction.reason = native_call(instruction.spec)
-    ranked = sorted(small.values(), key=lambda alike: -sum(gain_ns(group) for _, group in alike))
+            instruction.call, instruction.reason = native_call(backend, instruction.spec)
+    ranked = sorted(
+        small.values(), key=lambda alike: -sum(gain_ns(backend, group) for _, group in alike)
+    )
     for rank, alike in enumerate(ranked):
         for instruction, group in alike:
             breathe()
@@ -89,25 +93,22 @@ def _group_of(spec: NodeSpec) -> FusedGroup | None:
     """
     if spec.op != "_Fused":
         return None
-    from tfjit.kernels.cpu.fused import specialized
-
+    group: FusedGroup = spec.attrs["group"]
     try:
-        return specialized(spec.attrs["group"], spec.inputs)
+        return group.for_inputs(spec.inputs)
     except Unsupported:
         return None  # its builder says why
 
 
 def _build_small(instruction: Instruction, group: FusedGroup, memo: _Memo, wanted: bool) -> None:
     """Both ways for a small group; only the second where no kernel is wanted for it."""
-    from tfjit.kernels.cpu.template.call_chain import chained_call
-
     spec = instruction.spec
     try:
-        instruction.one_by_one = chained_call(group, spec.constants, memo.build)
+        instruction.one_by_one = memo.backend.member_call(group, spec.constants, memo.build)
     except Unsupported:
         wanted = True
     if wanted:
-        instruction.call, instruction.reason = native_call(spec)
+        instruction.call, instruction.reason = native_call(memo.backend, spec)
     else:
         instruction.call = instruction.one_by_one
 
@@ -117,7 +118,8 @@ class _Memo:
     has few different ones.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
         self._calls: dict[Hashable, NativeCall] = {}
 
     def build(self, spec: NodeSpec) -> NativeCall:
@@ -125,7 +127,7 @@ class _Memo:
         key = _spec_key(spec)
         found = self._calls.get(key) if key is not None else None
         if found is None:
-            made, reason = native_call(spec)
+            made, reason = native_call(self.backend, spec)
             if made is None:
                 raise Unsupported(reason)
             found = made
@@ -173,14 +175,12 @@ def _attrs(attrs: Any) -> Hashable:
     return tuple(sorted((name, repr(value)) for name, value in attrs.items()))
 
 
-def gain_ns(group: FusedGroup) -> float:
+def gain_ns(backend: Backend, group: FusedGroup) -> float:
     """What the group's kernel saves in a run over its members' kernels, predicted."""
-    from tfjit.kernels.cpu.template import cost_model
-
     return (
         _LAUNCH_NS * (len(group.members) - 1)
-        + cost_model.traffic_ns(group.bytes_unfused)
-        - cost_model.traffic_ns(group.bytes_moved)
+        + backend.traffic_ns(group.bytes_unfused)
+        - backend.traffic_ns(group.bytes_moved)
     )
 
 

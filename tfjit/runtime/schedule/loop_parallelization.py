@@ -497,7 +497,14 @@ class _PartBuilder:
             targets[value.index] = (whole, offset)
             fetches.append(value)
         lowered = Lowered(
-            self.out, self.values, fetches, self.feeds, len(self.sources), graph=None, is_part=True
+            self.out,
+            self.values,
+            fetches,
+            self.feeds,
+            len(self.sources),
+            graph=None,
+            is_part=True,
+            backend=self.run.lowered.backend,
         )
         return RowPart(self.part, lowered, self.sources, targets)
 
@@ -547,7 +554,7 @@ class _PartBuilder:
                 assert instruction.call is not None
                 self.made[key] = instruction.call
             else:
-                call, reason = native_call(spec)
+                call, reason = native_call(self.run.lowered.backend, spec)
                 if call is None:
                     raise Mixed(reason)
                 self.made[key] = call
@@ -598,18 +605,9 @@ class _PartBuilder:
 
     def _copy(self, source: Value, target: Value, axis: int, reads: bool) -> None:
         """Rows out of the whole (reads), or into it."""
-        from tfjit.kernels.cpu.data_movement.strided_copy import Layout, View, copy_launch
-        from tfjit.kernels.cpu.template.region import c_strides
-
-        whole, part = (source, target) if reads else (target, source)
-        size = whole.dtype.size
-        layout = Layout(whole.shape, size)
-        there = layout.view(layout.array[self.part.slices(whole.shape, axis)])
-        here = View(part.shape, c_strides(part.shape, size))
-        launch = copy_launch(
-            size, *((there, here) if reads else (here, there)), Pointer("in"), Pointer("out")
-        )
-        call = NativeCall((launch,) if launch is not None else (), bytes_moved=2 * part.spec.nbytes)
+        whole = source if reads else target
+        slices = self.part.slices(whole.shape, axis)
+        call = self.run.lowered.backend.part_copy(whole.spec, slices, reads)
         node = self.run.instructions[self.run.loop].node
         spec = NodeSpec(node.name, "DeepCopy", {}, (source.spec,), (target.spec,))
         made = Instruction(node, "native", [source], [target], spec, None, call)

@@ -27,7 +27,7 @@ from tfjit.runtime.factory import SessionFactory, SessionOptions
 from tfjit.runtime.host import fork_safety
 from tfjit.runtime.host import inter_op_pool as inter_op
 from tfjit.runtime.host.cancellation import CancellationManager
-from tfjit.runtime.host.device import DeviceManager, device_type_priorities
+from tfjit.runtime.host.device import DeviceManager
 from tfjit.runtime.host.rendezvous import LocalRendezvous
 from tfjit.runtime.kernel_api.custom_kernels import CustomKernels
 from tfjit.runtime.kernel_api.kernel_query import has_kernel
@@ -252,9 +252,9 @@ class DirectSession(BackendSession):
             DeviceAttributes(
                 name=d.name,
                 device_type=d.device_type,
-                memory_limit=d.memory_limit_bytes,
+                memory_limit=d.backend.memory_limit_bytes,
                 incarnation=d.incarnation,
-                physical_device_desc=d.physical_device_desc,
+                physical_device_desc=d.backend.description,
             )
             for d in self.devices.devices
         ]
@@ -274,7 +274,7 @@ class DirectSession(BackendSession):
         They follow from its ConfigProto and the environment.
         """
         if self._pass_options is None:
-            query = has_kernel(device_type_priorities())
+            query = has_kernel(self.devices.backends, _passes_on)
             self._pass_options = session_config.make_pass_options(
                 self.config, self.devices, query, self._custom_kernels
             )
@@ -711,6 +711,13 @@ class DirectSession(BackendSession):
             for name, shape in zip(plan.feeds, plan.shapes, strict=True):
                 shapes.setdefault(name, tuple(size or 1 for size in shape or ()))
         return explain_plan(plan, tuple(shapes[name] for name in plan.feeds), measure, values or {})
+
+
+def _passes_on(op: str) -> bool:
+    """Return whether the executor itself serves an op, on any device."""
+    from tfjit.runtime.executor.node_runner import has_own_runner
+
+    return has_own_runner(op)
 
 
 class DirectSessionFactory(SessionFactory):

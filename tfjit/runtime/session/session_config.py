@@ -12,6 +12,7 @@ from tfjit.runtime.plan.host import JitMode
 from tfjit.runtime.session import rewriter_config
 
 if TYPE_CHECKING:
+    from tfjit.kernels.ir.backend import Backend
     from tfjit.passes.ir.dataflow_graph import Node
     from tfjit.passes.ir.pass_context import HasKernel, PassOptions
     from tfjit.runtime.host.device import DeviceManager
@@ -128,14 +129,23 @@ def make_pass_options(
     from tfjit.passes.ir.pass_context import DEFAULT_MAX_FOLDED_BYTES, DeviceInfo, PassOptions
     from tfjit.passes.ir.pass_registry import OPTIMIZATIONS
 
+    def backend_of(device: str) -> Backend:
+        return devices.lookup(device).backend
+
     infos = tuple(DeviceInfo(d.name, d.device_type, 1) for d in devices.devices)
     if config is None:
-        return PassOptions(devices=infos, has_kernel=has_kernel, kernel_creator=kernel_creator)
+        return PassOptions(
+            devices=infos,
+            has_kernel=has_kernel,
+            backend_of=backend_of,
+            kernel_creator=kernel_creator,
+        )
     optimizer = config.graph_options.optimizer_options
     rewriter = config.graph_options.rewrite_options
     return PassOptions(
         devices=infos,
         has_kernel=has_kernel,
+        backend_of=backend_of,
         kernel_creator=kernel_creator,
         soft_placement=config.allow_soft_placement,
         log_device_placement=config.log_device_placement,

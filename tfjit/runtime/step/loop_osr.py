@@ -20,6 +20,7 @@ from tfjit.kernels.registry import NodeSpec, Unsupported
 from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
 
 if TYPE_CHECKING:
+    from tfjit.kernels.ir.backend import Backend
     from tfjit.kernels.ir.loop_program import LoopProgram
     from tfjit.kernels.ir.loop_program import Step as LoopStep
     from tfjit.kernels.registry import NativeCall
@@ -45,8 +46,11 @@ class _Watch:
     compiled code.
     """
 
-    def __init__(self, program: LoopProgram, context: StepContext, compiled: bool) -> None:
+    def __init__(
+        self, program: LoopProgram, context: StepContext, compiled: bool, backend: Backend
+    ) -> None:
         self.program = program
+        self.backend = backend
         self.cancellation = context.cancellation
         self.rest: tuple[LoopProgram, NativeCall] | None = None  # what goes on with the loop
         self.loop: LoopStep | None = None
@@ -74,12 +78,10 @@ class _Watch:
             raise _Continued(carried)
 
     def _prepare(self, loop: LoopStep) -> None:
-        from tfjit.kernels.cpu.loop_program.builder import program_call
-
         self.rest = None
         try:
             program = self.program.resumed(loop)
-            call = program_call(program)
+            call = self.backend.loop_call(program)
         except Unsupported:
             self.compiled = False
             return
@@ -98,7 +100,7 @@ def run_loop(
     and what its members raise.
     """
     program: LoopProgram = spec.attrs["program"]
-    watch = _Watch(program, context, env.compiles)
+    watch = _Watch(program, context, env.compiles, env.device.backend)
     try:
         return program.run(inputs, watch)
     except _Continued as rest:

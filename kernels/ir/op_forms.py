@@ -1,0 +1,41 @@
+"""Op types by the part that they can play in a fused group, whatever device computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+FORWARDING: Final = frozenset({"Identity", "StopGradient", "PreventGradient", "Snapshot"})
+"""Ops whose output is their first input, element for element."""
+RESHAPING: Final = frozenset({"Reshape", "ExpandDims", "Squeeze"})
+"""Ops that keep the row-major order of the elements."""
+SLICING: Final = frozenset(
+    {"Slice", "StridedSlice", "ReverseV2", "Split", "SplitV", "Unpack", "Tile"}
+)
+"""Index maps that loops read through; the other templates take their results from memory."""
+MOVING: Final = frozenset({"Transpose", "BroadcastTo"}) | SLICING
+"""Index maps that a fused kernel reads through."""
+PARAMETERS: Final[Mapping[str, tuple[int, ...]]] = {
+    **dict.fromkeys(("Reshape", "ExpandDims", "Transpose", "BroadcastTo", "ReverseV2", "Tile"), (1,)),
+    "Slice": (1, 2), "StridedSlice": (1, 2, 3), "Split": (0,), "SplitV": (1, 2),
+}  # fmt: skip
+"""Which inputs of an index map say what it does: they have to be known while planning."""
+BIAS: Final = frozenset({"BiasAdd", "BiasAddV1"})
+PRODUCTS: Final = frozenset({"MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"})
+"""Products of matrices."""
+ROW_OPS: Final = frozenset(
+    {
+        "Softmax",
+        "LogSoftmax",
+        "SoftmaxCrossEntropyWithLogits",
+        "SparseSoftmaxCrossEntropyWithLogits",
+    }
+)
+"""Op types that are several reductions along the last dim themselves."""
+
+
+def is_view(op: str) -> bool:
+    """Whether an op only renames positions, so that a fused kernel may read its input
+    in its place.
+    """
+    return op in RESHAPING or op in MOVING

@@ -1,0 +1,11 @@
+"""The position of a random stream, as runtime and kernels of every device share it.
+
+A position is three uint64 words: [0] the counter's low half, [1] its high half, [2] the key.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+BLOCKS_PER_OUTPUT: Final = 256
+"""Blocks that a run reserves for each output, whatever its distribution takes of them."""
