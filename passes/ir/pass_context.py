@@ -24,20 +24,20 @@ LOOP_PROGRAM: Final = "loop program"
 
 
 Pass = Callable[["DataflowGraph", "PassContext"], None]
-# (op type, device type, dtypes of inputs and outputs) -> priority of its kernel there (0 is
-# ordinary), None without one
-HasKernel = Callable[[str, str, Sequence["DType"]], "int | None"]
+# (op type, device type, dtypes of inputs and outputs) -> whether it has a kernel there
+HasKernel = Callable[[str, str, Sequence["DType"]], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceInfo:
-    """A device nodes may be put on. name: in full; device_type: "CPU" or "GPU"; incarnation:
-    changes when its task restarts.
+    """A device nodes may be put on. name: in full; incarnation: changes when its task restarts;
+    priority: of two devices that may take a node, the one of higher priority does.
     """
 
     name: str
     device_type: str
     incarnation: int = 1
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,11 @@ class ClientRendezvous:
     incarnation: int = 1
 
 
-def no_kernel_query(op: str, device_type: str, dtypes: Sequence[DType]) -> int | None:
+def no_kernel_query(op: str, device_type: str, dtypes: Sequence[DType]) -> bool:
     """A `HasKernel` for sessions that only have a CPU: every op has a kernel there and nowhere
     else.
     """
-    return 0 if device_type == "CPU" else None
+    return device_type == HOST
 
 
 def registered_backend(device: str) -> Backend:
@@ -94,7 +94,7 @@ class PassOptions:
     takes TFJIT_VERIFY. dump_dir: "" takes TFJIT_DUMP.
     """
 
-    devices: tuple[DeviceInfo, ...] = (DeviceInfo(DEFAULT_DEVICE, "CPU"),)
+    devices: tuple[DeviceInfo, ...] = (DeviceInfo(DEFAULT_DEVICE, HOST),)
     soft_placement: bool = False
     strict_placement: bool = False
     log_device_placement: bool = False

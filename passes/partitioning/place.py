@@ -18,8 +18,6 @@ from tfjit.passes.ir.pass_context import DeviceInfo, PassContext, PassOptions
 
 log: Final = logging.getLogger("tfjit.placement")
 
-# which device type is taken first when several have a kernel of the same priority
-_TYPE_PRIORITY: Final = {"GPU": 210, "CPU": 60}
 _METADATA: Final = frozenset({"Shape", "ShapeN", "Size", "Rank"})
 # ops that take a resource or reference from another device than their own
 _EXEMPT: Final = frozenset(
@@ -78,13 +76,11 @@ class _Conflict(Exception):
 
 @dataclass(slots=True)
 class _Group:
-    """Nodes that must share a device. kinds: device types with a kernel for all of them, with their
-    priorities.
-    """
+    """Nodes that must share a device. kinds: device types with a kernel for all of them."""
 
     leader: Node
     requested: DeviceSpec
-    kinds: dict[str, int]
+    kinds: tuple[str, ...]
     resource: DeviceSpec = field(default_factory=DeviceSpec)
     assigned: str = ""
     size: int = 1
@@ -98,7 +94,7 @@ class _Signature:
     kernel, best first, None until that was asked.
     """
 
-    kinds: dict[str, int]
+    kinds: tuple[str, ...]
     shares: bool
     generates: bool
     found: list[str] | None = None
@@ -192,8 +188,8 @@ class _Placer:
         if node.device and _is_resource_generator(node):
             group.resource = requested
 
-    def kinds(self, node: Node) -> dict[str, int]:
-        """Device types that have a kernel for the node, with the kernel's priority."""
+    def kinds(self, node: Node) -> tuple[str, ...]:
+        """Device types that have a kernel for the node."""
         return self.signature(node).kinds
 
     def signature(self, node: Node) -> _Signature:
@@ -203,10 +199,8 @@ class _Placer:
         found = self.signatures.get(key)
         if found is None:
             types = node.input_dtypes + node.output_dtypes
-            asked = {
-                kind: self.options.has_kernel(node.op, kind, types) for kind in self.device_types
-            }
-            kinds = {kind: priority for kind, priority in asked.items() if priority is not None}
+            has_kernel = self.options.has_kernel
+            kinds = tuple([k for k in self.device_types if has_kernel(node.op, k, types)])
             outputs = node.output_dtypes
             generates = not node.input_dtypes and len(outputs) == 1 and not outputs[0].is_ref
             found = self.signatures[key] = _Signature(kinds, _shares(types), generates)
@@ -292,11 +286,7 @@ class _Placer:
                 f"Cannot colocate nodes {{{{colocation_node {x}}}}} and {{{{colocation_node "
                 f"{y}}}}}: {conflict}",
             )
-        kinds = {
-            kind: min(priority, b.kinds[kind])
-            for kind, priority in a.kinds.items()
-            if kind in b.kinds
-        }
+        kinds = tuple([kind for kind in a.kinds if kind in b.kinds])
         if not kinds and a.kinds and b.kinds:
             reason = reason or _at(
                 blamed,
@@ -360,19 +350,18 @@ class _Placer:
         elif self.logs:
             log.warning("%s: (%s): %s", node.name, node.op, node.assigned_device)
 
-    def unconstrained(self, kinds: dict[str, int]) -> list[str]:
+    def unconstrained(self, kinds: tuple[str, ...]) -> list[str]:
         """Names of the devices for a node that only needs a kernel, best first."""
-        key = tuple(kinds.items())
-        found = self.candidates.get(key)
+        found = self.candidates.get(kinds)
         if found is None:
-            found = self.candidates[key] = self.matching(DeviceSpec(), kinds)
+            found = self.candidates[kinds] = self.matching(DeviceSpec(), kinds)
         return found
 
     def devices_for(self, group: _Group) -> list[str]:
         """Names of the devices that may take a group, best first."""
         if group.assigned:
             return [group.assigned] if group.assigned in self.devices else []
-        key = (group.requested, group.resource, tuple(group.kinds.items()))
+        key = (group.requested, group.resource, group.kinds)
         found = self.candidates.get(key)
         if found is None:
             found = self.matching(group.requested, group.kinds)
@@ -383,7 +372,7 @@ class _Placer:
             self.candidates[key] = found
         return found
 
-    def matching(self, requested: DeviceSpec, kinds: dict[str, int]) -> list[str]:
+    def matching(self, requested: DeviceSpec, kinds: tuple[str, ...]) -> list[str]:
         client = self.options.client_device
         fitting = [
             device
@@ -391,13 +380,8 @@ class _Placer:
             if device.device_type in kinds and requested.matches(self.specs[device.name])
         ]
 
-        def rank(device: DeviceInfo) -> tuple[int, int, bool, str]:
-            return (
-                -kinds[device.device_type],
-                -_TYPE_PRIORITY.get(device.device_type, 50),
-                device.name != client,
-                device.name,
-            )
+        def rank(device: DeviceInfo) -> tuple[int, bool, str]:
+            return -device.priority, device.name != client, device.name
 
         return [device.name for device in sorted(fitting, key=rank)]
 

@@ -13,16 +13,15 @@ if TYPE_CHECKING:
 
 
 def has_kernel(backends: Mapping[str, Backend], passes_on: Callable[[str], bool]) -> HasKernel:
-    """Return the query for a session's backends by device type: the priority of a kernel, or None.
+    """Return the query for a session's backends, by device type.
 
     passes_on: whether an op only passes values on, which every device does.
     """
 
-    def query(op: str, device_type: str, dtypes: Sequence[DType]) -> int | None:
-        backend = backends[device_type]
-        # first: a session with the host alone asks nothing else
-        if backend.has_kernel(op, dtypes) or (device_type != HOST and passes_on(op)):
-            return backend.priority
-        return None
+    def query(op: str, device_type: str, dtypes: Sequence[DType]) -> bool:
+        if backends[device_type].has_kernel(op, dtypes):
+            return True
+        # last: a session with the host alone does not import the executor for it
+        return device_type != HOST and passes_on(op)
 
     return query
