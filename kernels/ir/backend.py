@@ -99,11 +99,18 @@ class Backend(ABC):
     # memory
 
     def to_device(self, value: Any) -> Any:
-        """Return a host array as kernels of this device take it."""
+        """Return a host array as kernels of this device take it: of a constant, or received.
+
+        Strings, resources and variants stay as they are. Arguments such as shapes and axes may
+        reach a kernel as host arrays (`passes/analysis/host_memory.py`).
+        """
         return value
 
     def to_host(self, value: Any) -> Any:
-        """Return what a kernel of this device gave as a host array."""
+        """Return a value that leaves the device as a host array.
+
+        A host array (a shape, say) is given back as it is.
+        """
         return value
 
     # nodes

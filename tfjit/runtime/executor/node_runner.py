@@ -151,8 +151,12 @@ class _Pass(NodeRunner):
 
 
 class _Switch(NodeRunner):
+    def __init__(self, device: Device) -> None:
+        self._to_host = device.backend.to_host
+
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
-        return (DEAD, inputs[0]) if _choice(inputs[1]) else (inputs[0], DEAD)
+        chosen = _choice(self._to_host(inputs[1]))
+        return (DEAD, inputs[0]) if chosen else (inputs[0], DEAD)
 
 
 class _SwitchN(NodeRunner):
@@ -160,11 +164,12 @@ class _SwitchN(NodeRunner):
     that number.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, device: Device) -> None:
         self._count = len(node.output_dtypes)
+        self._to_host = device.backend.to_host
 
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
-        index = int(_choice(inputs[1]))
+        index = int(_choice(self._to_host(inputs[1])))
         outputs = [DEAD] * self._count
         outputs[index if 0 <= index < self._count else -1] = inputs[0]
         return outputs
@@ -184,9 +189,12 @@ def _choice(value: Any) -> np.ndarray:
 class _RefSelect(NodeRunner):
     """One of the references, by index."""
 
+    def __init__(self, device: Device) -> None:
+        self._to_host = device.backend.to_host
+
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
         index, *references = inputs
-        index = np.asarray(index)
+        index = np.asarray(self._to_host(index))
         if index.shape != ():
             raise errors.InvalidArgumentError(
                 None, None, f"Index must be a scalar, but it has shape {format_shape(index.shape)}"
@@ -510,7 +518,7 @@ _PASSING: Final = frozenset(
 )
 
 
-def _constant(node: Node) -> NodeRunner:
+def _constant(node: Node, device: Device) -> NodeRunner:
     value = node.attrs["value"]
     if isinstance(value, OpaqueTensor):
         raise errors.UnimplementedError(
@@ -519,22 +527,23 @@ def _constant(node: Node) -> NodeRunner:
             f"Const {node.name} is a {value.dtype.name}, which refers to something of another "
             "process: make it with an op, or feed it",
         )
-    return _Const(np.asarray(value))
+    return _Const(device.backend.to_device(np.asarray(value)))
 
 
-# (partition's graph, node, shares) -> its runner: op types that the executor itself serves
-_OWN: Final[Mapping[str, Callable[[DataflowGraph, Node, bool], NodeRunner]]] = {
-    "_Arg": lambda graph, node, shares: _Arg(node),
-    "_Retval": lambda graph, node, shares: _Retval(node, graph.inputs(node.name)[0][0]),
-    "Const": lambda graph, node, shares: _constant(node),
+# (partition's graph, node, device, shares) -> its runner: op types that the executor itself serves
+_OWN: Final[Mapping[str, Callable[[DataflowGraph, Node, Device, bool], NodeRunner]]] = {
+    "_Arg": lambda graph, node, device, shares: _Arg(node),
+    "_Retval": lambda graph, node, device, shares: _Retval(node, graph.inputs(node.name)[0][0]),
+    "Const": lambda graph, node, device, shares: _constant(node, device),
     # of a Merge the executor passes the value on
     **dict.fromkeys(
-        ("NoOp", "ControlTrigger", "Merge", "RefMerge"), lambda graph, node, shares: _Nothing()
+        ("NoOp", "ControlTrigger", "Merge", "RefMerge"),
+        lambda graph, node, device, shares: _Nothing(),
     ),
-    **dict.fromkeys(_PASSING, lambda graph, node, shares: _Pass(node, shares)),
-    **dict.fromkeys(("Switch", "RefSwitch"), lambda graph, node, shares: _Switch()),
-    "_SwitchN": lambda graph, node, shares: _SwitchN(node),
-    "RefSelect": lambda graph, node, shares: _RefSelect(),
+    **dict.fromkeys(_PASSING, lambda graph, node, device, shares: _Pass(node, shares)),
+    **dict.fromkeys(("Switch", "RefSwitch"), lambda graph, node, device, shares: _Switch(device)),
+    "_SwitchN": lambda graph, node, device, shares: _SwitchN(node, device),
+    "RefSelect": lambda graph, node, device, shares: _RefSelect(device),
 }
 
 
@@ -553,7 +562,7 @@ def make_runner(
     op = node.op
     own = _OWN.get(op)
     if own is not None:
-        return own(graph, node, shares)
+        return own(graph, node, device, shares)
     runtime = custom_kernel(node) or find_runtime_kernel(node)
     if runtime is not None:
         return _Runtime(node, runtime, device, env.session)

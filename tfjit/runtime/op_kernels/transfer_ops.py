@@ -54,6 +54,8 @@ def send(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     value = inputs[0]
     if isinstance(value, Variable):
         value.initialized_value()
+    elif value is not DEAD:
+        value = ctx.device.backend.to_host(value)
     ctx.step.rendezvous.send(_key(ctx), value, value is DEAD)
     return ()
 
@@ -66,6 +68,9 @@ def receive(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
     graph orders before the read, such as an update of the variable.
     """
 
+    # _HostRecv: the device's kernel takes the value in host memory
+    convert = ctx.device.backend.to_device if ctx.op == "_Recv" else None
+
     def received(error: BaseException | None, value: Any, is_dead: bool) -> None:
         if error is not None:
             done(error)
@@ -76,6 +81,8 @@ def receive(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
             except errors.OpError as failure:
                 done(failure)
                 return
+        elif convert is not None and not is_dead:
+            value = convert(value)
         done((DEAD if is_dead else value,))
 
     ctx.step.rendezvous.receive(_key(ctx), received)

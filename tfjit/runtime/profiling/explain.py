@@ -37,7 +37,7 @@ class ServedNode:
 
     serving: native (compiled), reference (NumPy), runtime (with the session's state), view,
     constant, variable, feed, fetch ... kernels: titles of the compiled code it calls. members: user
-    nodes it represents. reason: why it is not compiled.
+    nodes it represents. reason: why it is not compiled. device: full name.
     """
 
     name: str
@@ -52,6 +52,7 @@ class ServedNode:
     group: str = ""
     measured_us: float | None = None
     chunks: int = 1
+    device: str = ""
 
     def limit_us(self, limits: MachineLimits, threads: int) -> tuple[float, str]:
         """Return this machine's lower bound of the time, and its cause.
@@ -110,7 +111,8 @@ class Explanation:
     output_bytes: fetched arrays that compiled code writes; constant_bytes: constants and packed
     weights that stay with the plan. unmeasured: why there are no times though they were asked for.
     bundles: nodes whose launches run at the same time. divisions: (parts, nodes) of loops that the
-    threads run part by part of their rows.
+    threads run part by part of their rows. devices: full name and backend of each partition's
+    device.
     """
 
     signature: str
@@ -128,6 +130,7 @@ class Explanation:
     bundles: tuple[tuple[str, ...], ...] = ()
     divisions: tuple[tuple[int, tuple[str, ...]], ...] = ()
     unmeasured: str = ""
+    devices: tuple[tuple[str, str], ...] = ()
 
     @property
     def peak_bytes(self) -> int:
@@ -147,6 +150,7 @@ class Explanation:
         return {
             "signature": self.signature,
             "executor": self.executor,
+            "devices": [{"name": name, "backend": backend} for name, backend in self.devices],
             "passes": [
                 {
                     "name": p.name,
@@ -181,10 +185,18 @@ class Explanation:
         """Nodes that NumPy serves though everything is compiled."""
         return tuple(node for node in self.nodes if node.serving == "reference")
 
+    def _device_lines(self) -> list[str]:
+        counts = Counter(node.device for node in self.nodes)
+        return [
+            f"on {name}, {counts[name]} nodes by the {backend} backend"
+            for name, backend in self.devices
+        ]
+
     def __str__(self) -> str:
         lines = [
             f"plan {self.signature}",
             f"run by {self.executor}",
+            *self._device_lines(),
             "",
             self.report.format(messages=False),
         ]
@@ -371,7 +383,7 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
         for instruction in variant.lowered.instructions:
             if instruction.serving != "copy" and instruction.role in (None, "loop", "branch"):
                 by_node[instruction.node.name] = instruction
-        graph = variant.partitions[0].graph
+        graph, device = variant.partitions[0].graph, variant.partitions[0].device
         served = dict(variant.lowered.served)
         # nodes in bodies, after the graph's own nodes
         for name, instruction in by_node.items():
@@ -380,7 +392,10 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
             at = by_node.get(name)
             node = at.node if at is not None else graph.node(name)
             if at is None:
-                nodes.append(ServedNode(name, node.op, how, members=tuple(node.origin), reason=why))
+                origin = tuple(node.origin)
+                nodes.append(
+                    ServedNode(name, node.op, how, members=origin, reason=why, device=device)
+                )
                 continue
             serving = variant.step.serving(at)
             call = variant.step.call(at) or at.call
@@ -408,6 +423,7 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
                     times.by_node[name].chunks
                     if times is not None and name in times.by_node
                     else 1,
+                    device,
                 )
             )
         executor = "a straight-line step on the caller's thread"
@@ -415,7 +431,17 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
     else:
         for partition in variant.partitions:
             for node in partition.graph.op_nodes():
-                nodes.append(ServedNode(node.name, node.op, "dataflow", members=tuple(node.origin)))
+                group = node.attrs.get("group") or node.attrs.get("program")
+                nodes.append(
+                    ServedNode(
+                        node.name,
+                        node.op,
+                        "dataflow",
+                        members=tuple(node.origin),
+                        group=group.explain() if group is not None else "",
+                        device=partition.device,
+                    )
+                )
         executor = f"the dataflow executor: {variant.dynamic_reason}"
         arena = 0
     assert variant.report is not None  # the compilation is done
@@ -440,6 +466,10 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
         else (),
         step.divisions if step is not None else (),
         unmeasured,
+        tuple(
+            (part.device, plan.session.devices.lookup(part.device).backend.name)
+            for part in variant.partitions
+        ),
     )
 
 
