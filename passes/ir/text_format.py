@@ -223,7 +223,7 @@ def _parse_nodes(
         entering = next((dtype for dtype in got if dtype is not None), None)
         got = [dtype or entering for dtype in got]
         try:
-            op_def = _definition(record.op)
+            op_def = definition(record.op)
             if op_def is not None:
                 for key, value in derived_attrs(op_def, tuple(got)).items():
                     record.attrs.setdefault(key, value)
@@ -251,7 +251,7 @@ def _parse_nodes(
                 graph._new_node_id(),
                 record.op,
                 record.attrs,
-                _definition(record.op),
+                definition(record.op),
                 record.input_dtypes,
                 record.output_dtypes or (),
                 record.device,
@@ -269,7 +269,7 @@ def _parse_nodes(
     return graph
 
 
-def _definition(op: str) -> OpDef | None:
+def definition(op: str) -> OpDef | None:
     """Return the definition of an op type; None for fused groups and loops, which say all of it."""
     return None if op in (FUSED, LOOP) else find_op_def(op)
 
@@ -363,4 +363,4 @@ def read_dump(path: Path) -> DataflowGraph:
     return parse_graph(path.read_text(encoding="utf-8"), TensorFiles(path.parent / FOLDER))
 
 
-__all__ = ["TextError", "format_node", "parse_graph", "print_graph", "read_dump"]
+__all__ = ["TextError", "definition", "format_node", "parse_graph", "print_graph", "read_dump"]

@@ -1,4 +1,4 @@
-"""Every graph that TFJIT_DUMP writes is read back."""
+"""Every graph and lowered partition that TFJIT_DUMP writes is read back."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from tfjit.framework.env import Env
 from tfjit.passes.ir.tensor_files import FOLDER, TensorFiles
 from tfjit.passes.ir.text_format import TextError, parse_graph, print_graph, read_dump
 from tfjit.protos import GraphDef
+from tfjit.runtime.lowering.lowered_text import parse_lowered, print_lowered
+from tfjit.runtime.lowering.verifier import verify_lowered
+from tfjit.runtime.schedule.kernel_selection import build_calls
 
 Case = tuple[Any, dict[str, Any]]
 
@@ -75,7 +78,7 @@ def constants() -> Case:
 
 def dumped(folder: Path, graph: tfjit.Graph, fetches: Any, feeds: dict[str, Any]) -> list[Path]:
     """Run once with dumps and without compiling; the files of graphs."""
-    variables = {"TFJIT_DUMP": str(folder), "TFJIT_JIT": "off"}
+    variables = {"TFJIT_DUMP": str(folder), "TFJIT_JIT": "off", "TFJIT_VERIFY": "1"}
     options = tfjit.SessionOptions(env=Env(variables=variables))
     with tfjit.Session(graph=graph, options=options) as session:
         if graph.get_collection(tfjit.GraphKeys.GLOBAL_VARIABLES):
@@ -87,6 +90,17 @@ def dumped(folder: Path, graph: tfjit.Graph, fetches: Any, feeds: dict[str, Any]
 def check_read_back(files: list[Path]) -> str:
     """All that the files hold, after each has been read and printed again."""
     seen = []
+    for path in {path.with_name("lowered.txt") for path in files}:
+        tensors = TensorFiles(path.parent / FOLDER)
+        text = path.read_text(encoding="utf-8")
+        lowered = parse_lowered(text, tensors)
+        verify_lowered(lowered)
+        assert print_lowered(lowered, full=tensors, kernels=False) == text, path
+        build_calls(lowered)
+        served = print_lowered(lowered, full=tensors)
+        again = parse_lowered(served, tensors)
+        build_calls(again)
+        assert print_lowered(again, full=tensors) == served
     for path in files:
         text = path.read_text(encoding="utf-8")
         assert "<<" not in text, path

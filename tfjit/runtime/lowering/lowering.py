@@ -352,7 +352,7 @@ class Lowering:
         )
         spec = NodeSpec(node.name, "DeepCopy", {}, (source.spec,), (target.spec,))
         self._sequence[0] += 1
-        self._emit(Instruction(node, "copy", [source], [target], spec, _copy_out, moves=True))
+        self._emit(Instruction(node, "copy", [source], [target], spec, copy_out, moves=True))
 
     def _served(self, node: Node, how: str, why: str = "") -> None:
         if self.outer is None:
@@ -577,52 +577,16 @@ class Lowering:
         graph does not put before it.
         """
         instructions = self.result.instructions
-        writes: dict[int, list[int]] = {}
-        for position, instruction in enumerate(instructions):
-            for variable in _written(instruction):
-                writes.setdefault(id(variable), []).append(position)
-        if not writes:
-            return
-        ends = {
-            id(instruction.construct): p
-            for p, instruction in enumerate(instructions)
-            if instruction.role == "repeat"
-        }
-        last_use: dict[int, int] = {}
-        for position, instruction in enumerate(instructions):
-            for value in instruction.inputs:
-                last_use[value.root.index] = max(position, last_use.get(value.root.index, 0))
-                for construct in (
-                    instruction.construct.chain if instruction.construct is not None else ()
-                ):
-                    # each iteration uses it
-                    if construct.is_loop and value.root.sequence < construct.sequence:
-                        last_use[value.root.index] = max(
-                            last_use[value.root.index], ends[id(construct)]
-                        )
-        for value in self.result.fetches:
-            last_use[value.root.index] = len(instructions)
         copies: list[tuple[int, Value]] = []
-        for value in self.result.values:
-            if (
-                value.storage != "variable"
-                or value.base is not None
-                or value.variable is None
-                or value.read_at_end
-            ):
-                continue
+        for value in overwritten_reads(self.result):
             if id(self.result.reads[value.index][0]) in self._shared:
                 continue
-            for position in writes.get(id(value.variable), ()):
-                after_read = instructions[position].sequence > value.sequence
-                if after_read and position < last_use.get(value.index, -1):
-                    # the first instruction that the read precedes in the graph's order
-                    at = next(
-                        (i for i, ins in enumerate(instructions) if ins.sequence > value.sequence),
-                        len(instructions),
-                    )
-                    copies.append((at, value))
-                    break
+            # the first instruction that the read precedes in the graph's order
+            at = next(
+                (i for i, ins in enumerate(instructions) if ins.sequence > value.sequence),
+                len(instructions),
+            )
+            copies.append((at, value))
         for at, value in sorted(copies, key=lambda c: -c[0]):
             node, where = self.result.reads[value.index]
             source = Value(
@@ -632,14 +596,60 @@ class Lowering:
                 "variable",
                 variable=value.variable,
                 producer=value.producer,
+                level=value.level,
+                sequence=value.sequence,
             )
             self.result.values.append(source)
             value.storage = "buffer"
             value.variable = None
             spec = NodeSpec(node.name, "DeepCopy", node.attrs, (source.spec,), (value.spec,))
             instructions.insert(
-                at, Instruction(node, "copy", [source], [value], spec, _copy_out, construct=where)
+                at, Instruction(node, "copy", [source], [value], spec, copy_out, construct=where)
             )
+
+
+def overwritten_reads(lowered: Lowered) -> list[Value]:
+    """Return the values of variables that change between the read and its last use."""
+    instructions = lowered.instructions
+    writes: dict[int, list[int]] = {}
+    for position, instruction in enumerate(instructions):
+        for variable in _written(instruction):
+            writes.setdefault(id(variable), []).append(position)
+    if not writes:
+        return []
+    ends = {
+        id(instruction.construct): p
+        for p, instruction in enumerate(instructions)
+        if instruction.role == "repeat"
+    }
+    last_use: dict[int, int] = {}
+    for position, instruction in enumerate(instructions):
+        for value in instruction.inputs:
+            last_use[value.root.index] = max(position, last_use.get(value.root.index, 0))
+            for construct in (
+                instruction.construct.chain if instruction.construct is not None else ()
+            ):
+                # each iteration uses it
+                if construct.is_loop and value.root.sequence < construct.sequence:
+                    last_use[value.root.index] = max(
+                        last_use[value.root.index], ends[id(construct)]
+                    )
+    for value in lowered.fetches:
+        last_use[value.root.index] = len(instructions)
+    return [
+        value
+        for value in lowered.values
+        if value.storage == "variable"
+        and value.base is None
+        and value.variable is not None
+        and not value.read_at_end
+        and any(
+            # the write comes after the read
+            instructions[position].sequence > value.sequence
+            and position < last_use.get(value.index, -1)
+            for position in writes.get(id(value.variable), ())
+        )
+    ]
 
 
 def lower(
@@ -693,7 +703,8 @@ def native_call(backend: Backend, spec: NodeSpec) -> tuple[NativeCall | None, st
         return None, str(unsupported)
 
 
-def _copy_out(spec: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+def copy_out(spec: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+    """Return a copy of the input: the Python kernel of copies."""
     return [np.array(inputs[0])]
 
 

@@ -29,10 +29,11 @@ from tfjit.kernels.jit.store import store
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.lowering.lowering import Lowered, NotStatic, lower
+from tfjit.runtime.lowering.verifier import verify_lowered
 from tfjit.runtime.plan import plan_warm_start
 from tfjit.runtime.plan.plan_cache_budget import NODE_BYTES
 from tfjit.runtime.schedule.kernel_selection import CallReport, all_calls, build_calls, sources
-from tfjit.runtime.step.dumps import dump_kernels, dump_step
+from tfjit.runtime.step.dumps import dump_kernels, dump_lowered, dump_step
 from tfjit.runtime.step.step import Reroute, Step
 from tfjit.runtime.step.step_osr import Overtaken, Watch, may_begin_again
 
@@ -282,6 +283,11 @@ class Variant:
                 self.lowered = plan.lower(self.partitions[0], self.feed_shapes)
             except NotStatic as why:
                 self.dynamic_reason = str(why)
+            else:
+                if settings.flag("TFJIT_VERIFY"):
+                    verify_lowered(self.lowered)
+                if self.report.folder is not None:
+                    dump_lowered(self.report.folder, self.lowered)
         if self.dynamic_reason:
             settings.say(
                 "executor",
@@ -318,6 +324,7 @@ class Variant:
         assert self.lowered is not None
         self.calls = build_calls(self.lowered, self.plan.session.split_threads)
         if self.report is not None and self.report.folder is not None:
+            dump_lowered(self.report.folder, self.lowered)
             dump_kernels(self.report.folder, self.lowered.instructions)
 
     def _make_step(self) -> Step:

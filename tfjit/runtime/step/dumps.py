@@ -1,5 +1,5 @@
-"""TFJIT_DUMP: the kernels of a plan or of a node, each headed by the nodes it serves, and the step
-around them.
+"""TFJIT_DUMP: a plan's lowered partition, the kernels of a plan or of a node, each headed by the
+nodes it serves, and the step around them.
 """
 
 from __future__ import annotations
@@ -9,12 +9,22 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tfjit.passes.ir.tensor_files import FOLDER, TensorFiles
+from tfjit.runtime.lowering.lowered_text import print_lowered
+
 if TYPE_CHECKING:
     from tfjit.kernels.source import KernelSource
-    from tfjit.runtime.lowering.lowering import Instruction
+    from tfjit.runtime.lowering.lowering import Instruction, Lowered
     from tfjit.runtime.step.step import Step
 
 _TITLE_LENGTH = 60
+
+
+def dump_lowered(folder: Path, lowered: Lowered) -> None:
+    """Write a partition's instructions; comments name the kernels chosen so far."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = print_lowered(lowered, full=TensorFiles(folder / FOLDER))
+    (folder / "lowered.txt").write_text(text, encoding="utf-8")
 
 
 def dump_kernels(folder: Path, instructions: Iterable[Instruction]) -> None:

@@ -1,0 +1,99 @@
+"""Texts to partitions: what tests of the pure deciders are written with. Nothing here runs."""
+
+from __future__ import annotations
+
+import difflib
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+
+import tfjit.kernels.cpu
+import tfjit.ops  # noqa: F401  (registers every op)
+from tfjit.kernels.registry import NativeCall
+from tfjit.passes.analysis.shape_inference import infer_shapes
+from tfjit.passes.control_flow.specialize_regions import specialize_bodies
+from tfjit.passes.ir.dataflow_graph import Node
+from tfjit.passes.ir.pass_context import PassContext, PassOptions
+from tfjit.passes.ir.text_format import parse_graph
+from tfjit.runtime.lowering.lowered_text import parse_lowered, print_lowered
+from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value, lower
+from tfjit.runtime.lowering.verifier import verify_lowered
+from tfjit.runtime.resources.variables_and_resources import Variable
+
+
+def variables_of() -> Callable[[Node], Variable]:
+    """Variables by the names of their nodes, made when they are first asked for."""
+    made: dict[str, Variable] = {}
+
+    def find(node: Node) -> Variable:
+        if node.name not in made:
+            dtype, shape = node.attrs["dtype"], node.attrs["shape"].dims_tuple
+            is_resource = node.op == "VarHandleOp"
+            made[node.name] = Variable("localhost", node.name, dtype, shape, is_resource)
+        return made[node.name]
+
+    return find
+
+
+def lowered_from(text: str, feeds: int = 0) -> Lowered:
+    """The partition that a graph's text becomes; shapes stand in the text or follow from it."""
+    graph = parse_graph(textwrap.dedent(text))
+    ctx = PassContext(options=PassOptions(disabled=frozenset({"fuse"})))
+    infer_shapes(graph, ctx)
+    specialize_bodies(graph, ctx)
+    made = lower(graph, variables_of(), feeds)
+    verify_lowered(made)
+    return made
+
+
+def read(text: str) -> Lowered:
+    """The partition of a text, verified."""
+    made = parse_lowered(textwrap.dedent(text).strip())
+    verify_lowered(made)
+    return made
+
+
+def check_text(lowered: Lowered, expected: str) -> None:
+    """Compare a partition with its text, and the text with what is read from it."""
+    found = print_lowered(lowered, kernels=False)
+    wanted = textwrap.dedent(expected).strip() + "\n"
+    assert found == wanted, "\n".join(
+        difflib.unified_diff(
+            wanted.splitlines(), found.splitlines(), "expected", "found", lineterm=""
+        )
+    )
+    assert print_lowered(parse_lowered(found), kernels=False) == found
+
+
+def compiled(
+    lowered: Lowered,
+    in_place: Mapping[str, Sequence[tuple[int, int]]] | None = None,
+    without: Sequence[str] = (),
+) -> dict[int, NativeCall]:
+    """Calls for all instructions but those of nodes in `without`. in_place: pairs of a node's
+    output and input."""
+    pairs = in_place or {}
+    return {
+        id(instruction): NativeCall((), tuple(pairs.get(instruction.node.name, ())))
+        for instruction in lowered.instructions
+        if instruction.role is None and instruction.node.name not in without
+    }
+
+
+def node(lowered: Lowered, name: str) -> Instruction:
+    """The instruction of a node."""
+    (found,) = (
+        i
+        for i in lowered.instructions
+        if i.node.name == name and i.serving != "copy" and not i.role
+    )
+    return found
+
+
+def slots(lowered: Lowered) -> list[tuple[Instruction]]:
+    """The instructions as slots of one."""
+    return [(instruction,) for instruction in lowered.instructions]
+
+
+def names(values: Sequence[Value]) -> list[str]:
+    """Values as a text has them."""
+    return [f"%{value.index}" for value in values]
