@@ -1,0 +1,220 @@
+"""Memory, argument blocks and stretches of a step, on lowered texts; nothing is compiled or run."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tests.runtime.lowered_programs import read
+from tfjit.kernels.registry import Launch, NativeCall, Pointer
+from tfjit.kernels.source import KernelSource
+from tfjit.runtime.lowering.lowering import Lowered
+from tfjit.runtime.step.layout import Layout, Stretch
+from tfjit.runtime.step.memory_planner import align
+from tfjit.runtime.step.step import StepEnvironment
+
+
+class _Addresses(Mapping[str, int]):
+    """An address for each entry, as if it were compiled."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __getitem__(self, entry: str) -> int:
+        return self.number
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+def layout(
+    made: Lowered,
+    python: Sequence[str] = (),
+    in_place: Sequence[str] = (),
+    temp_bytes: Mapping[str, int] | None = None,
+    missing: Sequence[str] = (),
+) -> Layout:
+    """The layout of a partition all of whose nodes are compiled but those in `python`.
+
+    in_place: nodes that may write over their first input. temp_bytes: scratch memory by node.
+    missing: nodes whose code is not loaded.
+    """
+    for instruction in made.instructions:
+        name = instruction.node.name
+        if instruction.role is not None or name in python:
+            continue
+        temps = (temp_bytes or {}).get(name)
+        words = [Pointer("in", k) for k in range(len(instruction.inputs))]
+        words += [Pointer("out", k) for k in range(len(instruction.outputs))]
+        words += [Pointer("temp", 0)] if temps else []
+        launch = Launch(KernelSource(f"# {name}"), (7, *words))
+        instruction.call = NativeCall(
+            (launch,), ((0, 0),) if name in in_place else (), (temps,) if temps else ()
+        )
+    numbers = itertools.count(100)
+    known: dict[KernelSource, _Addresses] = {}
+
+    def addresses(source: KernelSource) -> Mapping[str, int] | None:
+        if source.text.removeprefix("# ") in missing:
+            return None
+        return known.setdefault(source, _Addresses(next(numbers)))
+
+    nothing: Any = None
+    env = StepEnvironment(nothing, nothing, lambda: None, 1, nothing, nothing, addresses)
+    return Layout(made, env)
+
+
+def shape_of(found: Layout) -> list[list[str] | str]:
+    """Stretches as lists of nodes, Python kernels as names."""
+    return [
+        [i.node.name for i in segment.instructions]
+        if isinstance(segment, Stretch)
+        else segment[1].node.name
+        for segment in found.segments
+    ]
+
+
+def offsets(found: Layout) -> dict[int, int]:
+    return {index: life.offset for index, life in found.buffers.items()}
+
+
+CHAIN = """
+    lowered feeds=1
+    %0: float32<100> = feed 0 'x'
+    %1: float32<100> = reference 'a' Neg(%0)
+    %2: float32<100> = reference 'b' Neg(%1)
+    %3: float32<100> = reference 'c' Neg(%2)
+    %4: float32<100> = reference 'd' Neg(%3)
+    fetch %4
+"""
+SIZE = align(400)
+
+
+def test_a_chain_takes_turns_in_two_buffers() -> None:
+    found = layout(read(CHAIN))
+    assert shape_of(found) == [["a", "b", "c", "d"]]
+    assert offsets(found) == {1: 0, 2: SIZE, 3: 0} and found.arena_bytes == 2 * SIZE
+    assert list(found.fresh) == [4]  # what is fetched is new memory
+
+
+def test_kernels_that_write_over_their_input_need_one_buffer() -> None:
+    found = layout(read(CHAIN), in_place=("b", "c", "d"))
+    assert offsets(found) == {1: 0, 2: 0, 3: 0} and found.arena_bytes == SIZE
+
+
+def test_a_feed_is_never_written_over() -> None:
+    found = layout(read(CHAIN), in_place=("a",))
+    assert 0 not in found.buffers and offsets(found)[1] == 0
+
+
+def test_an_input_that_lives_on_is_not_written_over() -> None:
+    made = read(CHAIN.replace("Neg(%2)", "AddV2(%2, %1)"))
+    found = layout(made, in_place=("b",))
+    assert offsets(found)[2] != offsets(found)[1]
+
+
+def test_a_python_kernel_parts_two_stretches() -> None:
+    found = layout(read(CHAIN), python=("b",))
+    assert shape_of(found) == [["a"], "b", ["c", "d"]]
+    # its array is Python's; what it reads is a view of the arena
+    assert set(found.buffers) == {1, 3} and 2 not in found.fresh
+
+
+def test_code_that_is_not_loaded_is_served_by_python() -> None:
+    assert shape_of(layout(read(CHAIN), missing=("c",))) == [["a", "b"], "c", ["d"]]
+
+
+def test_scratch_memory_lies_beside_what_is_alive() -> None:
+    found = layout(read(CHAIN), temp_bytes={"b": 1000})
+    (temp,) = found._temps.values()
+    alive = [(found.buffers[k].offset, SIZE) for k in (1, 2)]
+    assert all(temp.offset >= at + size or at >= temp.offset + 1000 for at, size in alive)
+
+
+def test_argument_blocks_hold_words_offsets_and_patches() -> None:
+    found = layout(read(CHAIN))
+    (stretch,) = found.stretches
+    assert [(code, chunks) for code, _, chunks in stretch.rows] == [
+        (100, 1), (101, 1), (102, 1), (103, 1)
+    ]  # fmt: skip
+    assert [block for _, block, _ in stretch.rows] == [0, 5, 10, 15]
+    assert [found.words[block : block + 3] for _, block, _ in stretch.rows] == [[0, 0, 7]] * 4
+    # addresses in the arena: out of a, in and out of b and c, in of d
+    assert found.arena_words == [(4, 0), (8, 0), (9, SIZE), (13, SIZE), (14, 0), (18, 0)]
+    # addresses known at the call: the feed, and new memory
+    assert [(p.array, p.word) for p in stretch.patches] == [("f0", 3), ("x4", 19)]
+
+
+def test_the_address_of_a_constant_is_known() -> None:
+    made = read(
+        CHAIN.replace("%0: float32<100> = feed 0 'x'", "%0 = const 'x' float32<100>[1.0 ...]")
+    )
+    found = layout(made)
+    array = made.values[0].array
+    assert array is not None and found.words[3] == array.ctypes.data
+    assert any(constant is array for constant in found.constants)
+
+
+def test_variables_are_named_by_first_use() -> None:
+    made = read("""
+        lowered feeds=1
+        %0: float32<100> = handle 'u' resource
+        %1: float32<100> = handle 'v' resource
+        %2: float32<100> = feed 0 'x'
+        %3: float32<100> = read %1 'v/Read'
+        %4: float32<100> = reference 'y' AddV2(%3, %2)
+        reference 'w' ResourceApplyGradientDescent(%0, %2, %4)
+        fetch
+    """)
+    found = layout(made)
+    assert [p.array for s in found.stretches for p in s.patches] == ["v0", "f0", "v1", "f0"]
+    assert found.scope["var_v0"] is made.values[1].variable
+
+
+def test_an_addition_holds_its_variables_lock_in_a_stretch_of_its_own() -> None:
+    made = read("""
+        lowered feeds=1
+        %0: float32<100> = handle 'v' resource
+        %1: float32<100> = feed 0 'x'
+        %2: float32<100> = reference 'a' Neg(%1)
+        runtime 'add' AssignAddVariableOp(%0, %2)
+        %3: float32<100> = reference 'b' Neg(%1)
+        fetch %3
+    """)
+    found = layout(made)
+    assert shape_of(found) == [["a"], ["add"], ["b"]]
+    assert [s.locked for s in found.stretches] == [None, made.values[0], None]
+
+
+LOOP = """
+    lowered feeds=2
+    %0: bool<> = feed 0 'p'
+    %1: float32<100> = feed 1 'x'
+    %2: float32<100> level=1 = move 'l' %1
+    loop 'l' While
+    test %0
+        %3: float32<100> = reference 'y' Neg(%2)
+        %2 = move 'l' %3
+    repeat
+    %4: float32<100> = reference 'z' Neg(%2)
+    fetch %4
+"""
+
+
+def test_a_compiled_loop_is_jumps_inside_one_stretch() -> None:
+    found = layout(read(LOOP), in_place=("y",))
+    (stretch,) = found.stretches
+    # the copy at the iteration's end has gone away: y writes over the value
+    assert [i.node.name for i in stretch.instructions] == ["l", "l", "l", "y", "l", "z"]
+    assert stretch.loops and found.lives.root(found.lowered.values[3]).index == 2
+    assert set(offsets(found)) == {2}
+
+
+def test_a_loop_with_a_python_kernel_is_python() -> None:
+    found = layout(read(LOOP), python=("y",))
+    # copies are compiled; markers are `while` and `if` of the step's function
+    assert shape_of(found) == [["l"], "l", "l", "y", ["l"], "l", ["z"]]
