@@ -1,5 +1,5 @@
 """`python -m benchmarks [name ...]`: run benchmark scripts, print a table, write JSON and (with
-matplotlib) a picture.
+matplotlib) a picture. `python -m benchmarks programs` runs whole programs instead.
 """
 
 from __future__ import annotations
@@ -78,6 +78,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None) -> int:
     """The command. Returns 1 when tfjit failed in a workload, 2 for unknown names."""
+    argv = sys.argv[1:] if argv is None else argv
+    if argv[:1] == ["programs"]:
+        from benchmarks.programs import command
+
+        return command.main(argv[1:])
     parser = _parser()
     args = parser.parse_args(argv)
     known = scripts()

@@ -1,0 +1,1 @@
+"""The programs: each builds its graph, makes a session and runs its steps."""

@@ -1,0 +1,91 @@
+"""Starts each program in processes of its own: once a library and a state of the cache."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks.programs.catalogue import Program
+from benchmarks.programs.record import Record
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+TENSORFLOW: Final = "tensorflow"
+OTHER_MODE: Final = "tensorflow, other oneDNN mode"
+COLD: Final = "tfjit cold"
+WARM: Final = "tfjit warm"
+# They would give the libraries other threads or slower products than they choose.
+_UNSET: Final = (
+    "OPENBLAS_CORETYPE",
+    "OPENBLAS_L2_SIZE",
+    "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "TFJIT_CACHE_DIR",
+)
+_START_S: Final = 120.0  # a process may take so much longer than its time limit
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to run programs. limit_s: a program stops after the step that passes it."""
+
+    length: str
+    threads: int
+    limit_s: float
+    runs: Sequence[str] = (TENSORFLOW, COLD, WARM)
+
+
+def onednn_mode(kind: str) -> str:
+    """Return the value of TF_ENABLE_ONEDNN_OPTS in a run: the user's, or the other one."""
+    mode = os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1")
+    return mode if kind != OTHER_MODE else "0" if mode != "0" else "1"
+
+
+def start(program: Program, kind: str, options: Options, cache: Path) -> Record:
+    """Run one program in a process of its own and return its record."""
+    library = TENSORFLOW if kind in (TENSORFLOW, OTHER_MODE) else "tfjit"
+    environment = {name: value for name, value in os.environ.items() if name not in _UNSET}
+    environment |= {
+        "TFJIT_CACHE_DIR": str(cache),
+        "TF_ENABLE_ONEDNN_OPTS": onednn_mode(kind),
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "record.json"
+        command = [sys.executable, "-m", "benchmarks.programs.child", program.name, library]
+        command += ["--length", options.length, "--threads", str(options.threads)]
+        command += ["--limit", str(options.limit_s), "--out", str(out)]
+        try:
+            done = subprocess.run(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=options.limit_s + _START_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            return Record(kind, failure=f"took more than {error.timeout:.0f} s")
+        if not out.exists():
+            return Record(kind, failure=f"status {done.returncode}\n{done.stderr[-2000:]}")
+        record = Record(**json.loads(out.read_text()))
+    record.library = kind
+    return record
+
+
+def run(program: Program, options: Options) -> Iterator[Record]:
+    """Run a program once for each kind of run; the warm run finds the cold run's cache."""
+    with tempfile.TemporaryDirectory(prefix="tfjit_programs_") as folder:
+        cache = Path(folder) / "cache"
+        for kind in options.runs:
+            if kind == WARM and COLD not in options.runs:
+                start(program, COLD, options, cache)
+            yield start(program, kind, options, cache)
