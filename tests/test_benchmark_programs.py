@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from benchmarks.programs.figures import (
     slowest_step,
     slowest_window,
 )
+from benchmarks.programs.profile import Profile, largest
 from benchmarks.programs.record import Record, Recorder
 
 
@@ -192,3 +194,30 @@ def test_the_other_mode_of_tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
     assert runner.onednn_mode(runner.TENSORFLOW) == runner.onednn_mode(runner.COLD) == "0"
     assert runner.onednn_mode(runner.OTHER_MODE) == "1"
     assert set(BY_NAME) >= {"encoder", "simulation"} and asdict(Record("tfjit"))["failure"] == ""
+
+
+def test_a_profile_tells_stages_apart() -> None:
+    import numpy as np
+
+    import tfjit
+    from tfjit.kernels.cpu.reference import nn
+
+    profile = Profile(30.0)
+    profile.start()
+    graph = tfjit.Graph()
+    with graph.as_default():
+        x = tfjit.placeholder(tfjit.float32, [None], name="x")
+        y = tfjit.exp(x)
+    with tfjit.Session(graph=graph) as session:
+        session.run(y, {x: np.ones(3)})
+    begin = time.process_time()
+    square = np.ones([300, 300])
+    while time.process_time() - begin < 0.5:
+        nn._product(square, square)
+    profile.stop()
+    kernel = max(profile.cpu, key=lambda stage: profile.cpu[stage])
+    assert kernel.startswith("reference nn._product:")
+    assert 0.2 < profile.cpu[kernel] <= sum(profile.cpu.values())
+    assert profile.step_wall[kernel] > 0.2 and "ended" not in profile.step_wall
+    lines = largest({"reference nn.a:1": 2.0, "passes": 1.5, "reference nn.b:2": 0.25})
+    assert lines == ["2.2 reference, 1.5 passes", "reference kernels: 2.0 nn.a:1, 0.2 nn.b:2"]

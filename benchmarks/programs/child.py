@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.programs.catalogue import BY_NAME, LENGTHS, Program
+from benchmarks.programs.profile import Profile
 from benchmarks.programs.record import Record, Recorder
 
 LIBRARIES: Final = ("tensorflow", "tfjit")
@@ -58,10 +59,10 @@ def _descendants() -> list[tuple[int, float]]:
         found += [(pid, seconds[pid]) for pid in sorted(new)]
 
 
-def _cpu_s() -> float:
-    """Return processor seconds of this process and its children, living and gone."""
+def _helper_cpu_s() -> float:
+    """Return processor seconds of this process's children, living and gone."""
     gone = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + gone.ru_utime + gone.ru_stime + sum(s for _, s in _descendants())
+    return gone.ru_utime + gone.ru_stime + sum(seconds for _, seconds in _descendants())
 
 
 def _machine_cpu_s() -> float:
@@ -86,9 +87,18 @@ def _seeded(library: str) -> Any:
 
 
 def run(
-    program: Program, library: str, tf: Any, length: str, threads: int, limit_s: float
+    program: Program,
+    library: str,
+    tf: Any,
+    length: str,
+    threads: int,
+    limit_s: float,
+    profiled_s: float = 0.0,
 ) -> Record:
-    """Run a program in a new default graph; a failure is kept in the record."""
+    """Run a program in a new default graph; a failure is kept in the record.
+
+    profiled_s: for so long since the session was made, threads are sampled.
+    """
     record = Record(library)
     recorder = Recorder(program.length(length), limit_s)
     marks: dict[str, float] = {}
@@ -100,8 +110,12 @@ def run(
         with contextlib.suppress(OSError):
             Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
         record.built_rss_mb = _status_mb("self", "VmRSS")
-        marks.update(cpu=_cpu_s(), machine=_machine_cpu_s(), at=time.perf_counter())
+        marks.update(cpu=time.process_time(), helpers=_helper_cpu_s())
+        marks.update(machine=_machine_cpu_s(), at=time.perf_counter())
+        if profile is not None:
+            profile.start()
 
+    profile = Profile(profiled_s) if profiled_s else None
     recorder.on_start = started
     with tf.Graph().as_default():
         tf.set_random_seed(1234)
@@ -110,12 +124,17 @@ def run(
         except Exception:  # a failed program must not lose the other programs' figures
             record.failure = traceback.format_exc()
     recorder.fill(record)
+    if profile is not None and marks:
+        profile.stop()
+        record.step_wall, record.stage_cpu = dict(profile.step_wall), dict(profile.cpu)
+        record.stage_cpu["compiler process, whole run"] = _helper_cpu_s() - marks["helpers"]
     used = {kind.__module__.partition(".")[0] for kind in type(recorder.session).__mro__}
     if not record.failure and library not in used:
         record.failure = f"the session was not {library}'s: {type(recorder.session)}"
     if marks:
         wall = time.perf_counter() - marks["at"]
-        record.total_cpu_s = _cpu_s() - marks["cpu"]
+        record.helper_cpu_s = _helper_cpu_s() - marks["helpers"]
+        record.total_cpu_s = time.process_time() - marks["cpu"] + record.helper_cpu_s
         machine = _machine_cpu_s() - marks["machine"]
         record.others = max(0.0, (machine - record.total_cpu_s) / wall)
     record.peak_rss_mb = _status_mb("self", "VmHWM")
@@ -131,12 +150,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--length", choices=LENGTHS, default="quick")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--limit", type=float, default=float("inf"), metavar="SECONDS")
+    parser.add_argument("--profile", type=float, default=0.0, metavar="SECONDS")
     parser.add_argument("--out", type=Path, metavar="FILE")
     args = parser.parse_args(argv)
     if args.threads < len(os.sched_getaffinity(0)):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.threads])
     tf = _seeded(args.library)
-    record = run(BY_NAME[args.name], args.library, tf, args.length, args.threads, args.limit)
+    record = run(
+        BY_NAME[args.name],
+        args.library,
+        tf,
+        args.length,
+        args.threads,
+        args.limit,
+        args.profile,
+    )
     if args.out:
         args.out.write_text(json.dumps(dataclasses.asdict(record)))
     if record.failure:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.programs.catalogue import BY_NAME, PROGRAMS
 from benchmarks.programs.figures import figures
-from benchmarks.programs.report import LEGEND, heading, machine, rows
+from benchmarks.programs.report import LEGEND, heading, machine, profile_lines, rows
 from benchmarks.programs.runner import COLD, OTHER_MODE, TENSORFLOW, WARM, Options, onednn_mode, run
 
 
@@ -44,6 +44,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="a program stops after the step that passes it (default 300)",
     )
+    parser.add_argument(
+        "--profile",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="sample tfjit's first seconds, and print where they go",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write figures and stamps")
     return parser
 
@@ -62,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     kinds += [OTHER_MODE] if args.both_modes else []
     kinds += [WARM] if args.warm else [COLD] if args.cold else [COLD, WARM]
     length = "tiny" if args.tiny else "quick" if args.quick else "full"
-    options = Options(length, args.threads, args.limit, tuple(kinds))
+    options = Options(length, args.threads, args.limit, tuple(kinds), args.profile)
     with_onednn = "without" if onednn_mode(TENSORFLOW) == "0" else "with"
     print(f"{machine()}; {args.threads} threads; {length} length; TensorFlow {with_onednn} oneDNN")
     print(LEGEND, heading(), sep="\n", flush=True)
@@ -75,6 +82,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         by_kind = {kind: figures(r, reference, program) for kind, r in records.items()}
         wrong |= any(f.problems for f in by_kind.values())
         print(*rows(program.name, by_kind), sep="\n", flush=True)
+        for record in records.values():
+            print(
+                *profile_lines(record), sep="\n", end="\n" if record.step_wall else "", flush=True
+            )
         results.append(
             {
                 "program": program.name,

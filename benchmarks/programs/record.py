@@ -31,7 +31,10 @@ class Record:
     peak_rss_mb: float = 0.0
     helper_rss_mb: float = 0.0
     total_cpu_s: float = 0.0
+    helper_cpu_s: float = 0.0
     others: float = 0.0
+    step_wall: dict[str, float] = field(default_factory=dict)
+    stage_cpu: dict[str, float] = field(default_factory=dict)
     complete: bool = False
     failure: str = ""
 

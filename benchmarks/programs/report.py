@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator, Mapping
 
 from benchmarks.programs.figures import Figures
+from benchmarks.programs.profile import largest
+from benchmarks.programs.record import Record
 from benchmarks.programs.runner import COLD, TENSORFLOW, WARM
 
 _NAME = 18
@@ -61,6 +63,15 @@ def rows(name: str, by_kind: Mapping[str, Figures]) -> Iterator[str]:
     for kind, f in by_kind.items():
         for problem in f.problems:
             yield f"  {kind}: {problem}"
+
+
+def profile_lines(record: Record) -> Iterator[str]:
+    """Yield the seconds by stage of a run that was profiled."""
+    if record.step_wall:
+        for line in largest(record.step_wall):
+            yield f"    {record.library}, wall s of the step thread: {line}"
+        for line in largest(record.stage_cpu):
+            yield f"    {record.library}, processor s: {line}"
 
 
 def machine() -> str:

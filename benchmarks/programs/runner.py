@@ -33,12 +33,15 @@ _START_S: Final = 120.0  # a process may take so much longer than its time limit
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to run programs. limit_s: a program stops after the step that passes it."""
+    """How to run programs. limit_s: a program stops after the step that passes it. profiled_s: for
+    so long tfjit's runs are sampled.
+    """
 
     length: str
     threads: int
     limit_s: float
     runs: Sequence[str] = (TENSORFLOW, COLD, WARM)
+    profiled_s: float = 0.0
 
 
 def onednn_mode(kind: str) -> str:
@@ -62,6 +65,7 @@ def start(program: Program, kind: str, options: Options, cache: Path) -> Record:
         command = [sys.executable, "-m", "benchmarks.programs.child", program.name, library]
         command += ["--length", options.length, "--threads", str(options.threads)]
         command += ["--limit", str(options.limit_s), "--out", str(out)]
+        command += ["--profile", str(options.profiled_s)] if library == "tfjit" else []
         try:
             done = subprocess.run(
                 command,
