@@ -144,7 +144,7 @@ def _write_line(s: Source, line: str) -> None:
 
 
 def _write_forward(s: Source, line: str, target: str) -> None:
-    """Transform a row of patches into rows of v that begin at `target`."""
+    """Transform a row of patches into rows of v from `target` on."""
     _write_line(s, line)
     s.line(f"to = {target}")
     with s.block("for t in range(tile_columns):"):

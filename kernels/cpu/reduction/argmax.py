@@ -1,5 +1,6 @@
-"""ArgMax and ArgMin: the position of an extreme along one axis. NaN never wins; of equal values the
-first does.
+"""Build ArgMax and ArgMin: the position of an extreme along one axis.
+
+NaN never wins; the first of equal values does.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ time, while a row's extreme, searched for afterwards, ends in a jump that no pro
 
 
 def _start(largest: bool, dtype: DType) -> str:
-    """The value that anything better must beat: the lowest finite one, so that rows of -inf or NaN
-    give 0.
+    """Return the start value, which any larger (smaller) value must beat.
+
+    It is the lowest (highest) finite one, so that rows of only -inf (inf) or NaN give 0.
     """
     if dtype.is_floating:
         limit = float(dtype.max)
@@ -41,8 +43,10 @@ def _loaded(dtype: DType, element: str) -> str:
 
 
 def arg_source(largest: bool, dtype: DType, index: DType, along_inner: bool) -> KernelSource:
-    """Words: outer, length of the axis, inner, input, output; for an inner part also scratch and
-    its bytes a chunk.
+    """Write the kernel.
+
+    Words: outer, length of the axis, inner, input, output; for an inner part also scratch and its
+    bytes a chunk.
     """
     s = Source()
     name = "argmax" if largest else "argmin"
@@ -140,7 +144,7 @@ def _arg(spec: NodeSpec) -> NativeCall:
     axis = int(np.asarray(spec.constants[1]).reshape(-1)[0]) % max(len(x.shape), 1)
     length = x.shape[axis] if x.shape else 1
     if length == 0:
-        # the reference raises it as TensorFlow does
+        # the reference raises the error as TensorFlow does
         raise Unsupported(f"Reduction axis {axis} is empty in shape {list(x.shape)}")
     if y.size == 0:
         return NativeCall(())

@@ -1,5 +1,7 @@
-"""What a reduce group computes: one or several reductions over the same axes, with elementwise
-nodes before, beside and after them.
+"""Plan a reduce group.
+
+The group has one or several reductions over the same axes, with elementwise nodes before, beside
+and after them.
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ MAX_HEADS: Final = 4
 class Head:
     """One reduction of values of `dtype`, whose result is of dtype `result`.
 
-    central: the value is what (x - mean(x))^2 is summed up of, x being what is computed per
-    element; the sum is put together from sums around the means of blocks, so that x is read once.
+    central: the reduction sums (x - mean(x))^2, and its value is x, computed per element. The sum
+    is combined from sums around the means of blocks, so that x is read once.
     """
 
     what: Reduction
@@ -43,20 +45,25 @@ class Head:
 
     @property
     def kind(self) -> str:
-        """How values are taken in, as `reducers` names it."""
+        """Return the kind of the reduction, as `reducers` names it."""
         return self.what.kind
 
     @property
     def accumulator(self) -> DType:
-        """dtype of partial results: half types are put together in float32."""
+        """Return the dtype of partial results.
+
+        Half types are accumulated in float32.
+        """
         return d.float32 if self.dtype in (d.float16, d.bfloat16) else self.dtype
 
 
 @dataclass(frozen=True, slots=True)
 class ReducePlan:
-    """before: what is computed per element of the reduced shape: first the value of each head, then
-    the full results beside them (`sides`: output numbers). axes: reduced dims. after: per element
-    of the result, the first operands the heads; `finals`: output numbers of its outputs.
+    """The programs of a reduce group.
+
+    before: computed per element of the reduced shape: first the value of each head, then the full
+    results beside them (`sides`: output numbers). axes: reduced dims. after: computed per element
+    of the result, the first operands being the heads; `finals`: output numbers of its outputs.
     """
 
     heads: tuple[Head, ...]
@@ -68,10 +75,11 @@ class ReducePlan:
 
 
 def reduce_plan(group: FusedGroup) -> ReducePlan:
-    """How a reduce group is computed. Raises Unsupported where its members do not fit: reductions
-    of one shape over one set of axes, none of them of another's result but for squared distances
-    from a mean; elementwise nodes over their inputs' shape before them and over their result's
-    shape after them.
+    """Return the plan of a reduce group.
+
+    Its reductions are of one shape over one set of axes. None reduces another's result, except
+    squared distances from a mean. Elementwise nodes before them have their inputs' shape, those
+    after them their result's shape. Raises Unsupported where members do not fit.
     """
     numbers = [k for k, m in enumerate(group.members) if m.spec.op in reducers.OPS]
     if not 0 < len(numbers) <= MAX_HEADS:
@@ -107,7 +115,7 @@ def reduce_plan(group: FusedGroup) -> ReducePlan:
         values.append(value)
     after = RegionBuilder(group, after_shape, is_leaf=lambda ref: ref.member in numbers)
     results = [Ref(number) for number in needed]
-    for ref in results:  # so that they are the first operands
+    for ref in results:  # so that the heads are the first operands
         after.value(ref, _whole(after, group.tensor(ref).shape, after_shape))
     finals: list[tuple[int, tuple[bool, int]]] = []
     sides: list[tuple[int, tuple[bool, int]]] = []
@@ -116,7 +124,7 @@ def reduce_plan(group: FusedGroup) -> ReducePlan:
         builder, target, found = (
             (after, after_shape, finals) if ref.member in late else (before, space, sides)
         )
-        if prod(shape) != prod(target):  # a side result; the others were looked at before
+        if prod(shape) != prod(target):  # This is a side result; the others were handled before.
             raise Unsupported(
                 f"{group.members[ref.member].spec.name} has another shape than {list(target)}"
             )
@@ -147,8 +155,9 @@ def reduce_plan(group: FusedGroup) -> ReducePlan:
 def _needed(
     group: FusedGroup, heads: Sequence[int], late: set[int], shape: tuple[int, ...]
 ) -> list[int]:
-    """The reductions that results of the group are computed from: not the mean that only squared
-    distances are taken from.
+    """Return the reductions that results of the group are computed from.
+
+    A mean is left out if only squared distances use it.
     """
     trial = RegionBuilder(group, shape, is_leaf=lambda ref: ref.member in heads)
     for ref in group.outputs:
@@ -184,7 +193,7 @@ def _require_whole_operands(group: FusedGroup, region: Region, results: Sequence
 
 
 def _members_after(group: FusedGroup, heads: Sequence[int]) -> set[int]:
-    """The reductions and the members that need their results."""
+    """Return the reductions and the members that need their results."""
     late = set(heads)
     for k, member in enumerate(group.members):
         if any(ref.member in late for ref in member.inputs):
@@ -193,8 +202,9 @@ def _members_after(group: FusedGroup, heads: Sequence[int]) -> set[int]:
 
 
 def _spread(group: FusedGroup, head: int, heads: Sequence[int]) -> Ref | None:
-    """x of a sum or mean of (x - mean(x))^2 over the same axes, None when this
-    reduction is none.
+    """Return x of a sum or mean of (x - mean(x))^2.
+
+    Both reductions are over the same axes. None means that this reduction is another one.
     """
     member = group.members[head]
     what, dtype = reducers.OPS[member.spec.op], member.spec.outputs[0].dtype
@@ -236,7 +246,7 @@ def _spread(group: FusedGroup, head: int, heads: Sequence[int]) -> Ref | None:
 
 
 def _forwarded(group: FusedGroup, ref: Ref, more: frozenset[str] = frozenset()) -> Ref:
-    """Where a value comes from behind identities."""
+    """Return the source of a value, through identities."""
     while ref.member >= 0 and (
         group.members[ref.member].spec.op in FORWARDING or group.members[ref.member].spec.op in more
     ):

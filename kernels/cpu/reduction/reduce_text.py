@@ -1,6 +1,4 @@
-"""The generated text of reductions: partial results of parts of the range, and their
-combination.
-"""
+"""Write reductions: partial results of parts of the range, combined."""
 
 from __future__ import annotations
 
@@ -29,7 +27,9 @@ SCRATCH: Final = 16 * COMBINED
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """kept: for each loop dim, whether it is one of the result's. patterns: of the inputs and full
+    """Loop dims of a reduction.
+
+    kept: for each loop dim, whether it is one of the result's. patterns: of the inputs and full
     results along the inner dim.
     """
 
@@ -38,23 +38,24 @@ class Layout:
 
     @property
     def inner_kept(self) -> bool:
-        """Whether the inner dim is one of the result's."""
+        """Return whether the inner dim is one of the result's."""
         return self.kept[-1]
 
     @property
     def outer_kept(self) -> list[int]:
-        """The other dims of the result."""
+        """Return the other dims of the result."""
         return [k for k, kept in enumerate(self.kept[:-1]) if kept]
 
     @property
     def outer_reduced(self) -> list[int]:
-        """The other reduced dims."""
+        """Return the other reduced dims."""
         return [k for k, kept in enumerate(self.kept[:-1]) if not kept]
 
 
 def partial_arrays(heads: Sequence[Head]) -> list[tuple[str, DType]]:
-    """Name and dtype of each array of partial results: a total a head; for a central one also the
-    mean, and what its rounding lost.
+    """Return name and dtype of each array of partial results.
+
+    A head has a total; a central one also the mean, and the mean's rounding error.
     """
     return [
         (f"{letter}{k}", head.accumulator)
@@ -64,7 +65,7 @@ def partial_arrays(heads: Sequence[Head]) -> list[tuple[str, DType]]:
 
 
 def output_dtypes(region: Region) -> list[DType]:
-    """dtypes of a region's outputs."""
+    """Return the dtypes of a region's outputs."""
     dtypes = [*region.program.inputs, *(op.dtype for op in region.program.ops)]
     return [dtypes[v] for v in region.program.outputs]
 
@@ -74,9 +75,10 @@ def _wide(head: Head) -> str:
 
 
 class _PartialWriter:
-    """Entry `partial`. Words: sizes of the dims, parts, cuts of the inner dim, addresses of the
-    partial results, then operands and full results: address, outer strides, inner stride if
-    strided.
+    """Writer of the entry `partial`.
+
+    Words: sizes of the dims, parts, cuts of the inner dim, addresses of the partial results, then
+    operands and full results: address, outer strides, inner stride if strided.
     """
 
     def __init__(self, s: Source, plan: ReducePlan, layout: Layout) -> None:
@@ -163,7 +165,7 @@ class _PartialWriter:
                 self._advance(dims[:-1])
 
     def _bases(self) -> None:
-        """Where the row begins, and what is the same along it."""
+        """Define the addresses at the row's begin and the row's constants."""
         for name, pattern, dtype in zip(self.names, self.layout.patterns, self.dtypes):
             base = " + ".join([f"{name}_at", *(f"i{k} * {name}_s{k}" for k in range(self.inner))])
             if pattern == HOISTED:
@@ -183,7 +185,10 @@ class _PartialWriter:
                 )
 
     def _values(self, sides: bool) -> list[str]:
-        """The heads' values at inner index `i`. sides: store the full results too."""
+        """Append the heads' values at inner index `i`.
+
+        sides: store the full results too.
+        """
         s, heads = self.s, len(self.plan.heads)
         for name, pattern, dtype in zip(
             self.names[: self.inputs], self.layout.patterns, self.dtypes
@@ -221,7 +226,7 @@ class _PartialWriter:
         )
 
     def _columns(self) -> None:
-        """Rows are taken in one upon the other, over the kept inner dim."""
+        """Accumulate rows one after the other, over the kept inner dim."""
         s, inner = self.s, self.inner
         s.line(f"lo = n{inner} * cut // cuts")
         s.line(f"m = n{inner} * (cut + 1) // cuts - lo")
@@ -239,7 +244,7 @@ class _PartialWriter:
             self._bases()
             self._pointers()
             if self.central:
-                # sums of distances from the first row lose nothing
+                # sums of distances from the first row lose no precision
                 with s.block("if r == 0:"), s.block("for i in range(m):"):
                     values = self._values(sides=False)
                     for k, head in self.central:
@@ -272,7 +277,7 @@ class _PartialWriter:
                 s.line(f"lost{k} = (one{k} - mean{k}) + more{k}")
                 self._store(f"c{k}", f"mean{k}")
                 self._store(f"r{k}", f"lost{k}")
-                # the squares are taken from the rounded mean
+                # the squares are computed from the rounded mean
                 self._store(f"t{k}", f"-{number}(row_count) * (lost{k} * lost{k})")
 
         def again() -> None:
@@ -287,7 +292,7 @@ class _PartialWriter:
         self._rows(again)
 
     def _scalars(self) -> None:
-        """Rows are reduced along the inner dim, in blocks."""
+        """Reduce rows along the inner dim, in blocks."""
         s, inner = self.s, self.inner
         if self.layout.outer_reduced:
             s.line("lo = 0")
@@ -375,10 +380,12 @@ class _PartialWriter:
 
 
 def _combine_text(s: Source, plan: ReducePlan, patterns: Sequence[str]) -> None:
-    """Entry `combine`. Words: kept outer rows, inner kept size, parts, number of elements reduced,
-    rows taken as one (each part's results lie side by side that often), elements along what was cut
-    into parts, elements of one of them, address and bytes a chunk of scratch, addresses of the
-    partial results, operands, results.
+    """Write the entry `combine`.
+
+    Words: kept outer rows, inner kept size, parts, number of elements reduced, rows in one (each
+    part's results lie side by side that often), elements along the dim that is cut into parts,
+    elements of one of them, address and bytes a chunk of scratch, addresses of the partial results,
+    operands, results.
     """
     heads, program = plan.heads, plan.after.program
     arrays = partial_arrays(heads)
@@ -452,8 +459,9 @@ def _combine_text(s: Source, plan: ReducePlan, patterns: Sequence[str]) -> None:
 
 
 def _total_text(s: Source, head: Head, k: int, scope: int) -> None:
-    """The parts' results of one head put together in its scratch, one a column; columns that were
-    folded come together last.
+    """Combine the parts' results of one head in its scratch.
+
+    It has one result a column. Columns that were folded are combined last.
     """
     total, partial = f"ld_out(t{k}_w, i, {scope})", f"ld(t{k}_p, at + part * whole + i)"
     part = expressions.loaded(head.accumulator, partial)
@@ -510,7 +518,7 @@ def _fold_text(s: Source, pointer: str, scope: int, step: Callable[[str, str], s
 
 
 def _finish_text(s: Source, head: Head, total: str, name: str) -> None:
-    """Assign a head's result in registers from its put-together total."""
+    """Assign a head's result in registers from its combined total."""
     what, dtype = head.what, head.dtype
     if what.mean and dtype.is_integer:
         s.line(f"size = {expressions.register_type(dtype)}(reduced)")
@@ -539,7 +547,7 @@ def _finish_text(s: Source, head: Head, total: str, name: str) -> None:
 def reduce_source(
     plan: ReducePlan, layout: Layout, after_patterns: Sequence[str], title: str
 ) -> KernelSource:
-    """Both entries of a reduction."""
+    """Write both entries of a reduction."""
     s = Source()
     order = "".join("k" if kept else "r" for kept in layout.kept)
     kinds = "+".join(

@@ -1,5 +1,6 @@
-"""The scalar side of reductions: where each starts, how it takes a value in, how its result is
-finished; shared by rows and reductions.
+"""Write the scalar steps of reductions: start, step and result.
+
+Rows and reductions share them.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ IMPORTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """What an op reduces: kind "sum", "max", "min", "prod", "all" or "any" of its input, before and
-    after which `squares`, `root`, `mean` and `half` (L2Loss) apply.
+    """The reduction that an op computes.
+
+    kind: "sum", "max", "min", "prod", "all" or "any" of the input. Before and after it `squares`,
+    `root`, `mean` and `half` (L2Loss) apply.
     """
 
     kind: str
@@ -63,8 +66,9 @@ _SMALL: Final = 1 << 16
 
 
 def is_row_reduction(shape: Sequence[int], axes: Sequence[int]) -> bool:
-    """Whether a reduction is one over the last dims of enough rows, which the rows template
-    computes.
+    """Return whether a reduction is over the last dims of enough rows.
+
+    The rows template computes such a reduction.
     """
     outer = len(shape) - len(axes)
     trailing = tuple(axes) == tuple(range(outer, len(shape)))
@@ -76,8 +80,9 @@ def is_row_reduction(shape: Sequence[int], axes: Sequence[int]) -> bool:
 
 
 def reduced_axes(group: FusedGroup, member: Member) -> tuple[int, ...]:
-    """Dims that a reduction of the group takes away. Raises Unsupported when its axes are not known
-    while planning.
+    """Return the dims that a reduction of the group takes away.
+
+    Raises Unsupported when its axes are not known while planning.
     """
     spec = member.spec
     rank = len(group.tensor(member.inputs[0]).shape)
@@ -95,14 +100,15 @@ def reduced_axes(group: FusedGroup, member: Member) -> tuple[int, ...]:
 
 
 def summed_dtype(what: Reduction, dtype: DType) -> DType:
-    """dtype in which values of `dtype` are taken in: means of integers are sums in 64 bits, as
-    TensorFlow's are.
+    """Return the dtype of the sum of values of `dtype`.
+
+    Means of integers are sums in 64 bits, as TensorFlow's are.
     """
     return d.int64 if what.mean and dtype.is_integer and dtype.size < 8 else dtype
 
 
 def start(kind: str, dtype: DType) -> str:
-    """Register literal of the value a reduction of nothing has."""
+    """Return the register literal of an empty reduction's value."""
     if kind in ("all", "any"):
         return str(kind == "all")
     if kind in ("sum", "prod"):
@@ -115,8 +121,9 @@ def start(kind: str, dtype: DType) -> str:
 
 
 def step(kind: str, dtype: DType, total: str, value: str, in_order: bool = False) -> str:
-    """Expression of `total` after taking in `value`. in_order: additions stay as they
-    are written.
+    """Return the expression of `total` combined with `value`.
+
+    in_order: additions stay as they are written.
     """
     if kind in ("all", "any"):
         return f"{total} {'&' if kind == 'all' else '|'} {value}"
@@ -132,8 +139,9 @@ def step(kind: str, dtype: DType, total: str, value: str, in_order: bool = False
 
 
 def wide_type(kind: str, dtype: DType) -> str:
-    """Register type in which partial results are put together: float64 for sums of floats, so that
-    long ones stay exact enough.
+    """Return the register type in which partial results are combined.
+
+    It is float64 for sums of floats, so that long ones stay exact enough.
     """
     if kind in ("sum", "prod") and dtype.is_floating:
         return "float64"
@@ -141,7 +149,7 @@ def wide_type(kind: str, dtype: DType) -> str:
 
 
 def narrowed(dtype: DType, value: str) -> str:
-    """A value put together in `wide_type` as a register value of `dtype`."""
+    """Return a value of `wide_type` as a register value of `dtype`."""
     name = expressions.register_type(dtype)
     text = f"{name}({value})" if dtype.is_floating else value
     if dtype is d.float16:

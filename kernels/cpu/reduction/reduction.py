@@ -1,12 +1,12 @@
-"""Reductions over any axes, several at once, with the elementwise nodes before, beside and after
-them in the same kernel.
+"""Reduce over any axes, several reductions in one kernel.
 
-Two launches: the first reduces parts of the range side by side into partial results, the second
-puts the parts together (in float64 for sums of floats) and applies what follows. Inner axes are
-reduced in vector registers, outer ones row upon row over the kept inner dim. A variance is one of
-the reductions: squared distances are summed up around the mean of each part while it is in cache,
-and parts are put together as Chan, Golub and LeVeque do (Updating formulae and a pairwise algorithm
-for computing sample variances, 1979).
+The kernel also computes the elementwise nodes before, beside and after them. It has two launches:
+the first reduces parts of the range side by side into partial results; the second combines the
+parts (in float64 for sums of floats) and applies the nodes after them. Inner axes are reduced in
+vector registers, outer ones row upon row over the kept inner dim. A variance is one of the
+reductions: squared distances are summed up around the mean of each part while it is in cache, and
+parts are combined as Chan, Golub and LeVeque do (Updating formulae and a pairwise algorithm for
+computing sample variances, 1979).
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ _CACHED_BYTES: Final = 1 << 18
 
 
 def reduce_call(group: FusedGroup) -> NativeCall:
-    """Launches of a reduce group. Raises Unsupported where it does not fit the template."""
+    """Return the launches of a reduce group.
+
+    Raises Unsupported where it does not fit the template.
+    """
     plan = reduce_plan(group)
     heads = plan.heads
     if any(head.what.root and head.dtype.is_integer for head in heads):
@@ -146,8 +149,9 @@ def reduce_call(group: FusedGroup) -> NativeCall:
 def _folded(
     layout: Layout, dims: Sequence[int], strides: Sequence[tuple[int, ...]]
 ) -> tuple[tuple[int, ...], list[tuple[int, ...]], int]:
-    """Several short rows taken as one longer one, whose parts are then put together like any
-    others: (dims, strides, rows in one).
+    """Fold several short rows into a longer one.
+
+    The rows of one are combined like any other parts. Returns (dims, strides, rows in one).
     """
     rest = list(strides)
     if (
@@ -171,8 +175,9 @@ def _folded(
 def _cut(
     layout: Layout, dims: Sequence[int], rows: int, outer: int, chunks: int
 ) -> tuple[int, int]:
-    """(parts of the reduced range, cuts of a kept inner dim) so that sums stay short and every
-    chunk finds work.
+    """Return the parts of the reduced range and the inner cuts.
+
+    A kept inner dim is cut. Both keep sums short and give every chunk work.
     """
     if layout.inner_kept:
         parts = max(-(-rows // ROWS_OF_PART), 1)
@@ -189,7 +194,10 @@ def _cut(
 
 
 def _kept_strides(space: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
-    """Strides of the result along the dims of what is reduced: 0 along reduced ones."""
+    """Return strides of the result along the reduced shape's dims.
+
+    They are 0 along reduced dims.
+    """
     strides = [0] * len(space)
     step = 1
     for k in range(len(space) - 1, -1, -1):
@@ -211,7 +219,7 @@ def _standalone(spec: NodeSpec) -> NativeCall:
         try:
             return rows_call(replace(group, kind="rows"))
         except Unsupported:
-            pass  # half of the dtypes and layouts that rows leave are taken here
+            pass  # This template takes half dtypes and layouts that the rows template refuses.
     return reduce_call(replace(group, kind="reduce"))
 
 

@@ -1,5 +1,6 @@
-"""What a rows group computes: reductions along the same rows and the elementwise members between
-them as one scalar program.
+"""Turn a rows group into one scalar program.
+
+It has the reductions along the same rows and the elementwise members between them.
 """
 
 from __future__ import annotations
@@ -33,16 +34,18 @@ REDUCE: Final = "reduce."  # reduce.<kind>: a vector -> one value a row
 POSITION: Final = "row.position"  # the column number, int32
 LITERAL: Final = "row.constant"  # attr value
 WIDTH: Final = "row.width"  # number of columns, so that the text holds no sizes
-DIVIDE: Final = "row.divide"  # of integers, towards zero, by what is not zero
+DIVIDE: Final = "row.divide"  # of integers, towards zero, by a divisor other than 0
 LABEL: Final = "row.label"  # a class number, checked against the row's width
 PICK: Final = "row.pick"  # the element of a vector in the column that a LABEL names
-SHIFTED: Final = "shifted"  # attr of an Exp whose argument had its row's maximum taken off
+SHIFTED: Final = "shifted"  # attr of an Exp whose argument had its row's maximum subtracted
 
 
 @dataclass(frozen=True, slots=True)
 class RowProgram:
-    """space: rows' dims, then the row's; outer: how many are the rows'. program: with pseudo ops.
-    results: how each output lies.
+    """A program over rows, with pseudo ops.
+
+    space: rows' dims, then the row's; outer: the number of the rows' dims. results: the layout of
+    each output.
     """
 
     space: tuple[int, ...]
@@ -53,12 +56,12 @@ class RowProgram:
 
     @property
     def width(self) -> int:
-        """Elements of a row."""
+        """Return the elements of a row."""
         return prod(self.space[self.outer :])
 
 
 class _RowBuilder(RegionBuilder):
-    """Adds reductions along the row to the elementwise members."""
+    """Builder that adds reductions along the row to the elementwise members."""
 
     def __init__(self, group: FusedGroup, space: tuple[int, ...], outer: int) -> None:
         super().__init__(group, space)
@@ -85,7 +88,7 @@ class _RowBuilder(RegionBuilder):
         return found
 
     def _require_own_place(self, member: Member, ref: Ref, index: IndexMap) -> None:
-        """A result of a row may be used in that row only."""
+        """Refuse a use of a row's result in another row."""
         shape = member.spec.outputs[ref.index].shape
         terms = [self._plain(a) for a in index]
         own = [self._plain(a) for a in self._whole[: self.outer]]
@@ -144,7 +147,7 @@ class _RowBuilder(RegionBuilder):
         return self._emit_op(LITERAL, dtype, value=value)
 
     def _row_op(self, member: Member) -> list[tuple[bool, int]]:
-        """All outputs of an op that is several reductions itself."""
+        """Return all outputs of an op that is several reductions itself."""
         spec = member.spec
         dtype = spec.inputs[0].dtype
         shape = spec.outputs[-1].shape
@@ -185,8 +188,9 @@ class _RowBuilder(RegionBuilder):
 
 
 def row_program(group: FusedGroup) -> RowProgram:
-    """The row program of a group. Raises Unsupported where its members do not fit rows of one
-    shape.
+    """Return the row program of a group.
+
+    Raises Unsupported where its members do not fit rows of one shape.
     """
     heads = [m for m in group.members if m.spec.op in reducers.OPS or m.spec.op in ROW_OPS]
     if not heads:
@@ -244,11 +248,10 @@ def row_program(group: FusedGroup) -> RowProgram:
 
 
 def _with_shifted_exp(program: Program) -> Program:
-    """The program with every Exp marked that is taken of v - max(v), or of v - (max(v) if that is
-    finite, else another number).
+    """Mark every Exp of v - max(v) in a program.
 
-    Its argument is above 0 only in a row with a NaN or an infinity, where what it adds to is one
-    too.
+    Instead of max(v) another number may be subtracted if max(v) is not finite. The argument of such
+    an Exp is above 0 only in a row with a NaN or an infinity, where the sum it adds to is one, too.
     """
     base = len(program.inputs)
 

@@ -1,8 +1,7 @@
-"""Kernels that work row by row: several reductions along the same rows and what lies between them,
-one pass over memory.
+"""Build kernels of several reductions along the same rows.
 
-A row stays in cache while it is read again: softmax, layer norm, log-sum-exp, normalisation, cross
-entropy.
+Reductions and the nodes between them run row by row, in one pass over memory. A row stays in cache
+while it is read again: softmax, layer norm, log-sum-exp, normalisation, cross entropy.
 """
 
 from __future__ import annotations
@@ -56,12 +55,12 @@ _LABEL_ERROR: Final = 1
 
 @dataclass(slots=True)
 class _Schedule:
-    """When each value is computed. vector: whether it has an element a column; stage: how many
-    passes over the row come before it.
+    """The pass in which each value is computed.
 
-    passes[s]: vector values that pass s must have, in order; kept: those that later passes find in
-    memory, by number, in the row of an output that is written later (in_output: value -> output) or
-    in scratch.
+    vector: whether a value has an element a column; stage: the number of passes over the row before
+    it. passes[s]: vector values that pass s must have, in order; kept: values that later passes
+    read from memory, by number, either in the row of an output that is written later (in_output:
+    value -> output) or in scratch.
     """
 
     vector: list[bool]
@@ -72,7 +71,7 @@ class _Schedule:
 
     @property
     def in_scratch(self) -> list[int]:
-        """Values kept in scratch memory."""
+        """Return the values kept in scratch memory."""
         return [value for value in self.kept if value not in self.in_output]
 
 
@@ -81,7 +80,7 @@ def _schedule(rows: RowProgram, patterns: Sequence[str]) -> _Schedule:
     base = len(program.inputs)
     vector = [p != HOISTED for p in patterns]
     stage = [0] * base
-    again = [0.0] * base  # ns to compute a value anew from operands
+    again = [0.0] * base  # time in ns to compute a value again from operands
     for op in program.ops:
         late = max((stage[a] for a in op.args), default=0)
         if op.op.startswith(REDUCE):
@@ -134,11 +133,10 @@ def _schedule(rows: RowProgram, patterns: Sequence[str]) -> _Schedule:
 
 
 def _keep_in_outputs(schedule: _Schedule, rows: RowProgram, outputs: Sequence[str]) -> None:
-    """Let values that later passes read again lie in the rows of outputs that are written at or
-    after the last such pass.
+    """Keep values for later passes in the rows of outputs.
 
-    Scratch of its own costs a further stream through the cache, and the output's row arrives while
-    a pass computes.
+    The output must be written at or after the last such pass. Separate scratch costs a further
+    stream through the cache, and the output's row arrives while a pass computes.
     """
     program = rows.program
     dtypes = [*program.inputs, *(op.dtype for op in program.ops)]
@@ -156,7 +154,7 @@ def _keep_in_outputs(schedule: _Schedule, rows: RowProgram, outputs: Sequence[st
 
 
 class _RowWriter:
-    """Text of one row kernel."""
+    """Writer of one row kernel."""
 
     def __init__(
         self,
@@ -250,7 +248,7 @@ class _RowWriter:
                 s.line(f"st_out(y{k}_p, 0, {expressions.stored(dtype, self.names[value])}, {k})")
 
     def _scalars(self, stage: int) -> None:
-        """Values of the row that are known once `stage` passes are over."""
+        """Assign the row's values that are known after `stage` passes."""
         s = self.s
         for k, op in enumerate(self.program.ops):
             value = self.base + k
@@ -272,7 +270,10 @@ class _RowWriter:
                 self._op(value, self.names)
 
     def _op(self, value: int, names: Sequence[str], position: str = "start + i") -> None:
-        """Assign an elementwise value under its name. position: text of the column number."""
+        """Assign an elementwise value under its name.
+
+        position: text of the column number.
+        """
         s = self.s
         op = self.program.ops[value - self.base]
         arguments = [names[a] for a in op.args]
@@ -320,7 +321,7 @@ class _RowWriter:
         s.line(f"{self.names[value]} = {names[source]}")
 
     def _pass(self, number: int) -> None:
-        """One pass over the row."""
+        """Append one pass over the row."""
         s, schedule, base = self.s, self.schedule, self.base
         needed = schedule.passes[number]
         reductions = [
@@ -403,10 +404,10 @@ class _RowWriter:
         )
 
     def _scope(self, value: int) -> int:
-        """Return the scope of the buffer that a kept value lies in; buffers beyond the last scope
-        share it.
+        """Return the alias scope of the buffer of a kept value.
 
-        Buffers of one scope may alias each other, so sharing it promises less and is always true.
+        Buffers beyond the last scope share it. Buffers of one scope may alias each other, so
+        sharing promises less and is always true.
         """
         output = self.schedule.in_output.get(value)
         return (
@@ -421,7 +422,10 @@ class _RowWriter:
 
 
 def rows_call(group: FusedGroup) -> NativeCall:
-    """Launches of a rows group. Raises Unsupported where it does not fit the template."""
+    """Return the launches of a rows group.
+
+    Raises Unsupported where it does not fit the template.
+    """
     rows = row_program(group)
     total = prod(rows.space)
     if total == 0:
@@ -438,7 +442,8 @@ def rows_call(group: FusedGroup) -> NativeCall:
         dims, strides = (1,), [(0,) for _ in operands]
     patterns = [inner_pattern(step, o.dtype) for step, o in zip(steps, operands)]
     inputs, outputs = patterns[: len(rows.operands)], patterns[len(rows.operands) :]
-    # no stride tells a column from a row's own value: all may as well be columns, but for labels
+    # Strides do not tell a column from a row's own value here: all may as well be columns, but for
+    # labels.
     if rows.width == 1:
         labels = {op.args[0] for op in rows.program.ops if op.op == LABEL}
         inputs = [HOISTED if k in labels else CONTIGUOUS for k in range(len(inputs))]

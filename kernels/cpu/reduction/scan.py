@@ -1,4 +1,4 @@
-"""Running sums, products and log-sum-exps along one axis."""
+"""Build running sums, products and log-sum-exps along one axis."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LANES: Final = 4
 
 
 def _take(s: Source, kind: str, dtype: DType, total: str, value: str) -> None:
-    """Let the name `total` take in a value."""
+    """Append the step that combines the name `total` with a value."""
     if kind != "logsumexp":
         s.line(
             f"{total} = {reducers.narrowed(dtype, f'({reducers.step(kind, dtype, total, value, in_order=True)})')}"
@@ -32,7 +32,7 @@ def _take(s: Source, kind: str, dtype: DType, total: str, value: str) -> None:
     s.line(f"top = maximum({total}, {value})")
     s.line(f"apart = minimum({total}, {value}) - top")
     log = f"top + vm.log1p_{suffix}(vm.exp_{suffix}(apart))"
-    # of two equal infinities there is no difference
+    # two equal infinities have no difference
     s.line(f"{total} = {reducers.narrowed(dtype, f'select(apart == apart, {log}, top)')}")
 
 
@@ -43,9 +43,11 @@ def _start(kind: str, dtype: DType) -> str:
 
 
 def columns_source(kind: str, dtype: DType) -> KernelSource:
-    """Along an outer axis, columns side by side. Words: outer, length, inner, byte step along the
-    axis (negative when it is walked backwards), byte offset of its first element, exclusive (0 or
-    1), input, output. With exclusive, element k holds what came before it.
+    """Write the scan along an outer axis, columns side by side.
+
+    Words: outer, length, inner, byte step along the axis (negative for a backward scan), byte
+    offset of its first element, exclusive (0 or 1), input, output. With exclusive, element k holds
+    the total before element k.
     """
     s = Source()
     s.line(f"# running {kind} of {dtype.name}, columns")
@@ -87,9 +89,10 @@ def columns_source(kind: str, dtype: DType) -> KernelSource:
 
 
 def rows_source(kind: str, dtype: DType) -> KernelSource:
-    """Along the inner axis, totals in registers, LANES rows at a time because each step waits for
-    the one before it. Words: rows, length, byte step, byte offset of the first element, exclusive,
-    input, output.
+    """Write the scan along the inner axis, with totals in registers.
+
+    LANES rows are scanned at a time because each step waits for the previous one. Words: rows,
+    length, byte step, byte offset of the first element, exclusive, input, output.
     """
     s = Source()
     s.line(f"# running {kind} of {dtype.name}, rows")

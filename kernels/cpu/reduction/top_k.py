@@ -1,9 +1,9 @@
-"""TopKV2 and InTopK: the largest elements of rows, in order.
+"""Build TopKV2 and InTopK: the largest elements of rows, in order.
 
-Elements are compared by integer keys of the same order, in which -0 is 0 and NaN comes above
-everything; equal ones stay as they came. Few are followed in a short sorted list, for which most
-blocks of a row need one comparison. Many are found by a histogram of the keys' upper bits: what
-lies below the k-th largest one's bucket is left out, the rest is sorted by radix.
+Elements are compared by integer keys of the same order, in which -0 is 0 and NaN comes above all
+other values; equal elements keep their order. Small k: insertion into a sorted list, for which most
+blocks of a row need one comparison. Large k: radix select by a histogram of the keys' upper bits,
+which drops all keys below the k-th largest one's bucket, then a radix sort of the rest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ _WIDE: Final = frozenset({d.float64, d.int64, d.uint32})
 
 
 def _key_lines(dtype: DType) -> list[str]:
-    """Lines that set `key` (int32 or int64) from element `x`, a register value."""
+    """Return lines that set `key` (int32 or int64) from element `x`.
+
+    x is a register value.
+    """
     if dtype.base_dtype is d.bool or dtype.is_complex or dtype is d.uint64:
         raise Unsupported(f"no order of {dtype.name}")
     bits = 64 if dtype in _WIDE else 32
@@ -41,8 +44,8 @@ def _key_lines(dtype: DType) -> list[str]:
     normal = 0x00800000 if bits == 32 else 0x0010000000000000
     return [
         f"raw = f{bits}_bits(x)",
-        # denormals are zero, as in every comparison of a running kernel, and both zeros are the
-        # same
+        # Denormals are zero, as in every comparison of a running kernel, and both zeros are the
+        # same.
         f"raw = select(iand(raw, {name}({highest})) < {name}({normal}), {name}(0), raw)",
         f"key = ixor(raw, iand(ishr(raw, {name}({bits - 1})), {name}({highest})))",
         f"key = select(iand(raw, {name}({highest})) > {name}({infinite}), {name}({highest}), key)",
@@ -69,14 +72,20 @@ def _write_key(s: Source, dtype: DType, element: str) -> None:
 
 
 def _write_result(s: Source, place: str) -> None:
-    """Put element number `place` of the row at position i of both results."""
+    """Store an element at position i of both results.
+
+    place: its number in the row.
+    """
     s.line(f"place = int({place})")
     s.line("st_any(v_p, i, ld_any(x_p, place))")
     s.line("st_any(i_p, i, place)")
 
 
 def few_source(dtype: DType, index: DType) -> KernelSource:
-    """Words: rows, length, k, input, values, places, scratch and its bytes a chunk."""
+    """Write the kernel for small k.
+
+    Words: rows, length, k, input, values, places, scratch and its bytes a chunk.
+    """
     s = Source()
     _start(s, dtype, f"a few largest elements by {index.name}")
     size, memory = dtype.size, typed_pointers.pointer(dtype, "{}")
@@ -117,8 +126,9 @@ def few_source(dtype: DType, index: DType) -> KernelSource:
 
 
 def _write_insertion(s: Source, number: str) -> None:
-    """Put `key`, of that element, among the `full` keys of the list, behind its equals; what it
-    pushes beyond k is dropped.
+    """Insert `key` of element `number` into the list of `full` keys.
+
+    It goes behind equal keys. A key that is pushed beyond k is dropped.
     """
     s.line("to = full")
     with s.block("while to > 0 and int(ld_any(keys, to - 1)) < int(key):"):
@@ -130,7 +140,10 @@ def _write_insertion(s: Source, number: str) -> None:
 
 
 def many_source(dtype: DType, index: DType) -> KernelSource:
-    """Words: rows, length, k, input, values, places, scratch and its bytes a chunk."""
+    """Write the kernel for large k.
+
+    Words: rows, length, k, input, values, places, scratch and its bytes a chunk.
+    """
     s = Source()
     _start(s, dtype, f"many largest elements by {index.name}")
     size, bits = dtype.size, 64 if dtype in _WIDE else 32
@@ -187,7 +200,7 @@ def many_source(dtype: DType, index: DType) -> KernelSource:
                     f"same = {_DIGITS - 1} - (((int(ld_any(keys, 0)) >> shift) & {_DIGITS - 1}) ^ "
                     "sign)"
                 )
-                # else this digit changes nothing
+                # all keys have the same digit otherwise, and the pass would change nothing
                 with s.block("if int(ld_any(counts, same)) != m:"):
                     s.line("total = 0")
                     with s.block(f"for b in range({_DIGITS}):"):
@@ -255,7 +268,7 @@ def _top_k(spec: NodeSpec) -> NativeCall:
 
 
 def in_top_source(index: str) -> KernelSource:
-    """Words: rows, length, k, predictions, targets, output."""
+    """Write InTopK. Words: rows, length, k, predictions, targets, output."""
     s = Source()
     s.line(f"# whether the scores of {index} targets are among the k largest")
     for line in (*expressions.IMPORTS, "from tfjit.kernels.codegen.intrinsics import *", "", ""):
@@ -276,7 +289,7 @@ def in_top_source(index: str) -> KernelSource:
                 with s.block("for i in range(length):"):
                     s.line("v = ld(x_p, i)")
                     s.line("better += int32(v > score)")
-                    s.line("odd += int32(v - v != float32(0))")  # NaN or infinite
+                    s.line("odd += int32(v - v != float32(0))")  # counts NaN and infinity
                 s.line("inside = 1 if int(odd) == 0 and int(better) < k else 0")
             s.line("st_any(y_p, row, inside)")
     return KernelSource(s.text(), title="in top k")
