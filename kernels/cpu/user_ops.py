@@ -1,9 +1,9 @@
-"""Kernels of ops that users register: a NumPy reference, and a scalar expression or a Python
-function for Numba to compile.
+"""Build the kernels of ops that users register.
 
-The function becomes text that the compiler process can stand on its own feet with: its source
-without decorators and annotations, the functions and numbers it uses from its module, and imports
-of what it uses of others.
+They are a NumPy reference, and a scalar expression or a Python function for Numba to compile. The
+function becomes a text that the compiler process can compile alone: its source without decorators
+and annotations, the functions and numbers that it uses from its module, and imports of names from
+other modules.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _PARAMETERS: Final = (
 
 
 def accepts(function: Callable[..., Any], name: str) -> bool:
-    """Whether a function can be given an argument by that name."""
+    """Return whether a function has an argument of that name."""
     parameters = inspect.signature(function).parameters
     found = parameters.get(name)
     return (
@@ -65,9 +65,11 @@ def accepts(function: Callable[..., Any], name: str) -> bool:
 def reference_kernel(
     op_type: str, function: Callable[..., Any], attrs: Sequence[str]
 ) -> registry.Reference:
-    """A user's NumPy function as a kernel. It is given the inputs, and by name those of the attrs
-    that it takes; it returns an array, or a tuple or list of them. Raises InvalidArgumentError when
-    these are not what the op declares.
+    """Return a user's NumPy function as a kernel.
+
+    It is called with the inputs, and by name with those attrs that it takes. It returns an array,
+    or a tuple or list of them. Raises InvalidArgumentError when these are not the declared outputs
+    of the op.
     """
     taken = [name for name in attrs if accepts(function, name)]
 
@@ -112,7 +114,7 @@ def _checked(
                     f"{wanted.dtype.name}",
                 )
             array = array.astype(dtype)
-    # what it returns must not change with an input, nor the input with it
+    # The result must not share memory with an input.
     return (
         array.copy()
         if any(np.may_share_memory(array, x) for x in inputs if isinstance(x, np.ndarray))
@@ -121,7 +123,7 @@ def _checked(
 
 
 def register_expression(row: Elementwise) -> None:
-    """The kernels of an op with a row of the elementwise table."""
+    """Register the kernels of a row of the elementwise table."""
 
     def build(spec: NodeSpec) -> NativeCall:
         loop = importlib.import_module("tfjit.kernels.cpu.elementwise.loop")
@@ -136,11 +138,12 @@ def register_expression(row: Elementwise) -> None:
 
 @dataclass(frozen=True, slots=True)
 class UserKernel:
-    """A Python function over the inputs, the outputs and number attrs of an op.
+    """A Python function over inputs, outputs and number attrs of an op.
 
     name: of the function in `text`, its module's text. inputs, outputs: names. attrs: name ->
-    "int", "float" or "bool", as far as it takes them. is_chunked: it takes `chunk` and `chunks`:
-    which part of the work to do, of how many. cost_ns: predicted, an element of the largest array.
+    "int", "float" or "bool", for the attrs that it takes. is_chunked: it takes `chunk` and
+    `chunks`, the number of its part of the work and the number of parts. cost_ns: predicted, an
+    element of the largest array.
     """
 
     op_type: str
@@ -153,7 +156,10 @@ class UserKernel:
     cost_ns: float
 
     def build(self, spec: NodeSpec) -> NativeCall:
-        """One launch. Raises Unsupported for dtypes that compiled code does not hold."""
+        """Return one launch.
+
+        Raises Unsupported for dtypes that compiled code does not hold.
+        """
         words: list[Word] = []
         s = Source()
         tensors = [
@@ -211,8 +217,9 @@ class UserKernel:
 
 
 def _register_type(tensor: TensorSpec) -> str:
-    """Name of the Numba type of a tensor's elements. Raises Unsupported for one that compiled code
-    does not hold.
+    """Return the Numba type of a tensor's elements, by name.
+
+    Raises Unsupported for a type that compiled code does not hold.
     """
     from tfjit.kernels.codegen import expressions
 
@@ -227,8 +234,10 @@ def user_kernel(
     attrs: Mapping[str, str],
     cost_ns: float,
 ) -> UserKernel:
-    """A function of the inputs and outputs by position, and of attrs (name -> type) by name. Raises
-    ValueError for one that does not fit, or whose text cannot stand alone.
+    """Return the kernel of a function.
+
+    The function takes inputs and outputs by position, and attrs (name -> type) by name. Raises
+    ValueError for one that does not fit, or whose text does not compile alone.
     """
     plain = getattr(function, "py_func", function)  # Numba's dispatcher
     if not isinstance(plain, types.FunctionType):
@@ -262,7 +271,7 @@ def user_kernel(
 
 
 class _Module:
-    """The text of a module that holds a function and what it uses."""
+    """The text of a module with a function and its dependencies."""
 
     def __init__(self, op_type: str) -> None:
         self._op_type = op_type
@@ -271,8 +280,9 @@ class _Module:
         self._functions: list[str] = []
 
     def text(self, function: types.FunctionType) -> str:
-        """Imports and numbers, then functions, those that are called before those
-        that call them.
+        """Return the module's text.
+
+        It has imports and numbers, then functions, called ones before their callers.
         """
         self._function(function.__name__, function)
         return "\n".join([*sorted(self._head), "", *self._functions])
@@ -293,8 +303,8 @@ class _Module:
         tree.decorator_list = []
         tree.returns = None
         tree.name = name
-        # the kernel itself, which is given all it takes: Numba 0.68 fails over keyword-only
-        # parameters
+        # The kernel itself is called with all its arguments; Numba 0.68 fails on keyword-only
+        # parameters.
         if len(self._names) == 1:
             tree.args.args += tree.args.kwonlyargs
             tree.args.kwonlyargs, tree.args.kw_defaults, tree.args.defaults = [], [], []
@@ -333,7 +343,7 @@ class _Module:
             self._head.append(f"from {self._home(name, value)} as {name}")
 
     def _home(self, name: str, value: Any) -> str:
-        """ "module import name" of something that another module holds."""
+        """Return "module import name" of an object of another module."""
         own = getattr(value, "__name__", name)
         for module in dict.fromkeys([getattr(value, "__module__", None), "numpy", "math", "numba"]):
             if (
@@ -349,12 +359,18 @@ class _Module:
 
 
 def _attributes(tree: ast.AST) -> set[str]:
-    """Names after a dot: `inspect.getclosurevars` takes them for unbound ones."""
+    """Return the names after a dot.
+
+    `inspect.getclosurevars` takes them for unbound names.
+    """
     return {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
 
 
 def _is_public(function: types.FunctionType) -> bool:
-    """Whether a function belongs to a library whose import gives it to the compiler too."""
+    """Return whether a function belongs to an importable library.
+
+    Its import gives the function to the compiler, too.
+    """
     return function.__module__.partition(".")[0] in ("numpy", "math", "numba")
 
 

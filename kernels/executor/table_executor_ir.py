@@ -383,7 +383,7 @@ def loaded() -> bool:
 
 
 def _reset_after_fork() -> None:
-    """Replace the lock in a forked child: another thread may have held it."""
+    """Replace the lock in a forked child; another thread may hold it."""
     global _lock
     _lock = threading.Lock()
 

@@ -22,19 +22,19 @@ State, int64 words, a cache line (8 words) each where threads meet:
     8   chunks done
     16  code address, 17 argument block, 18 helpers asked (those of lower number), 19 address of a
         cancel flag or 0
-    23  number of late times that a helper lost its processor, less one for each undisturbed job
+    23  recent losses of a processor by a helper, less one for each undisturbed job
     24  1 while a caller holds the slot
     25  masks of processors: row c allows all but c, 26 rows
-    27  ticks when the last job ended, 28 work in ticks of late jobs that left sleepers asleep, 29
+    27  ticks when the last job ended, 28 work in ticks of recent jobs that left sleepers asleep, 29
         amount of it that is worth a wake-up
-    30  ticks until which no helper is asked, 31 time beyond two chunks that a caller may wait before
-        it stops asking
+    30  ticks until which no helper is asked, 31 time beyond two chunks that a caller may wait
+        before it stops asking
     32  1 = stop, 33 helpers, 34 spin limit in ticks, 35 signal, 36 wait, 37 yield, 38 current
         processor or 0, 39 set affinity: C functions
     40 + 8 h  1 while helper h sleeps, 41 + 8 h its semaphore, for signal(semaphore, 1, 0) and
         wait(semaphore, -1)
-    42 + 8 h  the processor it last saw itself on, or -1; 43 + 8 h its thread number in the operating
-        system
+    42 + 8 h  the processor it last saw itself on, or -1; 43 + 8 h its thread number in the
+        operating system
 """
 
 from __future__ import annotations

@@ -52,11 +52,11 @@ def numba_target() -> dict[str, str]:
 def compile_text(
     text: str, entries: Sequence[str], arity: int, interleave: int, filename: str, unique: str
 ) -> ObjectFile:
-    """Compile the functions `entries` of a module's text to C functions void(intp * arity).
+    """Compile functions of a module's text to C functions void(intp * arity).
 
-    interleave: as in KernelSource. filename: where tracebacks find the text. unique: prefix of
-    symbols; objects loaded into one process must differ in it.
-    Raises Refused; also whatever Numba raises.
+    entries: their names. interleave: as in KernelSource. filename: where tracebacks find the text.
+    unique: prefix of symbols; objects loaded into one process must differ in it. Raises Refused;
+    also any error that Numba raises.
     """
     import llvmlite.binding as llvm
     from numba.core import ccallback, types

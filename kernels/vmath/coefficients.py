@@ -1,4 +1,7 @@
-"""Polynomial and rational fits used by the vector math, lowest power first. `fit.py` makes them."""
+"""Hold the vector math's polynomial and rational fits, lowest power first.
+
+`fit.py` makes them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Slices x[i], x[:, i] and x[i, j] by scalars that come at run time, and their gradients: one block
-of elements a row of what stands before the index.
+"""Build slices x[i], x[:, i] and x[i, j] by run-time scalars.
+
+Their gradients are built, too. A kernel copies one block of elements for each row of the dims
+before the index.
 """
 
 from __future__ import annotations
@@ -12,26 +14,29 @@ from tfjit.kernels.cpu.template import cost_model
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported
 from tfjit.kernels.source import KernelSource, Source
 
-_BITS = 32  # of a detail word, for the index; the dimension is above
+_BITS = 32  # bits of a detail word for the index; the dimension is above them
 
 
 _FORWARD = (Pointer("in", 0), Pointer("in", 1), Pointer("out", 0))
 
 
 class _OutOfBounds(str):
-    """TensorFlow's message, which names the index and the dimension; both come packed in one detail
-    word.
+    """TensorFlow's message, which names the index and the dimension.
+
+    Both are packed in one detail word.
     """
 
     def format(self, *args: object, **kwargs: object) -> str:
-        """The message for `detail`."""
+        """Return the message for `detail`."""
         detail = int(kwargs["detail"])  # type: ignore[call-overload]
         index = (detail & ((1 << _BITS) - 1)) - (1 << (_BITS - 1))
         return f"slice index {index} of dimension {detail >> _BITS} out of bounds."
 
 
 def _source(index_name: str, count: int, gradient: bool) -> KernelSource:
-    """Words: rows before, bytes of a block, bytes from one row to the next, the array, begin, the
+    """Write the kernel.
+
+    Words: rows before, bytes of a block, bytes from one row to the next, the array, begin, the
     slice; then for each index its place in begin, the dimension, its size and the bytes from one
     element to the next.
     """
@@ -65,11 +70,10 @@ def _source(index_name: str, count: int, gradient: bool) -> KernelSource:
 
 
 def index_slice(spec: NodeSpec, gradient: bool = False) -> NativeCall:
-    """The call of a StridedSlice whose begin is not known. Raises Unsupported for all but full
-    dimensions around scalar indices.
+    """Return the call of a StridedSlice with an unknown begin.
 
-    gradient: of a StridedSliceGrad: puts the slice where it comes from, into an array that is there
-    already.
+    Raises Unsupported for all but full dimensions around scalar indices. gradient: of a
+    StridedSliceGrad: writes the slice back into an array that exists already.
     """
     ends = (spec.outputs[0], spec.inputs[4]) if gradient else (spec.inputs[0], spec.outputs[0])
     x, begin, out = ends[0], spec.inputs[1], ends[1]

@@ -1,5 +1,6 @@
-"""One row of an array read or written by an index that comes at run time: what tensor arrays and
-lists of known size become.
+"""Build reads and writes of one array row by a run-time index.
+
+Tensor arrays and lists of known size become such reads and writes.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from tfjit.kernels.source import KernelSource, Source
 
 
 def _source(writes: bool) -> KernelSource:
-    """Words: rows, bytes of one, array, index, row (read: where it goes; write: what is written),
-    and for a write where the array goes.
+    """Write the kernel.
+
+    Words: rows, bytes of one, array, index, row (read: its target; write: its source), and for a
+    write the target array.
     """
     s = Source()
     s.line(f"# {'write' if writes else 'read'} one row")

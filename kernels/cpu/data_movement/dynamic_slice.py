@@ -1,5 +1,6 @@
-"""Slices of a known size that begin at places which come at run time: blocks of rows copied, each
-dimension checked first.
+"""Build slices of known size with run-time begins.
+
+Blocks of rows are copied; each dimension is checked first.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from tfjit.kernels.cpu.template import cost_model
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported
 from tfjit.kernels.source import KernelSource, Source
 
-_BITS = 48  # of a detail word, for the place; the dimension and what is wrong are above
+# bits of a detail word for the place; the dimension and the kind of error are above them
+_BITS = 48
 _WORDS = {1: "u8", 2: "u16", 4: "i32", 8: "i64"}
 
 
 class _OutOfBounds(str):
-    """TensorFlow's message for a begin or a size; dimension and place come packed in one detail
-    word.
+    """TensorFlow's message for a begin or a size.
+
+    Dimension and place are packed in one detail word.
     """
 
     def __new__(cls, text: str, shape: tuple[int, ...], sizes: tuple[int, ...]) -> _OutOfBounds:
@@ -28,7 +31,7 @@ class _OutOfBounds(str):
     sizes: tuple[int, ...]
 
     def format(self, *args: object, **kwargs: object) -> str:
-        """The message for `detail`."""
+        """Return the message for `detail`."""
         detail = int(kwargs["detail"])  # type: ignore[call-overload]
         begin, d = (detail & ((1 << _BITS) - 1)) - (1 << (_BITS - 1)), detail >> _BITS
         n = self.shape[d]
@@ -38,9 +41,11 @@ class _OutOfBounds(str):
 
 
 def _source(index: str, rank: int, loops: int, word: str) -> KernelSource:
-    """Words: input, begin, output, bytes of a run; for each dimension how far it goes and its size
-    there; of each but the last for how many it is walked, and the bytes from one to the next in the
-    input and in the output. word: the type a run has, "" for longer ones.
+    """Write the kernel.
+
+    Words: input, begin, output, bytes of a run; for each dimension the largest begin and the
+    input's bytes of one step; for each looped dimension the number of steps, and the bytes of one
+    in the input and in the output. word: the type of a run, "" for longer runs.
     """
     s = Source()
     s.line(
@@ -84,8 +89,9 @@ def _source(index: str, rank: int, loops: int, word: str) -> KernelSource:
 
 
 def block_slice(spec: NodeSpec) -> NativeCall:
-    """The call of a Slice whose begin is not known while planning, but its size is. Raises
-    Unsupported.
+    """Return the call of a Slice with unknown begin and known size.
+
+    Raises Unsupported.
     """
     x, begin, out = spec.inputs[0], spec.inputs[1], spec.outputs[0]
     rank, size = len(x.shape), x.dtype.size
@@ -102,7 +108,7 @@ def block_slice(spec: NodeSpec) -> NativeCall:
         raise Unsupported("the slice leaves its input")
     strides = [size * prod(x.shape[d + 1 :]) for d in range(rank)]
     targets = [size * prod(out.shape[d + 1 :]) for d in range(rank)]
-    # what is behind it is taken whole
+    # the dims after the last sliced one are taken whole
     last = max((d for d in range(rank) if out.shape[d] != x.shape[d]), default=0)
     run = out.shape[last] * strides[last]
     walked = [d for d in range(last) if out.shape[d] != 1]

@@ -1,4 +1,4 @@
-"""Gather by index, and one-hot rows."""
+"""Build gathers by index, and one-hot rows."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from tfjit.kernels.cpu.template import cost_model, typed_pointers
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, native
 from tfjit.kernels.source import KernelSource, Source
 
-# a failing index travels in the lower half of the detail word, its position in the upper
+# A failing index is in the lower half of the detail word, its position in the upper.
 _BITS = 31
 
 
 class IndexMessage(str):
-    """TensorFlow's message for an index out of range, which names position and value; both come
-    packed in one detail word.
+    """TensorFlow's message for an index out of range.
+
+    It names position and value, which are packed in one detail word.
     """
 
     shape: tuple[int, ...]
@@ -29,7 +30,7 @@ class IndexMessage(str):
         return made
 
     def format(self, *args: object, **kwargs: object) -> str:
-        """The message for `detail`."""
+        """Return the message for `detail`."""
         detail = int(kwargs["detail"])  # type: ignore[call-overload]
         position, value = detail >> (_BITS + 1), detail & ((1 << (_BITS + 1)) - 1)
         value -= 1 << _BITS
@@ -42,7 +43,10 @@ class IndexMessage(str):
 
 
 def gather_source(size: int, index_name: str, run: bool) -> KernelSource:
-    """Words: batches, outer, indices of a batch, limit, inner bytes, params, indices, output."""
+    """Write a gather.
+
+    Words: batches, outer, indices of a batch, limit, inner bytes, params, indices, output.
+    """
     s = Source()
     s.line(f"# gather {'runs' if run else f'elements of {size} bytes'} by {index_name}")
     s.line("from tfjit.kernels.codegen.intrinsics import *")
@@ -149,7 +153,10 @@ def _gather(spec: NodeSpec) -> NativeCall:
 
 
 def one_hot_source(size: int, index_name: str) -> KernelSource:
-    """Words: rows, depth, inner, indices [rows, inner], on, off, output [rows, depth, inner]."""
+    """Write one-hot rows.
+
+    Words: rows, depth, inner, indices [rows, inner], on, off, output [rows, depth, inner].
+    """
     s = Source()
     s.line(f"# one-hot rows of elements of {size} bytes by {index_name}")
     s.line("from tfjit.kernels.codegen.intrinsics import *")

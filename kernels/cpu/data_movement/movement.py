@@ -1,8 +1,8 @@
-"""Ops that move elements and compute nothing: transposes, slices, joins, padding, repetition. All
-are strided copies.
+"""Build ops that move elements and compute nothing.
 
-What a node's own error would be (a slice outside its input, say) is left to its reference kernel,
-which says it as TensorFlow does.
+They are transposes, slices, joins, padding and repetition. All are strided copies. A node's own
+errors (a slice outside its input, say) are left to its reference kernel, which reports them as
+TensorFlow does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ from tfjit.kernels.registry import (
 
 
 def _known(spec: NodeSpec, k: int) -> np.ndarray:
-    """Value of an input. Raises Unsupported when it comes at run time only."""
+    """Return the value of an input.
+
+    Raises Unsupported when it is known at run time only.
+    """
     if k not in spec.constants:
         raise Unsupported(f"{spec.op} {spec.name}: input {k} is not known while planning")
     return np.asarray(spec.constants[k])
@@ -45,7 +48,7 @@ def _call(launches: Iterable[Launch | None], moved: int) -> NativeCall:
 
 
 def _gathered(spec: NodeSpec, array: np.ndarray, layout: Layout, k: int = 0) -> NativeCall:
-    """Output 0 holds the elements of a view of input k, in the view's order."""
+    """Copy a view of input k to output 0, in order."""
     out = spec.outputs[0]
     view = layout.view(array)
     if prod(view.shape) != out.size:
@@ -78,7 +81,7 @@ def _transpose(spec: NodeSpec) -> NativeCall:
 
 
 def _joined(spec: NodeSpec, axis: int, inputs: Iterable[int], new_axis: bool) -> NativeCall:
-    """Inputs laid one after the other along an axis of the output."""
+    """Join inputs along an axis of the output."""
     out = spec.outputs[0]
     layout = Layout(out.shape, out.dtype.size)
     launches = []
@@ -131,7 +134,10 @@ def _pack(spec: NodeSpec) -> NativeCall:
 
 
 def _parted(spec: NodeSpec, axis: int, k: int, drop: bool) -> NativeCall:
-    """Outputs that are runs of input k along an axis; drop: the axis is left out of them."""
+    """Split input k along an axis into the outputs.
+
+    drop: the axis is left out of them.
+    """
     layout = _layout(spec, k)
     size = spec.inputs[k].dtype.size
     launches = []
@@ -222,12 +228,12 @@ def _strided_slice_grad(spec: NodeSpec) -> NativeCall:
 
 
 def _word(tensor: TensorSpec, value: float = 0) -> np.ndarray:
-    """One element of a tensor's dtype."""
+    """Return one element of a tensor's dtype."""
     return np.full(1, value, np.dtype(tensor.dtype.as_numpy_dtype))
 
 
 def _filled(out: TensorSpec, value: Pointer) -> Launch | None:
-    """All of output 0 from the one element at `value`."""
+    """Fill output 0 with the one element at `value`."""
     source = View(out.shape, (0,) * len(out.shape))
     return copy_launch(out.dtype.size, source, _whole(out), value, Pointer("out", 0))
 
@@ -311,7 +317,7 @@ def _pad(spec: NodeSpec) -> NativeCall:
     ]
     where = Pointer("in", 2) if spec.op == "PadV2" else Pointer("const", 0)
     rest = layout.array
-    # the slabs before and after each axis, within what is left
+    # the slabs before and after each axis, within the range that is left
     for k, (n, (a, b)) in enumerate(zip(x.shape, pairs)):
         for start, stop in ((0, a), (a + n, a + n + b)):
             if stop > start:
@@ -341,7 +347,7 @@ def _mirror_pad(spec: NodeSpec) -> NativeCall:
     ) or len(pairs) != len(x.shape):
         raise Unsupported("paddings do not fit")
     source, target = _layout(spec), Layout(out.shape, out.dtype.size)
-    ways = []  # along each axis: (where in the output, which part of the input, backwards or not)
+    ways = []  # along each axis: (place in the output, part of the input, whether backwards)
     for n, (a, b) in zip(x.shape, pairs):
         way = [(slice(a, a + n), slice(None))]
         if a:
@@ -389,9 +395,9 @@ def _depth_and_space(spec: NodeSpec) -> NativeCall:
     "EnsureShape",
 )
 def _copy(spec: NodeSpec) -> NativeCall:
-    """Where the result may not be its input's own buffer."""
+    """Copy the input where the result may not be its buffer."""
     if spec.op == "Reshape":
-        _known(spec, 1)  # a shape that comes at run time is checked there, by the reference
+        _known(spec, 1)  # The reference checks a shape that is known at run time only.
     out = spec.outputs[0]
     flat = View((out.size,), (out.dtype.size,))
     return _call(
@@ -426,7 +432,7 @@ def _roll(spec: NodeSpec) -> NativeCall:
     total = [0] * len(shape)
     for shift, axis in zip(shifts, axes):
         total[axis % len(shape)] += shift
-    ways = []  # along each axis: (where in the output, where in the input)
+    ways = []  # along each axis: (place in the output, place in the input)
     for n, shift in zip(shape, total):
         cut = shift % n
         ways.append(
@@ -452,8 +458,9 @@ def _roll(spec: NodeSpec) -> NativeCall:
 
 
 def _in_blocks(spec: NodeSpec, to_batch: bool) -> tuple[list[int], list[list[int]]]:
-    """(block sizes, padding or cropping pairs) of the four ops that move blocks of space into the
-    batch or back.
+    """Return block sizes and padding or cropping pairs of a block op.
+
+    These are the four ops that move blocks of space into the batch or back.
     """
     pairs = _known(spec, len(spec.inputs) - 1).reshape(-1, 2).tolist()
     sizes = (
@@ -494,7 +501,7 @@ def _space_and_batch(spec: NodeSpec) -> NativeCall:
     for number, offsets in enumerate(itertools.product(*(range(size) for size in sizes))):
         first, last = [slice(None)], [slice(number * images, (number + 1) * images)]
         for k, (offset, size, (before, _)) in enumerate(zip(offsets, sizes, pairs)):
-            low = max(-((offset - before) // size), 0)  # the first step whose place is inside
+            low = max(-((offset - before) // size), 0)  # the first step with a place inside
             high = max(
                 min((space.shape[k + 1] - 1 + before - offset) // size + 1, batch.shape[k + 1]), low
             )

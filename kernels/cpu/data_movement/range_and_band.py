@@ -1,4 +1,4 @@
-"""Range, and the band of a matrix: what is written follows from positions."""
+"""Build Range and the band of a matrix from positions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from tfjit.kernels.source import KernelSource, Source
 
 
 def range_source(dtype: DType) -> KernelSource:
-    """Words: length, start, delta, output. Element i is start + i * delta in the type itself."""
+    """Write Range.
+
+    Words: length, start, delta, output. Element i is start + i * delta in the type itself.
+    """
     s = Source()
     s.line(f"# range of {dtype.name}")
     for line in (*expressions.IMPORTS, "from tfjit.kernels.codegen.intrinsics import *", "", ""):
@@ -52,7 +55,9 @@ def _range(spec: NodeSpec) -> NativeCall:
 
 
 def band_source(size: int) -> KernelSource:
-    """Words: rows of all matrices together, rows of one, bytes of a row, elements kept left of the
+    """Write the band of a matrix.
+
+    Words: rows of all matrices together, rows of one, bytes of a row, elements kept left of the
     diagonal, right of it, input, output.
     """
     s = Source()

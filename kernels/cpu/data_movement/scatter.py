@@ -1,5 +1,6 @@
-"""Rows taken from, put into and added up at computed places: GatherNd, scatters, unsorted segments,
-inverse permutations.
+"""Build copies and sums of rows at computed places.
+
+They serve GatherNd, scatters, unsorted segments and inverse permutations.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ _SCATTER_CHUNKS: Final = 8
 
 
 class PlaceMessage(str):
-    """TensorFlow's message for an index vector that leads nowhere; the detail is the address of
-    [its number, its values].
+    """TensorFlow's message for an index vector out of range.
+
+    The detail is the address of [its number, its values].
     """
 
     shape: tuple[int, ...]
@@ -61,7 +63,7 @@ class PlaceMessage(str):
         return made
 
     def format(self, *args: object, **kwargs: object) -> str:
-        """The message for `detail`."""
+        """Return the message for `detail`."""
         report = (ctypes.c_int64 * (1 + self.shape[-1])).from_address(int(kwargs["detail"]))  # type: ignore[call-overload]
         place = (
             ",".join(str(int(i)) for i in np.unravel_index(report[0], self.shape[:-1]))
@@ -76,8 +78,9 @@ class PlaceMessage(str):
 
 
 class SegmentMessage(str):
-    """TensorFlow's message for a segment number that is too large; the detail is the address of
-    [its place, its value].
+    """TensorFlow's message for a segment number that is too large.
+
+    The detail is the address of [its place, its value].
     """
 
     shape: tuple[int, ...]
@@ -89,7 +92,7 @@ class SegmentMessage(str):
         return made
 
     def format(self, *args: object, **kwargs: object) -> str:
-        """The message for `detail`."""
+        """Return the message for `detail`."""
         place, value = (ctypes.c_int64 * 2).from_address(int(kwargs["detail"]))  # type: ignore[call-overload]
         where = (
             ",".join(str(int(i)) for i in np.unravel_index(place, self.shape)) if self.shape else ""
@@ -109,7 +112,10 @@ def _words(s: Source, names: Sequence[str]) -> None:
 
 
 def _write_place(s: Source, depth: int) -> None:
-    """Set `row` to where index vector `u` leads and `bad` to whether it leads nowhere."""
+    """Set `row` to the place of index vector `u`, and `bad`.
+
+    `bad` is whether the place is out of range.
+    """
     for k in range(depth):
         s.line(f"k{k} = int(ld(index_p, u * {depth} + {k}))")
     s.line("bad = " + " or ".join(f"k{k} < 0 or k{k} >= limit{k}" for k in range(depth)))
@@ -120,7 +126,7 @@ def _write_place(s: Source, depth: int) -> None:
 
 
 def _write_report(s: Source, depth: int) -> None:
-    """Remember the first index vector that leads nowhere."""
+    """Remember the first index vector that is out of range."""
     with s.block("if failed == 0:"):
         s.line("failed = 1")
         s.line("store_word(report, u)")
@@ -129,8 +135,10 @@ def _write_report(s: Source, depth: int) -> None:
 
 
 def gather_nd_source(size: int, index: str, depth: int, run: bool) -> KernelSource:
-    """Words: count, bytes of a row, the limits, report memory and its bytes a chunk, params,
-    indices, output.
+    """Write GatherNd.
+
+    Words: count, bytes of a row, the limits, report memory and its bytes a chunk, params, indices,
+    output.
     """
     s = Source()
     _head(
@@ -163,8 +171,9 @@ def gather_nd_source(size: int, index: str, depth: int, run: bool) -> KernelSour
 
 
 def _refuse_policies(spec: NodeSpec) -> None:
-    """Raise Unsupported where indices outside are no error: the reference kernels
-    pass over them.
+    """Raise Unsupported where indices out of range are no error.
+
+    The reference kernels skip such indices.
     """
     policy = spec.attrs.get("bad_indices_policy", b"")
     if policy not in (b"", b"DEFAULT", b"ERROR"):
@@ -203,8 +212,8 @@ def _gather_nd(spec: NodeSpec) -> NativeCall:
     )
 
 
-# how a scattered value meets what is there; the extremes keep NaNs as TensorFlow's functors of
-# either op do
+# Combinations of a scattered value with the target's; the extremes keep NaNs as TensorFlow's
+# functors of either op do.
 _SCATTERED: Final = {
     "Add": ("AddV2", ""), "Sub": ("Sub", ""), "Prod": ("Mul", ""), "Update": ("", "v"),
     "Max": ("", "v if t < v else t"), "Min": ("", "v if v < t else t"),
@@ -221,11 +230,11 @@ def scatter_source(
     drop: bool,
     single: bool = False,
 ) -> KernelSource:
-    """Words: number of updates, elements of a row, rows of the target, the limits, report memory
-    and its bytes a chunk, target, indices, updates.
+    """Write a scatter.
 
-    A chunk works on some columns of every row, or on some rows of the target. drop: negative
-    indices are passed over. single: a row is one element.
+    Words: number of updates, elements of a row, rows of the target, the limits, report memory and
+    its bytes a chunk, target, indices, updates. A chunk works on some columns of every row, or on
+    some rows of the target. drop: negative indices are skipped. single: a row is one element.
     """
     op, text = _SCATTERED[kind]
     s = Source()
@@ -276,7 +285,7 @@ def scatter_source(
                 )
                 with ExitStack() as loop:
                     if single:
-                        # a loop over one element would test each time whether it is worth vectors
+                        # A loop over one element would test each time whether vectors are worth it.
                         s.line("i = 0")
                     else:
                         loop.enter_context(s.block(f"for i in range({length}):"))
@@ -300,8 +309,9 @@ def _scatter_launch(
     kind: str, values: TensorSpec, indices: TensorSpec, depth: int, limits: Sequence[int], drop: bool, at: tuple[Pointer, Pointer],
     message: str,
 ) -> tuple[Launch, int]:  # fmt: skip
-    """(the launch, bytes of report memory). values: shape and type of the target. at: where indices
-    and updates lie.
+    """Return the launch and the bytes of report memory.
+
+    values: shape and type of the target. at: pointers to indices and updates.
     """
     if (
         indices.dtype.name not in _INDEX
@@ -318,8 +328,8 @@ def _scatter_launch(
         + 2.0 * total
     )
     by_column = inner * values.dtype.size >= 2 * _BAND_BYTES
-    # every chunk reads all indices: short rows are not worth that, and the branch on their place is
-    # hard to foretell
+    # Every chunk reads all indices: short rows are not worth that, and the branch on their place is
+    # hard to predict.
     limit = (
         inner * values.dtype.size // _BAND_BYTES
         if by_column
@@ -349,7 +359,7 @@ def _scatter_launch(
 
 
 def filled_launch(out: TensorSpec, value: Pointer) -> Launch:
-    """All of output 0 from the one element at `value`."""
+    """Fill output 0 with the one element at `value`."""
     made = copy_launch(
         out.dtype.size,
         View(out.shape, (0,) * len(out.shape)),
@@ -433,7 +443,7 @@ def _unsorted_segment(spec: NodeSpec) -> NativeCall:
 
 
 def invert_source(index: str) -> KernelSource:
-    """Words: count, input, output."""
+    """Write an inverse permutation. Words: count, input, output."""
     s = Source()
     _head(s, f"inverse permutation of {index}")
     with s.block("def kernel(args, chunk, nchunks):"):

@@ -1,4 +1,4 @@
-"""Strided copies: the one kernel under every op that only moves elements."""
+"""Copy strided arrays: the one kernel of all ops that move elements."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ _RUN_BYTES: Final = 48
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Where elements lie: shape, byte strides, byte offset from the start of a buffer."""
+    """Places of elements in a buffer.
+
+    They are given by shape, byte strides and byte offset from the start of the buffer.
+    """
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -35,8 +38,9 @@ class View:
 
 
 class Layout:
-    """A buffer's C-contiguous array, on which NumPy's own view operations find strides and offsets;
-    no memory stands behind it.
+    """A buffer's C-contiguous array without memory.
+
+    NumPy's own view operations find strides and offsets on it.
     """
 
     def __init__(self, shape: Sequence[int], size: int) -> None:
@@ -45,7 +49,10 @@ class Layout:
         )
 
     def view(self, array: np.ndarray) -> View:
-        """The View of an array made from `array` by indexing, transposing, broadcasting."""
+        """Return the View of an array derived from `array`.
+
+        It was made by indexing, transposing or broadcasting.
+        """
         start = self.array.__array_interface__["data"][0]
         offset = array.__array_interface__["data"][0] - start if array.size else 0
         return View(array.shape, array.strides, offset)
@@ -54,10 +61,10 @@ class Layout:
 def copy_launch(
     size: int, source: View, target: View, source_at: Pointer, target_at: Pointer
 ) -> Launch | None:
-    """The launch that copies elements of `size` bytes from one view to another of the same shape;
-    None when there are none.
+    """Return the launch that copies elements from one view to another.
 
-    Raises Unsupported for elements that are no plain words.
+    The views have one shape; None means that it has no elements. Raises Unsupported for an element
+    size without a word type.
     """
     typed_pointers.raw_pointer(size, "")
     space = target.shape
@@ -87,8 +94,9 @@ def copy_launch(
 def _turned_dim(
     dims: Sequence[int], reads: Sequence[int], writes: Sequence[int], size: int
 ) -> int | None:
-    """The dim along which the source is contiguous while the target's inner dim is another, when
-    both are long enough for blocks.
+    """Return the source's contiguous dim if it is not the target's.
+
+    The target's inner dim and this one must be long enough for blocks; else the answer is None.
     """
     if len(dims) < 2 or writes[-1] != size or reads[-1] in (0, size):
         return None
@@ -96,15 +104,16 @@ def _turned_dim(
 
 
 def _parts(outer: int, inner: int, least: int, cost: float) -> tuple[int, int]:
-    """(parts of the inner dim, chunks)."""
+    """Return (parts of the inner dim, chunks)."""
     chunks = cost_model.chunks_for(cost, outer * inner)
     parts = max(1, min(-(-chunks // max(outer, 1)), inner // least)) if outer < chunks else 1
     return parts, max(1, min(chunks, outer * parts))
 
 
 def _head(s: Source, outer: int, what: str, words: Sequence[str]) -> int:
-    """The words before the strides: sizes of the outer dims, parts, then `words`; returns the
-    number of the next word.
+    """Read the words before the strides; return the next word's number.
+
+    They are sizes of the outer dims, parts, then `words`.
     """
     for k in range(outer):
         s.line(f"n{k} = word(args, {2 + k})")
@@ -241,7 +250,10 @@ def _transpose_launch(
     dst: Pointer,
     cost: float,
 ) -> Launch:
-    """Blocks over the dim contiguous in the source and the one contiguous in the target."""
+    """Return the launch of a copy by transposed blocks.
+
+    Blocks are over the dim contiguous in the source and the one contiguous in the target.
+    """
     rest = [k for k in range(len(dims) - 1) if k != turned]
     outer = len(rest)
     side = block_side(size)
@@ -259,7 +271,7 @@ def _transpose_launch(
         s.line(f"read_step = word(args, {at})")
         s.line(f"write_step = word(args, {at + 1})")
         with s.block("for u in range(count):"):
-            # a unit is so many rows of the target, and some of its columns
+            # a unit is `height` rows of the target, and some of its columns
             s.line(f"row = part % bands * {height}")
             s.line("column = part // bands * width")
             s.line(f"h = min(rows - row, {height})")

@@ -1,5 +1,6 @@
-"""Assignments to variables as compiled code: the variable's buffer, input 0, is
-written in place.
+"""Build assignments to variables as compiled code.
+
+The variable's buffer, input 0, is written in place.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _MIN_CHUNK: Final = 16384  # bytes
 
 @functools.cache
 def move_source() -> KernelSource:
-    """Words: target, source, bytes. They may be the same place."""
+    """Write a move. Words: target, source, bytes; both may be one place."""
     s = Source()
     s.line("# assign")
     s.line("from tfjit.kernels.codegen.intrinsics import move_bytes, word")
@@ -40,7 +41,7 @@ def move_source() -> KernelSource:
 
 @functools.cache
 def add_source(kind: str, size: int, sign: str) -> KernelSource:
-    """Words: elements, variable, value."""
+    """Write an addition. Words: elements, variable, value."""
     s = Source()
     s.line(f"# variable {sign}= value, {kind}")
     s.line(f"from tfjit.kernels.codegen.intrinsics import ld_any, ptr_{kind}, st_any, word")

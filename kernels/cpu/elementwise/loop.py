@@ -1,5 +1,7 @@
-"""Fused elementwise loops: any number of inputs and outputs over one iteration space, with every
-broadcast and stride pattern.
+"""Build fused elementwise loops.
+
+They have any number of inputs and outputs over one iteration space, with every broadcast and stride
+pattern.
 """
 
 from __future__ import annotations
@@ -52,8 +54,9 @@ FOLD_WIDTH: Final = 512
 
 
 def region_of(group: FusedGroup) -> Region:
-    """The scalar program and operands of a loop group over its outputs' common shape. Raises
-    Unsupported when they differ.
+    """Return the scalar program and operands of a loop group.
+
+    They run over its outputs' common shape. Raises Unsupported when the shapes differ.
     """
     shapes = {group.tensor(ref).shape for ref in group.outputs}
     reshapes = [m for m in group.members if m.spec.op in RESHAPING]
@@ -75,7 +78,10 @@ def region_of(group: FusedGroup) -> Region:
 
 
 def loop_call(group: FusedGroup, title: str = "") -> NativeCall:
-    """Launches of a loop group. Raises Unsupported where a member has no scalar form."""
+    """Return the launches of a loop group.
+
+    Raises Unsupported where a member has no scalar form.
+    """
     region = region_of(group)
     if len(group.outputs) > MAX_OUTPUTS:
         raise Unsupported(f"{len(group.outputs)} outputs")
@@ -102,7 +108,10 @@ def loop_call(group: FusedGroup, title: str = "") -> NativeCall:
 
 
 def _named_errors(group: FusedGroup, program: Program) -> dict[int, tuple[str, str]]:
-    """What the loop may report; where one member alone can be at fault, the message names it."""
+    """Return the errors that the loop may report.
+
+    The message names a member that alone can fail.
+    """
     named = {}
     for code, (kind, message) in expressions.program_errors(program).items():
         suspects = []
@@ -111,7 +120,7 @@ def _named_errors(group: FusedGroup, program: Program) -> dict[int, tuple[str, s
             if row is not None and row.error is not None and row.error.code == code:
                 suspects.append(member.spec.name)
         if len(group.members) > 1 and len(suspects) == 1:
-            # it goes through str.format
+            # the message goes through str.format
             message += node_suffix(suspects[0]).replace("{", "{{").replace("}", "}}")
         named[code] = (kind, message)
     return named
@@ -120,7 +129,10 @@ def _named_errors(group: FusedGroup, program: Program) -> dict[int, tuple[str, s
 def strided_call(
     region: Region, results: Sequence[Operand], title: str, errors: Mapping[int, tuple[str, str]]
 ) -> NativeCall:
-    """Launches of a region whose outputs are laid out as `results` say. errors: as in Launch."""
+    """Return the launches of a region with strided outputs.
+
+    results: the outputs' layouts. errors: as in Launch.
+    """
     operands = [*region.operands, *results]
     for operand in operands:
         # strings, which are objects without a size
@@ -160,7 +172,7 @@ def strided_call(
 def _described(
     region: Region, operands: Sequence[Operand], strides: Sequence[Sequence[int]]
 ) -> list[LoopOperand]:
-    """The operands as the text knows them, by their way along the last dim."""
+    """Describe operands for the text by their pattern along the last dim."""
     found = []
     for k, (operand, step) in enumerate(zip(operands, strides)):
         output = k - len(region.operands)
@@ -189,7 +201,7 @@ def _plain_launches(
     cost: float,
     title: str,
 ) -> tuple[list[Launch], list[int]]:
-    """(launches, sizes of scratch buffers) of a loop row by row."""
+    """Return launches and scratch sizes of a loop row by row."""
     dims, strides, fold = _folded(operands, dims, strides)
     described = _described(region, operands, strides)
     rows = prod(dims[:-1])
@@ -237,8 +249,9 @@ def _tiled_launch(
     cost: float,
     title: str,
 ) -> tuple[list[Launch], list[int]]:
-    """(the launch, sizes of scratch buffers) of a loop whose last two dims, in the tiling's order,
-    are walked in tiles.
+    """Return launch and scratch sizes of a loop in tiles.
+
+    The tiles are over the last two dims in the tiling's order.
     """
     dims = [dims[d] for d in tiling.order]
     strides = [tuple(step[d] for d in tiling.order) for step in strides]
@@ -270,10 +283,10 @@ def _tiled_launch(
 def _folded(
     operands: Sequence[Operand], dims: Sequence[int], strides: Sequence[tuple[int, ...]]
 ) -> tuple[tuple[int, ...], list[tuple[int, ...]], int]:
-    """Several short rows taken as one longer one, vectors along them repeated as often: (dims,
-    strides, rows in one).
+    """Fold several short rows into a longer one.
 
-    A loop over the three channels of a pixel would be all prologue and tail.
+    Vectors along the rows are repeated as often. A loop over the three channels of a pixel would be
+    all prologue and tail. Returns (dims, strides, rows in one).
     """
     if len(dims) != 2 or dims[1] >= NARROW or dims[0] * dims[1] < 4 * FOLD_WIDTH:
         return tuple(dims), list(strides), 1
@@ -291,8 +304,9 @@ def _touched(shape: Sequence[int], operand: Operand) -> int:
 
 
 def _in_place(region: Region, results: Sequence[Operand]) -> tuple[tuple[int, int], ...]:
-    """Pairs where an output may overwrite an input: read at the same element only, and needed for
-    what is stored there.
+    """Return the pairs where an output may overwrite an input.
+
+    The input is read at the same element only, and needed for the value stored there.
     """
     pairs: list[tuple[int, int]] = []
     uses: dict[int, int] = {}
@@ -317,7 +331,10 @@ def _in_place(region: Region, results: Sequence[Operand]) -> tuple[tuple[int, in
 
 
 def _dependencies(program: Program) -> list[int]:
-    """For each value the set of inputs it is computed from, as bits."""
+    """Return each value's set of inputs, as bits.
+
+    A value is computed from these inputs.
+    """
     needs = [1 << k for k in range(len(program.inputs))]
     for op in program.ops:
         mask = 0
@@ -328,7 +345,7 @@ def _dependencies(program: Program) -> list[int]:
 
 
 def loop_title(program: Program) -> str:
-    """ "loop mul+add+relu float32": what a fused loop computes."""
+    """Return "loop mul+add+relu float32", the ops of a fused loop."""
     names = [op.op.lower() for op in program.ops]
     shown = "+".join(names[:6]) + (f"+{len(names) - 6} more" if len(names) > 6 else "")
     types = {op.dtype.name for op in program.ops} or {d.name for d in program.inputs}

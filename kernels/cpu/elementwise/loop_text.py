@@ -1,4 +1,4 @@
-"""Text of elementwise loops: operands, the walk over their dims, one row."""
+"""Write elementwise loops: operands, the loops over dims, one row."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ HEADER: Final = (*expressions.IMPORTS, "from tfjit.kernels.codegen.intrinsics im
 
 @dataclass(frozen=True, slots=True)
 class LoopOperand:
-    """An input or output of a loop's text. name: in the text; pattern: its way along the inner dim;
-    output: its number, or -1.
+    """An input or output of a loop's text.
 
-    every: elements a strided operand moves by, where the text says it; 0 where an argument word
+    name: in the text; pattern: its stride class along the inner dim; output: its number, or -1.
+    every: the step of a strided operand in elements, if the text holds it; 0 if an argument word
     does.
     """
 
@@ -37,8 +37,9 @@ class LoopOperand:
 
 
 def inner_pattern(stride: int, dtype: DType) -> str:
-    """How an operand moves along the inner dimension: side by side, not at all (read once a row),
-    or by a stride.
+    """Return an operand's stride class along the inner dimension.
+
+    The classes are contiguous, constant (read once a row), and strided.
     """
     if stride == dtype.size:
         return CONTIGUOUS
@@ -46,8 +47,9 @@ def inner_pattern(stride: int, dtype: DType) -> str:
 
 
 def said_step(stride: int, dtype: DType) -> int:
-    """LoopOperand.every of an operand with that stride: steps for which LLVM loads whole vectors
-    and picks from them.
+    """Return LoopOperand.every of an operand with that stride.
+
+    For these steps LLVM loads whole vectors and picks elements from them.
     """
     return (
         stride // dtype.size
@@ -59,11 +61,11 @@ def said_step(stride: int, dtype: DType) -> int:
 def loop_source(
     program: Program, rank: int, operands: Sequence[LoopOperand], title: str = ""
 ) -> KernelSource:
-    """The kernel of a loop over `rank` dims. operands: the program's inputs, then its outputs.
+    """Write the kernel of a loop over `rank` dims.
 
-    Argument words: the sizes of its dims, the number of parts the inner dim is cut into (rank > 1),
-    then for each operand its address, for rank > 1 its byte strides along the outer dims, and for a
-    strided one its inner stride.
+    operands: the program's inputs, then its outputs. Argument words: the sizes of its dims, the
+    number of parts the inner dim is cut into (rank > 1), then for each operand its address, for
+    rank > 1 its byte strides along the outer dims, and for a strided one its inner stride.
     """
     s = Source()
     s.line(f"# {rank}-d loop: {' '.join(op.op for op in program.ops) or 'copy'}")
@@ -114,8 +116,9 @@ def loop_source(
 
 
 def write_odometer(s: Source, outer: int) -> None:
-    """Set `part` and the indices i0.. of `outer` dims from the unit number `first`; a row has
-    `parts` units.
+    """Set `part` and the indices i0.. from the unit number `first`.
+
+    There is an index for each of `outer` dims; a row has `parts` units.
     """
     s.line("row = first // parts")
     s.line("part = first - row * parts")
@@ -141,10 +144,10 @@ def advance_odometer(s: Source, outer: int) -> None:
 def write_pointers(
     s: Source, operands: Sequence[LoopOperand], base: Mapping[str, str], start: str = "lo"
 ) -> dict[str, str]:
-    """Pointers of operands at inner index `start`, and the register values of hoisted ones.
+    """Define operands' pointers at inner index `start`, and hoisted values.
 
-    Returns for each operand the text that is its value (inputs) or nothing yet (outputs) at inner
-    index `i`.
+    Hoisted values are in registers. Returns for each operand the text of its value at inner index
+    `i` (inputs), or an empty text (outputs).
     """
     values: dict[str, str] = {}
     for o in operands:
@@ -181,8 +184,9 @@ def write_row(
     fails: bool,
     start: str = "lo",
 ) -> None:
-    """The loop over `m` elements of a row from inner index `start` on; base: address of each
-    operand's row.
+    """Append the loop over `m` elements of a row from `start` on.
+
+    start: an inner index. base: address of each operand's row.
     """
     inputs = [o for o in operands if o.output < 0]
     outputs = [o for o in operands if o.output >= 0]

@@ -1,6 +1,7 @@
-"""Optimizer updates as compiled loops: variable and slots in place, in one pass over memory.
+"""Build optimizer updates as compiled loops.
 
-Formulas: TensorFlow 2.21, the CPU functors of its training ops, observed by running them.
+Variable and slots are written in place, in one pass over memory. Formulas: TensorFlow 2.21, the CPU
+functors of its training ops, observed by running them.
 """
 
 from __future__ import annotations
@@ -105,8 +106,8 @@ UPDATES: Final[dict[str, Update]] = {
     ),
 }
 
-# `shrunk` is what the linear term grows by; past the threshold the variable is pulled towards it,
-# otherwise it is exactly zero
+# The linear term grows by `shrunk`; past the threshold the variable is pulled towards it, otherwise
+# it is exactly zero.
 _FTRL: Final = (
     "grown = accum + grad * grad; before = root(accum); after = root(grown); "
     "linear = linear + shrunk - (after - before) / lr * var; threshold = l1; scale = after / lr + "
@@ -134,10 +135,10 @@ for _name, _scalars, _shrunk in (
 def update_source(
     name: str, update: Update, kind: str, flag: bool, square_root: bool = False
 ) -> KernelSource:
-    """The kernel of one rule and dtype. Argument words: number of elements, then the address of
-    each input.
+    """Write the kernel of one rule and dtype.
 
-    square_root: what root(x) in the rule is.
+    Argument words: number of elements, then the address of each input. square_root: the meaning of
+    root(x) in the rule.
     """
     source = Source()
     cast = {"f32": "vm.float32", "f64": "vm.float64"}[kind]

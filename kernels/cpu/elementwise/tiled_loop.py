@@ -1,5 +1,6 @@
-"""Elementwise loops whose operands are contiguous along different dims: tile by tile, transposed in
-cache on the way in or out.
+"""Build elementwise loops with operands contiguous along different dims.
+
+They run tile by tile; operands are transposed in cache on the way in or out.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ _SHORT: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """order: the loop's dims, the last two being those of the tiles. turned: operands that are
+    """The loop order of a tiled loop.
+
+    order: the loop's dims, the last two being those of the tiles. turned: operands that are
     contiguous along the last but one.
     """
 
@@ -44,10 +47,10 @@ class Tiling:
 def find_tiling(
     dims: Sequence[int], strides: Sequence[Sequence[int]], sizes: Sequence[int]
 ) -> Tiling | None:
-    """How to walk a loop that has operands contiguous along different dims; None where a plain walk
-    reads all along the inner dim.
+    """Return the tiling of a loop with operands contiguous along different dims.
 
-    sizes: of each operand's elements. Raises nothing: what fits no tiling is strided.
+    None means that a plain loop reads all operands along the inner dim. sizes: of each operand's
+    elements. An operand that fits no tiling is strided.
     """
     last = len(dims) - 1
     if last < 1:
@@ -74,8 +77,8 @@ def find_tiling(
             if along[k] == outer and step[inner] not in (0, sizes[k])
         )
 
-    # the pair of dims that leaves the fewest operands strided, then the one with the fewest to
-    # transpose
+    # The pair of dims that leaves the fewest operands strided wins, then the one with the fewest to
+    # transpose.
     best: tuple[tuple[int, int, bool], int, int] | None = None
     for a in other:
         for inner, outer in ((last, a), (a, last)):
@@ -97,8 +100,9 @@ def find_tiling(
 
 
 def tile_sides(rows: int, columns: int, size: int) -> tuple[int, int]:
-    """(height, width) of the tiles over an area, for elements of up to `size` bytes: whole blocks,
-    evenly cut.
+    """Return (height, width) of the tiles over an area.
+
+    Tiles are whole blocks, evenly cut, for elements of up to `size` bytes.
     """
     side = block_side(size)
     bands = -(-rows // max(SPAN // size, side))
@@ -112,19 +116,19 @@ def _rounded(n: int, side: int) -> int:
 
 
 def tile_pitch(width: int, size: int) -> int:
-    """Bytes from one row of a tile to the next."""
+    """Return the bytes from one row of a tile to the next."""
     return width * size + _PITCH
 
 
 def tiled_source(
     program: Program, rank: int, operands: Sequence[LoopOperand], title: str = ""
 ) -> KernelSource:
-    """The kernel of a loop over `rank` dims, the last two in tiles. operands: the program's inputs,
-    then its outputs.
+    """Write the kernel of a loop over `rank` dims in tiles.
 
-    Argument words: sizes of the dims, a tile's height and width; then for each operand its address
-    and byte strides along all dims, for a turned one also the address of its scratch memory, that
-    memory's bytes a chunk and its bytes a row.
+    The last two dims are tiled. operands: the program's inputs, then its outputs. Argument words:
+    sizes of the dims, a tile's height and width; then for each operand its address and byte strides
+    along all dims, for a transposed one also the address of its scratch memory, that memory's bytes
+    a chunk and its bytes a row.
     """
     s = Source()
     s.line(f"# {rank}-d loop in tiles: {' '.join(op.op for op in program.ops) or 'copy'}")

@@ -1,4 +1,4 @@
-"""Build a whole loop over scalars and arrays as one kernel.
+"""Build a loop over scalars and arrays as one kernel.
 
 In: a LoopProgram. Out: a NativeCall. Not in here: loops whose bodies are launches.
 """

@@ -1,4 +1,7 @@
-"""The compiled kernel of a `_Loop` node: a loop program as one launch."""
+"""Build the compiled kernel of a `_Loop` node.
+
+The loop program becomes one launch.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,10 @@ def _loop(spec: NodeSpec) -> NativeCall:
 
 
 def program_call(program: LoopProgram, form: Form | None = None) -> NativeCall:
-    """The launch of a loop program. form: None chooses. Raises Unsupported."""
+    """Return the launch of a loop program.
+
+    form: None lets the builder choose. Raises Unsupported.
+    """
     text, lanes = _text(program, form)
     constants = dict(program.constants)
     words: list[Word] = [Pointer("cancel")]
@@ -87,7 +93,7 @@ def program_call(program: LoopProgram, form: Form | None = None) -> NativeCall:
 
 
 def _text(program: LoopProgram, form: Form | None) -> tuple[ProgramText, int]:
-    """The kernel's text and, in the form of lanes, their number."""
+    """Return the kernel's text and, for LANES, their number."""
     if form is None:
         form = "tiled" if is_tileable(program) else "whole"
         if form == "tiled" and array_sizes(program)[0] >= _lanes(program) > 0:
@@ -97,8 +103,9 @@ def _text(program: LoopProgram, form: Form | None) -> tuple[ProgramText, int]:
 
 
 def _lanes(program: LoopProgram) -> int:
-    """How many elements the loops of a program may hold in registers; 0 for a program that is too
-    long or carries too much.
+    """Return the number of elements that loops may hold in registers.
+
+    It is 0 for a program that is too long or carries too many values.
     """
     steps = [
         step
@@ -121,8 +128,9 @@ def _lanes(program: LoopProgram) -> int:
 
 
 def _iterations(program: LoopProgram) -> float:
-    """How often the outermost loops go round: known where one counts from a constant to a constant,
-    else guessed.
+    """Return the number of iterations of the outermost loops.
+
+    It is known where a loop counts from a constant to a constant, else guessed.
     """
     constants = dict(program.constants)
     found = [_counted(step, constants) for step in program.block.steps if step.op == WHILE]
@@ -135,7 +143,7 @@ def _counted(loop: Step, constants: Mapping[int, Any]) -> float | None:
         step.results[0]: step for step in (*condition.steps, *body.steps) if len(step.results) == 1
     }
     tests = [makers.get(condition.results[0])]
-    for test in tests:  # all that must hold
+    for test in tests:  # the tests that must all hold
         if test is None:
             continue
         if test.op == "LogicalAnd":
@@ -171,7 +179,10 @@ def _widest(program: LoopProgram) -> int:
 
 
 def _errors(text: ProgramText) -> dict[int, tuple[str, str]]:
-    """What the kernel may report; a failing step is named, in braces that go through str.format."""
+    """Return the errors that the kernel may report.
+
+    A message names the failing step, in braces that go through str.format.
+    """
     found = {CANCELLED: ("CancelledError", "Loop execution was cancelled.")}
     for status, (kind, message, name) in text.failures.items():
         found[status] = (kind, message + node_suffix(name).replace("{", "{{").replace("}", "}}"))

@@ -1,7 +1,7 @@
-"""The order in which a loop program's kernel does its steps, and which of them write a block's
-results where they must be.
+"""Order the steps of a loop program's kernel.
 
-Deciding only: what is decided becomes text in `text.py`.
+The schedule also decides which steps write a block's results to their targets. `text.py` turns the
+decisions into text.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ INDEXED: Final = frozenset({ELEMENT, SET_ELEMENT})
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Memory of an array. place: "in", "out" or "temp" and its number there; scope: which accesses
-    may alias it, -1 for an input.
+    """Memory of an array.
+
+    place: "in", "out" or "temp" and its number there; scope: the alias scope of its accesses, -1
+    for an input.
     """
 
     name: str
@@ -41,8 +43,9 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a block's result must be when it ends. old: the value that is in the buffer as the
-    block begins, or -1.
+    """The buffer of a block's result at the block's end.
+
+    old: the value that is in the buffer as the block begins, or -1.
     """
 
     value: int
@@ -52,8 +55,9 @@ class Target:
 
 @dataclass(slots=True)
 class Item:
-    """What is emitted in one piece: a scalar step, a control step, or a stage (steps of one loop
-    over elements).
+    """A unit of emitted text.
+
+    It is a scalar step, a control step, or a stage (steps of one loop over elements).
     """
 
     steps: list[Step]
@@ -63,8 +67,9 @@ class Item:
 
 
 def items_of(program: LoopProgram, block: Block) -> list[Item]:
-    """The block's steps in pieces. A scalar step moves before the stage that is being collected,
-    unless it needs a reduction of it.
+    """Return the block's steps as items.
+
+    A scalar step moves before the stage that is being collected, unless it needs a reduction of it.
     """
     found: list[Item] = []
     stage = Item([], True)
@@ -110,11 +115,11 @@ def _touches_arrays(program: LoopProgram, step: Step) -> bool:
 def split_targets(
     items: Sequence[Item], targets: Sequence[Target]
 ) -> tuple[dict[int, list[Target]], list[Target]]:
-    """Which targets are written by the item that computes their value, and which are copied at the
-    end.
+    """Divide targets into early and late ones.
 
-    A buffer may be written early when nothing reads what it held any more, the copies at the end
-    included.
+    The item that computes a value writes its early targets; the late ones are copied at the block's
+    end. A buffer may be written early when no later step and no copy at the end reads its old
+    value.
     """
     targets = [t for t in targets if t.value != t.old]
     maker = {v: number for number, item in enumerate(items) for v in item.gives}

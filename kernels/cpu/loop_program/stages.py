@@ -1,5 +1,6 @@
-"""Text of a loop program's stretches of elementwise steps: one loop over elements each, with what
-they add up in registers.
+"""Write a loop program's runs of elementwise steps.
+
+Each run, a stage, is one loop over elements, with its reductions in registers.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ _SUM_BLOCK: Final = 4096
 
 
 class StageWriter:
-    """Writes the stages of a program. counts: name of the number of elements, by size; names: of
-    scalar values; where: array values that are in memory; failures: what the kernel may report, by
-    status; element_ns: what an element of all stages takes.
+    """Writer of a program's stages.
+
+    counts: name of the number of elements, by size; names: of scalar values; where: buffers of
+    array values; failures: errors that the kernel may report, by status; element_ns: the time of an
+    element in all stages.
     """
 
     def __init__(self, program: LoopProgram, counts: dict[int, str]) -> None:
@@ -37,20 +40,23 @@ class StageWriter:
         self.element_ns = 0.0
 
     def temp(self, value: int) -> Buffer:
-        """Memory for an array value."""
+        """Return memory for an array value."""
         raise NotImplementedError
 
     # ---- one step
 
     def fails(self, step: Step) -> str | None:
-        """The condition under which a step of scalars or elements fails; None when it cannot."""
+        """Return the condition under which a step fails, or None.
+
+        The step is of scalars or elements; None means that it cannot fail.
+        """
         if step.op in REDUCTIONS or step.op == FILL:
             return None
         error = expressions.failure(step.op, [self.program.values[a].dtype for a in step.args])
         return None if error is None else error.condition
 
     def status(self, step: Step) -> int:
-        """The status that says that a step failed."""
+        """Return the status that reports the failure of a step."""
         error = expressions.failure(step.op, [self.program.values[a].dtype for a in step.args])
         assert error is not None
         for status, (kind, message, name) in self.failures.items():
@@ -61,7 +67,7 @@ class StageWriter:
         return status
 
     def expression(self, step: Step, names: Sequence[str]) -> str:
-        """What a step computes, in terms of its arguments' names."""
+        """Return the expression of a step over its arguments' names."""
         if step.op == FILL:
             return names[0]
         dtypes = [self.program.values[a].dtype for a in step.args]
@@ -77,8 +83,10 @@ class StageWriter:
     # ---- stages
 
     def stage(self, item: Item, targets: Sequence[Target], later: set[int]) -> None:
-        """Write a stage. targets: where some of its values must be; later: values that are read
-        behind it.
+        """Write a stage.
+
+        targets: the buffers that some of its values must be written to. later: values that are read
+        after it.
         """
         stores: dict[int, list[Buffer]] = {}
         for t in targets:
@@ -91,8 +99,9 @@ class StageWriter:
         self._stage(item.steps, stores)
 
     def _stage(self, steps: Sequence[Step], stores: dict[int, list[Buffer]]) -> None:
-        """One loop over elements (two for sums of floats: short ones in the elements' dtype, put
-        together in float64).
+        """Write one loop over elements (two for sums of floats).
+
+        The two are short sums in the elements' dtype, and their sum in float64.
         """
         s, program = self.s, self.program
         made = {r for step in steps for r in step.results}
@@ -198,7 +207,7 @@ class StageWriter:
         return kind, reducers.wide_type(kind, self._taken(step))
 
     def _finish(self, step: Step, count: str) -> None:
-        """A reduction's result in registers."""
+        """Assign a reduction's result in registers."""
         result, dtype, taken = (
             step.results[0],
             self.program.values[step.results[0]].dtype,
@@ -220,8 +229,9 @@ class StageWriter:
         self.s.line(f"v{result} = {reducers.narrowed(dtype, total)}")
 
     def copies(self, pairs: Sequence[tuple[Buffer | str, Buffer]]) -> None:
-        """Fill buffers from others, or with the value of a name, at the same time: what is read is
-        what was there before.
+        """Fill buffers from others, or with a named value, in parallel.
+
+        All reads see the values from before the copies.
         """
         for size in dict.fromkeys(place.size for _, place in pairs):
             here = [
@@ -245,11 +255,11 @@ class StageWriter:
 
 
 def load(b: Buffer, index: str) -> str:
-    """An element of a buffer, in a register."""
+    """Return an element of a buffer, in a register."""
     element = f"ld({b.name}, {index})" if b.scope < 0 else f"ld_out({b.name}, {index}, {b.scope})"
     return expressions.loaded(b.dtype, element)
 
 
 def store(b: Buffer, index: str, value: str) -> str:
-    """The statement that puts a value into a buffer."""
+    """Return the statement that puts a value into a buffer."""
     return f"st_out({b.name}, {index}, {expressions.stored(b.dtype, value)}, {b.scope})"

@@ -1,11 +1,11 @@
-"""Text of a loop program's kernel: scalars in registers, arrays in buffers, stretches of
-elementwise steps as one loop each.
+"""Write a loop program's kernel.
 
-Three forms. WHOLE: every stage runs over all elements before the next one. TILED: the whole program
-runs on one tile of elements after the other, which stays in the first-level cache through all
+Scalars are in registers, arrays in buffers; a run of elementwise steps is one loop. There are three
+forms. WHOLE: every stage runs over all elements before the next one. TILED: the whole program runs
+on one tile of elements after the other, which stays in the first-level cache through all
 iterations; for programs that compute no scalar from an array. LANES: tiles of so few elements that
-LLVM unrolls every stage and keeps what the loop carries in vector registers; for short bodies. The
-last tile then overlaps the one before, computing some elements twice.
+LLVM unrolls every stage and keeps the loop-carried values in vector registers; for short bodies.
+The last tile then overlaps the previous one, computing some elements twice.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _COMPARISONS: Final = frozenset({"Less", "LessEqual", "Greater", "GreaterEqual"}
 
 @dataclass(slots=True)
 class ProgramText:
-    """The finished text and what its words are.
+    """The finished text and the meaning of its words.
 
     buffers: arrays in the order of their words. scalars: (input number) of scalar inputs; outputs:
     of scalar outputs; numbers: values of the constants that are words. sizes: element counts in the
@@ -65,8 +65,9 @@ class ProgramText:
 
 
 def is_tileable(program: LoopProgram) -> bool:
-    """Whether every element goes its own way: no scalar is computed from an array, and all arrays
-    have one size.
+    """Return whether elements do not depend on each other.
+
+    No scalar is computed from an array, and all arrays have one size.
     """
     steps = list(program.block.walk())
     return (
@@ -76,13 +77,17 @@ def is_tileable(program: LoopProgram) -> bool:
 
 
 def array_sizes(program: LoopProgram) -> list[int]:
-    """The different element counts of a program's arrays, in order of appearance."""
+    """Return the different element counts of a program's arrays.
+
+    They are in order of appearance.
+    """
     return list(dict.fromkeys(spec.size for spec in program.values if spec.size != 1))
 
 
 def program_source(program: LoopProgram, form: Form, lanes: int = 0) -> ProgramText:
-    """The kernel of a program. lanes: elements of a tile, for LANES. Raises Unsupported for what
-    has no generated form.
+    """Write the kernel of a program.
+
+    lanes: elements of a tile, for LANES. Raises Unsupported for steps without a generated form.
 
     Argument words: address of the cancel flag; TILED: number of elements, elements of a tile;
     LANES: number of elements; WHOLE: the sizes; extents of arrays that are read by index; addresses
@@ -243,8 +248,9 @@ class _Writer(StageWriter):
         )
 
     def _word_constants(self) -> list[int]:
-        """Integer constants that are only compared with, or stand for where a loop begins: sizes
-        and counts, which vary from run to run.
+        """Return the integer constants that are passed as words.
+
+        They are only compared with, or begin a loop: sizes and counts, which vary from run to run.
         """
         used: dict[int, bool] = {}
         for step in self.program.block.walk():
@@ -283,7 +289,7 @@ class _Writer(StageWriter):
     # ---- blocks
 
     def _block(self, block: Block, targets: Sequence[Target]) -> None:
-        """The text of a block; afterwards every target's value is in its buffer."""
+        """Append a block; afterwards its targets' values are in their buffers."""
         items = items_of(self.program, block)
         direct, late = split_targets(items, targets)
         wanted = {t.value for t in late}
@@ -320,7 +326,10 @@ class _Writer(StageWriter):
     # ---- parts of arrays
 
     def _checked_index(self, step: Step) -> str:
-        """The name of an index within the first dimension; the kernel fails for another one."""
+        """Return the name of an index within the first dimension.
+
+        The kernel fails for any other index.
+        """
         extent = self.program.values[step.args[0]].shape[0]
         if extent not in self.extents:
             self.extents.append(extent)
@@ -387,7 +396,7 @@ class _Writer(StageWriter):
     def _control(self, step: Step, targets: Sequence[Target], later: set[int]) -> None:
         program = self.program
         buffers: dict[int, Target] = {}
-        extra: list[Target] = []  # a second place for the same value
+        extra: list[Target] = []  # other buffers for the same value
         for t in targets:
             if t.value in buffers:
                 extra.append(t)
@@ -469,7 +478,7 @@ class _Writer(StageWriter):
             self._poll(step, self.element_ns - before)
 
     def _poll(self, step: Step, element_ns: float) -> None:
-        """Look at the cancel flag about once a millisecond."""
+        """Read the cancel flag about once a millisecond."""
         scalar_ns = _SCALAR_NS * max(sum(len(block.steps) for block in step.blocks), 1)
         cost = [str(scalar_ns)]
         if element_ns:

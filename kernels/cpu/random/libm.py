@@ -1,9 +1,9 @@
-"""glibc's logf, sinf and cosf on whole arrays, bit for bit.
+"""Compute glibc's logf, sinf and cosf on whole arrays, bit for bit.
 
-TensorFlow's random normals are made with the C library's float functions, which are neither
-correctly rounded nor what NumPy's vector forms give. They work in double and round once, so the
-same double arithmetic gives the same float.
-Source of the method and coefficients: ARM optimized routines, which glibc 2.28 and later use.
+TensorFlow's random normals are made with the C library's float functions. These are neither
+correctly rounded nor equal to NumPy's vector forms. They work in double and round once, so the same
+double arithmetic gives the same float. Source of the method and coefficients: ARM optimized
+routines, which glibc 2.28 and later use.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _SIN_POLY: Final = tuple(
 
 
 def logf(x: np.ndarray) -> np.ndarray:
-    """logf of float32 `x`, which must be positive, finite and normal."""
+    """Return logf of float32 `x`, positive, finite and normal."""
     bits = x.view(np.uint32)
     t = bits - np.uint32(0x3F330000)
     i = (t >> np.uint32(19)) & np.uint32(15)
@@ -97,7 +97,7 @@ def logf(x: np.ndarray) -> np.ndarray:
 
 
 def sincosf(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(sinf(x), cosf(x)) of float32 `x` with |x| < 120."""
+    """Return (sinf(x), cosf(x)) of float32 `x` with |x| < 120."""
     wide = x.astype(np.float64)
     n = ((wide * _TWO_OVER_PI_24).astype(np.int32) + 0x800000) >> 24
     # Below pi/4 (by its leading bits) the C library does not reduce at all.

@@ -1,6 +1,6 @@
-"""The Philox 4x32-10 stream of TensorFlow's random ops, on arrays.
+"""Compute the Philox 4x32-10 stream of TensorFlow's random ops.
 
-A stream's position is three uint64 words (`kernels/random_stream.py`). `initial_state` of the
+It works on arrays. A stream's position is three uint64 words (`kernels/random_stream.py`). `initial_state` of the
 stateful random ops makes exactly these 24 bytes, and compiled kernels share the layout. One *block*
 is one counter value: four uint32 draws, then the 128-bit counter steps by one.
 """
@@ -28,21 +28,24 @@ _SMALLEST_UNIFORM: Final = 1.0e-7  # keeps the logarithm of Box-Muller finite
 
 
 def seeded(seed: int, seed2: int) -> np.ndarray:
-    """Position of a stream's first block, uint64[3]. Seeds (0, 0) stand for a random stream."""
+    """Return the position of a stream's first block, uint64[3].
+
+    Seeds (0, 0) mean a random stream.
+    """
     if seed == 0 and seed2 == 0:
         seed, seed2 = (int.from_bytes(os.urandom(8), "little") for _ in range(2))
     return np.array([0, seed2 & _MASK64, seed & _MASK64], np.uint64)
 
 
 def scrambled(seed: int, seed2: int) -> np.ndarray:
-    """Position that the stateless ops derive from their two seed values."""
+    """Return the position that stateless ops derive from their two seeds."""
     start = np.array([seed & _MASK64, seed2 & _MASK64, 0x02461E293EC8F720], np.uint64)
     mix = blocks(start, 0, 1)[0].astype(np.uint64)
     return np.array([0, mix[2] | mix[3] << _32, mix[0] | mix[1] << _32], np.uint64)
 
 
 def skipped(state: np.ndarray, count: int) -> np.ndarray:
-    """The position `count` blocks later."""
+    """Return the position `count` blocks later."""
     low = int(state[0]) + count
     return np.array([low & _MASK64, (int(state[1]) + (low >> 64)) & _MASK64, state[2]], np.uint64)
 
@@ -53,7 +56,7 @@ def advance(state: np.ndarray, count: int) -> None:
 
 
 def blocks_at(state: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """The blocks `offsets` (uint64 [n]) after `state` -> uint32 [n, 4]."""
+    """Return the blocks `offsets` (uint64 [n]) after `state` -> uint32 [n, 4]."""
     low = state[0] + offsets
     high = state[1] + (low < offsets)
     c0, c1, c2, c3 = low & _LOW, low >> _32, high & _LOW, high >> _32
@@ -74,7 +77,10 @@ def blocks_at(state: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 
 def blocks(state: np.ndarray, start: int, count: int) -> np.ndarray:
-    """Blocks start .. start + count - 1 after `state` -> uint32 [count, 4]."""
+    """Return `count` blocks from `start` after `state` on.
+
+    The result is uint32 [count, 4].
+    """
     return blocks_at(state, np.arange(start, start + count, dtype=np.uint64))
 
 
@@ -88,12 +94,12 @@ def _unit64(high: np.ndarray, low: np.ndarray) -> np.ndarray:
 
 
 def _words(state: np.ndarray, n: int, per_block: int) -> np.ndarray:
-    """The draws behind n outputs, flat, `per_block` outputs a block."""
+    """Return the draws behind n outputs, flat, `per_block` outputs a block."""
     return blocks(state, 0, -(-n // per_block)).reshape(-1)
 
 
 def uniform(state: np.ndarray, n: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """n values of [0, 1): float16, bfloat16, float32 or float64."""
+    """Return n values of [0, 1): float16, bfloat16, float32 or float64."""
     if dtype == np.float32:
         return _unit32(_words(state, n, 4)[:n])
     if dtype == np.float64:
@@ -109,7 +115,10 @@ def uniform(state: np.ndarray, n: int, dtype: np.dtype[Any]) -> np.ndarray:
 
 
 def full_range(state: np.ndarray, n: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """n integers, every bit random: int32, uint32, int64 or uint64."""
+    """Return n integers with all bits random.
+
+    dtype: int32, uint32, int64 or uint64.
+    """
     if dtype.itemsize == 4:
         return _words(state, n, 4)[:n].view(dtype)
     words = _words(state, n, 2).astype(np.uint64)
@@ -117,7 +126,10 @@ def full_range(state: np.ndarray, n: int, dtype: np.dtype[Any]) -> np.ndarray:
 
 
 def integers(state: np.ndarray, n: int, low: int, high: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """n integers of [low, high), made as low + draw % (high - low)."""
+    """Return n integers of [low, high).
+
+    They are low + draw % (high - low).
+    """
     unsigned = np.dtype(f"u{dtype.itemsize}")
     span = unsigned.type((high - low) & ((1 << 8 * dtype.itemsize) - 1))
     draws = full_range(state, n, unsigned) % span
@@ -125,7 +137,10 @@ def integers(state: np.ndarray, n: int, low: int, high: int, dtype: np.dtype[Any
 
 
 def _pairs32(x0: np.ndarray, x1: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Box-Muller in float32, with the C library's own float functions."""
+    """Return Box-Muller pairs in float32.
+
+    The C library's own float functions compute them.
+    """
     u1 = np.maximum(_unit32(x0), np.float32(_SMALLEST_UNIFORM))
     angle = (2.0 * math.pi * _unit32(x1).astype(np.float64)).astype(np.float32)
     radius = np.sqrt(np.float32(-2) * libm.logf(u1))
@@ -139,7 +154,7 @@ def _each(function: Callable[[float], float], x: np.ndarray) -> np.ndarray:
 
 
 def _pairs64(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Box-Muller in float64 of words [n, 4]."""
+    """Return Box-Muller pairs in float64 of words [n, 4]."""
     u1 = np.maximum(_unit64(words[:, 0], words[:, 1]), _SMALLEST_UNIFORM)
     angle = 2.0 * math.pi * _unit64(words[:, 2], words[:, 3])
     radius = np.sqrt(-2.0 * _each(math.log, u1))
@@ -147,7 +162,7 @@ def _pairs64(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def normal(state: np.ndarray, n: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """n values of the standard normal distribution."""
+    """Return n values of the standard normal distribution."""
     if dtype == np.float64:
         pair = _pairs64(blocks(state, 0, -(-n // 2)))
         return np.stack(pair, axis=1).reshape(-1)[:n]
@@ -157,10 +172,10 @@ def normal(state: np.ndarray, n: int, dtype: np.dtype[Any]) -> np.ndarray:
 
 
 def truncated_normal(state: np.ndarray, n: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """n values of the standard normal distribution within two standard deviations.
+    """Return n normal values within two standard deviations.
 
-    Every group of outputs (4, or 2 of float64) has a stream of its own, BLOCKS_PER_OUTPUT blocks an
-    output apart, from which it takes the first values that lie within.
+    Every group of outputs (4, or 2 of float64) has a separate stream, BLOCKS_PER_OUTPUT blocks an
+    output apart, and takes the first values within the limit from it.
     """
     wide = dtype == np.float64
     group = 2 if wide else 4

@@ -1,5 +1,6 @@
-"""Compiled random ops: TensorFlow's Philox streams, value for value (see `philox` for the stream
-and its position's layout).
+"""Build compiled random ops on TensorFlow's Philox streams.
+
+They give TensorFlow's values exactly (see `philox` for the stream and its position's layout).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from tfjit.kernels.random_stream import BLOCKS_PER_OUTPUT
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
 from tfjit.kernels.source import KernelSource
 
-# `philox` gives one block: four uint32 draws, held in uint64. `position` is the address of the
+# `philox` returns one block: four uint32 draws, held in uint64. `position` is the address of the
 # stream's three words.
 FUNCTIONS: Final = """\
 import math
@@ -102,10 +103,10 @@ def kernel(args, chunk, nchunks):
 
 
 def kernel_text(kind: str, per: int, body: str, names: tuple[str, ...], setup: str = "") -> str:
-    """Entries `kernel` and `advance`. Words: outputs, address of the stream's position, output,
-    what `setup` reads.
+    """Write the entries `kernel` and `advance`.
 
-    kind: of output elements; per: outputs a group, whose values `body` computes under `names`.
+    Words: outputs, address of the stream's position, output, the words of `setup`. kind: of output
+    elements; per: outputs a group, whose values `body` computes under `names`.
     """
     stores = "\n".join(f"            st(out, i + {k}, {name})" for k, name in enumerate(names))
     tail = "\n".join(
@@ -200,7 +201,7 @@ INTEGERS: Final = {
 
 
 def bound_words(low: int, high: int) -> tuple[Word, Word]:
-    """What BOUNDS reads."""
+    """Return the words that BOUNDS reads."""
     span = high - low
     return low, span if span < 1 << 63 else span - (1 << 64)
 

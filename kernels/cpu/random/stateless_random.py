@@ -1,5 +1,6 @@
-"""Compiled random ops whose stream is an input: a seed that is scrambled first, or a key and a
-counter.
+"""Build compiled random ops with a stream as input.
+
+The input is a seed that is scrambled first, or a key and a counter.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupp
 from tfjit.kernels.source import KernelSource, Source
 
 _POSITION_BYTES: Final = 24
-_SCRAMBLER: Final = 0x02461E293EC8F720  # the key that seeds are scrambled by
+_SCRAMBLER: Final = 0x02461E293EC8F720  # key of the stream that scrambles seeds
 _PHILOX, _AUTO = 1, 3
 
 _FULL: Final = {
@@ -31,8 +32,9 @@ _FULL: Final = {
 
 
 def _scramble(seed: str) -> KernelSource:
-    """Words: the seed, where the counter's two words go, where the key goes, three words to work
-    with.
+    """Write the scrambling of a seed.
+
+    Words: the seed, the address of the counter's two words, that of the key, three scratch words.
     """
     s = Source()
     s.line(f"# position of a stream from a seed of {seed}")
@@ -93,7 +95,7 @@ def _joined(node: NodeSpec) -> Launch:
 def _drawn(
     node: NodeSpec, text: str, per: int, ns: float, extra: tuple[Word, ...] = ()
 ) -> NativeCall:
-    """The stream's position, put into a temporary, and the numbers drawn from there."""
+    """Put the stream's position into a temporary, and draw from there."""
     out, position = node.outputs[0], Pointer("temp", 0)
     if not out.size:
         raise Unsupported("nothing is drawn")
