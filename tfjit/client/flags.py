@@ -1,5 +1,6 @@
-"""`tfjit.flags`: options of a program's command line, in the way of TensorFlow 1's tf.flags; and
-`tfjit.app.run`.
+"""`tfjit.flags`: options of a program's command line; and `tfjit.app.run`.
+
+They work as TensorFlow 1's tf.flags.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ class _Flag:
 
 
 class FlagValues:
-    """The flags by name, as attributes. The first use of one reads the program's command line;
-    calling the object reads another.
+    """The flags by name, as attributes.
+
+    The first use of one reads the program's command line; calling the object reads another.
     """
 
     def __init__(self) -> None:
@@ -58,11 +60,10 @@ class FlagValues:
         self._flags[flag.name] = flag
 
     def __call__(self, argv: Sequence[str], known_only: bool = False) -> list[str]:
-        """Take the flags out of a command line (its first element is the program), and return the
-        rest.
+        """Take the flags out of a command line and return the rest.
 
-        Raises Error for an unknown flag, unless known_only; IllegalFlagValueError for a value that
-        does not fit, or a required flag that has none.
+        Its first element is the program. Raises Error for an unknown flag, unless known_only;
+        IllegalFlagValueError for a value that does not fit, or a required flag that has none.
         """
         rest, words = list(argv[:1]), list(argv[1:])
         while words:
@@ -135,7 +136,7 @@ class FlagValues:
         return iter(self._flags)
 
     def is_parsed(self) -> bool:
-        """Whether a command line was read."""
+        """Return whether a command line was read."""
         return bool(self.__dict__["_parsed"])
 
     def flag_values_dict(self) -> dict[str, Any]:
@@ -238,8 +239,9 @@ def DEFINE_boolean(
     required: bool = False,
     **args: Any,
 ) -> None:
-    """Yes or no: --name, --noname, --name=false. module_name: of the module that has it; help lists
-    all flags alike.
+    """Define a flag of yes or no: --name, --noname, --name=false.
+
+    module_name: of the module that has it; help lists all flags alike.
     """
     _define(flag_values, _Flag(name, default, help, _bool, is_bool=True), required)
 
@@ -293,10 +295,10 @@ def mark_flag_as_required(flag_name: str, flag_values: FlagValues = FLAGS) -> No
 
 
 def run(main: Callable[[list[str]], Any] | None = None, argv: Sequence[str] | None = None) -> None:
-    """Read the flags, call `main` (of the program's module by default) with the rest of the command
-    line, and exit with what it returns.
+    """Read the flags, call `main` and exit with its result.
 
-    --help prints the flags; what is wrong with one ends the program with code 1.
+    main: of the program's module by default; called with the rest of the command line. --help
+    prints the flags; a wrong flag ends the program with code 1.
     """
     words = list(sys.argv if argv is None else argv)
     if any(word in ("--help", "-help", "-h") for word in words[1:]):

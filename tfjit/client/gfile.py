@@ -1,5 +1,6 @@
-"""`tfjit.gfile`: files and folders under the names TensorFlow 1 has for them. What is missing is a
-NotFoundError.
+"""`tfjit.gfile`: files and folders under TensorFlow 1's names.
+
+A missing file or folder is a NotFoundError.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tfjit.framework import errors
 
 @contextlib.contextmanager
 def _op_errors(path: Any) -> Iterator[None]:
-    """What the operating system says, in TensorFlow's classes."""
+    """Raise the operating system's errors as TensorFlow's classes."""
     try:
         yield
     except FileNotFoundError:
@@ -35,8 +36,9 @@ def _text(path: Any) -> str:
 
 
 class GFile:
-    """A file: read, written or appended to, as text or (mode with "b") bytes. It is opened by its
-    first use.
+    """A file: read, written or appended to.
+
+    Its data is text or (mode with "b") bytes. The first use opens it.
     """
 
     def __init__(self, name: Any, mode: str = "r") -> None:
@@ -50,7 +52,7 @@ class GFile:
         return self._file
 
     def read(self, n: int = -1) -> Any:
-        """So many characters or bytes; all of the rest by default."""
+        """Read `n` characters or bytes; all of the rest by default."""
         return self._opened().read(n)
 
     def readline(self) -> Any:
@@ -107,7 +109,7 @@ def Exists(filename: Any) -> bool:
 
 
 def IsDirectory(dirname: Any) -> bool:
-    """Whether there is such a folder."""
+    """Return whether there is such a folder."""
     return os.path.isdir(_text(dirname))
 
 
@@ -124,13 +126,13 @@ def ListDirectory(dirname: Any) -> list[str]:
 
 
 def MkDir(dirname: Any) -> None:
-    """Make a folder, whose parent must be there."""
+    """Make a folder. Its parent must be there."""
     with _op_errors(dirname):
         os.mkdir(_text(dirname))
 
 
 def MakeDirs(dirname: Any) -> None:
-    """Make a folder and those above it, as far as they are missing."""
+    """Make a folder and its missing parents."""
     with _op_errors(dirname):
         os.makedirs(_text(dirname), exist_ok=True)
 
@@ -156,8 +158,9 @@ def Copy(oldpath: Any, newpath: Any, overwrite: bool = False) -> None:
 
 
 def Rename(oldname: Any, newname: Any, overwrite: bool = False) -> None:
-    """Give a file another name. Raises AlreadyExistsError where there is one, unless
-    `overwrite`.
+    """Give a file another name.
+
+    Raises AlreadyExistsError where there is one, unless `overwrite`.
     """
     if not overwrite and Exists(newname):
         raise errors.AlreadyExistsError(None, None, f"file already exists: {newname}")
@@ -166,7 +169,7 @@ def Rename(oldname: Any, newname: Any, overwrite: bool = False) -> None:
 
 
 def Stat(filename: Any) -> Any:
-    """What the operating system knows of a file; `length` is its size."""
+    """Return the operating system's facts of a file; `length` is its size."""
     with _op_errors(filename):
         found = os.stat(_text(filename))
     return _Stat(found.st_size, found.st_mtime_ns, Path(_text(filename)).is_dir())
@@ -178,7 +181,8 @@ class _Stat:
 
 
 def Walk(top: Any, in_order: bool = True) -> Iterator[tuple[str, list[str], list[str]]]:
-    """(folder, folders in it, files in it) of a folder and all below; itself first, or (not
-    in_order) last.
+    """Yield (folder, folders in it, files in it) of a folder tree.
+
+    The folder itself comes first, or (not in_order) last.
     """
     yield from os.walk(_text(top), topdown=in_order)

@@ -1,5 +1,6 @@
-"""`tfjit.logging`: a program's own messages, on stderr under the logger "tensorflow" as TensorFlow
-1 has them.
+"""`tfjit.logging`: a program's own messages, on stderr.
+
+The logger is "tensorflow", as in TensorFlow 1.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ _counts: Final[Counter[Any]] = Counter()
 
 
 def get_logger() -> logging.Logger:
-    """The logger; it prints to stderr unless the program has set up logging itself."""
+    """Return the logger.
+
+    It prints to stderr unless the program has set up logging itself.
+    """
     found = logging.getLogger("tensorflow")
     if not found.handlers and not logging.getLogger().handlers:
         handler = logging.StreamHandler(sys.stderr)
@@ -59,7 +63,7 @@ def error(msg: Any, *args: Any, **kwargs: Any) -> None:
 
 
 def fatal(msg: Any, *args: Any, **kwargs: Any) -> None:
-    """A message of level FATAL; the program goes on."""
+    """Log a message of level FATAL; the program continues."""
     get_logger().fatal(msg, *args, **kwargs)
 
 

@@ -20,14 +20,17 @@ from tfjit.ops.core.convert import convert_to_tensor
 
 
 class TextFileIndex(enum.IntEnum):
-    """What of a line is a key or value; a number from 0 on is a column."""
+    """The part of a line that is a key or value.
+
+    A number from 0 on is a column.
+    """
 
     WHOLE_LINE = -2
     LINE_NUMBER = -1
 
 
 class TableInitializerBase:
-    """What fills a table."""
+    """The contents of a table."""
 
     def __init__(self, key_dtype: Any, value_dtype: Any) -> None:
         self._key_dtype, self._value_dtype = as_dtype(key_dtype), as_dtype(value_dtype)
@@ -73,9 +76,10 @@ class KeyValueTensorInitializer(TableInitializerBase):
 
 
 class TextFileInitializer(TableInitializerBase):
-    """Fills a table from the lines of a file. key_index, value_index: columns, or of TextFileIndex.
+    """Fills a table from the lines of a file.
 
-    value_index_offset: added to the values that are line numbers.
+    key_index, value_index: columns, or of TextFileIndex. value_index_offset: added to the values
+    that are line numbers.
     """
 
     def __init__(
@@ -139,7 +143,7 @@ class TextFileInitializer(TableInitializerBase):
 
 
 class _Table:
-    """What tables share: the handle, lookups, the size."""
+    """Base of tables: the handle, lookups, the size."""
 
     def __init__(
         self, handle: Tensor, key_dtype: DType, value_dtype: DType, value_shape: Any = ()
@@ -172,7 +176,7 @@ class _Table:
 
     @property
     def default_value(self) -> Any:
-        """What unknown keys have."""
+        """The value of unknown keys."""
         return self._default
 
     def size(self, name: str | None = None) -> Tensor:
@@ -184,8 +188,9 @@ class _Table:
         )
 
     def lookup(self, keys: Any, name: str | None = None) -> Tensor:
-        """The values of keys, the default for unknown ones. Raises TypeError for keys of another
-        dtype.
+        """The values of keys, the default for unknown ones.
+
+        Raises TypeError for keys of another dtype.
         """
         given = convert_to_tensor(
             keys, dtype=None if isinstance(keys, Tensor) else self._key_dtype, name="keys"
@@ -224,11 +229,10 @@ class _Table:
 
 
 class StaticHashTable(_Table):
-    """A table that `initializer` fills once, among TABLE_INITIALIZERS. default_value: of unknown
-    keys.
+    """A table that `initializer` fills once, among TABLE_INITIALIZERS.
 
-    experimental_is_anonymous: each run of the table's operation makes a table of its own, as in
-    TensorFlow.
+    default_value: of unknown keys. experimental_is_anonymous: each run of the table's operation
+    makes another table, as in TensorFlow.
     """
 
     def __init__(
@@ -270,11 +274,11 @@ HashTable = StaticHashTable
 
 
 class StaticVocabularyTable:
-    """A table of strings to ids, whose unknown words get one of `num_oov_buckets` ids after the
-    known ones, by their hash.
+    """A table of strings to ids, with buckets for unknown words.
 
-    Raises TypeError for keys other than strings, or ids other than int64; ValueError for less than
-    one bucket.
+    Unknown words get one of `num_oov_buckets` ids after the known ones, by their hash. Raises
+    TypeError for keys other than strings, or ids other than int64; ValueError for less than one
+    bucket.
     """
 
     def __init__(
@@ -334,7 +338,7 @@ class StaticVocabularyTable:
             return ops.add(self._table.size(), np.int64(self._buckets))
 
     def lookup(self, keys: Any, name: str | None = None) -> Tensor:
-        """The ids of words. Raises TypeError for what are no strings."""
+        """Return the ids of words. Raises TypeError for values other than strings."""
         given = convert_to_tensor(
             keys, dtype=None if isinstance(keys, Tensor) else dtypes.string, name="keys"
         )
@@ -352,8 +356,9 @@ class StaticVocabularyTable:
 
 
 class MutableHashTable(_Table):
-    """A table that runs change. default_value: of unknown keys; its shape is that of all values (a
-    scalar or vector).
+    """A table that runs change.
+
+    default_value: of unknown keys; its shape is the shape of all values (a scalar or vector).
     """
 
     def __init__(
@@ -401,8 +406,9 @@ class MutableHashTable(_Table):
 
 
 class DenseHashTable(MutableHashTable):
-    """A mutable table; `empty_key` and `deleted_key` are two keys that are never used. Keys may be
-    vectors.
+    """A mutable table with reserved keys.
+
+    `empty_key` and `deleted_key` are two keys that are never used. Keys may be vectors.
     """
 
     def __init__(

@@ -1,4 +1,7 @@
-"""Switches of TensorFlow 2 that TF1 programs set: tfjit is always in the state they ask for."""
+"""Switches of TensorFlow 2 that TF1 programs set.
+
+tfjit is always in the state they ask for.
+"""
 
 from __future__ import annotations
 
@@ -23,18 +26,20 @@ def disable_v2_tensorshape() -> None:
 
 
 def enable_v2_tensorshape() -> None:
-    """Indexing and iterating a TensorShape gives ints and None, as in TensorFlow 2.
+    """Make TensorShapes give ints and None, as in TensorFlow 2.
 
-    This is the default, as after `import tensorflow.compat.v1`. The ints have a Dimension's `value`
-    too; an unknown size is None, which has not: `disable_v2_tensorshape` is for programs that ask
-    it of those.
+    It concerns indexing and iterating. This is the default, as after `import tensorflow.compat.v1`.
+    The ints have a Dimension's `value` too; an unknown size is None, which has not:
+    `disable_v2_tensorshape` is for programs that ask an unknown size for its `value`.
     """
     set_v2_tensorshape(True)
 
 
 def disable_v2_behavior() -> None:
-    """Back to TF1's behaviour: reference variables where `use_resource` is not given, Dimensions as
-    the sizes of shapes.
+    """Restore TF1's behaviour.
+
+    That is reference variables where `use_resource` is not given, and Dimensions as the sizes of
+    shapes.
     """
     disable_resource_variables()
     disable_v2_tensorshape()
@@ -46,5 +51,5 @@ def executing_eagerly() -> bool:
 
 
 def is_tensor(x: Any) -> bool:
-    """Whether `x` is a tensor or a variable."""
+    """Return whether `x` is a tensor or a variable."""
     return isinstance(x, (Tensor, Variable))

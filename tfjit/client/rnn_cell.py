@@ -1,4 +1,4 @@
-"""`tfjit.nn.rnn_cell`: cells of recurrent networks, and what wraps them."""
+"""`tfjit.nn.rnn_cell`: cells of recurrent networks, and wrappers of cells."""
 
 from tfjit.client.rnn.rnn_cells import (
     BasicLSTMCell,

@@ -51,7 +51,7 @@ placeholder = sparse_placeholder
 
 
 def _sparse(value: Any) -> SparseTensor:
-    """A SparseTensor. Raises TypeError for what is none."""
+    """Return a SparseTensor. Raises TypeError for other values."""
     if not isinstance(value, (SparseTensor, SparseTensorValue)):
         raise TypeError(f"Input must be a SparseTensor, got {value!r}.")
     return SparseTensor.from_value(value)
@@ -60,7 +60,10 @@ def _sparse(value: Any) -> SparseTensor:
 def to_dense(
     sp_input: Any, default_value: Any = None, validate_indices: bool = True, name: str | None = None
 ) -> Tensor:
-    """The dense tensor, with `default_value` (zero, or an empty string) where no value is."""
+    """Return the dense tensor, with `default_value` at empty places.
+
+    default_value: zero, or an empty string, by default.
+    """
     sp = _sparse(sp_input)
     default = (
         default_value if default_value is not None else (b"" if sp.dtype == dtypes.string else 0)
@@ -83,8 +86,9 @@ def sparse_to_dense(
     validate_indices: bool = True,
     name: str | None = None,
 ) -> Tensor:
-    """A dense tensor of `output_shape` with `sparse_values` at `sparse_indices` (a scalar, [n] or
-    [n, rank]).
+    """Return a dense tensor with `sparse_values` at `sparse_indices`.
+
+    Its shape is `output_shape`. sparse_indices: a scalar, [n] or [n, rank].
     """
     return tensor(
         "SparseToDense",
@@ -172,8 +176,9 @@ def concat(
     concat_dim: int | None = None,
     expand_nonconcat_dims: bool | None = None,
 ) -> SparseTensor:
-    """Sparse tensors side by side along an axis; other sizes must be equal, or grow to the largest
-    with expand_nonconcat_dim.
+    """Concatenate sparse tensors along an axis.
+
+    Other sizes must be equal, or grow to the largest with expand_nonconcat_dim.
     """
     expands = renamed(
         expand_nonconcat_dims,
@@ -208,7 +213,7 @@ def concat(
 
 
 def _joined(shapes: Sequence[TensorShape], axis: int, expands: bool) -> TensorShape:
-    """Return what is known of the shape of a concatenation."""
+    """Return the known part of a concatenation's shape."""
     sizes = list(zip(*(shape.as_list() for shape in shapes), strict=True))
     out = [None if None in column else max(column) if expands else column[0] for column in sizes]
     out[axis] = None if None in sizes[axis] else sum(sizes[axis])
@@ -216,7 +221,7 @@ def _joined(shapes: Sequence[TensorShape], axis: int, expands: bool) -> TensorSh
 
 
 class _KeywordRequired:
-    """The default of an argument that keeps the others from being given by place."""
+    """A default that forces the other arguments to be keywords."""
 
     def __repr__(self) -> str:
         return "KeywordRequired()"
@@ -230,9 +235,10 @@ def split(
     name: str | None = None,
     split_dim: Any = None,
 ) -> list[SparseTensor]:
-    """`num_split` parts along an axis; the first are longer by one where the size is no multiple.
+    """Split into `num_split` parts along an axis.
 
-    Arguments go by name. Raises ValueError where one is missing.
+    The first are longer by one where the size is no multiple. Arguments are keywords. Raises
+    ValueError where one is missing.
     """
     if not isinstance(keyword_required, _KeywordRequired):
         raise ValueError("Keyword arguments are required for this function.")
@@ -278,11 +284,10 @@ def retain(sp_input: Any, to_retain: Any) -> SparseTensor:
 
 
 def reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
-    """The same values in a dense shape of the same rank that holds them; in the smallest one where
-    none is given.
+    """Return the same values in another dense shape.
 
-    Raises ValueError for sizes below those the tensor has, or InvalidArgumentError in a run that
-    finds that.
+    new_shape: of the same rank, holding all values; the smallest one by default. Raises ValueError
+    for sizes below those the tensor has, or InvalidArgumentError in a run that finds that.
     """
     sp = _sparse(sp_input)
     if new_shape is None:
@@ -313,8 +318,9 @@ def reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
 def fill_empty_rows(
     sp_input: Any, default_value: Any, name: str | None = None
 ) -> tuple[SparseTensor, Tensor]:
-    """(the tensor with `default_value` at the beginning of each empty row, which rows
-    were empty)
+    """Fill each empty row; return (tensor, mask of empty rows).
+
+    The tensor has `default_value` at the beginning of each empty row.
     """
     sp = _sparse(sp_input)
     default = convert_to_tensor(default_value, dtype=sp.dtype)
@@ -330,8 +336,9 @@ def fill_empty_rows(
 
 
 def add(a: Any, b: Any, threshold: Any = None, thresh: Any = None) -> Any:
-    """The sum: sparse of two sparse tensors, dense where one is dense. Sums smaller than the
-    threshold are left out.
+    """The sum: sparse of two sparse tensors, dense where one is dense.
+
+    Sums smaller than the threshold are left out.
     """
     kinds = (SparseTensor, SparseTensorValue)
     if not isinstance(a, kinds) and not isinstance(b, kinds):
@@ -422,7 +429,10 @@ def reduce_max(
     reduction_axes: Any = None,
     keep_dims: bool | None = None,
 ) -> Tensor:
-    """The largest value along axes (all where none is given), dense; zero where no value is."""
+    """Return the largest value along axes, dense.
+
+    All axes are reduced where none is given; the result is zero where no value is.
+    """
     return _reduction(
         "SparseReduceMax",
         sp_input,
@@ -432,7 +442,10 @@ def reduce_max(
 
 
 def softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
-    """Softmax of the values of each row, as if there were no others."""
+    """Return the softmax of the values of each row.
+
+    Missing values do not count.
+    """
     sp = _sparse(sp_input)
     return sp.with_values(
         tensor(
@@ -461,12 +474,12 @@ def _extreme(op: str, sp_a: Any, sp_b: Any, name: str | None) -> SparseTensor:
 
 
 def maximum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTensor:
-    """The larger of two at each place, where what is missing is zero."""
+    """Return the larger of two at each place; missing values are zero."""
     return _extreme("SparseSparseMaximum", sp_a, sp_b, name)
 
 
 def minimum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTensor:
-    """The smaller of two at each place, where what is missing is zero."""
+    """Return the smaller of two at each place; missing values are zero."""
     return _extreme("SparseSparseMinimum", sp_a, sp_b, name)
 
 
@@ -477,7 +490,10 @@ def merge(
     name: str | None = None,
     already_sorted: bool = False,
 ) -> SparseTensor:
-    """Values at the places that the ids name along a last axis of `vocab_size`."""
+    """Return values at the places that the ids name.
+
+    The ids name places along a last axis of `vocab_size`.
+    """
     ids, values = _sparse(sp_ids), _sparse(sp_values)
     with name_scope(name, "SparseMerge", [ids.values, values.values]):
         columns = ops.expand_dims(ops.cast(ids.values, dtypes.int64), 1)

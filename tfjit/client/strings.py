@@ -100,7 +100,7 @@ def strip(input: Any, name: str | None = None) -> Tensor:
 
 
 def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Tensor:
-    """Whether the pattern matches each whole string."""
+    """Return whether the pattern matches each whole string."""
     if isinstance(pattern, (str, bytes)):
         return tensor("StaticRegexFullMatch", name, input=input, pattern=pattern)
     return tensor("RegexFullMatch", name, input=input, pattern=pattern)
@@ -109,8 +109,9 @@ def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Tenso
 def regex_replace(
     input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None
 ) -> Tensor:
-    """What the pattern matches replaced by `rewrite`, in which \\1 to \\9 stand for groups; only
-    the first match without replace_global.
+    """Replace the matches of a pattern by `rewrite`.
+
+    In `rewrite`, \\1 to \\9 mean groups. Without replace_global only the first match is replaced.
     """
     if isinstance(pattern, (str, bytes)) and isinstance(rewrite, (str, bytes)):
         return tensor(
@@ -132,8 +133,9 @@ def regex_replace(
 
 
 def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
-    """`len` bytes (or characters, unit "UTF8_CHAR") from `pos` on; a negative place counts from the
-    end.
+    """Return `len` bytes from `pos` on, or characters.
+
+    unit: "BYTE" or "UTF8_CHAR". A negative place counts from the end.
     """
     start = convert_to_tensor(pos)
     return tensor(
@@ -154,10 +156,10 @@ def string_split(
     result_type: str = "SparseTensor",
     name: str | None = None,
 ) -> SparseTensor:
-    """The pieces of each string between any of the separator's bytes (a space where none is given),
-    as a sparse matrix.
+    """Split each string at any of the separator's bytes.
 
-    Raises ValueError for a result_type other than SparseTensor.
+    The separator is a space where none is given. The result is a sparse matrix. Raises ValueError
+    for a result_type other than SparseTensor.
     """
     if result_type != "SparseTensor":
         raise ValueError(
@@ -180,10 +182,10 @@ def split(
     source: Any = None,
     name: str | None = None,
 ) -> SparseTensor:
-    """The pieces of each string of a vector between separators, or between white space where none
-    is given, as a sparse matrix.
+    """Split each string of a vector at separators.
 
-    Raises ValueError for a result_type other than SparseTensor.
+    It is split at white space where no separator is given. The result is a sparse matrix. Raises
+    ValueError for a result_type other than SparseTensor.
     """
     if result_type != "SparseTensor":
         raise ValueError(
@@ -242,7 +244,10 @@ def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Ten
 
 
 def decode_base64(input: Any, name: str | None = None) -> Tensor:
-    """The strings of Base64. Its run raises InvalidArgumentError for what is none."""
+    """Decode strings of Base64.
+
+    Its run raises InvalidArgumentError for other strings.
+    """
     return tensor("DecodeBase64", name, input=input)
 
 
@@ -252,8 +257,9 @@ def serialize_tensor(tensor: Any, name: str | None = None) -> Tensor:
 
 
 def parse_tensor(serialized: Any, out_type: Any, name: str | None = None) -> Tensor:
-    """The tensor of a serialized TensorProto. Its run raises InvalidArgumentError for another
-    dtype.
+    """The tensor of a serialized TensorProto.
+
+    Its run raises InvalidArgumentError for another dtype.
     """
     return tensor("ParseTensor", name, serialized=serialized, out_type=dtypes.as_dtype(out_type))
 

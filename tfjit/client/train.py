@@ -1,5 +1,6 @@
-"""What `tfjit.train` holds: savers, checkpoints, coordinators, queue runners, input queues, the
-global step, messages.
+"""The namespace `tfjit.train`.
+
+It holds savers, checkpoints, coordinators, queue runners, input queues, the global step, messages.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ _MESSAGES: Final = (
     ),
     *("Int64List", "JobDef", "SaverDef", "SequenceExample", "ServerDef"),
 )
-# How a name of TensorFlow's tf.train ends or begins, and what it would take.
+# The end or beginning of a name in TensorFlow's tf.train, and the feature that it needs.
 _MISSING: Final = (
     ("Optimizer", "optimizers of several workers"),
     ("Checkpoint", "object-based checkpoints"),

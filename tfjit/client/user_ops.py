@@ -39,17 +39,22 @@ def register_op(
     commutative: bool = False,
     cost_ns: float | None = None,
 ) -> Callable[..., Any]:
-    """Define an op type; returns the function that adds a node of it: `function(*inputs, name=None,
-    **attrs)`.
+    """Define an op type and return the function that adds its nodes.
 
-    inputs, outputs, attrs: specs as TensorFlow writes them: "x: T", "y: T", "T: {float, double} = DT_FLOAT", "alpha: float = 1.0".
-    shape: `(ShapeContext) -> shapes of the outputs`; without it inputs of an expression broadcast, and nothing is known otherwise.
-    expression: the output of an elementwise op, in terms of its inputs and number attrs: "x * sigmoid(alpha * x)". The op then joins fused
-        loops like a built-in.
-    kernel: a function that Numba can compile, over the inputs and outputs as arrays by position, and number attrs by name; it writes the
-        outputs. With parameters `chunk` and `chunks` it does that part of the work, and several threads share it. It must neither allocate
-        nor raise. What Numba refuses is served by the reference; `Session.explain` and the log say why.
-    reference: NumPy: `(*inputs, **attrs it takes) -> output, or a tuple of them`. Serves first runs and folding. An expression has one.
+    The function is `function(*inputs, name=None, **attrs)`.
+
+    inputs, outputs, attrs: specs as TensorFlow writes them: "x: T", "y: T",
+        "T: {float, double} = DT_FLOAT", "alpha: float = 1.0".
+    shape: `(ShapeContext) -> shapes of the outputs`; without it inputs of an expression broadcast,
+        and no other shape is known.
+    expression: the output of an elementwise op, in terms of its inputs and number attrs:
+        "x * sigmoid(alpha * x)". The op then joins fused loops like a built-in.
+    kernel: a function that Numba can compile, over the inputs and outputs as arrays by position, and
+        number attrs by name; it writes the outputs. With parameters `chunk` and `chunks` it does that
+        part of the work, and several threads share it. It must neither allocate nor raise. A function
+        that Numba refuses is served by the reference; `Session.explain` and the log give the reason.
+    reference: NumPy: `(*inputs, **attrs it takes) -> output, or a tuple of them`. Serves first runs
+        and folding. An expression has one.
     gradient: as for `RegisterGradient`.
     stateful: never folded, merged with an equal one or left out. commutative: as in an OpDef.
     cost_ns: predicted time, on one core, an element of the largest array.
@@ -122,8 +127,9 @@ def register_op(
 
 
 def unregister_op(op_type: str) -> None:
-    """Undo `register_op`; graphs that use the op can no longer be run. Raises ValueError for a type
-    that it did not register.
+    """Undo `register_op`; graphs that use the op can no longer be run.
+
+    Raises ValueError for a type that it did not register.
     """
     if op_type not in _ours:
         raise ValueError(f"{op_type} was not registered by register_op")
@@ -160,8 +166,9 @@ def _traits(row: Elementwise, reference: Callable[..., Any] | None) -> int:
 def _row(
     definition: OpDef, expression: str, reference: Callable[..., Any] | None, cost_ns: float | None
 ) -> Elementwise:
-    """The row of an op given by an expression. Raises ValueError where its inputs, output and
-    expression do not fit each other.
+    """The row of an op given by an expression.
+
+    Raises ValueError where its inputs, output and expression do not fit each other.
     """
     where = f"register_op({definition.name!r})"
     if len(definition.outputs) != 1 or definition.is_stateful:

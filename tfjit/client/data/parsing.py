@@ -1,4 +1,4 @@
-"""Records taken apart by nodes of a graph: CSV, raw bytes, Example messages."""
+"""Nodes that parse records: CSV, raw bytes, Example messages."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from tfjit.ops.core.renamed import renamed
 
 
 class FixedLenFeature(NamedTuple):
-    """A feature of a fixed shape. default_value: of examples without it; None: every example must
-    have it.
+    """A feature of a fixed shape.
+
+    default_value: of examples without it; None: every example must have it.
     """
 
     shape: Any
@@ -37,8 +38,9 @@ class VarLenFeature(NamedTuple):
 
 
 class FixedLenSequenceFeature(NamedTuple):
-    """A feature of any number of rows of a shape; shorter ones are filled up with default_value.
-    allow_missing: must be True.
+    """A feature of any number of rows of a shape.
+
+    Shorter ones are filled up with default_value. allow_missing: must be True.
     """
 
     shape: Any
@@ -56,10 +58,10 @@ def decode_csv(
     na_value: str = "",
     select_cols: Sequence[int] | None = None,
 ) -> list[Tensor]:
-    """A tensor a column of lines of CSV. record_defaults: a value a column (its dtype is the
-    column's), or a dtype: it must be there.
+    """Return a tensor for each column of lines of CSV.
 
-    select_cols: the columns to keep. Raises ValueError when there are not as many as
+    record_defaults: a value a column (its dtype is the column's), or a dtype: the column must be
+    there. select_cols: the columns to keep. Raises ValueError when there are not as many as
     record_defaults.
     """
     columns = list(select_cols) if select_cols is not None else []
@@ -92,10 +94,9 @@ def decode_raw(
     name: str | None = None,
     bytes: Any = None,
 ) -> Tensor:
-    """The bytes of strings as numbers, along a new last axis. bytes: the former name of
-    input_bytes.
+    """Return the bytes of strings as numbers, along a new last axis.
 
-    Raises ValueError without strings or out_type.
+    bytes: the former name of input_bytes. Raises ValueError without strings or out_type.
     """
     given = renamed(input_bytes, bytes, "input_bytes", "bytes")
     if out_type is None:
@@ -115,15 +116,20 @@ def string_to_number(
     name: str | None = None,
     input: Any = None,
 ) -> Tensor:
-    """Strings as numbers. Its run raises InvalidArgumentError for what is none. input: another name
-    of string_tensor.
+    """Return strings as numbers.
+
+    Its run raises InvalidArgumentError for a string of no number. input: another name of
+    string_tensor.
     """
     given = _given(renamed(input, string_tensor, "input", "string_tensor"), "string_tensor")
     return tensor("StringToNumber", name, string_tensor=given, out_type=as_dtype(out_type))
 
 
 def _given(value: Any, name: str) -> Any:
-    """Return the value of an argument with two names. Raises ValueError when neither is given."""
+    """Return the value of an argument with two names.
+
+    Raises ValueError when neither is given.
+    """
     if value is None:
         raise ValueError(
             f"Tried to convert '{name}' to a tensor and failed. Error: None values not supported."
@@ -139,7 +145,10 @@ def string_to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = 
 def string_to_hash_bucket_strong(
     input: Any, num_buckets: int, key: Sequence[int], name: str | None = None
 ) -> Tensor:
-    """The bucket of each string, int64, by SipHash with a key of two numbers."""
+    """Return the bucket of each string, int64, by keyed SipHash.
+
+    key: two numbers.
+    """
     return tensor(
         "StringToHashBucketStrong", name, input=input, num_buckets=num_buckets, key=list(key)
     )
@@ -151,8 +160,9 @@ def string_to_hash_bucket(
     name: str | None = None,
     input: Any = None,
 ) -> Tensor:
-    """The bucket of each string, int64, by MurmurHash: kept for old models. input: another name of
-    string_tensor.
+    """Return the bucket of each string, int64, by MurmurHash.
+
+    Kept for old models. input: another name of string_tensor.
     """
     given = _given(renamed(input, string_tensor, "input", "string_tensor"), "string_tensor")
     return tensor("StringToHashBucket", name, string_tensor=given, num_buckets=num_buckets)
@@ -200,8 +210,9 @@ def parse_example(
 def parse_single_example(
     serialized: Any, features: Mapping[str, Any], name: str | None = None, example_names: Any = None
 ) -> dict[str, Any]:
-    """`parse_example` of one serialized message, without the first dimension. Raises ValueError for
-    what is no scalar.
+    """Parse one serialized message as `parse_example` does.
+
+    Tensors have no first dimension. Raises ValueError for an input that is no scalar.
     """
     text = convert_to_tensor(serialized, dtype=dtypes.string, name="serialized")
     if text.shape_tuple not in (None, ()):

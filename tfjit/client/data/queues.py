@@ -1,4 +1,7 @@
-"""Queues: tuples of tensors that runs put in and take out, waiting where they must."""
+"""Queues: tuples of tensors that runs put in and take out.
+
+Runs wait where they must.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ def _dtype_list(dtypes: Any) -> list[DType]:
 
 
 def _shape_list(shapes: Any, unknown_sizes: bool = False) -> list[Shape]:
-    """One shape a component; a single one may be given bare. None of them when `shapes` is None.
+    """One shape a component; a single one may be given bare.
+
+    None of them when `shapes` is None.
 
     Raises ValueError for unknown ranks, and for unknown sizes where those are not allowed.
     """
@@ -75,7 +80,10 @@ class QueueBase:
 
     @staticmethod
     def from_list(index: Any, queues: Any) -> QueueBase:
-        """The queue of `queues` that the scalar tensor `index` names when it runs."""
+        """Return the queue of `queues` that a scalar tensor chooses.
+
+        index: the tensor, read when the graph runs.
+        """
         if (
             not queues
             or not isinstance(queues, list)
@@ -151,10 +159,10 @@ class QueueBase:
         return parts
 
     def enqueue(self, vals: Any, name: str | None = None) -> Operation:
-        """Put one element in, waiting while the queue is full. vals: a tensor, or a list or
-        dictionary of one a component.
+        """Put one element in, waiting while the queue is full.
 
-        Its run raises CancelledError when the queue is closed, or is while it waits.
+        vals: a tensor, or a list or dictionary of one a component. Its run raises CancelledError
+        when the queue is closed, or is while it waits.
         """
         with name_scope(name, f"{self._name}_enqueue") as scope:
             return create(
@@ -165,8 +173,9 @@ class QueueBase:
             )
 
     def enqueue_many(self, vals: Any, name: str | None = None) -> Operation:
-        """Put in as many elements as the components have rows. Raises ValueError for different
-        numbers of rows.
+        """Put in as many elements as the components have rows.
+
+        Raises ValueError for different numbers of rows.
         """
         with name_scope(name, f"{self._name}_EnqueueMany") as scope:
             parts = self._components(vals, many=True)
@@ -188,10 +197,10 @@ class QueueBase:
         return tensors[0] if len(tensors) == 1 else tensors
 
     def dequeue(self, name: str | None = None) -> Any:
-        """Take one element out, waiting while the queue is empty: a tensor, or a list or dictionary
-        of them.
+        """Take one element out, waiting while the queue is empty.
 
-        Its run raises OutOfRangeError when the queue is closed and empty.
+        An element is a tensor, or a list or dictionary of them. Its run raises OutOfRangeError when
+        the queue is closed and empty.
         """
         op = create(
             "QueueDequeueV2",
@@ -206,14 +215,15 @@ class QueueBase:
         return self._taken(list(op.outputs), (known,))
 
     def dequeue_many(self, n: Any, name: str | None = None) -> Any:
-        """Take n elements out as rows, waiting for all of them. Its run raises OutOfRangeError when
-        fewer will ever come.
+        """Take n elements out as rows, waiting for all of them.
+
+        Its run raises OutOfRangeError when fewer will ever come.
         """
         known = n if isinstance(n, int) else None
         return self._many("QueueDequeueManyV2", n, name or f"{self._name}_DequeueMany", known)
 
     def dequeue_up_to(self, n: Any, name: str | None = None) -> Any:
-        """`dequeue_many`, but what is left when the queue is closed."""
+        """As `dequeue_many`, but take the remaining elements of a closed queue."""
         return self._many("QueueDequeueUpToV2", n, name or f"{self._name}_DequeueUpTo", None)
 
     def close(self, cancel_pending_enqueues: bool = False, name: str | None = None) -> Operation:
@@ -235,8 +245,9 @@ class QueueBase:
 
 
 class RandomShuffleQueue(QueueBase):
-    """Elements come out in random order. min_after_dequeue: how many must stay behind while the
-    queue is open.
+    """A queue whose elements come out in random order.
+
+    min_after_dequeue: number of elements that must stay behind while the queue is open.
     """
 
     def __init__(
@@ -295,8 +306,9 @@ class FIFOQueue(QueueBase):
 
 
 class PaddingFIFOQueue(QueueBase):
-    """A FIFOQueue whose elements may differ in sizes; `dequeue_many` fills them up with zeros.
-    shapes: None for such sizes.
+    """A FIFOQueue whose elements may differ in sizes.
+
+    `dequeue_many` fills them up with zeros. shapes: None for such sizes.
     """
 
     def __init__(
@@ -327,8 +339,9 @@ class PaddingFIFOQueue(QueueBase):
 
 
 class PriorityQueue(QueueBase):
-    """Elements come out by their first component, an int64 scalar that stands before those of
-    `types`: lowest first.
+    """A queue whose elements come out by their first component.
+
+    It is an int64 scalar before the components of `types`: lowest first.
     """
 
     def __init__(

@@ -10,10 +10,10 @@ from tfjit.ops.core.apply import call, create, tensor
 
 
 class ReaderBase:
-    """Turns what a queue of work items holds (names of files, mostly) into records: keys and
-    values.
+    """Turns a queue of work items into records: keys and values.
 
-    reader_ref: the handle. supports_serialize: its state can be saved.
+    Work items are mostly names of files. reader_ref: the handle. supports_serialize: its state can
+    be saved.
     """
 
     def __init__(self, reader_ref: Tensor, supports_serialize: bool = False) -> None:
@@ -27,19 +27,23 @@ class ReaderBase:
 
     @property
     def supports_serialize(self) -> bool:
-        """Whether the state can be saved."""
+        """Return whether the state can be saved."""
         return self._supports_serialize
 
     def read(self, queue: Any, name: str | None = None) -> Any:
-        """The next record: (key, value), strings. Its run raises OutOfRangeError when the queue is
-        closed and empty.
+        """The next record: (key, value), strings.
+
+        Its run raises OutOfRangeError when the queue is closed and empty.
         """
         return call(
             "ReaderReadV2", name, reader_handle=self._reader_ref, queue_handle=_handle(queue)
         )
 
     def read_up_to(self, queue: Any, num_records: Any, name: str | None = None) -> Any:
-        """The next records of one work item, at most num_records: vectors of keys and values."""
+        """Return the next records of one work item, at most num_records.
+
+        They are vectors of keys and values.
+        """
         return call(
             "ReaderReadUpToV2",
             name,
@@ -49,11 +53,11 @@ class ReaderBase:
         )
 
     def num_records_produced(self, name: str | None = None) -> Tensor:
-        """How many records came so far, int64."""
+        """Return the number of records so far, int64."""
         return tensor("ReaderNumRecordsProducedV2", name, reader_handle=self._reader_ref)
 
     def num_work_units_completed(self, name: str | None = None) -> Tensor:
-        """How many work items are done, int64."""
+        """Return the number of finished work items, int64."""
         return tensor("ReaderNumWorkUnitsCompletedV2", name, reader_handle=self._reader_ref)
 
     def serialize_state(self, name: str | None = None) -> Tensor:
@@ -61,7 +65,7 @@ class ReaderBase:
         return tensor("ReaderSerializeStateV2", name, reader_handle=self._reader_ref)
 
     def restore_state(self, state: Any, name: str | None = None) -> Operation:
-        """Go on where a state says."""
+        """Continue where a state says."""
         return create("ReaderRestoreStateV2", name, reader_handle=self._reader_ref, state=state)
 
     def reset(self, name: str | None = None) -> Operation:
@@ -89,8 +93,9 @@ class TextLineReader(ReaderBase):
 
 
 class FixedLengthRecordReader(ReaderBase):
-    """Records of record_bytes between a header and a footer, hop_bytes from one to the next.
-    encoding: "", "ZLIB" or "GZIP".
+    """Records of record_bytes between a header and a footer.
+
+    hop_bytes: from one record to the next. encoding: "", "ZLIB" or "GZIP".
     """
 
     def __init__(

@@ -13,7 +13,7 @@ from tfjit.framework.files.records import pack_record, read_records
 
 
 class TFRecordCompressionType:
-    """How TFRecord files are compressed."""
+    """The compression of TFRecord files."""
 
     NONE: Final = 0
     ZLIB: Final = 1
@@ -73,8 +73,9 @@ def _or(value: int | None, default: int) -> int:
 
 
 def _compressor(compression: str, options: TFRecordOptions) -> Any:
-    """Return zlib's compressor with what options say, or None without compression. Raises
-    ValueError for what zlib refuses.
+    """Return zlib's compressor for the options, or None without compression.
+
+    Raises ValueError for options that zlib refuses.
     """
     if not compression:
         return None
@@ -90,8 +91,9 @@ def _compressor(compression: str, options: TFRecordOptions) -> Any:
 
 
 def compression_of(options: Any) -> str:
-    """The name of the compression that options, a type or its name say. Raises ValueError for
-    anything else.
+    """Return the compression's name, from options, a type or a name.
+
+    Raises ValueError for anything else.
     """
     if options is None:
         return ""
@@ -105,10 +107,10 @@ def compression_of(options: Any) -> str:
 
 
 class TFRecordWriter:
-    """Writes records to a file, in place of what stood there. options: TFRecordOptions, or a
-    compression type.
+    """Writer of records to a file, replacing an older file.
 
-    Raises NotFoundError when the folder is missing.
+    options: TFRecordOptions, or a compression type. Raises NotFoundError when the folder is
+    missing.
     """
 
     def __init__(self, path: str | os.PathLike[str], options: Any = None) -> None:
@@ -131,8 +133,9 @@ class TFRecordWriter:
             ) from None
 
     def write(self, record: bytes) -> None:
-        """Add a record. Raises FailedPreconditionError after `close`, TypeError for what is no
-        bytes.
+        """Add a record.
+
+        Raises FailedPreconditionError after `close`, TypeError for a record that is no bytes.
         """
         if not isinstance(record, bytes):
             raise TypeError(f"a record is bytes, got {type(record).__name__}")
@@ -168,7 +171,10 @@ class TFRecordWriter:
 
 
 def tf_record_iterator(path: str | os.PathLike[str], options: Any = None) -> Iterator[bytes]:
-    """The records of a file. Raises NotFoundError without it, DataLossError where it is damaged."""
+    """The records of a file.
+
+    Raises NotFoundError without it, DataLossError where it is damaged.
+    """
     name, compression = os.fspath(path), compression_of(options)
     try:
         if compression == "GZIP":

@@ -17,8 +17,9 @@ from tfjit.ops.core.convert import convert_to_tensor
 
 
 class SparseTensorValue(NamedTuple):
-    """What a fetched SparseTensor is, and what one is fed: arrays indices [n, rank], values [n],
-    dense_shape [rank].
+    """The value of a SparseTensor in fetches and feeds: arrays.
+
+    indices [n, rank], values [n], dense_shape [rank].
     """
 
     indices: Any
@@ -27,10 +28,11 @@ class SparseTensorValue(NamedTuple):
 
 
 class SparseTensor:
-    """indices int64 [n, rank], values [n], dense_shape int64 [rank]. Raises ValueError where ranks
-    and sizes do not fit.
+    """A sparse tensor: indices, values and a dense shape.
 
-    Most functions want indices in the order of rows; `sparse.reorder` puts them into it.
+    indices int64 [n, rank], values [n], dense_shape int64 [rank]. Raises ValueError where ranks and
+    sizes do not fit. Most functions want indices in the order of rows; `sparse.reorder` puts them
+    into it.
     """
 
     def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
@@ -76,11 +78,11 @@ class SparseTensor:
 
     @property
     def shape(self) -> TensorShape:
-        """The dense shape, as far as it is known while the graph is built."""
+        """The part of the dense shape known at graph construction."""
         return self.get_shape()
 
     def get_shape(self) -> TensorShape:
-        """The dense shape, as far as it is known while the graph is built."""
+        """Return the part of the dense shape known at graph construction."""
         if self._known_shape is not None:
             return self._known_shape
         known = constant_value(self._dense_shape)
@@ -97,8 +99,9 @@ class SparseTensor:
 
     @classmethod
     def from_value(cls, sparse_tensor_value: Any) -> SparseTensor:
-        """A constant of a SparseTensorValue; a SparseTensor stays. Raises TypeError for anything
-        else.
+        """A constant of a SparseTensorValue; a SparseTensor stays.
+
+        Raises TypeError for anything else.
         """
         if isinstance(sparse_tensor_value, SparseTensor):
             return sparse_tensor_value
@@ -109,8 +112,9 @@ class SparseTensor:
         )
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> SparseTensorValue:
-        """The value in a session, the default one if none is given. Raises ValueError where there
-        is none.
+        """The value in a session, the default one if none is given.
+
+        Raises ValueError where there is none.
         """
         value: SparseTensorValue = _session_for(self.graph, session, "evaluate tensor", "eval").run(
             self, feed_dict
@@ -118,8 +122,9 @@ class SparseTensor:
         return value
 
     def __mul__(self, other: Any) -> SparseTensor:
-        """Multiply each value by the dense element at its place; a number or tensor is broadcast to
-        this shape.
+        """Multiply each value by the dense element at its place.
+
+        A number or tensor is broadcast to this shape.
         """
         return self._with_dense("SparseDenseCwiseMul", "mul", self._values, other)
 
@@ -128,7 +133,10 @@ class SparseTensor:
         return self * other if isinstance(other, Tensor) else NotImplemented
 
     def __truediv__(self, other: Any) -> SparseTensor:
-        """Divide each value by the dense element at its place; integers as floats."""
+        """Divide each value by the dense element at its place.
+
+        Integers are divided as floats.
+        """
         divisor = convert_to_tensor(other, dtype=self.dtype.base_dtype)
         wide = AS_FLOAT.get(self.dtype.base_dtype)
         if wide is None:
@@ -153,10 +161,10 @@ class SparseTensor:
 
 
 def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SparseTensor:
-    """A sparse tensor that runs feed, as a SparseTensorValue or a tuple of its parts.
+    """Return a sparse tensor to be fed.
 
-    shape: None, a shape of known rank, or a tensor of sizes. Raises ValueError for a shape of
-    unknown rank.
+    Feeds are a SparseTensorValue or a tuple of its parts. shape: None, a shape of known rank, or a
+    tensor of sizes. Raises ValueError for a shape of unknown rank.
     """
     kind = as_dtype(dtype)
     base = f"{name}/" if name is not None else ""

@@ -23,9 +23,9 @@ class FileWriter:
     """Writes one event file into the folder `logdir`, which it makes.
 
     graph, graph_def: a graph to begin with. session: of this process, so its events reach the same
-    folder. filename_suffix: of the file's name. What is added is buffered until `flush` or `close`,
-    or until `max_queue` events or `flush_secs` seconds have gathered. Several threads may add.
-    Raises OSError when the file cannot be written.
+    folder. filename_suffix: of the file's name. Events are buffered until `flush` or `close`, or
+    until `max_queue` events or `flush_secs` seconds have gathered. Several threads may add. Raises
+    OSError when the file cannot be written.
     """
 
     def __init__(
@@ -66,8 +66,9 @@ class FileWriter:
         return self._logdir
 
     def add_event(self, event: Any) -> None:
-        """Write an Event message. After `close` nothing is written; `reopen` starts
-        another file.
+        """Write an Event message.
+
+        After `close` nothing is written; `reopen` starts another file.
         """
         record = pack_record(event.SerializeToString())
         with self._lock:
@@ -81,13 +82,14 @@ class FileWriter:
                 self._pending, self._flushed = 0, now
 
     def add_summary(self, summary: Any, global_step: int | None = None) -> None:
-        """Write a Summary message, or its bytes (what a summary operation gives)."""
+        """Write a Summary message, or the bytes of a summary operation."""
         data = summary if isinstance(summary, bytes) else summary.SerializeToString()
         self.add_event(self._event(global_step, summary=Summary.FromString(data)))
 
     def add_graph(self, graph: Any, global_step: int | None = None, graph_def: Any = None) -> None:
-        """Write a graph: a Graph of tfjit's or TensorFlow's, or (as `graph_def`) a GraphDef. Raises
-        TypeError for anything else.
+        """Write a graph: of tfjit or TensorFlow, or a GraphDef.
+
+        graph_def: the GraphDef. Raises TypeError for anything else.
         """
         if graph is not None and graph_def is not None:
             raise ValueError("Please pass only graph, or graph_def (deprecated), but not both.")
@@ -106,8 +108,9 @@ class FileWriter:
         self.add_event(self._event(global_step, meta_graph_def=meta_graph_def.SerializeToString()))
 
     def add_run_metadata(self, run_metadata: Any, tag: str, global_step: int | None = None) -> None:
-        """Write the RunMetadata of a step under a tag that is new to this writer. Raises ValueError
-        for one that is not.
+        """Write the RunMetadata of a step under a new tag.
+
+        Raises ValueError for a tag that this writer has used.
         """
         if tag in self._tags:
             raise ValueError("The provided tag was already used for this event type")
@@ -141,7 +144,10 @@ class FileWriter:
                 self._file = None
 
     def reopen(self) -> None:
-        """After `close`: go on in a new file of the same folder. Otherwise nothing."""
+        """Open a new file in the same folder after `close`.
+
+        Before `close`, nothing changes.
+        """
         with self._lock:
             if self._file is None:
                 self._open()

@@ -43,14 +43,17 @@ def _listed(summary: Tensor, collections: Any) -> Tensor:
 
 
 def scalar(name: str, tensor: Any, collections: Any = None, family: str | None = None) -> Tensor:
-    """A number. family: a prefix of its tag. collections: where it is listed (SUMMARIES)."""
+    """Return a summary of a number.
+
+    family: a prefix of its tag. collections: where it is listed (SUMMARIES).
+    """
     value = convert_to_tensor(tensor)
     with _scope(name, family) as (tag, scope):
         return _listed(_make("ScalarSummary", scope, tags=tag, values=value), collections)
 
 
 def histogram(name: str, values: Any, collections: Any = None, family: str | None = None) -> Tensor:
-    """How numbers are distributed."""
+    """Return a summary of the distribution of numbers."""
     value = convert_to_tensor(values)
     with _scope(name, family) as (tag, scope):
         return _listed(_make("HistogramSummary", scope, tag=tag, values=value), collections)
@@ -59,7 +62,9 @@ def histogram(name: str, values: Any, collections: Any = None, family: str | Non
 def image(
     name: str, tensor: Any, max_outputs: int = 3, collections: Any = None, family: str | None = None
 ) -> Tensor:
-    """Pictures [batch, height, width, 1, 3 or 4 channels], uint8 or scaled from floats; at most
+    """Return a summary of pictures.
+
+    Pictures are [batch, height, width, 1, 3 or 4 channels], uint8 or scaled from floats; at most
     max_outputs of them.
     """
     value = convert_to_tensor(tensor)
@@ -115,7 +120,10 @@ def text(name: str, tensor: Any, collections: Any = None) -> Tensor:
 
 
 def merge(inputs: Sequence[Any], collections: Any = None, name: str | None = None) -> Tensor:
-    """One summary of several. Its run raises InvalidArgumentError when two have one tag."""
+    """One summary of several.
+
+    Its run raises InvalidArgumentError when two have one tag.
+    """
     with name_scope(name, "Merge") as scope:
         made = _make("MergeSummary", scope, inputs=list(inputs))
         add_to_collections(collections or [], made)
@@ -125,7 +133,7 @@ def merge(inputs: Sequence[Any], collections: Any = None, name: str | None = Non
 def merge_all(
     key: str = GraphKeys.SUMMARIES, scope: str | None = None, name: str | None = None
 ) -> Tensor | None:
-    """One summary of all that the graph lists; None when there are none."""
+    """Return one summary of all in the graph's collection, or None."""
     found = get_collection(key, scope)
     return merge(found, name=name) if found else None
 

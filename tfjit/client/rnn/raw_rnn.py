@@ -1,5 +1,6 @@
-"""`raw_rnn`: a cell in a loop whose inputs, outputs, state and end a function of the user's
-decides, step by step.
+"""`raw_rnn`: a cell in a loop that a user's function controls.
+
+At each step the function decides on the inputs, outputs, state and end.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ def raw_rnn(
     swap_memory: bool = False,
     scope: Any = None,
 ) -> tuple[Any, Any, Any]:
-    """(TensorArrays of what was emitted, the last state, the last loop state).
+    """Return (TensorArrays of emitted values, last state, last loop state).
 
     loop_fn(time, cell_output, cell_state, loop_state) gives (finished: bool [batch], the next
-    input, the next state, what is emitted, the next loop state). It is asked first with time 0 and
-    None for the rest, and gives the first input and state, and zeros of what one row emits, or None
-    for the cell's output. The loop ends when all rows have finished; of those that have, the state
-    stays and zeros are emitted. Raises TypeError for what is no cell or function, either for
-    structures that change.
+    input, the next state, the emitted values, the next loop state). It is asked first with time 0
+    and None for the rest, and gives the first input and state, and zeros like the emitted values of
+    one row, or None for the cell's output. The loop ends when all rows have finished; the state of
+    a finished row stays and zeros are emitted. Raises TypeError for a value that is no cell or
+    function, either for structures that change.
     """
     check_cell("cell", cell)
     if not callable(loop_fn):

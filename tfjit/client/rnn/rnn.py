@@ -1,4 +1,7 @@
-"""Recurrent networks: a cell over the time steps of a batch, as a loop or step by step."""
+"""Recurrent networks: a cell over the time steps of a batch.
+
+The steps are a loop, or are built one by one.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +92,10 @@ def _sizes(size: Any) -> tuple[int | None, ...]:
 
 
 def _kept(done: Any, old: Any, new: Any) -> Any:
-    """For each row the old value once its sequence has ended. done: bool [batch]."""
+    """Return, for each row, the old value once its sequence has ended.
+
+    done: bool [batch].
+    """
     if isinstance(old, TensorArray) or old.shape.rank == 0:
         return new
     return where(done, old, new)
@@ -126,13 +132,14 @@ def dynamic_rnn(
     time_major: bool = False,
     scope: Any = None,
 ) -> tuple[Any, Any]:
-    """A cell over all time steps, in a loop: (outputs [batch, time, ...], the last state).
+    """Run a cell over all time steps, in a loop.
+
+    Returns (outputs [batch, time, ...], the last state).
 
     inputs: [batch, time, depth...] (with time_major [time, batch, ...], and so the outputs), or a
     structure of them. sequence_length: int32 [batch]; behind it a row's outputs are zero and its
-    state stays. initial_state: what to begin with; without it zeros of `dtype`.
-    Raises TypeError for what is no cell, ValueError for inputs whose depth is not known or whose
-    sizes differ.
+    state stays. initial_state: the first state; without it zeros of `dtype`. Raises TypeError for a
+    value that is no cell, ValueError for inputs whose depth is not known or whose sizes differ.
     """
     check_cell("cell", cell)
     with variable_scope(scope or "rnn"):
@@ -273,9 +280,9 @@ def bidirectional_dynamic_rnn(
     time_major: bool = False,
     scope: Any = None,
 ) -> tuple[Any, Any]:
-    """One cell from the first step on, another from the last (of each row's own length): ((outputs,
-    outputs), (state, state)).
+    """Run one cell from the first step on, another from the last.
 
+    The last step is that of each row's own length. Returns ((outputs, outputs), (state, state)).
     Arguments and errors as `dynamic_rnn`.
     """
     check_cell("cell_fw", cell_fw)
@@ -317,9 +324,9 @@ def static_rnn(
     sequence_length: Any = None,
     scope: Any = None,
 ) -> tuple[list[Any], Any]:
-    """A cell over a list of inputs [batch, depth], one time step each: (a list of outputs, the last
-    state). There is no loop.
+    """Run a cell over a list of inputs, without a loop.
 
+    inputs: [batch, depth], one time step each. Returns (a list of outputs, the last state).
     sequence_length, initial_state, dtype and errors as for `dynamic_rnn`.
     """
     check_cell("cell", cell)
@@ -374,8 +381,9 @@ def _step_if_needed(
     longest: Tensor,
     zero_output: Any,
 ) -> tuple[Any, Any]:
-    """A step that is not computed once all rows have ended, and in which no row is chosen before
-    one has.
+    """Return a step that is skipped once all rows have ended.
+
+    Before any row has ended, the step chooses no rows.
     """
     count = len(nest.flatten(zero_output))
 
@@ -427,7 +435,10 @@ def static_bidirectional_rnn(
     sequence_length: Any = None,
     scope: Any = None,
 ) -> tuple[list[Any], Any, Any]:
-    """`static_rnn` in both directions: (outputs of both side by side, the last state of each)."""
+    """Run `static_rnn` in both directions.
+
+    Returns (outputs of both side by side, the last state of each).
+    """
     check_cell("cell_fw", cell_fw)
     check_cell("cell_bw", cell_bw)
     if not nest.is_nested(inputs):

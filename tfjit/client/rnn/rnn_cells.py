@@ -1,5 +1,6 @@
-"""Cells of recurrent networks, each one step over a batch: (inputs, state) ->
-(output, new state).
+"""Cells of recurrent networks.
+
+A cell is one step over a batch: (inputs, state) -> (output, new state).
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ from tfjit.ops.layers.normalization import bias_add
 
 
 class LSTMStateTuple(namedtuple("LSTMStateTuple", ("c", "h"))):
-    """State of an LSTM cell: `c` what it remembers, `h` what it gave out last,
-    [batch, units] each.
+    """State of an LSTM cell, [batch, units] each.
+
+    `c` is the cell's memory, `h` its last output.
     """
 
     __slots__ = ()
@@ -45,15 +47,16 @@ class LSTMStateTuple(namedtuple("LSTMStateTuple", ("c", "h"))):
 
 
 def with_batch(batch_size: Any, size: Any) -> Any:
-    """The shape [batch_size, *size], a tensor where batch_size is one; size: a number
-    or a shape.
+    """Return the shape [batch_size, *size].
+
+    It is a tensor where batch_size is one. size: a number or a shape.
     """
     rest = list(as_shape([size] if isinstance(size, int) else size) or ())
     return stack([batch_size, *rest]) if isinstance(batch_size, Tensor) else [batch_size, *rest]
 
 
 def check_cell(name: str, cell: Any) -> None:
-    """Raise TypeError for what is no cell."""
+    """Raise TypeError for an object that is no cell."""
     wanted = (
         (hasattr(cell, "output_size"), "'output_size' property is missing"),
         (hasattr(cell, "state_size"), "'state_size' property is missing"),
@@ -69,11 +72,11 @@ def check_cell(name: str, cell: Any) -> None:
 
 
 class RNNCell:
-    """Base of cells. A subclass has `state_size` and `output_size` (numbers, shapes or structures
-    of them) and `call(inputs, state)`.
+    """Base of cells.
 
-    Variables that `call` gets by `get_variable` stand in a scope named for the class (or `name`),
-    which is reused from the second call on.
+    A subclass has `state_size` and `output_size` (numbers, shapes or structures of them) and
+    `call(inputs, state)`. Variables that `call` gets by `get_variable` stand in a scope named for
+    the class (or `name`), which is reused from the second call on.
     """
 
     def __init__(
@@ -103,12 +106,15 @@ class RNNCell:
 
     @property
     def name(self) -> str:
-        """What the scope of the variables is called."""
+        """The name of the variables' scope."""
         return self._base_name
 
     @property
     def dtype(self) -> Any:
-        """Of the variables; None before the first call, where it was not told."""
+        """Dtype of the variables.
+
+        None before the first call, where it was not told.
+        """
         return self._dtype
 
     @property
@@ -136,8 +142,9 @@ class RNNCell:
     trainable_weights = trainable_variables
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
-        """(output, new state) for inputs [batch, depth] and a state of `state_size`. scope: of the
-        variables, not the cell's own.
+        """Return (output, new state) of one step.
+
+        inputs: [batch, depth]. state: of `state_size`. scope: of the variables, not the cell's own.
         """
         if self._scope is None:
             with variable_scope(
@@ -159,7 +166,10 @@ class RNNCell:
         return variable
 
     def build(self, inputs_shape: Any) -> None:
-        """Make variables that depend on the inputs' shape; called once, in the cell's scope."""
+        """Make variables that depend on the inputs' shape.
+
+        Called once, in the cell's scope.
+        """
 
     def call(self, inputs: Any, state: Any) -> Any:
         """One step. A subclass has it."""
@@ -168,7 +178,10 @@ class RNNCell:
     def get_initial_state(
         self, inputs: Any = None, batch_size: Any = None, dtype: Any = None
     ) -> Any:
-        """`zero_state` for a batch size and dtype, or for those of inputs [batch, ...]."""
+        """Return `zero_state` for a batch size and dtype.
+
+        inputs: [batch, ...], whose batch size and dtype count where given.
+        """
         if inputs is not None:
             inputs = convert_to_tensor(inputs, name="inputs")
             rows = inputs.shape_tuple[0] if inputs.shape_tuple else None
@@ -257,8 +270,9 @@ class BasicRNNCell(RNNCell):
 
 
 class GRUCell(RNNCell):
-    """Gated recurrent unit: r, u = sigmoid(gates); h = u h + (1 - u) activation(of inputs and r h).
-    Source: Cho et al., 2014.
+    """Gated recurrent unit. Source: Cho et al., 2014.
+
+    r, u = sigmoid(gates); h = u h + (1 - u) activation(of inputs and r h).
     """
 
     def __init__(
@@ -311,11 +325,10 @@ class GRUCell(RNNCell):
 
 
 class BasicLSTMCell(RNNCell):
-    """Long short-term memory: gates i, j, f, o of one product; c = c sigmoid(f + forget_bias) +
-    sigmoid(i) act(j); h = act(c) sigmoid(o).
+    """Long short-term memory. Source: Zaremba et al., 2014.
 
-    state_is_tuple: the state is an LSTMStateTuple; else [batch, 2 units], c before h. Source:
-    Zaremba et al., 2014.
+    Gates i, j, f, o of one product; c = c sigmoid(f + forget_bias) + sigmoid(i) act(j); h = act(c)
+    sigmoid(o). state_is_tuple: the state is an LSTMStateTuple; else [batch, 2 units], c before h.
     """
 
     def __init__(
@@ -367,8 +380,10 @@ class BasicLSTMCell(RNNCell):
 
 
 class LSTMCell(RNNCell):
-    """`BasicLSTMCell` with what may be added: peepholes (gates see c), clipping of c to
-    +-cell_clip, a projection of h to num_proj, clipped to +-proj_clip. Source: Sak et al., 2014.
+    """`BasicLSTMCell` with options. Source: Sak et al., 2014.
+
+    They are peepholes (gates see c), clipping of c to +-cell_clip, and a projection of h to
+    num_proj, clipped to +-proj_clip.
     """
 
     def __init__(
@@ -455,8 +470,10 @@ class LSTMCell(RNNCell):
 
 
 class MultiRNNCell(RNNCell):
-    """Cells one on top of the other: the output of each is the input of the next. state_is_tuple: a
-    state for each; else side by side.
+    """Cells one on top of the other.
+
+    The output of each is the input of the next. state_is_tuple: a state for each; else side by
+    side.
     """
 
     def __init__(self, cells: Sequence[Any], state_is_tuple: bool = True) -> None:

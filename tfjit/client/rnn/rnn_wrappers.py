@@ -18,8 +18,9 @@ from tfjit.ops.random_values.stateful_random import random_uniform
 
 
 class _Wrapper(RNNCell):
-    """A cell around another, in whose scope the other's variables stand as they would
-    without it.
+    """A cell around another, in whose scope the other's variables stand.
+
+    The variables' names are as without the wrapper.
     """
 
     def __init__(self, cell: Any, **kwargs: Any) -> None:
@@ -55,18 +56,19 @@ class _Wrapper(RNNCell):
 
 def _default_filter(state: Any) -> Any:
     if isinstance(state, LSTMStateTuple):
-        return LSTMStateTuple(c=False, h=True)  # what is remembered is left alone
+        return LSTMStateTuple(c=False, h=True)  # the memory of the cell is left alone
     return not isinstance(state, TensorArray)
 
 
 class DropoutWrapper(_Wrapper):
-    """Dropout of a cell's inputs, outputs and new state, each with its own probability to keep (a
-    number or a scalar tensor).
+    """Dropout of a cell's inputs, outputs and new state.
+
+    Each has its own probability to keep (a number or a scalar tensor).
 
     variational_recurrent: one mask for all steps of a run, for which input_size and dtype must be
-    told. seed: of the masks. dropout_state_filter_visitor: says of a state, or of its parts,
-    whether to drop; without one all but an LSTM's c.
-    Raises ValueError for a probability that is none.
+    told. seed: of the masks. dropout_state_filter_visitor: chooses of a state, or of its parts,
+    those to drop; without one all but an LSTM's c. Raises ValueError for a number that is no
+    probability.
     """
 
     def __init__(
@@ -121,7 +123,7 @@ class DropoutWrapper(_Wrapper):
         return not isinstance(keep, float) or keep < 1
 
     def _numbered_seed(self, what: str, i: int) -> int | None:
-        """A seed of its own for each mask."""
+        """Return a different seed for each mask."""
         if self._seed is None:
             return None
         return (
@@ -171,7 +173,10 @@ class DropoutWrapper(_Wrapper):
         return output, new_state
 
     def _wanted(self, state: Any) -> Any:
-        """The filter's answer for a state, part by part where it says yes to a structure."""
+        """Return the filter's answer for a state.
+
+        It is asked part by part where it says yes to a structure.
+        """
         said = self._filter(state)
         if not nest.is_nested(state) or said is False:
             return said
@@ -181,7 +186,10 @@ class DropoutWrapper(_Wrapper):
 
 
 def _spread(wanted: Any, values: Any) -> list[bool]:
-    """A yes or no for each leaf of values, of a structure that may end above them."""
+    """Return yes or no for each leaf of values.
+
+    The structure of the answers may end above the leaves.
+    """
     if not nest.is_nested(values):
         return [bool(wanted)]
     parts = list(values.values()) if isinstance(values, dict) else list(values)
@@ -190,7 +198,10 @@ def _spread(wanted: Any, values: Any) -> list[bool]:
 
 
 class ResidualWrapper(_Wrapper):
-    """Adds the inputs to the outputs, or what `residual_fn(inputs, outputs)` makes of them."""
+    """Adds the inputs to the outputs, or combines them by a function.
+
+    residual_fn: (inputs, outputs) -> the new outputs.
+    """
 
     def __init__(
         self, cell: Any, residual_fn: Callable[[Any, Any], Any] | None = None, **kwargs: Any

@@ -1,4 +1,7 @@
-"""Checkpoints on disk: the file "checkpoint" that lists those of a folder, and what is in one."""
+"""Checkpoints on disk and the file "checkpoint" that lists them.
+
+Each folder has such a file; a reader gives the contents of a checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +22,16 @@ DEFAULT_NAME: Final = "checkpoint"
 
 
 def checkpoint_exists(checkpoint_prefix: str) -> bool:
-    """Whether there is a checkpoint with this prefix."""
+    """Return whether there is a checkpoint with this prefix."""
     return os.path.isfile(f"{checkpoint_prefix}.index")
 
 
 def get_checkpoint_state(
     checkpoint_dir: str | os.PathLike[str], latest_filename: str | None = None
 ) -> Any:
-    """The CheckpointState of a folder, with paths that lead from here; None when the folder has no
-    readable one.
+    """Return the CheckpointState of a folder, or None.
+
+    Its paths lead from here. None when the folder has no readable one.
     """
     from google.protobuf import text_format
 
@@ -48,8 +52,9 @@ def get_checkpoint_state(
 def latest_checkpoint(
     checkpoint_dir: str | os.PathLike[str], latest_filename: str | None = None
 ) -> str | None:
-    """The prefix of the newest checkpoint that a folder lists; None when it lists none, or that one
-    is gone.
+    """Return the prefix of the newest checkpoint that a folder lists.
+
+    None when it lists none, or the listed one is gone.
     """
     state = get_checkpoint_state(checkpoint_dir, latest_filename)
     if state is None or not checkpoint_exists(state.model_checkpoint_path):
@@ -121,7 +126,7 @@ def write_state(
     )
     temporary = f"{target}.tmp{os.getpid()}-{time.monotonic_ns()}"
     Path(temporary).write_text(text_format.MessageToString(state))
-    os.replace(temporary, target)  # who reads it meanwhile sees the old list or the new one
+    os.replace(temporary, target)  # a concurrent reader sees the old list or the new one
 
 
 def remove_checkpoint(
@@ -137,8 +142,9 @@ def remove_checkpoint(
 
 
 class CheckpointReader:
-    """What is in the checkpoint `filepattern` (its prefix). Raises NotFoundError when there is
-    none.
+    """The contents of the checkpoint `filepattern` (its prefix).
+
+    Raises NotFoundError when there is none.
     """
 
     def __init__(self, filepattern: str | os.PathLike[str]) -> None:
@@ -163,11 +169,14 @@ class CheckpointReader:
         return {name: dtype for name, (dtype, _) in self._names.items()}
 
     def has_tensor(self, tensor_str: str) -> bool:
-        """Whether a tensor of this name is there."""
+        """Return whether a tensor of this name is there."""
         return tensor_str in self._names
 
     def get_tensor(self, tensor_str: str) -> np.ndarray:
-        """The value. Raises NotFoundError for an unknown name, DataLossError for a damaged one."""
+        """The value.
+
+        Raises NotFoundError for an unknown name, DataLossError for a damaged one.
+        """
         if tensor_str not in self._names:
             raise errors.NotFoundError(None, None, f"Key {tensor_str} not found in checkpoint")
         value: np.ndarray = self._reader.read(tensor_str)
@@ -178,8 +187,9 @@ NewCheckpointReader = CheckpointReader
 
 
 def load_checkpoint(ckpt_dir_or_file: str | os.PathLike[str]) -> CheckpointReader:
-    """The reader of a checkpoint, or of the newest one of a folder. Raises ValueError for a folder
-    without any.
+    """Return the reader of a checkpoint, or of a folder's newest one.
+
+    Raises ValueError for a folder without any.
     """
     path = os.fspath(ckpt_dir_or_file)
     if os.path.isdir(path):
@@ -193,7 +203,7 @@ def load_checkpoint(ckpt_dir_or_file: str | os.PathLike[str]) -> CheckpointReade
 
 
 def list_variables(ckpt_dir_or_file: str | os.PathLike[str]) -> list[tuple[str, list[int]]]:
-    """Names and sizes of what is in a checkpoint, by name."""
+    """Return names and sizes of a checkpoint's variables, by name."""
     return sorted(load_checkpoint(ckpt_dir_or_file).get_variable_to_shape_map().items())
 
 

@@ -49,14 +49,14 @@ def export_meta_graph(
     save_debug_info: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """The MetaGraphDef of a graph (default: the default graph); also written to `filename` where
-    one is given.
+    """Return the MetaGraphDef of a graph, and write it to `filename`.
 
-    collection_list: keys of the collections to keep (default: all that can be written).
-    clear_devices: leave devices out. clear_extraneous_savers: keep no savers but saver_def.
-    strip_default_attrs: leave out attrs that have their default values.
-    Raises ValueError for an export_scope, which takes part of a graph, and for save_debug_info,
-    which writes stack traces to a file of their own: these are not supported.
+    graph: the default graph by default. filename: written only where one is given. collection_list:
+    keys of the collections to keep (default: all that can be written). clear_devices: leave devices
+    out. clear_extraneous_savers: keep no savers but saver_def. strip_default_attrs: leave out attrs
+    that have their default values. Raises ValueError for an export_scope, which takes part of a
+    graph, and for save_debug_info, which writes stack traces to a separate file: these are not
+    supported.
     """
     from tfjit.protos import MetaGraphDef
 
@@ -135,7 +135,10 @@ def _strip_defaults(graph_def: Any) -> None:
 
 
 def _fill_collection(meta: Any, key: str, items: Sequence[Any]) -> None:
-    """One collection; left out, with a warning in the log, where its items cannot be written."""
+    """Write one collection.
+
+    It is left out, with a warning in the log, where its items cannot be written.
+    """
     if not items:
         return
     messages = [item.to_proto() for item in items if hasattr(item, "to_proto")]
@@ -198,7 +201,9 @@ def import_scoped_meta_graph(
     return_elements: Sequence[str] | None = None,
     restore_collections_predicate: Any = None,
 ) -> tuple[dict[str, Variable], Any]:
-    """Add a MetaGraphDef to a graph. Returns its variables by name, and the message.
+    """Add a MetaGraphDef to a graph.
+
+    Returns its variables by name, and the message.
 
     import_scope: put before all names. restore_collections_predicate: key -> whether to restore
     that collection.
@@ -281,7 +286,10 @@ def _restore_collection(
 def _restore_variables(
     graph: Graph, key: str, values: Sequence[bytes], scope: str, variables: dict[str, Variable]
 ) -> None:
-    """Variables over nodes that the graph has; one object for one that several collections list."""
+    """Restore variables over nodes that the graph has.
+
+    There is one object for a variable that several collections list.
+    """
     from tfjit.protos import VariableDef
 
     for data in values:

@@ -1,5 +1,6 @@
-"""`tfjit.saved_model`: folders that hold a model with its variables, assets and signatures, as
-TensorFlow 1 writes and reads them.
+"""`tfjit.saved_model`: models in folders, as TensorFlow 1 keeps them.
+
+A folder holds a model with its variables, assets and signatures.
 """
 
 from __future__ import annotations
@@ -69,8 +70,9 @@ def build_tensor_info(tensor: Any) -> Any:
 def get_tensor_from_tensor_info(
     tensor_info: Any, graph: Any = None, import_scope: str | None = None
 ) -> Tensor:
-    """The tensor of a graph that a TensorInfo names. Raises KeyError when it has none
-    of that name.
+    """The tensor of a graph that a TensorInfo names.
+
+    Raises KeyError when it has none of that name.
     """
     graph = graph if graph is not None else get_default_graph()
     name = f"{import_scope}/{tensor_info.name}" if import_scope else tensor_info.name
@@ -84,8 +86,9 @@ def build_signature_def(
     method_name: str | None = None,
     defaults: Mapping[str, Any] | None = None,
 ) -> Any:
-    """A SignatureDef of TensorInfos by name. defaults: constants by input. Raises ValueError for
-    one that is no constant.
+    """A SignatureDef of TensorInfos by name. defaults: constants by input.
+
+    Raises ValueError for one that is no constant.
     """
     from tfjit.protos import SignatureDef
 
@@ -103,8 +106,9 @@ def build_signature_def(
 
 
 def predict_signature_def(inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Any:
-    """The signature of a model from some tensors to others. Raises ValueError when one side has
-    none.
+    """The signature of a model from some tensors to others.
+
+    Raises ValueError when one side has none.
     """
     for what, side in (("inputs", inputs), ("outputs", outputs)):
         if not side:
@@ -116,8 +120,9 @@ def predict_signature_def(inputs: Mapping[str, Any], outputs: Mapping[str, Any])
 
 
 def regression_signature_def(examples: Any, predictions: Any) -> Any:
-    """The signature of a model from serialized examples to float predictions. Raises ValueError for
-    other dtypes.
+    """The signature of a model from serialized examples to float predictions.
+
+    Raises ValueError for other dtypes.
     """
     _check_examples("Regression", examples)
     if predictions.dtype.base_dtype.name != "float32":
@@ -133,8 +138,9 @@ def regression_signature_def(examples: Any, predictions: Any) -> Any:
 
 
 def classification_signature_def(examples: Any, classes: Any, scores: Any) -> Any:
-    """The signature of a model from serialized examples to classes (strings), scores (floats) or
-    both. Raises ValueError otherwise.
+    """Return the signature of a classifier of serialized examples.
+
+    Its outputs are classes (strings), scores (floats) or both. Raises ValueError otherwise.
     """
     _check_examples("Classification", examples)
     if classes is None and scores is None:
@@ -166,8 +172,9 @@ def _check_examples(kind: str, examples: Any) -> None:
 
 
 class Builder:
-    """Writes a SavedModel into a folder that must not hold anything yet. Raises AssertionError when
-    it does.
+    """Writes a SavedModel into an empty or new folder.
+
+    Raises AssertionError when the folder holds anything.
     """
 
     def __init__(self, export_dir: str | os.PathLike[str]) -> None:
@@ -196,15 +203,14 @@ class Builder:
         strip_default_attrs: bool = False,
         saver: Saver | None = None,
     ) -> None:
-        """Add the session's graph, and the values of its variables, which the model's meta graphs
-        share.
+        """Add the session's graph and the values of its variables.
 
-        tags: what the meta graph is for. signature_def_map: SignatureDefs by name.
-        assets_collection: string tensors with file names: the files are copied into the model, and
-        their new names fed when it is loaded. main_op: what runs at the end of loading
-        (legacy_init_op: the same, by its old name). saver: for variables other than the global
-        ones.
-        Raises AssertionError after the first call: use `add_meta_graph`.
+        The model's meta graphs share these values. tags: the purposes of the meta graph.
+        signature_def_map: SignatureDefs by name. assets_collection: string tensors with file names:
+        the files are copied into the model, and their new names fed when it is loaded. main_op: the
+        operation that runs at the end of loading (legacy_init_op: the same, by its old name).
+        saver: for variables other than the global ones. Raises AssertionError after the first call:
+        use `add_meta_graph`.
         """
         if self._has_saved_variables:
             raise AssertionError(
@@ -244,8 +250,9 @@ class Builder:
         strip_default_attrs: bool = False,
         saver: Saver | None = None,
     ) -> None:
-        """Add the default graph under other tags, with the variables saved before. Raises
-        AssertionError when none were.
+        """Add the default graph under other tags, with the variables saved before.
+
+        Raises AssertionError when none were.
         """
         if not self._has_saved_variables:
             raise AssertionError(
@@ -337,7 +344,10 @@ SavedModelBuilder = Builder
 
 
 def _check_signature(signature: Any, key: str) -> None:
-    """Raises AssertionError for a tensor without name or type, as TensorFlow's builder does."""
+    """Check that every tensor of a signature has name and type.
+
+    Raises AssertionError otherwise, as TensorFlow's builder does.
+    """
     if key in (_INIT_SIGNATURE, _TRAIN_SIGNATURE):
         raise KeyError(
             f'SignatureDef map key "{key}" is reserved for initialization. Please use a different '
@@ -378,8 +388,9 @@ def simple_save(
     outputs: Mapping[str, Any],
     legacy_init_op: Any = None,
 ) -> None:
-    """Write a session's graph for serving, with the signature "serving_default" from inputs to
-    outputs.
+    """Write a session's graph for serving.
+
+    The signature "serving_default" leads from inputs to outputs.
     """
     builder = Builder(export_dir)
     builder.add_meta_graph_and_variables(
@@ -401,7 +412,7 @@ def simple_save(
 
 
 def maybe_saved_model_directory(export_dir: str | os.PathLike[str]) -> bool:
-    """Whether a folder holds a SavedModel."""
+    """Return whether a folder holds a SavedModel."""
     folder = os.fspath(export_dir)
     names = (constants.SAVED_MODEL_FILENAME_PB, constants.SAVED_MODEL_FILENAME_PBTXT)
     return any(os.path.isfile(os.path.join(folder, name)) for name in names)
@@ -417,13 +428,12 @@ def load(
     import_scope: str | None = None,
     **saver_kwargs: Any,
 ) -> Any:
-    """Add the meta graph with exactly these tags to the session's graph, restore its variables, run
-    its initialisation.
+    """Load the meta graph with exactly these tags into a session.
 
-    Returns the MetaGraphDef, with its signatures. import_scope: put before all names. Reads models
-    of TensorFlow 1 and 2.
-    Raises OSError when the folder holds no SavedModel, RuntimeError when none of its meta graphs
-    has these tags.
+    The graph is added to the session's graph, its variables are restored, and its initialisation
+    runs. Returns the MetaGraphDef, with its signatures. import_scope: put before all names. Reads
+    models of TensorFlow 1 and 2. Raises OSError when the folder holds no SavedModel, RuntimeError
+    when none of its meta graphs has these tags.
     """
     folder = os.fspath(export_dir)
     meta = _choose(_read(folder), set(tags))
@@ -486,8 +496,9 @@ def _restore(
 
 
 def _initialize(sess: Any, meta: Any, folder: str, scope: str | None) -> None:
-    """Run what the model asks for after its variables are there, with the names of
-    its assets fed.
+    """Run the model's initialisation after its variables are there.
+
+    The names of its assets are fed.
     """
     graph = sess.graph
 
@@ -530,7 +541,10 @@ def _assets(meta: Any) -> Iterator[Any]:
 
 
 def main_op() -> Operation:
-    """An operation for `main_op` of a builder: fills the lookup tables of the default graph."""
+    """Return an operation for `main_op` of a builder.
+
+    It fills the lookup tables of the default graph.
+    """
     return tables_initializer()
 
 

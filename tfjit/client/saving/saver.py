@@ -1,5 +1,6 @@
-"""Saver: nodes that write variables to checkpoints and read them back, and the bookkeeping of the
-files.
+"""Saver: nodes that write variables to checkpoints and read them back.
+
+It also keeps the books of the files.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ class Saver:
     var_list: the variables (default: the global ones), or a dictionary from the names they shall
     have in the checkpoint. reshape: restore values of other shapes with as many elements. sharded:
     a data file a device. max_to_keep: older checkpoints are deleted (0: none is).
-    keep_checkpoint_every_n_hours: of those, one in so many hours stays. saver_def: a SaverDef to
-    use nodes that the graph has already. defer_build: make the nodes at `build` or the first use.
-    allow_empty: without variables it saves and restores nothing. pad_step_number: steps in names
-    have 8 digits. save_relative_paths: the list of checkpoints can be moved with its folder.
-    Raises ValueError without variables, TypeError for what is none.
+    keep_checkpoint_every_n_hours: of the deleted ones, one in each such period stays. saver_def: a
+    SaverDef to use nodes that the graph has already. defer_build: make the nodes at `build` or the
+    first use. allow_empty: without variables it saves and restores nothing. pad_step_number: steps
+    in names have 8 digits. save_relative_paths: the list of checkpoints can be moved with its
+    folder. Raises ValueError without variables, TypeError for values that are none.
     """
 
     def __init__(
@@ -197,13 +198,13 @@ class Saver:
         strip_default_attrs: bool = False,
         save_debug_info: bool = False,
     ) -> str | None:
-        """Write a checkpoint and return its prefix: save_path, with "-" and the global step where
-        one is given.
+        """Write a checkpoint and return its prefix.
 
-        global_step: a number, or a tensor or variable that `sess` evaluates. latest_filename: of
-        the list of checkpoints ("checkpoint"). write_meta_graph: also write the MetaGraphDef, which
-        `import_meta_graph` reads. write_state: list it.
-        Raises ValueError for a bad path; errors of the file system as OpError.
+        The prefix is save_path, with "-" and the global step where one is given. global_step: a
+        number, or a tensor or variable that `sess` evaluates. latest_filename: of the list of
+        checkpoints ("checkpoint"). write_meta_graph: also write the MetaGraphDef, which
+        `import_meta_graph` reads. write_state: list it. Raises ValueError for a bad path; errors of
+        the file system as OpError.
         """
         if latest_filename is not None and os.path.split(latest_filename)[0]:
             raise ValueError("'latest_filename' must not contain path components")
@@ -266,10 +267,11 @@ class Saver:
         return dropped
 
     def restore(self, sess: Any, save_path: str | os.PathLike[str]) -> None:
-        """Give the variables the values in a checkpoint; they need no initialisation then.
+        """Give the variables the values in a checkpoint.
 
-        Raises ValueError when there is no such checkpoint, NotFoundError when a variable is not in
-        it, InvalidArgumentError when one has another shape or dtype there.
+        They need no initialisation then. Raises ValueError when there is no such checkpoint,
+        NotFoundError when a variable is not in it, InvalidArgumentError when one has another shape
+        or dtype there.
         """
         self.build()
         if self._is_empty:
@@ -310,7 +312,7 @@ class Saver:
         self._last = list(last_checkpoints_with_time)
 
     def recover_last_checkpoints(self, checkpoint_paths: Sequence[str]) -> None:
-        """Go on with the checkpoints of an earlier process: those of the paths that exist."""
+        """Adopt the checkpoints of an earlier process that still exist."""
         there = [path for path in checkpoint_paths if checkpoints.checkpoint_exists(path)]
         self._last = [(path, os.path.getmtime(f"{path}.index")) for path in there]
 
@@ -321,7 +323,10 @@ class Saver:
         return self.saver_def
 
     def to_proto(self, export_scope: str | None = None) -> Any:
-        """The SaverDef, with names as seen from `export_scope`; None when it has no nodes there."""
+        """Return the SaverDef, with names as seen from `export_scope`.
+
+        None when it has no nodes there.
+        """
         if self.saver_def is None:
             return None
         if export_scope is None:
@@ -338,7 +343,10 @@ class Saver:
 
     @staticmethod
     def from_proto(saver_def: Any, import_scope: str | None = None) -> Saver:
-        """A Saver over nodes that the graph has. Accepts SaverDefs of tfjit and TensorFlow."""
+        """A Saver over nodes that the graph has.
+
+        Accepts SaverDefs of tfjit and TensorFlow.
+        """
         from tfjit.protos import SaverDef
 
         made = SaverDef.FromString(saver_def.SerializeToString())
@@ -359,8 +367,9 @@ class Saver:
         save_debug_info: bool = False,
         graph: Any = None,
     ) -> Any:
-        """The MetaGraphDef of the graph with this Saver; also written to `filename` where one is
-        given.
+        """Return the MetaGraphDef of the graph with this Saver.
+
+        It is also written to `filename` where one is given.
         """
         from tfjit.client.saving.meta_graph import export_meta_graph
 
@@ -397,8 +406,9 @@ def _step_tensor(global_step: Any) -> Any:
 
 
 def _named_variables(var_list: Any) -> dict[str, Variable]:
-    """Name in the checkpoint -> variable, by name. Raises ValueError for a name that comes twice,
-    TypeError for what is no variable.
+    """Return name in the checkpoint -> variable, by name.
+
+    Raises ValueError for a name that comes twice, TypeError for a value that is no variable.
     """
     named: dict[str, Variable] = {}
     pairs = (
@@ -442,12 +452,12 @@ def import_meta_graph(
     import_scope: str | None = None,
     **kwargs: Any,
 ) -> Saver | None:
-    """Add the graph in a MetaGraphDef (message of tfjit or TensorFlow, bytes, or file) to the
-    default graph, with its collections.
+    """Add the graph in a MetaGraphDef, with its collections.
 
-    Returns its Saver; one of the variables when it names none, None without variables. kwargs:
-    input_map and return_elements as of `import_graph_def`. Raises NotFoundError without such a
-    file, InvalidArgumentError for what is no MetaGraphDef.
+    meta_graph_or_file: message of tfjit or TensorFlow, bytes, or file. The graph is added to the
+    default graph. Returns its Saver; one of the variables when it names none, None without
+    variables. kwargs: input_map and return_elements as of `import_graph_def`. Raises NotFoundError
+    without such a file, InvalidArgumentError for a source that is no MetaGraphDef.
     """
     from tfjit.client.saving.meta_graph import import_scoped_meta_graph
 

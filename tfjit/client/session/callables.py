@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 
 def make_callable(session: BaseSession, fetches: Any, keys: Sequence[Any]) -> Callable[..., Any]:
-    """A function of the keys' values, and of options and run_metadata. Extra arguments are ignored,
-    missing ones leave their placeholder unfed.
+    """A function of the keys' values, and of options and run_metadata.
+
+    Extra arguments are ignored, missing ones leave their placeholder unfed.
     """
     entries: dict[int, Callable[..., Any]] = {}
 
@@ -47,9 +48,9 @@ def make_callable(session: BaseSession, fetches: Any, keys: Sequence[Any]) -> Ca
 
 
 class OptionsCallable:
-    """What `_make_callable_from_options` returns: values in the order of the options' feeds -> a
-    list in the order of their fetches.
+    """The result of `_make_callable_from_options`.
 
+    It maps values in the order of the options' feeds to a list in the order of their fetches.
     Raises InvalidArgumentError when called with another number of values.
     """
 
@@ -96,7 +97,10 @@ class OptionsCallable:
 
 
 def _with_slots(options: Any) -> Any:
-    """The options with names of tensors: an operation's name stands for its first output."""
+    """Return the options with names of tensors.
+
+    An operation's name means its first output.
+    """
     made = type(options)()
     made.CopyFrom(options)
     for names in (made.feed, made.fetch):

@@ -1,5 +1,6 @@
-"""What an interrupt (Ctrl-C) and a fork must not find half done: the sending of a graph to a back
-end.
+"""Sections that interrupts (Ctrl-C) and forks must not cut in half.
+
+Such a section is the sending of a graph to a back end.
 """
 
 from __future__ import annotations
@@ -12,11 +13,10 @@ from tfjit.framework.graphs.graph import Graph
 
 
 def uninterrupted(work: Callable[[], None]) -> None:
-    """Do the work and raise what it raises; an interrupt that comes meanwhile is raised when it is
-    done.
+    """Do the work and raise its errors, without interrupts.
 
-    Python raises interrupts in the main thread only, so there another thread does it, and this one
-    waits.
+    An interrupt that comes meanwhile is raised at the end. Python raises interrupts in the main
+    thread only, so there another thread does the work, and this one waits.
     """
     if threading.current_thread() is not threading.main_thread():
         work()
@@ -47,7 +47,7 @@ def uninterrupted(work: Callable[[], None]) -> None:
 
 
 def watch_for_forks(extend_lock: Any, graph: Any) -> None:
-    """Let a fork wait until no thread is sending or changing the graph."""
+    """Make forks wait until no thread sends or changes the graph."""
     from tfjit.runtime.host import fork_safety
 
     fork_safety.hold(extend_lock, fork_safety.EXTENSION)

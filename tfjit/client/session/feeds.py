@@ -1,4 +1,4 @@
-"""Feeds: which tensor a key names, and a value as the array that tensor takes."""
+"""Feeds: the tensor of a key, and the value as its array."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made by a class statement
 class FeedSlot:
     """One fed tensor: converts and checks values.
 
-    name: "x:0". dtype: its base dtype. shape: as the graph knows it, internal form. key: what the
-    user fed, for messages.
+    name: "x:0". dtype: its base dtype. shape: as the graph knows it, internal form. key: the user's
+    key, for messages.
     """
 
     __slots__ = (
@@ -55,13 +55,14 @@ class FeedSlot:
         # not so of bfloat16, float8 and int4
         self._is_number = np.issubdtype(self.np_dtype, np.number)
         self._exact = _exact_ints(self.np_dtype)
-        # the tensor that a session handle stands for
+        # reads the tensor of a session handle
         self.stored: Callable[[Any], Any] | None = None
 
     def convert(self, value: Any) -> Any:
-        """`value` as a C-contiguous array of the tensor's dtype; not copied when it is one already.
+        """Return `value` as a C-contiguous array of the tensor's dtype.
 
-        Raises TypeError and ValueError with TensorFlow's texts.
+        It is not copied when it is one already. Raises TypeError and ValueError with TensorFlow's
+        texts.
         """
         if type(value) is np.ndarray and value.dtype is self.np_dtype:
             array = value
@@ -99,15 +100,16 @@ class FeedSlot:
                 "which was passed to the argument "
                 f"`feed_dict` with key {self.key}."
             )
-        # As TensorFlow converts: numbers as an array, so that what does not fit wraps round or
-        # becomes infinite; the others by element.
+        # As TensorFlow converts: numbers as an array, so that values that do not fit wrap round or
+        # become infinite; the others by element.
         if self._is_number:
             return np.asarray(np.asarray(value).astype(self.np_dtype, copy=False))
         return np.asarray(value, self.np_dtype)
 
     def _check_int(self, value: int) -> None:
-        """Raise TypeError for an int that the dtype does not hold, OverflowError for one beyond 64
-        bits.
+        """Check that the dtype holds an int.
+
+        Raises TypeError for an int that it does not hold, OverflowError for one beyond 64 bits.
         """
         if self.np_dtype.fields is None and self.np_dtype.kind != "O":
             kind = self.np_dtype.type
@@ -148,21 +150,23 @@ class StringSlot(FeedSlot):
     __slots__ = ()
 
     def convert(self, value: Any) -> Any:
-        """`value` as an object array of bytes. Raises InternalError, as TensorFlow does, where an
-        element is neither text nor bytes.
+        """`value` as an object array of bytes.
+
+        Raises InternalError, as TensorFlow does, where an element is neither text nor bytes.
         """
         return _as_bytes(super().convert(value))
 
 
 class HandleSlot(FeedSlot):
-    """A fed resource or variant. There is no other way to one than an earlier fetch, whose result
-    is an object of the runtime.
+    """A fed resource or variant.
+
+    The only source of one is an earlier fetch, whose result is an object of the runtime.
     """
 
     __slots__ = ()
 
     def convert(self, value: Any) -> Any:
-        """`value` itself. Raises TypeError for what is no handle."""
+        """Return `value` itself. Raises TypeError for a value that is no handle."""
         if self.stored is not None and type(value).__name__ == "TensorHandle":
             return self.stored(value)
         if type(value).__module__.partition(".")[0] != "tfjit":
@@ -174,7 +178,10 @@ class HandleSlot(FeedSlot):
 
 
 def _exact_ints(dtype: np.dtype) -> tuple[int, int]:
-    """The ints that arrays of the dtype certainly hold: between these two, inclusive."""
+    """Return the bounds of ints that arrays of the dtype certainly hold.
+
+    Both bounds are inclusive.
+    """
     if dtype.kind in "iu":
         info = np.iinfo(dtype)
         return int(info.min), int(info.max)
@@ -185,8 +192,10 @@ def _exact_ints(dtype: np.dtype) -> tuple[int, int]:
 
 
 def _as_bytes(array: np.ndarray) -> np.ndarray:
-    """An object array as one of bytes; itself when it is one already. Raises InternalError, as
-    TensorFlow does, for other objects.
+    """Return an object array as one of bytes.
+
+    It is returned itself when it is one already. Raises InternalError, as TensorFlow does, for
+    other objects.
     """
     elements = array.ravel().tolist()
     if all(type(e) is bytes for e in elements):
@@ -214,14 +223,14 @@ def _one_as_bytes(element: Any) -> bytes:
 def resolve_feeds(
     graph: Any, feed_dict: Any
 ) -> list[tuple[FeedSlot, Callable[[Mapping[Any, Any]], Any], Any]]:
-    """(slot, how to get its value from a feed_dict with the same keys, the tensor) for every fed
-    tensor, in the feed_dict's order.
+    """Return (slot, getter, tensor) for every fed tensor.
 
+    They have the feed_dict's order; the getter gets the value from a feed_dict with the same keys.
     Raises TypeError with TensorFlow's texts for keys that name no tensor of the graph, ValueError
     for tensors that cannot be fed.
     """
     if not feed_dict:
-        return []  # whatever is empty feeds nothing
+        return []  # any empty value feeds nothing
     if not isinstance(feed_dict, Mapping):
         raise TypeError(
             "Argument `feed_dict` must be a dictionary or another Mapping, not a "
@@ -255,8 +264,9 @@ def resolve_feeds(
 
 
 def is_nested(key: Any) -> bool:
-    """Whether a key of a feed_dict is a structure of keys, whose value is one of the
-    same layout.
+    """Return whether a key of a feed_dict is a structure of keys.
+
+    Its value has the same layout.
     """
     return isinstance(key, (tuple, list)) and not isinstance(key, str)
 
@@ -324,8 +334,10 @@ def _fed_tensor(graph: Any, key: Any) -> Any:
 
 
 def partial_feeds(graph: Any, feeds: Any) -> list[FeedSlot]:
-    """The slots of a partial run. feeds: a key, a list of them, or None. Raises TypeError for what
-    names no tensor of the graph.
+    """Return the slots of a partial run.
+
+    feeds: a key, a list of them, or None. Raises TypeError for a key that names no tensor of the
+    graph.
     """
     slots = []
     for feed in feeds if isinstance(feeds, (list, tuple)) else () if feeds is None else (feeds,):
@@ -341,8 +353,9 @@ def partial_feeds(graph: Any, feeds: Any) -> list[FeedSlot]:
 
 
 def feed_slot(tensor: Any, key: Any = None) -> FeedSlot:
-    """The slot of a tensor of a tfjit or TensorFlow graph. key: what the user fed, where it is not
-    the tensor.
+    """Return the slot of a tensor of a tfjit or TensorFlow graph.
+
+    key: the user's key, where it is not the tensor.
     """
     dtype = as_dtype(tensor.dtype).base_dtype
     shape = tensor.shape

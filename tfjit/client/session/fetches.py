@@ -1,5 +1,6 @@
-"""Fetch structures: from what the user passes to `run` to a flat list of names, and back to the
-same structure with values.
+"""Fetch structures: flat lists of names from `run`'s argument.
+
+Values are put back into the same structure.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ def register_session_run_conversion_functions(
     feed_function: Callable[[Any, Any], Sequence[tuple[Any, Any]]] | None = None,
     feed_function_for_partial_run: Callable[[Any], Sequence[Any]] | None = None,
 ) -> None:
-    """Teach `run` a type. fetch_function: object -> (elements to fetch, contraction of their
-    values); feed_function: (object, value) -> pairs of (tensor, value);
-    feed_function_for_partial_run: object -> tensors to be fed. The latest registered type that an
-    object is an instance of counts. Raises ValueError when the type or a subclass of it is
-    registered, which would hide it.
+    """Teach `run` a type.
+
+    fetch_function: object -> (elements to fetch, contraction of their values); feed_function:
+    (object, value) -> pairs of (tensor, value); feed_function_for_partial_run: object -> tensors to
+    be fed. The latest registered type that an object is an instance of counts. Raises ValueError
+    when the type or a subclass of it is registered, which would hide it.
     """
     for known in (object, *(entry[0] for entry in _CONVERSIONS)):
         if issubclass(known, tensor_type):
@@ -56,8 +58,9 @@ def register_session_run_conversion_functions(
 def _conversions(
     x: Any,
 ) -> Iterator[tuple[type, Callable[[Any], Any], Callable[[Any, Any], Any], Callable[[Any], Any]]]:
-    """Our conversions, and for an object of a TensorFlow type those that TensorFlow's own sessions
-    use (SparseTensor, RaggedTensor ...).
+    """Yield our conversions and, for TensorFlow's types, TensorFlow's.
+
+    The latter are those of TensorFlow's own sessions (SparseTensor, RaggedTensor ...).
     """
     yield from _CONVERSIONS
     sessions = sys.modules.get("tensorflow.python.client.session")
@@ -70,7 +73,7 @@ def _conversions(
 
 
 def is_converted(x: Any) -> bool:
-    """Whether `run` takes the object apart by a registered conversion."""
+    """Return whether `run` takes the object apart by a registered conversion."""
     return any(isinstance(x, known) for known, *_ in _conversions(x))
 
 
@@ -83,7 +86,7 @@ def feed_conversion(key: Any) -> Callable[[Any, Any], Sequence[tuple[Any, Any]]]
 
 
 def fed_parts(key: Any) -> Sequence[Any]:
-    """The tensors that a key of a partial run stands for."""
+    """Return the tensors of a partial run's key."""
     for known, _, _, feed in _conversions(key):
         if isinstance(key, known):
             return feed(key)
@@ -107,7 +110,7 @@ class FetchMapper:
 
     leaves: the distinct graph elements, in order of appearance; `rebuild(values)` takes one value a
     leaf (None for operations) and returns the structure. Raises TypeError or ValueError with
-    TensorFlow's texts for what cannot be fetched.
+    TensorFlow's texts for values that cannot be fetched.
     """
 
     def __init__(self, graph: Any, fetches: Any) -> None:
@@ -181,8 +184,9 @@ class FetchMapper:
 
 
 def _class_of(structure: Any) -> Any:
-    """The class of a fetched structure; of one behind a `wrapt.ObjectProxy`, as TensorFlow's
-    trackable lists are, the wrapped one's.
+    """Return the class of a fetched structure.
+
+    Behind a `wrapt.ObjectProxy`, as of TensorFlow's trackable lists, it is the wrapped object's.
     """
     kind = type(structure)
     return (

@@ -1,4 +1,7 @@
-"""What a Session may be given for a graph, a config or run options, in tfjit's own form."""
+"""A Session's graph, config and run options in tfjit's own form.
+
+The sources are the forms that a caller may pass.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,10 @@ def graph_from(source: Any) -> Any:
 
 
 def graph_def_from(source: Any) -> Any:
-    """The GraphDef in a message, its bytes, or a file. MetaGraphDefs give their graph_def."""
+    """The GraphDef in a message, its bytes, or a file.
+
+    MetaGraphDefs give their graph_def.
+    """
     from tfjit.client.session.model_file import parse_model, read_model
     from tfjit.protos import GraphDef
 
@@ -76,9 +82,11 @@ def graph_def_from(source: Any) -> Any:
 def extend_backend(
     backend: BackendSession, graph: Any, version: int, sent: set[str], add_shapes: bool = False
 ) -> None:
-    """Give a back end what `graph` gained. version: of the graph at the last time; sent: names of a
-    TensorFlow graph's nodes already sent, and of its functions with a "^" before them, which is
-    added to, since TensorFlow's `as_graph_def` ignores `from_version`.
+    """Send the additions to `graph` to a back end.
+
+    version: of the graph at the last time; sent: names of a TensorFlow graph's nodes already sent,
+    and of its functions with a "^" before them, which is added to, since TensorFlow's
+    `as_graph_def` ignores `from_version`.
     """
     if isinstance(graph, Graph):
         if add_shapes:
@@ -104,13 +112,17 @@ def extend_backend(
 
 
 def to_config(config: Any) -> Any:
-    """A ConfigProto of tfjit or TensorFlow, or its bytes, as tfjit's; None stays None."""
+    """Return a ConfigProto as tfjit's; None stays None.
+
+    config: a message of tfjit or TensorFlow, or its bytes.
+    """
     return _to_message(config, "ConfigProto", "config")
 
 
 def interactive_config(config: Any, options: Any) -> Any:
-    """The ConfigProto of an interactive session: only what is run is placed, since a user tries out
-    what may never be placeable.
+    """Return the ConfigProto of an interactive session.
+
+    Only the nodes of a run are placed, since a user tries out nodes that may never be placeable.
     """
     from tfjit.protos import ConfigProto
 

@@ -1,5 +1,6 @@
-"""A model's message from a file or its bytes: a GraphDef, a MetaGraphDef or a SavedModel, binary or
-(in a file) text.
+"""A model's message from a file or its bytes.
+
+A model is a GraphDef, a MetaGraphDef or a SavedModel, binary or (in a file) text.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 class ModelFile:
     """A model as it stands in a file.
 
-    kind: "GraphDef", "MetaGraphDef" or "SavedModel". message: the graph, or the meta graph that was
-    chosen: what a Session takes.
+    kind: "GraphDef", "MetaGraphDef" or "SavedModel". message: the graph, or the chosen meta graph,
+    for a Session.
     """
 
     path: Path
@@ -37,7 +38,7 @@ class ModelFile:
 
     @property
     def tags(self) -> list[str]:
-        """What the chosen meta graph of a SavedModel is for."""
+        """The tags of the chosen meta graph of a SavedModel."""
         return (
             list(self.message.meta_info_def.tags) if isinstance(self.message, MetaGraphDef) else []
         )
@@ -49,11 +50,11 @@ class ModelFile:
 
 
 def read_model(path: str | Path, *, faulty: bool = False) -> ModelFile:
-    """The model in `path`: a file, or the folder of a SavedModel (of its meta graphs, the one
-    tagged "serve", else the first).
+    """Read the model in a file or in the folder of a SavedModel.
 
-    faulty: as in `parse_model`. Raises FileNotFoundError when there is no such file,
-    InvalidArgumentError when it holds no model or only part of one.
+    Of a SavedModel's meta graphs, the one tagged "serve" is taken, else the first. faulty: as in
+    `parse_model`. Raises FileNotFoundError when there is no such file, InvalidArgumentError when it
+    holds no model or only part of one.
     """
     path = Path(path)
     if path.is_dir():
@@ -109,12 +110,13 @@ def _parse_text(path: Path, content: bytes) -> tuple[str, Any]:
 def parse_model(
     content: bytes, where: str = "the bytes given", *, faulty: bool = False
 ) -> tuple[str, Any]:
-    """(kind, message) of the message whose form fits. Raises InvalidArgumentError when none does;
-    `where` says of what.
+    """Return (kind, message) of the message whose form fits.
+
+    Raises InvalidArgumentError when none does; `where` is the source in its text.
 
     A wire format has no magic number, and the three share field numbers: the content decides.
-    faulty: a GraphDef whose nodes lack names or ops will do, since its import says what is wrong
-    with which node.
+    faulty: a GraphDef whose nodes lack names or ops will do, since its import names the faulty node
+    and its fault.
     """
     parsed: list[Message] = []
     for message_class in (GraphDef, MetaGraphDef, SavedModel):
@@ -140,8 +142,9 @@ def parse_model(
 
 
 def _fits(message: Message) -> bool:
-    """Whether a message that parsed is one: each node names an op, and a meta graph or saved model
-    holds such a graph.
+    """Return whether a parsed message is a model.
+
+    Each of its nodes names an op, and a meta graph or saved model holds such a graph.
     """
     if isinstance(message, GraphDef):
         return bool(message.node) and all(node.name and node.op for node in message.node)

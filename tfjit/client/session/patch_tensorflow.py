@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Final
 
-# where TensorFlow defines its sessions; everything else takes them from there
+# TensorFlow defines its sessions there; all other modules take them from there
 _HOME: Final = "tensorflow.python.client.session"
 _NAMES: Final = ("Session", "InteractiveSession")
 
@@ -22,8 +22,10 @@ _theirs: Final[dict[str, Any]] = {}  # TensorFlow's classes while they are repla
 
 
 class Patch:
-    """An active patch. As a context manager it ends with its block; `undo` ends it too. Of several,
-    the last to end restores TensorFlow.
+    """An active patch.
+
+    As a context manager it ends with its block; `undo` ends it too. Of several, the last to end
+    restores TensorFlow.
     """
 
     def __init__(self) -> None:
@@ -52,12 +54,12 @@ class Patch:
 
 
 def patch_tensorflow() -> Patch:
-    """Make `tf.compat.v1.Session` and `InteractiveSession` tfjit's, now or when the process imports
-    TensorFlow.
+    """Replace TensorFlow's Session and InteractiveSession by tfjit's.
 
-    Sessions that exist stay what they are. Names that a program took out of TensorFlow's modules
-    before (`from ... import Session`) are replaced in TensorFlow's own modules only. Returns the
-    patch, also a context manager:
+    The replacement happens now or when the process imports TensorFlow, in `tf.compat.v1`. Sessions
+    that exist stay as they are. Names that a program took out of TensorFlow's modules before (`from
+    ... import Session`) are replaced in TensorFlow's own modules only. Returns the patch, also a
+    context manager:
 
         with tfjit.patch_tensorflow():
             session = tf.compat.v1.Session()  # a tfjit.Session
@@ -115,10 +117,11 @@ def _replace(home: ModuleType) -> None:
 
 
 def _swap(changes: Sequence[tuple[str, Any, Any]]) -> None:
-    """Put the new classes wherever TensorFlow's modules have the old ones; all of them or none.
+    """Replace the old classes in TensorFlow's modules; all or none.
 
-    changes: (name, old class, new class). The defining module comes first, and the search goes on
-    until it finds nothing: another thread may meanwhile import modules that take the class over.
+    changes: (name, old class, new class). The defining module comes first, and the search is
+    repeated until it finds nothing: another thread may meanwhile import modules that take the class
+    over.
     """
     done: list[tuple[ModuleType, str, Any, Any]] = []
     try:
@@ -138,11 +141,12 @@ def _swap(changes: Sequence[tuple[str, Any, Any]]) -> None:
 
 
 def _holders(name: str, value: Any) -> list[ModuleType]:
-    """TensorFlow's loaded modules that have the value under the name; the defining one first.
+    """Return TensorFlow's modules that have the value under the name.
 
-    Other threads import while this runs. `dict.copy` makes one table in one call that runs no
-    Python code, so that no other thread can change the dictionary in it. `list(items())` makes a
-    tuple for each module; that may start a garbage collection, and finalizers let others run.
+    The defining one comes first. Other threads import while this runs. `dict.copy` makes one table
+    in one call that runs no Python code, so that no other thread can change the dictionary in it.
+    `list(items())` makes a tuple for each module; that may start a garbage collection, and
+    finalizers let others run.
     """
     modules = sys.modules.copy()
     names = [
@@ -154,8 +158,9 @@ def _holders(name: str, value: Any) -> list[ModuleType]:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Waits for TensorFlow's session module and puts tfjit's classes into it before anything takes
-    TensorFlow's from there.
+    """Puts tfjit's classes into TensorFlow's session module at its import.
+
+    This happens before any other module takes TensorFlow's classes from there.
     """
 
     def find_spec(

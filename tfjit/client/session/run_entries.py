@@ -1,5 +1,6 @@
-"""What a session does for one set of fetches and feed keys: values converted, the runner called,
-the fetched structure rebuilt.
+"""The cached function of a session for fetches and feed keys.
+
+It converts values, calls the runner and rebuilds the fetched structure.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ from tfjit.client.session.feeds import FeedSlot
 from tfjit.client.session.fetches import Leaf
 from tfjit.runtime.backend import Runner
 
-# what one cached `run` call does with its feed_dict
+# one cached `run` call, over its feed_dict
 Entry = Callable[[Mapping[Any, Any] | None], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Fetches and feed keys as the graph and the back end know them.
+    """Fetches and feed keys, resolved by graph and back end.
 
     leaves, rebuild: of the fetch structure. slots and getters: of the fed tensors, in the order of
-    the keys. fed: their positions by name. runner: of the back end, None when everything that is
-    fetched is fed. form: "one" tensor, a "list" of them, each key one fed tensor (then `slots` go
-    with the keys one by one); else "any".
+    the keys. fed: their positions by name. runner: of the back end, None when all fetches are fed.
+    form: "one" tensor, a "list" of them, each key one fed tensor (then `slots` match the keys one
+    by one); else "any".
     """
 
     leaves: Sequence[Leaf]
@@ -38,17 +39,20 @@ class Resolved:
 
 
 def as_fetched(array: Any) -> Any:
-    """A fed value that is also fetched: a copy, as the caller's own."""
+    """Copy a fed value that is also fetched, as the caller's own."""
     return np.array(array)
 
 
 def is_quantized(leaf: Leaf) -> bool:
-    """Whether a fetched tensor's dtype is one that NumPy knows only as a structure of a number."""
+    """Return whether NumPy knows the fetched dtype only as a structure.
+
+    The structure holds one number.
+    """
     return not leaf.is_operation and leaf.element.dtype.is_quantized
 
 
 def _as_numbers(leaf: Leaf, value: Any) -> Any:
-    """A fetched value as the caller gets it: of a quantized tensor, the numbers."""
+    """Return a fetched value for the caller: of a quantized tensor, numbers."""
     if not is_quantized(leaf):
         return value
     (number,) = (kind for kind, _ in value.dtype.fields.values())
@@ -58,8 +62,10 @@ def _as_numbers(leaf: Leaf, value: Any) -> Any:
 def leaf_values(
     leaves: Sequence[Leaf], fed: Mapping[str, Any], results: Sequence[Any]
 ) -> list[Any]:
-    """A value a leaf: None for an operation, of what was fed too (`fed`, by name) what it was fed,
-    else the next of `results`.
+    """Return a value for each leaf.
+
+    It is None for an operation, the fed value for a fed tensor (`fed`, by name), else the next of
+    `results`.
     """
     rest = iter(results)
     return [
@@ -73,7 +79,10 @@ def leaf_values(
 
 
 def entry_by_dict(resolved: Resolved) -> Entry:
-    """The entry for a feed_dict with the keys that were resolved, in their order."""
+    """Return the entry for a feed_dict with the resolved keys.
+
+    The keys must come in their order.
+    """
     slots, runner = resolved.slots, resolved.runner
     converts = [slot.convert for slot in slots]
     if resolved.form == "any" or runner is None:

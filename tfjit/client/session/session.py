@@ -43,7 +43,7 @@ from tfjit.runtime.factory import SessionOptions, new_session
 from tfjit.runtime.factory import reset as factory_reset
 
 _MAX_ENTRIES = 4096
-_DEAD_HANDLES = 10  # as TensorFlow: so many are deleted together
+_DEAD_HANDLES = 10  # as in TensorFlow: this number is deleted together
 _CLIENT_NODE = re.compile(r"_(?:arg|retval|recv|send)_(.+?)_\d+(?:_\d+)?")
 _NODE_MARK = re.compile(r"\{\{node ([^}]+)\}\}")
 
@@ -95,11 +95,10 @@ class BaseSession(SessionBase):
     target: '' runs in this process. graph: a tfjit Graph, a `tf.Graph`, a GraphDef or MetaGraphDef
     message, its bytes, or a path to one; None takes the default graph: tfjit's own, or TensorFlow's
     if that has operations, tfjit's has none and no `as_default` block of a tfjit graph is open.
-    config: a ConfigProto of tfjit or TensorFlow, or its bytes. options: a SessionOptions for what a
-    config cannot say (env, session_resource, custom_kernel_creator); `target` and `config` win over
-    its own where they are given.
-    Raises NotFoundError when no session factory serves the target, TypeError for a graph or config
-    of another type.
+    config: a ConfigProto of tfjit or TensorFlow, or its bytes. options: a SessionOptions for
+    settings that a config lacks (env, session_resource, custom_kernel_creator); `target` and
+    `config` win over its own where they are given. Raises NotFoundError when no session factory
+    serves the target, TypeError for a graph or config of another type.
     """
 
     def __init__(
@@ -168,7 +167,7 @@ class BaseSession(SessionBase):
 
     @property
     def sess_str(self) -> bytes | None:
-        """The target, in bytes as TensorFlow keeps it; None where None was given."""
+        """The target in bytes, as TensorFlow keeps it, or None."""
         return self._target
 
     def list_devices(self) -> list[Any]:
@@ -188,15 +187,15 @@ class BaseSession(SessionBase):
         options: Any = None,
         run_metadata: Any = None,
     ) -> Any:
-        """Run the part of the graph that `fetches` need and return their values in the same
-        structure.
+        """Run the nodes that `fetches` need and return the fetched values.
+
+        Values come in the structure of `fetches`.
 
         fetches: a Tensor, Operation, name, or any nesting of lists, tuples, dicts, namedtuples,
         attrs classes of them. feed_dict: tensor (or its name) -> value. options: RunOptions.
         run_metadata: RunMetadata, filled in. Scalars come back as NumPy scalars, strings as bytes,
-        operations as None.
-        Raises RuntimeError after `close`, TypeError and ValueError for fetches or feeds that do not
-        fit, OpError for failures in the step.
+        operations as None. Raises RuntimeError after `close`, TypeError and ValueError for fetches
+        or feeds that do not fit, OpError for failures in the step.
         """
         if options is None and run_metadata is None:
             kind = type(fetches)
@@ -227,8 +226,10 @@ class BaseSession(SessionBase):
             )
 
     def _extend(self) -> None:
-        """Send what is new of the graph; each node once, whoever asks. An interrupt is raised when
-        all is sent: a back end that had half of it would be of no more use.
+        """Send each new node of the graph to the back end once.
+
+        Several threads may call this. An interrupt is raised when all is sent: a back end that had
+        half of it would be of no more use.
         """
         if self._graph.version > self._sent_version:
             uninterrupted(self._send_new)
@@ -261,9 +262,10 @@ class BaseSession(SessionBase):
             self._raise(error)
 
     def _make_entry(self, fetches: Any, feed_dict: Mapping[Any, Any] | None) -> tuple[Entry, Any]:
-        """What `run` does for these fetches and feed keys, and what must be kept alive for the ids
-        in its cache key to stay valid (None: not cacheable, since the structure could change under
-        the same ids).
+        """Return the entry of `run` for these fetches and feed keys.
+
+        The second result must be kept alive for the ids in its cache key to stay valid (None: not
+        cacheable, since the structure could change under the same ids).
         """
         stable = _is_flat(fetches) and all(_is_leaf(k) for k in feed_dict or ())
         keep = (
@@ -277,9 +279,7 @@ class BaseSession(SessionBase):
         return entry_by_dict(self._resolve(fetches, feed_dict)), keep
 
     def _resolve(self, fetches: Any, feed_dict: Mapping[Any, Any] | None) -> Resolved:
-        """Fetches and feed keys as the graph and the back end know them; what is new of the graph
-        goes to the back end.
-        """
+        """Resolve fetches and feed keys; send new nodes to the back end."""
         graph, backend = self._graph, self._backend
         assert backend is not None
         # before the fetches: of two faults, TensorFlow names the feed's
@@ -347,11 +347,10 @@ class BaseSession(SessionBase):
     def make_callable(
         self, fetches: Any, feed_list: Sequence[Any] | None = None, accept_options: bool = False
     ) -> Callable[..., Any]:
-        """A function that takes the values of `feed_list` in order, and options= and run_metadata=,
-        and runs `fetches`.
+        """Return a function of the values of `feed_list` that runs `fetches`.
 
-        Extra arguments are ignored, missing ones leave their placeholder unfed. accept_options:
-        every function accepts them.
+        It takes the values in order, and options= and run_metadata=. Extra arguments are ignored,
+        missing ones leave their placeholder unfed. accept_options: every function accepts them.
         """
         if feed_list is not None and not isinstance(feed_list, (list, tuple)):
             raise TypeError(
@@ -359,7 +358,7 @@ class BaseSession(SessionBase):
             )
         self._check_usable()
         if feed_list is None:
-            # says what cannot be fetched now; with feeds, the first call does
+            # raises for unfetchable values now; with feeds, the first call does
             FetchMapper(self._graph, fetches)
         return make_callable(self, fetches, list(feed_list or ()))
 
@@ -372,8 +371,9 @@ class BaseSession(SessionBase):
         return OptionsCallable(self, callable_options)
 
     def partial_run_setup(self, fetches: Any, feeds: Any = None) -> str:
-        """Start a step to be fed and fetched in parts by `partial_run`; returns its handle. feeds:
-        a tensor (or name) or a list of them.
+        """Start a step to be fed and fetched in parts by `partial_run`.
+
+        Returns its handle. feeds: a tensor (or name) or a list of them.
         """
         self._check_usable()
         assert self._backend is not None
@@ -423,13 +423,12 @@ class BaseSession(SessionBase):
         measure: bool = False,
         feed_dict: Mapping[Any, Any] | None = None,
     ) -> Any:
-        """What the passes did for these fetches, the fused groups, and which kernel serves each
-        node.
+        """Explain the plan: passes, fused groups and each node's kernel.
 
         feed_shapes: tensor or name -> shape of its value; a placeholder not named takes its own
         shape, with 1 for unknown sizes. measure: run the step to time each kernel where it stands,
         beside its prediction and this machine's limits; variables keep their values. feed_dict:
-        values to run with, whose shapes count too; what it does not name is made up.
+        values to run with, whose shapes count too; other feeds are made up.
         """
         self._check_usable()
         assert self._backend is not None
@@ -454,16 +453,19 @@ class BaseSession(SessionBase):
         return self._backend.explain(list(feeds.items()), tensors, targets, measure, values)
 
     def plan_counters(self) -> PlanCounters:
-        """How the plans of this session are found and lost: plans and variants held, hits, misses,
-        evictions.
+        """Return the counts of the plan cache.
+
+        They are plans and variants held, hits, misses, evictions.
         """
         self._check_usable()
         assert self._backend is not None
         return self._backend.plan_counters()
 
     def _raise(self, error: errors.OpError) -> NoReturn:
-        """Raise the error as the client does: without the runtime's frames, or from the error that
-        has them (TFJIT_FULL_TRACEBACK).
+        """Raise the error as the client does.
+
+        That is without the runtime's frames, or from the error that has them
+        (TFJIT_FULL_TRACEBACK).
         """
         made = self._explained(error)
         with settings.using(self._variables):
@@ -477,11 +479,12 @@ class BaseSession(SessionBase):
             del made, error
 
     def _explained(self, error: errors.OpError) -> errors.OpError:
-        """The error as the client raises it: the user's operation found, and where it was built
-        said.
+        """Return the error as the client raises it.
+
+        It has the user's operation, and the place that built it.
         """
         if self._closed and not isinstance(error, errors.CancelledError):
-            # it was closed meanwhile: what the step found missing, the closing took away
+            # closed meanwhile: the closing took away the things that the step found missing
             return errors.CancelledError(None, None, "Session has been closed.")
         if not isinstance(self._graph, Graph):
             error = error.by_status()  # over TensorFlow's graph, exactly the class that it raises
@@ -491,7 +494,7 @@ class BaseSession(SessionBase):
         op = None
         name = found.group(1) if found else ""
         ends = _CLIENT_NODE.fullmatch(name)
-        # a node that stands for a feed or a fetch: the user's is the one that it is of
+        # a node made for a feed or a fetch: the user's node is the fed or fetched one
         if found and ends is not None:
             name = ends.group(1)
             error = error.restated(error.message.replace(found.group(0), f"{{{{node {name}}}}}"))
@@ -511,8 +514,9 @@ class BaseSession(SessionBase):
         return error.restated("\n".join(lines), op, node_def)
 
     def _register_dead_handle(self, handle: str) -> None:
-        """Delete the tensor of a handle that nobody has any more, together with others. Called by
-        finalizers, anywhere and at any time.
+        """Delete the tensor of an unreferenced handle, together with others.
+
+        Called by finalizers, anywhere and at any time.
         """
         self._dead_handles.append(handle)
         if len(self._dead_handles) < _DEAD_HANDLES or not self._handles_lock.acquire(
@@ -529,8 +533,9 @@ class BaseSession(SessionBase):
     # life
 
     def close(self) -> None:
-        """Cancel what runs, free resources; the session cannot be used afterwards. Closing twice is
-        fine.
+        """Cancel running steps and free resources.
+
+        The session cannot be used afterwards. Closing twice is fine.
         """
         if self._destroyed or self._backend is None:
             return
@@ -541,8 +546,9 @@ class BaseSession(SessionBase):
         self._destroyed = True  # an interrupted close can be called again
 
     def as_default(self) -> _DefaultSession:
-        """A context manager that makes this the thread's default session; leaving it does not close
-        the session.
+        """Return a context manager that makes this the default session.
+
+        The default is the thread's; leaving it does not close the session.
         """
         return _DefaultSession(self)
 
@@ -583,8 +589,9 @@ class DeviceAttributes:
 
 
 class Session(BaseSession):
-    """A session as a context manager: inside `with` it is the default session over its default
-    graph, and it is closed at the end.
+    """A session as a context manager.
+
+    Inside `with` it is the default session over its default graph, and it is closed at the end.
     """
 
     def __init__(
@@ -619,8 +626,9 @@ class Session(BaseSession):
 
 
 class InteractiveSession(BaseSession):
-    """A session that makes itself and its graph the default until it is closed. It takes what
-    Session takes.
+    """A session that is the default, with its graph, until closed.
+
+    It takes the arguments of Session.
     """
 
     def __init__(
@@ -670,7 +678,10 @@ def _placeholders_behind(elements: Sequence[Any], fed: set[str]) -> list[Any]:
 
 
 def _is_leaf(x: Any) -> bool:
-    """Whether the object stands for the same graph element for as long as it lives."""
+    """Return whether an object always means the same graph element.
+
+    It does so for as long as it lives.
+    """
     if isinstance(x, (str, bytes)):
         return True
     return (
@@ -682,7 +693,10 @@ def _is_leaf(x: Any) -> bool:
 
 
 def _is_flat(fetches: Any) -> bool:
-    """Whether fetches are a leaf, or a list or tuple of leaves."""
+    """Return whether fetches are a leaf or a sequence of leaves.
+
+    The sequence is a list or tuple.
+    """
     return (
         all(_is_leaf(f) for f in fetches) if type(fetches) in (list, tuple) else _is_leaf(fetches)
     )

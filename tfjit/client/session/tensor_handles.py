@@ -1,11 +1,12 @@
-"""Session handles: tensors that stay in the session between runs, and are named by what `run`
-returned for them.
+"""Session handles: tensors that stay in the session between runs.
 
-handle = session.run(tfjit.get_session_handle(y), feeds)     # y stays where it is
-session.run(z, {x: handle})                                  # fed back for a tensor
-holder, value = tfjit.get_session_tensor(handle.handle, tfjit.float32)
-session.run(tfjit.sqrt(value), {holder: handle.handle})      # read by an operation
-handle.delete()                                              # else it goes with the last reference to `handle`
+`run` returns their names:
+
+    handle = session.run(tfjit.get_session_handle(y), feeds)     # y stays where it is
+    session.run(z, {x: handle})                                  # fed back for a tensor
+    holder, value = tfjit.get_session_tensor(handle.handle, tfjit.float32)
+    session.run(tfjit.sqrt(value), {holder: handle.handle})      # read by an operation
+    handle.delete()                  # else deleted with the last reference to `handle`
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ _HANDLE_OPS: Final = ("GetSessionHandle", "GetSessionHandleV2")
 
 
 class TensorHandle:
-    """A tensor that a session keeps. It is deleted after the last reference to this object is gone,
-    together with others.
+    """A tensor that a session keeps.
 
-    handle: "node;id;device", what `get_session_tensor` and `delete_session_tensor` take and their
-    holders are fed.
+    It is deleted after the last reference to this object is gone, together with others. handle:
+    "node;id;device", the argument of `get_session_tensor` and `delete_session_tensor`, and the feed
+    of their holders.
     """
 
     def __init__(self, handle: str, dtype: DType, session: BaseSession) -> None:
@@ -62,15 +63,19 @@ class TensorHandle:
         return self._session.run(reader, {holder: self._handle})
 
     def delete(self) -> None:
-        """Let go of the tensor now. Raises TypeError after `delete` and `get_raw_handle`."""
+        """Delete the tensor now.
+
+        Raises TypeError after `delete` and `get_raw_handle`.
+        """
         self._check()
         self._deletes = False
         holder, deleter = handle_ops(self._session.graph).deleter(self._handle)
         self._session.run(deleter, {holder: self._handle})
 
     def get_raw_handle(self) -> str:
-        """The handle as text, of a tensor that from now on only `delete_session_tensor` and closing
-        the session delete.
+        """Return the handle as text and keep the tensor.
+
+        From now on only `delete_session_tensor` and closing the session delete it.
         """
         self._deletes = False
         return self._handle
@@ -85,7 +90,7 @@ class TensorHandle:
 
 
 class HandleOps(Protocol):
-    """What a graph has for handles, made when it is first asked for."""
+    """A graph's nodes for handles, made at the first request."""
 
     def reader(self, handle: str, dtype: Any) -> tuple[Any, Any]:
         """(holder, tensor) that reads handles of this node and device."""
@@ -94,12 +99,13 @@ class HandleOps(Protocol):
         """(holder, operation) that deletes tensors of this device."""
 
     def mover(self, feeder: Any, handle: str) -> tuple[Any, Any] | None:
-        """(holder, handle) that copies a tensor to the device of the holder `feeder`; None when it
-        is there.
+        """Return (holder, handle) that copies a tensor to `feeder`'s device.
+
+        feeder: a holder. None when the tensor is there.
         """
 
     def is_feeder(self, tensor: Any) -> bool:
-        """Whether the tensor is the holder of a `get_session_tensor`."""
+        """Return whether the tensor is the holder of a `get_session_tensor`."""
 
 
 class _OwnHandleOps:
@@ -150,8 +156,9 @@ class _OwnHandleOps:
 
 
 class _TensorFlowHandleOps:
-    """Of a `tf.Graph`: TensorFlow's own, so that its functions and ours know of each other's
-    holders.
+    """Handle operations of a `tf.Graph`: TensorFlow's own.
+
+    So its functions and ours know of each other's holders.
     """
 
     def __init__(self, graph: Any) -> None:
@@ -194,7 +201,10 @@ def _own_ops(graph: Graph) -> _OwnHandleOps:
 
 
 def _device_of(handle: str) -> str:
-    """The full name of the device that a handle is of. Raises ValueError when it names none."""
+    """The full name of the device that a handle is of.
+
+    Raises ValueError when it names none.
+    """
     return DeviceSpec.from_string(handle.split(";")[-1]).to_string()
 
 
@@ -207,8 +217,9 @@ def _node_and_device(handle: str) -> str:
 
 
 def get_session_handle(data: Tensor, name: str | None = None) -> Tensor:
-    """A string scalar: fetched, it keeps `data` in the session, and `run` returns a `TensorHandle`.
-    Raises TypeError for no tensor.
+    """Return a string scalar that keeps `data` in the session.
+
+    A fetch of it returns a `TensorHandle`. Raises TypeError for no tensor.
     """
     if not isinstance(data, Tensor):
         raise TypeError("`data` must be of type Tensor.")
@@ -217,10 +228,10 @@ def get_session_handle(data: Tensor, name: str | None = None) -> Tensor:
 
 
 def get_session_tensor(handle: str, dtype: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
-    """(holder, value): feed the holder a handle's text, and `value` is the tensor that the session
-    keeps under it.
+    """Return (holder, value) of a tensor that the session keeps.
 
-    handle: text of any handle of the same device. Raises ValueError when it names no device.
+    Feed the holder a handle's text, and `value` is the tensor under that handle. handle: text of
+    any handle of the same device. Raises ValueError when it names no device.
     """
     with device(_device_of(str(handle))):
         holder = tensor("Placeholder", dtype=string)
@@ -229,8 +240,9 @@ def get_session_tensor(handle: str, dtype: Any, name: str | None = None) -> tupl
 
 
 def delete_session_tensor(handle: str, name: str | None = None) -> tuple[Tensor, Operation]:
-    """(holder, deletion): feed the holder a handle's text and run the operation. Raises ValueError
-    when `handle` names no device.
+    """(holder, deletion): feed the holder a handle's text and run the operation.
+
+    Raises ValueError when `handle` names no device.
     """
     with device(_device_of(str(handle))):
         holder = tensor("Placeholder", dtype=string)
@@ -241,7 +253,7 @@ def delete_session_tensor(handle: str, name: str | None = None) -> tuple[Tensor,
 
 
 def makes_handle(leaf: Any) -> bool:
-    """Whether `run` returns a TensorHandle for this fetch."""
+    """Return whether `run` returns a TensorHandle for this fetch."""
     return not leaf.is_operation and leaf.element.op.type in _HANDLE_OPS
 
 
@@ -254,7 +266,7 @@ def fetch_handles(session: BaseSession, mapper: FetchMapper) -> None:
     }
     if not dtypes:
         return
-    # what is cached for a fetch must not keep the session
+    # the cached function of a fetch must not keep the session
     rebuild, found = mapper.rebuild, weakref.ref(session)
 
     def rebuild_with_handles(values: Sequence[Any]) -> Any:
@@ -274,8 +286,9 @@ Resolved = list[tuple[FeedSlot, Callable[[Any], Any], Any]]
 
 
 def feed_handles(session: BaseSession, feeds: Resolved) -> Resolved:
-    """The feeds, able to take TensorHandles, and to move a tensor to where the holder is that its
-    handle is fed to.
+    """Return the feeds, able to take TensorHandles.
+
+    A tensor is moved to the device of the holder that its handle is fed to.
     """
     backend = session._backend
     assert backend is not None
@@ -307,8 +320,9 @@ def _reader(
 
 
 class _HolderSlot(StringSlot):
-    """The holder of a `get_session_tensor`. A handle of another device is moved first; the copy
-    lives as long as the run.
+    """The holder of a `get_session_tensor`.
+
+    A handle of another device is moved first; the copy lives as long as the run.
     """
 
     __slots__ = ("_element", "_operations", "_session")

@@ -1,5 +1,6 @@
-"""What ties sessions to a TensorFlow that the same process uses. Nothing here imports it: what is
-not loaded is left alone.
+"""Ties between sessions and a TensorFlow of the same process.
+
+No function here imports it: modules that are not loaded are left alone.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ from tfjit.framework.graphs.graph import Graph
 
 
 class SessionBase:
-    """The base of sessions; a class above `object`, so that TensorFlow's interface can join it
-    among a session's bases.
+    """The base of sessions.
+
+    TensorFlow's interface can join this class, since it is above `object`, among a session's bases.
     """
 
 
 class _Initialisation(Exception):
-    """A base of TensorFlow's error classes, before ours: ends their chain of `__init__` calls.
+    """A base of TensorFlow's error classes, before ours.
 
-    TensorFlow's OpError calls `super().__init__()` without arguments, which ours cannot take.
+    It ends their chain of `__init__` calls: TensorFlow's OpError calls `super().__init__()` without
+    arguments, which ours cannot take.
     """
 
     def __init__(self) -> None:
@@ -36,9 +39,9 @@ _joining: Final = threading.Lock()
 def join_tensorflow(session_class: type) -> None:
     """Tie sessions and error classes to TensorFlow's, once it is loaded.
 
-    `session_class` becomes one of its SessionInterface, which Saver and queue runners test for.
-    Errors are of TensorFlow's own classes from then on, since its programs compare classes exactly;
-    these become subclasses of ours, so that either library's `except` clauses catch them.
+    `session_class` becomes a subclass of its SessionInterface, which Saver and queue runners test
+    for. Errors are of TensorFlow's own classes from then on, since its programs compare classes
+    exactly; these become subclasses of ours, so that either library's `except` clauses catch them.
     """
     interface = getattr(
         sys.modules.get("tensorflow.python.client.session"), "SessionInterface", None
@@ -55,7 +58,10 @@ def join_tensorflow(session_class: type) -> None:
 
 
 def _join_errors(theirs: ModuleType) -> None:
-    """Make TensorFlow's error classes subclasses of ours, and raise them in the place of ours."""
+    """Make TensorFlow's error classes subclasses of ours.
+
+    They are raised in the place of ours.
+    """
     errors.InaccessibleTensorError.__bases__ = (theirs.InaccessibleTensorError,)
     for code in range(errors.CANCELLED, errors.UNAUTHENTICATED + 1):
         ours = errors.exception_type_from_error_code(code)
@@ -69,9 +75,10 @@ def _join_errors(theirs: ModuleType) -> None:
 
 
 def _reduced(error: errors.OpError) -> tuple[Any, ...]:
-    """Pickle an error of TensorFlow's class; of one that tfjit made, without the Operation.
+    """Pickle an error of TensorFlow's class.
 
-    An Operation belongs to a graph of this process, and TensorFlow's cannot be pickled.
+    One that tfjit made is pickled without the Operation: it belongs to a graph of this process, and
+    TensorFlow's cannot be pickled.
     """
     if error._raised_by_tfjit:
         return type(error), (None, None, error.message)
@@ -91,10 +98,10 @@ def _default_sessions(session: Any) -> list[Any] | None:
 
 
 def tensorflow_default_graph() -> Any:
-    """Return TensorFlow's default graph of this thread if it has nodes, else None.
+    """Return TensorFlow's default graph of this thread, or None.
 
-    None while execution is eager, when nobody builds in it, and while a tf.function is traced,
-    whose graph no session takes.
+    None for a graph without nodes, while execution is eager, when no code builds in it, and while a
+    tf.function is traced, whose graph no session takes.
     """
     ops = sys.modules.get("tensorflow.python.framework.ops")
     context = getattr(sys.modules.get("tensorflow.python.eager.context"), "context", None)
@@ -105,9 +112,10 @@ def tensorflow_default_graph() -> Any:
 
 
 def graph_hint(graph: Any, element: Any = None) -> str:
-    """Return words on the other library's graph for an error; "" where that is not in question.
+    """Return words on the other library's graph for an error, or "".
 
-    graph: the session's. element: what was fetched or fed; None for a session's empty graph.
+    "" where that is not in question. graph: the session's. element: the fetched or fed object; None
+    for a session's empty graph.
     """
     if element is None:
         if isinstance(graph, Graph) and tensorflow_default_graph() is not None:
@@ -129,9 +137,11 @@ def graph_hint(graph: Any, element: Any = None) -> str:
 
 
 def places_softly(graph: Any) -> bool:
-    """Whether TensorFlow's default config, which a session over its graph gets that is given none,
-    has allow_soft_placement: while execution is eager, so never in a program that has switched to
-    TensorFlow 1's behaviour, nor inside a graph's block.
+    """Return whether TensorFlow's default config has allow_soft_placement.
+
+    A session over its graph without a config gets the default config. It has the field while
+    execution is eager, so never in a program that has switched to TensorFlow 1's behaviour, nor
+    inside a graph's block.
     """
     context = getattr(sys.modules.get("tensorflow.python.eager.context"), "context", None)
     return (

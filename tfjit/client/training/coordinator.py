@@ -1,4 +1,7 @@
-"""Coordinator: threads that stop together, and the error of the first that failed."""
+"""Coordinator: threads that stop together.
+
+It keeps the error of the first thread that failed.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +37,10 @@ class Coordinator:
         self._registered: set[threading.Thread] = set()
 
     def request_stop(self, ex: Any = None) -> None:
-        """Ask the threads to stop. ex: an exception, or what `sys.exc_info()` gives, for `join` to
-        raise.
+        """Ask the threads to stop.
 
-        Only the first one counts; after `join` has returned it is raised at once.
+        ex: an exception, or a result of `sys.exc_info()`, for `join` to raise. Only the first one
+        counts; after `join` has returned it is raised at once.
         """
         error = ex[1] if isinstance(ex, tuple) else ex
         if isinstance(error, self._clean):
@@ -61,19 +64,22 @@ class Coordinator:
             self._stop_event.clear()
 
     def should_stop(self) -> bool:
-        """Whether a stop was asked for."""
+        """Return whether a stop was asked for."""
         return self._stop_event.is_set()
 
     @contextlib.contextmanager
     def stop_on_exception(self) -> Iterator[None]:
-        """A block whose exceptions ask for a stop instead of leaving it."""
+        """Turn exceptions of the block into a request to stop."""
         try:
             yield
         except Exception:
             self.request_stop(ex=sys.exc_info())
 
     def wait_for_stop(self, timeout: float | None = None) -> bool:
-        """Wait until a stop is asked for, or for so many seconds; whether it was."""
+        """Wait until a stop is asked for, at most `timeout` seconds.
+
+        Returns whether a stop was asked for.
+        """
         return self._stop_event.wait(timeout)
 
     def register_thread(self, thread: threading.Thread) -> None:
@@ -87,7 +93,7 @@ class Coordinator:
         stop_grace_period_secs: float = 120,
         ignore_live_threads: bool = False,
     ) -> None:
-        """Wait for the threads, and raise the exception that a stop was asked for with.
+        """Wait for the threads, and raise the exception of the stop request.
 
         Once a stop was asked for, threads have the grace period to end. Raises RuntimeError, naming
         them, when some do not, unless ignore_live_threads.
@@ -112,11 +118,11 @@ class Coordinator:
 
     @property
     def joined(self) -> bool:
-        """Whether `join` has returned."""
+        """Return whether `join` has returned."""
         return self._joined
 
     def raise_requested_exception(self) -> None:
-        """Raise the exception that a stop was asked for with, if there is one."""
+        """Raise the exception of the stop request, if there is one."""
         with self._lock:
             failure = self._failure
         if failure is not None:
@@ -127,7 +133,7 @@ class LooperThread(threading.Thread):
     """A thread that calls `run_loop` again and again until the coordinator stops.
 
     timer_interval_secs: between the beginnings of calls; None: one after the other. target, args,
-    kwargs: what `run_loop` calls.
+    kwargs: the call of `run_loop`.
     """
 
     def __init__(

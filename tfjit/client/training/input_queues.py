@@ -1,4 +1,7 @@
-"""Input pipelines of queues: names of files, examples one by one, batches of them."""
+"""Input pipelines of queues.
+
+They hold names of files, examples one by one, or batches of them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ from tfjit.ops.core.convert import convert_to_tensor
 
 
 def match_filenames_once(pattern: Any, name: str | None = None) -> Variable:
-    """A local variable with the names of the files that patterns match when it is initialised."""
+    """Return a local variable with the names of the matching files.
+
+    The patterns are matched when it is initialised.
+    """
     with name_scope(name, "matching_filenames"):
         found = tensor("MatchingFiles", pattern=pattern)
         return Variable(
@@ -35,8 +41,9 @@ def match_filenames_once(pattern: Any, name: str | None = None) -> Variable:
 
 
 def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = None) -> Tensor:
-    """The tensor as it is, `num_epochs` times; then runs raise OutOfRangeError. The count is a
-    local variable.
+    """The tensor as it is, `num_epochs` times; then runs raise OutOfRangeError.
+
+    The count is a local variable.
     """
     value = convert_to_tensor(tensor)
     if num_epochs is None:
@@ -63,10 +70,10 @@ def input_producer(
     name: str | None = None,
     cancel_op: Any = None,
 ) -> QueueBase:
-    """A queue of the rows of a tensor, again and again or `num_epochs` times, and its runner among
-    QUEUE_RUNNERS.
+    """Return a queue of the rows of a tensor.
 
-    Raises ValueError for a tensor whose rows have an unknown shape, unless element_shape says it.
+    The rows come again and again or `num_epochs` times; the queue's runner is among QUEUE_RUNNERS.
+    Raises ValueError for a tensor whose rows have an unknown shape, unless element_shape is given.
     """
     with name_scope(name, "input_producer"):
         rows = convert_to_tensor(input_tensor, name="input_tensor")
@@ -107,8 +114,9 @@ def string_input_producer(
     name: str | None = None,
     cancel_op: Any = None,
 ) -> QueueBase:
-    """A queue of strings, file names mostly. Raises ValueError for an empty list; a run does for an
-    empty tensor (InvalidArgumentError).
+    """A queue of strings, file names mostly.
+
+    Raises ValueError for an empty list; a run does for an empty tensor (InvalidArgumentError).
     """
     if (
         not isinstance(string_tensor, Tensor)
@@ -214,8 +222,9 @@ def _batched(
     keep: Any,
     scope: str,
 ) -> Any:
-    """Enqueue the lists, each in its threads, and dequeue batches. keep: only what it is true for
-    goes in.
+    """Enqueue the lists, each in its threads, and dequeue batches.
+
+    keep: only examples for which it is true are enqueued.
     """
     enqueued = []
     for tensors in lists:
@@ -250,8 +259,10 @@ def batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches of examples through a queue that `num_threads` fill: like `tensors`, with a first
-    dimension of batch_size.
+    """Return batches of examples through a queue.
+
+    `num_threads` threads fill the queue. Batches are like `tensors`, with a first dimension of
+    batch_size.
 
     enqueue_many: the tensors hold several examples each time. dynamic_pad: fill up examples of
     different sizes with zeros. allow_smaller_final_batch: the last may be smaller; its first
@@ -315,7 +326,7 @@ def batch_join(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """`batch` from several sources, each with a thread of its own."""
+    """Do as `batch` from several sources, each with its own thread."""
     lists, keys = _lists(tensors_list)
     with name_scope(name, "batch_join") as scope:
         kinds, sizes = (
@@ -342,8 +353,9 @@ def shuffle_batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches in random order. min_after_dequeue: how many examples stay in the queue to choose
-    from.
+    """Return batches in random order.
+
+    min_after_dequeue: number of examples that stay in the queue to choose from.
     """
     flat, keys = _flat(tensors)
     with name_scope(name, "shuffle_batch") as scope:
@@ -376,7 +388,7 @@ def shuffle_batch_join(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """`shuffle_batch` from several sources, each with a thread of its own."""
+    """Do as `shuffle_batch` from several sources, each with its own thread."""
     lists, keys = _lists(tensors_list)
     with name_scope(name, "shuffle_batch_join") as scope:
         kinds, sizes = (

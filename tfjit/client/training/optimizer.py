@@ -1,4 +1,4 @@
-"""`Optimizer`: gradients of a loss, and the operations that apply them to variables."""
+"""`Optimizer`: gradients of a loss, applied to variables."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ _FLOATS: Final = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float6
 
 
 def _flat(variables: Any) -> list[Any]:
-    """Return the variables of a nested structure, or of any other iterable (a view of a dictionary,
-    a generator).
+    """Return the variables of a nested structure or another iterable.
+
+    Such an iterable is a view of a dictionary or a generator, say.
     """
     if (
         isinstance(variables, Iterable)
@@ -42,8 +43,10 @@ def _flat(variables: Any) -> list[Any]:
 
 
 class Optimizer:
-    """What all optimizers share. A subclass overrides `_create_slots`, `_prepare`, `_finish` and
-    the four `_apply` methods it needs.
+    """Base of all optimizers.
+
+    A subclass overrides `_create_slots`, `_prepare`, `_finish` and the four `_apply` methods it
+    needs.
 
     use_locking: updates of reference variables hold their lock. name: of the operations, and of the
     slots' scope. use_own_namescope_for_non_slot_vars: the optimizer's own variables stand in a
@@ -73,7 +76,7 @@ class Optimizer:
         """The optimizer's name."""
         return self._name
 
-    # what a program calls
+    # methods that a program calls
 
     def minimize(
         self,
@@ -86,10 +89,10 @@ class Optimizer:
         name: str | None = None,
         grad_loss: Any = None,
     ) -> Operation:
-        """An operation that updates the variables so that the loss gets smaller:
-        `compute_gradients`, then `apply_gradients`.
+        """Return an operation that updates variables to reduce the loss.
 
-        Raises ValueError when no variable has a gradient, and what those two raise.
+        It is `compute_gradients`, then `apply_gradients`. Raises ValueError when no variable has a
+        gradient, and the errors of those two.
         """
         pairs = self.compute_gradients(
             loss,
@@ -174,7 +177,7 @@ class Optimizer:
             )
         self._check_dtypes([gradient for gradient, _ in pairs if gradient is not None])
         graph = get_default_graph()
-        with control_dependencies(None):  # slots are made once, whatever is waited for here
+        with control_dependencies(None):  # slots are made once, without the control inputs here
             self._create_slots(variables)
         with name_scope(name or self._name) as scope:
             self._prepare()
@@ -224,8 +227,9 @@ class Optimizer:
         return self._get_or_make_slot(var, lambda: filled(var, 0.0), slot_name, op_name)
 
     def _get_or_make_slot(self, var: Variable, val: Any, slot_name: str, op_name: str) -> Variable:
-        """The slot, made with the value `val` (or a function that makes it) if it is not there.
-        op_name: its scope's name.
+        """Return the slot, made with the value `val` if missing.
+
+        val: the value, or a function that makes it. op_name: its scope's name.
         """
         named = self._slots.setdefault(slot_name, {})
         found = named.get(_key(var))
@@ -262,7 +266,7 @@ class Optimizer:
     def _get_non_slot_variable(self, name: str, graph: Any = None) -> Variable:
         return self._non_slots[name, graph or get_default_graph()]
 
-    # what a subclass overrides
+    # methods that a subclass overrides
 
     def _create_slots(self, var_list: Sequence[Variable]) -> None:
         """Make the slots that the variables need."""
@@ -271,7 +275,7 @@ class Optimizer:
         """Make the tensors that all updates share, such as the learning rate."""
 
     def _finish(self, update_ops: Sequence[Any], name_scope: str) -> Operation:
-        """What runs after the updates; returns the operation that stands for all."""
+        """Run after the updates; return the operation for all of them."""
         return group(
             *update_ops, name=name_scope + "/" if not name_scope.endswith("update") else name_scope
         )
@@ -329,7 +333,10 @@ def _key(variable: Variable) -> tuple[Any, str]:
 
 
 def filled(variable: Variable, value: float) -> Tensor:
-    """A tensor of the variable's shape and dtype, of one value: a slot's initial value."""
+    """Return a tensor of the variable's shape and dtype, of one value.
+
+    It is a slot's initial value.
+    """
     shape = variable.shape
     known = (
         shape.as_list()

@@ -1,5 +1,6 @@
-"""The optimizers of TensorFlow 1's tf.train: each a thin cover over the operations that update a
-variable and its slots.
+"""The optimizers of TensorFlow 1's tf.train.
+
+Each is a thin cover over the operations that update a variable and its slots.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from tfjit.ops.core.convert import convert_to_tensor
 
 
 class _Fused(Optimizer):
-    """An optimizer whose update is one operation: `<Kind>` of `Apply<Kind>`,
-    `ResourceSparseApply<Kind>` and so on.
+    """An optimizer whose update is one operation.
 
-    _kind: that name. _slot_inputs: input of the operation -> slot. _hyper: input -> number, tensor
-    or function of none. _gradient: the name of the gradient's input. _options: attrs.
+    The operation is `<Kind>` of `Apply<Kind>`, `ResourceSparseApply<Kind>` and so on. _kind: that
+    name. _slot_inputs: input of the operation -> slot. _hyper: input -> number, tensor or function
+    without arguments. _gradient: the name of the gradient's input. _options: attrs.
     """
 
     _kind = ""
@@ -128,8 +129,9 @@ class GradientDescentOptimizer(_Fused):
 
 
 class MomentumOptimizer(_Fused):
-    """accumulator = momentum * accumulator + gradient; var -= learning_rate * accumulator (with
-    Nesterov's look ahead on request).
+    """accumulator = momentum * accumulator + gradient; var -= learning_rate * accumulator.
+
+    Nesterov's look ahead is made on request.
     """
 
     _kind = "Momentum"
@@ -183,8 +185,9 @@ class AdagradOptimizer(_Fused):
 
 
 class AdadeltaOptimizer(_Fused):
-    """Steps scaled by running averages of squared gradients and squared steps. Source: Zeiler
-    (2012).
+    """Steps scaled by running averages of squared gradients and squared steps.
+
+    Source: Zeiler (2012).
     """
 
     _kind = "Adadelta"
@@ -202,8 +205,9 @@ class AdadeltaOptimizer(_Fused):
 
 
 class RMSPropOptimizer(_Fused):
-    """Steps scaled by a running average of squared gradients, centered on request. Source: Tieleman
-    and Hinton (2012).
+    """Steps scaled by a running average of squared gradients.
+
+    The average is centered on request. Source: Tieleman and Hinton (2012).
     """
 
     _kind = "RMSProp"
@@ -237,8 +241,9 @@ class RMSPropOptimizer(_Fused):
 
 
 class AdamOptimizer(_Fused):
-    """Steps by bias-corrected running averages of gradients and their squares. Source: Kingma and
-    Ba (2014), as section 2 ends.
+    """Steps by running averages of gradients and their squares.
+
+    The averages are bias-corrected. Source: Kingma and Ba (2014), as section 2 ends.
     """
 
     _kind = "Adam"
@@ -279,8 +284,9 @@ class AdamOptimizer(_Fused):
         return arguments
 
     def _sparse(self, grad: Tensor, var: Variable, indices: Tensor, add_rows: Any) -> Operation:
-        """m and v decay everywhere, and the whole variable moves: as TensorFlow's Adam does for
-        gathers.
+        """Decay m and v everywhere and move the whole variable.
+
+        TensorFlow's Adam does so for gathers.
         """
         dtype = grad.dtype.base_dtype
         hyper = {key: raw.Cast(x=tensor, DstT=dtype) for key, tensor in self._tensors.items()}
@@ -318,7 +324,7 @@ class AdamOptimizer(_Fused):
         return self._sparse(grad, handle, indices, add_rows)
 
     def _finish(self, update_ops: Sequence[Any], name_scope: str) -> Operation:
-        """After the updates the powers go on by one step."""
+        """Advance the powers by one step after the updates."""
         powers = self._powers()
         with control_dependencies(update_ops), colocate_with(powers[0].op):
             betas = (self._tensors["beta1"], self._tensors["beta2"])
@@ -408,8 +414,9 @@ class FtrlOptimizer(_Fused):
 
 
 class ProximalGradientDescentOptimizer(_Fused):
-    """Gradient descent with l1 and l2 regularisation by proximal steps. Source: Duchi and Singer
-    (2009).
+    """Gradient descent with l1 and l2 regularisation by proximal steps.
+
+    Source: Duchi and Singer (2009).
     """
 
     _kind = "ProximalGradientDescent"
@@ -435,7 +442,10 @@ class ProximalGradientDescentOptimizer(_Fused):
 
 
 class ProximalAdagradOptimizer(AdagradOptimizer):
-    """Adagrad with l1 and l2 regularisation by proximal steps. Source: Duchi and Singer (2009)."""
+    """Adagrad with l1 and l2 regularisation by proximal steps.
+
+    Source: Duchi and Singer (2009).
+    """
 
     _kind = "ProximalAdagrad"
 
@@ -453,8 +463,9 @@ class ProximalAdagradOptimizer(AdagradOptimizer):
 
 
 class AdagradDAOptimizer(_Fused):
-    """Adagrad by dual averaging: rows not seen in a step are regularised when they are seen again.
-    Source: Duchi, Hazan, Singer (2011).
+    """Adagrad by dual averaging. Source: Duchi, Hazan, Singer (2011).
+
+    Rows that a step does not see are regularised at their next use.
     """
 
     _kind = "AdagradDA"

@@ -16,14 +16,15 @@ from tfjit.framework.graphs.graph_keys import GraphKeys
 
 
 class QueueRunner:
-    """Runs enqueue operations of a queue, each in a thread of its own, until one says that nothing
-    comes any more.
+    """Runs enqueue operations of a queue, each in another thread.
+
+    A thread runs until its operation raises that the input has ended.
 
     queue: a queue. enqueue_ops: one a thread; the same may be there several times. close_op,
     cancel_op: operations that close the queue (made by default); cancel_op also ends enqueues that
     wait. queue_closed_exception_types: errors that mean that the input has ended. queue_runner_def:
-    a QueueRunnerDef to use nodes that the graph has already.
-    Raises ValueError without queue or operations.
+    a QueueRunnerDef to use nodes that the graph has already. Raises ValueError without queue or
+    operations.
     """
 
     def __init__(
@@ -165,10 +166,10 @@ class QueueRunner:
     def create_threads(
         self, sess: Any, coord: Coordinator | None = None, daemon: bool = False, start: bool = False
     ) -> list[threading.Thread]:
-        """Threads that fill the queue in a session, one an operation, and one that closes it when
-        the coordinator stops.
+        """Make the threads that fill the queue, one an operation.
 
-        A second call for a session whose threads still run makes none.
+        One more closes it when the coordinator stops. A second call for a session whose threads
+        still run makes none.
         """
         with self._lock:
             if self._runs.get(sess, 0) > 0:
@@ -201,7 +202,10 @@ class QueueRunner:
         return threads
 
     def to_proto(self, export_scope: str | None = None) -> Any:
-        """The names of its nodes, a QueueRunnerDef; None when they are not in `export_scope`."""
+        """Return the names of its nodes, a QueueRunnerDef.
+
+        None when they are not in `export_scope`.
+        """
         from tfjit.protos import QueueRunnerDef
 
         queue_name = (
@@ -238,9 +242,10 @@ def start_queue_runners(
     start: bool = True,
     collection: str = GraphKeys.QUEUE_RUNNERS,
 ) -> list[threading.Thread]:
-    """Start the threads of all runners that the session's graph lists, and return them.
+    """Start the threads of all the graph's runners, and return them.
 
-    Raises ValueError without a session, TypeError for one that is none.
+    The graph is the session's. Raises ValueError without a session, TypeError for an object that is
+    none.
     """
     if sess is None:
         sess = get_default_session()

@@ -9,8 +9,9 @@ from tfjit.framework.graphs.operation import Tensor
 
 
 def _reference(ref: Any) -> Tensor | None:
-    """The reference tensor of a reference variable, or of a tensor that aliases one (what `assign`
-    gave); None for others.
+    """Return the reference tensor of a reference variable.
+
+    The argument may be a tensor that aliases one, such as the result of `assign`. None for others.
     """
     if isinstance(ref, Variable):
         return ref._as_graph_element() if ref.dtype.is_ref else None
@@ -28,8 +29,9 @@ def assign(
     use_locking: bool | None = None,
     name: str | None = None,
 ) -> Any:
-    """Set a variable. Gives the reference tensor, or for a resource variable the variable as it is
-    afterwards.
+    """Set a variable.
+
+    Gives the reference tensor, or for a resource variable the variable as it is afterwards.
 
     validate_shape: False lets a reference variable take a value of another shape.
     """
@@ -45,7 +47,7 @@ def assign(
 def assign_add(
     ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None
 ) -> Any:
-    """Add to a variable. Gives what `assign` gives."""
+    """Add to a variable. Returns the same as `assign`."""
     target = _reference(ref)
     if target is None:
         return ref.assign_add(value)  # nameless, as in TensorFlow
@@ -55,7 +57,7 @@ def assign_add(
 def assign_sub(
     ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None
 ) -> Any:
-    """Subtract from a variable. Gives what `assign` gives."""
+    """Subtract from a variable. Returns the same as `assign`."""
     target = _reference(ref)
     if target is None:
         return ref.assign_sub(value)
@@ -63,8 +65,9 @@ def assign_sub(
 
 
 def count_up_to(ref: Any, limit: int, name: str | None = None) -> Tensor:
-    """Add one to an integer variable: its value before. The run raises OutOfRangeError once it is
-    `limit`.
+    """Add one to an integer variable: its value before.
+
+    The run raises OutOfRangeError once it is `limit`.
     """
     target = _reference(ref)
     if target is None:

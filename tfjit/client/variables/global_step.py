@@ -16,8 +16,9 @@ from tfjit.framework.types import dtypes
 
 
 def get_global_step(graph: Graph | None = None) -> Any:
-    """The graph's global step, or None. Raises TypeError when what stands for it is no integer
-    scalar.
+    """Return the graph's global step, or None.
+
+    Raises TypeError when it is no integer scalar.
     """
     graph = graph or get_default_graph()
     steps = graph.get_collection(GraphKeys.GLOBAL_STEP)
@@ -34,7 +35,10 @@ def get_global_step(graph: Graph | None = None) -> Any:
 
 
 def assert_global_step(global_step_tensor: Any) -> None:
-    """Raise TypeError unless this may be a global step: an integer scalar variable or tensor."""
+    """Check that an object may be a global step.
+
+    Raises TypeError unless it is an integer scalar variable or tensor.
+    """
     if not isinstance(global_step_tensor, (Variable, Tensor)):
         raise TypeError(
             f'Existing "global_step" must be a Variable or Tensor: {global_step_tensor}.'
@@ -48,8 +52,9 @@ def assert_global_step(global_step_tensor: Any) -> None:
 
 
 def create_global_step(graph: Graph | None = None) -> Any:
-    """A new global step, an int64 scalar that starts at 0. Raises ValueError when the graph has
-    one.
+    """A new global step, an int64 scalar that starts at 0.
+
+    Raises ValueError when the graph has one.
     """
     graph = graph or get_default_graph()
     if get_global_step(graph) is not None:

@@ -9,11 +9,10 @@ from tfjit.framework.graphs.operation import Operation, Tensor
 
 
 def guarded(scope: str, initial: Tensor) -> Tensor:
-    """`initial` with the variables it depends on replaced by their initialized values, so that all
-    may be initialized in one step.
+    """Return `initial` over initialized values of its variables.
 
-    Its own nodes behind a variable are copied, as "<node>_<scope>". A graph with a cycle stays as
-    it is.
+    So all variables may be initialized in one step. Its own nodes behind a variable are copied, as
+    "<node>_<scope>". A graph with a cycle stays as it is.
     """
     order = _ancestors(initial.op)
     if order is None:
@@ -31,15 +30,16 @@ def guarded(scope: str, initial: Tensor) -> Tensor:
         if not any(t.op in copies for t in op.inputs):
             continue
         inputs = [copies[t.op].outputs[t.value_index] if t.op in copies else t for t in op.inputs]
-        # What was a reference is a value now.
+        # A reference has become a value.
         op_type = "Switch" if op.type == "RefSwitch" else op.type
         copies[op] = op.graph.create_op(op_type, inputs, name=op.name + suffix, attrs=op.attrs)
     return copies[initial.op].outputs[initial.value_index] if initial.op in copies else initial
 
 
 def _ancestors(op: Operation) -> list[Operation] | None:
-    """`op` and what it depends on, inputs first, or None where that is a cycle. Depth first, as
-    TensorFlow goes.
+    """Return `op` and its ancestors, inputs first, or None for a cycle.
+
+    Depth first, as in TensorFlow.
     """
     order: list[Operation] = []
     state = {op: False}  # False: its inputs are being looked at

@@ -1,4 +1,4 @@
-"""Initializers: what a variable starts from, given its shape and dtype."""
+"""Initializers: initial values of variables, given shape and dtype."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tfjit.ops.core import convert
 from tfjit.ops.core.apply import call, tensor
 from tfjit.ops.random_values import stateful_random
 
-# The standard deviation of a normal distribution truncated at two of its own.
+# The standard deviation of a normal distribution truncated at two of these deviations.
 _TRUNCATED_STDDEV = 0.87962566103423978
 
 
@@ -76,7 +76,10 @@ class Ones(Initializer):
 
 
 class Constant(Initializer):
-    """Given values; too few are filled up with the last one, unless verify_shape is set."""
+    """Given values.
+
+    Too few are filled up with the last one, unless verify_shape is set.
+    """
 
     _fields = ("value", "dtype")
 
@@ -156,7 +159,7 @@ class RandomNormal(Initializer):
 
 
 class TruncatedNormal(Initializer):
-    """From a normal distribution, without what is more than two standard deviations away."""
+    """Values from a normal distribution, cut at two standard deviations."""
 
     _fields = ("mean", "stddev", "seed", "dtype")
 
@@ -179,7 +182,10 @@ class TruncatedNormal(Initializer):
 
 
 class UniformUnitScaling(Initializer):
-    """Evenly from ±sqrt(3 / inputs) * factor, which keeps the scale of the input."""
+    """Values drawn evenly, which keep the scale of the input.
+
+    They are from ±sqrt(3 / inputs) * factor.
+    """
 
     _fields = ("factor", "seed", "dtype")
 
@@ -205,8 +211,7 @@ class VarianceScaling(Initializer):
 
     mode: n is the number of inputs ("fan_in"), outputs ("fan_out") or their mean ("fan_avg") of a
     weight of this shape. distribution: "truncated_normal" ("normal" is its old name),
-    "untruncated_normal" or "uniform".
-    Raises ValueError for other values and a scale not above 0.
+    "untruncated_normal" or "uniform". Raises ValueError for other values and a scale not above 0.
     """
 
     _fields: ClassVar[tuple[str, ...]] = ("scale", "mode", "distribution", "seed", "dtype")
@@ -259,7 +264,10 @@ class VarianceScaling(Initializer):
 
 
 def _fans(shape: list[int]) -> tuple[float, float]:
-    """(inputs, outputs) of a weight: [inputs, outputs] behind the sizes of a kernel."""
+    """Return (inputs, outputs) of a weight.
+
+    Its shape is [inputs, outputs] behind the sizes of a kernel.
+    """
     if not shape:
         return 1, 1
     if len(shape) == 1:
@@ -269,8 +277,9 @@ def _fans(shape: list[int]) -> tuple[float, float]:
 
 
 class Orthogonal(Initializer):
-    """gain times an orthogonal matrix, of the shape flattened to two dimensions. Raises ValueError
-    below two dimensions.
+    """gain times an orthogonal matrix.
+
+    The matrix has the shape flattened to two dimensions. Raises ValueError below two dimensions.
     """
 
     _fields = ("gain", "seed", "dtype")
@@ -295,7 +304,7 @@ class Orthogonal(Initializer):
             flat, dtype=self.dtype if dtype is None else dtype, seed=self.seed
         )
         q, r = call("Qr", input=draw, full_matrices=False)
-        # Which makes the distribution even over all orthogonal matrices.
+        # This makes the distribution even over all orthogonal matrices.
         q = q * tensor("Sign", x=array.diag_part(r))
         if rows < columns:
             q = matrix_transpose(q)
@@ -304,7 +313,7 @@ class Orthogonal(Initializer):
 
 
 class Identity(Initializer):
-    """gain times the identity matrix. Raises ValueError for what is no matrix."""
+    """gain times the identity matrix. Raises ValueError for other ranks."""
 
     _fields = ("gain", "dtype")
 
@@ -324,7 +333,10 @@ class Identity(Initializer):
 
 
 class GlorotUniform(VarianceScaling):
-    """Evenly, with variance 1 over the mean of inputs and outputs (Glorot and Bengio 2010)."""
+    """Even values, with variance 1 over the mean fan.
+
+    The mean fan is the mean of inputs and outputs. Source: Glorot and Bengio (2010).
+    """
 
     _fields = ("seed", "dtype")
 
@@ -333,7 +345,10 @@ class GlorotUniform(VarianceScaling):
 
 
 class GlorotNormal(VarianceScaling):
-    """Normally, with variance 1 over the mean of inputs and outputs (Glorot and Bengio 2010)."""
+    """Normal values, with variance 1 over the mean fan.
+
+    The mean fan is the mean of inputs and outputs. Source: Glorot and Bengio (2010).
+    """
 
     _fields = ("seed", "dtype")
 
@@ -368,7 +383,7 @@ def _floating(dtype: Any) -> DType:
     return found
 
 
-# TF1's names: those of the top level, and those of `tf.initializers`.
+# TF1's names: at the top level, and in `tf.initializers`.
 zeros_initializer = zeros = Zeros
 ones_initializer = ones = Ones
 constant_initializer = constant = Constant

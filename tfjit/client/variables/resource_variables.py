@@ -16,8 +16,9 @@ from tfjit.ops.core.convert import convert_to_tensor
 
 
 class ResourceVariable(Variable):
-    """A VarHandleOp node; each read is a ReadVariableOp of its own, ordered by the control
-    dependencies around it.
+    """A VarHandleOp node; each read is a separate ReadVariableOp.
+
+    The control dependencies around a read order it.
     """
 
     _handle: Tensor
@@ -33,7 +34,7 @@ class ResourceVariable(Variable):
     ) -> None:
         graph = self.graph
         handle_name = scope[:-1]
-        # What colocating with the variable would do, if it existed already.
+        # the effect of colocating with the variable, which does not exist yet
         with graph._attr_scope_block({"_class": (b"loc:@" + handle_name.encode(),)}):
             with graph.name_scope("Initializer"), graph.device(None):
                 initial = self._initial_tensor(initial_value, dtype)
@@ -123,7 +124,7 @@ class ResourceVariable(Variable):
         return self._shape
 
     def set_shape(self, shape: Any) -> None:
-        """Add what is known of the shape."""
+        """Merge `shape` into the static shape."""
         self._shape = self._shape.merge_with(shape)
 
     @property
@@ -137,14 +138,20 @@ class ResourceVariable(Variable):
         return value
 
     def value(self) -> Tensor:
-        """The value as a tensor: a new read, unless the variable has a caching device."""
+        """Return the value as a tensor.
+
+        It is a new read, unless the variable has a caching device.
+        """
         if self._cached_value is not None:
             return self._cached_value
         with building(self.graph) as graph, graph.colocate_with(None, ignore_existing=True):
             return self._read()
 
     def read_value(self) -> Tensor:
-        """A new read of the value, which runs after the control dependencies around it."""
+        """Return a new read of the value.
+
+        It runs after the control dependencies around it.
+        """
         with building(self.graph) as graph:
             with graph.name_scope("Read"):
                 value = self._read()
@@ -167,8 +174,9 @@ class ResourceVariable(Variable):
             return tensor("VarIsInitializedOp", name, resource=self._handle)
 
     def initialized_value(self) -> Tensor:
-        """The value, or the initial value while the variable has none: what another variable's
-        initial value may use.
+        """Return the value, or the initial value while there is none.
+
+        Another variable's initial value may use it.
         """
         graph = self.graph
         with graph.as_default(), graph.control_dependencies(None):
@@ -212,8 +220,9 @@ class ResourceVariable(Variable):
         name: str | None = None,
         read_value: bool = True,
     ) -> Any:
-        """Set the value: the variable as it is afterwards, or the operation without read_value.
-        Raises ValueError for another shape.
+        """Set the value and return the variable as it is afterwards.
+
+        Without read_value, returns the operation. Raises ValueError for another shape.
         """
         with building(self.graph):
             converted = self._value_for(value)
@@ -242,8 +251,9 @@ class ResourceVariable(Variable):
         name: str | None = None,
         read_value: bool = True,
     ) -> Any:
-        """Add to the value: the variable as it is afterwards, or the operation
-        without read_value.
+        """Add to the value and return the variable as it is afterwards.
+
+        Without read_value, returns the operation.
         """
         with building(self.graph):
             value = convert_to_tensor(delta, dtype=self._dtype)
@@ -258,8 +268,9 @@ class ResourceVariable(Variable):
         name: str | None = None,
         read_value: bool = True,
     ) -> Any:
-        """Subtract from the value: the variable as it is afterwards, or the operation without
-        read_value.
+        """Subtract from the value and return the variable afterwards.
+
+        Without read_value, returns the operation.
         """
         with building(self.graph):
             value = convert_to_tensor(delta, dtype=self._dtype)
@@ -311,8 +322,9 @@ class ResourceVariable(Variable):
 
 
 class UpdatedVariable(ResourceVariable):
-    """A resource variable as it is after `op` changed it: what `assign` and its like give. Its
-    reads wait for `op`.
+    """A resource variable after `op` changed it.
+
+    `assign` and its like return it. Its reads wait for `op`.
     """
 
     _parent_op: Operation
@@ -340,7 +352,7 @@ class UpdatedVariable(ResourceVariable):
         self._cached_value = None
         self._name = op.name
         self._parent_op = op
-        if not self.graph.building_function:  # where every read runs
+        if not self.graph.building_function:  # every read runs there
             self._graph_element = self._read()
 
     @property

@@ -1,5 +1,6 @@
-"""The variables of a graph: lists of them, operations that initialize them, and which still need
-it.
+"""The variables of a graph.
+
+There are lists of them, operations that initialize them, and checks for uninitialized ones.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ from tfjit.ops.core.apply import tensor
 
 
 def global_variables(scope: str | None = None) -> list[Any]:
-    """Variables that are shared, whose names match `scope` from the start."""
+    """Return the shared variables.
+
+    scope: only variables whose names match it from the start.
+    """
     return get_collection(GraphKeys.GLOBAL_VARIABLES, scope)
 
 
@@ -63,7 +67,7 @@ initialize_variables = variables_initializer
 
 
 def global_variables_initializer() -> Operation:
-    """One operation that sets the initial values of the global variables there are now."""
+    """Return an operation that initializes the current global variables."""
     return variables_initializer(global_variables())
 
 
@@ -71,7 +75,7 @@ initialize_all_variables = global_variables_initializer
 
 
 def local_variables_initializer() -> Operation:
-    """One operation that sets the initial values of the local variables there are now."""
+    """Return an operation that initializes the current local variables."""
     return variables_initializer(local_variables())
 
 
@@ -92,8 +96,9 @@ def is_variable_initialized(variable: Variable, name: str | None = None) -> Tens
 
 
 def assert_variables_initialized(var_list: Iterable[Any] | None = None) -> Tensor | None:
-    """A tensor whose run raises FailedPreconditionError when a variable has no value; None without
-    variables.
+    """Return a tensor whose run checks that variables have values.
+
+    The run raises FailedPreconditionError for a variable without value. None without variables.
     """
     variables = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
     if not variables:
@@ -108,8 +113,9 @@ def assert_variables_initialized(var_list: Iterable[Any] | None = None) -> Tenso
 def report_uninitialized_variables(
     var_list: Iterable[Any] | None = None, name: str = "report_uninitialized_variables"
 ) -> Tensor:
-    """Names of the variables that have no value: a vector of strings. var_list: global and local
-    variables by default.
+    """Return the names of the variables without value.
+
+    The result is a vector of strings. var_list: global and local variables by default.
     """
     variables = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
     with name_scope(name):

@@ -29,7 +29,7 @@ from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import TensorShape, as_tensor_shape
 from tfjit.ops.core.convert import convert_to_tensor
 
-# Collections whose name is no string are not exported with the graph.
+# Collections with a name that is no string are not exported with the graph.
 _STORE: Final = ("__variable_store",)
 _SCOPE: Final = ("__varscope",)
 
@@ -147,7 +147,7 @@ class VariableScope:
 
     @property
     def use_resource(self) -> bool | None:
-        """Whether to make resource variables; None leaves it to the process's default."""
+        """Choice of resource variables; None means the process's default."""
         return self._use_resource
 
     @property
@@ -208,7 +208,7 @@ class VariableScope:
         self._custom_getter = custom_getter
 
     def get_collection(self, name: str) -> list[Any]:
-        """Members of a collection whose names begin with this scope's."""
+        """Return members of a collection in this scope, by their names."""
         return get_collection(name, self._name + "/" if self._name else "")
 
     def global_variables(self) -> list[Any]:
@@ -311,7 +311,7 @@ def _get_variable(
     synchronization: int = VariableSynchronization.AUTO,
     aggregation: int = VariableAggregation.NONE,
 ) -> Any:
-    """The variable of the full `name`: the graph's own, or a new one."""
+    """Return the graph's variable of the full `name`, or a new one."""
     _no_partitioner(partitioner)
     wanted = as_dtype(dtype)
     from_value = initializer is not None and not callable(initializer)
@@ -443,15 +443,15 @@ def get_variable(
     synchronization: int = VariableSynchronization.AUTO,
     aggregation: int = VariableAggregation.NONE,
 ) -> Any:
-    """The variable of this name in the current variable scope: an existing one where the scope
-    reuses, else a new one.
+    """Return the variable of this name in the current variable scope.
 
-    initializer: a tensor or values (then without shape), or a callable (shape, dtype) -> values; by default Glorot's uniform
-        distribution for floats and zeros for the rest. regularizer: a function of the variable whose result goes to
-        REGULARIZATION_LOSSES.
-    Raises ValueError when it exists and the scope doesn't reuse, when it doesn't and the scope
-    does, and where shape or dtype differ from the existing one's; UnimplementedError for a
-    partitioner.
+    It is an existing one where the scope reuses, else a new one.
+
+    initializer: a tensor or values (then without shape), or a callable (shape, dtype) -> values; by
+    default Glorot's uniform distribution for floats and zeros for the rest. regularizer: a function
+    of the variable whose result joins REGULARIZATION_LOSSES. Raises ValueError when it exists and
+    the scope doesn't reuse, when it doesn't and the scope does, and where shape or dtype differ
+    from the existing one's; UnimplementedError for a partitioner.
     """
     return get_variable_scope().get_variable(
         name,
@@ -489,8 +489,9 @@ def get_local_variable(
     synchronization: int = VariableSynchronization.AUTO,
     aggregation: int = VariableAggregation.NONE,
 ) -> Any:
-    """`get_variable` of a variable in LOCAL_VARIABLES that is not trained, whatever `trainable`
-    says.
+    """Do as `get_variable` for an untrained variable in LOCAL_VARIABLES.
+
+    The variable is untrained for any value of `trainable`.
     """
     return get_variable(
         name,
@@ -533,12 +534,11 @@ def _entered(store: _ScopeStore, scope: VariableScope) -> Iterator[VariableScope
 
 
 class variable_scope:
-    """Context manager: variables inside are named in `name_or_scope`, which opens a name scope as
-    well, and take its defaults.
+    """Context manager that names variables inside and gives them defaults.
 
-    name_or_scope: a name below the current scope, a VariableScope to enter again, or None for
-    default_name made unique. reuse: True, AUTO_REUSE, or None to inherit. auxiliary_name_scope:
-    False opens no name scope. Gives the VariableScope.
+    It opens a name scope as well. name_or_scope: a name below the current scope, a VariableScope to
+    enter again, or None for default_name made unique. reuse: True, AUTO_REUSE, or None to inherit.
+    auxiliary_name_scope: False opens no name scope. Gives the VariableScope.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Variable: what both kinds share, and the reference variable that TF1 makes by default."""
+"""Variable: the base of both kinds, and TF1's default reference variable."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def disable_resource_variables() -> None:
 
 
 def resource_variables_enabled() -> bool:
-    """Whether variables are resource variables unless told otherwise."""
+    """Return whether variables are resource variables unless told otherwise."""
     return _resource_by_default
 
 
@@ -53,7 +53,7 @@ class VariableSynchronization(enum.IntEnum):
 
 
 class VariableAggregation(enum.IntEnum):
-    """How the copies of a distributed variable are brought together."""
+    """The way of combining the copies of a distributed variable."""
 
     NONE = 0
     SUM = 1
@@ -68,11 +68,12 @@ class Variable:
     `Variable(...)` makes a reference variable or, with use_resource (or after
     `enable_resource_variables`), a resource variable.
 
-    initial_value: anything that converts to a tensor, or a callable that returns such; its shape must be known unless
-        validate_shape is False. trainable: also list it in TRAINABLE_VARIABLES (default True). collections: keys to list it
-        under (default GLOBAL_VARIABLES). dtype: what initial_value is converted to. shape: overrides that of initial_value.
-        constraint: a function that an optimizer applies after an update. variable_def: a VariableDef to recreate it from.
-    Raises ValueError without an initial value, or one of unknown shape.
+    initial_value: anything that converts to a tensor, or a callable that returns such; its shape
+    must be known unless validate_shape is False. trainable: also list it in TRAINABLE_VARIABLES
+    (default True). collections: keys to list it under (default GLOBAL_VARIABLES). dtype: the dtype
+    that initial_value is converted to. shape: overrides the shape of initial_value. constraint: a
+    function that an optimizer applies after an update. variable_def: a VariableDef to recreate it
+    from. Raises ValueError without an initial value, or one of unknown shape.
     """
 
     # NumPy leaves `array + variable` to the variable.
@@ -158,7 +159,7 @@ class Variable:
                 f"tf.truncated_normal([10, 40]))`) when building functions. Got: {initial_value}"
             )
         values = [] if callable(initial_value) else [initial_value]
-        # A variable and its initializer run on their own, whatever block they are written in.
+        # A variable and its initializer run on their own, outside of any block around them.
         with (
             lifted(),
             name_scope(name, "Variable", values) as scope,
@@ -208,7 +209,7 @@ class Variable:
 
     @property
     def trainable(self) -> bool:
-        """Whether optimizers update it by default."""
+        """Return whether optimizers update it by default."""
         return self._trainable
 
     @property
@@ -255,7 +256,10 @@ class Variable:
         raise NotImplementedError
 
     def read_value(self) -> Tensor:
-        """A new read of the value, which runs after the control dependencies around it."""
+        """Return a new read of the value.
+
+        It runs after the control dependencies around it.
+        """
         raise NotImplementedError
 
     def is_initialized(self, name: str | None = None) -> Tensor:
@@ -263,14 +267,16 @@ class Variable:
         raise NotImplementedError
 
     def initialized_value(self) -> Tensor:
-        """The value, or the initial value while the variable has none: what another variable's
-        initial value may use.
+        """Return the value, or the initial value while there is none.
+
+        Another variable's initial value may use it.
         """
         raise NotImplementedError
 
     def _initialized_or(self, initialized: Tensor, read: Callable[[str, Tensor], Tensor]) -> Tensor:
-        """The choice as control flow. read: (scope, predicate) -> the value, made of what a switch
-        lets through.
+        """Return the choice of the value as control flow.
+
+        read: (scope, predicate) -> the value, made of a switch's output.
         """
         assert self._initial_value is not None
         graph = self.graph
@@ -330,14 +336,16 @@ class Variable:
         return self._scatter("ScatterNdSub", indices, updates, True, name)
 
     def eval(self, session: Any = None) -> Any:
-        """The value in `session` or this thread's default session. Raises ValueError
-        without one.
+        """The value in `session` or this thread's default session.
+
+        Raises ValueError without one.
         """
         return self._as_graph_element().eval(session=session)
 
     def load(self, value: Any, session: Any = None) -> None:
-        """Set the value in `session` or the default session, adding nothing to the graph. Raises
-        ValueError without a session.
+        """Set the value in `session` or the default session.
+
+        No nodes are added to the graph. Raises ValueError without a session.
         """
         session = session or get_default_session()
         if session is None:
@@ -377,7 +385,7 @@ class Variable:
     def __deepcopy__(self, memo: Any) -> Variable:
         raise TypeError(f"Variable {self._name} belongs to its graph and can't be copied")
 
-    # `v += x` means `v = v + x`: the name then stands for a tensor, as in TensorFlow.
+    # `v += x` means `v = v + x`: the name then is a tensor's, as in TensorFlow.
     def __iadd__(self, other: Any) -> Any:
         return self + other
 
@@ -417,8 +425,9 @@ class Variable:
 
     @staticmethod
     def from_proto(variable_def: Any, import_scope: str | None = None) -> Variable:
-        """The variable that a VariableDef names, over nodes that the default graph has. Raises
-        KeyError when it has them not.
+        """Return the variable that a VariableDef names.
+
+        The default graph has its nodes. Raises KeyError when it has them not.
         """
         return Variable(variable_def=variable_def, import_scope=import_scope)
 
@@ -461,7 +470,7 @@ class RefVariable(Variable):
         graph = self.graph
         with ExitStack() as stack:
             if callable(initial_value):
-                # What colocating with the variable would do, if it existed already.
+                # the effect of colocating with the variable, which does not exist yet
                 stack.enter_context(
                     graph._attr_scope_block({"_class": (b"loc:@" + scope[:-1].encode(),)})
                 )
@@ -526,7 +535,7 @@ class RefVariable(Variable):
         return self._variable.shape
 
     def set_shape(self, shape: Any) -> None:
-        """Add what is known of the shape."""
+        """Merge `shape` into the static shape."""
         self._variable.set_shape(shape)
         self._snapshot.set_shape(shape)
 
@@ -535,7 +544,10 @@ class RefVariable(Variable):
         return self._snapshot
 
     def read_value(self) -> Tensor:
-        """A new read of the value, which runs after the control dependencies around it."""
+        """Return a new read of the value.
+
+        It runs after the control dependencies around it.
+        """
         return identity(self._variable, name="read")
 
     def _ref(self) -> Tensor:
@@ -555,8 +567,9 @@ class RefVariable(Variable):
             return create_on(self._variable, "IsVariableInitialized", name).outputs[0]
 
     def initialized_value(self) -> Tensor:
-        """The value, or the initial value while the variable has none: what another variable's
-        initial value may use.
+        """Return the value, or the initial value while there is none.
+
+        Another variable's initial value may use it.
         """
         graph = self.graph
         with graph.as_default(), graph.control_dependencies(None):
@@ -591,8 +604,9 @@ class RefVariable(Variable):
         name: str | None = None,
         read_value: bool = True,
     ) -> Any:
-        """Set the value: a reference tensor of what was set, or the operation without
-        read_value.
+        """Set the value and return a reference tensor of it.
+
+        Without read_value, returns the operation.
         """
         return self._assign("Assign", value, use_locking, name, read_value)
 
@@ -603,7 +617,10 @@ class RefVariable(Variable):
         name: str | None = None,
         read_value: bool = True,
     ) -> Any:
-        """Add to the value: a reference tensor of the sum, or the operation without read_value."""
+        """Add to the value and return a reference tensor of the sum.
+
+        Without read_value, returns the operation.
+        """
         return self._assign("AssignAdd", delta, use_locking, name, read_value)
 
     def assign_sub(
@@ -613,8 +630,9 @@ class RefVariable(Variable):
         name: str | None = None,
         read_value: bool = True,
     ) -> Any:
-        """Subtract from the value: a reference tensor of the difference, or the operation without
-        read_value.
+        """Subtract from the value and return a reference tensor of it.
+
+        The tensor has the difference. Without read_value, returns the operation.
         """
         return self._assign("AssignSub", delta, use_locking, name, read_value)
 
@@ -637,10 +655,10 @@ class RefVariable(Variable):
 
 
 def create_on(ref: Tensor, op_type: str, name: str | None, **arguments: Any) -> Operation:
-    """An operation on a reference, placed with it; its other inputs are made where they would be
-    anyway.
+    """Add an operation on a reference, placed with it.
 
-    Raises TypeError for inputs that don't fit the variable's dtype.
+    Its other inputs are made where they would be anyway. Raises TypeError for inputs that don't fit
+    the variable's dtype.
     """
     graph = ref.graph
     with building(graph) as graph, graph.name_scope(name or op_type) as scope:
