@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _failed(error: BaseException) -> int:
-    """1, after the traceback where the user asked for it."""
+    """Print the traceback where the user asked for it; return 1."""
     if settings.flag("TFJIT_FULL_TRACEBACK"):
         import traceback
 
@@ -127,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
     model = "a GraphDef or MetaGraphDef file (.pb, .meta, .pbtxt), or the folder of a SavedModel"
 
     def several(sub: argparse.ArgumentParser, option: str, metavar: str, text: str) -> None:
-        """An option that takes several values and may be repeated."""
+        """Add an option that takes several values and may be repeated."""
         sub.add_argument(option, metavar=metavar, action="extend", nargs="+", default=[], help=text)
 
     feed = "value of the tensor NAME: FILE.npy, or FILE.npz:ARRAY"
@@ -352,7 +352,7 @@ def _tensor_name(model: ModelFile, name: str) -> str:
 
 
 def _fetches(names: Sequence[str]) -> list[str]:
-    """The fetches without repetitions, in order."""
+    """Return the fetches without repetitions, in order."""
     if not names:
         raise UsageError(
             "nothing to fetch: name at least one tensor, as in --fetch probs:0 (`tfjit inspect "
@@ -369,7 +369,7 @@ def _split(argument: str, option: str, form: str) -> tuple[str, str]:
 
 
 def _feeds(arguments: Sequence[str]) -> dict[str, np.ndarray[Any, Any]]:
-    """Tensor name -> array, from NAME=FILE.npy and NAME=FILE.npz:ARRAY."""
+    """Return tensor name -> array, from NAME=FILE.npy and NAME=FILE.npz:ARRAY."""
     feeds: dict[str, Any] = {}
     for argument in arguments:
         name, file = _split(argument, "--feed", "NAME=FILE.npy or NAME=FILE.npz:ARRAY")
@@ -380,7 +380,7 @@ def _feeds(arguments: Sequence[str]) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def _load(file: str, option: str) -> np.ndarray[Any, Any]:
-    """The array in FILE.npy or FILE.npz:ARRAY. Nothing is unpickled."""
+    """Return the array in FILE.npy or FILE.npz:ARRAY. Nothing is unpickled."""
     import numpy as np
 
     path, array = file, ""
@@ -408,7 +408,10 @@ def _load(file: str, option: str) -> np.ndarray[Any, Any]:
 
 
 def _shapes(arguments: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Tensor name -> shape, from NAME=1,8,8,1; "NAME=scalar" is the empty shape."""
+    """Return tensor name -> shape, from NAME=1,8,8,1.
+
+    "NAME=scalar" is the empty shape.
+    """
     shapes = {}
     for argument in arguments:
         name, text = _split(argument, "--shape", "NAME=SIZES, as in images:0=1,8,8,1")
@@ -433,7 +436,7 @@ def _writable_folder(folder: Path) -> None:
 
 
 def _file_name(name: str) -> str:
-    """A tensor's name as a file name: "layer/probs:0" -> "layer_probs_0"."""
+    """Return a tensor's name as a file name: "layer/probs:0" -> "layer_probs_0"."""
     return name.lstrip("^").replace("/", "_").replace(":", "_")
 
 

@@ -18,7 +18,7 @@ sys.modules[__name__ + ".v1"] = v1
 
 
 def as_bytes(bytes_or_text: str | bytes | bytearray, encoding: str = "utf-8") -> bytes:
-    """Text as bytes. Raises TypeError for anything else."""
+    """Return text as bytes. Raises TypeError for anything else."""
     if isinstance(bytes_or_text, str):
         return bytes_or_text.encode(encoding)
     if isinstance(bytes_or_text, (bytes, bytearray)):
@@ -27,7 +27,7 @@ def as_bytes(bytes_or_text: str | bytes | bytearray, encoding: str = "utf-8") ->
 
 
 def as_text(bytes_or_text: str | bytes, encoding: str = "utf-8") -> str:
-    """Bytes as text. Raises TypeError for anything else."""
+    """Return the bytes as text. Raises TypeError for anything else."""
     if isinstance(bytes_or_text, str):
         return bytes_or_text
     if isinstance(bytes_or_text, bytes):
@@ -39,10 +39,10 @@ as_str = as_text
 
 
 def as_str_any(value: Any, encoding: str = "utf-8") -> str:
-    """Anything as text."""
+    """Return any value as text."""
     return as_text(value, encoding) if isinstance(value, bytes) else str(value)
 
 
 def path_to_str(path: Any) -> Any:
-    """A path object as text; text stays."""
+    """Return a path object as text; text stays."""
     return as_str_any(os.fspath(path)) if hasattr(path, "__fspath__") else path

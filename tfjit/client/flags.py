@@ -140,11 +140,11 @@ class FlagValues:
         return bool(self.__dict__["_parsed"])
 
     def flag_values_dict(self) -> dict[str, Any]:
-        """Name -> value."""
+        """Return a dictionary of name -> value."""
         return {name: flag.value for name, flag in self._flags.items()}
 
     def main_module_help(self) -> str:
-        """A line a flag."""
+        """Return the help text, a line for each flag."""
         return "\n".join(
             f"  --{flag.name}: {flag.help} (default: {flag.default!r})"
             for flag in self._flags.values()
@@ -191,7 +191,10 @@ def DEFINE_string(
     required: bool = False,
     **args: Any,
 ) -> None:
-    """Text. required: reading a command line without it is an error."""
+    """Define a flag of text.
+
+    required: reading a command line without it is an error.
+    """
     _define(flag_values, _Flag(name, default, help, str), required)
 
 
@@ -205,7 +208,7 @@ def DEFINE_integer(
     required: bool = False,
     **args: Any,
 ) -> None:
-    """A whole number, within bounds."""
+    """Define a flag of a whole number, within bounds."""
     _define(
         flag_values,
         _Flag(name, default, help, _bounded(lambda text: int(text, 0), lower_bound, upper_bound)),
@@ -223,7 +226,7 @@ def DEFINE_float(
     required: bool = False,
     **args: Any,
 ) -> None:
-    """A number, within bounds."""
+    """Define a flag of a number, within bounds."""
     start = None if default is None else float(default)
     _define(
         flag_values, _Flag(name, start, help, _bounded(float, lower_bound, upper_bound)), required
@@ -257,7 +260,7 @@ def DEFINE_list(
     required: bool = False,
     **args: Any,
 ) -> None:
-    """Texts with commas between."""
+    """Define a flag of texts with commas between."""
 
     def parse(text: str) -> list[str]:
         return [part.strip() for part in text.split(",")] if text else []
@@ -279,7 +282,10 @@ def DEFINE_enum(
     required: bool = False,
     **args: Any,
 ) -> None:
-    """One of several texts. module_name: as of `DEFINE_boolean`."""
+    """Define a flag of one of several texts.
+
+    module_name: as of `DEFINE_boolean`.
+    """
 
     def parse(text: str) -> str:
         if text not in enum_values:
@@ -290,7 +296,7 @@ def DEFINE_enum(
 
 
 def mark_flag_as_required(flag_name: str, flag_values: FlagValues = FLAGS) -> None:
-    """Reading a command line without this flag is an error."""
+    """Make reading a command line without this flag an error."""
     flag_values._flags[flag_name].is_required = True
 
 

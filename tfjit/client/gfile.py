@@ -56,36 +56,36 @@ class GFile:
         return self._opened().read(n)
 
     def readline(self) -> Any:
-        """The next line, with its end."""
+        """Return the next line, with its end."""
         return self._opened().readline()
 
     def readlines(self) -> list[Any]:
-        """All lines that are left."""
+        """Return all lines that are left."""
         return list(self._opened())
 
     def write(self, file_content: Any) -> None:
-        """Append."""
+        """Append to the file."""
         self._opened().write(file_content)
 
     def seek(self, offset: int = 0, whence: int = 0) -> None:
-        """Go to a place."""
+        """Go to a place in the file."""
         self._opened().seek(offset, whence)
 
     def tell(self) -> int:
-        """The place in the file."""
+        """Return the place in the file."""
         return int(self._opened().tell())
 
     def size(self) -> int:
-        """Bytes."""
+        """Return the size in bytes."""
         with _op_errors(self.name):
             return os.path.getsize(_text(self.name))
 
     def flush(self) -> None:
-        """Hand all to the operating system."""
+        """Hand all data to the operating system."""
         self._opened().flush()
 
     def close(self) -> None:
-        """End; a second call does nothing."""
+        """Close the file; a second call does nothing."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -114,13 +114,13 @@ def IsDirectory(dirname: Any) -> bool:
 
 
 def Glob(filename: Any) -> list[str]:
-    """The paths that a pattern, or any of several, matches."""
+    """Return the paths that a pattern, or any of several, matches."""
     patterns: Sequence[Any] = filename if isinstance(filename, (list, tuple)) else [filename]
     return [path for pattern in patterns for path in sorted(glob.glob(_text(pattern)))]
 
 
 def ListDirectory(dirname: Any) -> list[str]:
-    """Names in a folder."""
+    """Return the names in a folder."""
     with _op_errors(dirname):
         return os.listdir(_text(dirname))
 

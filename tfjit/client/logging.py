@@ -35,22 +35,22 @@ def get_logger() -> logging.Logger:
 
 
 def log(level: int, msg: Any, *args: Any) -> None:
-    """A message of a level."""
+    """Log a message of a level."""
     get_logger().log(level, msg, *args)
 
 
 def debug(msg: Any, *args: Any, **kwargs: Any) -> None:
-    """A message of level DEBUG."""
+    """Log a message of level DEBUG."""
     get_logger().debug(msg, *args, **kwargs)
 
 
 def info(msg: Any, *args: Any, **kwargs: Any) -> None:
-    """A message of level INFO."""
+    """Log a message of level INFO."""
     get_logger().info(msg, *args, **kwargs)
 
 
 def warning(msg: Any, *args: Any, **kwargs: Any) -> None:
-    """A message of level WARN."""
+    """Log a message of level WARN."""
     get_logger().warning(msg, *args, **kwargs)
 
 
@@ -58,7 +58,7 @@ warn = warning
 
 
 def error(msg: Any, *args: Any, **kwargs: Any) -> None:
-    """A message of level ERROR."""
+    """Log a message of level ERROR."""
     get_logger().error(msg, *args, **kwargs)
 
 
@@ -68,25 +68,25 @@ def fatal(msg: Any, *args: Any, **kwargs: Any) -> None:
 
 
 def log_if(level: int, msg: Any, condition: Any, *args: Any) -> None:
-    """A message where a condition holds."""
+    """Log a message where a condition holds."""
     if condition:
         log(level, msg, *args)
 
 
 def log_every_n(level: int, msg: Any, n: int, *args: Any) -> None:
-    """The first of each n messages with this text."""
+    """Log the first of each n messages with this text."""
     log_if(level, msg, _counts[msg] % n == 0, *args)
     _counts[msg] += 1
 
 
 def log_first_n(level: int, msg: Any, n: int, *args: Any) -> None:
-    """The first n messages with this text."""
+    """Log the first n messages with this text."""
     log_if(level, msg, _counts[msg] < n, *args)
     _counts[msg] += 1
 
 
 def get_verbosity() -> int:
-    """The least level that is printed."""
+    """Return the least level that is printed."""
     return get_logger().getEffectiveLevel()
 
 
@@ -96,4 +96,4 @@ def set_verbosity(v: int) -> None:
 
 
 def flush() -> None:
-    """Nothing: messages are printed at once."""
+    """Do nothing: messages are printed at once."""

@@ -37,16 +37,16 @@ class TableInitializerBase:
 
     @property
     def key_dtype(self) -> DType:
-        """Of the keys."""
+        """Dtype of the keys."""
         return self._key_dtype
 
     @property
     def value_dtype(self) -> DType:
-        """Of the values."""
+        """Dtype of the values."""
         return self._value_dtype
 
     def initialize(self, table: Any) -> Operation:
-        """The operation that fills a table."""
+        """Return the operation that fills a table."""
         raise NotImplementedError
 
 
@@ -161,17 +161,17 @@ class _Table:
 
     @property
     def key_dtype(self) -> DType:
-        """Of the keys."""
+        """Dtype of the keys."""
         return self._key_dtype
 
     @property
     def value_dtype(self) -> DType:
-        """Of the values."""
+        """Dtype of the values."""
         return self._value_dtype
 
     @property
     def name(self) -> str:
-        """Of the table's operation."""
+        """Name of the table's operation."""
         return self._handle.op.name
 
     @property
@@ -180,7 +180,7 @@ class _Table:
         return self._default
 
     def size(self, name: str | None = None) -> Tensor:
-        """Number of keys, int64."""
+        """Return the number of keys, int64."""
         return tensor(
             "LookupTableSizeV2",
             name or f"{self._handle.op.name.rpartition('/')[2]}_Size",
@@ -188,7 +188,7 @@ class _Table:
         )
 
     def lookup(self, keys: Any, name: str | None = None) -> Tensor:
-        """The values of keys, the default for unknown ones.
+        """Return the values of keys, the default for unknown ones.
 
         Raises TypeError for keys of another dtype.
         """
@@ -217,7 +217,7 @@ class _Table:
         return self.lookup(keys)
 
     def export(self, name: str | None = None) -> tuple[Tensor, Tensor]:
-        """All keys, and their values."""
+        """Return all keys, and their values."""
         found = call(
             "LookupTableExportV2",
             name,
@@ -319,21 +319,21 @@ class StaticVocabularyTable:
 
     @property
     def key_dtype(self) -> DType:
-        """Of the keys."""
+        """Dtype of the keys."""
         return self._table.key_dtype
 
     @property
     def value_dtype(self) -> DType:
-        """Of the ids."""
+        """Dtype of the ids."""
         return self._table.value_dtype
 
     @property
     def name(self) -> str:
-        """Of the table's operation."""
+        """Name of the table's operation."""
         return self._table.name
 
     def size(self, name: str | None = None) -> Tensor:
-        """Number of ids: known words and buckets."""
+        """Return the number of ids: known words and buckets."""
         with name_scope(name, f"{self._table.name.rpartition('/')[2]}_Size"):
             return ops.add(self._table.size(), np.int64(self._buckets))
 

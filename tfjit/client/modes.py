@@ -13,15 +13,18 @@ from tfjit.framework.types.dimension import set_v2_tensorshape
 
 
 def disable_eager_execution() -> None:
-    """Nothing to do: operations are always nodes of a graph."""
+    """Do nothing: operations are always nodes of a graph."""
 
 
 def disable_tensor_equality() -> None:
-    """Nothing to do: `==` of tensors always compares identity."""
+    """Do nothing: `==` of tensors always compares identity."""
 
 
 def disable_v2_tensorshape() -> None:
-    """Indexing and iterating a TensorShape gives Dimensions, as in TensorFlow 1."""
+    """Make TensorShapes give Dimensions, as in TensorFlow 1.
+
+    It concerns indexing and iterating.
+    """
     set_v2_tensorshape(False)
 
 
@@ -46,7 +49,7 @@ def disable_v2_behavior() -> None:
 
 
 def executing_eagerly() -> bool:
-    """False: operations are always nodes of a graph."""
+    """Return False: operations are always nodes of a graph."""
     return False
 
 

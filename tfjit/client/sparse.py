@@ -102,7 +102,7 @@ def sparse_to_dense(
 
 
 def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
-    """The elements that are not zero."""
+    """Return the elements that are not zero."""
     with name_scope(name, "dense_to_sparse", [tensor]):
         dense = convert_to_tensor(tensor)
         zero = convert_to_tensor(
@@ -115,7 +115,7 @@ def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
 
 
 def reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
-    """The same tensor with its indices in the order of rows."""
+    """Return the same tensor with its indices in the order of rows."""
     sp = _sparse(sp_input)
     indices, values = call(
         "SparseReorder",
@@ -128,7 +128,10 @@ def reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
 
 
 def reshape(sp_input: Any, shape: Any, name: str | None = None) -> SparseTensor:
-    """The same values in another dense shape; one size may be -1."""
+    """Return the same values in another dense shape.
+
+    One size may be -1.
+    """
     sp = _sparse(sp_input)
     wanted = convert_to_tensor(shape, dtype=dtypes.int64)
     indices, dense = call(
@@ -142,7 +145,7 @@ def reshape(sp_input: Any, shape: Any, name: str | None = None) -> SparseTensor:
 
 
 def expand_dims(sp_input: Any, axis: int | None = None, name: str | None = None) -> SparseTensor:
-    """A new axis of size 1, the last one by default."""
+    """Insert an axis of size 1, the last one by default."""
     sp = _sparse(sp_input)
     rank = sp.get_shape().rank
     place: Any = -1 if axis is None else axis
@@ -158,7 +161,7 @@ def expand_dims(sp_input: Any, axis: int | None = None, name: str | None = None)
 def transpose(
     sp_input: Any, perm: Sequence[int] | None = None, name: str | None = None
 ) -> SparseTensor:
-    """Axes in another order, reversed where none is given."""
+    """Put axes in another order, reversed where none is given."""
     sp = _sparse(sp_input)
     with name_scope(name, "SparseTranspose", [sp.values]):
         order = list(perm) if perm is not None else ops.range(ops.size(sp.dense_shape) - 1, -1, -1)
@@ -261,7 +264,10 @@ def split(
 
 
 def slice(sp_input: Any, start: Any, size: Any, name: str | None = None) -> SparseTensor:
-    """The part from `start` of `size`, which ends where the tensor does."""
+    """Return the part from `start` of `size`.
+
+    It ends where the tensor does.
+    """
     sp = _sparse(sp_input)
     bounds = [convert_to_tensor(value, dtype=dtypes.int64) for value in (start, size)]
     found = call(
@@ -277,7 +283,7 @@ def slice(sp_input: Any, start: Any, size: Any, name: str | None = None) -> Spar
 
 
 def retain(sp_input: Any, to_retain: Any) -> SparseTensor:
-    """The values for which `to_retain`, bool [n], is true."""
+    """Return the values for which `to_retain`, bool [n], is true."""
     sp = _sparse(sp_input)
     kept = ops.reshape(ops.where(convert_to_tensor(to_retain)), [-1])
     return SparseTensor(ops.gather(sp.indices, kept), ops.gather(sp.values, kept), sp.dense_shape)
@@ -336,7 +342,7 @@ def fill_empty_rows(
 
 
 def add(a: Any, b: Any, threshold: Any = None, thresh: Any = None) -> Any:
-    """The sum: sparse of two sparse tensors, dense where one is dense.
+    """Return the sum: sparse of two sparse tensors, else dense.
 
     Sums smaller than the threshold are left out.
     """
@@ -373,7 +379,7 @@ def add(a: Any, b: Any, threshold: Any = None, thresh: Any = None) -> Any:
 def sparse_dense_matmul(
     sp_a: Any, b: Any, adjoint_a: bool = False, adjoint_b: bool = False, name: str | None = None
 ) -> Tensor:
-    """The product of a sparse and a dense matrix."""
+    """Return the product of a sparse and a dense matrix."""
     sp = _sparse(sp_a)
     with name_scope(name, "SparseTensorDenseMatMul", [sp.indices, sp.values, b]) as scope:
         return tensor(
@@ -413,7 +419,7 @@ def reduce_sum(
     reduction_axes: Any = None,
     keep_dims: bool | None = None,
 ) -> Tensor:
-    """The sum along axes (all where none is given), dense."""
+    """Return the sum along axes (all where none is given), dense."""
     return _reduction(
         "SparseReduceSum",
         sp_input,
@@ -504,7 +510,7 @@ def merge(
 
 
 def to_indicator(sp_input: Any, vocab_size: Any, name: str | None = None) -> Tensor:
-    """bool [..., vocab_size]: which ids are in each row."""
+    """Return bool [..., vocab_size], true for the ids in each row."""
     sp = _sparse(sp_input)
     with name_scope(name, "SparseToIndicator", [sp.values]):
         there = sp.with_values(ops.fill(ops.shape(sp.values), True))
@@ -512,7 +518,7 @@ def to_indicator(sp_input: Any, vocab_size: Any, name: str | None = None) -> Ten
 
 
 def mask(a: Any, mask_indices: Any, name: str | None = None) -> Any:
-    """IndexedSlices without the rows that `mask_indices` names."""
+    """Return IndexedSlices without the rows in `mask_indices`."""
     from tfjit.framework.graphs.indexed_slices import IndexedSlices
 
     with name_scope(name, "sparse_mask", [a.values, a.indices]):

@@ -46,7 +46,7 @@ def as_string(
     fill: str = "",
     name: str | None = None,
 ) -> Tensor:
-    """Each element as text, in the forms of printf."""
+    """Return each element as text, in the forms of printf."""
     return tensor(
         "AsString",
         name,
@@ -62,7 +62,7 @@ def as_string(
 def format(
     template: str, inputs: Any, placeholder: str = "{}", summarize: int = 3, name: str | None = None
 ) -> Tensor:
-    """The template with each placeholder replaced by the summary of a tensor."""
+    """Replace each placeholder of a template by a tensor's summary."""
     values = inputs if isinstance(inputs, (list, tuple)) else [inputs]
     return tensor(
         "StringFormat",
@@ -75,27 +75,39 @@ def format(
 
 
 def join(inputs: Sequence[Any], separator: str = "", name: str | None = None) -> Tensor:
-    """String tensors joined element by element; scalars go with every element."""
+    """Join string tensors element by element.
+
+    Scalars are joined with every element.
+    """
     return tensor("StringJoin", name, inputs=list(inputs), separator=separator)
 
 
 def length(input: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
-    """Bytes, or characters of UTF-8 ("UTF8_CHAR"), of each string, int32."""
+    """Return the length of each string, int32.
+
+    It is in bytes, or in characters of UTF-8 ("UTF8_CHAR").
+    """
     return tensor("StringLength", name, input=input, unit=unit)
 
 
 def lower(input: Any, encoding: str = "", name: str | None = None) -> Tensor:
-    """Small letters: of ASCII, or of all Unicode where encoding is "utf-8"."""
+    """Convert to small letters.
+
+    Letters of ASCII, or of all Unicode where encoding is "utf-8".
+    """
     return tensor("StringLower", name, input=input, encoding=encoding)
 
 
 def upper(input: Any, encoding: str = "", name: str | None = None) -> Tensor:
-    """Capital letters: of ASCII, or of all Unicode where encoding is "utf-8"."""
+    """Convert to capital letters.
+
+    Letters of ASCII, or of all Unicode where encoding is "utf-8".
+    """
     return tensor("StringUpper", name, input=input, encoding=encoding)
 
 
 def strip(input: Any, name: str | None = None) -> Tensor:
-    """Without white space at both ends."""
+    """Remove white space at both ends."""
     return tensor("StringStrip", name, input=input)
 
 
@@ -206,7 +218,7 @@ def unicode_transcode(
     replace_control_characters: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """Strings in another encoding: UTF-8, UTF-16-BE or UTF-32-BE."""
+    """Convert strings to another encoding: UTF-8, UTF-16-BE or UTF-32-BE."""
     return tensor(
         "UnicodeTranscode",
         name,
@@ -220,14 +232,14 @@ def unicode_transcode(
 
 
 def unicode_script(input: Any, name: str | None = None) -> Tensor:
-    """The number of each code point's script."""
+    """Return the number of each code point's script."""
     return tensor("UnicodeScript", name, input=input)
 
 
 def unsorted_segment_join(
     inputs: Any, segment_ids: Any, num_segments: Any, separator: str = "", name: str | None = None
 ) -> Tensor:
-    """The strings of each segment in one."""
+    """Return the strings of each segment in one."""
     return tensor(
         "UnsortedSegmentJoin",
         name,
@@ -239,7 +251,7 @@ def unsorted_segment_join(
 
 
 def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Tensor:
-    """Strings in the Base64 that is safe in URLs."""
+    """Encode strings in the Base64 that is safe in URLs."""
     return tensor("EncodeBase64", name, input=input, pad=pad)
 
 
@@ -252,12 +264,12 @@ def decode_base64(input: Any, name: str | None = None) -> Tensor:
 
 
 def serialize_tensor(tensor: Any, name: str | None = None) -> Tensor:
-    """A tensor as a serialized TensorProto."""
+    """Return a tensor as a serialized TensorProto."""
     return call("SerializeTensor", name, tensor=tensor)
 
 
 def parse_tensor(serialized: Any, out_type: Any, name: str | None = None) -> Tensor:
-    """The tensor of a serialized TensorProto.
+    """Return the tensor of a serialized TensorProto.
 
     Its run raises InvalidArgumentError for another dtype.
     """
@@ -265,5 +277,5 @@ def parse_tensor(serialized: Any, out_type: Any, name: str | None = None) -> Ten
 
 
 def decode_compressed(bytes: Any, compression_type: str = "", name: str | None = None) -> Tensor:
-    """Strings that ZLIB or GZIP packed."""
+    """Unpack strings that ZLIB or GZIP packed."""
     return tensor("DecodeCompressed", name, bytes=bytes, compression_type=compression_type)

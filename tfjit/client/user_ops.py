@@ -166,7 +166,7 @@ def _traits(row: Elementwise, reference: Callable[..., Any] | None) -> int:
 def _row(
     definition: OpDef, expression: str, reference: Callable[..., Any] | None, cost_ns: float | None
 ) -> Elementwise:
-    """The row of an op given by an expression.
+    """Return the table row of an op given by an expression.
 
     Raises ValueError where its inputs, output and expression do not fit each other.
     """
@@ -247,7 +247,7 @@ def _broadcast(c: ShapeContext) -> Sequence[Shape]:
 
 
 def _function(definition: OpDef) -> Callable[..., Any]:
-    """The public function of an op."""
+    """Return the public function of an op."""
     op_type = definition.name
     names = [arg.name for arg in definition.inputs]
     inferred = {

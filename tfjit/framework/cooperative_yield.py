@@ -58,7 +58,7 @@ class _Pace:
 
 
 def _others_s() -> float:
-    """Processor time of the process's other threads."""
+    """Return the processor time of the process's other threads."""
     return time.process_time() - time.thread_time()
 
 

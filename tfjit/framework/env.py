@@ -75,11 +75,14 @@ class Clock:
     """The process's clock."""
 
     def time_ns(self) -> int:
-        """Nanoseconds since the epoch."""
+        """Return the nanoseconds since the epoch."""
         return time.time_ns()
 
     def monotonic_ns(self) -> int:
-        """Nanoseconds of a clock that never goes back, from any start."""
+        """Return the nanoseconds of a clock that never goes back.
+
+        Its start is any time.
+        """
         return time.perf_counter_ns()
 
     def wait(self, event: threading.Event, seconds: float) -> bool:

@@ -327,7 +327,10 @@ def status_text(error: OpError) -> str:
 
 
 def make_error(error_code: int, message: str, node_def: Any = None, op: Any = None) -> OpError:
-    """The exception of a status; a code without a class gives UnknownError."""
+    """Return the exception of a status.
+
+    A code without a class gives UnknownError.
+    """
     kind = _BY_CODE.get(error_code)
     if kind is None:
         return UnknownError(node_def, op, message)

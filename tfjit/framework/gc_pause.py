@@ -43,7 +43,7 @@ def collection_paused() -> Iterator[None]:
 
 
 def _after_fork_in_child() -> None:
-    """The threads that were in such blocks are gone."""
+    """End all pauses: the threads in such blocks are gone."""
     global _lock, _pausing
     _lock = threading.Lock()
     if _pausing and _enabled:

@@ -121,7 +121,7 @@ class BackendSession(ABC):
         )
 
     def session_tensor(self, handle: str) -> tuple[DType, Any]:
-        """(dtype, value) of the tensor that GetSessionHandle has kept.
+        """Return (dtype, value) of the tensor that GetSessionHandle has kept.
 
         The value is not to be written. Raises InvalidArgumentError when there is none.
         """
@@ -178,7 +178,7 @@ class BackendSession(ABC):
 
     @abstractmethod
     def list_devices(self) -> list[Any]:
-        """DeviceAttributes of every device."""
+        """Return the DeviceAttributes of every device."""
 
     @abstractmethod
     def close(self) -> None:

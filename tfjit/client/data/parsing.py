@@ -138,7 +138,7 @@ def _given(value: Any, name: str) -> Any:
 
 
 def string_to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -> Tensor:
-    """The bucket of each string, int64, by FarmHash."""
+    """Return the bucket of each string, int64, by FarmHash."""
     return tensor("StringToHashBucketFast", name, input=input, num_buckets=num_buckets)
 
 
@@ -171,7 +171,7 @@ def string_to_hash_bucket(
 def parse_example(
     serialized: Any, features: Mapping[str, Any], name: str | None = None, example_names: Any = None
 ) -> dict[str, Any]:
-    """Features of a vector of serialized Example messages, by key.
+    """Return the features of a vector of serialized Example messages, by key.
 
     features: FixedLenFeature, FixedLenSequenceFeature or VarLenFeature (a SparseTensor) by key.
     Raises ValueError for other kinds.
@@ -223,7 +223,7 @@ def parse_single_example(
 def _dense(
     features: Mapping[str, Any],
 ) -> tuple[list[str], list[Any], list[TensorShape], list[Any]]:
-    """Keys, dtypes, shapes and default tensors, by key."""
+    """Return keys, dtypes, shapes and default tensors, by key."""
     if not features:
         raise ValueError("Missing features.")
     keys = sorted(

@@ -25,7 +25,7 @@ def _dtype_list(dtypes: Any) -> list[DType]:
 
 
 def _shape_list(shapes: Any, unknown_sizes: bool = False) -> list[Shape]:
-    """One shape a component; a single one may be given bare.
+    """Return one shape for each component; a single one may be bare.
 
     None of them when `shapes` is None.
 
@@ -117,17 +117,17 @@ class QueueBase:
 
     @property
     def dtypes(self) -> list[DType]:
-        """Of an element's components."""
+        """Dtypes of an element's components."""
         return self._dtypes
 
     @property
     def shapes(self) -> list[TensorShape]:
-        """Of an element's components."""
+        """Shapes of an element's components."""
         return self._shapes
 
     @property
     def names(self) -> list[str] | None:
-        """Of an element's components."""
+        """Names of an element's components."""
         return self._names
 
     def _components(self, vals: Any, many: bool) -> list[Tensor]:
@@ -223,7 +223,7 @@ class QueueBase:
         return self._many("QueueDequeueManyV2", n, name or f"{self._name}_DequeueMany", known)
 
     def dequeue_up_to(self, n: Any, name: str | None = None) -> Any:
-        """As `dequeue_many`, but take the remaining elements of a closed queue."""
+        """Dequeue as `dequeue_many`, or the rest of a closed queue."""
         return self._many("QueueDequeueUpToV2", n, name or f"{self._name}_DequeueUpTo", None)
 
     def close(self, cancel_pending_enqueues: bool = False, name: str | None = None) -> Operation:
@@ -236,11 +236,11 @@ class QueueBase:
         )
 
     def is_closed(self, name: str | None = None) -> Tensor:
-        """A bool tensor: whether the queue is closed."""
+        """Return whether the queue is closed, as a bool tensor."""
         return tensor("QueueIsClosedV2", name or f"{self._name}_Is_Closed", handle=self._queue_ref)
 
     def size(self, name: str | None = None) -> Tensor:
-        """Number of elements, int32."""
+        """Return the number of elements, int32."""
         return tensor("QueueSizeV2", name or f"{self._name}_Size", handle=self._queue_ref)
 
 

@@ -31,7 +31,7 @@ class ReaderBase:
         return self._supports_serialize
 
     def read(self, queue: Any, name: str | None = None) -> Any:
-        """The next record: (key, value), strings.
+        """Return the next record: (key, value), strings.
 
         Its run raises OutOfRangeError when the queue is closed and empty.
         """
@@ -61,7 +61,7 @@ class ReaderBase:
         return tensor("ReaderNumWorkUnitsCompletedV2", name, reader_handle=self._reader_ref)
 
     def serialize_state(self, name: str | None = None) -> Tensor:
-        """The state, a string; readers inside a file cannot give it."""
+        """Return the state, a string; readers inside a file cannot give it."""
         return tensor("ReaderSerializeStateV2", name, reader_handle=self._reader_ref)
 
     def restore_state(self, state: Any, name: str | None = None) -> Operation:
@@ -69,7 +69,7 @@ class ReaderBase:
         return create("ReaderRestoreStateV2", name, reader_handle=self._reader_ref, state=state)
 
     def reset(self, name: str | None = None) -> Operation:
-        """As new."""
+        """Reset the reader to its first state."""
         return create("ReaderResetV2", name, reader_handle=self._reader_ref)
 
 

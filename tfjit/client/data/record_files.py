@@ -64,7 +64,7 @@ class TFRecordOptions:
 
     @classmethod
     def get_compression_type_string(cls, options: Any) -> str:
-        """ "", "ZLIB" or "GZIP". Raises ValueError for anything else."""
+        """Return "", "ZLIB" or "GZIP". Raises ValueError for anything else."""
         return compression_of(options)
 
 
@@ -148,7 +148,7 @@ class TFRecordWriter:
         return self._file
 
     def flush(self) -> None:
-        """Hand all to the operating system."""
+        """Hand all data to the operating system."""
         file = self._open()
         if self._packer is not None:
             file.write(self._packer.flush(zlib.Z_SYNC_FLUSH))
@@ -171,7 +171,7 @@ class TFRecordWriter:
 
 
 def tf_record_iterator(path: str | os.PathLike[str], options: Any = None) -> Iterator[bytes]:
-    """The records of a file.
+    """Yield the records of a file.
 
     Raises NotFoundError without it, DataLossError where it is damaged.
     """

@@ -92,14 +92,14 @@ class SparseTensor:
         return TensorShape(None if rank is None else [None] * rank)
 
     def with_values(self, new_values: Any) -> SparseTensor:
-        """The same places with other values."""
+        """Return a sparse tensor with the same places and other values."""
         made = SparseTensor(self._indices, new_values, self._dense_shape)
         made._known_shape = self._known_shape
         return made
 
     @classmethod
     def from_value(cls, sparse_tensor_value: Any) -> SparseTensor:
-        """A constant of a SparseTensorValue; a SparseTensor stays.
+        """Return a constant of a SparseTensorValue; a SparseTensor stays.
 
         Raises TypeError for anything else.
         """
@@ -112,7 +112,7 @@ class SparseTensor:
         )
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> SparseTensorValue:
-        """The value in a session, the default one if none is given.
+        """Return the value in a session, by default the default one.
 
         Raises ValueError where there is none.
         """

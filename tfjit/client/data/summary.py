@@ -62,7 +62,7 @@ class FileWriter:
         self._file.flush()
 
     def get_logdir(self) -> str:
-        """The folder."""
+        """Return the folder."""
         return self._logdir
 
     def add_event(self, event: Any) -> None:
@@ -130,7 +130,7 @@ class FileWriter:
         return Event(wall_time=time.time(), step=0 if step is None else int(step), **what)
 
     def flush(self) -> None:
-        """Hand everything to the operating system."""
+        """Hand all events to the operating system."""
         with self._lock:
             if self._file is not None:
                 self._file.flush()

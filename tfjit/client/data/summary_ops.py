@@ -20,7 +20,7 @@ _ILLEGAL = re.compile(r"[^-/\w\.]")
 
 
 def _clean(name: str) -> str:
-    """A name that scopes can have."""
+    """Return a name that scopes can have."""
     cleaned = _ILLEGAL.sub("_", name).lstrip("/")
     if cleaned != name:
         log.info("Summary name %s is illegal; using %s instead.", name, cleaned)
@@ -29,7 +29,7 @@ def _clean(name: str) -> str:
 
 @contextmanager
 def _scope(name: str, family: str | None) -> Iterator[tuple[str, str]]:
-    """(tag, name of the operation), within the scope of a summary."""
+    """Enter the scope of a summary; yield (tag, name of the operation)."""
     cleaned = _clean(name)
     base = cleaned if family is None else f"{_clean(family)}/{cleaned}"
     with name_scope(base) as scope:
@@ -83,7 +83,10 @@ def tensor_summary(
     family: str | None = None,
     display_name: str | None = None,
 ) -> Tensor:
-    """Any tensor. summary_metadata: a SummaryMetadata message: which plugin shows it."""
+    """Return a summary of any tensor.
+
+    summary_metadata: a SummaryMetadata message: it names the plugin that shows the summary.
+    """
     from tfjit.protos import SummaryMetadata
 
     metadata = (
@@ -108,7 +111,7 @@ def tensor_summary(
 
 
 def text(name: str, tensor: Any, collections: Any = None) -> Tensor:
-    """Strings. Raises ValueError for a tensor of another dtype."""
+    """Return a summary of strings. Raises ValueError for other dtypes."""
     from tfjit.protos import SummaryMetadata
 
     value = convert_to_tensor(tensor)
@@ -120,7 +123,7 @@ def text(name: str, tensor: Any, collections: Any = None) -> Tensor:
 
 
 def merge(inputs: Sequence[Any], collections: Any = None, name: str | None = None) -> Tensor:
-    """One summary of several.
+    """Return one summary of several.
 
     Its run raises InvalidArgumentError when two have one tag.
     """

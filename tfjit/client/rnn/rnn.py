@@ -30,7 +30,7 @@ from tfjit.ops.core.convert import convert_to_tensor
 
 
 def _swapped(value: Tensor) -> Tensor:
-    """Batch and time changed about."""
+    """Swap batch and time."""
     shape = value.shape_tuple
     if shape is not None and len(shape) < 2:
         return value
@@ -40,7 +40,10 @@ def _swapped(value: Tensor) -> Tensor:
 
 
 def _batch_size(values: Sequence[Tensor]) -> Any:
-    """Of inputs [time, batch, ...]: a number where it is known."""
+    """Return the batch size of inputs [time, batch, ...].
+
+    It is a number where it is known.
+    """
     for value in values:
         shape = value.shape_tuple
         if shape is None:
@@ -92,9 +95,9 @@ def _sizes(size: Any) -> tuple[int | None, ...]:
 
 
 def _kept(done: Any, old: Any, new: Any) -> Any:
-    """Return, for each row, the old value once its sequence has ended.
+    """Return the old value of rows whose sequence has ended.
 
-    done: bool [batch].
+    Other rows have the new value. done: bool [batch].
     """
     if isinstance(old, TensorArray) or old.shape.rank == 0:
         return new
@@ -411,7 +414,7 @@ def _step_if_needed(
 
 
 def _reversed(inputs: Sequence[Any], lengths: Any) -> list[Any]:
-    """A list of time steps from the last of each row on."""
+    """Return the time steps in reverse, each row from its last."""
     if lengths is None:
         return list(reversed(inputs))
     flat = [nest.flatten(value) for value in inputs]

@@ -39,7 +39,7 @@ class LSTMStateTuple(namedtuple("LSTMStateTuple", ("c", "h"))):
 
     @property
     def dtype(self) -> Any:
-        """Of both. Raises TypeError where they differ."""
+        """Dtype of both. Raises TypeError where they differ."""
         c, h = self
         if c.dtype is not h.dtype:
             raise TypeError(f"Inconsistent dtypes for internal state: {c.dtype} vs {h.dtype}")
@@ -172,7 +172,7 @@ class RNNCell:
         """
 
     def call(self, inputs: Any, state: Any) -> Any:
-        """One step. A subclass has it."""
+        """Compute one step; subclasses override this."""
         raise NotImplementedError(f"{type(self).__name__} has no `call`")
 
     def get_initial_state(
@@ -194,7 +194,7 @@ class RNNCell:
         return self.zero_state(batch_size, dtype)
 
     def zero_state(self, batch_size: Any, dtype: Any) -> Any:
-        """Zeros [batch_size, *size] for each size in `state_size`."""
+        """Return zeros [batch_size, *size] for each size in `state_size`."""
         with name_scope(None, type(self).__name__ + "ZeroState"):
             return _mapped(lambda size: _zeros(batch_size, size, dtype), self.state_size)
 
@@ -228,7 +228,7 @@ def _zeros(batch_size: Any, size: Any, dtype: Any) -> Tensor:
 
 
 def _mapped(function: Callable[[Any], Any], sizes: Any) -> Any:
-    """`nest.map_structure` of sizes, among which a TensorShape is one."""
+    """Map a function over sizes; a TensorShape is one size."""
     return nest.map_structure(function, sizes)
 
 

@@ -95,8 +95,9 @@ def write_state(
     last_preserved_timestamp: float | None,
     relative_paths: bool = False,
 ) -> None:
-    """`update_checkpoint_state`. relative_paths: as seen from the folder, so that it
-    can be moved.
+    """Write the list of checkpoints, as `update_checkpoint_state`.
+
+    relative_paths: as seen from the folder, so that it can be moved.
     """
     from google.protobuf import text_format
 
@@ -161,11 +162,11 @@ class CheckpointReader:
         self._names = {name: self._reader.dtype_and_shape(name) for name in self._reader.names()}
 
     def get_variable_to_shape_map(self) -> dict[str, list[int]]:
-        """Name -> sizes."""
+        """Return a dictionary of name -> sizes."""
         return {name: [int(d) for d in shape] for name, (_, shape) in self._names.items()}
 
     def get_variable_to_dtype_map(self) -> dict[str, Any]:
-        """Name -> DType."""
+        """Return a dictionary of name -> DType."""
         return {name: dtype for name, (dtype, _) in self._names.items()}
 
     def has_tensor(self, tensor_str: str) -> bool:
@@ -173,7 +174,7 @@ class CheckpointReader:
         return tensor_str in self._names
 
     def get_tensor(self, tensor_str: str) -> np.ndarray:
-        """The value.
+        """Return the value.
 
         Raises NotFoundError for an unknown name, DataLossError for a damaged one.
         """
@@ -208,5 +209,5 @@ def list_variables(ckpt_dir_or_file: str | os.PathLike[str]) -> list[tuple[str, 
 
 
 def load_variable(ckpt_dir_or_file: str | os.PathLike[str], name: str) -> np.ndarray:
-    """The value of one variable in a checkpoint."""
+    """Return the value of one variable in a checkpoint."""
     return load_checkpoint(ckpt_dir_or_file).get_tensor(name.removesuffix(":0"))

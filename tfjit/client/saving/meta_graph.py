@@ -107,7 +107,7 @@ def _write(meta: Any, filename: str, as_text: bool) -> None:
 
 
 def _list_ops(meta: Any) -> None:
-    """The definitions of the ops that the graph uses, by name."""
+    """Add the definitions of the ops that the graph uses, by name."""
     from tfjit.framework.op_defs.op_def import registry
 
     used = {node.op for node in meta.graph_def.node}
@@ -164,7 +164,10 @@ def _fill_collection(meta: Any, key: str, items: Sequence[Any]) -> None:
 
 
 def read_meta_graph_file(filename: str | os.PathLike[str]) -> Any:
-    """The MetaGraphDef in a file, binary or text. Raises NotFoundError or InvalidArgumentError."""
+    """Return the MetaGraphDef in a file, binary or text.
+
+    Raises NotFoundError or InvalidArgumentError.
+    """
     from tfjit.client.session.model_file import read_model
 
     path = os.fspath(filename)

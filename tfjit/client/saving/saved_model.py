@@ -59,7 +59,7 @@ constants: Final = SimpleNamespace(
 
 
 def build_tensor_info(tensor: Any) -> Any:
-    """The TensorInfo of a tensor: name, dtype, static shape."""
+    """Return the TensorInfo of a tensor: name, dtype, static shape."""
     from tfjit.protos import TensorInfo
 
     element = tensor if isinstance(tensor, Tensor) else tensor._as_graph_element()
@@ -70,7 +70,7 @@ def build_tensor_info(tensor: Any) -> Any:
 def get_tensor_from_tensor_info(
     tensor_info: Any, graph: Any = None, import_scope: str | None = None
 ) -> Tensor:
-    """The tensor of a graph that a TensorInfo names.
+    """Return the tensor of a graph that a TensorInfo names.
 
     Raises KeyError when it has none of that name.
     """
@@ -86,7 +86,7 @@ def build_signature_def(
     method_name: str | None = None,
     defaults: Mapping[str, Any] | None = None,
 ) -> Any:
-    """A SignatureDef of TensorInfos by name. defaults: constants by input.
+    """Return a SignatureDef of TensorInfos by name. defaults: constants by input.
 
     Raises ValueError for one that is no constant.
     """
@@ -106,7 +106,7 @@ def build_signature_def(
 
 
 def predict_signature_def(inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Any:
-    """The signature of a model from some tensors to others.
+    """Return the signature of a model from some tensors to others.
 
     Raises ValueError when one side has none.
     """
@@ -120,7 +120,7 @@ def predict_signature_def(inputs: Mapping[str, Any], outputs: Mapping[str, Any])
 
 
 def regression_signature_def(examples: Any, predictions: Any) -> Any:
-    """The signature of a model from serialized examples to float predictions.
+    """Return the signature of a model from serialized examples to float predictions.
 
     Raises ValueError for other dtypes.
     """

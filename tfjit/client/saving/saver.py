@@ -319,7 +319,7 @@ class Saver:
     # messages
 
     def as_saver_def(self) -> Any:
-        """The names of the nodes, a SaverDef."""
+        """Return the names of the nodes as a SaverDef."""
         return self.saver_def
 
     def to_proto(self, export_scope: str | None = None) -> Any:
@@ -343,7 +343,7 @@ class Saver:
 
     @staticmethod
     def from_proto(saver_def: Any, import_scope: str | None = None) -> Saver:
-        """A Saver over nodes that the graph has.
+        """Return a Saver over nodes of the graph.
 
         Accepts SaverDefs of tfjit and TensorFlow.
         """

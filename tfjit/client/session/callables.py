@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def make_callable(session: BaseSession, fetches: Any, keys: Sequence[Any]) -> Callable[..., Any]:
-    """A function of the keys' values, and of options and run_metadata.
+    """Return a function of the keys' values, and of options and run_metadata.
 
     Extra arguments are ignored, missing ones leave their placeholder unfed.
     """
@@ -70,7 +70,7 @@ class OptionsCallable:
         self._run = backend.run_callable
 
     def __call__(self, *args: Any, run_metadata: Any = None) -> list[Any]:
-        """One run. run_metadata: a RunMetadata of tfjit or TensorFlow, filled in."""
+        """Run once. run_metadata: a RunMetadata of tfjit or TensorFlow, filled in."""
         session = self._session
         if session._closed:
             session._check_usable()

@@ -150,7 +150,7 @@ class StringSlot(FeedSlot):
     __slots__ = ()
 
     def convert(self, value: Any) -> Any:
-        """`value` as an object array of bytes.
+        """Return `value` as an object array of bytes.
 
         Raises InternalError, as TensorFlow does, where an element is neither text nor bytes.
         """
@@ -272,7 +272,7 @@ def is_nested(key: Any) -> bool:
 
 
 def _flattened(key: Any, value: Any) -> Iterator[tuple[tuple[int, ...], Any, Any]]:
-    """(path, key, value) for every tensor of a structure of keys."""
+    """Yield (path, key, value) for every tensor of a structure of keys."""
     if not is_nested(key):
         yield (), key, value
         return

@@ -78,7 +78,7 @@ def is_converted(x: Any) -> bool:
 
 
 def feed_conversion(key: Any) -> Callable[[Any, Any], Sequence[tuple[Any, Any]]] | None:
-    """The feed function of a registered type, or None."""
+    """Return the feed function of a registered type, or None."""
     for known, _, feed, _ in _conversions(key):
         if isinstance(key, known):
             return feed

@@ -18,13 +18,13 @@ from tfjit.runtime.backend import BackendSession
 
 
 def graph_from(source: Any) -> Any:
-    """The graph of a session.
+    """Return the graph of a session.
 
     source: None (the default graph; TensorFlow's where only that has operations), a tfjit Graph or
     TensorFlow `tf.Graph` (returned as it is, and followed as it grows), a GraphDef or MetaGraphDef
-    message of tfjit or TensorFlow, the bytes of one, or a path to a file holding one.
-    Raises TypeError for anything else, InvalidArgumentError when the bytes are no graph,
-    NotFoundError for a missing file.
+    message of tfjit or TensorFlow, the bytes of one, or a path to a file holding one. Raises
+    TypeError for anything else, InvalidArgumentError when the bytes are no graph, NotFoundError for
+    a missing file.
     """
     if source is None:
         theirs = tensorflow_default_graph() if is_unused() else None
@@ -40,7 +40,7 @@ def graph_from(source: Any) -> Any:
 
 
 def graph_def_from(source: Any) -> Any:
-    """The GraphDef in a message, its bytes, or a file.
+    """Return the GraphDef in a message, its bytes, or a file.
 
     MetaGraphDefs give their graph_def.
     """
@@ -137,12 +137,15 @@ def interactive_config(config: Any, options: Any) -> Any:
 
 
 def to_run_options(options: Any) -> Any:
-    """RunOptions of tfjit or TensorFlow as tfjit's; None stays None."""
+    """Return RunOptions of tfjit or TensorFlow as tfjit's; None stays."""
     return _to_message(options, "RunOptions", "options")
 
 
 def to_callable_options(options: Any) -> Any:
-    """CallableOptions of tfjit or TensorFlow, or their bytes, as tfjit's."""
+    """Return CallableOptions as tfjit's.
+
+    options: a message of tfjit or TensorFlow, or its bytes.
+    """
     return _to_message(options, "CallableOptions", "callable_options")
 
 

@@ -50,7 +50,7 @@ class ModelFile:
 
 
 def read_model(path: str | Path, *, faulty: bool = False) -> ModelFile:
-    """Read the model in a file or in the folder of a SavedModel.
+    """Read the model in a file or a SavedModel's folder.
 
     Of a SavedModel's meta graphs, the one tagged "serve" is taken, else the first. faulty: as in
     `parse_model`. Raises FileNotFoundError when there is no such file, InvalidArgumentError when it

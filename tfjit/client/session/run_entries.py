@@ -117,7 +117,7 @@ def entry_by_dict(resolved: Resolved) -> Entry:
 
 
 def entry_by_position(resolved: Resolved, keys: Sequence[Any]) -> Callable[..., Any]:
-    """The entry for the keys' values as arguments."""
+    """Return the entry for the keys' values as arguments."""
     runner = resolved.runner
     converts = [slot.convert for slot in resolved.slots]
     if resolved.form == "any" or runner is None or len(converts) != len(keys):

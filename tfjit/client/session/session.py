@@ -57,7 +57,7 @@ _STACK = _SessionStack()
 
 
 def get_default_session() -> BaseSession | None:
-    """The innermost default session of this thread, or None."""
+    """Return the innermost default session of this thread, or None."""
     return _STACK.sessions[-1] if _STACK.sessions else None
 
 
@@ -171,8 +171,9 @@ class BaseSession(SessionBase):
         return self._target
 
     def list_devices(self) -> list[Any]:
-        """Devices of the session: objects with name, device_type, memory_limit_bytes,
-        incarnation.
+        """Return the devices of the session.
+
+        They have name, device_type, memory_limit_bytes and incarnation.
         """
         assert self._backend is not None
         return [
@@ -363,8 +364,9 @@ class BaseSession(SessionBase):
         return make_callable(self, fetches, list(feed_list or ()))
 
     def _make_callable_from_options(self, callable_options: Any) -> OptionsCallable:
-        """A function of the options' feeds. callable_options: CallableOptions of tfjit or
-        TensorFlow.
+        """Return a function of the options' feeds.
+
+        callable_options: CallableOptions of tfjit or TensorFlow.
         """
         self._check_usable()
         self._extend()
@@ -661,7 +663,10 @@ class InteractiveSession(BaseSession):
 
 
 def _placeholders_behind(elements: Sequence[Any], fed: set[str]) -> list[Any]:
-    """The placeholders that fetched elements depend on, not looking behind fed tensors."""
+    """Return the placeholders that fetched elements depend on.
+
+    Nodes behind fed tensors do not count.
+    """
     stack = [getattr(e, "op", e) for e in elements]
     seen = {op.name for op in stack}
     found = []

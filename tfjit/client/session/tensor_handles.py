@@ -57,7 +57,7 @@ class TensorHandle:
         return self._handle
 
     def eval(self) -> Any:
-        """The tensor's value. Raises TypeError after `delete` and `get_raw_handle`."""
+        """Return the tensor's value. Raises TypeError after `delete` and `get_raw_handle`."""
         self._check()
         holder, reader = handle_ops(self._session.graph).reader(self._handle, self._dtype)
         return self._session.run(reader, {holder: self._handle})
@@ -93,10 +93,10 @@ class HandleOps(Protocol):
     """A graph's nodes for handles, made at the first request."""
 
     def reader(self, handle: str, dtype: Any) -> tuple[Any, Any]:
-        """(holder, tensor) that reads handles of this node and device."""
+        """Return (holder, tensor) that reads handles of this node and device."""
 
     def deleter(self, handle: str) -> tuple[Any, Any]:
-        """(holder, operation) that deletes tensors of this device."""
+        """Return (holder, operation) that deletes tensors of this device."""
 
     def mover(self, feeder: Any, handle: str) -> tuple[Any, Any] | None:
         """Return (holder, handle) that copies a tensor to `feeder`'s device.
@@ -189,7 +189,7 @@ _own: weakref.WeakKeyDictionary[Graph, _OwnHandleOps] = weakref.WeakKeyDictionar
 
 
 def handle_ops(graph: Any) -> HandleOps:
-    """The graph's operations for handles."""
+    """Return the graph's operations for handles."""
     return _own_ops(graph) if isinstance(graph, Graph) else _TensorFlowHandleOps(graph)
 
 
@@ -201,7 +201,7 @@ def _own_ops(graph: Graph) -> _OwnHandleOps:
 
 
 def _device_of(handle: str) -> str:
-    """The full name of the device that a handle is of.
+    """Return the full name of the device that a handle is of.
 
     Raises ValueError when it names none.
     """
@@ -240,9 +240,10 @@ def get_session_tensor(handle: str, dtype: Any, name: str | None = None) -> tupl
 
 
 def delete_session_tensor(handle: str, name: str | None = None) -> tuple[Tensor, Operation]:
-    """(holder, deletion): feed the holder a handle's text and run the operation.
+    """Return (holder, deletion) of a kept tensor.
 
-    Raises ValueError when `handle` names no device.
+    Feed the holder a handle's text and run the operation. Raises ValueError when `handle` names no
+    device.
     """
     with device(_device_of(str(handle))):
         holder = tensor("Placeholder", dtype=string)
@@ -337,7 +338,7 @@ class _HolderSlot(StringSlot):
         self._session = weakref.ref(session)
 
     def convert(self, value: Any) -> Any:
-        """The text of a handle on the holder's device."""
+        """Return the text of a handle on the holder's device."""
         array = super().convert(value)
         if array.shape != () or isinstance(value, TensorHandle):
             return array

@@ -86,8 +86,9 @@ def _reduced(error: errors.OpError) -> tuple[Any, ...]:
 
 
 def _default_sessions(session: Any) -> list[Any] | None:
-    """This thread's stack of TensorFlow's default sessions, for a session over a
-    TensorFlow graph.
+    """Return this thread's stack of TensorFlow's default sessions.
+
+    For a session over a TensorFlow graph.
     """
     if isinstance(session.graph, Graph):
         return None

@@ -170,7 +170,7 @@ class LooperThread(threading.Thread):
         return looper
 
     def run(self) -> None:
-        """The thread's work."""
+        """Do the thread's work."""
         with self._coord.stop_on_exception():
             self.start_loop()
             if self._interval is None:
@@ -184,12 +184,12 @@ class LooperThread(threading.Thread):
             self.stop_loop()
 
     def start_loop(self) -> None:
-        """Called once before the first loop."""
+        """Prepare; called once before the first loop."""
 
     def stop_loop(self) -> None:
-        """Called once after the last loop."""
+        """Clean up; called once after the last loop."""
 
     def run_loop(self) -> None:
-        """Called again and again."""
+        """Do one loop; called again and again."""
         if self._looped is not None:
             self._looped(*self._loop_args, **self._loop_kwargs)

@@ -41,7 +41,7 @@ def match_filenames_once(pattern: Any, name: str | None = None) -> Variable:
 
 
 def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = None) -> Tensor:
-    """The tensor as it is, `num_epochs` times; then runs raise OutOfRangeError.
+    """Return the tensor as it is, `num_epochs` times; then runs raise OutOfRangeError.
 
     The count is a local variable.
     """
@@ -114,7 +114,7 @@ def string_input_producer(
     name: str | None = None,
     cancel_op: Any = None,
 ) -> QueueBase:
-    """A queue of strings, file names mostly.
+    """Return a queue of strings, file names mostly.
 
     Raises ValueError for an empty list; a run does for an empty tensor (InvalidArgumentError).
     """
@@ -154,7 +154,7 @@ def range_input_producer(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> QueueBase:
-    """A queue of the numbers from 0 to `limit`."""
+    """Return a queue of the numbers from 0 to `limit`."""
     with name_scope(name, "input_producer") as scope:
         return input_producer(
             ops.range(limit), [], num_epochs, shuffle, seed, capacity, shared_name, name=scope
@@ -170,7 +170,10 @@ def slice_input_producer(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> list[Tensor]:
-    """One row of each tensor, which all have as many, each time."""
+    """Return one row of each tensor, each time.
+
+    All tensors have the same number of rows.
+    """
     with name_scope(name, "input_producer"):
         tensors = [convert_to_tensor(value) for value in tensor_list]
         if not tensors:
@@ -183,7 +186,7 @@ def slice_input_producer(
 
 
 def _flat(tensors: Any) -> tuple[list[Tensor], Any]:
-    """Tensors of a list or dictionary, and its keys."""
+    """Return the tensors of a list or dictionary, and its keys."""
     if isinstance(tensors, Mapping):
         keys = sorted(tensors)
         return [convert_to_tensor(tensors[key]) for key in keys], keys
@@ -296,7 +299,7 @@ def maybe_batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """`batch` of the examples for which keep_input, a bool tensor, is true."""
+    """Batch the examples for which keep_input, a bool tensor, is true."""
     flat, keys = _flat(tensors)
     with name_scope(name, "batch") as scope:
         kinds, sizes = [t.dtype.base_dtype for t in flat], _shapes(flat, shapes, enqueue_many)

@@ -73,7 +73,7 @@ class Optimizer:
         self._non_slots: dict[tuple[str, Any], Variable] = {}
 
     def get_name(self) -> str:
-        """The optimizer's name."""
+        """Return the optimizer's name."""
         return self._name
 
     # methods that a program calls
@@ -119,12 +119,13 @@ class Optimizer:
         colocate_gradients_with_ops: bool = False,
         grad_loss: Any = None,
     ) -> list[tuple[Any, Variable]]:
-        """(gradient, variable) pairs; a gradient is a tensor, `IndexedSlices`, or None.
+        """Return (gradient, variable) pairs.
+
+        A gradient is a tensor, `IndexedSlices`, or None.
 
         loss: a tensor of floats, or a function that makes it. var_list: a variable, an iterable of
-        variables, or nested lists and dictionaries; by default the graph's trainable ones.
-        Raises ValueError without variables, for a loss of another dtype and for an unknown
-        gate_gradients.
+        variables, or nested lists and dictionaries; by default the graph's trainable ones. Raises
+        ValueError without variables, for a loss of another dtype and for an unknown gate_gradients.
         """
         if callable(loss):
             loss = loss()
@@ -156,10 +157,10 @@ class Optimizer:
         global_step: Variable | None = None,
         name: str | None = None,
     ) -> Operation:
-        """An operation that applies the gradients, and then adds 1 to global_step.
+        """Return an operation that applies the gradients.
 
-        Raises ValueError without pairs or without any gradient, TypeError for a gradient that is no
-        tensor.
+        It then adds 1 to global_step. Raises ValueError without pairs or without any gradient,
+        TypeError for a gradient that is no tensor.
         """
         pairs = list(grads_and_vars)
         if not pairs:
@@ -207,15 +208,15 @@ class Optimizer:
     # slots
 
     def get_slot(self, var: Variable, name: str) -> Variable | None:
-        """The slot of that name of a variable, or None."""
+        """Return the slot of that name of a variable, or None."""
         return self._slots.get(name, {}).get(_key(var))
 
     def get_slot_names(self) -> list[str]:
-        """Names of the slots, sorted."""
+        """Return the names of the slots, sorted."""
         return sorted(self._slots)
 
     def variables(self) -> list[Variable]:
-        """All variables that the optimizer made in the default graph, by name."""
+        """Return the optimizer's variables in the default graph, by name."""
         graph = get_default_graph()
         slots = [variable for named in self._slots.values() for variable in named.values()]
         return sorted(
@@ -245,7 +246,7 @@ class Optimizer:
     def _create_non_slot_variable(
         self, initial_value: float, name: str, colocate_with: Variable
     ) -> Variable:
-        """A variable of the optimizer's own, one a graph."""
+        """Return a variable of the optimizer's own, one a graph."""
         key = (name, colocate_with.graph)
         found = self._non_slots.get(key)
         if found is None:
@@ -351,7 +352,7 @@ def filled(variable: Variable, value: float) -> Tensor:
 
 
 def _without_repeats(gradient: IndexedSlices) -> IndexedSlices:
-    """The same with each row once: repeated ones are added."""
+    """Return the same with each row once: repeated ones are added."""
     unique, positions = raw.Unique(x=gradient.indices)
     number = raw.Shape(input=unique)[0]
     values = raw.UnsortedSegmentSum(

@@ -56,7 +56,7 @@ class _Fused(Optimizer):
         }
 
     def _slot_name(self, slot: str) -> str:
-        """The scope that a slot's variable is named by."""
+        """Return the scope that a slot's variable is named by."""
         return self._name
 
     def _create_slots(self, var_list: Sequence[Variable]) -> None:

@@ -116,11 +116,11 @@ class QueueRunner:
 
     @property
     def name(self) -> str:
-        """Of the queue."""
+        """Name of the queue."""
         return self._queue_name
 
     def _run(self, sess: Any, enqueue_op: Any, coord: Coordinator | None) -> None:
-        """One thread's work."""
+        """Do one thread's work."""
         counted = True
         try:
             enqueue = sess.make_callable(enqueue_op)
@@ -144,7 +144,7 @@ class QueueRunner:
                 self._leave(sess)
 
     def _leave(self, sess: Any) -> bool:
-        """One thread less; whether it was the last."""
+        """Count one thread less; return whether it was the last."""
         with self._lock:
             self._runs[sess] = self._runs.get(sess, 1) - 1
             return self._runs[sess] == 0
@@ -226,7 +226,7 @@ class QueueRunner:
 
     @staticmethod
     def from_proto(queue_runner_def: Any, import_scope: str | None = None) -> QueueRunner:
-        """A runner over nodes that the default graph has."""
+        """Return a runner over nodes that the default graph has."""
         return QueueRunner(queue_runner_def=queue_runner_def, import_scope=import_scope)
 
 

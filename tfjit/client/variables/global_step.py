@@ -52,7 +52,7 @@ def assert_global_step(global_step_tensor: Any) -> None:
 
 
 def create_global_step(graph: Graph | None = None) -> Any:
-    """A new global step, an int64 scalar that starts at 0.
+    """Return a new global step, an int64 scalar that starts at 0.
 
     Raises ValueError when the graph has one.
     """
@@ -74,12 +74,12 @@ def create_global_step(graph: Graph | None = None) -> Any:
 
 
 def get_or_create_global_step(graph: Graph | None = None) -> Any:
-    """The graph's global step, made when missing."""
+    """Return the graph's global step, made when missing."""
     graph = graph or get_default_graph()
     found = get_global_step(graph)
     return create_global_step(graph) if found is None else found
 
 
 def global_step(sess: Any, global_step_tensor: Any) -> int:
-    """The value of the global step in a session."""
+    """Return the value of the global step in a session."""
     return int(sess.run(global_step_tensor))

@@ -34,7 +34,7 @@ class Initializer:
         raise NotImplementedError
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments to make this initializer again, as JSON has them."""
+        """Return the arguments to make this initializer again, as JSON has them."""
         values = {name: getattr(self, name) for name in self._fields}
         return {
             name: value.name if isinstance(value, DType) else value
@@ -43,7 +43,7 @@ class Initializer:
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
-        """The initializer of a configuration."""
+        """Return the initializer of a configuration."""
         return cls(**config)
 
 
@@ -357,22 +357,22 @@ class GlorotNormal(VarianceScaling):
 
 
 def lecun_normal(seed: int | None = None) -> VarianceScaling:
-    """Normally, with variance 1 / inputs."""
+    """Return normal values, with variance 1 / inputs."""
     return VarianceScaling(1.0, "fan_in", "truncated_normal", seed)
 
 
 def lecun_uniform(seed: int | None = None) -> VarianceScaling:
-    """Evenly, with variance 1 / inputs."""
+    """Return even values, with variance 1 / inputs."""
     return VarianceScaling(1.0, "fan_in", "uniform", seed)
 
 
 def he_normal(seed: int | None = None) -> VarianceScaling:
-    """Normally, with variance 2 / inputs (He et al. 2015)."""
+    """Return normal values, with variance 2 / inputs (He et al. 2015)."""
     return VarianceScaling(2.0, "fan_in", "truncated_normal", seed)
 
 
 def he_uniform(seed: int | None = None) -> VarianceScaling:
-    """Evenly, with variance 2 / inputs (He et al. 2015)."""
+    """Return even values, with variance 2 / inputs (He et al. 2015)."""
     return VarianceScaling(2.0, "fan_in", "uniform", seed)
 
 

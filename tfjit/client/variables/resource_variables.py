@@ -158,7 +158,7 @@ class ResourceVariable(Variable):
             return identity(value)
 
     def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
-        """Rows of the value: indices [...] -> [..., row]."""
+        """Return the rows of the value: indices [...] -> [..., row]."""
         with building(self.graph) as graph, graph.name_scope(name or "Gather") as scope:
             value = tensor(
                 "ResourceGather", scope, resource=self._handle, indices=indices, dtype=self._dtype
@@ -169,7 +169,7 @@ class ResourceVariable(Variable):
         return self._graph_element
 
     def is_initialized(self, name: str | None = None) -> Tensor:
-        """A bool tensor: whether the variable has a value."""
+        """Return whether the variable has a value, as a bool tensor."""
         with building(self.graph):
             return tensor("VarIsInitializedOp", name, resource=self._handle)
 
@@ -310,7 +310,10 @@ class ResourceVariable(Variable):
             )
 
     def to_proto(self, export_scope: str | None = None) -> Any:
-        """The variable as a VariableDef; None when it is not in `export_scope`."""
+        """Return the variable as a VariableDef.
+
+        None when it is not in `export_scope`.
+        """
         if export_scope is not None and not self._name.startswith(export_scope):
             return None
         names = self._names(
@@ -372,7 +375,7 @@ class UpdatedVariable(ResourceVariable):
             return super()._read(name)
 
     def value(self) -> Tensor:
-        """A new read of the value after the change."""
+        """Return a new read of the value after the change."""
         with building(self.graph):
             return self._read()
 
@@ -385,7 +388,7 @@ class UpdatedVariable(ResourceVariable):
         name: str | None = None,
         read_value: bool = True,
     ) -> Any:
-        """As for the variable, after the change."""
+        """Assign to the variable, after the change."""
         with self.graph.control_dependencies([self._parent_op]):
             return super().assign(value, use_locking, name, read_value)
 
@@ -396,7 +399,7 @@ class UpdatedVariable(ResourceVariable):
         name: str | None = None,
         read_value: bool = True,
     ) -> Any:
-        """As for the variable, after the change."""
+        """Add to the variable, after the change."""
         with self.graph.control_dependencies([self._parent_op]):
             return super().assign_add(delta, use_locking, name, read_value)
 
@@ -407,7 +410,7 @@ class UpdatedVariable(ResourceVariable):
         name: str | None = None,
         read_value: bool = True,
     ) -> Any:
-        """As for the variable, after the change."""
+        """Subtract from the variable, after the change."""
         with self.graph.control_dependencies([self._parent_op]):
             return super().assign_sub(delta, use_locking, name, read_value)
 

@@ -36,27 +36,27 @@ all_variables = global_variables
 
 
 def local_variables(scope: str | None = None) -> list[Any]:
-    """Variables of this process only, which are not saved."""
+    """Return the variables of this process only, which are not saved."""
     return get_collection(GraphKeys.LOCAL_VARIABLES, scope)
 
 
 def model_variables(scope: str | None = None) -> list[Any]:
-    """Variables listed in MODEL_VARIABLES."""
+    """Return the variables listed in MODEL_VARIABLES."""
     return get_collection(GraphKeys.MODEL_VARIABLES, scope)
 
 
 def trainable_variables(scope: str | None = None) -> list[Any]:
-    """Variables that optimizers update by default."""
+    """Return the variables that optimizers update by default."""
     return get_collection(GraphKeys.TRAINABLE_VARIABLES, scope)
 
 
 def moving_average_variables(scope: str | None = None) -> list[Any]:
-    """Variables that moving averages are kept of."""
+    """Return the variables that moving averages are kept of."""
     return get_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, scope)
 
 
 def variables_initializer(var_list: Iterable[Any], name: str = "init") -> Operation:
-    """One operation that sets the initial values of these variables."""
+    """Return one operation that sets the initial values of these variables."""
     variables = list(var_list)
     if not variables:
         return ops.group(name=name)
@@ -83,7 +83,7 @@ initialize_local_variables = local_variables_initializer
 
 
 def tables_initializer(name: str = "init_all_tables") -> Operation:
-    """One operation that fills the lookup tables of the graph."""
+    """Return one operation that fills the lookup tables of the graph."""
     return ops.group(*get_collection(GraphKeys.TABLE_INITIALIZERS), name=name)
 
 
@@ -91,7 +91,7 @@ initialize_all_tables = tables_initializer
 
 
 def is_variable_initialized(variable: Variable, name: str | None = None) -> Tensor:
-    """A bool tensor: whether the variable has a value."""
+    """Return whether the variable has a value, as a bool tensor."""
     return variable.is_initialized(name)
 
 

@@ -82,7 +82,7 @@ def _no_partitioner(partitioner: Any) -> None:
 
 
 def no_regularizer(_: Any) -> None:
-    """A regularizer that keeps the scope's own from being used."""
+    """Do nothing, in place of the scope's own regularizer."""
     return
 
 
@@ -176,7 +176,7 @@ class VariableScope:
         return self._constraint
 
     def reuse_variables(self) -> None:
-        """From here on variables must exist."""
+        """Require that variables made from here on exist."""
         self._reuse = True
 
     def set_initializer(self, initializer: Any) -> None:
@@ -200,7 +200,7 @@ class VariableScope:
         self._caching_device = caching_device
 
     def set_partitioner(self, partitioner: Any) -> None:
-        """Raises UnimplementedError for anything but None."""
+        """Raise UnimplementedError for anything but None."""
         _no_partitioner(partitioner)
 
     def set_custom_getter(self, custom_getter: Any) -> None:
@@ -212,15 +212,15 @@ class VariableScope:
         return get_collection(name, self._name + "/" if self._name else "")
 
     def global_variables(self) -> list[Any]:
-        """This scope's global variables."""
+        """Return this scope's global variables."""
         return self.get_collection(GraphKeys.GLOBAL_VARIABLES)
 
     def trainable_variables(self) -> list[Any]:
-        """This scope's trainable variables."""
+        """Return this scope's trainable variables."""
         return self.get_collection(GraphKeys.TRAINABLE_VARIABLES)
 
     def local_variables(self) -> list[Any]:
-        """This scope's local variables."""
+        """Return this scope's local variables."""
         return self.get_collection(GraphKeys.LOCAL_VARIABLES)
 
     def get_variable(
@@ -242,7 +242,7 @@ class VariableScope:
         synchronization: int = VariableSynchronization.AUTO,
         aggregation: int = VariableAggregation.NONE,
     ) -> Any:
-        """`get_variable` with this scope's defaults."""
+        """Return `get_variable` with this scope's defaults."""
         _no_partitioner(partitioner)
         if regularizer is None:
             regularizer = self._regularizer
@@ -422,7 +422,7 @@ def _takes_no_arguments(function: Callable[..., Any]) -> bool:
 
 
 def get_variable_scope() -> VariableScope:
-    """The default graph's current variable scope."""
+    """Return the default graph's current variable scope."""
     return _scope_store().current
 
 
@@ -513,7 +513,7 @@ def get_local_variable(
 
 
 def _composed(outer: Any, inner: Any) -> Any:
-    """A custom getter inside another scope's goes through both."""
+    """Chain a custom getter inside that of the scope around."""
     if outer is None or inner is None:
         return inner or outer
 
@@ -612,7 +612,7 @@ class variable_scope:
         return self._pure(stack, store, old, target, self._name_block(stack, target))
 
     def _name_block(self, stack: ExitStack, name: str) -> str:
-        """Opens the name scope: its prefix."""
+        """Open the name scope and return its prefix."""
         if not self._auxiliary:
             current = get_name_scope()
             return current + "/" if current else ""

@@ -243,7 +243,7 @@ class Variable:
         raise NotImplementedError
 
     def get_shape(self) -> TensorShape:
-        """The static shape."""
+        """Return the static shape."""
         return self.shape
 
     @property
@@ -252,7 +252,7 @@ class Variable:
         return self.op.device
 
     def value(self) -> Tensor:
-        """The value as a tensor."""
+        """Return the value as a tensor."""
         raise NotImplementedError
 
     def read_value(self) -> Tensor:
@@ -263,7 +263,7 @@ class Variable:
         raise NotImplementedError
 
     def is_initialized(self, name: str | None = None) -> Tensor:
-        """A bool tensor: whether the variable has a value."""
+        """Return whether the variable has a value, as a bool tensor."""
         raise NotImplementedError
 
     def initialized_value(self) -> Tensor:
@@ -336,7 +336,7 @@ class Variable:
         return self._scatter("ScatterNdSub", indices, updates, True, name)
 
     def eval(self, session: Any = None) -> Any:
-        """The value in `session` or this thread's default session.
+        """Return the value in `session` or this thread's default session.
 
         Raises ValueError without one.
         """
@@ -368,7 +368,7 @@ class Variable:
         return self is not other
 
     def ref(self) -> Any:
-        """A hashable stand-in, for dictionaries and sets."""
+        """Return a hashable stand-in, for dictionaries and sets."""
         return TensorReference(self)  # type: ignore[arg-type]
 
     experimental_ref = ref
@@ -420,7 +420,10 @@ class Variable:
         )
 
     def to_proto(self, export_scope: str | None = None) -> Any:
-        """The variable as a VariableDef; None when it is not in `export_scope`."""
+        """Return the variable as a VariableDef.
+
+        None when it is not in `export_scope`.
+        """
         raise NotImplementedError
 
     @staticmethod
@@ -540,7 +543,7 @@ class RefVariable(Variable):
         self._snapshot.set_shape(shape)
 
     def value(self) -> Tensor:
-        """The value as a tensor; the same one each time."""
+        """Return the value as a tensor; the same one each time."""
         return self._snapshot
 
     def read_value(self) -> Tensor:
@@ -562,7 +565,7 @@ class RefVariable(Variable):
         ]
 
     def is_initialized(self, name: str | None = None) -> Tensor:
-        """A bool tensor: whether the variable has a value."""
+        """Return whether the variable has a value, as a bool tensor."""
         with building(self.graph):
             return create_on(self._variable, "IsVariableInitialized", name).outputs[0]
 
@@ -648,7 +651,10 @@ class RefVariable(Variable):
         ).outputs[0]
 
     def to_proto(self, export_scope: str | None = None) -> Any:
-        """The variable as a VariableDef; None when it is not in `export_scope`."""
+        """Return the variable as a VariableDef.
+
+        None when it is not in `export_scope`.
+        """
         if export_scope is not None and not self._name.startswith(export_scope):
             return None
         return self._names(export_scope, self._snapshot.name)

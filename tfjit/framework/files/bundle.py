@@ -232,18 +232,21 @@ class BundleReader:
         return [key.decode() for key in self._entries if key[0] != 0]
 
     def entries(self) -> Iterator[tuple[bytes, Any]]:
-        """(key, BundleEntryProto) of everything, slices included, in the order of the keys."""
+        """Yield (key, BundleEntryProto) of all entries, in the keys' order.
+
+        Entries of slices are among them.
+        """
         return iter(self._entries.items())
 
     def entry(self, name: str) -> Any:
-        """The BundleEntryProto of a tensor. Raises NotFoundError."""
+        """Return the BundleEntryProto of a tensor. Raises NotFoundError."""
         found = self._entries.get(name.encode())
         if found is None:
             raise NotFoundError(None, None, f"Key {name} not found in checkpoint")
         return found
 
     def dtype_and_shape(self, name: str) -> tuple[DType, tuple[int, ...]]:
-        """Of a whole tensor, also of one saved in slices."""
+        """Return dtype and shape of a tensor, whole or in slices."""
         entry = self.entry(name)
         shape = shapes.from_proto(entry.shape)
         if shape is None or not shapes.is_fully_defined(shape):

@@ -38,7 +38,7 @@ def masked(crc: int) -> int:
 
 
 def masked_crc32c(data: Any) -> int:
-    """`masked(crc32c(data))`."""
+    """Return `masked(crc32c(data))`."""
     return masked(crc32c(data))
 
 

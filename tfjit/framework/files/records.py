@@ -25,7 +25,7 @@ def pack_record(data: bytes) -> bytes:
 
 
 def read_records(file: IO[bytes], name: str) -> Iterator[bytes]:
-    """The records of an open file.
+    """Yield the records of an open file.
 
     `name` is for messages. Raises DataLossError where the file is damaged or ends inside a record.
     """

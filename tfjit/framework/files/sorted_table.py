@@ -76,7 +76,7 @@ class _BlockBuilder:
         self._count += 1
 
     def __len__(self) -> int:
-        """Bytes of the finished block."""
+        """Return the bytes of the finished block."""
         return len(self._data) + 4 * len(self._restarts) + 4
 
     def __bool__(self) -> bool:
@@ -140,7 +140,7 @@ def _successor(key: bytes) -> bytes:
 
 
 def read_table(file: bytes, name: str) -> Iterator[tuple[bytes, bytes]]:
-    """The (key, value) pairs of a table file in order.
+    """Yield the (key, value) pairs of a table file in order.
 
     `name` is for messages. Raises DataLossError for a damaged file.
     """

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def cond_context_def(data: bytes = b"", **fields: Any) -> Any:
-    """A CondContextDef of serialised `data`, with these fields."""
+    """Return a CondContextDef of serialised `data`, with these fields."""
     from tfjit.protos import CondContextDef
 
     message = CondContextDef(**fields)
@@ -18,7 +18,7 @@ def cond_context_def(data: bytes = b"", **fields: Any) -> Any:
 
 
 def while_context_def(data: bytes = b"", **fields: Any) -> Any:
-    """A WhileContextDef of serialised `data`, with these fields."""
+    """Return a WhileContextDef of serialised `data`, with these fields."""
     from tfjit.protos import WhileContextDef
 
     message = WhileContextDef(**fields)

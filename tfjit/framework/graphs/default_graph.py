@@ -37,7 +37,7 @@ def pop(graph: Graph) -> None:
 
 @contextmanager
 def entered(graph: Graph) -> Iterator[Graph]:
-    """`graph` as the default inside the block."""
+    """Make `graph` the default inside the block."""
     push(graph)
     try:
         yield graph
@@ -46,7 +46,7 @@ def entered(graph: Graph) -> Iterator[Graph]:
 
 
 def get_default_graph() -> Graph:
-    """This thread's default graph."""
+    """Return this thread's default graph."""
     if _stack.graphs:
         return _stack.graphs[-1]
     if _stack.bottom is None:
@@ -147,47 +147,47 @@ class name_scope:
 
 
 def device(device_name_or_function: Any) -> AbstractContextManager[None]:
-    """`Graph.device` of the default graph."""
+    """Call `Graph.device` of the default graph."""
     return get_default_graph().device(device_name_or_function)
 
 
 def container(container_name: str) -> AbstractContextManager[str]:
-    """`Graph.container` of the default graph."""
+    """Call `Graph.container` of the default graph."""
     return get_default_graph().container(container_name)
 
 
 def colocate_with(op: Any, ignore_existing: bool = False) -> AbstractContextManager[None]:
-    """`Graph.colocate_with` of the default graph."""
+    """Call `Graph.colocate_with` of the default graph."""
     return get_default_graph().colocate_with(op, ignore_existing)
 
 
 def control_dependencies(control_inputs: Any) -> AbstractContextManager[None]:
-    """`Graph.control_dependencies` of the default graph."""
+    """Call `Graph.control_dependencies` of the default graph."""
     return get_default_graph().control_dependencies(control_inputs)
 
 
 def add_to_collection(name: Any, value: Any) -> None:
-    """`Graph.add_to_collection` of the default graph."""
+    """Call `Graph.add_to_collection` of the default graph."""
     get_default_graph().add_to_collection(name, value)
 
 
 def add_to_collections(names: Any, value: Any) -> None:
-    """`Graph.add_to_collections` of the default graph."""
+    """Call `Graph.add_to_collections` of the default graph."""
     get_default_graph().add_to_collections(names, value)
 
 
 def get_collection(key: Any, scope: str | None = None) -> list[Any]:
-    """`Graph.get_collection` of the default graph."""
+    """Call `Graph.get_collection` of the default graph."""
     return get_default_graph().get_collection(key, scope)
 
 
 def get_collection_ref(key: Any) -> list[Any]:
-    """`Graph.get_collection_ref` of the default graph."""
+    """Call `Graph.get_collection_ref` of the default graph."""
     return get_default_graph().get_collection_ref(key)
 
 
 def get_all_collection_keys() -> list[Any]:
-    """`Graph.get_all_collection_keys` of the default graph."""
+    """Call `Graph.get_all_collection_keys` of the default graph."""
     return get_default_graph().get_all_collection_keys()
 
 

@@ -168,7 +168,7 @@ class _Body:
         return graph
 
     def _arguments(self) -> list[str]:
-        """Placeholders for the arguments: their names."""
+        """Return the placeholders for the arguments: their names."""
         names: list[str] = []
         for position, arg in enumerate(self.signature.inputs):
             dtypes = arg_dtypes(arg, self.attrs)

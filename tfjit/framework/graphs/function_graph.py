@@ -204,7 +204,7 @@ class FunctionGraph(Graph):
         compute_shapes: bool = True,
         compute_device: bool = True,
     ) -> Operation:
-        """As of any graph; inputs of outer graphs are captured."""
+        """Add an operation; inputs of outer graphs are captured."""
         taken = [self.capture(t) if isinstance(t, Tensor) else t for t in inputs]
         if op_def is None:
             op_def = self.op_def_of(op_type, name or "")
@@ -214,7 +214,7 @@ class FunctionGraph(Graph):
 
     @contextmanager
     def control_dependencies(self, control_inputs: Any) -> Iterator[None]:
-        """As `Graph.control_dependencies`; callers wait for operations of outer graphs."""
+        """Add control dependencies; callers wait for operations of outer graphs."""
         inside = control_inputs
         if control_inputs is not None:
             inside = []
@@ -230,7 +230,7 @@ class FunctionGraph(Graph):
 
     @contextmanager
     def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
-        """As `Graph.colocate_with`; operations outside the body are ignored."""
+        """Colocate as `Graph.colocate_with`; operations outside the body are ignored."""
         graph = getattr(op, "graph", None)
         if op is not None and graph is not None and graph is not self:
             yield
@@ -239,13 +239,13 @@ class FunctionGraph(Graph):
             yield
 
     def add_to_collection(self, name: Any, value: Any) -> None:
-        """As of any graph; collections of variables belong to the outermost graph."""
+        """Add to a collection; those of variables are the outermost graph's."""
         self.outermost.add_to_collection(name, value) if _is_shared(
             name
         ) else super().add_to_collection(name, value)
 
     def get_collection_ref(self, name: Any) -> list[Any]:
-        """As of any graph; collections of variables belong to the outermost graph."""
+        """Return a collection; those of variables are the outermost graph's."""
         return (
             self.outermost.get_collection_ref(name)
             if _is_shared(name)
@@ -253,7 +253,7 @@ class FunctionGraph(Graph):
         )
 
     def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
-        """As of any graph; collections of variables belong to the outermost graph."""
+        """Return a collection's members; those of variables are the outermost graph's."""
         return (
             self.outermost.get_collection(name, scope)
             if _is_shared(name)

@@ -334,7 +334,7 @@ class Graph(GraphScopes):
             return list(self._by_id)
 
     def operations_after(self, version: int) -> list[Operation]:
-        """Operations with an id above `version`."""
+        """Return the operations with an id above `version`."""
         with self._lock:
             return self._by_id[version:]
 
@@ -376,7 +376,7 @@ class Graph(GraphScopes):
     def as_graph_element(
         self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True
     ) -> Any:
-        """The Tensor or Operation that `obj` is or names.
+        """Return the Tensor or Operation that `obj` is or names.
 
         Raises TypeError for an object of another kind, ValueError for one of another graph or a
         malformed name, KeyError for a name that is not in the graph.
@@ -450,9 +450,9 @@ class Graph(GraphScopes):
         )
 
     def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:
-        """GraphDef of the operations with an id above `from_version` (all without one).
+        """Return the GraphDef of operations with an id above `from_version`.
 
-        Raises ValueError from 2 GB on.
+        All operations without one. Raises ValueError from 2 GB on.
         """
         from tfjit.framework.graphs.graph_def import graph_to_graph_def
 
@@ -509,7 +509,7 @@ class Graph(GraphScopes):
             return [item for item in members if hasattr(item, "name") and pattern.match(item.name)]
 
     def get_all_collection_keys(self) -> list[Any]:
-        """Names of the collections that are strings."""
+        """Return the names of the collections that are strings."""
         with self._lock:
             return [key for key in self._collections if isinstance(key, str)]
 
@@ -561,7 +561,7 @@ class Graph(GraphScopes):
         return self._library_gradients
 
     def as_default(self) -> Any:
-        """Context manager that makes this the thread's default graph."""
+        """Return a context manager that makes this the thread's default graph."""
         return entered(self)
 
     def __enter__(self) -> Graph:

@@ -37,7 +37,7 @@ TensorKey = tuple[str, int]  # node name and output; -1 for a control input
 
 
 def split_input(text: str) -> TensorKey:
-    """("name", slot) of a NodeDef's input; slot -1 for "^name"."""
+    """Return ("name", slot) of a NodeDef's input; slot -1 for "^name"."""
     if text.startswith("^"):
         return text[1:], -1
     name, colon, slot = text.rpartition(":")
@@ -118,7 +118,7 @@ class Importer:
         return op is not None and key[1] < len(op.outputs)
 
     def element(self, text: str) -> Any:
-        """The Tensor or Operation that `text` names in the GraphDef."""
+        """Return the Tensor or Operation that `text` names in the GraphDef."""
         name, slot = split_input(text)
         op = self.ops.get(name)
         if ":" not in text:

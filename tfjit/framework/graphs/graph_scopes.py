@@ -63,7 +63,7 @@ class GraphScopes:
     def as_graph_element(
         self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True
     ) -> Any:
-        """The Tensor or Operation that `obj` is or names."""
+        """Return the Tensor or Operation that `obj` is or names."""
         raise NotImplementedError
 
     def unique_name(self, name: str, mark_as_used: bool = True) -> str:
@@ -180,7 +180,7 @@ class GraphScopes:
 
     @contextmanager
     def container(self, container_name: str) -> Iterator[str]:
-        """Resource container of stateful operations made inside."""
+        """Set the resource container of stateful operations made inside."""
         old = self._container
         self._container = container_name
         try:

@@ -70,12 +70,12 @@ class IndexedSlices:
 
     @property
     def dtype(self) -> DType:
-        """Of the rows."""
+        """Dtype of the rows."""
         return self._values.dtype
 
     @property
     def name(self) -> str:
-        """Of the rows."""
+        """Name of the rows."""
         return self._values.name
 
     @property
@@ -85,7 +85,7 @@ class IndexedSlices:
 
     @property
     def device(self) -> str:
-        """Of the rows."""
+        """Device of the rows."""
         return self._values.device
 
     @property

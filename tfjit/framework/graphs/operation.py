@@ -202,7 +202,10 @@ class Tensor:
         return len(self._shape)
 
     def consumers(self) -> list[Operation]:
-        """Operations that take this tensor; one that takes it twice stands twice."""
+        """Return the operations that take this tensor.
+
+        An operation that takes it twice stands twice.
+        """
         return list(self._consumers)
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:

@@ -32,7 +32,7 @@ _entries: Final[weakref.WeakValueDictionary[str, _Entry]] = weakref.WeakValueDic
 
 
 def register(function: Callable[..., Any]) -> tuple[str, object]:
-    """Return a new token of a function, and the object that keeps it alive."""
+    """Return a function's new token, and the object that keeps it alive."""
     token = f"{_PREFIX}{next(_numbers)}"
     entry = _entries[token] = _Entry(function)
     return token, entry
@@ -49,7 +49,10 @@ def find(token: str) -> Callable[..., Any] | None:
 
 
 def _of_tensorflow(function: Any) -> Callable[..., Any]:
-    """tf.py_function's are called with eager tensors, tf.numpy_function's with arrays."""
+    """Return a function of TensorFlow's registry, called as TensorFlow does.
+
+    tf.py_function's are called with eager tensors, tf.numpy_function's with arrays.
+    """
     script_ops: Any = sys.modules["tensorflow.python.ops.script_ops"]
     if not isinstance(function, script_ops.EagerFunc):
         plain: Callable[..., Any] = function

@@ -135,7 +135,7 @@ class _Search:
         return None
 
     def _slice(self, op: Operation, depth: int) -> Shape | int:
-        """A StridedSlice of a shape vector by one plain index or range."""
+        """Return a StridedSlice of a shape vector by one index or range."""
         source = op._inputs[0]
         if source._shape is None or len(source._shape) != 1:
             return None
@@ -169,7 +169,7 @@ def _unknown_vector(tensor: Tensor) -> Shape:
 
 
 def constant_value(tensor: Tensor) -> np.ndarray | None:
-    """Return the tensor's value if it is known and the same every run.
+    """Return a tensor's value if known and constant over runs.
 
     None where the value can't be told cheaply. The array is not to be written to.
     """
@@ -177,7 +177,7 @@ def constant_value(tensor: Tensor) -> np.ndarray | None:
 
 
 def get_static_value(tensor: Tensor, partial: bool = False) -> np.ndarray | None:
-    """Return the tensor's value if it is known and the same every run.
+    """Return a tensor's value if known and constant over runs.
 
     None where the value can't be told cheaply. partial: of scalars or vectors packed together, give
     an object array with None for those that are not known.

@@ -111,7 +111,7 @@ def _list_from_proto(values: Any) -> tuple[Any, ...]:
 
 
 def func_from_proto(proto: Any) -> FuncRef:
-    """FuncRef of a NameAttrList."""
+    """Return the FuncRef of a NameAttrList."""
     return FuncRef(proto.name, {name: from_proto(value) for name, value in proto.attr.items()})
 
 
@@ -232,7 +232,10 @@ def convert(value: Any, attr_type: str, name: str, op_type: str = "") -> Any:
 
 
 def _snake(op_type: str) -> str:
-    """conv2d of Conv2D, as TensorFlow names the Python function of an op."""
+    """Return the Python function's name of an op: conv2d of Conv2D.
+
+    TensorFlow names them so.
+    """
     return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])", "_", op_type).lower()
 
 

@@ -43,10 +43,10 @@ def register(op_type: str, gradient: GradientFn | None) -> None:
 
 
 def with_needed(gradient: GradientFn) -> GradientFn:
-    """A decorator: the gradient function is called as `fn(op, needed, *output_gradients)`, with
-    None for outputs that have no gradient.
+    """Decorate a gradient function that asks for the needed gradients.
 
-    needed: for each input whether its gradient is asked for.
+    It is called as `fn(op, needed, *output_gradients)`, with None for outputs that have no
+    gradient. needed: for each input True if its gradient is asked for.
     """
     _with_needed.add(gradient)
     return gradient

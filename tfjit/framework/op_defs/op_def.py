@@ -118,7 +118,7 @@ class OpDef:
         return bool(fails) and dtype is not None and not dtype.is_integer
 
     def to_proto(self) -> Any:
-        """TensorFlow's OpDef message of this op, without descriptions."""
+        """Return TensorFlow's OpDef message of this op, without descriptions."""
         from tfjit.protos import op_def_pb2
 
         proto = op_def_pb2.OpDef(
@@ -158,7 +158,7 @@ class OpDef:
 
     @classmethod
     def from_proto(cls, proto: Any) -> OpDef:
-        """From an OpDef message of any package."""
+        """Return the OpDef of a message of any package."""
         return cls(
             name=proto.name,
             inputs=tuple(_arg_from_proto(arg) for arg in proto.input_arg),
@@ -189,8 +189,9 @@ class OpDef:
         )
 
     def summary(self) -> str:
-        """As TensorFlow writes an op in messages: "Op<name=Sin; signature=x:T -> y:T;
-        attr=T:type,allowed=[...]>".
+        """Return the op as TensorFlow writes it in messages.
+
+        An example is "Op<name=Sin; signature=x:T -> y:T; attr=T:type,allowed=[...]>".
         """
 
         def args(defs: Iterable[ArgDef]) -> str:
@@ -578,7 +579,7 @@ def register_op(
     shape: ShapeFn | None = None,
     **flags: Any,
 ) -> OpDef:
-    """`define_op`, and add it to the registry."""
+    """Define an op and add it to the registry."""
     op_def = define_op(name, inputs, outputs, attrs, **flags)
     registry.register(op_def, shape)
     return op_def

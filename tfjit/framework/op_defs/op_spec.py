@@ -142,7 +142,7 @@ def _unquote(match: re.Match[str]) -> bytes:
 
 
 def parse_value(text: str, kind: str, spec: str) -> Any:
-    """A default value, written as in op definitions, in its Python form."""
+    """Return a default value of an op definition in its Python form."""
     if kind.startswith("list("):
         if not (text.startswith("[") and text.endswith("]")):
             raise SpecError(f"attr spec {spec!r}: default {text!r} is no list")

@@ -141,7 +141,7 @@ class ShapeContext:
         return tuple(out)
 
     def rank(self, shape: Shape) -> int | None:
-        """Number of dimensions, or None."""
+        """Return the number of dimensions, or None."""
         return None if shape is None else len(shape)
 
     def dim(self, shape: Shape, index: int) -> int | None:
@@ -209,7 +209,7 @@ class ShapeContext:
         return value
 
     def broadcast(self, a: Shape, b: Shape) -> Shape:
-        """Shape of an elementwise result of both."""
+        """Return the shape of an elementwise result of both."""
         try:
             return shapes.broadcast(a, b)
         except ValueError as error:
@@ -237,7 +237,7 @@ class ShapeContext:
         return shape[first:last]
 
     def concat(self, a: Shape, b: Shape) -> Shape:
-        """Sizes of `a`, then of `b`."""
+        """Return the sizes of `a`, then of `b`."""
         return None if a is None or b is None else a + b
 
     def replace_dim(self, shape: Shape, index: int, size: int | None) -> Shape:
@@ -250,7 +250,7 @@ class ShapeContext:
         return tuple(out)
 
     def divide(self, size: int | None, by: int | None, evenly: bool = True) -> int | None:
-        """size / by.
+        """Return size / by.
 
         Raises when it leaves a remainder and `evenly` is set.
         """
@@ -263,11 +263,11 @@ class ShapeContext:
         return size // by
 
     def add(self, x: int | None, y: int | None) -> int | None:
-        """x + y. Raises past 2**63."""
+        """Return x + y. Raises past 2**63."""
         return None if x is None or y is None else self._bounded(x + y, "adding", x, y)
 
     def subtract(self, x: int | None, y: int | None) -> int | None:
-        """x - y. Raises when that is negative."""
+        """Return x - y. Raises when that is negative."""
         if x is None or y is None:
             return None
         if x < y:
@@ -275,7 +275,7 @@ class ShapeContext:
         return x - y
 
     def multiply(self, x: int | None, y: int | None) -> int | None:
-        """x * y, known to be 0 when either is.
+        """Return x * y, known to be 0 when either is.
 
         Raises past 2**63.
         """
@@ -308,7 +308,7 @@ class ShapeContext:
         return None if rank is None else (None,) * rank
 
     def num_elements(self, shape: Shape) -> int | None:
-        """Product of the sizes, or None."""
+        """Return the product of the sizes, or None."""
         return shapes.num_elements(shape)
 
     def fully_defined(self, shape: Shape) -> bool:
@@ -316,7 +316,7 @@ class ShapeContext:
         return shapes.is_fully_defined(shape)
 
     def all_constant_shape(self, index: int) -> tuple[int, ...] | None:
-        """`constant_as_shape`, only when every size is known."""
+        """Return `constant_as_shape`, only when every size is known."""
         shape = self.constant_as_shape(index)
         return shape if shape is not None and None not in shape else None  # type: ignore[return-value]
 

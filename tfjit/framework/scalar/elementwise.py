@@ -82,7 +82,7 @@ NEGATIVE_POWER: Final = ElementError(
 
 
 LITERAL: Final = "_Literal"
-"""The op of a step that is a number of the operands' dtype."""
+"""The op of a step that is a number, of the operands' dtype."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,7 +415,7 @@ def lookup(op: str) -> Elementwise | None:
 
 
 def add_row(row: Elementwise) -> None:
-    """A row for an op that a user registers.
+    """Add the row of an op that a user registers.
 
     Raises ValueError when the op has one.
     """

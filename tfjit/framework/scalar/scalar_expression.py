@@ -160,7 +160,7 @@ class _Reader:
         return ValueError(f"expression {self.text!r}: {why} (at {ast.unparse(node)!r})")
 
     def read(self, node: ast.expr) -> tuple[int, str]:
-        """(number of the value, "T" or "bool")."""
+        """Return (number of the value, "T" or "bool")."""
         if isinstance(node, ast.Name):
             if node.id in self._numbers:
                 return self._numbers[node.id], self.inputs[node.id]

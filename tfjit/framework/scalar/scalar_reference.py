@@ -23,12 +23,12 @@ def _is_narrow(x: Array) -> bool:
 
 
 def _wide(x: Array) -> Array:
-    """float16 and bfloat16 as float32."""
+    """Return float16 and bfloat16 as float32."""
     return x.astype(np.float32) if _is_narrow(x) else x
 
 
 def _through_float32(function: Any) -> Any:
-    """`function` computed in float32 for float16 and bfloat16, rounded once."""
+    """Return `function` computed in float32 for float16 and bfloat16, rounded once."""
 
     def wrapped(x: Array, *others: Array) -> Array:
         if not _is_narrow(x):
@@ -39,7 +39,7 @@ def _through_float32(function: Any) -> Any:
 
 
 def _constant(x: Array, value: float) -> Array:
-    """`value` in x's dtype: bfloat16 knows no weak Python floats."""
+    """Return `value` in x's dtype: bfloat16 knows no weak Python floats."""
     return np.asarray(value).astype(x.dtype)
 
 
@@ -65,17 +65,17 @@ atanh = _through_float32(np.arctanh)
 
 @_through_float32
 def rsqrt(x: Array) -> Array:
-    """1 / sqrt(x)."""
+    """Return 1 / sqrt(x)."""
     return divide(_constant(x, 1.0), np.sqrt(x))
 
 
 def reciprocal(x: Array) -> Array:
-    """1 / x."""
+    """Return 1 / x."""
     return divide(_constant(x, 1.0), x)
 
 
 def square(x: Array) -> Array:
-    """x x."""
+    """Return x x."""
     return multiply(x, x)
 
 
@@ -121,7 +121,7 @@ def divide(x: Array, y: Array) -> Array:
 
 
 def div(x: Array, y: Array) -> Array:
-    """Integers truncate, others divide."""
+    """Return the quotient, truncated for integers."""
     return truncate_div(x, y) if x.dtype.kind in "iu" else divide(x, y)
 
 
@@ -130,7 +130,7 @@ def _safe(y: Array) -> Array:
 
 
 def truncate_div(x: Array, y: Array) -> Array:
-    """Quotient towards zero; for integers 0 where y = 0."""
+    """Return the quotient towards zero; for integers 0 where y = 0."""
     if x.dtype.kind not in "iu":
         return np.trunc(x / y)
     q = np.floor_divide(x, _safe(y))
@@ -140,7 +140,10 @@ def truncate_div(x: Array, y: Array) -> Array:
 
 
 def floor_div(x: Array, y: Array) -> Array:
-    """Quotient towards minus infinity; for integers 0 where y = 0."""
+    """Return the quotient towards minus infinity.
+
+    For integers 0 where y = 0.
+    """
     if x.dtype.kind not in "iu":
         return np.floor(x / y)
     q = np.floor_divide(x, _safe(y))
@@ -148,7 +151,7 @@ def floor_div(x: Array, y: Array) -> Array:
 
 
 def truncate_mod(x: Array, y: Array) -> Array:
-    """Remainder with the sign of x."""
+    """Return the remainder with the sign of x."""
     if x.dtype.kind not in "iu":
         return np.fmod(x, y)
     r = np.fmod(x, _safe(y))
@@ -156,7 +159,7 @@ def truncate_mod(x: Array, y: Array) -> Array:
 
 
 def floor_mod(x: Array, y: Array) -> Array:
-    """Remainder with the sign of y."""
+    """Return the remainder with the sign of y."""
     if x.dtype.kind in "iu":
         r = np.mod(x, _safe(y))
         return np.where(y == 0, np.zeros_like(r), r)
@@ -166,7 +169,7 @@ def floor_mod(x: Array, y: Array) -> Array:
 
 
 def div_no_nan(x: Array, y: Array) -> Array:
-    """x / y, 0 where y = 0."""
+    """Return x / y, 0 where y = 0."""
     return np.where(y == 0, _constant(x, 0), divide(x, y))
 
 
@@ -176,7 +179,7 @@ def mul_no_nan(x: Array, y: Array) -> Array:
 
 
 def squared_difference(x: Array, y: Array) -> Array:
-    """(x - y)^2; of complex numbers (x - y) conj(x - y)."""
+    """Return (x - y)^2; of complex numbers (x - y) conj(x - y)."""
     difference = x - y
     return (
         multiply(difference, np.conj(difference))
@@ -196,7 +199,7 @@ def minimum(x: Array, y: Array) -> Array:
 
 
 def sign(x: Array) -> Array:
-    """-1, 0, 1 or NaN; x / |x| of complex numbers."""
+    """Return -1, 0, 1 or NaN; x / |x| of complex numbers."""
     if x.dtype.kind in "iu":
         return np.sign(x)
     if x.dtype.kind != "c":
@@ -209,7 +212,7 @@ def sign(x: Array) -> Array:
 
 
 def round_half_even(x: Array) -> Array:
-    """Nearest integer, halves to even."""
+    """Return the nearest integer, halves to even."""
     return x if x.dtype.kind in "iu" else np.rint(x)
 
 
@@ -223,7 +226,7 @@ def clip_by_value(x: Array, low: Array, high: Array) -> Array:
 
 
 def power(x: Array, y: Array) -> Array:
-    """x^y; integers wrap, and a negative exponent is the caller's error."""
+    """Return x^y; integers wrap, and a negative exponent is the caller's error."""
     if x.dtype.kind in "iu":
         return (
             np.power(x, np.where(y < 0, np.zeros_like(y), y))
@@ -238,17 +241,17 @@ def power(x: Array, y: Array) -> Array:
 
 
 def xlogy(x: Array, y: Array) -> Array:
-    """x log y, x where x = 0."""
+    """Return x log y, x where x = 0."""
     return np.where(x == 0, x, multiply(x, log(y)))
 
 
 def xlog1py(x: Array, y: Array) -> Array:
-    """x log1p y, x where x = 0."""
+    """Return x log1p y, x where x = 0."""
     return np.where(x == 0, x, multiply(x, log1p(y)))
 
 
 def xdivy(x: Array, y: Array) -> Array:
-    """x / y, x where x = 0."""
+    """Return x / y, x where x = 0."""
     return np.where(x == 0, x, divide(x, y))
 
 
@@ -268,12 +271,12 @@ def sigmoid(x: Array) -> Array:
 
 
 def relu(x: Array) -> Array:
-    """x, 0 where x < 0; NaN stays."""
+    """Return x, 0 where x < 0; NaN stays."""
     return np.maximum(x, _constant(x, 0))
 
 
 def relu6(x: Array) -> Array:
-    """x limited to [0, 6]; NaN stays."""
+    """Return x limited to [0, 6]; NaN stays."""
     return np.minimum(np.maximum(x, _constant(x, 0)), _constant(x, 6))
 
 
@@ -290,7 +293,7 @@ SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
 
 
 def selu(x: Array) -> Array:
-    """scale x, scale alpha (e^x - 1) where x < 0."""
+    """Return scale x, scale alpha (e^x - 1) where x < 0."""
     return np.where(
         x < 0,
         _constant(x, SELU_SCALE_ALPHA) * (exp(x) - _constant(x, 1)),
@@ -299,7 +302,7 @@ def selu(x: Array) -> Array:
 
 
 def leaky_relu(x: Array, alpha: float) -> Array:
-    """x, alpha x where x <= 0."""
+    """Return x, alpha x where x <= 0."""
     return np.where(x > 0, x, x * _constant(x, float(np.float32(alpha))))
 
 
@@ -319,7 +322,7 @@ def softplus(x: Array) -> Array:
 
 
 def softsign(x: Array) -> Array:
-    """x / (1 + |x|)."""
+    """Return x / (1 + |x|)."""
     return x / (np.abs(x) + _constant(x, 1))
 
 
@@ -332,7 +335,7 @@ def relu_grad(dy: Array, x: Array) -> Array:
 
 
 def relu6_grad(dy: Array, x: Array) -> Array:
-    """dy times (0 < x < 6)."""
+    """Return dy times (0 < x < 6)."""
     return dy * ((x > 0) & (x < 6)).astype(dy.dtype)
 
 
@@ -342,44 +345,44 @@ def elu_grad(dy: Array, y: Array) -> Array:
 
 
 def selu_grad(dy: Array, y: Array) -> Array:
-    """Over the outputs y."""
+    """Return the gradient of selu over the outputs y."""
     return np.where(y < 0, dy * (y + _constant(y, SELU_SCALE_ALPHA)), dy * _constant(y, SELU_SCALE))
 
 
 def leaky_relu_grad(dy: Array, x: Array, alpha: float) -> Array:
-    """dy where x > 0, else alpha dy."""
+    """Return dy where x > 0, else alpha dy."""
     return np.where(x > 0, dy, dy * _constant(dy, float(np.float32(alpha))))
 
 
 def softplus_grad(dy: Array, x: Array) -> Array:
-    """dy / (e^-x + 1)."""
+    """Return dy / (e^-x + 1)."""
     return dy / (exp(-x) + _constant(x, 1))
 
 
 def softsign_grad(dy: Array, x: Array) -> Array:
-    """dy / (1 + |x|)^2."""
+    """Return dy / (1 + |x|)^2."""
     return dy / np.square(_constant(x, 1) + np.abs(x))
 
 
 def sigmoid_grad(y: Array, dy: Array) -> Array:
-    """dy y (1 - y)."""
+    """Return dy y (1 - y)."""
     return multiply(dy, multiply(y, _constant(y, 1) - y))
 
 
 def tanh_grad(y: Array, dy: Array) -> Array:
-    """dy (1 - y^2)."""
+    """Return dy (1 - y^2)."""
     return multiply(dy, _constant(y, 1) - multiply(y, y))
 
 
 def sqrt_grad(y: Array, dy: Array) -> Array:
-    """dy / (2 y), y conjugated; 0 where dy is."""
+    """Return dy / (2 y), y conjugated; 0 where dy is."""
     return np.where(
         dy == 0, _constant(dy, 0), multiply(dy, divide(_constant(y, 0.5), _conjugate(y)))
     )
 
 
 def rsqrt_grad(y: Array, dy: Array) -> Array:
-    """-dy y^3 / 2, y conjugated; 0 where dy is."""
+    """Return -dy y^3 / 2, y conjugated; 0 where dy is."""
     y = _conjugate(y)
     return np.where(
         dy == 0,
@@ -389,7 +392,7 @@ def rsqrt_grad(y: Array, dy: Array) -> Array:
 
 
 def reciprocal_grad(y: Array, dy: Array) -> Array:
-    """-dy y^2, y conjugated; 0 where dy is."""
+    """Return -dy y^2, y conjugated; 0 where dy is."""
     y = _conjugate(y)
     return np.where(dy == 0, _constant(dy, 0), multiply(multiply(-y, y), dy))
 
@@ -399,7 +402,7 @@ def _conjugate(y: Array) -> Array:
 
 
 def approximate_equal(x: Array, y: Array, tolerance: float) -> Array:
-    """|x - y| < tolerance."""
+    """Return |x - y| < tolerance."""
     return np.abs(x - y) < _constant(x, float(np.float32(tolerance)))
 
 
@@ -408,22 +411,22 @@ def _clamped_shift(x: Array, y: Array) -> Array:
 
 
 def left_shift(x: Array, y: Array) -> Array:
-    """x << y, y limited to [0, width - 1]."""
+    """Return x << y, y limited to [0, width - 1]."""
     return np.left_shift(x, _clamped_shift(x, y))
 
 
 def right_shift(x: Array, y: Array) -> Array:
-    """x >> y, y limited to [0, width - 1]."""
+    """Return x >> y, y limited to [0, width - 1]."""
     return np.right_shift(x, _clamped_shift(x, y))
 
 
 def population_count(x: Array) -> Array:
-    """Number of one bits (of the two's complement form), uint8."""
+    """Return the number of one bits (of the two's complement form), uint8."""
     return np.bitwise_count(x.view(f"u{x.dtype.itemsize}"))
 
 
 def complex_number(re: Array, im: Array) -> Array:
-    """re + i im."""
+    """Return re + i im."""
     return _pair(re, im)
 
 
@@ -493,7 +496,7 @@ def _special(name: str) -> Callable[..., Array]:
 
 
 def erf(x: Array) -> Array:
-    """Error function; of float64 by TensorFlow's rule for huge numbers."""
+    """Return the error function; of float64 by TensorFlow's rule for huge numbers."""
     return _wide_erf(x) if x.dtype == np.float64 else _narrow_erf(x)
 
 

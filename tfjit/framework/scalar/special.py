@@ -62,7 +62,7 @@ def _scaled_tail(m: Math, a: Number, center: float, fit: tuple[float, ...]) -> N
 
 
 def _erfc_positive(m: Math, a: Number, limit: float) -> Number:
-    """erfc(a) for a >= 0; 0 past `limit`."""
+    """Return erfc(a) for a >= 0; 0 past `limit`."""
     a = m.where(a > limit, limit, a)
     square, lost = m.two_product(a, a)
     decay = m.exp(-square)
@@ -71,7 +71,7 @@ def _erfc_positive(m: Math, a: Number, limit: float) -> Number:
 
 
 def erf(m: Math, x: Number) -> Number:
-    """Error function."""
+    """Return the error function."""
     a = m.abs(x)
     near = m.where(a < 1.0, x, 0.0)
     small = near * m.polynomial(near * near, c.ERF64) + near
@@ -89,7 +89,7 @@ def erf_float64(m: Math, x: Number) -> Number:
 
 
 def erfc(m: Math, x: Number) -> Number:
-    """Complementary error function."""
+    """Return the complementary error function."""
     a = m.abs(x)
     near = m.where(a < 0.5, x, 0.0)
     small = 1.0 - (near * m.polynomial(near * near, c.ERF64) + near)
@@ -118,7 +118,7 @@ def _lgamma_positive(m: Math, a: Number) -> Number:
 
 
 def lgamma(m: Math, x: Number) -> Number:
-    """log |gamma(x)|; inf at the poles and at both infinities."""
+    """Return log |gamma(x)|; inf at the poles and at both infinities."""
     a = m.abs(x)
     y = _lgamma_positive(m, a)
     fraction = a - m.floor(a)
@@ -128,7 +128,7 @@ def lgamma(m: Math, x: Number) -> Number:
 
 
 def digamma(m: Math, x: Number) -> Number:
-    """Derivative of log gamma; NaN at the poles."""
+    """Return the derivative of log gamma; NaN at the poles."""
     mirrored = x <= 0.0
     y = m.where(mirrored, 1.0 - x, x)
     below, large = y < 1.0, y >= 8.0
@@ -163,7 +163,7 @@ def _erfinv_scaled(m: Math, w: Number) -> tuple[Number, Number]:
 
 
 def erfinv(m: Math, x: Number) -> Number:
-    """Inverse error function on [-1, 1], NaN outside."""
+    """Return the inverse error function on [-1, 1], NaN outside."""
     a = m.abs(x)
     inside = a < 1.0
     safe = m.where(inside, x, 0.0)
@@ -196,21 +196,21 @@ def _bessel_i(
 
 
 def bessel_i0(m: Math, x: Number) -> Number:
-    """Modified Bessel function of the first kind, order 0."""
+    """Return the modified Bessel function of the first kind, order 0."""
     a = m.abs(x)
     near, small, large = _bessel_i(m, a, c.BESSEL_I0, c.BESSEL_I0_LARGE)
     return m.where(near, small, m.exp(a) * large)
 
 
 def bessel_i0e(m: Math, x: Number) -> Number:
-    """e^-|x| I0(x)."""
+    """Return e^-|x| I0(x)."""
     a = m.abs(x)
     near, small, large = _bessel_i(m, a, c.BESSEL_I0, c.BESSEL_I0_LARGE)
     return m.where(near, m.exp(-a) * small, large)
 
 
 def bessel_i1(m: Math, x: Number) -> Number:
-    """Modified Bessel function of the first kind, order 1."""
+    """Return the modified Bessel function of the first kind, order 1."""
     a = m.abs(x)
     near, small, large = _bessel_i(m, a, c.BESSEL_I1, c.BESSEL_I1_LARGE)
     large = m.exp(a) * large
@@ -218,7 +218,7 @@ def bessel_i1(m: Math, x: Number) -> Number:
 
 
 def bessel_i1e(m: Math, x: Number) -> Number:
-    """e^-|x| I1(x)."""
+    """Return e^-|x| I1(x)."""
     a = m.abs(x)
     near, small, large = _bessel_i(m, a, c.BESSEL_I1, c.BESSEL_I1_LARGE)
     return m.where(near, m.exp(-a) * (x * small) + 0.0, m.where(x < 0.0, -large, large))  # 0 of -0
@@ -252,7 +252,7 @@ def bessel_k0(m: Math, x: Number) -> Number:
 
 
 def bessel_k0e(m: Math, x: Number) -> Number:
-    """e^x K0(x)."""
+    """Return e^x K0(x)."""
     near, small, large = _bessel_k(m, x, 0)
     return m.where(x <= 0.0, INF, m.where(near, m.exp(m.where(near, x, 0.0)) * small, large))
 
@@ -267,7 +267,7 @@ def bessel_k1(m: Math, x: Number) -> Number:
 
 
 def bessel_k1e(m: Math, x: Number) -> Number:
-    """e^x K1(x)."""
+    """Return e^x K1(x)."""
     near, small, large = _bessel_k(m, x, 1)
     return m.where(x <= 0.0, INF, m.where(near, m.exp(m.where(near, x, 0.0)) * small, large))
 
@@ -291,7 +291,10 @@ def _bessel_waves(m: Math, a: Number, order: int) -> tuple[Number, Number, Numbe
 
 
 def bessel_j0(m: Math, x: Number) -> Number:
-    """Bessel function of the first kind, order 0; NaN at infinity."""
+    """Return the Bessel function of the first kind, order 0.
+
+    NaN at infinity.
+    """
     a = m.abs(x)
     near = m.where(a <= 8.0, a, 8.0)
     z = near * near
@@ -301,7 +304,10 @@ def bessel_j0(m: Math, x: Number) -> Number:
 
 
 def bessel_j1(m: Math, x: Number) -> Number:
-    """Bessel function of the first kind, order 1; NaN at infinity."""
+    """Return the Bessel function of the first kind, order 1.
+
+    NaN at infinity.
+    """
     a = m.abs(x)
     near = m.where(a <= 8.0, a, 8.0)
     z = near * near
@@ -342,7 +348,7 @@ def bessel_y1(m: Math, x: Number) -> Number:
 
 
 def dawsn(m: Math, x: Number) -> Number:
-    """Dawson's integral e^(-x^2) int_0^x e^(t^2) dt."""
+    """Return Dawson's integral e^(-x^2) int_0^x e^(t^2) dt."""
     a = m.abs(x)
     near = m.where(a < 1.2, a, 0.0)
     first = near * m.polynomial(near * near, c.DAWSN_SMALL)
@@ -357,7 +363,10 @@ def dawsn(m: Math, x: Number) -> Number:
 
 
 def expint(m: Math, x: Number) -> Number:
-    """Exponential integral Ei(x); -inf at 0, NaN below and at infinity."""
+    """Return the exponential integral Ei(x).
+
+    -inf at 0, NaN below and at infinity.
+    """
     near = m.where(x < 4.0, x, 1.0)
     small = m.log(near) + EULER + near * m.polynomial(near, c.EXPINT_SMALL)
     far = m.where(x < 4.0, 4.0, x)
@@ -412,12 +421,12 @@ def _fresnel(m: Math, x: Number, is_sine: bool) -> Number:
 
 
 def fresnel_sin(m: Math, x: Number) -> Number:
-    """int_0^x sin(pi t^2 / 2) dt."""
+    """Return int_0^x sin(pi t^2 / 2) dt."""
     return _fresnel(m, x, True)
 
 
 def fresnel_cos(m: Math, x: Number) -> Number:
-    """int_0^x cos(pi t^2 / 2) dt."""
+    """Return int_0^x cos(pi t^2 / 2) dt."""
     return _fresnel(m, x, False)
 
 

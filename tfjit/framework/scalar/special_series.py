@@ -31,8 +31,9 @@ def build(
     where: Callable[..., Any], some: Callable[..., Any], exp: Any, log: Any, log1p: Any, absolute: Any, floor: Any, power: Any, lgamma: Any,
     digamma: Any, compiled: Callable[[Any], Any], epsilon: float = EPSILON,
 ) -> SimpleNamespace:  # fmt: skip
-    """The functions `igamma, igammac, igamma_grad_a, random_gamma_grad, betainc, zeta, polygamma`
-    over float64 operands.
+    """Return the functions of this module over float64 operands.
+
+    They are `igamma, igammac, igamma_grad_a, random_gamma_grad, betainc, zeta, polygamma`.
 
     where(condition, x, y), some(condition) -> bool and the functions work on one kind of operand;
     `compiled` wraps each function that is defined (the identity for NumPy). epsilon: relative
@@ -123,7 +124,7 @@ def build(
 
     @compiled
     def igamma(a: Any, x: Any) -> Any:
-        """Regularised lower incomplete gamma function P(a, x)."""
+        """Return the regularised lower incomplete gamma function P(a, x)."""
         valid = inside(a, x)
         lower, _ = gamma_parts(where(valid, a, 1.0), where(valid, x, 1.0))
         other = where(
@@ -133,7 +134,7 @@ def build(
 
     @compiled
     def igammac(a: Any, x: Any) -> Any:
-        """Regularised upper incomplete gamma function Q(a, x)."""
+        """Return the regularised upper incomplete gamma function Q(a, x)."""
         valid = inside(a, x)
         _, upper = gamma_parts(where(valid, a, 1.0), where(valid, x, 1.0))
         other = where(
@@ -146,7 +147,7 @@ def build(
 
     @compiled
     def gamma_slopes(a: Any, x: Any) -> Any:
-        """(dP/da divided by x^a e^-x / gamma(a), that weight)."""
+        """Return (dP/da divided by x^a e^-x / gamma(a), that weight)."""
         series = by_series(a, x)
         a1, x1 = where(series, a, 1.0), where(series, x, 0.0)
         total, total_slope = lower_series(a1, x1, True)
@@ -163,21 +164,21 @@ def build(
 
     @compiled
     def igamma_grad_a(a: Any, x: Any) -> Any:
-        """dP(a, x)/da."""
+        """Return dP(a, x)/da."""
         valid = inside(a, x)
         slope, weight = gamma_slopes(where(valid, a, 1.0), where(valid, x, 1.0))
         return where(valid, slope * weight, outside_slope(a, x))
 
     @compiled
     def random_gamma_grad(alpha: Any, sample: Any) -> Any:
-        """Derivative of a gamma(alpha) sample after alpha: -(dP/da) / (dP/dx)."""
+        """Return the derivative of a gamma(alpha) sample after alpha: -(dP/da) / (dP/dx)."""
         valid = inside(alpha, sample)
         slope, _ = gamma_slopes(where(valid, alpha, 1.0), where(valid, sample, 1.0))
         return where(valid, -slope * sample, outside_slope(alpha, sample))
 
     @compiled
     def beta_fraction(a: Any, b: Any, x: Any) -> Any:
-        """Continued fraction of the incomplete beta function (Lentz's method)."""
+        """Return the continued fraction of the incomplete beta function (Lentz's method)."""
         tiny = 1e-300
         c, d = a * 0.0 + 1.0, 1.0 - (a + b) * x / (a + 1.0)
         d = 1.0 / where(absolute(d) < tiny, tiny, d)
@@ -205,7 +206,7 @@ def build(
 
     @compiled
     def betainc(a: Any, b: Any, x: Any) -> Any:
-        """Regularised incomplete beta function I_x(a, b)."""
+        """Return the regularised incomplete beta function I_x(a, b)."""
         valid = (a > 0.0) & (b > 0.0) & (a < inf) & (b < inf) & (x > 0.0) & (x < 1.0)
         a1, b1, x1 = where(valid, a, 1.0), where(valid, b, 1.0), where(valid, x, 0.5)
         swap = x1 > (a1 + 1.0) / (a1 + b1 + 2.0)
@@ -219,7 +220,10 @@ def build(
 
     @compiled
     def zeta(x: Any, q: Any) -> Any:
-        """Hurwitz zeta function, the sum of (q + k)^-x; x > 1."""
+        """Return the Hurwitz zeta function, the sum of (q + k)^-x.
+
+        x > 1.
+        """
         pole = (q <= 0.0) & (q == floor(q))
         refused = (x < 1.0) | ((q < 0.0) & (x != floor(x)))
         valid = (x > 1.0) & (q > -1e6) & (pole == (x != x)) & (refused == (x != x))
@@ -268,7 +272,10 @@ def build(
 
     @compiled
     def polygamma(n: Any, x: Any) -> Any:
-        """Derivative number n of digamma; NaN unless n is a nonnegative integer."""
+        """Return derivative number n of digamma.
+
+        NaN unless n is a nonnegative integer.
+        """
         order = (n >= 0.0) & (n == floor(n))
         safe = where(order & (n > 0.0), n, 1.0)
         even = floor(safe * 0.5) * 2.0 == safe

@@ -43,7 +43,7 @@ class DeviceSpec:
         return parse(spec)
 
     def parse_from_string(self, spec: str) -> DeviceSpec:
-        """Same as `from_string`; this object does not change."""
+        """Return the same as `from_string`; this object does not change."""
         return parse(spec)
 
     def to_string(self) -> str:
@@ -61,7 +61,7 @@ class DeviceSpec:
         return "".join(parts)
 
     def make_merged_spec(self, dev: DeviceSpec) -> DeviceSpec:
-        """This spec with every field that `dev` gives replaced by it."""
+        """Return this spec with every field that `dev` gives replaced by it."""
         if self == dev:
             return self
         return DeviceSpec(
@@ -220,13 +220,14 @@ def full_name(device: str, default: str = LOCALHOST + "/device:CPU:0") -> str:
 
 
 def local_name(device_type: str, index: int, task: str = LOCALHOST) -> str:
-    """Full name of a device of a task: local_name("CPU", 1) ->
-    "/job:localhost/replica:0/task:0/device:CPU:1".
+    """Return the full name of a device of a task.
+
+    local_name("CPU", 1) -> "/job:localhost/replica:0/task:0/device:CPU:1".
     """
     return f"{task}/device:{device_type}:{index}"
 
 
 def task_name(device: str) -> str:
-    """The "/job:../replica:../task:.." part of a device string."""
+    """Return the "/job:../replica:../task:.." part of a device string."""
     spec = parse(device)
     return DeviceSpec(spec.job, spec.replica, spec.task).to_string()

@@ -1,4 +1,4 @@
-"""One size of a shape as programs see it: Size, Dimension, or None.
+"""One size of a shape in programs: Size, Dimension, or None.
 
 The package itself computes with plain ints and None (`shape.Shape`); these are made when a program
 asks.

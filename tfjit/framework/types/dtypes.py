@@ -320,12 +320,12 @@ ALL: Final[tuple[DType, ...]] = tuple(_BY_ENUM[n] for n in range(1, 34))
 
 
 def enum_name(dtype: DType) -> str:
-    """ "DT_FLOAT": the enum's own name."""
+    """Return the enum's own name, such as "DT_FLOAT"."""
     return ENUM_NAMES[dtype._enum]
 
 
 def short_name(dtype: DType) -> str:
-    """ "float", "half", "int32": as TensorFlow's runtime writes types in its messages."""
+    """Return the type's name in TensorFlow's messages: "float", "half", "int32"."""
     base = ENUM_NAMES[dtype._base._enum][3:].lower()
     return base + "_ref" if dtype.is_ref else base
 

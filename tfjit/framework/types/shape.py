@@ -16,10 +16,10 @@ Shape = tuple[int | None, ...] | None
 
 
 def as_shape(value: Any) -> Shape:
-    """The internal form of a TensorShape, TensorShapeProto, sequence, int, None, or another
-    library's TensorShape.
+    """Return the internal form of a shape.
 
-    Raises TypeError for sizes that are no integers, ValueError for negative ones.
+    The source is a TensorShape, TensorShapeProto, sequence, int, None, or another library's
+    TensorShape. Raises TypeError for sizes that are no integers, ValueError for negative ones.
     """
     if value is None:
         return None
@@ -85,7 +85,7 @@ def is_fully_defined(shape: Shape) -> bool:
 
 
 def num_elements(shape: Shape) -> int | None:
-    """Product of the sizes, or None while one of them is unknown."""
+    """Return the product of the sizes, or None for unknown sizes."""
     if shape is None:
         return None
     n = 1
@@ -106,9 +106,9 @@ def is_compatible(a: Shape, b: Shape) -> bool:
 
 
 def merge(a: Shape, b: Shape) -> Shape:
-    """Return the shape that is both `a` and `b`, with all known sizes.
+    """Return the shape that is both `a` and `b`.
 
-    Raises ValueError, worded as the runtime does, when they differ.
+    It has all known sizes. Raises ValueError, worded as the runtime does, when they differ.
     """
     if a is None or a is b:
         return b
@@ -129,14 +129,16 @@ def merge(a: Shape, b: Shape) -> Shape:
 
 
 def relax(a: Shape, b: Shape) -> Shape:
-    """The most specific shape that both `a` and `b` are cases of."""
+    """Return the most specific shape that both are cases of."""
     if a is None or b is None or len(a) != len(b):
         return None
     return tuple(x if x == y else None for x, y in zip(a, b, strict=True))
 
 
 def broadcast(a: Shape, b: Shape) -> Shape:
-    """Shape of an elementwise result. Raises ValueError when sizes can't broadcast.
+    """Return the shape of an elementwise result.
+
+    Raises ValueError when sizes can't broadcast.
 
     An unknown size meets a size above 1: the result has that size, since the unknown one must be 1
     or equal.
@@ -165,7 +167,7 @@ def broadcast(a: Shape, b: Shape) -> Shape:
 
 
 def broadcast_all(*shapes: Shape) -> Shape:
-    """`broadcast` over any number of shapes."""
+    """Broadcast any number of shapes."""
     out: Shape = ()
     for shape in shapes:
         out = broadcast(out, shape)
@@ -173,7 +175,10 @@ def broadcast_all(*shapes: Shape) -> Shape:
 
 
 def format_shape(shape: Shape) -> str:
-    """As TensorFlow's runtime writes shapes in messages: "[2,?]", "?" for unknown rank."""
+    """Return the shape as in TensorFlow's messages.
+
+    Examples: "[2,?]", "?" for unknown rank.
+    """
     if shape is None:
         return "?"
     return "[" + ",".join("?" if d is None else str(d) for d in shape) + "]"
@@ -192,7 +197,7 @@ class TensorShape:
 
     @classmethod
     def _of(cls, dims: Shape) -> TensorShape:
-        """From the internal form, unchecked."""
+        """Return the TensorShape of an internal form, unchecked."""
         self = object.__new__(cls)
         self._dims = dims
         return self
@@ -221,7 +226,7 @@ class TensorShape:
         return list(self._dims)
 
     def as_proto(self) -> Any:
-        """This shape as TensorShapeProto."""
+        """Return this shape as TensorShapeProto."""
         return to_proto(self._dims)
 
     def is_fully_defined(self) -> bool:
@@ -229,7 +234,7 @@ class TensorShape:
         return is_fully_defined(self._dims)
 
     def num_elements(self) -> int | None:
-        """Product of the sizes, or None."""
+        """Return the product of the sizes, or None."""
         return num_elements(self._dims)
 
     def is_compatible_with(self, other: Any) -> bool:
@@ -259,49 +264,52 @@ class TensorShape:
         return TensorShape._of(relax(self._dims, as_shape(other)))
 
     def concatenate(self, other: Any) -> TensorShape:
-        """Sizes of this, then of `other`; unknown rank when either has it."""
+        """Return the sizes of this shape, then of `other`.
+
+        The rank is unknown when either has unknown rank.
+        """
         theirs = as_shape(other)
         return TensorShape._of(
             None if self._dims is None or theirs is None else self._dims + theirs
         )
 
     def with_rank(self, rank: int) -> TensorShape:
-        """This shape with that rank. Raises ValueError when it has another."""
+        """Return this shape with that rank. Raises ValueError when it has another."""
         try:
             return self.merge_with(unknown_shape(rank))
         except ValueError:
             raise ValueError(f"Shape {self} must have rank {rank}") from None
 
     def with_rank_at_least(self, rank: int) -> TensorShape:
-        """This shape. Raises ValueError when its rank is known and lower."""
+        """Return this shape. Raises ValueError when its rank is known and lower."""
         if self._dims is not None and len(self._dims) < rank:
             raise ValueError(f"Shape {self} must have rank at least {rank}")
         return self
 
     def with_rank_at_most(self, rank: int) -> TensorShape:
-        """This shape. Raises ValueError when its rank is known and higher."""
+        """Return this shape. Raises ValueError when its rank is known and higher."""
         if self._dims is not None and len(self._dims) > rank:
             raise ValueError(f"Shape {self} must have rank at most {rank}")
         return self
 
     def assert_has_rank(self, rank: int) -> None:
-        """Raises ValueError unless the rank can be `rank`."""
+        """Raise ValueError unless the rank can be `rank`."""
         if self.rank not in (None, rank):
             raise ValueError(f"Shape {self} must have rank {rank}")
 
     def assert_same_rank(self, other: Any) -> None:
-        """Raises ValueError when both ranks are known and differ."""
+        """Raise ValueError when both ranks are known and differ."""
         theirs = TensorShape(other)
         if self.rank is not None and theirs.rank is not None and self.rank != theirs.rank:
             raise ValueError(f"Shapes {self} and {theirs} must have the same rank")
 
     def assert_is_compatible_with(self, other: Any) -> None:
-        """Raises ValueError when no full shape fits both."""
+        """Raise ValueError when no full shape fits both."""
         if not self.is_compatible_with(other):
             raise ValueError(f"Shapes {self} and {other} are incompatible")
 
     def assert_is_fully_defined(self) -> None:
-        """Raises ValueError when something is unknown."""
+        """Raise ValueError when something is unknown."""
         if not self.is_fully_defined():
             raise ValueError(f"Shape {self} is not fully defined")
 
@@ -369,7 +377,7 @@ def unknown_shape(rank: int | None = None) -> TensorShape:
 
 
 def as_tensor_shape(value: Any) -> TensorShape:
-    """`value` as TensorShape."""
+    """Return `value` as TensorShape."""
     return value if isinstance(value, TensorShape) else TensorShape(value)
 
 

@@ -126,7 +126,7 @@ def as_bytes(item: Any) -> bytes:
 
 
 def _shape_of(proto: Any) -> tuple[int, ...] | None:
-    """Sizes of a TensorProto's shape, None for unknown rank.
+    """Return the sizes of a TensorProto's shape, None for unknown rank.
 
     Raises InvalidArgumentError for negative and huge ones.
     """
@@ -305,8 +305,9 @@ def append_values(proto: Any, dtype: DType, flat: np.ndarray) -> None:
 
 
 def summarize(array: np.ndarray) -> str:
-    """As TensorFlow's runtime writes constants in messages: "Tensor<type: float shape: [3] values:
-    1 2 3>".
+    """Return a constant as TensorFlow's runtime writes it in messages.
+
+    An example is "Tensor<type: float shape: [3] values: 1 2 3>".
     """
     dtype = dtypes.as_dtype(array.dtype)
     flat = array.reshape(-1)
@@ -468,7 +469,10 @@ def _strings(array: np.ndarray, values: Any, wanted: DType | None) -> np.ndarray
 
 
 def _leaves(values: Any) -> Iterator[Any]:
-    """Elements of nested lists and tuples, in order, without recursion."""
+    """Yield the elements of nested lists and tuples, in order.
+
+    There is no recursion.
+    """
     stack = [iter((values,))]
     while stack:
         for item in stack[-1]:
@@ -587,7 +591,7 @@ def make_ndarray(tensor: Any) -> np.ndarray:
 
 
 def parse_tensor_proto(data: bytes) -> Any:
-    """A TensorProto from bytes. Raises InvalidArgumentError for bytes that are none."""
+    """Return a TensorProto from bytes. Raises InvalidArgumentError for bytes that are none."""
     from tfjit.protos import tensor_pb2
 
     proto = tensor_pb2.TensorProto()

@@ -905,7 +905,7 @@ def not_equal(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 
 def approximate_equal(x: Any, y: Any, tolerance: float = 1e-5, name: str | None = None) -> Tensor:
-    """|x - y| < tolerance."""
+    """Return |x - y| < tolerance."""
     return tensor("ApproximateEqual", name, x=x, y=y, tolerance=tolerance)
 
 

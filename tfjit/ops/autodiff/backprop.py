@@ -132,9 +132,9 @@ def backpropagate(
 
 
 def _graph_of(values: Sequence[Tensor]) -> Any:
-    """The graph that gradients of these are built in, made the default.
+    """Return the graph that these values' gradients are built in.
 
-    Raises ValueError where they are of graphs that do not meet.
+    It is made the default. Raises ValueError where they are of graphs that do not meet.
     """
     graph = values[0].graph if values else get_default_graph()
     for value in values:
@@ -309,7 +309,10 @@ class _Walk:
         return found
 
     def _find_reached(self, xs: Sequence[Tensor], stops: set[int]) -> set[Operation]:
-        """Operations that depend on an x through tensors that are not stopped."""
+        """Return the operations that depend on an x.
+
+        Only paths of tensors count that are not stopped.
+        """
         found: set[Operation] = set()
         stack = [x.op for x in xs]
         found.update(stack)
@@ -323,11 +326,11 @@ class _Walk:
         return found
 
     def add(self, tensor: Tensor, gradient: Gradient) -> None:
-        """A gradient that arrives at a tensor."""
+        """Add a gradient that arrives at a tensor."""
         self._arrived.setdefault((tensor.op, tensor.value_index), []).append(gradient)
 
     def total(self, tensor: Tensor) -> Gradient | None:
-        """All gradients of a tensor together, None when there are none."""
+        """Return all gradients of a tensor together, None when there are none."""
         key = (tensor.op, tensor.value_index)
         if key not in self._totals:
             arrived = self._arrived.get(key, [])
@@ -479,7 +482,7 @@ class _Walk:
 
 
 def _zeros(output: Tensor, state: LoopGradient | None) -> Tensor | None:
-    """The gradient of an output that nothing asks the gradient of."""
+    """Return the gradient of an output without incoming gradients."""
     op = output.op
     if state is not None:
         return state.zeros_like(op, output.value_index)
@@ -511,7 +514,7 @@ def _bodies_around(ys: Sequence[Tensor]) -> list[FunctionGraph]:
 
 
 def _rule(op: Operation) -> gradient_registry.GradientFn | None:
-    """The gradient function of an operation; None when it passes none."""
+    """Return the gradient function of an operation; None when it passes none."""
     override = op.attrs.get("_gradient_op_type")
     op_type = override.decode() if isinstance(override, bytes) else op.type
     try:
@@ -528,7 +531,7 @@ def _rule(op: Operation) -> gradient_registry.GradientFn | None:
 
 
 def _start(y: Tensor, gradient: Any, index: int) -> Gradient:
-    """The gradient that a y begins with.
+    """Return the gradient that a y begins with.
 
     Raises TypeError where it does not fit y's dtype.
     """
@@ -554,7 +557,7 @@ def _start(y: Tensor, gradient: Any, index: int) -> Gradient:
 
 
 def _sum(arrived: Sequence[Gradient], tensor: Tensor) -> Gradient | None:
-    """Gradients that meet at a tensor, added."""
+    """Add the gradients that meet at a tensor."""
     if not arrived:
         return None
     if len(arrived) == 1:
@@ -579,7 +582,7 @@ def _sum(arrived: Sequence[Gradient], tensor: Tensor) -> Gradient | None:
 
 
 def all_ready(gradients: Sequence[Gradient | None]) -> list[Gradient | None]:
-    """The same gradients, none of which is ready before all are."""
+    """Return the same gradients, none of which is ready before all are."""
     from tfjit.ops.control_flow.control_flow import tuple as together
 
     parts = [
@@ -636,7 +639,10 @@ def _load_rules() -> None:
 def _dense(
     value: IndexedSlices, dtype: Any = None, name: str | None = None, as_ref: bool = False
 ) -> Any:
-    """IndexedSlices as a tensor: rows of the same index added, zeros elsewhere."""
+    """Return IndexedSlices as a tensor.
+
+    Rows of the same index are added, other rows are zeros.
+    """
     if dtype is not None and not dtypes.as_dtype(dtype).is_compatible_with(value.dtype):
         raise ValueError(
             f"Tensor conversion requested dtype {dtypes.as_dtype(dtype).name} for IndexedSlices "

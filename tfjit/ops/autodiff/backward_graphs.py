@@ -208,7 +208,7 @@ def is_trainable(value: Tensor) -> bool:
 
 
 def dense(gradient: Any) -> Any:
-    """A gradient as a tensor; None stays."""
+    """Return a gradient as a tensor; None stays."""
     return convert_to_tensor(gradient) if isinstance(gradient, IndexedSlices) else gradient
 
 

@@ -18,7 +18,7 @@ from tfjit.ops.core.convert import convert_to_tensor
 
 
 def _state() -> LoopGradient | None:
-    """The gradient's loop that is being built."""
+    """Return the gradient's loop that is being built."""
     context = get_default_graph()._get_control_flow_context()
     loop = context.GetWhileContext() if context is not None else None
     state: LoopGradient | None = loop.grad_state if loop is not None else None

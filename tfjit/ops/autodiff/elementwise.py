@@ -16,12 +16,12 @@ _COMPLEX = (dtypes.complex64, dtypes.complex128)
 
 
 def conj(x: Tensor) -> Tensor:
-    """The conjugate: of reals the tensor itself."""
+    """Return the conjugate; for reals the tensor itself."""
     return raw.Conj(input=x) if x.dtype.base_dtype in _COMPLEX else x
 
 
 def like(value: float, x: Tensor) -> Tensor:
-    """A scalar constant of a tensor's dtype."""
+    """Return a scalar constant of a tensor's dtype."""
     return convert_to_tensor(value, dtype=x.dtype.base_dtype)
 
 

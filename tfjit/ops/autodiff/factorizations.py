@@ -32,7 +32,10 @@ def _log_matrix_determinant(op: Operation, _: Any, grad: Tensor) -> Any:
 
 @RegisterGradient("Cholesky")
 def _cholesky(op: Operation, grad: Tensor) -> Any:
-    """Source: Murray, "Differentiation of the Cholesky decomposition" (2016), section 3."""
+    """Return the gradient of a Cholesky decomposition.
+
+    Source: Murray, "Differentiation of the Cholesky decomposition" (2016), section 3.
+    """
     factor = op.outputs[0]
     identity = raw.MatrixDiag(
         diagonal=raw.Fill(dims=raw.Shape(input=factor)[:-1], value=like(1.0, factor))

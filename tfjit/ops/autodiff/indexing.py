@@ -13,7 +13,7 @@ from tfjit.ops.core.convert import convert_to_tensor
 
 
 def _scattered(rows: Tensor, indices: Tensor, params: Tensor) -> IndexedSlices:
-    """Rows of the gradient of a gather along the first axis."""
+    """Return the rows of a gather's gradient along the first axis."""
     shape = raw.Shape(input=params)
     flat = raw.Reshape(tensor=indices, shape=convert_to_tensor([-1]))
     values_shape = raw.ConcatV2(values=[raw.Shape(input=flat), shape[1:]], axis=0)

@@ -33,7 +33,7 @@ from tfjit.ops.core.convert import constant, convert_to_tensor
 
 
 def while_context(op: Operation) -> WhileContext | None:
-    """The innermost loop that an operation runs in."""
+    """Return the innermost loop that an operation runs in."""
     context: ControlFlowContext | None = op._get_control_flow_context()
     return context.GetWhileContext() if context is not None else None
 
@@ -76,7 +76,7 @@ def zeros(shape: Any, dtype: Any) -> Tensor:
 
 
 def known_shape(x: Tensor) -> tuple[int, ...] | None:
-    """The static shape where it is fully known."""
+    """Return the static shape where it is fully known."""
     shape = x.shape_tuple
     return None if shape is None or None in shape else tuple(d for d in shape if d is not None)
 
@@ -152,7 +152,7 @@ class LoopGradient:
         return total
 
     def _count_backward(self, count: Tensor) -> None:
-        """The gradient's loop runs as often as the loop did."""
+        """Run the gradient's loop as often as the loop ran."""
         context = self.context
         with control_dependencies(None):
             entered = enter(count, context.name, False, context.parallel_iterations)
@@ -371,7 +371,7 @@ class LoopGradient:
             return zeros(restored, dtype)
 
     def zeros_for_exit(self, exit_value: Tensor) -> Tensor:
-        """Zeros as the gradient of an Exit that nothing takes."""
+        """Return zeros as the gradient of an unused Exit."""
         shape, dtype = known_shape(exit_value), exit_value.dtype.base_dtype
         if self.outer is None:
             with outside(self.base):

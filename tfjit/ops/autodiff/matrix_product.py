@@ -51,7 +51,7 @@ def _batch_matmul(op: Operation, grad: Tensor) -> Any:
 @RegisterGradient("BatchMatMulV2")
 @RegisterGradient("BatchMatMulV3")
 def _batch_matmul_v2(op: Operation, grad: Tensor) -> Any:
-    """The same, summed over the batch dimensions that were broadcast."""
+    """Return the same, summed over the batch dimensions that were broadcast."""
     x, y = op.inputs
     for_x, for_y = _batch_products(op, grad)
     batches = [s[:-2] if s is not None else None for s in (x.shape_tuple, y.shape_tuple)]

@@ -17,7 +17,7 @@ def _transpose(op: Operation, grad: Tensor) -> Any:
 
 
 def _split_for(values: list[Tensor], axis: Tensor, grad: Tensor) -> list[Tensor]:
-    """The parts of a concatenation's gradient."""
+    """Return the parts of a concatenation's gradient."""
     if len(values) == 1:
         return [grad]
     shapes = raw.ShapeN(input=values)

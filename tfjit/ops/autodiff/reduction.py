@@ -13,7 +13,7 @@ from tfjit.ops.core.convert import convert_to_tensor
 
 
 def kept_dims_shape(x: Tensor, axes: Tensor) -> Tensor:
-    """The shape of x reduced along `axes`, with 1 for those: int32[rank]."""
+    """Return the shape of x with 1 along `axes`, int32[rank]."""
     shape = raw.Shape(input=x)
     rank = raw.Size(input=shape)
     axes = raw.Reshape(tensor=raw.Cast(x=axes, DstT=dtypes.int32), shape=convert_to_tensor([-1]))
@@ -25,7 +25,7 @@ def kept_dims_shape(x: Tensor, axes: Tensor) -> Tensor:
 
 
 def _spread(op: Operation, grad: Tensor) -> Tensor:
-    """A reduction's gradient at every element that went into it."""
+    """Return a reduction's gradient at every element that went into it."""
     x, axes = op.inputs
     return raw.BroadcastTo(
         input=raw.Reshape(tensor=grad, shape=kept_dims_shape(x, axes)), shape=raw.Shape(input=x)
@@ -47,7 +47,7 @@ def _mean(op: Operation, grad: Tensor) -> Any:
 @RegisterGradient("Max")
 @RegisterGradient("Min")
 def _extremum(op: Operation, grad: Tensor) -> Any:
-    """Elements that are the extremum share the gradient."""
+    """Share the gradient between elements that are the extremum."""
     x, axes = op.inputs
     shape = kept_dims_shape(x, axes)
     y = raw.Reshape(tensor=op.outputs[0], shape=shape)

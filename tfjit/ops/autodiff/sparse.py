@@ -11,7 +11,7 @@ from tfjit.ops import raw_ops as raw
 
 @RegisterGradient("SparseReorder")
 def _reorder(op: Operation, *gradients: Any) -> Any:
-    """Each value's gradient stands where the order put it."""
+    """Return each value's gradient at the place before reordering."""
     indices, _, shape = op.inputs
     count = raw.Shape(input=indices)
     places = raw.Range(start=0, limit=raw.GatherV2(params=count, indices=0, axis=0), delta=1)

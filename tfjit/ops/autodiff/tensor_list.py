@@ -23,7 +23,7 @@ def _shape_of(value: Tensor) -> Any:
 
 
 def _row_shape(value: Tensor) -> Any:
-    """The shape of the rows of a tensor."""
+    """Return the shape of the rows of a tensor."""
     shape = value.shape_tuple
     if shape is not None and None not in shape[1:]:
         return shape_input(shape[1:])

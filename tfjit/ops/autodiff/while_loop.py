@@ -84,7 +84,7 @@ class _Iteration(BackwardGraph):
         return popped
 
     def _add_output(self, value: Tensor) -> int:
-        """A list that each iteration pushes the value to."""
+        """Return a list to which each iteration pushes the value."""
         with _beside(self.op):
             most: Any = self._bound if self._bound is not None else constant(-1, dtype=dtypes.int32)
             start = raw.EmptyTensorList(

@@ -10,7 +10,10 @@ from tfjit.ops.core.shape_rules import Shapes, nothing, vector_of_two
 
 
 def _handle_check(c: ShapeContext) -> None:
-    """A handle counts as string[2], which it was before there were resources."""
+    """Check a handle as string[2].
+
+    Handles were of that form before there were resources.
+    """
     (size,) = c.with_rank(0, 1)
     if size is not None:
         c.with_value(size, 2)

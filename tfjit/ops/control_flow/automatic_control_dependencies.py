@@ -50,7 +50,7 @@ def reads_only(op: Operation, index: int) -> bool:
 
 
 def read_only_inputs(body: FunctionGraph) -> set[int]:
-    """Inputs of a body that are resources which it only reads."""
+    """Return the inputs that are resources which a body only reads."""
     return {
         i
         for i, value in enumerate(body.inputs)

@@ -80,7 +80,7 @@ def trace(
 
 
 def packed(structure: Any, values: Sequence[Tensor]) -> Any:
-    """`structure` with the tensors in it replaced in order; None stays."""
+    """Replace the tensors in `structure` in order; None stays."""
     from tfjit.ops.control_flow.flow_tensor_array import from_flow
 
     rest = iter(values)

@@ -94,7 +94,7 @@ def cond(
 
 
 def _unpacked(result: Any) -> Any:
-    """A sequence of one is taken for its element."""
+    """Return the element of a sequence of one, other values unchanged."""
     return result[0] if isinstance(result, (list, tuple)) and len(result) == 1 else result
 
 

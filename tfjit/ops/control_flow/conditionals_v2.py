@@ -18,7 +18,10 @@ from tfjit.ops.core.convert import convert_to_tensor
 def cond(
     pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], name: str | None
 ) -> Any:
-    """`conditionals.cond` as an If node (StatelessIf, where no branch has effects)."""
+    """Build `conditionals.cond` as an If node.
+
+    It is a StatelessIf where no branch has effects.
+    """
     if isinstance(pred, bool):
         raise TypeError("pred must not be a Python bool", pred)
     with get_default_graph().name_scope(name or "cond") as scope:

@@ -236,7 +236,7 @@ register_op("Timestamp", outputs=("ts: double",), stateful=True, shape=scalar)
 
 
 def no_op(name: str | None = None) -> Operation:
-    """An operation that does nothing but wait for its control inputs."""
+    """Return an operation that does nothing but wait for its control inputs."""
     return create("NoOp", name)
 
 
@@ -289,7 +289,7 @@ def group(*inputs: Any, name: str | None = None) -> Operation:
 
 
 def with_dependencies(dependencies: Any, output_tensor: Any, name: str | None = None) -> Tensor:
-    """`output_tensor`, produced after `dependencies` and beside it."""
+    """Return `output_tensor`, produced after `dependencies` and beside it."""
     beside = (
         output_tensor if isinstance(output_tensor, Tensor) else getattr(output_tensor, "op", None)
     )
@@ -315,7 +315,10 @@ def tuple(tensors: Any, name: str | None = None, control_inputs: Any = None) -> 
 def Assert(
     condition: Any, data: Any, summarize: int | None = None, name: str | None = None
 ) -> Operation:
-    """InvalidArgumentError with `data` when the condition is false."""
+    """Return an operation that checks a condition.
+
+    It raises InvalidArgumentError with `data` when the condition is false.
+    """
     return create(
         "Assert",
         name,
@@ -349,7 +352,10 @@ def Print(
 
 
 def switch(data: Any, pred: Any, dtype: Any = None, name: str | None = None) -> Any:
-    """(output_false, output_true): `data` goes to one of them, the other is dead."""
+    """Return (output_false, output_true) of a Switch.
+
+    `data` goes to one of them, the other is dead.
+    """
     with name_scope(name, "Switch", [data, pred]) as scope:
         return call(
             "Switch",
@@ -360,7 +366,7 @@ def switch(data: Any, pred: Any, dtype: Any = None, name: str | None = None) -> 
 
 
 def merge(inputs: Any, name: str | None = None) -> Any:
-    """(output, value_index): whichever input arrives alive first.
+    """Return (output, value_index) of the first input that arrives alive.
 
     Raises ValueError for a None input.
     """
@@ -371,12 +377,12 @@ def merge(inputs: Any, name: str | None = None) -> Any:
 
 
 def timestamp(name: str | None = None) -> Tensor:
-    """Seconds since 1970, float64, when it runs."""
+    """Return the seconds since 1970, float64, when it runs."""
     return tensor("Timestamp", name)
 
 
 def loop_cond(input: Any, name: str | None = None) -> Tensor:
-    """The condition that a loop's switches obey."""
+    """Return the condition that a loop's switches obey."""
     return tensor("LoopCond", name, input=input)
 
 
@@ -402,10 +408,10 @@ def enter(
 
 
 def exit(data: Any, name: str | None = None) -> Tensor:
-    """`data` given out of its frame."""
+    """Return `data` outside of its frame."""
     return tensor("Exit", name, data=data)
 
 
 def next_iteration(data: Any, name: str | None = None) -> Tensor:
-    """`data` made available in the next iteration."""
+    """Return `data` as available in the next iteration."""
     return tensor("NextIteration", name, data=data)

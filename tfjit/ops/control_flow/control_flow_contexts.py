@@ -35,13 +35,13 @@ def is_loop_constant(op: Operation) -> bool:
 
 
 def output_context(op: Operation) -> ControlFlowContext | None:
-    """The context that an operation's outputs are in."""
+    """Return the context that an operation's outputs are in."""
     context: ControlFlowContext | None = op._get_control_flow_context()
     return context.outer_context if context is not None and is_loop_exit(op) else context
 
 
 def switch_ref_or_tensor(data: Tensor, pred: Tensor) -> tuple[Tensor, Tensor]:
-    """(output_false, output_true) beside `data`; a reference stays one."""
+    """Return (output_false, output_true) beside `data`; a reference stays one."""
     with get_default_graph().colocate_with(data, ignore_existing=True):
         if data.dtype.is_ref:
             found: tuple[Tensor, Tensor] = call("RefSwitch", "Switch", data=data, pred=pred)
@@ -51,7 +51,7 @@ def switch_ref_or_tensor(data: Tensor, pred: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def enter(data: Tensor, frame_name: str, is_constant: bool, parallel_iterations: int) -> Tensor:
-    """`data` in the frame of a loop; a reference stays one.
+    """Return `data` in the frame of a loop; a reference stays one.
 
     The shape is kept.
     """
@@ -113,7 +113,7 @@ class ControlFlowContext:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """The context inside the block."""
+        """Enter the context inside the block."""
         self.Enter()
         try:
             yield
@@ -121,7 +121,7 @@ class ControlFlowContext:
             self.Exit()
 
     def AddName(self, name: str) -> None:
-        """A tensor of this name is known inside."""
+        """Make a tensor of this name known inside."""
         self._values.add(name)
 
     def ExitResult(self, result: Sequence[Tensor]) -> None:
@@ -139,7 +139,7 @@ class ControlFlowContext:
         raise NotImplementedError
 
     def GetWhileContext(self) -> WhileContext | None:
-        """The innermost loop that this is in, itself included."""
+        """Return the innermost loop that this is in, itself included."""
         return self._outer_context.GetWhileContext() if self._outer_context is not None else None
 
     def GetControlPivot(self) -> Tensor | None:
@@ -275,7 +275,7 @@ class CondContext(ControlFlowContext):
 
     @classmethod
     def from_bytes(cls, data: bytes, scope: str = "") -> CondContext:
-        """`from_proto` of a serialised message."""
+        """Return `from_proto` of a serialised message."""
         return cls.from_proto(cond_context_def(data), scope)
 
     @classmethod
@@ -407,7 +407,7 @@ class WhileContext(ControlFlowContext):
 
     @classmethod
     def from_bytes(cls, data: bytes, scope: str = "") -> WhileContext:
-        """`from_proto` of a serialised message."""
+        """Return `from_proto` of a serialised message."""
         return cls.from_proto(while_context_def(data), scope)
 
     @classmethod
@@ -583,7 +583,7 @@ class WhileContext(ControlFlowContext):
                 controller.seen.add(entered.op)
 
     def build_enters(self, values: Sequence[Tensor]) -> list[Tensor]:
-        """The Enters of the loop variables."""
+        """Return the Enters of the loop variables."""
         self._values = {value.name for value in values}
         outer = self._outer_context
         real = [outer.AddValue(value) for value in values] if outer is not None else list(values)

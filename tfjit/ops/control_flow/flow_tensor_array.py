@@ -119,7 +119,7 @@ class TensorArray:
 
     @property
     def dtype(self) -> Any:
-        """Of the elements."""
+        """Dtype of the elements."""
         return self._dtype
 
     @property
@@ -133,15 +133,16 @@ class TensorArray:
         return TensorShape(self._shape[0])
 
     def with_flow(self, flow: Tensor) -> TensorArray:
-        """The same array behind another flow."""
+        """Return the same array behind another flow."""
         made: TensorArray = object.__new__(TensorArray)
         made.__dict__.update(self.__dict__)
         made._flow = flow
         return made
 
     def identity(self) -> TensorArray:
-        """The same array, its flow passed through an operation that control
-        dependencies apply to.
+        """Pass the flow through an operation and return the array.
+
+        Control dependencies apply to the operation.
         """
         return self.with_flow(tensor("Identity", input=self._flow))
 
@@ -171,7 +172,7 @@ class TensorArray:
         return made
 
     def read(self, index: Any, name: str | None = None) -> Tensor:
-        """One element."""
+        """Return one element."""
         value = tensor(
             "TensorArrayReadV3",
             name,
@@ -184,7 +185,7 @@ class TensorArray:
         return value
 
     def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
-        """The array with one element written.
+        """Write one element and return the changed array.
 
         Raises ValueError for another shape; another dtype fails when it runs.
         """
@@ -204,7 +205,7 @@ class TensorArray:
                 )
 
     def stack(self, name: str | None = None) -> Tensor:
-        """All elements along a new first dimension: [size, *element_shape]."""
+        """Stack all elements along a new first dimension: [size, *element_shape]."""
         from tfjit.ops.arrays.array import range as range_
 
         with (
@@ -223,7 +224,7 @@ class TensorArray:
             return value
 
     def gather(self, indices: Any, name: str | None = None) -> Tensor:
-        """The elements at `indices` (int32 [n]) along a new first dimension."""
+        """Return the elements at `indices` (int32 [n]) along a new first dimension."""
         shape = self._shape[0]
         value = tensor(
             "TensorArrayGatherV3",
@@ -239,7 +240,7 @@ class TensorArray:
         return value
 
     def concat(self, name: str | None = None) -> Tensor:
-        """All elements one behind the other along their first dimension."""
+        """Concatenate all elements along their first dimension."""
         shape = self._shape[0]
         rest = None if shape is None else shape[1:]
         value, _ = call(
@@ -259,7 +260,7 @@ class TensorArray:
         return made
 
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:
-        """The array with the rows of `value` written to its elements."""
+        """Return the array with the rows of `value` written to its elements."""
         from tfjit.ops.arrays.array import range as range_
         from tfjit.ops.arrays.array import shape as shape_
 
@@ -315,13 +316,13 @@ class TensorArray:
                 return self.with_flow(flow)
 
     def size(self, name: str | None = None) -> Tensor:
-        """The number of elements, an int32 scalar."""
+        """Return the number of elements, an int32 scalar."""
         if not self._dynamic_size and self._size is not None:
             return convert_to_tensor(self._size, dtype=dtypes.int32)
         return tensor("TensorArraySizeV3", name, handle=self._handle, flow_in=self._flow)
 
     def close(self, name: str | None = None) -> Operation:
-        """An operation that frees the elements."""
+        """Return an operation that frees the elements."""
         return create("TensorArrayCloseV3", name, handle=self._handle)
 
     def _learn(self, shape: Shape) -> None:

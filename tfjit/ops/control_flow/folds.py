@@ -288,7 +288,7 @@ def foldr(
     swap_memory: bool = False,
     name: str | None = None,
 ) -> Any:
-    """`foldl` from the last row on."""
+    """Do as `foldl`, from the last row on."""
     options = {
         "parallel_iterations": parallel_iterations,
         "back_prop": back_prop,

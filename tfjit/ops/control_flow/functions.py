@@ -417,7 +417,7 @@ def _knowledge(shape: Shape) -> int:
 
 
 def _relaxed(a: Shape, b: Shape) -> Shape:
-    """The most that is known of both shapes."""
+    """Return the most precise shape that both shapes fit."""
     if a is None or b is None or len(a) != len(b):
         return None
     return tuple(x if x == y else None for x, y in zip(a, b, strict=True))

@@ -93,7 +93,7 @@ class ListTensorArray(TensorArray):
         return None
 
     def with_flow(self, flow: Tensor) -> ListTensorArray:
-        """The array of another list."""
+        """Return the array of another list."""
         made: ListTensorArray = object.__new__(ListTensorArray)
         made.__dict__.update(self.__dict__)
         made._flow = flow
@@ -107,7 +107,7 @@ class ListTensorArray(TensorArray):
         )
 
     def read(self, index: Any, name: str | None = None) -> Tensor:
-        """One element."""
+        """Return one element."""
         with name_scope(name, "TensorArrayV2Read", [self._flow, index]):
             return tensor(
                 "TensorListGetItem",
@@ -127,7 +127,7 @@ class ListTensorArray(TensorArray):
         return made
 
     def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
-        """The array with one element written.
+        """Write one element and return the changed array.
 
         Raises ValueError for another shape or dtype.
         """
@@ -146,7 +146,7 @@ class ListTensorArray(TensorArray):
             )
 
     def stack(self, name: str | None = None) -> Tensor:
-        """All elements along a new first dimension: [size, *element_shape]."""
+        """Stack all elements along a new first dimension: [size, *element_shape]."""
         with name_scope(name, "TensorArrayV2Stack", [self._flow]):
             count = None
             if not self._dynamic_size and self._size is not None:
@@ -164,7 +164,7 @@ class ListTensorArray(TensorArray):
             )
 
     def gather(self, indices: Any, name: str | None = None) -> Tensor:
-        """The elements at `indices` (int32 [n]) along a new first dimension."""
+        """Return the elements at `indices` (int32 [n]) along a new first dimension."""
         return tensor(
             "TensorListGather",
             name,
@@ -175,7 +175,7 @@ class ListTensorArray(TensorArray):
         )
 
     def concat(self, name: str | None = None) -> Tensor:
-        """All elements one behind the other along their first dimension."""
+        """Concatenate all elements along their first dimension."""
         shape = self._shape[0]
         found = call(
             "TensorListConcatV2",
@@ -191,7 +191,7 @@ class ListTensorArray(TensorArray):
         return value
 
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:
-        """An array of the rows of `value`."""
+        """Return an array of the rows of `value`."""
         with name_scope(name, "TensorArrayUnstack", [self._flow, value]):
             rows = self._element(value)
             shape = rows.shape_tuple
@@ -246,7 +246,7 @@ class ListTensorArray(TensorArray):
             )
 
     def size(self, name: str | None = None) -> Tensor:
-        """The number of elements, an int32 scalar."""
+        """Return the number of elements, an int32 scalar."""
         if not self._dynamic_size and self._size is not None:
             return convert_to_tensor(self._size, dtype=dtypes.int32)
         return tensor("TensorListLength", name, input_handle=self._flow)

@@ -132,7 +132,7 @@ def _call(function: Callable[..., Any], values: Any) -> Any:
 
 
 def _listed(structure: Any) -> Any:
-    """Of the outermost sequence the type does not matter."""
+    """Make the outermost sequence a list, since its type does not matter."""
     if isinstance(structure, (list, tuple)):
         return list(structure)
     return structure if nest.is_nested(structure) else [structure]

@@ -28,8 +28,10 @@ def while_loop(
     name: str | None,
     back_prop: bool,
 ) -> Any:
-    """`loops.while_loop` as a While node (StatelessWhile, where nothing in it has effects);
-    loop_vars is nested, invariants are flat.
+    """Build `loops.while_loop` as a While node.
+
+    It is a StatelessWhile where no operation in it has effects. loop_vars is nested, invariants are
+    flat.
     """
     originals = nest.flatten(loop_vars)
     values = [convert_to_tensor(to_flow(original)) for original in originals]
@@ -176,7 +178,7 @@ def looping(
     shapes: Sequence[Shape],
     parallel_iterations: int,
 ) -> Operation:
-    """A While node over a condition and a body that take `inputs`."""
+    """Make a While node over a condition and a body of `inputs`."""
     refs: dict[str, FuncRef] = {"cond": define(cond_graph), "body": define(body_graph)}
     waits = [*cond_graph.control_captures, *body_graph.control_captures]
     kind = "While" if is_stateful(cond_graph, body_graph) else "StatelessWhile"

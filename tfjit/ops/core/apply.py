@@ -228,10 +228,10 @@ def outputs(op: Operation) -> Any:
 
 
 def call(op_type: str, name: str | None = None, **arguments: Any) -> Any:
-    """`create`, giving the outputs."""
+    """Add a node and return its outputs."""
     return outputs(create(op_type, name, **arguments))
 
 
 def tensor(op_type: str, name: str | None = None, **arguments: Any) -> Tensor:
-    """`create` for ops with one output."""
+    """Add a node of an op with one output and return that."""
     return create(op_type, name, **arguments).outputs[0]

@@ -158,7 +158,10 @@ def _holds_tensor(values: Any) -> bool:
 def _from_list(
     value: Any, dtype: DType | None = None, name: str | None = None, as_ref: bool = False
 ) -> Any:
-    """Lists that hold tensors are packed, other elements taking the tensors' dtype."""
+    """Pack a list that holds tensors.
+
+    Other elements take the tensors' dtype.
+    """
     if not _holds_tensor(value):
         return NotImplemented
     found = dtype or _element_dtype(value)
@@ -235,7 +238,7 @@ register_tensor_conversion_function(Operation, _from_operation, 100)
 def convert_n_to_tensor(
     values: Iterable[Any], dtype: Any = None, name: str | None = None, preferred_dtype: Any = None
 ) -> list[Tensor]:
-    """`convert_to_tensor` of each value, named name_0, name_1 .."""
+    """Convert each value to a tensor, named name_0, name_1 .."""
     return [
         convert_to_tensor(
             value,

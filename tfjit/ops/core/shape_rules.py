@@ -24,37 +24,37 @@ def fail(message: str) -> InvalidArgumentError:
 
 @equal_shapes
 def unchanged(c: ShapeContext) -> Shapes:
-    """The first input's shape."""
+    """Return the first input's shape."""
     return [c.inputs[0]]
 
 
 def all_unchanged(c: ShapeContext) -> Shapes:
-    """Output i has input i's shape."""
+    """Give output i the shape of input i."""
     return list(c.inputs)
 
 
 def scalar(c: ShapeContext) -> Shapes:
-    """Every output is a scalar."""
+    """Make every output a scalar."""
     return [()] * c.num_outputs
 
 
 def unknown(c: ShapeContext) -> Shapes:
-    """Nothing is known."""
+    """Make every output shape unknown."""
     return [None] * c.num_outputs
 
 
 def nothing(c: ShapeContext) -> Shapes:
-    """No outputs."""
+    """Return no shapes, for an op without outputs."""
     return []
 
 
 def vector_of_two(c: ShapeContext) -> Shapes:
-    """A handle of the form string[2]."""
+    """Return a handle of the form string[2]."""
     return [(2,)]
 
 
 def scalar_inputs(c: ShapeContext) -> Shapes:
-    """Every input and output is a scalar."""
+    """Check that every input is a scalar; outputs are scalars."""
     for shape in c.inputs:
         c.with_rank(shape, 0)
     return [()] * c.num_outputs
@@ -70,14 +70,14 @@ def handle_input(c: ShapeContext) -> Shapes:
 
 
 def handle_to_scalar(c: ShapeContext) -> Shapes:
-    """The first input is a handle; the outputs are scalars."""
+    """Check that the first input is a handle; outputs are scalars."""
     c.with_rank_at_most(0, 1)
     return [()] * c.num_outputs
 
 
 @equal_shapes
 def merged(c: ShapeContext) -> Shapes:
-    """One output; all inputs have its shape."""
+    """Merge the inputs' shapes into the shape of the one output."""
     shape: Shape = None
     for other in c.inputs:
         shape = c.merge(shape, other)
@@ -98,12 +98,12 @@ def merged_last_first(c: ShapeContext) -> Shapes:
 
 @equal_shapes
 def broadcast(c: ShapeContext) -> Shapes:
-    """The inputs' common broadcast shape."""
+    """Return the inputs' common broadcast shape."""
     return [c.broadcast(c.inputs[0], c.inputs[1])]
 
 
 def shape_attr(name: str = "shape") -> Rule:
-    """The shape that an attr says."""
+    """Return the shape that an attr says."""
 
     def rule(c: ShapeContext) -> Shapes:
         return [c.shape_attr(name)]
@@ -112,7 +112,7 @@ def shape_attr(name: str = "shape") -> Rule:
 
 
 def from_shape_input(index: int = 0) -> Rule:
-    """The shape that input `index` holds."""
+    """Return the shape that input `index` holds."""
 
     def rule(c: ShapeContext) -> Shapes:
         c.with_rank(index, 1)
@@ -122,7 +122,7 @@ def from_shape_input(index: int = 0) -> Rule:
 
 
 def same_as_input(index: int) -> Rule:
-    """The shape of input `index`, for every output."""
+    """Return the shape of input `index`, for every output."""
 
     def rule(c: ShapeContext) -> Shapes:
         return [c.inputs[index]] * c.num_outputs
@@ -131,7 +131,7 @@ def same_as_input(index: int) -> Rule:
 
 
 def unchanged_of_rank(rank: int) -> Rule:
-    """The first input's shape, which has this rank."""
+    """Return the first input's shape, of exactly this rank."""
 
     def rule(c: ShapeContext) -> Shapes:
         return [c.with_rank(0, rank)]
@@ -140,7 +140,7 @@ def unchanged_of_rank(rank: int) -> Rule:
 
 
 def unchanged_of_rank_at_least(rank: int) -> Rule:
-    """The first input's shape, which has at least this rank."""
+    """Return the first input's shape, which has at least this rank."""
 
     def rule(c: ShapeContext) -> Shapes:
         return [c.with_rank_at_least(0, rank)]
@@ -149,19 +149,19 @@ def unchanged_of_rank_at_least(rank: int) -> Rule:
 
 
 def int_constant(c: ShapeContext, index: int) -> int | None:
-    """The value of a scalar integer input, where known."""
+    """Return the value of a scalar integer input, where known."""
     value = c.constant(index)
     return None if value is None else int(np.reshape(value, -1)[0])
 
 
 def int_list_constant(c: ShapeContext, index: int) -> list[int] | None:
-    """The values of an integer input, where known."""
+    """Return the values of an integer input, where known."""
     value = c.constant(index)
     return None if value is None else [int(v) for v in np.reshape(value, -1)]
 
 
 def product(sizes: Sequence[int | None]) -> int | None:
-    """The product of sizes; None while one is unknown."""
+    """Return the product of sizes; None while one is unknown."""
     n = 1
     for size in sizes:
         if size is None:
@@ -205,7 +205,7 @@ def padded_window_size(
     before: int,
     after: int,
 ) -> int | None:
-    """As `window_size`, with padding given."""
+    """Do as `window_size`, with padding given."""
     if size is None or window is None:
         return None
     return window_size(c, size + before + after, window, dilation, stride, "VALID")

@@ -34,7 +34,7 @@ class Forked(Protocol):
     """An object that resets itself in a forked child."""
 
     def after_fork(self) -> None:
-        """Called in the child, which has one thread."""
+        """Reset the object in the child, which has one thread."""
 
 
 _locks: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()

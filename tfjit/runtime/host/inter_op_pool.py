@@ -136,7 +136,7 @@ class ThreadPool:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """The block, inside `working`, only waits: its slot is others' meanwhile."""
+        """Give up the slot while a block inside `working` only waits."""
         if self.slots is None:
             yield
             return
@@ -241,8 +241,10 @@ def _bounded(num_threads: int, name: str = "tfjit-inter-op") -> ThreadPool:
 
 
 def run_handler_pool() -> ThreadPool:
-    """The process-wide pool of runs with RunOptions.experimental.use_run_handler_pool: as many at
-    once as there are cores, the waiting ones by the priority of their options.
+    """Return the process-wide pool of run handlers.
+
+    Runs with RunOptions.experimental.use_run_handler_pool share it: as many at once as there are
+    cores, the waiting ones by the priority of their options.
     """
     global _RUN_HANDLER
     with _LOCK:
@@ -293,8 +295,9 @@ class PoolSet:
         return pool
 
     def get(self, index: int = 0) -> ThreadPool:
-        """Pool `index` of RunOptions.inter_op_thread_pool. Raises InvalidArgumentError when there
-        is none.
+        """Return pool `index` of RunOptions.inter_op_thread_pool.
+
+        Raises InvalidArgumentError when there is none.
         """
         if index == -1:
             return self.caller

@@ -75,7 +75,7 @@ def watched(cancellation: CancellationManager) -> np.ndarray:
 
 
 def unwatched(flag: np.ndarray) -> None:
-    """The loop is over."""
+    """Stop setting a loop's flag, since it is over."""
     watch = _watch
     if watch is not None:
         for k, other in enumerate(watch.flags):

@@ -38,7 +38,7 @@ class RendezvousKey:
 def create_key(
     src_device: str, src_incarnation: int, dst_device: str, edge_name: str, frame: str = "0:0"
 ) -> str:
-    """ "src;incarnation as 16 hex digits;dst;edge;frame:iteration"."""
+    """Return "src;incarnation as 16 hex digits;dst;edge;frame:iteration"."""
     return (
         f"{src_device};{src_incarnation & 0xFFFFFFFFFFFFFFFF:016x};{dst_device};{edge_name};{frame}"
     )
@@ -81,7 +81,7 @@ class Rendezvous(ABC):
 
     @abstractmethod
     def abort(self, error: BaseException) -> None:
-        """Fail every receive that waits or comes later."""
+        """Fail every waiting and later receive."""
 
 
 class LocalRendezvous(Rendezvous):
@@ -91,7 +91,7 @@ class LocalRendezvous(Rendezvous):
     """
 
     def __init__(self, logs: bool = False) -> None:
-        """logs: log the values that are sent and received."""
+        """Make an empty rendezvous. logs: log sent and received values."""
         self._lock = threading.Lock()
         self._values: dict[str, deque[tuple[Any, bool]]] = {}
         self._waiters: dict[str, deque[Received]] = {}

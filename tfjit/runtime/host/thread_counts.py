@@ -11,12 +11,12 @@ SINGLE_THREADED: Final = "SINGLE_THREADED_EXECUTOR"
 
 
 def cores() -> int:
-    """Processors this process may use."""
+    """Return the number of processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def inter_op_threads(config: Any) -> int:
-    """Threads of an inter-op pool."""
+    """Return the number of threads of an inter-op pool."""
     forced = settings.integer("TFJIT_THREADS")
     if forced:
         return forced

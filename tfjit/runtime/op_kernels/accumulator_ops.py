@@ -74,7 +74,7 @@ class Accumulator(ABC):
         self._advance()
 
     def set_step(self, step: int) -> None:
-        """Gradients of earlier steps are dropped from now on."""
+        """Drop gradients of earlier steps from now on."""
         with self._lock:
             self.step = step
 
@@ -327,7 +327,7 @@ def apply_sparse_gradient(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any
     "AccumulatorTakeGradient", "SparseAccumulatorTakeGradient", "ResourceAccumulatorTakeGradient"
 )
 def take_gradient(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
-    """The sum or mean of the gradients, once there are enough."""
+    """Take the sum or mean of the gradients, once there are enough."""
     accumulator = inputs[0]
     required = _scalar(inputs[1], "num_required")
     if required <= 0:
@@ -344,6 +344,6 @@ def num_accumulated(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("AccumulatorSetGlobalStep", "ResourceAccumulatorSetGlobalStep")
 def set_global_step(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Gradients of earlier steps are dropped from now on."""
+    """Drop gradients of earlier steps from now on."""
     inputs[0].set_step(_scalar(inputs[1], "new_global_step"))
     return ()

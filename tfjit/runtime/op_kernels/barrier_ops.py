@@ -177,11 +177,11 @@ class Barrier:
         self.ready.after_fork()
 
     def close(self) -> None:
-        """The session ends."""
+        """Close the barrier at the end of the session."""
         self.ready.close()
 
     def incomplete_size(self) -> int:
-        """Keys that miss a component."""
+        """Return the number of keys that miss a component."""
         return len(self._incomplete)
 
 
@@ -211,7 +211,7 @@ def barrier(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @blocking_kernel("BarrierInsertMany")
 def insert_many(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
-    """One component of each key's tuple."""
+    """Insert one component of each key's tuple."""
     keys, values = np.asarray(inputs[1], object), np.asarray(inputs[2])
     if keys.ndim != 1 or values.ndim < 1 or values.shape[0] != keys.shape[0]:
         raise errors.InvalidArgumentError(
@@ -234,7 +234,7 @@ def insert_many(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
 
 @blocking_kernel("BarrierTakeMany")
 def take_many(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
-    """The next whole tuples."""
+    """Take the next whole tuples."""
     count = int(np.asarray(inputs[1]))
     if count < 0:
         raise errors.InvalidArgumentError(
@@ -252,11 +252,11 @@ def close(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("BarrierReadySize")
 def ready_size(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Whole tuples, an int32 scalar."""
+    """Return the number of whole tuples, an int32 scalar."""
     return (np.array(inputs[0].ready.size(), np.int32),)
 
 
 @runtime_kernel("BarrierIncompleteSize")
 def incomplete_size(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Keys that miss a component, an int32 scalar."""
+    """Return the number of keys that miss a component, an int32 scalar."""
     return (np.array(inputs[0].incomplete_size(), np.int32),)

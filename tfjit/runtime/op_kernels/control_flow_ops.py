@@ -95,7 +95,7 @@ def print_v2(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("Assert")
 def assert_op(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Raises InvalidArgumentError showing the data when the condition is false."""
+    """Raise InvalidArgumentError showing the data when the condition is false."""
     condition = np.asarray(inputs[0])
     if condition.shape != ():
         raise errors.InvalidArgumentError(

@@ -145,7 +145,7 @@ def _check_signature(
 
 @runtime_kernel("LookupTableFind", "LookupTableFindV2")
 def find(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Values of keys, the default for those that are not there."""
+    """Return the values of keys, the default for missing ones."""
     table = _table(inputs[0])
     _check_signature(ctx, table, (ctx.attrs["Tin"], ctx.attrs["Tout"]), (ctx.attrs["Tout"],))
     return (table.find(np.asarray(inputs[1]), np.asarray(inputs[2])),)
@@ -153,7 +153,7 @@ def find(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("LookupTableSize", "LookupTableSizeV2")
 def size(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Number of keys, an int64 scalar."""
+    """Return the number of keys, an int64 scalar."""
     return (np.array(_table(inputs[0]).size(), np.int64),)
 
 

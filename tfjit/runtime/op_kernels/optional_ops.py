@@ -61,7 +61,7 @@ def has_value(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("OptionalGetValue")
 def get_value(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Its components.
+    """Return the components of an optional.
 
     Raises InvalidArgumentError where there are none, or they are not of the types and shapes that
     the node says.

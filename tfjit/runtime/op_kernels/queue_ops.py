@@ -133,11 +133,11 @@ class Queue:
     _dequeues: deque[_Attempt] = field(default_factory=deque)
 
     def size(self) -> int:
-        """Elements in the queue."""
+        """Return the number of elements in the queue."""
         return len(self.store)
 
     def check_element(self, components: Sequence[Any], many: bool) -> None:
-        """Raises InvalidArgumentError when the components do not fit the queue."""
+        """Raise InvalidArgumentError when the components do not fit the queue."""
         if len(components) != len(self.dtypes):
             raise errors.InvalidArgumentError(
                 None,
@@ -457,7 +457,7 @@ def priority_queue(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @blocking_kernel("QueueEnqueue", "QueueEnqueueV2")
 def enqueue(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
-    """One element."""
+    """Enqueue one element."""
     queue = _queue_of(inputs[0])
     check_signature(ctx, ctx.attrs["Tcomponents"], (), queue.dtypes, ())
     queue.check_element(inputs[1:], many=False)
@@ -466,7 +466,7 @@ def enqueue(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
 
 @blocking_kernel("QueueEnqueueMany", "QueueEnqueueManyV2")
 def enqueue_many(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
-    """As many elements as the components' first dimension says."""
+    """Enqueue elements: the rows of the components."""
     queue = _queue_of(inputs[0])
     check_signature(ctx, ctx.attrs["Tcomponents"], (), queue.dtypes, ())
     components = [np.asarray(v) for v in inputs[1:]]
@@ -481,7 +481,7 @@ def enqueue_many(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
 
 @blocking_kernel("QueueDequeue", "QueueDequeueV2")
 def dequeue(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
-    """One element."""
+    """Dequeue one element."""
 
     def taken(result: Any) -> None:
         done(result if isinstance(result, BaseException) else result[0])
@@ -570,7 +570,7 @@ def _stack(values: list[Any], dtype: DType, shape: Shape, pads: bool) -> np.ndar
 
 @blocking_kernel("QueueDequeueMany", "QueueDequeueManyV2")
 def dequeue_many(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
-    """n elements stacked along a new first dimension."""
+    """Dequeue n elements, stacked along a new first dimension."""
     _dequeue_batch(ctx, inputs, done, up_to=False)
 
 

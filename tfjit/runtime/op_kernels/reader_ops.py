@@ -31,13 +31,13 @@ def _shared(ctx: OpContext, start: Callable[[], Open], whole_items: bool = False
 
 @runtime_kernel("TextLineReader", "TextLineReaderV2")
 def text_line_reader(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Lines of text files."""
+    """Return a reader of lines of text files."""
     return _shared(ctx, lambda: readers.text_lines(ctx.attrs.get("skip_header_lines", 0)))
 
 
 @runtime_kernel("WholeFileReader", "WholeFileReaderV2")
 def whole_file_reader(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Whole files."""
+    """Return a reader of whole files."""
     return _shared(ctx, lambda: readers.whole_file, whole_items=True)
 
 
@@ -58,13 +58,13 @@ def _compression(ctx: OpContext, name: str) -> str:
 
 @runtime_kernel("TFRecordReader", "TFRecordReaderV2")
 def tf_record_reader(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Records of TFRecord files."""
+    """Return a reader of records of TFRecord files."""
     return _shared(ctx, lambda: readers.tf_records(_compression(ctx, "compression_type")))
 
 
 @runtime_kernel("FixedLengthRecordReader", "FixedLengthRecordReaderV2")
 def fixed_length_record_reader(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Pieces of files."""
+    """Return a reader of pieces of files."""
     a = ctx.attrs
     header, size, footer, hop = (
         int(a.get(f"{part}_bytes", 0)) for part in ("header", "record", "footer", "hop")
@@ -98,13 +98,13 @@ def _queue(value: Any) -> Queue:
 
 @blocking_kernel("ReaderRead", "ReaderReadV2")
 def read(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
-    """The next record: key and value, string scalars."""
+    """Read the next record: key and value, string scalars."""
     readers.read_into(_reader(inputs[0]), None, _queue(inputs[1]), ctx.step.cancellation, done)
 
 
 @blocking_kernel("ReaderReadUpTo", "ReaderReadUpToV2")
 def read_up_to(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
-    """The next records, at most num_records, of one work item."""
+    """Read the next records, at most num_records, of one work item."""
     limit = int(np.asarray(inputs[2]))
     if limit <= 0:
         raise errors.InvalidArgumentError(
@@ -115,19 +115,19 @@ def read_up_to(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
 
 @runtime_kernel("ReaderNumRecordsProduced", "ReaderNumRecordsProducedV2")
 def num_records_produced(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Since the reader was made or reset; an int64 scalar."""
+    """Return the number of records since creation or reset, int64."""
     return (np.array(_reader(inputs[0]).records_produced, np.int64),)
 
 
 @runtime_kernel("ReaderNumWorkUnitsCompleted", "ReaderNumWorkUnitsCompletedV2")
 def num_work_units_completed(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Items read to their end; an int64 scalar."""
+    """Return the number of items read to their end, int64."""
     return (np.array(_reader(inputs[0]).work_finished, np.int64),)
 
 
 @runtime_kernel("ReaderReset", "ReaderResetV2")
 def reset(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """As new."""
+    """Reset the reader to its first state."""
     _reader(inputs[0]).reset()
     return ()
 

@@ -43,7 +43,7 @@ class Stack:
             )
 
     def push(self, value: Any) -> None:
-        """Raises InvalidArgumentError when the stack is closed or full."""
+        """Raise InvalidArgumentError when the stack is closed or full."""
         with self._lock:
             self._check_open()
             if 0 <= self.max_size <= len(self._elements):
@@ -53,7 +53,7 @@ class Stack:
             self._elements.append(value)
 
     def pop(self) -> Any:
-        """Raises InvalidArgumentError when the stack is closed or empty."""
+        """Raise InvalidArgumentError when the stack is closed or empty."""
         with self._lock:
             self._check_open()
             if not self._elements:

@@ -124,7 +124,7 @@ class _Area:
         self.waiting.after_fork()
 
     def check_bytes(self, size_bytes: int) -> None:
-        """Raises ResourceExhaustedError for tensors that never fit."""
+        """Raise ResourceExhaustedError for tensors that never fit."""
         if self.memory_limit and size_bytes > self.memory_limit:
             raise errors.ResourceExhaustedError(
                 None,
@@ -268,7 +268,7 @@ class StagingMap(_Area):
         return values
 
     def take_any(self, indices: Sequence[int]) -> Sequence[Any] | None:
-        """(key, *values) of the first key, if there is one."""
+        """Return (key, *values) of the first key, if there is one."""
         if not self.complete:
             return None
         key = min(self.complete) if self.ordered else next(reversed(self.complete))
@@ -326,7 +326,7 @@ def _staging_map(ctx: OpContext) -> StagingMap:
 
 
 def _values(inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """Copies: a step's memory is its own."""
+    """Copy values, since a step's memory is its own."""
     values = (
         value.initialized_value() if isinstance(value, Variable) else value for value in inputs
     )
@@ -405,7 +405,7 @@ def unstage(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
 
 @blocking_kernel("StagePeek")
 def stage_peek(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
-    """The tuple of a number, which stays; waits for it."""
+    """Read the tuple of a number without removing it; waits for it."""
     index = np.asarray(inputs[0])
     if index.shape != ():
         raise errors.InvalidArgumentError(None, None, "index must be scalar")
@@ -419,7 +419,7 @@ def stage_peek(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
 
 @runtime_kernel("StageSize")
 def stage_size(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Tuples in the area."""
+    """Return the number of tuples in the area."""
     return (np.array(len(_staging_area(ctx).tuples), np.int32),)
 
 

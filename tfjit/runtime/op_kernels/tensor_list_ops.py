@@ -186,7 +186,7 @@ def scatter(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorListSplit")
 def split(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Pieces of a tensor, cut along its first dimension."""
+    """Return the pieces of a tensor, cut along its first dimension."""
     shape, lengths = _shape_input(inputs[1]), np.asarray(inputs[2])
     if lengths.ndim != 1:
         raise invalid(
@@ -372,7 +372,7 @@ def stack_list(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorListGather")
 def gather(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Elements by index along a new first dimension."""
+    """Return the elements by index along a new first dimension."""
     dtype = ctx.attrs["element_dtype"]
     found, indices = _typed(inputs[0], dtype), np.asarray(inputs[1]).reshape(-1)
     shape = merge_shapes(_shape_input(inputs[2]), found.element_shape)

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 
 def find_variable(session: SessionState, device: str, node: Node) -> Variable:
-    """The session's variable behind a Variable, VariableV2 or VarHandleOp node placed
-    on `device`.
+    """Return the session's variable of a variable node.
+
+    The node is a Variable, VariableV2 or VarHandleOp placed on `device`.
     """
     return _variable(session, device, node.op, node.name, node.attrs)
 
@@ -118,7 +119,7 @@ def _same_shape(variable: Variable, value: np.ndarray) -> np.ndarray:
 
 @runtime_kernel("AssignAdd", "AssignAddVariableOp")
 def assign_add(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """variable += value, atomically."""
+    """Add to the variable atomically."""
     variable, value = inputs
     with variable.lock:
         current = _same_shape(variable, np.asarray(value))
@@ -128,7 +129,7 @@ def assign_add(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("AssignSub", "AssignSubVariableOp")
 def assign_sub(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """variable -= value, atomically."""
+    """Subtract from the variable atomically."""
     variable, value = inputs
     with variable.lock:
         current = _same_shape(variable, np.asarray(value))

@@ -70,7 +70,7 @@ def concat_lists(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("TensorListPushBackBatch")
 def push_back_batch(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Each list of a batch with a row of the tensor more."""
+    """Append a row of the tensor to each list of a batch."""
     rows = as_rows(inputs[1], "Expected tensor to be at least a vector, but saw shape: ")
     handles, dtype = variant_array(inputs[0]), ctx.attrs["element_dtype"]
     if handles.ndim == 0:
@@ -172,7 +172,7 @@ def _add(a: Any, b: Any) -> Any:
 
 @variant_kernel("AddN")
 def add_variants(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Elementwise sums of lists."""
+    """Return the elementwise sums of lists."""
     total = variant_array(inputs[0])
     for value in inputs[1:]:
         total = variant_array(_mapped(_add, total, variant_array(value)))

@@ -112,8 +112,9 @@ class StepObserver:
                     self._session.observer = None
 
     def _write_timeline(self, collector: StepStatsCollector) -> None:
-        """`timeline_<session>_<step>.json` in TFJIT_DUMP, or in a folder of the process under that
-        for temporary files.
+        """Write `timeline_<session>_<step>.json`.
+
+        The folder is TFJIT_DUMP, or one of the process under the folder for temporary files.
         """
         from tfjit.protos import RunMetadata
         from tfjit.runtime.profiling.timeline import trace_events

@@ -75,7 +75,7 @@ class Elements:
 
     @classmethod
     def of_values(cls, np_dtype: np.dtype | None, values: list[Any]) -> Elements:
-        """Elements held by reference; None is unset."""
+        """Return the elements held by reference; None is unset."""
         made = cls(np_dtype)
         made.length = len(values)
         made.items = values
@@ -134,7 +134,7 @@ class Elements:
         return data[index, ...]
 
     def get_copy(self, index: int) -> Any:
-        """`get`, safe from a change of the element that follows."""
+        """Return an element, safe from later changes of it."""
         value = self.get(index) if self.items is not None or self.exported else None
         if value is None and self.flags[index] == SET:
             assert self.data is not None
@@ -222,7 +222,7 @@ class Elements:
         self.flags[index] = ZERO
 
     def make_zero(self, index: int, dtype: DType) -> Any:
-        """The element that `mark_zero` made zeros of a type, in memory now."""
+        """Make the element that `mark_zero` promised, zeros of a type."""
         if self.data is not None and index < len(self.data):
             self.flags[index] = SET
         else:
@@ -300,7 +300,7 @@ class Elements:
         return data[indices]
 
     def nbytes(self) -> int:
-        """Memory held, without memory that elements in `items` share."""
+        """Return the memory held, without memory that elements in `items` share."""
         if self.data is not None:
             return self.data.nbytes + self.flags.nbytes
         return self.flags.nbytes + sum(getattr(item, "nbytes", 0) for item in self.items or ())

@@ -88,7 +88,10 @@ class Reader:
         cancellation: CancellationManager,
         done: Callable[[Any], None],
     ) -> None:
-        """Up to `limit` records of one work item; `done(list of records)`."""
+        """Read up to `limit` records of one work item.
+
+        Calls `done(list of records)`.
+        """
         request = _Request(limit, queue, cancellation, done)
         with self._lock:
             self._waiting.append(request)
@@ -195,7 +198,7 @@ class Reader:
         request.done(_as_op_error(result, self._work) if isinstance(result, OSError) else result)
 
     def reset(self) -> None:
-        """As it was when it was made."""
+        """Reset the reader to its first state."""
         with self._lock:
             self._clear()
 
@@ -325,7 +328,7 @@ def _path(work: bytes) -> str:
 
 
 def whole_file(files: FileSystem, work: bytes) -> Iterator[Record]:
-    """One record: the file's name and contents."""
+    """Yield one record: the file's name and contents."""
 
     # the file is read with the record, so that a missing one stays in hand, as TensorFlow has it
     def records() -> Iterator[Record]:
@@ -335,12 +338,15 @@ def whole_file(files: FileSystem, work: bytes) -> Iterator[Record]:
 
 
 def identity(files: FileSystem, work: bytes) -> Iterator[Record]:
-    """One record: the item itself, as key and value."""
+    """Yield one record: the item itself, as key and value."""
     return iter([(work, work)])
 
 
 def text_lines(skip_header_lines: int) -> Open:
-    """A record a line, without its end; keys are "file:line", from 1."""
+    """Return a start function for lines, without their ends.
+
+    Keys are "file:line", from 1.
+    """
 
     def start(files: FileSystem, work: bytes) -> Iterator[Record]:
         file: IO[bytes] = files.open(_path(work), "rb")

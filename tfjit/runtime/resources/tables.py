@@ -58,7 +58,7 @@ class Table:
         self._free: list[int] = []
 
     def size(self) -> int:
-        """Number of keys."""
+        """Return the number of keys."""
         return len(self._rows)
 
     def _keys(self, keys: np.ndarray) -> list[Any]:
@@ -125,7 +125,7 @@ class Table:
         return result.reshape(shape)
 
     def check_values(self, keys: np.ndarray, values: np.ndarray) -> None:
-        """Raises InvalidArgumentError for values that are not one a key."""
+        """Raise InvalidArgumentError for values that are not one a key."""
         self.check_keys(keys)
         expected = self._value_rows(keys)
         if values.shape != expected:
@@ -199,7 +199,7 @@ class HashTable(Table):
         self.is_initialized = False
 
     def find(self, keys: np.ndarray, default: np.ndarray) -> np.ndarray:
-        """As of every table. Raises FailedPreconditionError before `initialize`."""
+        """Find values. Raises FailedPreconditionError before `initialize`."""
         if not self.is_initialized:
             raise errors.FailedPreconditionError(None, None, "Table not initialized.")
         return super().find(keys, default)
@@ -380,7 +380,7 @@ def read_vocabulary(
     delimiter: bytes,
     offset: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Keys and values from the lines of a text file.
+    """Return the keys and values from the lines of a text file.
 
     key_index, value_index: column of a line split at `delimiter`; -1 the line's number (plus
     `offset`), -2 the whole line. vocab_size: how many lines to read; -1 all. Raises NotFoundError
@@ -447,7 +447,7 @@ def _array(values: list[Any], dtype: DType) -> np.ndarray:
 
 
 def _parser(dtype: DType) -> Callable[[bytes, int], Any]:
-    """Field and line number -> the value.
+    """Return a function of field and line number to the value.
 
     Raises InvalidArgumentError for a field of another type.
     """

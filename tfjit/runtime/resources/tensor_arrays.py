@@ -51,7 +51,7 @@ def merge_shapes(a: Shape, b: Shape) -> Shape:
 
 
 def invalid(text: str) -> errors.InvalidArgumentError:
-    """An InvalidArgumentError without a node: the executor adds it."""
+    """Return an InvalidArgumentError without a node: the executor adds it."""
     return errors.InvalidArgumentError(None, None, text)
 
 
@@ -140,7 +140,7 @@ class TensorArray:
             self._marks = np.zeros(0, np.uint8)
 
     def nbytes(self) -> int:
-        """Memory that the elements hold."""
+        """Return the memory that the elements hold."""
         return self._elements.nbytes()
 
     # writing
@@ -387,7 +387,7 @@ class TensorArray:
     # checks
 
     def merge_element_shape(self, shape: Shape) -> None:
-        """Every element also has this shape."""
+        """Merge a shape into every element's shape."""
         with self._lock:
             self._check_open()
             self.element_shape = merge_shapes(self.element_shape, shape)

@@ -156,12 +156,12 @@ class TensorList:
             )
 
     def nbytes(self) -> int:
-        """Memory that the elements hold."""
+        """Return the memory that the elements hold."""
         with self._lock:
             return self._own().nbytes()
 
     def _own(self) -> Elements:
-        """This version's elements, made whole of the newest version's where need be."""
+        """Return this version's elements, copied from the newest where needed."""
         if self._elements is not None:
             return self._elements
         versions = [self]
@@ -252,7 +252,7 @@ class TensorList:
     # shapes
 
     def merged_shape(self, shape: Shape) -> Shape:
-        """`shape`, the list's own and the elements', of all that are set."""
+        """Merge `shape` with the list's own and the set elements' shapes."""
         merged = merge_shapes(shape, self.element_shape)
         with self._lock:
             elements = self._own()
@@ -287,7 +287,10 @@ def zero_element(dtype: DType, shape: Shape) -> Any:
 
 
 def stack_values(dtype: DType, values: Sequence[Any], shape: Shape) -> np.ndarray:
-    """Elements along a new first dimension, zeros where None; shape: fully known."""
+    """Stack elements along a new first dimension, zeros where None.
+
+    shape: fully known.
+    """
     full = tuple(d for d in shape or () if d is not None)
     if not dtype.is_numpy_compatible:
         return stack(dtype, list(values), full)

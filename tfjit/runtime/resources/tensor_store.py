@@ -76,5 +76,5 @@ class TensorStore:
             self._tensors.pop(handle, None)
 
     def clear(self) -> None:
-        """The session ends."""
+        """Drop all tensors at the end of the session."""
         self._tensors.clear()

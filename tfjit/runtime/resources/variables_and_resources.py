@@ -100,7 +100,7 @@ class Variable:
         return self.value
 
     def uninitialized_message(self) -> str:
-        """TensorFlow's words for a read before the first assignment."""
+        """Return TensorFlow's words for a read before the first assignment."""
         if self.is_resource:
             return (
                 f"Could not find variable {self.name}. This could mean that the variable has been "
@@ -299,8 +299,9 @@ class SessionState:
             return list(self._node_states.items())
 
     def node_object(self, name: str, make: Callable[[], Any]) -> Any:
-        """Any persistent object of a node (a temporary variable, a counter), made
-        once a session.
+        """Return a persistent object of a node, made once a session.
+
+        Examples are a temporary variable and a counter.
         """
         found = self._node_objects.get(name)
         if found is None:

@@ -212,7 +212,10 @@ class DirectSession(BackendSession):
             graph.dissolve()
 
     def reset(self, containers: Sequence[str]) -> None:
-        """Close, and clear containers of every device (none named: the default one)."""
+        """Close, and clear containers of every device.
+
+        Without names, the default container is cleared.
+        """
         # first: a step that waits for a queue is cancelled, not told that its queue has closed
         self.close()
         for manager in self.state.managers():
@@ -240,7 +243,7 @@ class DirectSession(BackendSession):
             part.after_fork()
 
     def check_open(self) -> None:
-        """Raises CancelledError once the session is closed."""
+        """Raise CancelledError once the session is closed."""
         if self.closed:
             raise errors.CancelledError(None, None, "Session has been closed.")
 
@@ -314,7 +317,7 @@ class DirectSession(BackendSession):
                 graph.dissolve(functions=False)  # the plan's
 
     def place_for(self, spec: RunSpec) -> None:
-        """With place_pruned_graph: place the unplaced nodes of a run.
+        """Place the unplaced nodes of a run, with place_pruned_graph.
 
         The placement is for all later runs. Call it with the graph lock held.
         """
@@ -362,7 +365,7 @@ class DirectSession(BackendSession):
             ) <= plan_warm_start.MAX_NODES else ""
 
     def find_variable(self, node: Node) -> Variable:
-        """The Variable of a variable node."""
+        """Return the Variable of a variable node."""
         return variable_ops.find_variable(
             self.state, node.assigned_device or self.devices.default.name, node
         )
@@ -407,7 +410,10 @@ class DirectSession(BackendSession):
 
     @contextmanager
     def step_context(self) -> Iterator[StepContext]:
-        """A step's identity, rendezvous and cancellation; ended when the block is left."""
+        """Yield a step's identity, rendezvous and cancellation.
+
+        They end with the block.
+        """
         cancellation = CancellationManager(self.cancellation)
         rendezvous = LocalRendezvous(self.logs_rendezvous)
         thread = threading.get_ident()
@@ -486,7 +492,7 @@ class DirectSession(BackendSession):
     def _feed_dtypes(
         self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...]
     ) -> list[DType]:
-        """Base dtypes of the fed tensors.
+        """Return the base dtypes of the fed tensors.
 
         Raises TensorFlow's errors for names that the graph does not have.
         """
@@ -750,7 +756,7 @@ class DirectSessionFactory(SessionFactory):
 
     @classmethod
     def forget(cls, session: DirectSession) -> None:
-        """The session is closed: `reset` no longer concerns it."""
+        """Drop a closed session, so that `reset` ignores it."""
         with cls._sessions_lock:
             cls._sessions.discard(session)
             for name in [name for name, owner in cls._names.items() if owner is session]:

@@ -73,7 +73,7 @@ class PartialRun:
     def step(
         self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]
     ) -> tuple[list[Any], bool]:
-        """(fetched values, whether the run is over).
+        """Return (fetched values, True if the run is over).
 
         Needs: `check` has passed for the same names.
         """

@@ -79,7 +79,7 @@ def run_with_options(
 
 
 def _pool(session: DirectSession, options: Any) -> tuple[ThreadPool, int]:
-    """(the pool of a run, its priority there)."""
+    """Return a run's pool and its priority there."""
     if options is None:
         return session.pool(), 0
     chosen = session.pool(options.inter_op_thread_pool)
@@ -89,8 +89,9 @@ def _pool(session: DirectSession, options: Any) -> tuple[ThreadPool, int]:
 
 
 def check_run_options(session: DirectSession, options: Any) -> None:
-    """Raises InvalidArgumentError or UnimplementedError for options that this session's runs cannot
-    have.
+    """Check that this session's runs can have the options.
+
+    Raises InvalidArgumentError or UnimplementedError for others.
     """
     if options is None:
         return

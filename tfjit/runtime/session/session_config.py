@@ -66,7 +66,7 @@ def jit_mode(config: Any) -> JitMode:
 
 
 def intra_op_threads(config: Any) -> int:
-    """Threads that share one kernel's work."""
+    """Return the number of threads that share one kernel's work."""
     forced = settings.integer("TFJIT_THREADS")
     if forced:
         return forced
