@@ -11,7 +11,7 @@ from typing import Any
 
 newaxis = None  # in an index: a new axis of size 1
 
-# module -> the public names it has
+# module -> its public names
 _HOMES = {
     "tfjit.client.session.session": "Session BaseSession InteractiveSession get_default_session",
     "tfjit.client.session.patch_tensorflow": "patch_tensorflow",
@@ -191,7 +191,7 @@ def _map_source_tree() -> None:
         return
     root = os.path.dirname(folder)
     beside = (os.path.join(root, name.rpartition(".")[2], "__init__.py") for name in _BESIDE)
-    # it is imported anew
+    # the package is imported anew
     known = any(getattr(finder, "root", None) == root for finder in sys.meta_path)
     if not known and all(map(os.path.isfile, beside)):
         sys.meta_path.append(_SourceTree(root))

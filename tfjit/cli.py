@@ -57,8 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"tfjit {args.name}: {type(error).__name__}: {error}", file=sys.stderr)
         return _failed(error)
     except BrokenPipeError:
-        # The reader of stdout has seen enough. Closing stdout again at exit would complain, so it
-        # goes nowhere.
+        # The reader of stdout has closed its end. Closing stdout again at exit would complain, so
+        # further output is dropped.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:

@@ -23,7 +23,10 @@ class IllegalFlagValueError(Error):
 
 
 class _Flag:
-    """parse: text -> value, raising ValueError. is_bool: it needs no value."""
+    """A defined flag.
+
+    parse: text -> value, raising ValueError. is_bool: the flag needs no value.
+    """
 
     def __init__(
         self,

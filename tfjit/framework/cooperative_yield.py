@@ -24,7 +24,7 @@ _BUSY_S: Final = 20e-6
 # ms
 _BUSY_FOR_S: Final = 30e-3
 
-_thread = 0  # that is in the background now
+_thread = 0  # id of the background thread, or 0
 _due = 0.0
 _state: _Pace | None = None
 

@@ -35,7 +35,7 @@ class OpError(Exception):
     # ours, since TensorFlow's own programs compare classes exactly (MonitoredSession ends by
     # `exception_type in [...]`).
     _raised_as: ClassVar[dict[type, type]] = {}
-    _raised_by_tfjit = False  # of an instance of TensorFlow's class: whether tfjit made it
+    _raised_by_tfjit = False  # of an instance of TensorFlow's class: True if tfjit made it
 
     def __new__(cls, *args: Any, **kwargs: Any) -> OpError:
         """Make an instance, of TensorFlow's class of the name once loaded."""

@@ -12,7 +12,7 @@ from typing import Final
 _MANY: Final = 20_000  # objects that take a millisecond in their first walk
 
 _lock = threading.Lock()
-_pausing = 0  # blocks that are under way, of all threads
+_pausing = 0  # blocks under way, of all threads
 _enabled = False  # True if the collector was on before the first block
 
 
@@ -37,8 +37,9 @@ def collection_paused() -> Iterator[None]:
             _pausing = max(0, _pausing - 1)
             if not _pausing and _enabled:
                 if gc.get_count()[0] > _MANY and not gc.get_freeze_count():
-                    gc.freeze()  # all generations, to where nothing is collected
-                    gc.unfreeze()  # and from there to the oldest
+                    # move all generations to the permanent one, which is never collected
+                    gc.freeze()
+                    gc.unfreeze()  # and from there to the oldest generation
                 gc.enable()
 
 

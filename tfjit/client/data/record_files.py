@@ -28,13 +28,14 @@ _NAMES: Final = {
 
 
 class TFRecordOptions:
-    """compression_type: of TFRecordCompressionType, or its name. The rest is zlib's, with zlib's
-    defaults.
+    """The options of a compressed TFRecord file.
 
-    flush_mode: how `flush` ends a block (zlib.Z_NO_FLUSH keeps it open). input_buffer_size,
-    output_buffer_size: bytes that gather before zlib or the file gets them. window_bits: log2 of
-    the history (8 to 15; + 16 for a gzip header, negative for no header). compression_level: -1 to
-    9. compression_method: zlib.DEFLATED. mem_level: 1 to 9. compression_strategy: zlib's Z_...
+    compression_type: of TFRecordCompressionType, or its name. The rest is zlib's, with zlib's
+    defaults. flush_mode: how `flush` ends a block (zlib.Z_NO_FLUSH keeps it open).
+    input_buffer_size, output_buffer_size: bytes that gather before zlib or the file gets them.
+    window_bits: log2 of the history (8 to 15; + 16 for a gzip header, negative for no header).
+    compression_level: -1 to 9. compression_method: zlib.DEFLATED. mem_level: 1 to 9.
+    compression_strategy: zlib's Z_...
     """
 
     compression_type_map: Final = _NAMES

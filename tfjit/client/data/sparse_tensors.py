@@ -194,7 +194,7 @@ def _parts(value: SparseTensor) -> list[Tensor]:
 
 
 def _fed(sparse: SparseTensor, value: Any) -> list[tuple[Any, Any]]:
-    # the shape of a placeholder of known shape is a constant, which runs may feed all the same
+    # the shape of a placeholder of known shape is a constant, which runs may feed too
     return list(zip(_parts(sparse), value, strict=True))
 
 

@@ -285,8 +285,8 @@ def bidirectional_dynamic_rnn(
 ) -> tuple[Any, Any]:
     """Run one cell from the first step on, another from the last.
 
-    The last step is that of each row's own length. Returns ((outputs, outputs), (state, state)).
-    Arguments and errors as `dynamic_rnn`.
+    The last step is the end of each row's own sequence. Returns ((outputs, outputs), (state,
+    state)). Arguments and errors as `dynamic_rnn`.
     """
     check_cell("cell_fw", cell_fw)
     check_cell("cell_bw", cell_bw)

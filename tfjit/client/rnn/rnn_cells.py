@@ -233,8 +233,9 @@ def _mapped(function: Callable[[Any], Any], sizes: Any) -> Any:
 
 
 class BasicRNNCell(RNNCell):
-    """output = state = activation(concat(inputs, state) kernel + bias). activation: tanh without
-    one.
+    """A basic cell: output and new state are one value.
+
+    output = state = activation(concat(inputs, state) kernel + bias). activation: tanh without one.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ _VARIABLES: Final = frozenset(
         "global_step",
     }
 )
-# Collections that only the process that builds a graph has a use for.
+# Collections that are of use only in the process that builds a graph.
 _UNSAVED: Final = frozenset({"_step", "update_ops_tower"})
 
 

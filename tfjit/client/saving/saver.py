@@ -260,7 +260,7 @@ class Saver:
         dropped = []
         while 0 < self._max_to_keep < len(self._last):
             path, saved = self._last.pop(0)
-            if saved > self._next_kept:  # it stays, out of the list
+            if saved > self._next_kept:  # the checkpoint stays on disk, but leaves the list
                 self._next_kept += self._keep_hours * 3600
             else:
                 dropped.append(path)

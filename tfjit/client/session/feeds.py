@@ -52,7 +52,7 @@ class FeedSlot:
             tuple(shape) if shape is not None and all(d is not None for d in shape) else None
         )
         self._known: set[tuple[int, ...]] = set()
-        # not so of bfloat16, float8 and int4
+        # false for bfloat16, float8 and int4
         self._is_number = np.issubdtype(self.np_dtype, np.number)
         self._exact = _exact_ints(self.np_dtype)
         # reads the tensor of a session handle

@@ -60,7 +60,7 @@ def _conversions(
 ) -> Iterator[tuple[type, Callable[[Any], Any], Callable[[Any, Any], Any], Callable[[Any], Any]]]:
     """Yield our conversions and, for TensorFlow's types, TensorFlow's.
 
-    The latter are those of TensorFlow's own sessions (SparseTensor, RaggedTensor ...).
+    The latter are the conversions of TensorFlow's own sessions (SparseTensor, RaggedTensor ...).
     """
     yield from _CONVERSIONS
     sessions = sys.modules.get("tensorflow.python.client.session")

@@ -135,7 +135,7 @@ def _swap(changes: Sequence[tuple[str, Any, Any]]) -> None:
                 holders = [module for module in _holders(name, old) if id(module) not in changed]
     except BaseException:
         for module, name, old, new in reversed(done):
-            if vars(module).get(name) is new:  # it may be this one that failed
+            if vars(module).get(name) is new:  # the failed module may be this one
                 setattr(module, name, old)
         raise
 

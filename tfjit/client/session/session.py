@@ -211,7 +211,7 @@ class BaseSession(SessionBase):
                 except errors.OpError as error:
                     self._raise(error)
                 except AttributeError:
-                    resolve_feeds(self._graph, feed_dict)  # a set of the same keys, say
+                    resolve_feeds(self._graph, feed_dict)  # a set of the same keys, for example
                     raise
             return self._run_new(key, fetches, feed_dict)
         return self._run_with_options(fetches, feed_dict, options, run_metadata)
@@ -556,8 +556,8 @@ class BaseSession(SessionBase):
 
     def __del__(self) -> None:
         if sys is None or sys.is_finalizing():
-            # daemon threads, which a close would wait for, run no more; the process frees all there
-            # is
+            # daemon threads, which a close would wait for, no longer run; the process frees all its
+            # memory
             return
         try:  # noqa: SIM105  what goes wrong here nobody could handle
             self.close()

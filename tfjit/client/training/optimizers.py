@@ -154,10 +154,10 @@ class MomentumOptimizer(_Fused):
 
 
 class AdagradOptimizer(_Fused):
-    """accumulator += gradient^2; var -= learning_rate * gradient / sqrt(accumulator). Source:
-    Duchi, Hazan, Singer (2011).
+    """accumulator += gradient^2; var -= learning_rate * gradient / sqrt(accumulator).
 
-    Raises ValueError for an initial_accumulator_value that is not above 0.
+    Source: Duchi, Hazan, Singer (2011). Raises ValueError for an initial_accumulator_value that is
+    not above 0.
     """
 
     _kind = "Adagrad"
@@ -512,6 +512,6 @@ class AdagradDAOptimizer(_Fused):
 
     def _prepare(self) -> None:
         super()._prepare()
-        # this step's number, whether or not it has been counted yet
+        # this step's number, counted already or not
         step = raw.Cast(x=convert_to_tensor(self._global_step), DstT=dtypes.int64)
         self._tensors["global_step"] = step + convert_to_tensor(1, dtype=dtypes.int64)

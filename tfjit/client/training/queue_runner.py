@@ -152,7 +152,7 @@ class QueueRunner:
     def _close_quietly(self, sess: Any) -> None:
         try:
             sess.run(self._close_op)
-        # it is closed already, or the session is: either way nothing will come any more
+        # the queue or the session is closed already: no element will come any more
         except (errors.OpError, RuntimeError):
             return
 

@@ -89,8 +89,9 @@ def _scatter(
 def scatter_update(
     ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None
 ) -> Any:
-    """Set rows: ref[indices[...]] = updates[...]. indices of any rank; updates [*indices.shape,
-    *row] or a scalar.
+    """Set rows: ref[indices[...]] = updates[...].
+
+    indices of any rank; updates [*indices.shape, *row] or a scalar.
     """
     return _scatter("ScatterUpdate", ref, indices, updates, use_locking, name)
 

@@ -87,11 +87,10 @@ def no_regularizer(_: Any) -> None:
 
 
 class VariableScope:
-    """Defaults that `get_variable` takes where its own arguments are missing. Made by
-    `variable_scope`.
+    """Defaults of `get_variable` for its missing arguments.
 
-    reuse: True when variables must exist, False when they must not, AUTO_REUSE to make those that
-    don't.
+    Made by `variable_scope`. reuse: True when variables must exist, False when they must not,
+    AUTO_REUSE to make those that don't.
     """
 
     def __init__(
@@ -253,7 +252,7 @@ class VariableScope:
         if reuse is None:
             reuse = self._reuse
         full_name = f"{self._name}/{name}" if self._name else name
-        # The variable's name scope is its full name, wherever it is asked for.
+        # The variable's name scope is its full name, in every scope.
         with name_scope(None):
             if dtype is not None and initializer is not None and not callable(initializer):
                 given = convert_to_tensor(initializer).dtype.base_dtype
@@ -513,7 +512,7 @@ def get_local_variable(
 
 
 def _composed(outer: Any, inner: Any) -> Any:
-    """Chain a custom getter inside that of the scope around."""
+    """Chain a custom getter with the one of the scope around."""
     if outer is None or inner is None:
         return inner or outer
 

@@ -96,7 +96,7 @@ class Variable:
         if variable_def is not None:
             use_resource = variable_def.is_resource
         if use_resource is None and get_default_graph().building_function:
-            use_resource = True  # a reference does not go into a function
+            use_resource = True  # a reference cannot be passed to a function
         if use_resource is None:
             from tfjit.client.variables.variable_scope import get_variable_scope
 
@@ -300,8 +300,10 @@ class Variable:
     def scatter_update(
         self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
     ) -> Any:
-        """Set rows. sparse_delta: an object with `indices` [...] and `values` [*indices.shape,
-        *row], such as IndexedSlices.
+        """Set rows of the variable.
+
+        sparse_delta: an object with `indices` [...] and `values` [*indices.shape, *row], such as
+        IndexedSlices.
         """
         return self._scatter(
             "ScatterUpdate", sparse_delta.indices, sparse_delta.values, use_locking, name
@@ -460,8 +462,9 @@ def _without_scope(name: str, scope: str | None) -> str:
 
 
 class RefVariable(Variable):
-    """A VariableV2 node: its output is a reference, which `read` dereferences once
-    for all readers.
+    """A VariableV2 node, whose output is a reference.
+
+    `read` dereferences it once for all readers.
     """
 
     _variable: Tensor

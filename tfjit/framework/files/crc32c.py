@@ -18,7 +18,7 @@ import numpy as np
 _POLYNOMIAL: Final = 0x82F63B78  # bit-reversed
 _MASK_DELTA: Final = 0xA282EAD8
 _LANES: Final = 4096
-_LANE_BYTES: Final = 64  # shorter than this a lane is not worth its joining
+_LANE_BYTES: Final = 64  # joining a shorter lane costs more than the lane saves
 
 
 def crc32c(data: Any, crc: int = 0) -> int:

@@ -102,7 +102,7 @@ def write_table(entries: Iterable[tuple[bytes, bytes]]) -> bytes:
         file.extend(struct.pack("<I", masked_crc32c(block)))
         return handle
 
-    index = _BlockBuilder(restart_interval=1)  # it is searched, not read through
+    index = _BlockBuilder(restart_interval=1)  # the index is searched, not read through
     block = _BlockBuilder()
     last = b""
     for key, value in entries:

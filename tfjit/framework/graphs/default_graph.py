@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class _Stack(threading.local):
     def __init__(self) -> None:
         self.graphs: list[Graph] = []
-        # this thread's own default graph, made when first asked for
+        # this thread's own default graph, made at the first request
         self.bottom: Graph | None = None
 
 

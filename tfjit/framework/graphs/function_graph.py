@@ -68,7 +68,7 @@ class FunctionGraph(Graph):
         self._captures: dict[int, tuple[Tensor, Tensor]] = {}
         # id of such an input -> the outer tensor
         self._outer_of: dict[int, Tensor] = {}
-        # id of a tensor here -> which output of the function hands it to gradients
+        # id of a tensor here -> index of the function's output that hands it to gradients
         self.saved: dict[int, int] = {}
         self.control_captures: dict[Operation, None] = {}
         self._seed = outer_graph.seed
@@ -239,13 +239,13 @@ class FunctionGraph(Graph):
             yield
 
     def add_to_collection(self, name: Any, value: Any) -> None:
-        """Add to a collection; those of variables are the outermost graph's."""
+        """Add to a collection; variables' collections are the outermost graph's."""
         self.outermost.add_to_collection(name, value) if _is_shared(
             name
         ) else super().add_to_collection(name, value)
 
     def get_collection_ref(self, name: Any) -> list[Any]:
-        """Return a collection; those of variables are the outermost graph's."""
+        """Return a collection; variables' collections are the outermost graph's."""
         return (
             self.outermost.get_collection_ref(name)
             if _is_shared(name)
@@ -253,7 +253,7 @@ class FunctionGraph(Graph):
         )
 
     def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
-        """Return a collection's members; those of variables are the outermost graph's."""
+        """Return a collection's members; variables' collections are the outermost graph's."""
         return (
             self.outermost.get_collection(name, scope)
             if _is_shared(name)
@@ -263,7 +263,7 @@ class FunctionGraph(Graph):
     def op_def_of(self, op_type: str, node_name: str = "") -> OpDef:
         """Return the contract of an op type or library function.
 
-        Functions are those of the outermost graph's library.
+        Functions stand in the outermost graph's library.
         """
         if op_type not in self._functions and op_type in self.outermost.functions:
             return self.outermost.op_def_of(op_type, node_name)

@@ -75,7 +75,7 @@ class Graph(GraphScopes):
         self._functions: dict[str, Any] = {}  # FunctionDef messages by name
         self._function_op_defs: dict[str, OpDef] = {}
         self._library_gradients: list[Any] = []
-        # (version, operation) of those that gradients gave more inputs and outputs
+        # (version, operation) for operations that gradients gave more inputs and outputs
         self._changed: list[tuple[int, Operation]] = []
         # True if an imported GraphDef had a library, even an empty one
         self._has_library = False

@@ -274,7 +274,7 @@ class Importer:
                     control += 1
                 elif source in next_iteration:
                     loops = True
-            # A loop's Merge starts from whichever of its inputs enters the loop.
+            # A loop's Merge starts from the input that enters the loop.
             pending[i] = (
                 control + 1 if loops and self.nodes[i].op in ("Merge", "RefMerge") else waits
             )

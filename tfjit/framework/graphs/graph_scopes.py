@@ -136,7 +136,7 @@ class GraphScopes:
     def device(self, device_name_or_function: Any) -> Iterator[None]:
         """Ask for a device inside.
 
-        device_name_or_function: a string or DeviceSpec whose fields merge under those of inner
+        device_name_or_function: a string or DeviceSpec whose fields merge under the fields of inner
         blocks, None for no device, or a function of the operation.
         """
         entry = device_name_or_function
@@ -308,7 +308,7 @@ def _operation_of(item: Any, graph: GraphScopes) -> Operation:
     # a resource variable means its handle, or the update that gave it
     if hasattr(item, "handle") and hasattr(item, "op"):
         item = item.op
-    # an IndexedSlices
+    # an IndexedSlices object
     if (
         hasattr(item, "values")
         and hasattr(item, "indices")

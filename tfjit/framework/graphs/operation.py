@@ -351,7 +351,7 @@ class Operation:
         self._frame = frame
         self._control_flow_context: Any = None
         self._original_op: Operation | None = None
-        # of the functions that the attrs name, where they were built or looked at
+        # bodies of the functions in the attrs, in the graph that built or read them
         self._bodies: tuple[FunctionGraph, ...] = ()
         self.outputs: list[Tensor] = []
 

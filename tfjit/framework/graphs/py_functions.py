@@ -18,8 +18,9 @@ _numbers: Final = itertools.count()
 
 
 class _Entry:
-    """A weakly referenced place for a function: functions themselves may not take
-    weak references.
+    """A weakly referenced place for a function.
+
+    Functions themselves may not take weak references.
     """
 
     __slots__ = ("__weakref__", "function")

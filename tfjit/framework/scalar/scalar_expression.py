@@ -85,7 +85,7 @@ class Expression:
 def _functions() -> Mapping[str, str]:
     """Return function name -> op type, by Python names.
 
-    The ops are those of the table over one type of number.
+    The ops are the table's ops over one type of number.
     """
     found = {}
     for row in elementwise.TABLE:
@@ -150,7 +150,7 @@ class _Reader:
         self.inputs = inputs
         self.attrs = attrs
         self.steps: list[Step] = []
-        # of each step with a row: whether it computes with numbers of type T
+        # of each step with a row: True if it computes with numbers of type T
         self.typed: list[bool] = []
         self.fractions = False  # a literal is no integer
         self._numbers = {name: i for i, name in enumerate(inputs)}

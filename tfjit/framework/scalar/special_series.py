@@ -43,7 +43,7 @@ def build(
     first_sum = 15.0 if epsilon < 1e-12 else 5.0
     b1, b2, b3, b4, b5, b6, b7, b8, b9, b10, b11 = _BERNOULLI
     inf, nan = float("inf"), float("nan")
-    far = 1e150  # from here on one argument decides alone, and terms would overflow
+    far = 1e150  # one argument alone decides beyond this, and terms would overflow
 
     @compiled
     def lower_series(a: Any, x: Any, sloped: bool) -> Any:
@@ -238,7 +238,7 @@ def build(
             total = total + where(low, power(a, -s), 0.0)
             a = where(low, a + 1.0, a)
         tail = power(a, -s)
-        # nothing follows a tail that has vanished, and inf * 0 must not come up
+        # no term follows a vanished tail, and inf * 0 must not come up
         rest = where(tail == 0.0, 0.0, s)
         finite = where(tail == 0.0, 2.0, s)
         tail_sum = where(tail == 0.0, 0.0, tail * a / (finite - 1.0) + 0.5 * tail)

@@ -69,8 +69,9 @@ class Size(int):
     __mod__, __rmod__ = _int_operator(int.__mod__), _int_operator(int.__rmod__)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        """Compute with the plain int, which NumPy promotes weakly: float32 times a
-        size is float32.
+        """Compute with the plain int, which NumPy promotes weakly.
+
+        So float32 times a size is float32.
         """
         plain = (int(x) if isinstance(x, Size) else x for x in inputs)
         return getattr(ufunc, method)(*plain, **options)

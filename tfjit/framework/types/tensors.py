@@ -1,9 +1,8 @@
-"""ndarray <-> TensorProto for every dtype, and constants from Python values (make_tensor_proto,
-make_ndarray).
+"""ndarray <-> TensorProto for every dtype, and constants from Python values.
 
-Of Python values without a dtype, ints become int32 (int64 where one does not fit), floats float32,
-complex complex128; NumPy values keep their type. With a shape, missing elements repeat the last
-one.
+The latter are make_tensor_proto and make_ndarray. Of Python values without a dtype, ints become
+int32 (int64 where one does not fit), floats float32, complex complex128; NumPy values keep their
+type. With a shape, missing elements repeat the last one.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ _VALUE_FIELD: dict[int, tuple[str, Any]] = {
 CONTENT_TYPES = frozenset(
     {1, 2, 3, 4, 5, 6, 9, 11, 12, 13, 14, 15, 16, 19, 22, 23, 24, 25, 26, 27, 28, 33}
 )
-# int4, uint4, int2, uint2: NumPy keeps one in a byte, in another form
+# int4, uint4, int2, uint2: NumPy keeps one element in a byte, in another form
 _BELOW_A_BYTE = frozenset({29, 30, 31, 32})
 
 
@@ -204,7 +203,7 @@ def from_proto(proto: Any) -> Any:
         flat = np.fromiter(values, element, count=given)
     if given < size:
         # A zero-strided view would be smaller, but kernels take contiguous buffers.
-        full = np.zeros(size, dtype=flat.dtype)  # pages that nothing is written to cost nothing
+        full = np.zeros(size, dtype=flat.dtype)  # pages that are never written to cost nothing
         if given:
             full[:given] = flat
             full[given:] = flat[-1]

@@ -276,7 +276,7 @@ class _Walk:
         self._xs = {id(x) for x in xs}
         self._colocate = colocate
         self._gate = gate
-        self._stopped = {tensor.op for tensor in stops}  # nothing goes back through these
+        self._stopped = {tensor.op for tensor in stops}  # no gradient flows through these
         self._arrived: dict[tuple[Operation, int], list[Gradient]] = {}
         self._totals: dict[tuple[Operation, int], Gradient | None] = {}
         self._reached = self._find_reached(xs, {id(tensor) for tensor in stops})
@@ -492,7 +492,7 @@ def _zeros(output: Tensor, state: LoopGradient | None) -> Tensor | None:
     if not is_switch(op) or not isinstance(context, CondContext):
         made: Tensor = raw.ZerosLike(x=output)
         return made
-    # zeros that are there when the branch is not taken
+    # zeros that are alive when the branch is not taken
     other = raw.Switch(data=op.inputs[0], pred=context.pred)[1 - context.branch]
     with control_dependencies([raw.Identity(input=other)]):
         return zeros(raw.Shape(input=other), output.dtype.base_dtype)
@@ -617,7 +617,7 @@ def _tensors(values: Any) -> list[Tensor]:
 
 
 def _value(x: Tensor) -> Tensor:
-    """Return a tensor's value, or that of a handle's variable."""
+    """Return a tensor's value; of a handle, its variable's value."""
     if x.dtype is not dtypes.resource:
         return x
     data = handle_data(x)

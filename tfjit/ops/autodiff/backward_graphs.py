@@ -26,12 +26,12 @@ from tfjit.ops.control_flow.bodies import extend, handle_data
 from tfjit.ops.control_flow.control_flow_contexts import is_loop_constant
 from tfjit.ops.core.convert import constant, convert_to_tensor
 
-# Small facts of big tensors: computed in the forward body, so that these are handed on, not the
+# Small facts of big tensors: computed in the forward body, which hands on the facts and not the
 # tensors.
 _FACTS: Final = frozenset(
     {"Shape", "ShapeN", "Size", "Rank", "TensorListElementShape", "TensorListLength"}
 )
-_MAX_CONSTANT: Final = 1 << 10  # elements of a computed constant that is made anew
+_MAX_CONSTANT: Final = 1 << 10  # largest computed constant, in elements, that is made anew
 _TRAINABLE: Final = frozenset(
     {
         dtypes.float16,
@@ -67,7 +67,7 @@ class BackwardGraph(FunctionGraph):
     def takes(self, graph: Graph) -> bool:
         """Return whether tensors of `graph` may be used here.
 
-        Those of the forward body may.
+        Tensors of the forward body may.
         """
         return graph is self.forward or super().takes(graph)
 
@@ -215,7 +215,7 @@ def dense(gradient: Any) -> Any:
 def gradient_dtype(value: Tensor) -> DType | None:
     """Return the dtype of a tensor's gradient.
 
-    That of a resource is its variable's; None where the variable is not known.
+    Of a resource, the dtype of its variable; None where the variable is not known.
     """
     if value.dtype is not dtypes.resource:
         return value.dtype.base_dtype
@@ -240,7 +240,7 @@ def zeros_of(value: Tensor) -> Tensor:
         made.set_shape(TensorShape(handle_data(value)[0][0]))
     elif value.dtype is dtypes.variant:
         made = raw.ZerosLike(x=value)
-    else:  # of the size only, so that nothing has to keep the value
+    else:  # of the size only, so that no node keeps the value
         made = raw.Fill(dims=_sizes(value), value=constant(0, dtype=value.dtype.base_dtype))
     return made
 

@@ -543,7 +543,8 @@ class WhileContext(ControlFlowContext):
             self._map_inputs(op)
             _, dropped = self._drop_outer_control_inputs(op)
             if not op.control_inputs and all(is_loop_constant(value.op) for value in op.inputs):
-                self._wait_for_pivot(op)  # or it would run before the loop's condition is known
+                # the operation would run before the loop's condition is known
+                self._wait_for_pivot(op)
         self._values.update(value.name for value in op.outputs)
         if dropped:
             with control_dependencies(None), self.entered():

@@ -106,7 +106,7 @@ class ConcreteFunction:
             value.shape_tuple != inside.shape_tuple
             for value, inside in zip(tensors, graph.inputs, strict=False)
         ):
-            # more is known of the arguments than the trace knew
+            # the call knows more of the arguments than the trace
             results = from_function_def(
                 self._ref, op.graph, [value.shape_tuple for value in op.inputs]
             ).outputs
@@ -252,7 +252,7 @@ class Function:
         if not fitting and self._reduce_retracing:
             for other in known:
                 shapes = tuple(_relaxed(a, b) for a, b in zip(other, shapes, strict=True))
-        # a trace that knows less of the shapes will do; of several the one that knows most
+        # a trace with less precise shapes will do; the most precise one is chosen
         chosen = (
             max(fitting, key=lambda wider: sum(_knowledge(shape) for shape in wider))
             if fitting

@@ -16,7 +16,7 @@ from tfjit.framework.op_defs import op_spec, op_traits
 from tfjit.framework.op_defs.op_def import ArgDef, AttrDef, OpDef, ShapeFn, registry
 
 _TENSOR_DEFAULT = ": tensor = uint8"
-_set = object.__setattr__  # an OpDef is frozen for everybody else
+_set = object.__setattr__  # an OpDef is frozen for all other code
 
 
 class DeclaredOp(OpDef):

@@ -1,5 +1,6 @@
-"""Allowed-type lists that several op definitions share, in the order that their
-OpDefs have them.
+"""Allowed-type lists that several op definitions share.
+
+They stand in the order that their OpDefs have them.
 """
 
 from typing import Final

@@ -15,8 +15,10 @@ TASK_PREFIX = "/job:localhost/replica:0/task:0"
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One device. name: full ("/job:localhost/replica:0/task:0/device:CPU:0"). incarnation: changes
-    at every start of the process.
+    """One device.
+
+    name: full ("/job:localhost/replica:0/task:0/device:CPU:0"). incarnation: changes at every start
+    of the process.
     """
 
     name: str

@@ -46,7 +46,7 @@ class Slots:
             heapq.heappush(self._waiting, entry)
         try:
             turn.acquire()
-        except BaseException:  # an interrupt: the turn that may have come is passed on
+        except BaseException:  # an interrupt: pass on the turn that may have come
             with self._lock:
                 if entry in self._waiting:
                     self._waiting.remove(entry)
@@ -68,7 +68,8 @@ class Slots:
         with self._lock:
             if self._waiting:
                 heapq.heappop(self._waiting)[2].release()
-            else:  # no more than there are: a run that forks has its slot back in the child already
+            # no more slots than exist: a run that forks has its slot back in the child already
+            else:
                 self._free = min(self._free + 1, self._count)
 
     def after_fork(self) -> None:
@@ -176,7 +177,7 @@ class ThreadPool:
             if job is None:
                 return
             job()
-            del job  # it holds its step, which must not live until the next job comes
+            del job  # the job holds its step, which must not live until the next job comes
             with self._lock:
                 if jobs is not self._jobs:
                     return  # the job forked: this is the child, where the pool begins anew

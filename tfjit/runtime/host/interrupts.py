@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class _Watch:
     """The socket, its reader, and the cancel flags of running loops.
 
-    The loops are those of the main thread.
+    The loops run on the main thread.
     """
 
     def __init__(self) -> None:
@@ -48,8 +48,7 @@ _MAIN = threading.main_thread().ident
 _handler_of: Final = importlib.import_module("_signal").getsignal
 _SIGINT: Final = int(signal.SIGINT)
 _RAISES: Final = signal.default_int_handler
-# as often as that it is seen to that signals come here: event loops that came and went take them
-# away
+# how often the socket is armed again: event loops that came and went take the signals away
 _ARM_S: Final = 0.5
 
 

@@ -182,8 +182,7 @@ def _add(op_type: str, kernel: RuntimeKernel) -> None:
 def _load() -> None:
     """Import the modules that register the kernels."""
     global _loaded
-    # even a module that is there takes import_module a microsecond, and this is asked for every
-    # node
+    # import_module of a loaded module takes a microsecond, and every node asks
     if not _loaded:
         importlib.import_module("tfjit.runtime.op_kernels")
         _loaded = True

@@ -53,8 +53,9 @@ class Accumulator(ABC):
 
     @abstractmethod
     def _add(self, gradient: Any) -> None:
-        """Add a gradient; raises InvalidArgumentError, and changes nothing, where it
-        does not fit.
+        """Add a gradient.
+
+        Raises InvalidArgumentError, and changes nothing, where it does not fit.
         """
 
     @abstractmethod
@@ -90,7 +91,7 @@ class Accumulator(ABC):
                 try:
                     self._takes.remove(take)
                 except ValueError:
-                    return  # it is over
+                    return  # the take is over
             done(errors.CancelledError(None, None, _CANCELLED))
 
         take.token = cancellation.register(cancel)

@@ -40,7 +40,7 @@ def py_func(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
         )
     try:
         returned = function(*[_argument(v) for v in inputs])
-    except Exception as error:  # an OpError too: it is the function's, not one of this step
+    except Exception as error:  # an OpError too: the function raised it, not this step
         kind = next(
             (ours for theirs, ours in _CLASSES if isinstance(error, theirs)), errors.UnknownError
         )

@@ -199,7 +199,7 @@ class Queue:
             taken.clear()
 
         def attempt() -> Callable[[], None] | None:
-            ends = self.closed and not self._enqueues  # nothing will come any more
+            ends = self.closed and not self._enqueues  # no element will come any more
             if ends and not up_to and len(self.store) < count - len(taken):
                 # as TensorFlow counts them
                 text = f"requested {count - len(taken)}, current size {len(self.store)}"
@@ -251,7 +251,7 @@ class Queue:
                 try:
                     waiting.remove(attempt)
                 except ValueError:
-                    return  # it is over
+                    return  # the operation is over
                 attempt.undo()
             self._advance()
             attempt.done(errors.CancelledError(None, None, cancelled))

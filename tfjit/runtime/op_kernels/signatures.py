@@ -1,4 +1,4 @@
-"""Check a node's dtypes against those of its queue or table."""
+"""Check a node's dtypes against its queue's or table's."""
 
 from __future__ import annotations
 

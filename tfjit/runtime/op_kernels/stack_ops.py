@@ -24,7 +24,10 @@ _numbers: Final = itertools.count()
 
 
 class Stack:
-    """max_size: elements; negative = no limit."""
+    """A stack resource.
+
+    max_size: elements; negative = no limit.
+    """
 
     __slots__ = ("_elements", "_lock", "closed", "dtype", "max_size", "name")
 

@@ -495,8 +495,7 @@ def _concatenated(
     values: list[Any], dtype: DType, rest: Shape, known: int | None, leading: np.ndarray
 ) -> Sequence[Any]:
     if values and known is None and any(value is None for value in values):
-        # an element of any length says how long the others are that are not set, where it is the
-        # only length there is
+        # Unset elements have the length of the set ones, where that is the only length there is.
         sizes = {np.shape(value)[0] for value in values if value is not None}
         known = sizes.pop() if len(sizes) == 1 and not leading.size else None
     if not is_fully_defined(rest):

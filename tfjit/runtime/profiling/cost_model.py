@@ -76,10 +76,10 @@ class CostModel:
             return self._nodes.get((device, name)) or NodeCost()
 
     def fill(self, cost_graph: Any, partitions: Sequence[Partition]) -> None:
-        """Write CostGraphDef: the nodes of the partition graphs, `_SOURCE` and `_SINK` included,
-        with ids that are unique over all.
+        """Write a CostGraphDef of the partition graphs.
 
-        compute_cost is the mean time in us, at least 1; sizes are of the last run, in bytes.
+        `_SOURCE` and `_SINK` are included, and ids are unique over all graphs. compute_cost is the
+        mean time in us, at least 1; sizes are of the last run, in bytes.
         """
         first = 0
         for partition in partitions:

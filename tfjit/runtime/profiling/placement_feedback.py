@@ -1,5 +1,6 @@
-"""Placement by measured costs (ConfigProto.placement_period): when to measure, when to move, and
-when to leave it at that.
+"""Placement by measured costs (ConfigProto.placement_period).
+
+The module decides when to measure, when to move nodes, and when to stop.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tfjit.placement")
 
-# a receive's time is its wait
+# the time of a receive is waiting
 _UNCOUNTED: Final = frozenset(
     {"Const", "_Arg", "_Retval", "_Send", "_Recv", "_HostSend", "_HostRecv"}
 )
-# kernels of new plans are compiled behind their first steps, which say nothing of a placement
+# first steps of new plans run beside the compilation of their kernels and tell nothing of a
+# placement
 _TRIAL_STEPS: Final = 10
-# without a move: the first may have measured kernels that were not compiled yet
+# two periods without a move: kernels may not be compiled yet in the first
 _QUIET_PERIODS: Final = 2
 
 Signature = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]

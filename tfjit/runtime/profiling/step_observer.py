@@ -105,7 +105,7 @@ class StepObserver:
         if self.replacement is not None:
             records = collector.records if PLACEMENT in due and collector is not None else None
             with self._lock:
-                # a step that was looked at took longer than others
+                # a measured step took longer than others
                 if records is not None or collector is None:
                     self.replacement.step(variant, elapsed_s, records)
                 if not self.active:

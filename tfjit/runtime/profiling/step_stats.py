@@ -198,7 +198,7 @@ def _tensor(value: Any) -> TensorRecord | None:
 def label(node: Node) -> str:
     """Return TensorFlow's label of a node.
 
-    That of a fused node has its members by name: "y = _Fused[h:Tanh+y:AddV2](x, b)".
+    The label of a fused node has its members by name: "y = _Fused[h:Tanh+y:AddV2](x, b)".
     """
     group = node.attrs.get("group")
     op = node.op if node.op_def is None else node.op_def.name

@@ -104,7 +104,7 @@ class Reader:
         def cancel() -> None:
             with self._lock:
                 if request not in self._waiting or self._waiting[0] is request:
-                    return  # it has its turn: the queue will say
+                    return  # the request has its turn: the queue will answer
                 self._waiting.remove(request)
             done(errors.CancelledError(None, None, "Reader operation was cancelled"))
 

@@ -37,7 +37,7 @@ class Table:
     """
 
     can_change = True
-    default_for_each = True  # else a default a key is taken, of which the first counts for all
+    default_for_each = True  # False: a default a key is accepted, and the first counts for all keys
 
     def __init__(
         self,

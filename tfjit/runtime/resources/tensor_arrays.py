@@ -70,7 +70,7 @@ class TensorArray:
     """A tensor array.
 
     size: elements, -1 refused. element_shape: the known part of every element's shape; `identical`
-    makes the first element's shape that of all. dynamic_size: writes may make it grow.
+    makes the first element's shape the shape of all. dynamic_size: writes may make it grow.
     clear_after_read: an element is read once. source: of a gradient array, its name; then writes
     add up, and unwritten elements are zeros. Thread-safe.
     """
@@ -143,7 +143,7 @@ class TensorArray:
         """Return the memory that the elements hold."""
         return self._elements.nbytes()
 
-    # writing
+    # Writing
 
     def write(self, index: int, value: Any) -> None:
         """Write an element, or add to it in a gradient array.
@@ -247,7 +247,7 @@ class TensorArray:
         if self.identical and not is_fully_defined(self.element_shape):
             self.element_shape = shape
 
-    # reading
+    # Reading
 
     def read(self, index: int) -> Any:
         """Return an element.
@@ -344,13 +344,13 @@ class TensorArray:
             )
         return elements.make_zero(index, self.dtype)
 
-    # gradients
+    # Gradients
 
     def gradient(self, source: str, prepend: tuple[int, ...] = ()) -> TensorArray:
         """Return the gradient array of the name, made at the first call.
 
         It has this array's size and shapes; this array may not grow afterwards. prepend: sizes
-        before those of every element.
+        before the sizes of every element.
         """
         if self.source is not None:
             raise invalid(f"Wrong input container. _tensor_array_grads{self.name}")
@@ -384,7 +384,7 @@ class TensorArray:
                 made._elements.mark_zero(int(i), (*prepend, *(elements.shape(int(i)) or ())))
         return made
 
-    # checks
+    # Checks
 
     def merge_element_shape(self, shape: Shape) -> None:
         """Merge a shape into every element's shape."""

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("tfjit.session")
 
 MAX_PLANS = 256
-MAX_RUNNERS = 4 * MAX_PLANS  # one an order of names
+MAX_RUNNERS = 4 * MAX_PLANS  # one runner for each order of names
 _PATIENCE_S = 60
 _STEP_IDS = itertools.count(1)
 
@@ -113,7 +113,7 @@ class DirectSession(BackendSession):
         self._plan_lock = threading.Lock()
         self._plans: OrderedDict[tuple[Any, ...], Plan] = OrderedDict()
         self._runners: dict[tuple[Any, ...], Runner] = {}
-        # thread -> steps that it is in, one inside another where a kernel runs Python
+        # thread -> number of its running steps, nested where a kernel runs Python
         self._running: dict[int, int] = {}
         self._idle = threading.Condition()
         self.plan_hits = 0
@@ -424,7 +424,7 @@ class DirectSession(BackendSession):
             yield StepContext(next(_STEP_IDS), cancellation, rendezvous, host=self)
         finally:
             with self._idle:
-                # a child forked within the step knows nothing of it
+                # a child that forked within the step has no entry
                 left = self._running.pop(thread, 1) - 1
                 if left:
                     self._running[thread] = left
@@ -467,7 +467,7 @@ class DirectSession(BackendSession):
                 _, dropped = self._plans.popitem(last=False)
                 self.plan_evictions += 1
                 dropped.drop_all()
-                self._runners.clear()  # they hold plans
+                self._runners.clear()  # runners hold plans
             return found
 
     def _new_plan(
@@ -706,7 +706,7 @@ class DirectSession(BackendSession):
         from tfjit.runtime.profiling.explain import explain_nothing, explain_plan
 
         fed = {name for name, _ in feeds}
-        # a run gives these back as they are
+        # a run returns fed values unchanged
         fetches = [name for name in fetches if name not in fed]
         if not fetches and not targets:
             return explain_nothing(measure)

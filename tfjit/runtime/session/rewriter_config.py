@@ -44,7 +44,7 @@ OPTIMIZERS: Final = frozenset(
         "shape",
     }
 )
-# RewriterConfig's toggle -> the optimizer it turns off
+# RewriterConfig's toggle -> the optimizer that it controls
 TOGGLES: Final[Mapping[str, str]] = {
     "arithmetic_optimization": "arithmetic",
     "common_subgraph_elimination": "common_subgraph_elimination",
