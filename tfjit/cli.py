@@ -457,6 +457,9 @@ def _summary(name: str, value: Any) -> str:
     array = np.asarray(value)
     text = f"{name}: {array.dtype} {list(array.shape)}"
     if array.size > 1 and array.dtype.kind in "iuf":
-        text += f", min {array.min():.6g}, mean {array.mean(dtype=np.float64):.6g}, max {array.max():.6g}"
+        text += (
+            f", min {array.min():.6g}, mean {array.mean(dtype=np.float64):.6g}, "
+            f"max {array.max():.6g}"
+        )
     body = np.array2string(array, threshold=64, edgeitems=2, precision=6, max_line_width=120)
     return f"{text}\n{body}"

@@ -49,10 +49,11 @@ def register_op(
         and no other shape is known.
     expression: the output of an elementwise op, in terms of its inputs and number attrs:
         "x * sigmoid(alpha * x)". The op then joins fused loops like a built-in.
-    kernel: a function that Numba can compile, over the inputs and outputs as arrays by position, and
-        number attrs by name; it writes the outputs. With parameters `chunk` and `chunks` it does that
-        part of the work, and several threads share it. It must neither allocate nor raise. A function
-        that Numba refuses is served by the reference; `Session.explain` and the log give the reason.
+    kernel: a function that Numba can compile, over the inputs and outputs as arrays by position,
+        and number attrs by name; it writes the outputs. With parameters `chunk` and `chunks` it
+        does that part of the work, and several threads share it. It must neither allocate nor
+        raise. A function that Numba refuses is served by the reference; `Session.explain` and the
+        log give the reason.
     reference: NumPy: `(*inputs, **attrs it takes) -> output, or a tuple of them`. Serves first runs
         and folding. An expression has one.
     gradient: as for `RegisterGradient`.

@@ -123,7 +123,8 @@ class TFRecordWriter:
         self._flush_mode = _or(chosen.flush_mode, zlib.Z_NO_FLUSH)
         buffer_bytes = _or(chosen.output_buffer_size, -1) if self._packer is not None else -1
         try:
-            self._file: IO[bytes] | None = open(path, "wb", buffering=buffer_bytes)  # noqa: SIM115  closed by close
+            # closed by `close`
+            self._file: IO[bytes] | None = open(path, "wb", buffering=buffer_bytes)  # noqa: SIM115
         except FileNotFoundError:
             raise errors.NotFoundError(
                 None, None, f"{os.fspath(path)}; No such file or directory"

@@ -51,7 +51,10 @@ class FileWriter:
     def _open(self) -> None:
         Path(self._logdir).mkdir(parents=True, exist_ok=True)
         now = time.time()
-        name = f"events.out.tfevents.{int(now):010d}.{socket.gethostname()}.{os.getpid()}.{next(_numbers)}{self._suffix}"
+        name = (
+            f"events.out.tfevents.{int(now):010d}.{socket.gethostname()}.{os.getpid()}."
+            f"{next(_numbers)}{self._suffix}"
+        )
         self.path = Path(self._logdir) / name
         self._file: Any = open(self.path, "ab")  # noqa: SIM115  closed by close
         self._pending = 0

@@ -318,7 +318,8 @@ class Optimizer:
         if constraint is None:
             return update
         with control_dependencies([update]):
-            return variable.assign(constraint(variable))  # type: ignore[attr-defined]  # client.assignments puts it in
+            # client.assignments adds the method
+            return variable.assign(constraint(variable))  # type: ignore[attr-defined]
 
     def _check_dtypes(self, tensors: Iterable[Any]) -> None:
         for tensor in tensors:

@@ -71,7 +71,8 @@ def parse_slice_spec(spec: str, name: str) -> tuple[tuple[int, ...], Extents]:
             raise InvalidArgumentError(
                 None,
                 None,
-                f"{name}: the slice {start},{length} is not within a dimension of {size} ({spec!r})",
+                f"{name}: the slice {start},{length} is not within a dimension of {size} "
+                f"({spec!r})",
             )
     return shape, extents
 
@@ -139,7 +140,8 @@ class BundleWriter:
         from tfjit.protos import BundleEntryProto
 
         entry = BundleEntryProto()
-        entry.dtype = dtype.as_datatype_enum  # type: ignore[assignment]  # the stubs want their own int
+        # the stubs want their own int
+        entry.dtype = dtype.as_datatype_enum  # type: ignore[assignment]
         entry.shape.SetInParent()
         shapes.fill_proto(entry.shape, shape)
         return entry
@@ -367,7 +369,8 @@ class BundleReader:
                 None,
                 f"TensorBundle at {self.prefix} shard {entry.shard_id} ({entry.size} bytes): "
                 "Checksum does not match: stored "
-                f"{entry.crc32c} vs. calculated on the restored bytes {masked(crc)} (tensor {name})",
+                f"{entry.crc32c} vs. calculated on the restored bytes {masked(crc)} "
+                f"(tensor {name})",
             )
         return values.reshape(shape)
 

@@ -179,36 +179,55 @@ _ARITHMETIC: Final = (
     _binary("AddV2", "{0} + {1}", np.add, NUMBERS, commutative=True),
     Elementwise("AddN", "{0} + {1}", ref.add_n, NUMBERS, signature=("T*",), commutative=True),
     _binary("Sub", "{0} - {1}", np.subtract, NUMBERS),
-    _binary("Mul", "{0} * {1}", ref.multiply, NUMBERS, by_kind={"c": "vm.multiply({0}, {1})"}, commutative=True),
-    _binary("RealDiv", "{0} / {1}", ref.divide, FLOATS | COMPLEX, by_kind={"c": "vm.div({0}, {1})"}, cost_ns=0.15),
     _binary(
-        "Div", "{0} / {1}", ref.div, NUMBERS, cost_ns=0.15, error=DIVISION_BY_ZERO,
-        by_kind={"i": "vm.truncdiv({0}, {1})", "u": "vm.truncdiv({0}, {1})", "c": "vm.div({0}, {1})"},
+        "Mul", "{0} * {1}", ref.multiply, NUMBERS, by_kind={"c": "vm.multiply({0}, {1})"},
+        commutative=True,
     ),
     _binary(
-        "TruncateDiv", "vm.trunc({R}({0} / {1}))", ref.truncate_div, REALS, cost_ns=0.2, error=TRUNCATION_BY_ZERO,
+        "RealDiv", "{0} / {1}", ref.divide, FLOATS | COMPLEX, by_kind={"c": "vm.div({0}, {1})"},
+        cost_ns=0.15,
+    ),
+    _binary(
+        "Div", "{0} / {1}", ref.div, NUMBERS, cost_ns=0.15, error=DIVISION_BY_ZERO,
+        by_kind={
+            "i": "vm.truncdiv({0}, {1})", "u": "vm.truncdiv({0}, {1})", "c": "vm.div({0}, {1})",
+        },
+    ),
+    _binary(
+        "TruncateDiv", "vm.trunc({R}({0} / {1}))", ref.truncate_div, REALS, cost_ns=0.2,
+        error=TRUNCATION_BY_ZERO,
         by_kind={"i": "vm.truncdiv({0}, {1})", "u": "vm.truncdiv({0}, {1})"},
     ),
     _binary(
-        "FloorDiv", "vm.floor({R}({0} / {1}))", ref.floor_div, REALS, cost_ns=0.2, error=DIVISION_BY_ZERO,
+        "FloorDiv", "vm.floor({R}({0} / {1}))", ref.floor_div, REALS, cost_ns=0.2,
+        error=DIVISION_BY_ZERO,
         by_kind={"i": "vm.floordiv({0}, {1})", "u": "vm.floordiv({0}, {1})"},
     ),
-    _binary("FloorMod", "vm.floormod({0}, {1})", ref.floor_mod, REALS, cost_ns=5.0, error=DIVISION_BY_ZERO),
-    _binary("Mod", "vm.truncmod({0}, {1})", ref.truncate_mod, WIDE | {d.int32, d.int64}, cost_ns=5.0, error=DIVISION_BY_ZERO),
     _binary(
-        "TruncateMod", "vm.truncmod({0}, {1})", ref.truncate_mod, WIDE | {d.int32, d.int64}, cost_ns=5.0, error=TRUNCATION_BY_ZERO
+        "FloorMod", "vm.floormod({0}, {1})", ref.floor_mod, REALS, cost_ns=5.0,
+        error=DIVISION_BY_ZERO,
     ),
     _binary(
-        "DivNoNan", "vm.select({1} == {T}(0), {T}(0), {0} / {1})", ref.div_no_nan, FLOATS | COMPLEX, cost_ns=0.15,
-        by_kind={"c": "vm.select({1} == {T}(0), {T}(0), vm.div({0}, {1}))"},
+        "Mod", "vm.truncmod({0}, {1})", ref.truncate_mod, WIDE | {d.int32, d.int64}, cost_ns=5.0,
+        error=DIVISION_BY_ZERO,
+    ),
+    _binary(
+        "TruncateMod", "vm.truncmod({0}, {1})", ref.truncate_mod, WIDE | {d.int32, d.int64},
+        cost_ns=5.0, error=TRUNCATION_BY_ZERO,
+    ),
+    _binary(
+        "DivNoNan", "vm.select({1} == {T}(0), {T}(0), {0} / {1})", ref.div_no_nan, FLOATS | COMPLEX,
+        cost_ns=0.15, by_kind={"c": "vm.select({1} == {T}(0), {T}(0), vm.div({0}, {1}))"},
     ),
     _binary(
         "MulNoNan", "vm.select({1} == {T}(0), {T}(0), {0} * {1})", ref.mul_no_nan, FLOATS | COMPLEX,
         by_kind={"c": "vm.select({1} == {T}(0), {T}(0), vm.multiply({0}, {1}))"},
     ),
     _binary(
-        "SquaredDifference", "vm.square({R}({0} - {1}))", ref.squared_difference, FLOATS | COMPLEX | {d.int32, d.int64},
-        by_kind={"i": "vm.square({T}({0} - {1}))", "c": "vm.squared_difference({0}, {1})"}, commutative=True,
+        "SquaredDifference", "vm.square({R}({0} - {1}))", ref.squared_difference,
+        FLOATS | COMPLEX | {d.int32, d.int64},
+        by_kind={"i": "vm.square({T}({0} - {1}))", "c": "vm.squared_difference({0}, {1})"},
+        commutative=True,
     ),
     _binary("Maximum", "vm.maximum({0}, {1})", ref.maximum, REALS, exact=True),
     _binary("Minimum", "vm.minimum({0}, {1})", ref.minimum, REALS, exact=True),
@@ -216,13 +235,21 @@ _ARITHMETIC: Final = (
     _unary("Abs", "vm.abs({0})", np.abs, FLOATS | SIGNED, exact=True),
     _unary("Sign", "vm.sign({0})", ref.sign, FLOATS | SIGNED | COMPLEX, exact=True),
     _unary("Square", "vm.square({0})", ref.square, NUMBERS),
-    _unary("Reciprocal", "{T}(1) / {0}", ref.reciprocal, FLOATS | COMPLEX, by_kind={"c": "vm.div({T}(1), {0})"}, cost_ns=0.15),
-    _unary("Inv", "{T}(1) / {0}", ref.reciprocal, FLOATS | COMPLEX, by_kind={"c": "vm.div({T}(1), "
-                                                                                  "{0})"}, cost_ns=0.15),
+    _unary(
+        "Reciprocal", "{T}(1) / {0}", ref.reciprocal, FLOATS | COMPLEX,
+        by_kind={"c": "vm.div({T}(1), {0})"}, cost_ns=0.15,
+    ),
+    _unary(
+        "Inv", "{T}(1) / {0}", ref.reciprocal, FLOATS | COMPLEX,
+        by_kind={"c": "vm.div({T}(1), {0})"}, cost_ns=0.15,
+    ),
     _unary("Floor", "vm.floor({0})", np.floor, exact=True),
     _unary("Ceil", "vm.ceil({0})", np.ceil, exact=True),
     _unary("Rint", "vm.rint({0})", np.rint, WIDE, exact=True),
-    _unary("Round", "vm.rint({0})", ref.round_half_even, FLOATS | {d.int32, d.int64}, by_kind={"i": "{0}"}, exact=True),
+    _unary(
+        "Round", "vm.rint({0})", ref.round_half_even, FLOATS | {d.int32, d.int64},
+        by_kind={"i": "{0}"}, exact=True,
+    ),
     Elementwise(
         "ClipByValue", "vm.clip({0}, {1}, {2})", ref.clip_by_value, REALS - {d.uint32, d.uint64},
         signature=("T", "T", "T"), exact=True,
@@ -236,12 +263,21 @@ _POWERS: Final = (
     _unary("Expm1", "vm.expm1({0})", ref.expm1, FLOATS | COMPLEX, cost_ns=0.2),
     _unary("Log", "vm.log({0})", ref.log, FLOATS | COMPLEX, cost_ns=0.27),
     _unary("Log1p", "vm.log1p({0})", ref.log1p, FLOATS | COMPLEX, cost_ns=0.35),
-    _binary("Pow", "vm.pow({0}, {1})", ref.power, FLOATS | SIGNED | COMPLEX, cost_ns=0.9, error=NEGATIVE_POWER),
-    _binary("Xlogy", "vm.select({0} == {T}(0), {0}, {0} * {R}(vm.log({1})))", ref.xlogy, FLOATS | COMPLEX, cost_ns=0.3),
-    _binary("Xlog1py", "vm.select({0} == {T}(0), {0}, {0} * {R}(vm.log1p({1})))", ref.xlog1py, FLOATS | COMPLEX, cost_ns=0.4),
     _binary(
-        "Xdivy", "vm.select({0} == {T}(0), {0}, {0} / {1})", ref.xdivy, FLOATS | COMPLEX, cost_ns=0.15,
-        by_kind={"c": "vm.select({0} == {T}(0), {0}, vm.div({0}, {1}))"},
+        "Pow", "vm.pow({0}, {1})", ref.power, FLOATS | SIGNED | COMPLEX, cost_ns=0.9,
+        error=NEGATIVE_POWER,
+    ),
+    _binary(
+        "Xlogy", "vm.select({0} == {T}(0), {0}, {0} * {R}(vm.log({1})))", ref.xlogy,
+        FLOATS | COMPLEX, cost_ns=0.3,
+    ),
+    _binary(
+        "Xlog1py", "vm.select({0} == {T}(0), {0}, {0} * {R}(vm.log1p({1})))", ref.xlog1py,
+        FLOATS | COMPLEX, cost_ns=0.4,
+    ),
+    _binary(
+        "Xdivy", "vm.select({0} == {T}(0), {0}, {0} / {1})", ref.xdivy, FLOATS | COMPLEX,
+        cost_ns=0.15, by_kind={"c": "vm.select({0} == {T}(0), {0}, vm.div({0}, {1}))"},
     ),
 )  # fmt: skip
 
@@ -273,48 +309,75 @@ _ACTIVATIONS: Final = (
         "Sigmoid", "vm.sigmoid({0})", ref.sigmoid, FLOATS | COMPLEX, cost_ns=0.21,
         by_kind={"h": "vm.logistic({R}(vm.exp({0})), {R}({R}(vm.exp({0})) + {T}(1)))"},
     ),
-    _unary("Relu", "vm.select({0} < {T}(0), {T}(0), {0})", ref.relu, REALS, by_kind={"u": "{0}"}, exact=True),
     _unary(
-        "Relu6", "vm.select({0} < {T}(0), {T}(0), vm.select({0} > {T}(6), {T}(6), {0}))", ref.relu6, REALS,
-        by_kind={"u": "vm.select({0} > {T}(6), {T}(6), {0})"}, exact=True,
+        "Relu", "vm.select({0} < {T}(0), {T}(0), {0})", ref.relu, REALS, by_kind={"u": "{0}"},
+        exact=True,
+    ),
+    _unary(
+        "Relu6", "vm.select({0} < {T}(0), {T}(0), vm.select({0} > {T}(6), {T}(6), {0}))", ref.relu6,
+        REALS, by_kind={"u": "vm.select({0} > {T}(6), {T}(6), {0})"}, exact=True,
     ),
     _unary("Elu", "vm.select({0} < {T}(0), {R}(vm.exp({0})) - {T}(1), {0})", ref.elu, cost_ns=0.25),
     _unary(
-        "Selu", "vm.select({0} < {T}(0), {scale_alpha} * {R}({R}(vm.exp({0})) - {T}(1)), {scale} * "
-                "{0})", ref.selu, cost_ns=0.25,
-        constants=_SELU,
+        "Selu",
+        "vm.select({0} < {T}(0), {scale_alpha} * {R}({R}(vm.exp({0})) - {T}(1)), {scale} * {0})",
+        ref.selu, cost_ns=0.25, constants=_SELU,
     ),
-    _unary("LeakyRelu", "vm.select({0} > {T}(0), {0}, {0} * {alpha})", ref.leaky_relu, attrs=("alpha",)),
+    _unary(
+        "LeakyRelu", "vm.select({0} > {T}(0), {0}, {0} * {alpha})", ref.leaky_relu,
+        attrs=("alpha",),
+    ),
     _unary(
         "Softplus", "vm.softplus({0})", ref.softplus, cost_ns=0.35,
-        by_kind={name: _SOFTPLUS_NARROW.format(bound) for name, bound in ref.SOFTPLUS_BOUND.items()},
+        by_kind={
+            name: _SOFTPLUS_NARROW.format(bound) for name, bound in ref.SOFTPLUS_BOUND.items()
+        },
     ),
     _unary("Softsign", "{0} / {R}(vm.abs({0}) + {T}(1))", ref.softsign, cost_ns=0.15),
-    _binary("ReluGrad", "{0} * vm.select({1} > {T}(0), {T}(1), {T}(0))", ref.relu_grad, REALS, exact=True),
-    _binary("Relu6Grad", "{0} * vm.select(({1} > {T}(0)) & ({1} < {T}(6)), {T}(1), {T}(0))", ref.relu6_grad, REALS, exact=True),
+    _binary(
+        "ReluGrad", "{0} * vm.select({1} > {T}(0), {T}(1), {T}(0))", ref.relu_grad, REALS,
+        exact=True,
+    ),
+    _binary(
+        "Relu6Grad", "{0} * vm.select(({1} > {T}(0)) & ({1} < {T}(6)), {T}(1), {T}(0))",
+        ref.relu6_grad, REALS, exact=True,
+    ),
     _binary("EluGrad", "vm.select({1} < {T}(0), {R}({1} + {T}(1)) * {0}, {0})", ref.elu_grad),
-    _binary("SeluGrad", "vm.select({1} < {T}(0), {0} * {R}({1} + {scale_alpha}), {0} * {scale})", ref.selu_grad, constants=_SELU),
-    _binary("LeakyReluGrad", "vm.select({1} > {T}(0), {0}, {0} * {alpha})", ref.leaky_relu_grad, attrs=("alpha",)),
-    _binary("SoftplusGrad", "{0} / {R}({R}(vm.exp(-{1})) + {T}(1))", ref.softplus_grad, cost_ns=0.3),
-    _binary("SoftsignGrad", "{0} / {R}(vm.square({R}({T}(1) + vm.abs({1}))))", ref.softsign_grad, cost_ns=0.2),
-    _binary("SigmoidGrad", "{1} * {R}({0} * {R}({T}(1) - {0}))", ref.sigmoid_grad, FLOATS | COMPLEX),
+    _binary(
+        "SeluGrad", "vm.select({1} < {T}(0), {0} * {R}({1} + {scale_alpha}), {0} * {scale})",
+        ref.selu_grad, constants=_SELU,
+    ),
+    _binary(
+        "LeakyReluGrad", "vm.select({1} > {T}(0), {0}, {0} * {alpha})", ref.leaky_relu_grad,
+        attrs=("alpha",),
+    ),
+    _binary(
+        "SoftplusGrad", "{0} / {R}({R}(vm.exp(-{1})) + {T}(1))", ref.softplus_grad, cost_ns=0.3,
+    ),
+    _binary(
+        "SoftsignGrad", "{0} / {R}(vm.square({R}({T}(1) + vm.abs({1}))))", ref.softsign_grad,
+        cost_ns=0.2,
+    ),
+    _binary(
+        "SigmoidGrad", "{1} * {R}({0} * {R}({T}(1) - {0}))", ref.sigmoid_grad, FLOATS | COMPLEX,
+    ),
     _binary("TanhGrad", "{1} * {R}({T}(1) - {R}({0} * {0}))", ref.tanh_grad, FLOATS | COMPLEX),
     _binary(
-        "SqrtGrad", "vm.select({1} == {T}(0), {T}(0), {1} * {R}({T}(0.5) / {0}))", ref.sqrt_grad, FLOATS | COMPLEX,
-        by_kind={"c": "vm.sqrt_grad({0}, {1})"}, cost_ns=0.15,
+        "SqrtGrad", "vm.select({1} == {T}(0), {T}(0), {1} * {R}({T}(0.5) / {0}))", ref.sqrt_grad,
+        FLOATS | COMPLEX, by_kind={"c": "vm.sqrt_grad({0}, {1})"}, cost_ns=0.15,
     ),
     _binary(
-        "RsqrtGrad", "vm.select({1} == {T}(0), {T}(0), {R}({1} * {0}) * {R}({T}(-0.5) * {R}({0} * "
-                     "{0})))", ref.rsqrt_grad, FLOATS | COMPLEX,
-        by_kind={"c": "vm.rsqrt_grad({0}, {1})"},
+        "RsqrtGrad",
+        "vm.select({1} == {T}(0), {T}(0), {R}({1} * {0}) * {R}({T}(-0.5) * {R}({0} * {0})))",
+        ref.rsqrt_grad, FLOATS | COMPLEX, by_kind={"c": "vm.rsqrt_grad({0}, {1})"},
     ),
     _binary(
-        "ReciprocalGrad", "vm.select({1} == {T}(0), {T}(0), {R}(-{0} * {0}) * {1})", ref.reciprocal_grad, FLOATS | COMPLEX,
-        by_kind={"c": "vm.reciprocal_grad({0}, {1})"},
+        "ReciprocalGrad", "vm.select({1} == {T}(0), {T}(0), {R}(-{0} * {0}) * {1})",
+        ref.reciprocal_grad, FLOATS | COMPLEX, by_kind={"c": "vm.reciprocal_grad({0}, {1})"},
     ),
     _binary(
-        "InvGrad", "vm.select({1} == {T}(0), {T}(0), {R}(-{0} * {0}) * {1})", ref.reciprocal_grad, FLOATS | COMPLEX,
-        by_kind={"c": "vm.reciprocal_grad({0}, {1})"},
+        "InvGrad", "vm.select({1} == {T}(0), {T}(0), {R}(-{0} * {0}) * {1})", ref.reciprocal_grad,
+        FLOATS | COMPLEX, by_kind={"c": "vm.reciprocal_grad({0}, {1})"},
     ),
 )  # fmt: skip
 
@@ -326,14 +389,20 @@ _LOGIC: Final = (
     _compare("Greater", ">", np.greater, REALS),
     _compare("GreaterEqual", ">=", np.greater_equal, REALS),
     _binary(
-        "ApproximateEqual", "vm.abs({0} - {1}) < {tolerance}", ref.approximate_equal, WIDE, result="bool", attrs=("tolerance",),
-        commutative=True,
+        "ApproximateEqual", "vm.abs({0} - {1}) < {tolerance}", ref.approximate_equal, WIDE,
+        result="bool", attrs=("tolerance",), commutative=True,
     ),
     _binary("LogicalAnd", "{0} & {1}", np.logical_and, BOOL, commutative=True),
     _binary("LogicalOr", "{0} | {1}", np.logical_or, BOOL, commutative=True),
     _unary("LogicalNot", "not {0}", np.logical_not, BOOL),
-    Elementwise("Select", "vm.select({0}, {1}, {2})", np.where, ANY, signature=("bool", "T", "T"), exact=True),
-    Elementwise("SelectV2", "vm.select({0}, {1}, {2})", np.where, ANY, signature=("bool", "T", "T"), exact=True),
+    Elementwise(
+        "Select", "vm.select({0}, {1}, {2})", np.where, ANY, signature=("bool", "T", "T"),
+        exact=True,
+    ),
+    Elementwise(
+        "SelectV2", "vm.select({0}, {1}, {2})", np.where, ANY, signature=("bool", "T", "T"),
+        exact=True,
+    ),
     _unary("IsNan", "vm.isnan({0})", np.isnan, result="bool"),
     _unary("IsInf", "vm.isinf({0})", np.isinf, result="bool"),
     _unary("IsFinite", "vm.isfinite({0})", np.isfinite, result="bool"),

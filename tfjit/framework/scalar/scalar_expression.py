@@ -19,19 +19,22 @@ from tfjit.framework.scalar.elementwise import LITERAL, Step
 from tfjit.framework.types.dtypes import DType
 
 _ALIASES: Final = {
-    "add": "AddV2", "divide": "RealDiv", "greater_equal": "GreaterEqual", "multiply": "Mul", "negative": "Neg", "power": "Pow",
-    "subtract": "Sub", "truediv": "RealDiv", "where": "SelectV2",
+    "add": "AddV2", "divide": "RealDiv", "greater_equal": "GreaterEqual", "multiply": "Mul",
+    "negative": "Neg", "power": "Pow", "subtract": "Sub", "truediv": "RealDiv", "where": "SelectV2",
 }  # fmt: skip
 _BINARY: Final[dict[type[ast.operator], tuple[str, str]]] = {  # for numbers, for bools
-    ast.Add: ("AddV2", ""), ast.Sub: ("Sub", ""), ast.Mult: ("Mul", ""), ast.Div: ("RealDiv", ""), ast.FloorDiv: ("FloorDiv", ""),
-    ast.Mod: ("FloorMod", ""), ast.Pow: ("Pow", ""), ast.BitAnd: ("BitwiseAnd", "LogicalAnd"), ast.BitOr: ("BitwiseOr", "LogicalOr"),
-    ast.BitXor: ("BitwiseXor", "NotEqual"), ast.LShift: ("LeftShift", ""), ast.RShift: ("RightShift", ""),
+    ast.Add: ("AddV2", ""), ast.Sub: ("Sub", ""), ast.Mult: ("Mul", ""), ast.Div: ("RealDiv", ""),
+    ast.FloorDiv: ("FloorDiv", ""), ast.Mod: ("FloorMod", ""), ast.Pow: ("Pow", ""),
+    ast.BitAnd: ("BitwiseAnd", "LogicalAnd"), ast.BitOr: ("BitwiseOr", "LogicalOr"),
+    ast.BitXor: ("BitwiseXor", "NotEqual"), ast.LShift: ("LeftShift", ""),
+    ast.RShift: ("RightShift", ""),
 }  # fmt: skip
 _UNARY: Final[dict[type[ast.unaryop], tuple[str, str]]] = {
     ast.USub: ("Neg", ""), ast.Invert: ("Invert", "LogicalNot"), ast.Not: ("", "LogicalNot"),
 }  # fmt: skip
 _COMPARE: Final[dict[type[ast.cmpop], str]] = {
-    ast.Eq: "Equal", ast.NotEq: "NotEqual", ast.Lt: "Less", ast.LtE: "LessEqual", ast.Gt: "Greater", ast.GtE: "GreaterEqual",
+    ast.Eq: "Equal", ast.NotEq: "NotEqual", ast.Lt: "Less", ast.LtE: "LessEqual", ast.Gt: "Greater",
+    ast.GtE: "GreaterEqual",
 }  # fmt: skip
 
 

@@ -46,8 +46,9 @@ def _numpy_two_product(x: Any, y: Any) -> tuple[Any, Any]:
 
 
 NUMPY: Final = SimpleNamespace(
-    exp=np.exp, log=np.log, log1p=np.log1p, sqrt=np.sqrt, sin=np.sin, cos=np.cos, tan=np.tan, abs=np.abs, floor=np.floor, where=np.where,
-    equal=np.equal, two_product=_numpy_two_product, polynomial=_numpy_polynomial,
+    exp=np.exp, log=np.log, log1p=np.log1p, sqrt=np.sqrt, sin=np.sin, cos=np.cos, tan=np.tan,
+    abs=np.abs, floor=np.floor, where=np.where, equal=np.equal, two_product=_numpy_two_product,
+    polynomial=_numpy_polynomial,
 )  # fmt: skip
 
 

@@ -22,14 +22,16 @@ _BIG: Final = 4503599627370496.0
 _STEPS: Final = 2000
 # B_2k / (2k)!, for Euler-Maclaurin summation
 _BERNOULLI: Final = (
-    1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600, -3617 / 10670622842880000,
-    43867 / 5109094217170944000, -174611 / 802857662698291200000, 77683 / 14101100039391805440000,
+    1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600,
+    -3617 / 10670622842880000, 43867 / 5109094217170944000, -174611 / 802857662698291200000,
+    77683 / 14101100039391805440000,
 )  # fmt: skip
 
 
 def build(
-    where: Callable[..., Any], some: Callable[..., Any], exp: Any, log: Any, log1p: Any, absolute: Any, floor: Any, power: Any, lgamma: Any,
-    digamma: Any, compiled: Callable[[Any], Any], epsilon: float = EPSILON,
+    where: Callable[..., Any], some: Callable[..., Any], exp: Any, log: Any, log1p: Any,
+    absolute: Any, floor: Any, power: Any, lgamma: Any, digamma: Any,
+    compiled: Callable[[Any], Any], epsilon: float = EPSILON,
 ) -> SimpleNamespace:  # fmt: skip
     """Return the functions of this module over float64 operands.
 
@@ -284,12 +286,14 @@ def build(
         return where(order, where(n == 0.0, digamma(x), value), nan)
 
     return SimpleNamespace(
-        igamma=igamma, igammac=igammac, igamma_grad_a=igamma_grad_a, random_gamma_grad=random_gamma_grad, betainc=betainc, zeta=zeta,
+        igamma=igamma, igammac=igammac, igamma_grad_a=igamma_grad_a,
+        random_gamma_grad=random_gamma_grad, betainc=betainc, zeta=zeta,
         polygamma=polygamma,
     )  # fmt: skip
 
 
 NUMPY: Final = build(
-    np.where, lambda condition: bool(np.any(condition)), np.exp, np.log, np.log1p, np.abs, np.floor, np.power,
-    lambda x: special.lgamma(special.NUMPY, x), lambda x: special.digamma(special.NUMPY, x), lambda function: function,
+    np.where, lambda condition: bool(np.any(condition)), np.exp, np.log, np.log1p, np.abs, np.floor,
+    np.power, lambda x: special.lgamma(special.NUMPY, x),
+    lambda x: special.digamma(special.NUMPY, x), lambda function: function,
 )  # fmt: skip

@@ -15,7 +15,8 @@ import threading
 import weakref
 from typing import Any, Final, Protocol, runtime_checkable
 
-from tfjit.kernels.jit import store as _store  # noqa: F401  its hooks come first: those registered last run first before a fork
+# hooks registered last run first before a fork, so the store's are registered first
+from tfjit.kernels.jit import store as _store  # noqa: F401
 
 log = logging.getLogger("tfjit.session")
 

@@ -113,7 +113,10 @@ def _same_shape(variable: Variable, value: np.ndarray) -> np.ndarray:
         text += ", shapes must be equal."
     else:
         text = "Parameters and update must be the same size: "
-        text += f"the variable has shape {format_shape(current.shape)}, the update {format_shape(value.shape)}"
+        text += (
+            f"the variable has shape {format_shape(current.shape)}, "
+            f"the update {format_shape(value.shape)}"
+        )
     raise errors.InvalidArgumentError(None, None, text)
 
 

@@ -208,7 +208,10 @@ class Explanation:
             time = f"{node.predicted_us:8.1f}" if node.predicted_us else f"{'':8}"
             size = f"{node.bytes_moved / 1000:9.1f}" if node.bytes_moved else f"{'':9}"
             lines.append(
-                f"{node.name[-44:]:<44} {node.op:<24} {node.serving:<12} {time} {size}  {kernel}".rstrip()
+                (
+                    f"{node.name[-44:]:<44} {node.op:<24} {node.serving:<12} {time} {size}  "
+                    f"{kernel}"
+                ).rstrip()
             )
         if self.measured is not None:
             lines += ["", *_measured_lines(self.nodes, self.measured)]
