@@ -70,8 +70,13 @@ def last_tenth(values: Sequence[float]) -> Sequence[float]:
 
 
 def even(ends: Sequence[float], other: Sequence[float]) -> float:
-    """Return the first time when as many steps were done as of the other run, of at least one."""
+    """Return the first time when as many steps were done as of the other run, of at least one.
+
+    It is infinite when the other run had ended before.
+    """
     for count, end in enumerate(ends, 1):
+        if not other or end > other[-1]:
+            break
         if bisect_right(other, end) <= count:
             return end
     return math.inf
@@ -82,7 +87,7 @@ def break_even(ends: Sequence[float], other: Sequence[float]) -> float:
 
     It is infinite when the run ended with fewer steps, or did its last step later.
     """
-    if not ends or len(ends) < len(other) or ends[len(other) - 1] > other[-1]:
+    if not ends or not other or len(ends) < len(other) or ends[len(other) - 1] > other[-1]:
         return math.inf
     behind = [end for end, theirs in zip(ends, other) if end > theirs]
     return behind[-1] if behind else ends[0]

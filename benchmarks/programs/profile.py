@@ -18,34 +18,28 @@ from typing import Any, Final
 
 _INTERVAL_S: Final = 0.04
 REFERENCE: Final = "reference"
-# The stage is that of the first rule with a frame in one of its folders, at any depth: passes that
+# The stage is that of the first rule with a frame in one of its modules, at any depth: passes that
 # fold constants run reference kernels, and lowering asks for the kernels' texts.
 _RULES: Final = (
-    ("passes", ("passes/",)),
-    (REFERENCE, ("kernels/cpu/reference/", "framework/scalar/scalar_reference")),
-    ("kernel text", ("kernels/codegen/", "kernels/cpu/", "kernels/ir/")),
-    ("loading kernels", ("kernels/jit/loader",)),
-    ("kernel store", ("kernels/jit/",)),
-    ("lowering", ("tfjit/runtime/lowering/", "tfjit/runtime/schedule/")),
-    ("building the step", ("tfjit/runtime/step/",)),
-    ("table walk", ("kernels/executor/",)),
-    ("dataflow executor", ("tfjit/runtime/executor/", "tfjit/runtime/op_kernels/")),
-    ("plan and session", ("tfjit/runtime/", "tfjit/client/", "tfjit/framework/")),
-    ("program", ("benchmarks/programs/models/",)),
+    ("passes", ("tfjit.passes.",)),
+    (REFERENCE, ("tfjit.kernels.cpu.reference.", "tfjit.framework.scalar.scalar_reference")),
+    ("kernel text", ("tfjit.kernels.codegen.", "tfjit.kernels.cpu.", "tfjit.kernels.ir.")),
+    ("loading kernels", ("tfjit.kernels.jit.loader",)),
+    ("kernel store", ("tfjit.kernels.jit.",)),
+    ("lowering", ("tfjit.runtime.lowering.", "tfjit.runtime.schedule.")),
+    ("building the step", ("tfjit.runtime.step.",)),
+    ("table walk", ("tfjit.kernels.executor.",)),
+    ("dataflow executor", ("tfjit.runtime.executor.", "tfjit.runtime.op_kernels.")),
+    ("plan and session", ("tfjit.",)),
+    ("program", ("benchmarks.programs.models.",)),
 )
 _REFERENCE_RULE: Final = next(n for n, (stage, _) in enumerate(_RULES) if stage == REFERENCE)
-_ROOT: Final = str(Path(__file__).resolve().parents[2]) + "/"
 
 
-def _rule(code: CodeType) -> int:
-    """Return the number of the first rule with a folder that holds the code; else their count."""
-    if not code.co_filename.startswith(_ROOT):
-        return len(_RULES)
-    place = code.co_filename[len(_ROOT) :]
-    for number, (_, folders) in enumerate(_RULES):
-        if place.startswith(folders) or (
-            place.startswith("tfjit/") and place[len("tfjit/") :].startswith(folders)
-        ):
+def _rule(module: str) -> int:
+    """Return the number of the first rule that names the module; their count if none does."""
+    for number, (_, prefixes) in enumerate(_RULES):
+        if module.startswith(prefixes):
             return number
     return len(_RULES)
 
@@ -101,7 +95,7 @@ class Profile(threading.Thread):
             code = frame.f_code
             rule = self._rules.get(code)
             if rule is None:
-                rule = self._rules[code] = _rule(code)
+                rule = self._rules[code] = _rule(frame.f_globals.get("__name__", ""))
             best = min(best, rule)
             if rule == _REFERENCE_RULE and not kernel:
                 module = Path(code.co_filename).stem
