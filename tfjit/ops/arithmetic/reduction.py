@@ -66,22 +66,15 @@ def _arg_extreme(c: ShapeContext) -> Shapes:
     return [shape[:axis] + shape[axis + 1 :]]
 
 
-register_op(
-    "All",
-    inputs=("input: bool", "reduction_indices: Tidx"),
-    outputs=("output: bool",),
-    attrs=("keep_dims: bool = false", f"Tidx: {INDEX} = DT_INT32"),
-    shape=_reduce,
-    traits=REDUCTION | CANNOT_FAIL,
-)
-register_op(
-    "Any",
-    inputs=("input: bool", "reduction_indices: Tidx"),
-    outputs=("output: bool",),
-    attrs=("keep_dims: bool = false", f"Tidx: {INDEX} = DT_INT32"),
-    shape=_reduce,
-    traits=REDUCTION | CANNOT_FAIL,
-)
+for _op_type in ("All", "Any"):
+    register_op(
+        _op_type,
+        inputs=("input: bool", "reduction_indices: Tidx"),
+        outputs=("output: bool",),
+        attrs=("keep_dims: bool = false", f"Tidx: {INDEX} = DT_INT32"),
+        shape=_reduce,
+        traits=REDUCTION | CANNOT_FAIL,
+    )
 register_op(
     "ArgMax",
     inputs=("input: T", "dimension: Tidx"),
@@ -104,30 +97,19 @@ register_op(
     ),
     shape=_arg_extreme,
 )
-register_op(
-    "Cumprod",
-    inputs=("x: T", "axis: Tidx"),
-    outputs=("out: T",),
-    attrs=(
-        "exclusive: bool = false",
-        "reverse: bool = false",
-        "T: numbertype",
-        f"Tidx: {INDEX} = DT_INT32",
-    ),
-    shape=unchanged,
-)
-register_op(
-    "Cumsum",
-    inputs=("x: T", "axis: Tidx"),
-    outputs=("out: T",),
-    attrs=(
-        "exclusive: bool = false",
-        "reverse: bool = false",
-        "T: numbertype",
-        f"Tidx: {INDEX} = DT_INT32",
-    ),
-    shape=unchanged,
-)
+for _op_type in ("Cumprod", "Cumsum"):
+    register_op(
+        _op_type,
+        inputs=("x: T", "axis: Tidx"),
+        outputs=("out: T",),
+        attrs=(
+            "exclusive: bool = false",
+            "reverse: bool = false",
+            "T: numbertype",
+            f"Tidx: {INDEX} = DT_INT32",
+        ),
+        shape=unchanged,
+    )
 register_op(
     "CumulativeLogsumexp",
     inputs=("x: T", "axis: Tidx"),
@@ -140,68 +122,34 @@ register_op(
     ),
     shape=unchanged,
 )
-register_op(
-    "EuclideanNorm",
-    inputs=("input: T", "reduction_indices: Tidx"),
-    outputs=("output: T",),
-    attrs=("keep_dims: bool = false", "T: numbertype", f"Tidx: {INDEX} = DT_INT32"),
-    shape=_reduce,
-    traits=REDUCTION | CANNOT_FAIL,
-)
-register_op(
-    "Max",
-    inputs=("input: T", "reduction_indices: Tidx"),
-    outputs=("output: T",),
-    attrs=(
-        "keep_dims: bool = false",
-        "T: {realnumbertype, quantizedtype}",
-        f"Tidx: {INDEX} = DT_INT32",
-    ),
-    shape=_reduce,
-    traits=REDUCTION | CANNOT_FAIL,
-)
-register_op(
-    "Mean",
-    inputs=("input: T", "reduction_indices: Tidx"),
-    outputs=("output: T",),
-    attrs=("keep_dims: bool = false", "T: numbertype", f"Tidx: {INDEX} = DT_INT32"),
-    shape=_reduce,
-    traits=REDUCTION | CANNOT_FAIL,
-)
-register_op(
-    "Min",
-    inputs=("input: T", "reduction_indices: Tidx"),
-    outputs=("output: T",),
-    attrs=(
-        "keep_dims: bool = false",
-        "T: {realnumbertype, quantizedtype}",
-        f"Tidx: {INDEX} = DT_INT32",
-    ),
-    shape=_reduce,
-    traits=REDUCTION | CANNOT_FAIL,
-)
-register_op(
-    "Prod",
-    inputs=("input: T", "reduction_indices: Tidx"),
-    outputs=("output: T",),
-    attrs=("keep_dims: bool = false", "T: numbertype", f"Tidx: {INDEX} = DT_INT32"),
-    shape=_reduce,
-    traits=REDUCTION | CANNOT_FAIL,
-)
+for _op_type in ("EuclideanNorm", "Mean", "Prod", "Sum"):
+    register_op(
+        _op_type,
+        inputs=("input: T", "reduction_indices: Tidx"),
+        outputs=("output: T",),
+        attrs=("keep_dims: bool = false", "T: numbertype", f"Tidx: {INDEX} = DT_INT32"),
+        shape=_reduce,
+        traits=REDUCTION | CANNOT_FAIL,
+    )
+for _op_type in ("Max", "Min"):
+    register_op(
+        _op_type,
+        inputs=("input: T", "reduction_indices: Tidx"),
+        outputs=("output: T",),
+        attrs=(
+            "keep_dims: bool = false",
+            "T: {realnumbertype, quantizedtype}",
+            f"Tidx: {INDEX} = DT_INT32",
+        ),
+        shape=_reduce,
+        traits=REDUCTION | CANNOT_FAIL,
+    )
 register_op(
     "ReduceJoin",
     inputs=("inputs: string", "reduction_indices: int32"),
     outputs=("output: string",),
     attrs=("keep_dims: bool = false", "separator: string = ''"),
     shape=_reduce,
-)
-register_op(
-    "Sum",
-    inputs=("input: T", "reduction_indices: Tidx"),
-    outputs=("output: T",),
-    attrs=("keep_dims: bool = false", "T: numbertype", f"Tidx: {INDEX} = DT_INT32"),
-    shape=_reduce,
-    traits=REDUCTION | CANNOT_FAIL,
 )
 
 

@@ -129,145 +129,85 @@ register_op(
     attrs=("T: {int32, int64, float, double}", f"dtype: {INDEX} = DT_INT32"),
     shape=_histogram,
 )
-register_op(
-    "SegmentMax",
-    inputs=("data: T", "segment_ids: Tindices"),
-    outputs=("output: T",),
-    attrs=("T: realnumbertype", f"Tindices: {INDEX}"),
-    shape=_segment,
-)
-register_op(
-    "SegmentMaxV2",
-    inputs=("data: T", "segment_ids: Tindices", "num_segments: Tnumsegments"),
-    outputs=("output: T",),
-    attrs=("T: realnumbertype", f"Tindices: {INDEX}", f"Tnumsegments: {INDEX} = DT_INT32"),
-    shape=_segment_v2,
-)
-register_op(
-    "SegmentMean",
-    inputs=("data: T", "segment_ids: Tindices"),
-    outputs=("output: T",),
-    attrs=("T: numbertype", f"Tindices: {INDEX}"),
-    shape=_segment,
-)
-register_op(
-    "SegmentMin",
-    inputs=("data: T", "segment_ids: Tindices"),
-    outputs=("output: T",),
-    attrs=("T: realnumbertype", f"Tindices: {INDEX}"),
-    shape=_segment,
-)
-register_op(
-    "SegmentMinV2",
-    inputs=("data: T", "segment_ids: Tindices", "num_segments: Tnumsegments"),
-    outputs=("output: T",),
-    attrs=("T: realnumbertype", f"Tindices: {INDEX}", f"Tnumsegments: {INDEX} = DT_INT32"),
-    shape=_segment_v2,
-)
-register_op(
-    "SegmentProd",
-    inputs=("data: T", "segment_ids: Tindices"),
-    outputs=("output: T",),
-    attrs=("T: numbertype", f"Tindices: {INDEX}"),
-    shape=_segment,
-)
-register_op(
-    "SegmentProdV2",
-    inputs=("data: T", "segment_ids: Tindices", "num_segments: Tnumsegments"),
-    outputs=("output: T",),
-    attrs=("T: numbertype", f"Tindices: {INDEX}", f"Tnumsegments: {INDEX} = DT_INT32"),
-    shape=_segment_v2,
-)
-register_op(
-    "SegmentSum",
-    inputs=("data: T", "segment_ids: Tindices"),
-    outputs=("output: T",),
-    attrs=("T: numbertype", f"Tindices: {INDEX}"),
-    shape=_segment,
-)
-register_op(
-    "SegmentSumV2",
-    inputs=("data: T", "segment_ids: Tindices", "num_segments: Tnumsegments"),
-    outputs=("output: T",),
-    attrs=("T: numbertype", f"Tindices: {INDEX}", f"Tnumsegments: {INDEX} = DT_INT32"),
-    shape=_segment_v2,
-)
-register_op(
-    "SparseSegmentMean",
-    inputs=("data: T", "indices: Tidx", "segment_ids: Tsegmentids"),
-    outputs=("output: T",),
-    attrs=(
-        f"T: {FLOAT}",
-        f"Tidx: {INDEX} = DT_INT32",
-        f"Tsegmentids: {INDEX} = DT_INT32",
-        "sparse_gradient: bool = false",
-    ),
-    shape=_sparse_segment,
-)
-register_op(
-    "SparseSegmentMeanGrad",
-    inputs=("grad: T", "indices: Tidx", "segment_ids: Tsegmentids", "output_dim0: int32"),
-    outputs=("output: T",),
-    attrs=(f"T: {FLOAT}", f"Tidx: {INDEX} = DT_INT32", f"Tsegmentids: {INDEX} = DT_INT32"),
-    shape=_sparse_segment_grad,
-)
-register_op(
-    "SparseSegmentMeanGradV2",
-    inputs=("grad: T", "indices: Tidx", "segment_ids: Tsegmentids", "dense_output_dim0: int32"),
-    outputs=("output: T", "sorted_unique_indices: Tidx"),
-    attrs=(f"T: {FLOAT}", f"Tidx: {INDEX} = DT_INT32", f"Tsegmentids: {INDEX} = DT_INT32"),
-)
-register_op(
-    "SparseSegmentMeanWithNumSegments",
-    inputs=("data: T", "indices: Tidx", "segment_ids: Tsegmentids", "num_segments: Tnumsegments"),
-    outputs=("output: T",),
-    attrs=(
-        f"T: {FLOAT}",
-        f"Tidx: {INDEX} = DT_INT32",
-        f"Tnumsegments: {INDEX} = DT_INT32",
-        f"Tsegmentids: {INDEX} = DT_INT32",
-        "sparse_gradient: bool = false",
-    ),
-    shape=_sparse_segment_with_count,
-)
-register_op(
-    "SparseSegmentSqrtN",
-    inputs=("data: T", "indices: Tidx", "segment_ids: Tsegmentids"),
-    outputs=("output: T",),
-    attrs=(
-        f"T: {FLOAT}",
-        f"Tidx: {INDEX} = DT_INT32",
-        f"Tsegmentids: {INDEX} = DT_INT32",
-        "sparse_gradient: bool = false",
-    ),
-    shape=_sparse_segment,
-)
-register_op(
-    "SparseSegmentSqrtNGrad",
-    inputs=("grad: T", "indices: Tidx", "segment_ids: Tsegmentids", "output_dim0: int32"),
-    outputs=("output: T",),
-    attrs=(f"T: {FLOAT}", f"Tidx: {INDEX} = DT_INT32", f"Tsegmentids: {INDEX} = DT_INT32"),
-    shape=_sparse_segment_grad,
-)
-register_op(
-    "SparseSegmentSqrtNGradV2",
-    inputs=("grad: T", "indices: Tidx", "segment_ids: Tsegmentids", "dense_output_dim0: int32"),
-    outputs=("output: T", "sorted_unique_indices: Tidx"),
-    attrs=(f"T: {FLOAT}", f"Tidx: {INDEX} = DT_INT32", f"Tsegmentids: {INDEX} = DT_INT32"),
-)
-register_op(
-    "SparseSegmentSqrtNWithNumSegments",
-    inputs=("data: T", "indices: Tidx", "segment_ids: Tsegmentids", "num_segments: Tnumsegments"),
-    outputs=("output: T",),
-    attrs=(
-        f"T: {FLOAT}",
-        f"Tidx: {INDEX} = DT_INT32",
-        f"Tnumsegments: {INDEX} = DT_INT32",
-        f"Tsegmentids: {INDEX} = DT_INT32",
-        "sparse_gradient: bool = false",
-    ),
-    shape=_sparse_segment_with_count,
-)
+for _op_type in ("SegmentMax", "SegmentMin"):
+    register_op(
+        _op_type,
+        inputs=("data: T", "segment_ids: Tindices"),
+        outputs=("output: T",),
+        attrs=("T: realnumbertype", f"Tindices: {INDEX}"),
+        shape=_segment,
+    )
+for _op_type in ("SegmentMaxV2", "SegmentMinV2"):
+    register_op(
+        _op_type,
+        inputs=("data: T", "segment_ids: Tindices", "num_segments: Tnumsegments"),
+        outputs=("output: T",),
+        attrs=("T: realnumbertype", f"Tindices: {INDEX}", f"Tnumsegments: {INDEX} = DT_INT32"),
+        shape=_segment_v2,
+    )
+for _op_type in ("SegmentMean", "SegmentProd", "SegmentSum"):
+    register_op(
+        _op_type,
+        inputs=("data: T", "segment_ids: Tindices"),
+        outputs=("output: T",),
+        attrs=("T: numbertype", f"Tindices: {INDEX}"),
+        shape=_segment,
+    )
+for _op_type in ("SegmentProdV2", "SegmentSumV2"):
+    register_op(
+        _op_type,
+        inputs=("data: T", "segment_ids: Tindices", "num_segments: Tnumsegments"),
+        outputs=("output: T",),
+        attrs=("T: numbertype", f"Tindices: {INDEX}", f"Tnumsegments: {INDEX} = DT_INT32"),
+        shape=_segment_v2,
+    )
+for _op_type in ("SparseSegmentMean", "SparseSegmentSqrtN"):
+    register_op(
+        _op_type,
+        inputs=("data: T", "indices: Tidx", "segment_ids: Tsegmentids"),
+        outputs=("output: T",),
+        attrs=(
+            f"T: {FLOAT}",
+            f"Tidx: {INDEX} = DT_INT32",
+            f"Tsegmentids: {INDEX} = DT_INT32",
+            "sparse_gradient: bool = false",
+        ),
+        shape=_sparse_segment,
+    )
+for _op_type in ("SparseSegmentMeanGrad", "SparseSegmentSqrtNGrad", "SparseSegmentSumGrad"):
+    register_op(
+        _op_type,
+        inputs=("grad: T", "indices: Tidx", "segment_ids: Tsegmentids", "output_dim0: int32"),
+        outputs=("output: T",),
+        attrs=(f"T: {FLOAT}", f"Tidx: {INDEX} = DT_INT32", f"Tsegmentids: {INDEX} = DT_INT32"),
+        shape=_sparse_segment_grad,
+    )
+for _op_type in ("SparseSegmentMeanGradV2", "SparseSegmentSqrtNGradV2", "SparseSegmentSumGradV2"):
+    register_op(
+        _op_type,
+        inputs=("grad: T", "indices: Tidx", "segment_ids: Tsegmentids", "dense_output_dim0: int32"),
+        outputs=("output: T", "sorted_unique_indices: Tidx"),
+        attrs=(f"T: {FLOAT}", f"Tidx: {INDEX} = DT_INT32", f"Tsegmentids: {INDEX} = DT_INT32"),
+    )
+for _op_type in ("SparseSegmentMeanWithNumSegments", "SparseSegmentSqrtNWithNumSegments"):
+    register_op(
+        _op_type,
+        inputs=(
+            "data: T",
+            "indices: Tidx",
+            "segment_ids: Tsegmentids",
+            "num_segments: Tnumsegments",
+        ),
+        outputs=("output: T",),
+        attrs=(
+            f"T: {FLOAT}",
+            f"Tidx: {INDEX} = DT_INT32",
+            f"Tnumsegments: {INDEX} = DT_INT32",
+            f"Tsegmentids: {INDEX} = DT_INT32",
+            "sparse_gradient: bool = false",
+        ),
+        shape=_sparse_segment_with_count,
+    )
 register_op(
     "SparseSegmentSum",
     inputs=("data: T", "indices: Tidx", "segment_ids: Tsegmentids"),
@@ -279,19 +219,6 @@ register_op(
         "sparse_gradient: bool = false",
     ),
     shape=_sparse_segment,
-)
-register_op(
-    "SparseSegmentSumGrad",
-    inputs=("grad: T", "indices: Tidx", "segment_ids: Tsegmentids", "output_dim0: int32"),
-    outputs=("output: T",),
-    attrs=(f"T: {FLOAT}", f"Tidx: {INDEX} = DT_INT32", f"Tsegmentids: {INDEX} = DT_INT32"),
-    shape=_sparse_segment_grad,
-)
-register_op(
-    "SparseSegmentSumGradV2",
-    inputs=("grad: T", "indices: Tidx", "segment_ids: Tsegmentids", "dense_output_dim0: int32"),
-    outputs=("output: T", "sorted_unique_indices: Tidx"),
-    attrs=(f"T: {FLOAT}", f"Tidx: {INDEX} = DT_INT32", f"Tsegmentids: {INDEX} = DT_INT32"),
 )
 register_op(
     "SparseSegmentSumWithNumSegments",
@@ -313,20 +240,14 @@ register_op(
     attrs=("separator: string = ''", f"Tindices: {INDEX}", f"Tnumsegments: {INDEX} = DT_INT32"),
     shape=_segment_with_count,
 )
-register_op(
-    "UnsortedSegmentMax",
-    inputs=("data: T", "segment_ids: Tindices", "num_segments: Tnumsegments"),
-    outputs=("output: T",),
-    attrs=("T: realnumbertype", f"Tindices: {INDEX}", f"Tnumsegments: {INDEX} = DT_INT32"),
-    shape=_segment_with_count,
-)
-register_op(
-    "UnsortedSegmentMin",
-    inputs=("data: T", "segment_ids: Tindices", "num_segments: Tnumsegments"),
-    outputs=("output: T",),
-    attrs=("T: realnumbertype", f"Tindices: {INDEX}", f"Tnumsegments: {INDEX} = DT_INT32"),
-    shape=_segment_with_count,
-)
+for _op_type in ("UnsortedSegmentMax", "UnsortedSegmentMin"):
+    register_op(
+        _op_type,
+        inputs=("data: T", "segment_ids: Tindices", "num_segments: Tnumsegments"),
+        outputs=("output: T",),
+        attrs=("T: realnumbertype", f"Tindices: {INDEX}", f"Tnumsegments: {INDEX} = DT_INT32"),
+        shape=_segment_with_count,
+    )
 register_op(
     "UnsortedSegmentProd",
     inputs=("data: T", "segment_ids: Tindices", "num_segments: Tnumsegments"),

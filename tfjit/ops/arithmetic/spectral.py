@@ -40,96 +40,46 @@ register_op(
     outputs=("output: complex64",),
     deprecated=(15, "Use IFFT3D"),
 )
-register_op(
-    "FFT",
-    inputs=("input: Tcomplex",),
-    outputs=("output: Tcomplex",),
-    attrs=("Tcomplex: {complex64, complex128} = DT_COMPLEX64",),
-)
-register_op(
-    "FFT2D",
-    inputs=("input: Tcomplex",),
-    outputs=("output: Tcomplex",),
-    attrs=("Tcomplex: {complex64, complex128} = DT_COMPLEX64",),
-)
-register_op(
-    "FFT3D",
-    inputs=("input: Tcomplex",),
-    outputs=("output: Tcomplex",),
-    attrs=("Tcomplex: {complex64, complex128} = DT_COMPLEX64",),
-)
-register_op(
-    "FFTND",
-    inputs=("input: Tcomplex", "fft_length: int32", "axes: int32"),
-    outputs=("output: Tcomplex",),
-    attrs=("Tcomplex: {complex64, complex128} = DT_COMPLEX64",),
-)
-register_op(
-    "IFFT",
-    inputs=("input: Tcomplex",),
-    outputs=("output: Tcomplex",),
-    attrs=("Tcomplex: {complex64, complex128} = DT_COMPLEX64",),
-)
-register_op(
-    "IFFT2D",
-    inputs=("input: Tcomplex",),
-    outputs=("output: Tcomplex",),
-    attrs=("Tcomplex: {complex64, complex128} = DT_COMPLEX64",),
-)
-register_op(
-    "IFFT3D",
-    inputs=("input: Tcomplex",),
-    outputs=("output: Tcomplex",),
-    attrs=("Tcomplex: {complex64, complex128} = DT_COMPLEX64",),
-)
-register_op(
-    "IFFTND",
-    inputs=("input: Tcomplex", "fft_length: int32", "axes: int32"),
-    outputs=("output: Tcomplex",),
-    attrs=("Tcomplex: {complex64, complex128} = DT_COMPLEX64",),
-)
-register_op(
-    "IRFFT",
-    inputs=("input: Tcomplex", "fft_length: int32"),
-    outputs=("output: Treal",),
-    attrs=("Treal: {float, double} = DT_FLOAT", "Tcomplex: {complex64, complex128} = DT_COMPLEX64"),
-)
-register_op(
-    "IRFFT2D",
-    inputs=("input: Tcomplex", "fft_length: int32"),
-    outputs=("output: Treal",),
-    attrs=("Treal: {float, double} = DT_FLOAT", "Tcomplex: {complex64, complex128} = DT_COMPLEX64"),
-)
-register_op(
-    "IRFFT3D",
-    inputs=("input: Tcomplex", "fft_length: int32"),
-    outputs=("output: Treal",),
-    attrs=("Treal: {float, double} = DT_FLOAT", "Tcomplex: {complex64, complex128} = DT_COMPLEX64"),
-)
+for _op_type in ("FFT", "FFT2D", "FFT3D", "IFFT", "IFFT2D", "IFFT3D"):
+    register_op(
+        _op_type,
+        inputs=("input: Tcomplex",),
+        outputs=("output: Tcomplex",),
+        attrs=("Tcomplex: {complex64, complex128} = DT_COMPLEX64",),
+    )
+for _op_type in ("FFTND", "IFFTND"):
+    register_op(
+        _op_type,
+        inputs=("input: Tcomplex", "fft_length: int32", "axes: int32"),
+        outputs=("output: Tcomplex",),
+        attrs=("Tcomplex: {complex64, complex128} = DT_COMPLEX64",),
+    )
+for _op_type in ("IRFFT", "IRFFT2D", "IRFFT3D"):
+    register_op(
+        _op_type,
+        inputs=("input: Tcomplex", "fft_length: int32"),
+        outputs=("output: Treal",),
+        attrs=(
+            "Treal: {float, double} = DT_FLOAT",
+            "Tcomplex: {complex64, complex128} = DT_COMPLEX64",
+        ),
+    )
 register_op(
     "IRFFTND",
     inputs=("input: Tcomplex", "fft_length: int32", "axes: int32"),
     outputs=("output: Treal",),
     attrs=("Treal: {float, double} = DT_FLOAT", "Tcomplex: {complex64, complex128} = DT_COMPLEX64"),
 )
-register_op(
-    "RFFT",
-    inputs=("input: Treal", "fft_length: int32"),
-    outputs=("output: Tcomplex",),
-    attrs=("Treal: {float, double} = DT_FLOAT", "Tcomplex: {complex64, complex128} = DT_COMPLEX64"),
-)
-register_op(
-    "RFFT2D",
-    inputs=("input: Treal", "fft_length: int32"),
-    outputs=("output: Tcomplex",),
-    attrs=("Treal: {float, double} = DT_FLOAT", "Tcomplex: {complex64, complex128} = DT_COMPLEX64"),
-)
-register_op(
-    "RFFT3D",
-    inputs=("input: Treal", "fft_length: int32"),
-    outputs=("output: Tcomplex",),
-    attrs=("Treal: {float, double} = DT_FLOAT", "Tcomplex: {complex64, complex128} = DT_COMPLEX64"),
-)
+for _op_type in ("RFFT", "RFFT2D", "RFFT3D"):
+    register_op(
+        _op_type,
+        inputs=("input: Treal", "fft_length: int32"),
+        outputs=("output: Tcomplex",),
+        attrs=(
+            "Treal: {float, double} = DT_FLOAT",
+            "Tcomplex: {complex64, complex128} = DT_COMPLEX64",
+        ),
+    )
 register_op(
     "RFFTND",
     inputs=("input: Treal", "fft_length: int32", "axes: int32"),

@@ -37,129 +37,48 @@ def _inplace(c: ShapeContext) -> Shapes:
     return [c.inputs[0]]
 
 
-register_op(
-    "InplaceAdd",
-    inputs=("x: T", "i: int32", "v: T"),
-    outputs=("y: T",),
-    attrs=("T: type",),
-    shape=_inplace,
-)
-register_op(
-    "InplaceSub",
-    inputs=("x: T", "i: int32", "v: T"),
-    outputs=("y: T",),
-    attrs=("T: type",),
-    shape=_inplace,
-)
-register_op(
-    "InplaceUpdate",
-    inputs=("x: T", "i: int32", "v: T"),
-    outputs=("y: T",),
-    attrs=("T: type",),
-    shape=_inplace,
-)
-register_op(
+for _op_type in ("InplaceAdd", "InplaceSub", "InplaceUpdate"):
+    register_op(
+        _op_type,
+        inputs=("x: T", "i: int32", "v: T"),
+        outputs=("y: T",),
+        attrs=("T: type",),
+        shape=_inplace,
+    )
+for _op_type in (
     "ResourceScatterAdd",
-    inputs=("resource: resource", "indices: Tindices", "updates: dtype"),
-    attrs=("dtype: numbertype", f"Tindices: {INDEX}"),
-    stateful=True,
-    shape=nothing,
-)
-register_op(
     "ResourceScatterDiv",
-    inputs=("resource: resource", "indices: Tindices", "updates: dtype"),
-    attrs=("dtype: numbertype", f"Tindices: {INDEX}"),
-    stateful=True,
-    shape=nothing,
-)
-register_op(
     "ResourceScatterMax",
-    inputs=("resource: resource", "indices: Tindices", "updates: dtype"),
-    attrs=("dtype: numbertype", f"Tindices: {INDEX}"),
-    stateful=True,
-    shape=nothing,
-)
-register_op(
     "ResourceScatterMin",
-    inputs=("resource: resource", "indices: Tindices", "updates: dtype"),
-    attrs=("dtype: numbertype", f"Tindices: {INDEX}"),
-    stateful=True,
-    shape=nothing,
-)
-register_op(
     "ResourceScatterMul",
-    inputs=("resource: resource", "indices: Tindices", "updates: dtype"),
-    attrs=("dtype: numbertype", f"Tindices: {INDEX}"),
-    stateful=True,
-    shape=nothing,
-)
-register_op(
-    "ResourceScatterNdAdd",
-    inputs=("ref: resource", "indices: Tindices", "updates: T"),
-    attrs=(
-        "T: type",
-        f"Tindices: {INDEX}",
-        "use_locking: bool = true",
-        "bad_indices_policy: string = ''",
-    ),
-    stateful=True,
-    shape=nothing,
-)
-register_op(
-    "ResourceScatterNdMax",
-    inputs=("ref: resource", "indices: Tindices", "updates: T"),
-    attrs=(
-        "T: type",
-        f"Tindices: {INDEX}",
-        "use_locking: bool = true",
-        "bad_indices_policy: string = ''",
-    ),
-    stateful=True,
-    shape=nothing,
-)
-register_op(
-    "ResourceScatterNdMin",
-    inputs=("ref: resource", "indices: Tindices", "updates: T"),
-    attrs=(
-        "T: type",
-        f"Tindices: {INDEX}",
-        "use_locking: bool = true",
-        "bad_indices_policy: string = ''",
-    ),
-    stateful=True,
-    shape=nothing,
-)
-register_op(
-    "ResourceScatterNdSub",
-    inputs=("ref: resource", "indices: Tindices", "updates: T"),
-    attrs=(
-        "T: type",
-        f"Tindices: {INDEX}",
-        "use_locking: bool = true",
-        "bad_indices_policy: string = ''",
-    ),
-    stateful=True,
-    shape=nothing,
-)
-register_op(
-    "ResourceScatterNdUpdate",
-    inputs=("ref: resource", "indices: Tindices", "updates: T"),
-    attrs=(
-        "T: type",
-        f"Tindices: {INDEX}",
-        "use_locking: bool = true",
-        "bad_indices_policy: string = ''",
-    ),
-    stateful=True,
-    shape=nothing,
-)
-register_op(
     "ResourceScatterSub",
-    inputs=("resource: resource", "indices: Tindices", "updates: dtype"),
-    attrs=("dtype: numbertype", f"Tindices: {INDEX}"),
-    stateful=True,
-    shape=nothing,
-)
+):
+    register_op(
+        _op_type,
+        inputs=("resource: resource", "indices: Tindices", "updates: dtype"),
+        attrs=("dtype: numbertype", f"Tindices: {INDEX}"),
+        stateful=True,
+        shape=nothing,
+    )
+for _op_type in (
+    "ResourceScatterNdAdd",
+    "ResourceScatterNdMax",
+    "ResourceScatterNdMin",
+    "ResourceScatterNdSub",
+    "ResourceScatterNdUpdate",
+):
+    register_op(
+        _op_type,
+        inputs=("ref: resource", "indices: Tindices", "updates: T"),
+        attrs=(
+            "T: type",
+            f"Tindices: {INDEX}",
+            "use_locking: bool = true",
+            "bad_indices_policy: string = ''",
+        ),
+        stateful=True,
+        shape=nothing,
+    )
 register_op(
     "ResourceScatterUpdate",
     inputs=("resource: resource", "indices: Tindices", "updates: dtype"),
@@ -167,97 +86,39 @@ register_op(
     stateful=True,
     shape=nothing,
 )
-register_op(
-    "ScatterAdd",
-    inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
-    outputs=("output_ref: Ref(T)",),
-    attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false"),
-    shape=_scatter,
-)
-register_op(
-    "ScatterDiv",
-    inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
-    outputs=("output_ref: Ref(T)",),
-    attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false"),
-    shape=_scatter,
-)
-register_op(
-    "ScatterMax",
-    inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
-    outputs=("output_ref: Ref(T)",),
-    attrs=(
-        "T: {half, bfloat16, float, double, int32, int64}",
-        f"Tindices: {INDEX}",
-        "use_locking: bool = false",
-    ),
-    shape=_scatter,
-)
-register_op(
-    "ScatterMin",
-    inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
-    outputs=("output_ref: Ref(T)",),
-    attrs=(
-        "T: {half, bfloat16, float, double, int32, int64}",
-        f"Tindices: {INDEX}",
-        "use_locking: bool = false",
-    ),
-    shape=_scatter,
-)
-register_op(
-    "ScatterMul",
-    inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
-    outputs=("output_ref: Ref(T)",),
-    attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false"),
-    shape=_scatter,
-)
-register_op(
-    "ScatterNdAdd",
-    inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
-    outputs=("output_ref: Ref(T)",),
-    attrs=(
-        "T: numbertype",
-        f"Tindices: {INDEX}",
-        "use_locking: bool = false",
-        "bad_indices_policy: string = ''",
-    ),
-    shape=_scatter_nd,
-)
-register_op(
-    "ScatterNdMax",
-    inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
-    outputs=("output_ref: Ref(T)",),
-    attrs=(
-        "T: numbertype",
-        f"Tindices: {INDEX}",
-        "use_locking: bool = false",
-        "bad_indices_policy: string = ''",
-    ),
-    shape=_scatter_nd,
-)
-register_op(
-    "ScatterNdMin",
-    inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
-    outputs=("output_ref: Ref(T)",),
-    attrs=(
-        "T: numbertype",
-        f"Tindices: {INDEX}",
-        "use_locking: bool = false",
-        "bad_indices_policy: string = ''",
-    ),
-    shape=_scatter_nd,
-)
-register_op(
-    "ScatterNdSub",
-    inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
-    outputs=("output_ref: Ref(T)",),
-    attrs=(
-        "T: numbertype",
-        f"Tindices: {INDEX}",
-        "use_locking: bool = false",
-        "bad_indices_policy: string = ''",
-    ),
-    shape=_scatter_nd,
-)
+for _op_type in ("ScatterAdd", "ScatterDiv", "ScatterMul", "ScatterSub"):
+    register_op(
+        _op_type,
+        inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
+        outputs=("output_ref: Ref(T)",),
+        attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false"),
+        shape=_scatter,
+    )
+for _op_type in ("ScatterMax", "ScatterMin"):
+    register_op(
+        _op_type,
+        inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
+        outputs=("output_ref: Ref(T)",),
+        attrs=(
+            "T: {half, bfloat16, float, double, int32, int64}",
+            f"Tindices: {INDEX}",
+            "use_locking: bool = false",
+        ),
+        shape=_scatter,
+    )
+for _op_type in ("ScatterNdAdd", "ScatterNdMax", "ScatterNdMin", "ScatterNdSub"):
+    register_op(
+        _op_type,
+        inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
+        outputs=("output_ref: Ref(T)",),
+        attrs=(
+            "T: numbertype",
+            f"Tindices: {INDEX}",
+            "use_locking: bool = false",
+            "bad_indices_policy: string = ''",
+        ),
+        shape=_scatter_nd,
+    )
 register_op(
     "ScatterNdUpdate",
     inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
@@ -269,13 +130,6 @@ register_op(
         "bad_indices_policy: string = ''",
     ),
     shape=_scatter_nd,
-)
-register_op(
-    "ScatterSub",
-    inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
-    outputs=("output_ref: Ref(T)",),
-    attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false"),
-    shape=_scatter,
 )
 register_op(
     "ScatterUpdate",

@@ -74,30 +74,19 @@ register_op(
     attrs=("T: {float, half, double}", "method: {'bilinear', 'nearest'} = 'bilinear'"),
     shape=shape_of_input(3, 4),
 )
-register_op(
-    "ExtractGlimpse",
-    inputs=("input: float", "size: int32", "offsets: float"),
-    outputs=("glimpse: float",),
-    attrs=(
-        "centered: bool = true",
-        "normalized: bool = true",
-        "uniform_noise: bool = true",
-        "noise: string = 'uniform'",
-    ),
-    shape=glimpses,
-)
-register_op(
-    "ExtractGlimpseV2",
-    inputs=("input: float", "size: int32", "offsets: float"),
-    outputs=("glimpse: float",),
-    attrs=(
-        "centered: bool = true",
-        "normalized: bool = true",
-        "uniform_noise: bool = true",
-        "noise: string = 'uniform'",
-    ),
-    shape=glimpses,
-)
+for _op_type in ("ExtractGlimpse", "ExtractGlimpseV2"):
+    register_op(
+        _op_type,
+        inputs=("input: float", "size: int32", "offsets: float"),
+        outputs=("glimpse: float",),
+        attrs=(
+            "centered: bool = true",
+            "normalized: bool = true",
+            "uniform_noise: bool = true",
+            "noise: string = 'uniform'",
+        ),
+        shape=glimpses,
+    )
 register_op(
     "ImageProjectiveTransformV2",
     inputs=("images: dtype", "transforms: float", "output_shape: int32"),

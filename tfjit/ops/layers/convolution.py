@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
@@ -14,6 +14,14 @@ from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.renamed import renamed
 from tfjit.ops.core.shape_rules import Shapes, fail, same_as_input, unchanged
 from tfjit.ops.core.type_lists import HALF_TO_DOUBLE, INDEX
+
+# How windows move over images.
+WINDOWS: Final = (
+    "padding: {'SAME', 'VALID', 'EXPLICIT'}",
+    "explicit_paddings: list(int) = []",
+    "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
+    "dilations: list(int) = [1, 1, 1, 1]",
+)
 
 
 def _axes(c: ShapeContext, spatial: int) -> tuple[int, int, list[int]]:
@@ -218,10 +226,7 @@ register_op(
         "T: {half, bfloat16, float, double, int32}",
         "strides: list(int)",
         "use_cudnn_on_gpu: bool = true",
-        "padding: {'SAME', 'VALID', 'EXPLICIT'}",
-        "explicit_paddings: list(int) = []",
-        "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
-        "dilations: list(int) = [1, 1, 1, 1]",
+        *WINDOWS,
     ),
     shape=conv2d_shape,
 )
@@ -233,10 +238,7 @@ register_op(
         f"T: {HALF_TO_DOUBLE}",
         "strides: list(int)",
         "use_cudnn_on_gpu: bool = true",
-        "padding: {'SAME', 'VALID', 'EXPLICIT'}",
-        "explicit_paddings: list(int) = []",
-        "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
-        "dilations: list(int) = [1, 1, 1, 1]",
+        *WINDOWS,
     ),
     shape=_backprop_filter,
 )
@@ -248,10 +250,7 @@ register_op(
         f"T: {HALF_TO_DOUBLE}",
         "strides: list(int)",
         "use_cudnn_on_gpu: bool = true",
-        "padding: {'SAME', 'VALID', 'EXPLICIT'}",
-        "explicit_paddings: list(int) = []",
-        "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
-        "dilations: list(int) = [1, 1, 1, 1]",
+        *WINDOWS,
     ),
     shape=same_as_input(1),
 )
@@ -263,10 +262,7 @@ register_op(
         "T: {half, bfloat16, float, double, int32}",
         "strides: list(int)",
         "use_cudnn_on_gpu: bool = true",
-        "padding: {'SAME', 'VALID', 'EXPLICIT'}",
-        "explicit_paddings: list(int) = []",
-        "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
-        "dilations: list(int) = [1, 1, 1, 1]",
+        *WINDOWS,
     ),
     shape=_backprop_input,
 )
@@ -278,10 +274,7 @@ register_op(
         "T: {half, bfloat16, float, double, int32}",
         "strides: list(int)",
         "use_cudnn_on_gpu: bool = true",
-        "padding: {'SAME', 'VALID', 'EXPLICIT'}",
-        "explicit_paddings: list(int) = []",
-        "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
-        "dilations: list(int) = [1, 1, 1, 1]",
+        *WINDOWS,
     ),
     shape=same_as_input(0),
 )
@@ -372,10 +365,7 @@ register_op(
     attrs=(
         f"T: {HALF_TO_DOUBLE}",
         "strides: list(int)",
-        "padding: {'SAME', 'VALID', 'EXPLICIT'}",
-        "explicit_paddings: list(int) = []",
-        "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
-        "dilations: list(int) = [1, 1, 1, 1]",
+        *WINDOWS,
     ),
     shape=_depthwise,
 )
@@ -386,10 +376,7 @@ register_op(
     attrs=(
         f"T: {HALF_TO_DOUBLE}",
         "strides: list(int)",
-        "padding: {'SAME', 'VALID', 'EXPLICIT'}",
-        "explicit_paddings: list(int) = []",
-        "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
-        "dilations: list(int) = [1, 1, 1, 1]",
+        *WINDOWS,
     ),
     shape=_backprop_filter,
 )
@@ -400,10 +387,7 @@ register_op(
     attrs=(
         f"T: {HALF_TO_DOUBLE}",
         "strides: list(int)",
-        "padding: {'SAME', 'VALID', 'EXPLICIT'}",
-        "explicit_paddings: list(int) = []",
-        "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
-        "dilations: list(int) = [1, 1, 1, 1]",
+        *WINDOWS,
     ),
     shape=_depthwise_backprop_input,
 )

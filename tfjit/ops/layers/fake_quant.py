@@ -80,21 +80,22 @@ register_op(
     deprecated=(22, "Replaced by QuantizeAndDequantizeV2"),
     shape=unchanged,
 )
-register_op(
-    "QuantizeAndDequantizeV2",
-    inputs=("input: T", "input_min: T", "input_max: T"),
-    outputs=("output: T",),
-    attrs=(
-        "signed_input: bool = true",
-        "num_bits: int = 8",
-        "range_given: bool = false",
-        f"T: {FLOAT}",
-        "round_mode: {'HALF_TO_EVEN', 'HALF_UP'} = 'HALF_TO_EVEN'",
-        "narrow_range: bool = false",
-        "axis: int = -1",
-    ),
-    shape=by_axis(1, 0),
-)
+for _op_type in ("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV4"):
+    register_op(
+        _op_type,
+        inputs=("input: T", "input_min: T", "input_max: T"),
+        outputs=("output: T",),
+        attrs=(
+            "signed_input: bool = true",
+            "num_bits: int = 8",
+            "range_given: bool = false",
+            f"T: {FLOAT}",
+            "round_mode: {'HALF_TO_EVEN', 'HALF_UP'} = 'HALF_TO_EVEN'",
+            "narrow_range: bool = false",
+            "axis: int = -1",
+        ),
+        shape=by_axis(1, 0),
+    )
 register_op(
     "QuantizeAndDequantizeV3",
     inputs=("input: T", "input_min: T", "input_max: T", "num_bits: int32"),
@@ -103,21 +104,6 @@ register_op(
         "signed_input: bool = true",
         "range_given: bool = true",
         f"T: {FLOAT}",
-        "narrow_range: bool = false",
-        "axis: int = -1",
-    ),
-    shape=by_axis(1, 0),
-)
-register_op(
-    "QuantizeAndDequantizeV4",
-    inputs=("input: T", "input_min: T", "input_max: T"),
-    outputs=("output: T",),
-    attrs=(
-        "signed_input: bool = true",
-        "num_bits: int = 8",
-        "range_given: bool = false",
-        f"T: {FLOAT}",
-        "round_mode: {'HALF_TO_EVEN', 'HALF_UP'} = 'HALF_TO_EVEN'",
         "narrow_range: bool = false",
         "axis: int = -1",
     ),

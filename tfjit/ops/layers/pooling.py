@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
@@ -14,6 +14,24 @@ from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.renamed import renamed
 from tfjit.ops.core.shape_rules import Shapes, fail, int_list_constant
 from tfjit.ops.core.type_lists import HALF_TO_DOUBLE, INDEX
+
+# How fractional pooling chooses its windows.
+FRACTIONAL: Final = (
+    "pooling_ratio: list(float) >= 4",
+    "pseudo_random: bool = false",
+    "overlapping: bool = false",
+    "deterministic: bool = false",
+    "seed: int = 0",
+    "seed2: int = 0",
+    "T: {float, double, int32, int64}",
+)
+# How windows move over volumes.
+WINDOWS_3D: Final = (
+    "ksize: list(int) >= 5",
+    "strides: list(int) >= 5",
+    "padding: {'SAME', 'VALID'}",
+    "data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'",
+)
 
 
 def _pool_axes(c: ShapeContext, spatial: int) -> tuple[int, list[int]]:
@@ -193,10 +211,7 @@ register_op(
     inputs=("input: T",),
     outputs=("output: T",),
     attrs=(
-        "ksize: list(int) >= 5",
-        "strides: list(int) >= 5",
-        "padding: {'SAME', 'VALID'}",
-        "data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'",
+        *WINDOWS_3D,
         f"T: {HALF_TO_DOUBLE}",
     ),
     shape=_pool3d,
@@ -206,10 +221,7 @@ register_op(
     inputs=("orig_input_shape: int32", "grad: T"),
     outputs=("output: T",),
     attrs=(
-        "ksize: list(int) >= 5",
-        "strides: list(int) >= 5",
-        "padding: {'SAME', 'VALID'}",
-        "data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'",
+        *WINDOWS_3D,
         f"T: {HALF_TO_DOUBLE}",
     ),
     shape=_avg_pool3d_grad,
@@ -231,15 +243,7 @@ register_op(
     "FractionalAvgPool",
     inputs=("value: T",),
     outputs=("output: T", "row_pooling_sequence: int64", "col_pooling_sequence: int64"),
-    attrs=(
-        "pooling_ratio: list(float) >= 4",
-        "pseudo_random: bool = false",
-        "overlapping: bool = false",
-        "deterministic: bool = false",
-        "seed: int = 0",
-        "seed2: int = 0",
-        "T: {float, double, int32, int64}",
-    ),
+    attrs=FRACTIONAL,
     shape=_fractional,
 )
 register_op(
@@ -258,15 +262,7 @@ register_op(
     "FractionalMaxPool",
     inputs=("value: T",),
     outputs=("output: T", "row_pooling_sequence: int64", "col_pooling_sequence: int64"),
-    attrs=(
-        "pooling_ratio: list(float) >= 4",
-        "pseudo_random: bool = false",
-        "overlapping: bool = false",
-        "deterministic: bool = false",
-        "seed: int = 0",
-        "seed2: int = 0",
-        "T: {float, double, int32, int64}",
-    ),
+    attrs=FRACTIONAL,
     shape=_fractional,
 )
 register_op(
@@ -302,10 +298,7 @@ register_op(
     inputs=("input: T",),
     outputs=("output: T",),
     attrs=(
-        "ksize: list(int) >= 5",
-        "strides: list(int) >= 5",
-        "padding: {'SAME', 'VALID'}",
-        "data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'",
+        *WINDOWS_3D,
         "T: {half, bfloat16, float}",
     ),
     shape=_pool3d,
@@ -315,10 +308,7 @@ register_op(
     inputs=("orig_input: TInput", "orig_output: TInput", "grad: T"),
     outputs=("output: T",),
     attrs=(
-        "ksize: list(int) >= 5",
-        "strides: list(int) >= 5",
-        "padding: {'SAME', 'VALID'}",
-        "data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'",
+        *WINDOWS_3D,
         "T: {half, bfloat16, float} = DT_FLOAT",
         "TInput: {half, bfloat16, float} = DT_FLOAT",
     ),
@@ -329,10 +319,7 @@ register_op(
     inputs=("orig_input: T", "orig_output: T", "grad: T"),
     outputs=("output: T",),
     attrs=(
-        "ksize: list(int) >= 5",
-        "strides: list(int) >= 5",
-        "padding: {'SAME', 'VALID'}",
-        "data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'",
+        *WINDOWS_3D,
         "T: realnumbertype",
     ),
     shape=_max_pool3d_grad_grad,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.type_lists import INDEX
-from tfjit.ops.layers.layer_shapes import (
-    by_axis,
-)
+from tfjit.ops.layers.layer_shapes import by_axis
 
 register_op(
     "Dequantize",
@@ -21,23 +19,25 @@ register_op(
     ),
     shape=by_axis(1, 0),
 )
-register_op(
-    "QuantizedAdd",
-    inputs=("x: T1", "y: T2", "min_x: float", "max_x: float", "min_y: float", "max_y: float"),
-    outputs=("z: Toutput", "min_z: float", "max_z: float"),
-    attrs=("T1: quantizedtype", "T2: quantizedtype", "Toutput: quantizedtype = DT_QINT32"),
-)
-register_op(
-    "QuantizedAvgPool",
-    inputs=("input: T", "min_input: float", "max_input: float"),
-    outputs=("output: T", "min_output: float", "max_output: float"),
-    attrs=(
-        "T: quantizedtype",
-        "ksize: list(int)",
-        "strides: list(int)",
-        "padding: {'SAME', 'VALID'}",
-    ),
-)
+for _op_type in ("QuantizedAdd", "QuantizedMul"):
+    register_op(
+        _op_type,
+        inputs=("x: T1", "y: T2", "min_x: float", "max_x: float", "min_y: float", "max_y: float"),
+        outputs=("z: Toutput", "min_z: float", "max_z: float"),
+        attrs=("T1: quantizedtype", "T2: quantizedtype", "Toutput: quantizedtype = DT_QINT32"),
+    )
+for _op_type in ("QuantizedAvgPool", "QuantizedMaxPool"):
+    register_op(
+        _op_type,
+        inputs=("input: T", "min_input: float", "max_input: float"),
+        outputs=("output: T", "min_output: float", "max_output: float"),
+        attrs=(
+            "T: quantizedtype",
+            "ksize: list(int)",
+            "strides: list(int)",
+            "padding: {'SAME', 'VALID'}",
+        ),
+    )
 register_op(
     "QuantizedBiasAdd",
     inputs=(
@@ -95,40 +95,18 @@ register_op(
     ),
 )
 register_op(
-    "QuantizedMaxPool",
-    inputs=("input: T", "min_input: float", "max_input: float"),
-    outputs=("output: T", "min_output: float", "max_output: float"),
-    attrs=(
-        "T: quantizedtype",
-        "ksize: list(int)",
-        "strides: list(int)",
-        "padding: {'SAME', 'VALID'}",
-    ),
-)
-register_op(
-    "QuantizedMul",
-    inputs=("x: T1", "y: T2", "min_x: float", "max_x: float", "min_y: float", "max_y: float"),
-    outputs=("z: Toutput", "min_z: float", "max_z: float"),
-    attrs=("T1: quantizedtype", "T2: quantizedtype", "Toutput: quantizedtype = DT_QINT32"),
-)
-register_op(
     "QuantizeDownAndShrinkRange",
     inputs=("input: Tinput", "input_min: float", "input_max: float"),
     outputs=("output: out_type", "output_min: float", "output_max: float"),
     attrs=("Tinput: quantizedtype", "out_type: quantizedtype"),
 )
-register_op(
-    "QuantizedRelu",
-    inputs=("features: Tinput", "min_features: float", "max_features: float"),
-    outputs=("activations: out_type", "min_activations: float", "max_activations: float"),
-    attrs=("Tinput: quantizedtype", "out_type: quantizedtype = DT_QUINT8"),
-)
-register_op(
-    "QuantizedRelu6",
-    inputs=("features: Tinput", "min_features: float", "max_features: float"),
-    outputs=("activations: out_type", "min_activations: float", "max_activations: float"),
-    attrs=("Tinput: quantizedtype", "out_type: quantizedtype = DT_QUINT8"),
-)
+for _op_type in ("QuantizedRelu", "QuantizedRelu6"):
+    register_op(
+        _op_type,
+        inputs=("features: Tinput", "min_features: float", "max_features: float"),
+        outputs=("activations: out_type", "min_activations: float", "max_activations: float"),
+        attrs=("Tinput: quantizedtype", "out_type: quantizedtype = DT_QUINT8"),
+    )
 register_op(
     "QuantizedReluX",
     inputs=("features: Tinput", "max_value: float", "min_features: float", "max_features: float"),

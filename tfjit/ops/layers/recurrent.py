@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.layers.layer_shapes import (
     gru_cell,
@@ -12,20 +14,15 @@ from tfjit.ops.layers.layer_shapes import (
     lstm_grad,
 )
 
+# What a cell computes of a step: gates, state, output.
+GATES: Final = ("i: T", "cs: T", "f: T", "o: T", "ci: T", "co: T", "h: T")
+# What a cell takes: input, state, weights.
+CELL: Final = ("x: T", "cs_prev: T", "h_prev: T", "w: T", "wci: T", "wcf: T", "wco: T", "b: T")
+
 register_op(
     "BlockLSTM",
-    inputs=(
-        "seq_len_max: int64",
-        "x: T",
-        "cs_prev: T",
-        "h_prev: T",
-        "w: T",
-        "wci: T",
-        "wcf: T",
-        "wco: T",
-        "b: T",
-    ),
-    outputs=("i: T", "cs: T", "f: T", "o: T", "ci: T", "co: T", "h: T"),
+    inputs=("seq_len_max: int64", *CELL),
+    outputs=GATES,
     attrs=(
         "forget_bias: float = 1.0",
         "cell_clip: float = 3.0",
@@ -34,90 +31,27 @@ register_op(
     ),
     shape=lstm,
 )
-register_op(
-    "BlockLSTMGrad",
-    inputs=(
-        "seq_len_max: int64",
-        "x: T",
-        "cs_prev: T",
-        "h_prev: T",
-        "w: T",
-        "wci: T",
-        "wcf: T",
-        "wco: T",
-        "b: T",
-        "i: T",
-        "cs: T",
-        "f: T",
-        "o: T",
-        "ci: T",
-        "co: T",
-        "h: T",
-        "cs_grad: T",
-        "h_grad: T",
-    ),
-    outputs=(
-        "x_grad: T",
-        "cs_prev_grad: T",
-        "h_prev_grad: T",
-        "w_grad: T",
-        "wci_grad: T",
-        "wcf_grad: T",
-        "wco_grad: T",
-        "b_grad: T",
-    ),
-    attrs=("use_peephole: bool", "T: {half, float}"),
-    shape=lstm_grad,
-)
-register_op(
-    "BlockLSTMGradV2",
-    inputs=(
-        "seq_len_max: int64",
-        "x: T",
-        "cs_prev: T",
-        "h_prev: T",
-        "w: T",
-        "wci: T",
-        "wcf: T",
-        "wco: T",
-        "b: T",
-        "i: T",
-        "cs: T",
-        "f: T",
-        "o: T",
-        "ci: T",
-        "co: T",
-        "h: T",
-        "cs_grad: T",
-        "h_grad: T",
-    ),
-    outputs=(
-        "x_grad: T",
-        "cs_prev_grad: T",
-        "h_prev_grad: T",
-        "w_grad: T",
-        "wci_grad: T",
-        "wcf_grad: T",
-        "wco_grad: T",
-        "b_grad: T",
-    ),
-    attrs=("use_peephole: bool", "T: {half, float}"),
-    shape=lstm_grad,
-)
+for _op_type in ("BlockLSTMGrad", "BlockLSTMGradV2"):
+    register_op(
+        _op_type,
+        inputs=("seq_len_max: int64", *CELL, *GATES, "cs_grad: T", "h_grad: T"),
+        outputs=(
+            "x_grad: T",
+            "cs_prev_grad: T",
+            "h_prev_grad: T",
+            "w_grad: T",
+            "wci_grad: T",
+            "wcf_grad: T",
+            "wco_grad: T",
+            "b_grad: T",
+        ),
+        attrs=("use_peephole: bool", "T: {half, float}"),
+        shape=lstm_grad,
+    )
 register_op(
     "BlockLSTMV2",
-    inputs=(
-        "seq_len_max: int64",
-        "x: T",
-        "cs_prev: T",
-        "h_prev: T",
-        "w: T",
-        "wci: T",
-        "wcf: T",
-        "wco: T",
-        "b: T",
-    ),
-    outputs=("i: T", "cs: T", "f: T", "o: T", "ci: T", "co: T", "h: T"),
+    inputs=("seq_len_max: int64", *CELL),
+    outputs=GATES,
     attrs=("cell_clip: float = 0.0", "use_peephole: bool = false", "T: {half, float}"),
     shape=lstm,
 )
@@ -148,8 +82,8 @@ register_op(
 )
 register_op(
     "LSTMBlockCell",
-    inputs=("x: T", "cs_prev: T", "h_prev: T", "w: T", "wci: T", "wcf: T", "wco: T", "b: T"),
-    outputs=("i: T", "cs: T", "f: T", "o: T", "ci: T", "co: T", "h: T"),
+    inputs=CELL,
+    outputs=GATES,
     attrs=(
         "forget_bias: float = 1.0",
         "cell_clip: float = 3.0",
@@ -160,24 +94,7 @@ register_op(
 )
 register_op(
     "LSTMBlockCellGrad",
-    inputs=(
-        "x: T",
-        "cs_prev: T",
-        "h_prev: T",
-        "w: T",
-        "wci: T",
-        "wcf: T",
-        "wco: T",
-        "b: T",
-        "i: T",
-        "cs: T",
-        "f: T",
-        "o: T",
-        "ci: T",
-        "co: T",
-        "cs_grad: T",
-        "h_grad: T",
-    ),
+    inputs=(*CELL, "i: T", "cs: T", "f: T", "o: T", "ci: T", "co: T", "cs_grad: T", "h_grad: T"),
     outputs=("cs_prev_grad: T", "dicfo: T", "wci_grad: T", "wcf_grad: T", "wco_grad: T"),
     attrs=("use_peephole: bool", "T: {half, float}"),
     shape=lstm_cell_grad,

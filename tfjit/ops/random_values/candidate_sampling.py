@@ -61,44 +61,31 @@ register_op(
     stateful=True,
     shape=_candidates,
 )
-register_op(
+for _op_type in (
     "LearnedUnigramCandidateSampler",
-    inputs=("true_classes: int64",),
-    outputs=(
-        "sampled_candidates: int64",
-        "true_expected_count: float",
-        "sampled_expected_count: float",
-    ),
-    attrs=(
-        "num_true: int >= 1",
-        "num_sampled: int >= 1",
-        "unique: bool",
-        "range_max: int >= 1",
-        "seed: int = 0",
-        "seed2: int = 0",
-    ),
-    stateful=True,
-    shape=_candidates,
-)
-register_op(
     "LogUniformCandidateSampler",
-    inputs=("true_classes: int64",),
-    outputs=(
-        "sampled_candidates: int64",
-        "true_expected_count: float",
-        "sampled_expected_count: float",
-    ),
-    attrs=(
-        "num_true: int >= 1",
-        "num_sampled: int >= 1",
-        "unique: bool",
-        "range_max: int >= 1",
-        "seed: int = 0",
-        "seed2: int = 0",
-    ),
-    stateful=True,
-    shape=_candidates,
-)
+    "ThreadUnsafeUnigramCandidateSampler",
+    "UniformCandidateSampler",
+):
+    register_op(
+        _op_type,
+        inputs=("true_classes: int64",),
+        outputs=(
+            "sampled_candidates: int64",
+            "true_expected_count: float",
+            "sampled_expected_count: float",
+        ),
+        attrs=(
+            "num_true: int >= 1",
+            "num_sampled: int >= 1",
+            "unique: bool",
+            "range_max: int >= 1",
+            "seed: int = 0",
+            "seed2: int = 0",
+        ),
+        stateful=True,
+        shape=_candidates,
+    )
 register_op(
     "RandomCrop",
     inputs=("image: T", "size: int64"),
@@ -147,44 +134,6 @@ register_op(
     inputs=("dim: int32", "num_results: int32", "skip: int32"),
     outputs=("samples: dtype",),
     attrs=("dtype: {float, double} = DT_FLOAT",),
-)
-register_op(
-    "ThreadUnsafeUnigramCandidateSampler",
-    inputs=("true_classes: int64",),
-    outputs=(
-        "sampled_candidates: int64",
-        "true_expected_count: float",
-        "sampled_expected_count: float",
-    ),
-    attrs=(
-        "num_true: int >= 1",
-        "num_sampled: int >= 1",
-        "unique: bool",
-        "range_max: int >= 1",
-        "seed: int = 0",
-        "seed2: int = 0",
-    ),
-    stateful=True,
-    shape=_candidates,
-)
-register_op(
-    "UniformCandidateSampler",
-    inputs=("true_classes: int64",),
-    outputs=(
-        "sampled_candidates: int64",
-        "true_expected_count: float",
-        "sampled_expected_count: float",
-    ),
-    attrs=(
-        "num_true: int >= 1",
-        "num_sampled: int >= 1",
-        "unique: bool",
-        "range_max: int >= 1",
-        "seed: int = 0",
-        "seed2: int = 0",
-    ),
-    stateful=True,
-    shape=_candidates,
 )
 
 

@@ -46,30 +46,15 @@ register_op(
     stateful=True,
     deprecated=(29, "Use StatefulStandardNormalV2 instead"),
 )
-register_op(
-    "StatefulStandardNormalV2",
-    inputs=("resource: resource", "algorithm: int64", "shape: shape_dtype"),
-    outputs=("output: dtype",),
-    attrs=("dtype: type = DT_FLOAT", "shape_dtype: type = DT_INT64"),
-    stateful=True,
-    shape=_from_resource(2),
-)
-register_op(
-    "StatefulTruncatedNormal",
-    inputs=("resource: resource", "algorithm: int64", "shape: shape_dtype"),
-    outputs=("output: dtype",),
-    attrs=("dtype: type = DT_FLOAT", "shape_dtype: type = DT_INT64"),
-    stateful=True,
-    shape=_from_resource(2),
-)
-register_op(
-    "StatefulUniform",
-    inputs=("resource: resource", "algorithm: int64", "shape: shape_dtype"),
-    outputs=("output: dtype",),
-    attrs=("dtype: type = DT_FLOAT", "shape_dtype: type = DT_INT64"),
-    stateful=True,
-    shape=_from_resource(2),
-)
+for _op_type in ("StatefulStandardNormalV2", "StatefulTruncatedNormal", "StatefulUniform"):
+    register_op(
+        _op_type,
+        inputs=("resource: resource", "algorithm: int64", "shape: shape_dtype"),
+        outputs=("output: dtype",),
+        attrs=("dtype: type = DT_FLOAT", "shape_dtype: type = DT_INT64"),
+        stateful=True,
+        shape=_from_resource(2),
+    )
 register_op(
     "StatefulUniformFullInt",
     inputs=("resource: resource", "algorithm: int64", "shape: shape_dtype"),

@@ -106,24 +106,16 @@ register_op(
     stateful=True,
     shape=unchanged,
 )
-register_op(
-    "RandomStandardNormal",
-    inputs=("shape: T",),
-    outputs=("output: dtype",),
-    attrs=("seed: int = 0", "seed2: int = 0", f"dtype: {HALF_TO_DOUBLE}", f"T: {INDEX}"),
-    stateful=True,
-    shape=from_shape_input(),
-    traits=CANNOT_FAIL,
-)
-register_op(
-    "RandomUniform",
-    inputs=("shape: T",),
-    outputs=("output: dtype",),
-    attrs=("seed: int = 0", "seed2: int = 0", f"dtype: {HALF_TO_DOUBLE}", f"T: {INDEX}"),
-    stateful=True,
-    shape=from_shape_input(),
-    traits=CANNOT_FAIL,
-)
+for _op_type in ("RandomStandardNormal", "RandomUniform", "TruncatedNormal"):
+    register_op(
+        _op_type,
+        inputs=("shape: T",),
+        outputs=("output: dtype",),
+        attrs=("seed: int = 0", "seed2: int = 0", f"dtype: {HALF_TO_DOUBLE}", f"T: {INDEX}"),
+        stateful=True,
+        shape=from_shape_input(),
+        traits=CANNOT_FAIL,
+    )
 register_op(
     "RandomUniformInt",
     inputs=("shape: T", "minval: Tout", "maxval: Tout"),
@@ -131,15 +123,6 @@ register_op(
     attrs=("seed: int = 0", "seed2: int = 0", f"Tout: {INDEX}", f"T: {INDEX}"),
     stateful=True,
     shape=_uniform_int,
-)
-register_op(
-    "TruncatedNormal",
-    inputs=("shape: T",),
-    outputs=("output: dtype",),
-    attrs=("seed: int = 0", "seed2: int = 0", f"dtype: {HALF_TO_DOUBLE}", f"T: {INDEX}"),
-    stateful=True,
-    shape=from_shape_input(),
-    traits=CANNOT_FAIL,
 )
 
 

@@ -130,24 +130,30 @@ register_op(
     attrs=(f"Tseed: {INDEX} = DT_INT64",),
     shape=_key_counter_algorithm,
 )
-register_op(
-    "StatelessRandomNormal",
-    inputs=("shape: T", "seed: Tseed"),
-    outputs=("output: dtype",),
-    attrs=(
-        f"dtype: {HALF_TO_DOUBLE} = DT_FLOAT",
-        f"T: {INDEX} = DT_INT32",
-        f"Tseed: {INDEX} = DT_INT64",
-    ),
-    shape=_seeded,
-)
-register_op(
+for _op_type in ("StatelessRandomNormal", "StatelessRandomUniform", "StatelessTruncatedNormal"):
+    register_op(
+        _op_type,
+        inputs=("shape: T", "seed: Tseed"),
+        outputs=("output: dtype",),
+        attrs=(
+            f"dtype: {HALF_TO_DOUBLE} = DT_FLOAT",
+            f"T: {INDEX} = DT_INT32",
+            f"Tseed: {INDEX} = DT_INT64",
+        ),
+        shape=_seeded,
+    )
+for _op_type in (
     "StatelessRandomNormalV2",
-    inputs=("shape: Tshape", "key: uint64", "counter: uint64", "alg: int32"),
-    outputs=("output: dtype",),
-    attrs=(f"dtype: {HALF_TO_DOUBLE} = DT_FLOAT", f"Tshape: {INDEX} = DT_INT32"),
-    shape=_keyed,
-)
+    "StatelessRandomUniformV2",
+    "StatelessTruncatedNormalV2",
+):
+    register_op(
+        _op_type,
+        inputs=("shape: Tshape", "key: uint64", "counter: uint64", "alg: int32"),
+        outputs=("output: dtype",),
+        attrs=(f"dtype: {HALF_TO_DOUBLE} = DT_FLOAT", f"Tshape: {INDEX} = DT_INT32"),
+        shape=_keyed,
+    )
 register_op(
     "StatelessRandomPoisson",
     inputs=("shape: T", "seed: Tseed", "lam: Rtype"),
@@ -158,17 +164,6 @@ register_op(
         f"T: {INDEX}",
         f"Tseed: {INDEX} = DT_INT64",
     ),
-)
-register_op(
-    "StatelessRandomUniform",
-    inputs=("shape: T", "seed: Tseed"),
-    outputs=("output: dtype",),
-    attrs=(
-        f"dtype: {HALF_TO_DOUBLE} = DT_FLOAT",
-        f"T: {INDEX} = DT_INT32",
-        f"Tseed: {INDEX} = DT_INT64",
-    ),
-    shape=_seeded,
 )
 register_op(
     "StatelessRandomUniformFullInt",
@@ -210,13 +205,6 @@ register_op(
     shape=_keyed_int,
 )
 register_op(
-    "StatelessRandomUniformV2",
-    inputs=("shape: Tshape", "key: uint64", "counter: uint64", "alg: int32"),
-    outputs=("output: dtype",),
-    attrs=(f"dtype: {HALF_TO_DOUBLE} = DT_FLOAT", f"Tshape: {INDEX} = DT_INT32"),
-    shape=_keyed,
-)
-register_op(
     "StatelessSampleDistortedBoundingBox",
     inputs=("image_size: T", "bounding_boxes: float", "min_object_covered: float", "seed: Tseed"),
     outputs=("begin: T", "size: T", "bboxes: float"),
@@ -235,24 +223,6 @@ register_op(
     outputs=("output: T",),
     attrs=("T: type",),
     shape=unchanged,
-)
-register_op(
-    "StatelessTruncatedNormal",
-    inputs=("shape: T", "seed: Tseed"),
-    outputs=("output: dtype",),
-    attrs=(
-        f"dtype: {HALF_TO_DOUBLE} = DT_FLOAT",
-        f"T: {INDEX} = DT_INT32",
-        f"Tseed: {INDEX} = DT_INT64",
-    ),
-    shape=_seeded,
-)
-register_op(
-    "StatelessTruncatedNormalV2",
-    inputs=("shape: Tshape", "key: uint64", "counter: uint64", "alg: int32"),
-    outputs=("output: dtype",),
-    attrs=(f"dtype: {HALF_TO_DOUBLE} = DT_FLOAT", f"Tshape: {INDEX} = DT_INT32"),
-    shape=_keyed,
 )
 
 

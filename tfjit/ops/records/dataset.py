@@ -7,69 +7,59 @@ from typing import Final
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.type_lists import INDEX
 
+# Elements that a dataset or an iterator gives.
+OUTPUT: Final = ("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1")
+# Attrs that most datasets end with.
+DATASET: Final = (*OUTPUT, "metadata: string = ''")
+# Inputs of a dataset of CSV files.
+CSV: Final = (
+    "filenames: string",
+    "compression_type: string",
+    "buffer_size: int64",
+    "header: bool",
+    "field_delim: string",
+    "use_quote_delim: bool",
+    "na_value: string",
+    "select_cols: int64",
+    "record_defaults: output_types",
+)
+
 # What to do in the place of an op of this family that has no kernel.
 INSTEAD: Final = (
     "Feed the data with placeholders, or read it with queues (tf.train.batch), instead of tf.data"
 )
 
-register_op(
-    "AnonymousIterator",
-    outputs=("handle: resource",),
-    attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1"),
-    stateful=True,
-)
+for _op_type in ("AnonymousIterator", "AnonymousIteratorV3"):
+    register_op(_op_type, outputs=("handle: resource",), attrs=OUTPUT, stateful=True)
 register_op(
     "AnonymousIteratorV2",
     outputs=("handle: resource", "deleter: variant"),
-    attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1"),
-    stateful=True,
-)
-register_op(
-    "AnonymousIteratorV3",
-    outputs=("handle: resource",),
-    attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1"),
+    attrs=OUTPUT,
     stateful=True,
 )
 register_op(
     "BatchDataset",
     inputs=("input_dataset: variant", "batch_size: int64"),
     outputs=("handle: variant",),
-    attrs=(
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
-    ),
+    attrs=DATASET,
 )
 register_op(
     "BatchDatasetV2",
     inputs=("input_dataset: variant", "batch_size: int64", "drop_remainder: bool"),
     outputs=("handle: variant",),
-    attrs=(
-        "parallel_copy: bool = false",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
-    ),
+    attrs=("parallel_copy: bool = false", *DATASET),
 )
 register_op(
     "CacheDataset",
     inputs=("input_dataset: variant", "filename: string"),
     outputs=("handle: variant",),
-    attrs=(
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
-    ),
+    attrs=DATASET,
 )
 register_op(
     "CacheDatasetV2",
     inputs=("input_dataset: variant", "filename: string", "cache: resource"),
     outputs=("handle: variant",),
-    attrs=(
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
-    ),
+    attrs=DATASET,
     stateful=True,
 )
 register_op("ComputeBatchSize", inputs=("input_dataset: variant",), outputs=("batch_size: int64",))
@@ -77,25 +67,11 @@ register_op(
     "ConcatenateDataset",
     inputs=("input_dataset: variant", "another_dataset: variant"),
     outputs=("handle: variant",),
-    attrs=(
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
-    ),
+    attrs=DATASET,
 )
 register_op(
     "CSVDataset",
-    inputs=(
-        "filenames: string",
-        "compression_type: string",
-        "buffer_size: int64",
-        "header: bool",
-        "field_delim: string",
-        "use_quote_delim: bool",
-        "na_value: string",
-        "select_cols: int64",
-        "record_defaults: output_types",
-    ),
+    inputs=CSV,
     outputs=("handle: variant",),
     attrs=(
         "output_types: list({float, double, int32, int64, string}) >= 1",
@@ -105,18 +81,7 @@ register_op(
 )
 register_op(
     "CSVDatasetV2",
-    inputs=(
-        "filenames: string",
-        "compression_type: string",
-        "buffer_size: int64",
-        "header: bool",
-        "field_delim: string",
-        "use_quote_delim: bool",
-        "na_value: string",
-        "select_cols: int64",
-        "record_defaults: output_types",
-        "exclude_cols: int64",
-    ),
+    inputs=(*CSV, "exclude_cols: int64"),
     outputs=("handle: variant",),
     attrs=(
         "output_types: list({float, double, int32, int64, string}) >= 1",
@@ -137,11 +102,7 @@ register_op(
     "DatasetToSingleElement",
     inputs=("dataset: variant",),
     outputs=("components: output_types",),
-    attrs=(
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
-    ),
+    attrs=DATASET,
     stateful=True,
 )
 register_op(
@@ -154,37 +115,27 @@ register_op(
     "DenseToSparseBatchDataset",
     inputs=("input_dataset: variant", "batch_size: int64", "row_shape: int64"),
     outputs=("handle: variant",),
-    attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1"),
+    attrs=OUTPUT,
 )
 register_op(
     "DirectedInterleaveDataset",
     inputs=("selector_input_dataset: variant", "data_input_datasets: N * variant"),
     outputs=("handle: variant",),
-    attrs=(
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "N: int >= 1",
-        "stop_on_empty_dataset: bool = false",
-    ),
+    attrs=(*OUTPUT, "N: int >= 1", "stop_on_empty_dataset: bool = false"),
 )
 register_op(
     "FilterByLastComponentDataset",
     inputs=("input_dataset: variant",),
     outputs=("output: variant",),
-    attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1"),
+    attrs=OUTPUT,
 )
-register_op(
-    "FilterDataset",
-    inputs=("input_dataset: variant", "other_arguments: Targuments"),
-    outputs=("handle: variant",),
-    attrs=(
-        "predicate: func",
-        "Targuments: list(type) >= 0",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
-    ),
-)
+for _op_type in ("FilterDataset", "TakeWhileDataset"):
+    register_op(
+        _op_type,
+        inputs=("input_dataset: variant", "other_arguments: Targuments"),
+        outputs=("handle: variant",),
+        attrs=("predicate: func", "Targuments: list(type) >= 0", *DATASET),
+    )
 register_op(
     "FixedLengthRecordDataset",
     inputs=(
@@ -216,13 +167,7 @@ register_op(
     "FlatMapDataset",
     inputs=("input_dataset: variant", "other_arguments: Targuments"),
     outputs=("handle: variant",),
-    attrs=(
-        "f: func",
-        "Targuments: list(type) >= 0",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
-    ),
+    attrs=("f: func", "Targuments: list(type) >= 0", *DATASET),
 )
 register_op(
     "GeneratorDataset",
@@ -239,9 +184,7 @@ register_op(
         "Tinit_func_args: list(type) >= 0",
         "Tnext_func_args: list(type) >= 0",
         "Tfinalize_func_args: list(type) >= 0",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
+        *DATASET,
     ),
     stateful=True,
 )
@@ -249,7 +192,7 @@ register_op(
     "GetElementAtIndex",
     inputs=("dataset: variant", "index: int64"),
     outputs=("components: output_types",),
-    attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1"),
+    attrs=OUTPUT,
 )
 register_op(
     "GroupByReducerDataset",
@@ -270,8 +213,7 @@ register_op(
         "Tinit_func_other_arguments: list(type) >= 0",
         "Treduce_func_other_arguments: list(type) >= 0",
         "Tfinalize_func_other_arguments: list(type) >= 0",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
+        *OUTPUT,
     ),
     stateful=True,
 )
@@ -291,20 +233,14 @@ register_op(
         "Tkey_func_other_arguments: list(type) >= 0",
         "Treduce_func_other_arguments: list(type) >= 0",
         "Twindow_size_func_other_arguments: list(type) >= 0",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
+        *DATASET,
     ),
 )
 register_op(
     "IgnoreErrorsDataset",
     inputs=("input_dataset: variant",),
     outputs=("handle: variant",),
-    attrs=(
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "log_warning: bool = false",
-    ),
+    attrs=(*OUTPUT, "log_warning: bool = false"),
 )
 register_op(
     "InitializeTableFromDataset",
@@ -320,61 +256,39 @@ register_op(
         "block_length: int64",
     ),
     outputs=("handle: variant",),
-    attrs=(
-        "f: func",
-        "Targuments: list(type) >= 0",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
-    ),
+    attrs=("f: func", "Targuments: list(type) >= 0", *DATASET),
 )
-register_op(
-    "Iterator",
-    outputs=("handle: resource",),
-    attrs=(
-        "shared_name: string",
-        "container: string",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-    ),
-    stateful=True,
-)
-register_op(
-    "IteratorFromStringHandle",
-    inputs=("string_handle: string",),
-    outputs=("resource_handle: resource",),
-    attrs=("output_types: list(type) >= 0 = []", "output_shapes: list(shape) >= 0 = []"),
-    stateful=True,
-)
-register_op(
-    "IteratorFromStringHandleV2",
-    inputs=("string_handle: string",),
-    outputs=("resource_handle: resource",),
-    attrs=("output_types: list(type) >= 0 = []", "output_shapes: list(shape) >= 0 = []"),
-    stateful=True,
-)
+for _op_type in ("Iterator", "IteratorV2"):
+    register_op(
+        _op_type,
+        outputs=("handle: resource",),
+        attrs=("shared_name: string", "container: string", *OUTPUT),
+        stateful=True,
+    )
+for _op_type in ("IteratorFromStringHandle", "IteratorFromStringHandleV2"):
+    register_op(
+        _op_type,
+        inputs=("string_handle: string",),
+        outputs=("resource_handle: resource",),
+        attrs=("output_types: list(type) >= 0 = []", "output_shapes: list(shape) >= 0 = []"),
+        stateful=True,
+    )
 register_op(
     "IteratorGetDevice", inputs=("resource: resource",), outputs=("device: string",), stateful=True
 )
-register_op(
-    "IteratorGetNext",
-    inputs=("iterator: resource",),
-    outputs=("components: output_types",),
-    attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1"),
-    stateful=True,
-)
+for _op_type in ("IteratorGetNext", "IteratorGetNextSync"):
+    register_op(
+        _op_type,
+        inputs=("iterator: resource",),
+        outputs=("components: output_types",),
+        attrs=OUTPUT,
+        stateful=True,
+    )
 register_op(
     "IteratorGetNextAsOptional",
     inputs=("iterator: resource",),
     outputs=("optional: variant",),
-    attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1"),
-    stateful=True,
-)
-register_op(
-    "IteratorGetNextSync",
-    inputs=("iterator: resource",),
-    outputs=("components: output_types",),
-    attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1"),
+    attrs=OUTPUT,
     stateful=True,
 )
 register_op(
@@ -384,23 +298,11 @@ register_op(
     stateful=True,
 )
 register_op(
-    "IteratorV2",
-    outputs=("handle: resource",),
-    attrs=(
-        "shared_name: string",
-        "container: string",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-    ),
-    stateful=True,
-)
-register_op(
     "LoadDataset",
     inputs=("path: string", "reader_func_other_args: Treader_func_args"),
     outputs=("handle: variant",),
     attrs=(
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
+        *OUTPUT,
         "compression: string = ''",
         "reader_func: func",
         "Treader_func_args: list(type) >= 0",
@@ -421,8 +323,7 @@ register_op(
     attrs=(
         "f: func",
         "Targuments: list(type) >= 0",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
+        *OUTPUT,
         "preserve_cardinality: bool = false",
         "metadata: string = ''",
     ),
@@ -434,8 +335,7 @@ register_op(
     attrs=(
         "f: func",
         "Targuments: list(type) >= 0",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
+        *OUTPUT,
         "use_inter_op_parallelism: bool = true",
         "preserve_cardinality: bool = false",
         "force_synchronous: bool = false",
@@ -451,13 +351,7 @@ register_op(
 register_op(
     "OneShotIterator",
     outputs=("handle: resource",),
-    attrs=(
-        "dataset_factory: func",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "container: string = ''",
-        "shared_name: string = ''",
-    ),
+    attrs=("dataset_factory: func", *OUTPUT, "container: string = ''", "shared_name: string = ''"),
     stateful=True,
 )
 register_op(
@@ -502,9 +396,7 @@ register_op(
         "predicate: func",
         "deterministic: string = 'default'",
         "Targuments: list(type) >= 0",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
+        *DATASET,
     ),
 )
 register_op(
@@ -519,13 +411,7 @@ register_op(
         "prefetch_input_elements: int64",
     ),
     outputs=("handle: variant",),
-    attrs=(
-        "f: func",
-        "Targuments: list(type) >= 0",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
-    ),
+    attrs=("f: func", "Targuments: list(type) >= 0", *DATASET),
 )
 register_op(
     "ParallelInterleaveDatasetV2",
@@ -540,8 +426,7 @@ register_op(
     attrs=(
         "f: func",
         "Targuments: list(type) >= 0",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
+        *OUTPUT,
         "sloppy: bool = false",
         "metadata: string = ''",
     ),
@@ -556,14 +441,7 @@ register_op(
         "num_parallel_calls: int64",
     ),
     outputs=("handle: variant",),
-    attrs=(
-        "f: func",
-        "deterministic: string = 'default'",
-        "Targuments: list(type) >= 0",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
-    ),
+    attrs=("f: func", "deterministic: string = 'default'", "Targuments: list(type) >= 0", *DATASET),
 )
 register_op(
     "ParallelInterleaveDatasetV4",
@@ -577,14 +455,7 @@ register_op(
         "num_parallel_calls: int64",
     ),
     outputs=("handle: variant",),
-    attrs=(
-        "f: func",
-        "deterministic: string = 'default'",
-        "Targuments: list(type) >= 0",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
-    ),
+    attrs=("f: func", "deterministic: string = 'default'", "Targuments: list(type) >= 0", *DATASET),
 )
 register_op(
     "ParallelMapDataset",
@@ -593,8 +464,7 @@ register_op(
     attrs=(
         "f: func",
         "Targuments: list(type) >= 0",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
+        *OUTPUT,
         "use_inter_op_parallelism: bool = true",
         "sloppy: bool = false",
         "preserve_cardinality: bool = false",
@@ -608,8 +478,7 @@ register_op(
     attrs=(
         "f: func",
         "Targuments: list(type) >= 0",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
+        *OUTPUT,
         "use_inter_op_parallelism: bool = true",
         "deterministic: string = 'default'",
         "preserve_cardinality: bool = false",
@@ -627,8 +496,7 @@ register_op(
         "sparse_types: list({float, int64, string}) >= 0",
         "Tdense: list({float, int64, string}) >= 0",
         "dense_shapes: list(shape) >= 0",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
+        *OUTPUT,
         "sloppy: bool = false",
         "ragged_keys: list(string) >= 0 = []",
         "ragged_value_types: list({float, int64, string}) >= 0 = []",
@@ -645,8 +513,7 @@ register_op(
         "sparse_types: list({float, int64, string}) >= 0",
         "Tdense: list({float, int64, string}) >= 0",
         "dense_shapes: list(shape) >= 0",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
+        *OUTPUT,
         "deterministic: string = 'default'",
         "ragged_keys: list(string) >= 0 = []",
         "ragged_value_types: list({float, int64, string}) >= 0 = []",
@@ -658,8 +525,7 @@ register_op(
     inputs=("input_dataset: variant", "buffer_size: int64"),
     outputs=("handle: variant",),
     attrs=(
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
+        *OUTPUT,
         "slack_period: int = 0",
         "legacy_autotune: bool = true",
         "buffer_size_min: int = 0",
@@ -670,35 +536,21 @@ register_op(
     "RandomDataset",
     inputs=("seed: int64", "seed2: int64"),
     outputs=("handle: variant",),
-    attrs=(
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
-    ),
+    attrs=DATASET,
     stateful=True,
 )
 register_op(
     "RandomDatasetV2",
     inputs=("seed: int64", "seed2: int64", "seed_generator: resource"),
     outputs=("handle: variant",),
-    attrs=(
-        "rerandomize_each_iteration: bool = false",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
-    ),
+    attrs=("rerandomize_each_iteration: bool = false", *DATASET),
     stateful=True,
 )
 register_op(
     "RangeDataset",
     inputs=("start: int64", "stop: int64", "step: int64"),
     outputs=("handle: variant",),
-    attrs=(
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
-        "replicate_on_split: bool = false",
-    ),
+    attrs=(*DATASET, "replicate_on_split: bool = false"),
     stateful=True,
 )
 register_op(
@@ -709,28 +561,24 @@ register_op(
         "f: func",
         "Tstate: list(type) >= 1",
         "Targuments: list(type) >= 0",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
+        *OUTPUT,
         "use_inter_op_parallelism: bool = true",
         "metadata: string = ''",
     ),
     stateful=True,
 )
-register_op(
-    "RepeatDataset",
-    inputs=("input_dataset: variant", "count: int64"),
-    outputs=("handle: variant",),
-    attrs=(
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
-    ),
-)
+for _op_type in ("RepeatDataset", "SkipDataset", "TakeDataset"):
+    register_op(
+        _op_type,
+        inputs=("input_dataset: variant", "count: int64"),
+        outputs=("handle: variant",),
+        attrs=DATASET,
+    )
 register_op(
     "SamplingDataset",
     inputs=("input_dataset: variant", "rate: float", "seed: int64", "seed2: int64"),
     outputs=("handle: variant",),
-    attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1"),
+    attrs=OUTPUT,
 )
 register_op(
     "SaveDataset",
@@ -752,8 +600,7 @@ register_op(
         "shard_func: func",
         "use_shard_func: bool = true",
         "Tshard_func_args: list(type) >= 0",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
+        *OUTPUT,
     ),
     stateful=True,
 )
@@ -765,8 +612,7 @@ register_op(
         "f: func",
         "Tstate: list(type) >= 1",
         "Targuments: list(type) >= 0",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
+        *OUTPUT,
         "preserve_cardinality: bool = false",
         "use_default_device: bool = true",
         "metadata: string = ''",
@@ -776,12 +622,7 @@ register_op(
     "ShardDataset",
     inputs=("input_dataset: variant", "num_shards: int64", "index: int64"),
     outputs=("handle: variant",),
-    attrs=(
-        "require_non_empty: bool = false",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
-    ),
+    attrs=("require_non_empty: bool = false", *DATASET),
 )
 register_op(
     "ShuffleAndRepeatDataset",
@@ -793,12 +634,7 @@ register_op(
         "count: int64",
     ),
     outputs=("handle: variant",),
-    attrs=(
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "reshuffle_each_iteration: bool = true",
-        "metadata: string = ''",
-    ),
+    attrs=(*OUTPUT, "reshuffle_each_iteration: bool = true", "metadata: string = ''"),
 )
 register_op(
     "ShuffleAndRepeatDatasetV2",
@@ -811,34 +647,20 @@ register_op(
         "seed_generator: resource",
     ),
     outputs=("handle: variant",),
-    attrs=(
-        "reshuffle_each_iteration: bool = true",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
-    ),
+    attrs=("reshuffle_each_iteration: bool = true", *DATASET),
     stateful=True,
 )
 register_op(
     "ShuffleDataset",
     inputs=("input_dataset: variant", "buffer_size: int64", "seed: int64", "seed2: int64"),
     outputs=("handle: variant",),
-    attrs=(
-        "reshuffle_each_iteration: bool = true",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
-    ),
+    attrs=("reshuffle_each_iteration: bool = true", *DATASET),
 )
 register_op(
     "ShuffleDatasetV2",
     inputs=("input_dataset: variant", "buffer_size: int64", "seed_generator: resource"),
     outputs=("handle: variant",),
-    attrs=(
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
-    ),
+    attrs=DATASET,
     stateful=True,
 )
 register_op(
@@ -851,23 +673,8 @@ register_op(
         "seed_generator: resource",
     ),
     outputs=("handle: variant",),
-    attrs=(
-        "reshuffle_each_iteration: bool = true",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
-    ),
+    attrs=("reshuffle_each_iteration: bool = true", *DATASET),
     stateful=True,
-)
-register_op(
-    "SkipDataset",
-    inputs=("input_dataset: variant", "count: int64"),
-    outputs=("handle: variant",),
-    attrs=(
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
-    ),
 )
 register_op(
     "SlidingWindowDataset",
@@ -878,11 +685,7 @@ register_op(
         "window_stride: int64",
     ),
     outputs=("handle: variant",),
-    attrs=(
-        "drop_remainder: bool = true",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-    ),
+    attrs=("drop_remainder: bool = true", *OUTPUT),
 )
 register_op(
     "SparseTensorSliceDataset",
@@ -890,28 +693,6 @@ register_op(
     outputs=("handle: variant",),
     attrs=("Tvalues: type",),
     stateful=True,
-)
-register_op(
-    "TakeDataset",
-    inputs=("input_dataset: variant", "count: int64"),
-    outputs=("handle: variant",),
-    attrs=(
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
-    ),
-)
-register_op(
-    "TakeWhileDataset",
-    inputs=("input_dataset: variant", "other_arguments: Targuments"),
-    outputs=("handle: variant",),
-    attrs=(
-        "predicate: func",
-        "Targuments: list(type) >= 0",
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
-    ),
 )
 register_op(
     "TensorDataset",
@@ -937,35 +718,22 @@ register_op(
     ),
     stateful=True,
 )
-register_op(
-    "TextLineDataset",
-    inputs=("filenames: string", "compression_type: string", "buffer_size: int64"),
-    outputs=("handle: variant",),
-    attrs=("metadata: string = ''",),
-    stateful=True,
-)
-register_op(
-    "TFRecordDataset",
-    inputs=("filenames: string", "compression_type: string", "buffer_size: int64"),
-    outputs=("handle: variant",),
-    attrs=("metadata: string = ''",),
-    stateful=True,
-)
+for _op_type in ("TextLineDataset", "TFRecordDataset"):
+    register_op(
+        _op_type,
+        inputs=("filenames: string", "compression_type: string", "buffer_size: int64"),
+        outputs=("handle: variant",),
+        attrs=("metadata: string = ''",),
+        stateful=True,
+    )
 register_op(
     "UncompressElement",
     inputs=("compressed: variant",),
     outputs=("components: output_types",),
-    attrs=("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1"),
+    attrs=OUTPUT,
 )
 register_op(
-    "UniqueDataset",
-    inputs=("input_dataset: variant",),
-    outputs=("handle: variant",),
-    attrs=(
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
-    ),
+    "UniqueDataset", inputs=("input_dataset: variant",), outputs=("handle: variant",), attrs=DATASET
 )
 register_op(
     "WindowDataset",
@@ -977,20 +745,11 @@ register_op(
         "drop_remainder: bool",
     ),
     outputs=("handle: variant",),
-    attrs=(
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "metadata: string = ''",
-    ),
+    attrs=DATASET,
 )
 register_op(
     "ZipDataset",
     inputs=("input_datasets: N * variant",),
     outputs=("handle: variant",),
-    attrs=(
-        "output_types: list(type) >= 1",
-        "output_shapes: list(shape) >= 1",
-        "N: int >= 1",
-        "metadata: string = ''",
-    ),
+    attrs=(*OUTPUT, "N: int >= 1", "metadata: string = ''"),
 )

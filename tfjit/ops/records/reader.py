@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from tfjit.framework.op_defs.op_traits import BLOCKING
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import Shapes, handle_to_scalar, nothing, scalar, vector_of_two
+
+FIXED_LENGTH: Final = (
+    "header_bytes: int = 0",
+    "record_bytes: int",
+    "footer_bytes: int = 0",
+    "hop_bytes: int = 0",
+    "container: string = ''",
+    "shared_name: string = ''",
+)
 
 
 def _read(c: ShapeContext) -> Shapes:
@@ -30,14 +41,7 @@ def _restore(c: ShapeContext) -> Shapes:
 register_op(
     "FixedLengthRecordReader",
     outputs=("reader_handle: Ref(string)",),
-    attrs=(
-        "header_bytes: int = 0",
-        "record_bytes: int",
-        "footer_bytes: int = 0",
-        "hop_bytes: int = 0",
-        "container: string = ''",
-        "shared_name: string = ''",
-    ),
+    attrs=FIXED_LENGTH,
     stateful=True,
     deprecated=(26, "Use FixedLengthRecordReaderV2"),
     shape=vector_of_two,
@@ -45,15 +49,7 @@ register_op(
 register_op(
     "FixedLengthRecordReaderV2",
     outputs=("reader_handle: resource",),
-    attrs=(
-        "header_bytes: int = 0",
-        "record_bytes: int",
-        "footer_bytes: int = 0",
-        "hop_bytes: int = 0",
-        "container: string = ''",
-        "shared_name: string = ''",
-        "encoding: string = ''",
-    ),
+    attrs=(*FIXED_LENGTH, "encoding: string = ''"),
     stateful=True,
     shape=scalar,
 )
@@ -65,13 +61,14 @@ register_op(
     deprecated=(26, "Use IdentityReaderV2"),
     shape=vector_of_two,
 )
-register_op(
-    "IdentityReaderV2",
-    outputs=("reader_handle: resource",),
-    attrs=("container: string = ''", "shared_name: string = ''"),
-    stateful=True,
-    shape=scalar,
-)
+for _op_type in ("IdentityReaderV2", "WholeFileReaderV2"):
+    register_op(
+        _op_type,
+        outputs=("reader_handle: resource",),
+        attrs=("container: string = ''", "shared_name: string = ''"),
+        stateful=True,
+        shape=scalar,
+    )
 register_op(
     "ReaderNumRecordsProduced",
     inputs=("reader_handle: Ref(string)",),
@@ -188,11 +185,4 @@ register_op(
     attrs=("container: string = ''", "shared_name: string = ''"),
     stateful=True,
     shape=vector_of_two,
-)
-register_op(
-    "WholeFileReaderV2",
-    outputs=("reader_handle: resource",),
-    attrs=("container: string = ''", "shared_name: string = ''"),
-    stateful=True,
-    shape=scalar,
 )

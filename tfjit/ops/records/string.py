@@ -88,13 +88,14 @@ register_op(
     attrs=("unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'",),
     shape=unchanged,
 )
-register_op(
-    "StringLower",
-    inputs=("input: string",),
-    outputs=("output: string",),
-    attrs=("encoding: string = ''",),
-    shape=unchanged,
-)
+for _op_type in ("StringLower", "StringUpper"):
+    register_op(
+        _op_type,
+        inputs=("input: string",),
+        outputs=("output: string",),
+        attrs=("encoding: string = ''",),
+        shape=unchanged,
+    )
 register_op(
     "StringNGrams",
     inputs=("data: string", "data_splits: Tsplits"),
@@ -125,13 +126,6 @@ register_op(
     shape=_split,
 )
 register_op("StringStrip", inputs=("input: string",), outputs=("output: string",), shape=unchanged)
-register_op(
-    "StringUpper",
-    inputs=("input: string",),
-    outputs=("output: string",),
-    attrs=("encoding: string = ''",),
-    shape=unchanged,
-)
 register_op(
     "Substr",
     inputs=("input: string", "pos: T", "len: T"),

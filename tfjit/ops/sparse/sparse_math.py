@@ -29,27 +29,14 @@ register_op(
     attrs=("T: numbertype",),
     shape=shapes.sum_gradient,
 )
-register_op(
-    "SparseDenseCwiseAdd",
-    inputs=("sp_indices: int64", "sp_values: T", "sp_shape: int64", "dense: T"),
-    outputs=("output: T",),
-    attrs=("T: numbertype",),
-    shape=shapes.values_alone,
-)
-register_op(
-    "SparseDenseCwiseDiv",
-    inputs=("sp_indices: int64", "sp_values: T", "sp_shape: int64", "dense: T"),
-    outputs=("output: T",),
-    attrs=("T: numbertype",),
-    shape=shapes.values_alone,
-)
-register_op(
-    "SparseDenseCwiseMul",
-    inputs=("sp_indices: int64", "sp_values: T", "sp_shape: int64", "dense: T"),
-    outputs=("output: T",),
-    attrs=("T: numbertype",),
-    shape=shapes.values_alone,
-)
+for _op_type in ("SparseDenseCwiseAdd", "SparseDenseCwiseDiv", "SparseDenseCwiseMul"):
+    register_op(
+        _op_type,
+        inputs=("sp_indices: int64", "sp_values: T", "sp_shape: int64", "dense: T"),
+        outputs=("output: T",),
+        attrs=("T: numbertype",),
+        shape=shapes.values_alone,
+    )
 register_op(
     "SparseMatMul",
     inputs=("a: Ta", "b: Tb"),

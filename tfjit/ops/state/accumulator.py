@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from tfjit.framework.op_defs.op_traits import BLOCKING
 from tfjit.ops.core.declare import register_op
+
+ACCUMULATOR: Final = (
+    "dtype: numbertype",
+    "shape: shape",
+    "container: string = ''",
+    "shared_name: string = ''",
+    "reduction_type: {'MEAN', 'SUM'} = 'MEAN'",
+)
 
 register_op(
     "AccumulatorApplyGradient",
@@ -23,18 +33,8 @@ register_op(
     attrs=("dtype: numbertype",),
     traits=BLOCKING,
 )
-register_op(
-    "ConditionalAccumulator",
-    outputs=("handle: Ref(string)",),
-    attrs=(
-        "dtype: numbertype",
-        "shape: shape",
-        "container: string = ''",
-        "shared_name: string = ''",
-        "reduction_type: {'MEAN', 'SUM'} = 'MEAN'",
-    ),
-    stateful=True,
-)
+for _op_type in ("ConditionalAccumulator", "SparseConditionalAccumulator"):
+    register_op(_op_type, outputs=("handle: Ref(string)",), attrs=ACCUMULATOR, stateful=True)
 register_op(
     "ResourceAccumulatorApplyGradient",
     inputs=("handle: resource", "local_step: int64", "gradient: dtype"),
@@ -63,13 +63,7 @@ register_op(
 register_op(
     "ResourceConditionalAccumulator",
     outputs=("handle: resource",),
-    attrs=(
-        "dtype: numbertype",
-        "shape: shape",
-        "container: string = ''",
-        "shared_name: string = ''",
-        "reduction_type: {'MEAN', 'SUM'} = 'MEAN'",
-    ),
+    attrs=ACCUMULATOR,
     stateful=True,
 )
 register_op(
@@ -89,16 +83,4 @@ register_op(
     outputs=("indices: int64", "values: dtype", "shape: int64"),
     attrs=("dtype: numbertype",),
     traits=BLOCKING,
-)
-register_op(
-    "SparseConditionalAccumulator",
-    outputs=("handle: Ref(string)",),
-    attrs=(
-        "dtype: numbertype",
-        "shape: shape",
-        "container: string = ''",
-        "shared_name: string = ''",
-        "reduction_type: {'MEAN', 'SUM'} = 'MEAN'",
-    ),
-    stateful=True,
 )

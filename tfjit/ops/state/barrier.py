@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from tfjit.framework.op_defs.op_traits import BLOCKING
 from tfjit.ops.core.declare import register_op
-from tfjit.ops.core.shape_rules import (
-    handle_to_scalar,
-    nothing,
-    unknown,
-    vector_of_two,
-)
+from tfjit.ops.core.shape_rules import handle_to_scalar, nothing, unknown, vector_of_two
 
 register_op(
     "Barrier",
@@ -30,24 +25,16 @@ register_op(
     attrs=("cancel_pending_enqueues: bool = false",),
     shape=nothing,
 )
-register_op(
-    "BarrierIncompleteSize",
-    inputs=("handle: Ref(string)",),
-    outputs=("size: int32",),
-    shape=handle_to_scalar,
-)
+for _op_type in ("BarrierIncompleteSize", "BarrierReadySize"):
+    register_op(
+        _op_type, inputs=("handle: Ref(string)",), outputs=("size: int32",), shape=handle_to_scalar
+    )
 register_op(
     "BarrierInsertMany",
     inputs=("handle: Ref(string)", "keys: string", "values: T"),
     attrs=("T: type", "component_index: int"),
     shape=nothing,
     traits=BLOCKING,
-)
-register_op(
-    "BarrierReadySize",
-    inputs=("handle: Ref(string)",),
-    outputs=("size: int32",),
-    shape=handle_to_scalar,
 )
 register_op(
     "BarrierTakeMany",

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import Shapes, scalar, vector_of_two
+
+# A table of the session: its names, and the types of keys and values.
+TABLE: Final = (
+    "container: string = ''",
+    "shared_name: string = ''",
+    "use_node_name_sharing: bool = false",
+    "key_dtype: type",
+    "value_dtype: type",
+)
 
 
 def _handle(c: ShapeContext) -> None:
@@ -57,13 +68,14 @@ def _initialize_from_file(c: ShapeContext) -> Shapes:
     return []
 
 
-register_op(
-    "AnonymousHashTable",
-    outputs=("table_handle: resource",),
-    attrs=("key_dtype: type", "value_dtype: type"),
-    stateful=True,
-    shape=scalar,
-)
+for _op_type in ("AnonymousHashTable", "AnonymousMutableHashTable"):
+    register_op(
+        _op_type,
+        outputs=("table_handle: resource",),
+        attrs=("key_dtype: type", "value_dtype: type"),
+        stateful=True,
+        shape=scalar,
+    )
 register_op(
     "AnonymousMutableDenseHashTable",
     inputs=("empty_key: key_dtype", "deleted_key: key_dtype"),
@@ -79,45 +91,24 @@ register_op(
     shape=scalar,
 )
 register_op(
-    "AnonymousMutableHashTable",
-    outputs=("table_handle: resource",),
-    attrs=("key_dtype: type", "value_dtype: type"),
-    stateful=True,
-    shape=scalar,
-)
-register_op(
     "AnonymousMutableHashTableOfTensors",
     outputs=("table_handle: resource",),
     attrs=("key_dtype: type", "value_dtype: type", "value_shape: shape = []"),
     stateful=True,
     shape=scalar,
 )
-register_op(
-    "HashTable",
-    outputs=("table_handle: Ref(string)",),
-    attrs=(
-        "container: string = ''",
-        "shared_name: string = ''",
-        "use_node_name_sharing: bool = false",
-        "key_dtype: type",
-        "value_dtype: type",
-    ),
-    stateful=True,
-    shape=vector_of_two,
-)
-register_op(
-    "HashTableV2",
-    outputs=("table_handle: resource",),
-    attrs=(
-        "container: string = ''",
-        "shared_name: string = ''",
-        "use_node_name_sharing: bool = false",
-        "key_dtype: type",
-        "value_dtype: type",
-    ),
-    stateful=True,
-    shape=scalar,
-)
+for _op_type in ("HashTable", "MutableHashTable"):
+    register_op(
+        _op_type,
+        outputs=("table_handle: Ref(string)",),
+        attrs=TABLE,
+        stateful=True,
+        shape=vector_of_two,
+    )
+for _op_type in ("HashTableV2", "MutableHashTableV2"):
+    register_op(
+        _op_type, outputs=("table_handle: resource",), attrs=TABLE, stateful=True, shape=scalar
+    )
 register_op(
     "InitializeTable",
     inputs=("table_handle: Ref(string)", "keys: Tkey", "values: Tval"),
@@ -234,11 +225,7 @@ register_op(
     inputs=("empty_key: key_dtype",),
     outputs=("table_handle: Ref(string)",),
     attrs=(
-        "container: string = ''",
-        "shared_name: string = ''",
-        "use_node_name_sharing: bool = false",
-        "key_dtype: type",
-        "value_dtype: type",
+        *TABLE,
         "value_shape: shape = []",
         "initial_num_buckets: int = 131072",
         "max_load_factor: float = 0.8",
@@ -251,11 +238,7 @@ register_op(
     inputs=("empty_key: key_dtype", "deleted_key: key_dtype"),
     outputs=("table_handle: resource",),
     attrs=(
-        "container: string = ''",
-        "shared_name: string = ''",
-        "use_node_name_sharing: bool = false",
-        "key_dtype: type",
-        "value_dtype: type",
+        *TABLE,
         "value_shape: shape = []",
         "initial_num_buckets: int = 131072",
         "max_load_factor: float = 0.8",
@@ -264,56 +247,16 @@ register_op(
     shape=scalar,
 )
 register_op(
-    "MutableHashTable",
-    outputs=("table_handle: Ref(string)",),
-    attrs=(
-        "container: string = ''",
-        "shared_name: string = ''",
-        "use_node_name_sharing: bool = false",
-        "key_dtype: type",
-        "value_dtype: type",
-    ),
-    stateful=True,
-    shape=vector_of_two,
-)
-register_op(
     "MutableHashTableOfTensors",
     outputs=("table_handle: Ref(string)",),
-    attrs=(
-        "container: string = ''",
-        "shared_name: string = ''",
-        "use_node_name_sharing: bool = false",
-        "key_dtype: type",
-        "value_dtype: type",
-        "value_shape: shape = []",
-    ),
+    attrs=(*TABLE, "value_shape: shape = []"),
     stateful=True,
     shape=vector_of_two,
 )
 register_op(
     "MutableHashTableOfTensorsV2",
     outputs=("table_handle: resource",),
-    attrs=(
-        "container: string = ''",
-        "shared_name: string = ''",
-        "use_node_name_sharing: bool = false",
-        "key_dtype: type",
-        "value_dtype: type",
-        "value_shape: shape = []",
-    ),
-    stateful=True,
-    shape=scalar,
-)
-register_op(
-    "MutableHashTableV2",
-    outputs=("table_handle: resource",),
-    attrs=(
-        "container: string = ''",
-        "shared_name: string = ''",
-        "use_node_name_sharing: bool = false",
-        "key_dtype: type",
-        "value_dtype: type",
-    ),
+    attrs=(*TABLE, "value_shape: shape = []"),
     stateful=True,
     shape=scalar,
 )

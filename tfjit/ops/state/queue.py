@@ -13,58 +13,34 @@ from tfjit.ops.core.shape_rules import (
     vector_of_two,
 )
 
-register_op(
-    "FIFOQueue",
-    outputs=("handle: Ref(string)",),
-    attrs=(
-        "component_types: list(type) >= 1",
-        "shapes: list(shape) >= 0 = []",
-        "capacity: int = -1",
-        "container: string = ''",
-        "shared_name: string = ''",
-    ),
-    stateful=True,
-    shape=vector_of_two,
-)
-register_op(
-    "FIFOQueueV2",
-    outputs=("handle: resource",),
-    attrs=(
-        "component_types: list(type) >= 1",
-        "shapes: list(shape) >= 0 = []",
-        "capacity: int = -1",
-        "container: string = ''",
-        "shared_name: string = ''",
-    ),
-    stateful=True,
-    shape=scalar,
-)
-register_op(
-    "PaddingFIFOQueue",
-    outputs=("handle: Ref(string)",),
-    attrs=(
-        "component_types: list(type) >= 1",
-        "shapes: list(shape) >= 0 = []",
-        "capacity: int = -1",
-        "container: string = ''",
-        "shared_name: string = ''",
-    ),
-    stateful=True,
-    shape=vector_of_two,
-)
-register_op(
-    "PaddingFIFOQueueV2",
-    outputs=("handle: resource",),
-    attrs=(
-        "component_types: list(type) >= 1",
-        "shapes: list(shape) >= 0 = []",
-        "capacity: int = -1",
-        "container: string = ''",
-        "shared_name: string = ''",
-    ),
-    stateful=True,
-    shape=scalar,
-)
+for _op_type in ("FIFOQueue", "PaddingFIFOQueue"):
+    register_op(
+        _op_type,
+        outputs=("handle: Ref(string)",),
+        attrs=(
+            "component_types: list(type) >= 1",
+            "shapes: list(shape) >= 0 = []",
+            "capacity: int = -1",
+            "container: string = ''",
+            "shared_name: string = ''",
+        ),
+        stateful=True,
+        shape=vector_of_two,
+    )
+for _op_type in ("FIFOQueueV2", "PaddingFIFOQueueV2"):
+    register_op(
+        _op_type,
+        outputs=("handle: resource",),
+        attrs=(
+            "component_types: list(type) >= 1",
+            "shapes: list(shape) >= 0 = []",
+            "capacity: int = -1",
+            "container: string = ''",
+            "shared_name: string = ''",
+        ),
+        stateful=True,
+        shape=scalar,
+    )
 register_op(
     "PriorityQueue",
     outputs=("handle: Ref(string)",),
@@ -112,40 +88,25 @@ register_op(
     shape=unknown,
     traits=BLOCKING,
 )
-register_op(
-    "QueueDequeueMany",
-    inputs=("handle: Ref(string)", "n: int32"),
-    outputs=("components: component_types",),
-    attrs=("component_types: list(type) >= 1", "timeout_ms: int = -1"),
-    shape=unknown,
-    traits=BLOCKING,
-)
-register_op(
-    "QueueDequeueManyV2",
-    inputs=("handle: resource", "n: int32"),
-    outputs=("components: component_types",),
-    attrs=("component_types: list(type) >= 1", "timeout_ms: int = -1"),
-    stateful=True,
-    shape=unknown,
-    traits=BLOCKING,
-)
-register_op(
-    "QueueDequeueUpTo",
-    inputs=("handle: Ref(string)", "n: int32"),
-    outputs=("components: component_types",),
-    attrs=("component_types: list(type) >= 1", "timeout_ms: int = -1"),
-    shape=unknown,
-    traits=BLOCKING,
-)
-register_op(
-    "QueueDequeueUpToV2",
-    inputs=("handle: resource", "n: int32"),
-    outputs=("components: component_types",),
-    attrs=("component_types: list(type) >= 1", "timeout_ms: int = -1"),
-    stateful=True,
-    shape=unknown,
-    traits=BLOCKING,
-)
+for _op_type in ("QueueDequeueMany", "QueueDequeueUpTo"):
+    register_op(
+        _op_type,
+        inputs=("handle: Ref(string)", "n: int32"),
+        outputs=("components: component_types",),
+        attrs=("component_types: list(type) >= 1", "timeout_ms: int = -1"),
+        shape=unknown,
+        traits=BLOCKING,
+    )
+for _op_type in ("QueueDequeueManyV2", "QueueDequeueUpToV2"):
+    register_op(
+        _op_type,
+        inputs=("handle: resource", "n: int32"),
+        outputs=("components: component_types",),
+        attrs=("component_types: list(type) >= 1", "timeout_ms: int = -1"),
+        stateful=True,
+        shape=unknown,
+        traits=BLOCKING,
+    )
 register_op(
     "QueueDequeueV2",
     inputs=("handle: resource",),
@@ -155,36 +116,23 @@ register_op(
     shape=unknown,
     traits=BLOCKING,
 )
-register_op(
-    "QueueEnqueue",
-    inputs=("handle: Ref(string)", "components: Tcomponents"),
-    attrs=("Tcomponents: list(type) >= 1", "timeout_ms: int = -1"),
-    shape=nothing,
-    traits=BLOCKING,
-)
-register_op(
-    "QueueEnqueueMany",
-    inputs=("handle: Ref(string)", "components: Tcomponents"),
-    attrs=("Tcomponents: list(type) >= 1", "timeout_ms: int = -1"),
-    shape=nothing,
-    traits=BLOCKING,
-)
-register_op(
-    "QueueEnqueueManyV2",
-    inputs=("handle: resource", "components: Tcomponents"),
-    attrs=("Tcomponents: list(type) >= 1", "timeout_ms: int = -1"),
-    stateful=True,
-    shape=nothing,
-    traits=BLOCKING,
-)
-register_op(
-    "QueueEnqueueV2",
-    inputs=("handle: resource", "components: Tcomponents"),
-    attrs=("Tcomponents: list(type) >= 1", "timeout_ms: int = -1"),
-    stateful=True,
-    shape=nothing,
-    traits=BLOCKING,
-)
+for _op_type in ("QueueEnqueue", "QueueEnqueueMany"):
+    register_op(
+        _op_type,
+        inputs=("handle: Ref(string)", "components: Tcomponents"),
+        attrs=("Tcomponents: list(type) >= 1", "timeout_ms: int = -1"),
+        shape=nothing,
+        traits=BLOCKING,
+    )
+for _op_type in ("QueueEnqueueManyV2", "QueueEnqueueV2"):
+    register_op(
+        _op_type,
+        inputs=("handle: resource", "components: Tcomponents"),
+        attrs=("Tcomponents: list(type) >= 1", "timeout_ms: int = -1"),
+        stateful=True,
+        shape=nothing,
+        traits=BLOCKING,
+    )
 register_op(
     "QueueIsClosed",
     inputs=("handle: Ref(string)",),

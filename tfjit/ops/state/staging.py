@@ -2,206 +2,70 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from tfjit.framework.op_defs.op_traits import BLOCKING
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import nothing, scalar, unknown
 
-register_op(
-    "MapClear",
-    attrs=(
-        "capacity: int >= 0 = 0",
-        "memory_limit: int >= 0 = 0",
-        "dtypes: list(type)",
-        "container: string = ''",
-        "shared_name: string = ''",
-    ),
-    stateful=True,
-    shape=nothing,
+# What staging areas and maps hold, and how much of it; UNTYPED where no value passes through.
+STORE: Final = (
+    "capacity: int >= 0 = 0",
+    "memory_limit: int >= 0 = 0",
+    "dtypes: list(type) >= 1",
+    "container: string = ''",
+    "shared_name: string = ''",
 )
-register_op(
+UNTYPED: Final = tuple(
+    "dtypes: list(type)" if spec.startswith("dtypes") else spec for spec in STORE
+)
+
+for _op_type in ("MapClear", "OrderedMapClear", "StageClear"):
+    register_op(_op_type, attrs=UNTYPED, stateful=True, shape=nothing)
+for _op_type in (
     "MapIncompleteSize",
-    outputs=("size: int32",),
-    attrs=(
-        "capacity: int >= 0 = 0",
-        "memory_limit: int >= 0 = 0",
-        "dtypes: list(type)",
-        "container: string = ''",
-        "shared_name: string = ''",
-    ),
-    stateful=True,
-    shape=scalar,
-)
-register_op(
-    "MapPeek",
-    inputs=("key: int64", "indices: int32"),
-    outputs=("values: dtypes",),
-    attrs=(
-        "capacity: int >= 0 = 0",
-        "memory_limit: int >= 0 = 0",
-        "dtypes: list(type) >= 1",
-        "container: string = ''",
-        "shared_name: string = ''",
-    ),
-    stateful=True,
-    shape=unknown,
-    traits=BLOCKING,
-)
-register_op(
     "MapSize",
-    outputs=("size: int32",),
-    attrs=(
-        "capacity: int >= 0 = 0",
-        "memory_limit: int >= 0 = 0",
-        "dtypes: list(type)",
-        "container: string = ''",
-        "shared_name: string = ''",
-    ),
-    stateful=True,
-    shape=scalar,
-)
-register_op(
-    "MapStage",
-    inputs=("key: int64", "indices: int32", "values: fake_dtypes"),
-    attrs=(
-        "capacity: int >= 0 = 0",
-        "memory_limit: int >= 0 = 0",
-        "dtypes: list(type)",
-        "fake_dtypes: list(type) >= 1",
-        "container: string = ''",
-        "shared_name: string = ''",
-    ),
-    stateful=True,
-    shape=nothing,
-    traits=BLOCKING,
-)
-register_op(
-    "MapUnstage",
-    inputs=("key: int64", "indices: int32"),
-    outputs=("values: dtypes",),
-    attrs=(
-        "capacity: int >= 0 = 0",
-        "memory_limit: int >= 0 = 0",
-        "dtypes: list(type) >= 1",
-        "container: string = ''",
-        "shared_name: string = ''",
-    ),
-    stateful=True,
-    shape=unknown,
-    traits=BLOCKING,
-)
-register_op(
-    "MapUnstageNoKey",
-    inputs=("indices: int32",),
-    outputs=("key: int64", "values: dtypes"),
-    attrs=(
-        "capacity: int >= 0 = 0",
-        "memory_limit: int >= 0 = 0",
-        "dtypes: list(type) >= 1",
-        "container: string = ''",
-        "shared_name: string = ''",
-    ),
-    stateful=True,
-    shape=unknown,
-    traits=BLOCKING,
-)
-register_op(
-    "OrderedMapClear",
-    attrs=(
-        "capacity: int >= 0 = 0",
-        "memory_limit: int >= 0 = 0",
-        "dtypes: list(type)",
-        "container: string = ''",
-        "shared_name: string = ''",
-    ),
-    stateful=True,
-    shape=nothing,
-)
-register_op(
     "OrderedMapIncompleteSize",
-    outputs=("size: int32",),
-    attrs=(
-        "capacity: int >= 0 = 0",
-        "memory_limit: int >= 0 = 0",
-        "dtypes: list(type)",
-        "container: string = ''",
-        "shared_name: string = ''",
-    ),
-    stateful=True,
-    shape=scalar,
-)
-register_op(
-    "OrderedMapPeek",
-    inputs=("key: int64", "indices: int32"),
-    outputs=("values: dtypes",),
-    attrs=(
-        "capacity: int >= 0 = 0",
-        "memory_limit: int >= 0 = 0",
-        "dtypes: list(type) >= 1",
-        "container: string = ''",
-        "shared_name: string = ''",
-    ),
-    stateful=True,
-    shape=unknown,
-    traits=BLOCKING,
-)
-register_op(
     "OrderedMapSize",
-    outputs=("size: int32",),
-    attrs=(
-        "capacity: int >= 0 = 0",
-        "memory_limit: int >= 0 = 0",
-        "dtypes: list(type)",
-        "container: string = ''",
-        "shared_name: string = ''",
-    ),
-    stateful=True,
-    shape=scalar,
-)
-register_op(
-    "OrderedMapStage",
-    inputs=("key: int64", "indices: int32", "values: fake_dtypes"),
-    attrs=(
-        "capacity: int >= 0 = 0",
-        "memory_limit: int >= 0 = 0",
-        "dtypes: list(type)",
-        "fake_dtypes: list(type) >= 1",
-        "container: string = ''",
-        "shared_name: string = ''",
-    ),
-    stateful=True,
-    shape=nothing,
-    traits=BLOCKING,
-)
-register_op(
-    "OrderedMapUnstage",
-    inputs=("key: int64", "indices: int32"),
-    outputs=("values: dtypes",),
-    attrs=(
-        "capacity: int >= 0 = 0",
-        "memory_limit: int >= 0 = 0",
-        "dtypes: list(type) >= 1",
-        "container: string = ''",
-        "shared_name: string = ''",
-    ),
-    stateful=True,
-    shape=unknown,
-    traits=BLOCKING,
-)
-register_op(
-    "OrderedMapUnstageNoKey",
-    inputs=("indices: int32",),
-    outputs=("key: int64", "values: dtypes"),
-    attrs=(
-        "capacity: int >= 0 = 0",
-        "memory_limit: int >= 0 = 0",
-        "dtypes: list(type) >= 1",
-        "container: string = ''",
-        "shared_name: string = ''",
-    ),
-    stateful=True,
-    shape=unknown,
-    traits=BLOCKING,
-)
+    "StageSize",
+):
+    register_op(_op_type, outputs=("size: int32",), attrs=UNTYPED, stateful=True, shape=scalar)
+for _op_type in ("MapPeek", "MapUnstage", "OrderedMapPeek", "OrderedMapUnstage"):
+    register_op(
+        _op_type,
+        inputs=("key: int64", "indices: int32"),
+        outputs=("values: dtypes",),
+        attrs=STORE,
+        stateful=True,
+        shape=unknown,
+        traits=BLOCKING,
+    )
+for _op_type in ("MapStage", "OrderedMapStage"):
+    register_op(
+        _op_type,
+        inputs=("key: int64", "indices: int32", "values: fake_dtypes"),
+        attrs=(
+            "capacity: int >= 0 = 0",
+            "memory_limit: int >= 0 = 0",
+            "dtypes: list(type)",
+            "fake_dtypes: list(type) >= 1",
+            "container: string = ''",
+            "shared_name: string = ''",
+        ),
+        stateful=True,
+        shape=nothing,
+        traits=BLOCKING,
+    )
+for _op_type in ("MapUnstageNoKey", "OrderedMapUnstageNoKey"):
+    register_op(
+        _op_type,
+        inputs=("indices: int32",),
+        outputs=("key: int64", "values: dtypes"),
+        attrs=STORE,
+        stateful=True,
+        shape=unknown,
+        traits=BLOCKING,
+    )
 register_op(
     "RecordInput",
     outputs=("records: string",),
@@ -217,69 +81,21 @@ register_op(
     stateful=True,
 )
 register_op(
-    "Stage",
-    inputs=("values: dtypes",),
-    attrs=(
-        "capacity: int >= 0 = 0",
-        "memory_limit: int >= 0 = 0",
-        "dtypes: list(type) >= 1",
-        "container: string = ''",
-        "shared_name: string = ''",
-    ),
-    stateful=True,
-    shape=nothing,
-    traits=BLOCKING,
-)
-register_op(
-    "StageClear",
-    attrs=(
-        "capacity: int >= 0 = 0",
-        "memory_limit: int >= 0 = 0",
-        "dtypes: list(type)",
-        "container: string = ''",
-        "shared_name: string = ''",
-    ),
-    stateful=True,
-    shape=nothing,
+    "Stage", inputs=("values: dtypes",), attrs=STORE, stateful=True, shape=nothing, traits=BLOCKING
 )
 register_op(
     "StagePeek",
     inputs=("index: int32",),
     outputs=("values: dtypes",),
-    attrs=(
-        "capacity: int >= 0 = 0",
-        "memory_limit: int >= 0 = 0",
-        "dtypes: list(type) >= 1",
-        "container: string = ''",
-        "shared_name: string = ''",
-    ),
+    attrs=STORE,
     stateful=True,
     shape=unknown,
     traits=BLOCKING,
 )
 register_op(
-    "StageSize",
-    outputs=("size: int32",),
-    attrs=(
-        "capacity: int >= 0 = 0",
-        "memory_limit: int >= 0 = 0",
-        "dtypes: list(type)",
-        "container: string = ''",
-        "shared_name: string = ''",
-    ),
-    stateful=True,
-    shape=scalar,
-)
-register_op(
     "Unstage",
     outputs=("values: dtypes",),
-    attrs=(
-        "capacity: int >= 0 = 0",
-        "memory_limit: int >= 0 = 0",
-        "dtypes: list(type) >= 1",
-        "container: string = ''",
-        "shared_name: string = ''",
-    ),
+    attrs=STORE,
     stateful=True,
     shape=unknown,
     traits=BLOCKING,
