@@ -170,6 +170,17 @@ class BackendSession(ABC):
             None, None, f"{type(self).__name__} does not explain its plans."
         )
 
+    def lower(
+        self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str], targets: Sequence[str]
+    ) -> Any:
+        """Return the plan of a signature for feeds of known shapes, as stages to be looked at.
+
+        feeds: names with their shapes (internal form).
+        """
+        raise errors.UnimplementedError(
+            None, None, f"{type(self).__name__} does not lower its plans."
+        )
+
     def plan_counters(self) -> PlanCounters:
         """Return the counts of plans found, made and dropped."""
         raise errors.UnimplementedError(

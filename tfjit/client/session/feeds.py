@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,7 +70,7 @@ class FeedSlot:
             array = self._to_array(value)
         shape = array.shape
         if shape != self._static and shape not in self._known:
-            self._check_shape(shape)
+            self.check_shape(shape)
         if not array.flags.c_contiguous:
             array = np.array(array, order="C")
         return array
@@ -129,7 +129,8 @@ class FeedSlot:
             "Try explicitly setting the type of the feed tensor to a larger type (e.g. int64)."
         )
 
-    def _check_shape(self, shape: tuple[int, ...]) -> None:
+    def check_shape(self, shape: tuple[int, ...]) -> None:
+        """Raise ValueError for a shape that the tensor cannot have."""
         want = self.shape
         fits = want is None or (
             len(want) == len(shape)
@@ -364,3 +365,20 @@ def feed_slot(tensor: Any, key: Any = None) -> FeedSlot:
         HandleSlot if dtype.name in _HANDLES else StringSlot if dtype.name == "string" else FeedSlot
     )
     return slot(tensor.name, dtype, dims, tensor if key is None else key)
+
+
+def placeholders_behind(elements: Sequence[Any], fed: set[str]) -> list[Any]:
+    """The placeholders that fetched elements depend on, not looking behind fed tensors."""
+    stack = [getattr(e, "op", e) for e in elements]
+    seen = {op.name for op in stack}
+    found = []
+    while stack:
+        op = stack.pop()
+        if op.type in ("Placeholder", "PlaceholderV2") and f"{op.name}:0" not in fed:
+            found.append(op.outputs[0])
+        before = [tensor.op for tensor in op.inputs if tensor.name not in fed]
+        for source in (*before, *op.control_inputs):
+            if source.name not in seen:
+                seen.add(source.name)
+                stack.append(source)
+    return found

@@ -7,11 +7,17 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from tfjit.client.session.callables import OptionsCallable, make_callable
 from tfjit.client.session.critical_sections import uninterrupted, watch_for_forks
-from tfjit.client.session.feeds import feed_slot, is_nested, partial_feeds, resolve_feeds
+from tfjit.client.session.feeds import (
+    feed_slot,
+    is_nested,
+    partial_feeds,
+    placeholders_behind,
+    resolve_feeds,
+)
 from tfjit.client.session.fetches import FetchMapper, is_converted
 from tfjit.client.session.graph_sources import (
     extend_backend,
@@ -41,6 +47,9 @@ from tfjit.framework.graphs.operation import set_default_session_getter
 from tfjit.runtime.backend import PlanCounters
 from tfjit.runtime.factory import SessionOptions, new_session
 from tfjit.runtime.factory import reset as factory_reset
+
+if TYPE_CHECKING:
+    from tfjit.client.session.stages import Lowered
 
 _MAX_ENTRIES = 4096
 _DEAD_HANDLES = 10  # as in TensorFlow: this number is deleted together
@@ -448,11 +457,25 @@ class BaseSession(SessionBase):
             for slot, get, _ in resolve_feeds(self._graph, feed_dict)
         }
         feeds.update({name: tuple(getattr(value, "shape", ())) for name, value in values.items()})
-        for tensor in _placeholders_behind([leaf.element for leaf in mapper.leaves], set(feeds)):
+        for tensor in placeholders_behind([leaf.element for leaf in mapper.leaves], set(feeds)):
             feeds[tensor.name] = tuple(d or 1 for d in feed_slot(tensor).shape or ())
         tensors = [leaf.name for leaf in mapper.leaves if not leaf.is_operation]
         targets = [leaf.name for leaf in mapper.leaves if leaf.is_operation]
         return self._backend.explain(list(feeds.items()), tensors, targets, measure, values)
+
+    def lower(self, fetches: Any, feeds: Mapping[Any, Any] | None = None) -> Lowered:
+        """Lower a run for feeds of known shapes, without running or compiling anything.
+
+        fetches: as `run` takes them. feeds: tensor (or its name) -> a value, whose shape counts, or
+        a TensorSpec or TensorShape whose sizes are all known; a placeholder not named takes its own
+        shape. Returns a Lowered: its `as_text` shows the graph, instructions, step and kernels, its
+        `cost_analysis` what they should take, and its `compile` gives a function of a feed_dict.
+        Raises ValueError for shapes that are not known, else what `run` raises before a step.
+        """
+        self._check_usable()
+        from tfjit.client.session.stages import lower
+
+        return lower(self, fetches, feeds)
 
     def plan_counters(self) -> PlanCounters:
         """Return the counts of the plan cache.
@@ -660,26 +683,6 @@ class InteractiveSession(BaseSession):
             finally:
                 if context is not None:
                     context.__exit__(None, None, None)
-
-
-def _placeholders_behind(elements: Sequence[Any], fed: set[str]) -> list[Any]:
-    """Return the placeholders that fetched elements depend on.
-
-    Nodes behind fed tensors do not count.
-    """
-    stack = [getattr(e, "op", e) for e in elements]
-    seen = {op.name for op in stack}
-    found = []
-    while stack:
-        op = stack.pop()
-        if op.type in ("Placeholder", "PlaceholderV2") and f"{op.name}:0" not in fed:
-            found.append(op.outputs[0])
-        before = [tensor.op for tensor in op.inputs if tensor.name not in fed]
-        for source in (*before, *op.control_inputs):
-            if source.name not in seen:
-                seen.add(source.name)
-                stack.append(source)
-    return found
 
 
 def _is_leaf(x: Any) -> bool:

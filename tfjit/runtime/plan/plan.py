@@ -152,6 +152,7 @@ class Variant:
         self.used = False  # since the session's newest variant came
         self.idle = 0  # how many variants have come since the last use
         self._lock = threading.Lock()
+        self._building = threading.Lock()
         self._slow_runs = 0  # not by a compiled step, since a background job last asked
         # what is left to do once the first run is over
         self._later: Callable[[], None] | None = None
@@ -182,7 +183,7 @@ class Variant:
             self._later = self._upgrade
         else:
             if mode == "eager":
-                self._build_calls()
+                self.build_calls()
                 store.compile(sources(all_calls(self.lowered)), refusals=True)
             self._take(self._make_step())
             self.compile_done.set()
@@ -221,6 +222,7 @@ class Variant:
     def after_fork(self) -> None:
         """Put things in order in a forked child."""
         release_lock(self._lock)
+        release_lock(self._building)
         for part in (self.step, self.dataflow):
             if part is not None:
                 part.after_fork()
@@ -258,7 +260,7 @@ class Variant:
         """
         assert self.lowered is not None
         try:
-            self._build_calls()
+            self.build_calls()
         except Exception as error:  # a builder's bug: `_upgrade` meets it again, and reports it
             log.debug("plan %s: %s", self.plan.name, error)
             return False
@@ -317,12 +319,38 @@ class Variant:
             return
         self._upgrade()
 
-    def _build_calls(self) -> None:
-        """Ask the builders how compiled code serves the instructions, and dump it where that is
-        wanted.
+    def finish_passes(self) -> None:
+        """Run the passes of a big graph now, if they were left for after its first run."""
+        with self._lock:
+            waits = self._later == self._optimize_and_upgrade
+            if waits:
+                self._later = None
+        if waits:
+            try:
+                self._optimize()
+            except BaseException:
+                with self._lock:
+                    self._later = self._optimize_and_upgrade
+                raise
+            with self._lock:
+                self._later = self._upgrade if self.lowered is not None else None
+            if self.lowered is None:
+                self.dataflow = self.plan.session.dataflow_plan(self.partitions)
+                self.compile_done.set()
+        elif self.lowered is None and not self.dynamic_reason:  # the background is at it
+            self.compile_done.wait()
+            if self.failure is not None:
+                raise self.failure
+
+    def build_calls(self) -> None:
+        """Ask the builders, once, how compiled code serves the instructions, and dump it where that
+        is wanted.
         """
         assert self.lowered is not None
-        self.calls = build_calls(self.lowered, self.plan.session.split_threads)
+        with self._building:
+            if self.calls is not None:
+                return
+            self.calls = build_calls(self.lowered, self.plan.session.split_threads)
         if self.report is not None and self.report.folder is not None:
             dump_lowered(self.report.folder, self.lowered)
             dump_kernels(self.report.folder, self.lowered.instructions)
@@ -367,7 +395,7 @@ class Variant:
         try:
             assert self.lowered is not None
             with self._timed():
-                self._build_calls()
+                self.build_calls()
             instructions = self.lowered.instructions
             soon = sources(i.one_by_one or i.call for i in instructions)
             all_of_them = sources(all_calls(self.lowered))

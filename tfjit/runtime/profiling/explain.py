@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tfjit.passes.pipeline import PipelineReport
     from tfjit.runtime.plan.plan import Plan, Variant
     from tfjit.runtime.schedule.kernel_selection import CallReport
+    from tfjit.runtime.step.step import Step
 
 COMPILE_TIMEOUT_S = 600.0
 
@@ -378,57 +379,73 @@ def _measure(
         )
 
 
+def served_nodes(variant: Variant, step: Step, times: StepTimes | None = None) -> list[ServedNode]:
+    """Return how a step serves each node of a lowered variant, in the order of execution."""
+    assert variant.lowered is not None
+    nodes: list[ServedNode] = []
+    by_node: dict[str, Instruction] = {}
+    for instruction in variant.lowered.instructions:
+        if instruction.serving != "copy" and instruction.role in (None, "loop", "branch"):
+            by_node[instruction.node.name] = instruction
+    graph, device = variant.partitions[0].graph, variant.partitions[0].device
+    served = dict(variant.lowered.served)
+    # nodes in bodies, after the graph's own nodes
+    for name, instruction in by_node.items():
+        served.setdefault(name, (instruction.serving, instruction.reason))
+    for name, (how, why) in served.items():
+        at = by_node.get(name)
+        node = at.node if at is not None else graph.node(name)
+        if at is None:
+            origin = tuple(node.origin)
+            nodes.append(ServedNode(name, node.op, how, members=origin, reason=why, device=device))
+            continue
+        serving = step.serving(at)
+        call = step.call(at) or at.call
+        kernels: tuple[str, ...] = ()
+        cost = 0.0
+        if call is not None and serving == "native":
+            kernels = tuple(
+                dict.fromkeys(launch.source.title or launch.entry for launch in call.launches)
+            )
+            cost = sum(launch.cost_ns for launch in call.launches) / 1000
+        timed = times.by_node.get(name) if times is not None else None
+        nodes.append(
+            ServedNode(
+                name,
+                node.op,
+                serving,
+                kernels,
+                tuple(node.origin),
+                call.bytes_moved if call is not None else 0,
+                call.flops if call is not None else 0,
+                cost,
+                at.reason,
+                _group_text(node),
+                timed.us if timed is not None else None,
+                timed.chunks if timed is not None else 1,
+                device,
+            )
+        )
+    return nodes
+
+
+def _kernel_count(step: Step, instructions: Sequence[Instruction]) -> int:
+    """Return the number of distinct texts that a step's launches are of."""
+    calls = [step.call(i) or i.call for i in instructions if step.serving(i) == "native"]
+    return len(
+        {launch.source.digest for call in calls if call is not None for launch in call.launches}
+    )
+
+
 def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: str) -> Explanation:
     nodes: list[ServedNode] = []
-    titles: set[str] = set()
+    kernel_count = 0
     if variant.lowered is not None and variant.step is not None:
-        by_node: dict[str, Instruction] = {}
-        for instruction in variant.lowered.instructions:
-            if instruction.serving != "copy" and instruction.role in (None, "loop", "branch"):
-                by_node[instruction.node.name] = instruction
-        graph, device = variant.partitions[0].graph, variant.partitions[0].device
-        served = dict(variant.lowered.served)
-        # nodes in bodies, after the graph's own nodes
-        for name, instruction in by_node.items():
-            served.setdefault(name, (instruction.serving, instruction.reason))
-        for name, (how, why) in served.items():
-            at = by_node.get(name)
-            node = at.node if at is not None else graph.node(name)
-            if at is None:
-                origin = tuple(node.origin)
-                nodes.append(
-                    ServedNode(name, node.op, how, members=origin, reason=why, device=device)
-                )
-                continue
-            serving = variant.step.serving(at)
-            call = variant.step.call(at) or at.call
-            kernels: tuple[str, ...] = ()
-            cost = 0.0
-            if call is not None and serving == "native":
-                kernels = tuple(
-                    dict.fromkeys(launch.source.title or launch.entry for launch in call.launches)
-                )
-                cost = sum(launch.cost_ns for launch in call.launches) / 1000
-                titles.update(launch.source.digest for launch in call.launches)
-            nodes.append(
-                ServedNode(
-                    name,
-                    node.op,
-                    serving,
-                    kernels,
-                    tuple(node.origin),
-                    call.bytes_moved if call is not None else 0,
-                    call.flops if call is not None else 0,
-                    cost,
-                    at.reason,
-                    _group_text(node),
-                    times.by_node[name].us if times is not None and name in times.by_node else None,
-                    times.by_node[name].chunks
-                    if times is not None and name in times.by_node
-                    else 1,
-                    device,
-                )
-            )
+        nodes = served_nodes(variant, variant.step, times)
+        kernel_count = _kernel_count(
+            variant.step,
+            [i for i in variant.lowered.instructions if i.role is None and i.serving != "copy"],
+        )
         executor = "a straight-line step on the caller's thread"
         arena = variant.step.arena_bytes
     else:
@@ -453,7 +470,7 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
         plan.name,
         variant.report,
         tuple(nodes),
-        len(titles),
+        kernel_count,
         arena,
         f"{executor} ({plan.note})" if plan.note else executor,
         tuple(variant.refused()),

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
     from tfjit.passes.pipeline import Partition, PassOptions, PipelineReport, RunSpec
     from tfjit.runtime.executor.dataflow_executor import DataflowPlan
+    from tfjit.runtime.profiling.stages import PlanStages
 
 log = logging.getLogger("tfjit.session")
 
@@ -717,6 +718,16 @@ class DirectSession(BackendSession):
             for name, shape in zip(plan.feeds, plan.shapes, strict=True):
                 shapes.setdefault(name, tuple(size or 1 for size in shape or ()))
         return explain_plan(plan, tuple(shapes[name] for name in plan.feeds), measure, values or {})
+
+    def lower(
+        self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str], targets: Sequence[str]
+    ) -> PlanStages:
+        from tfjit.runtime.profiling.stages import PlanStages
+
+        self.check_open()
+        names = [name for name, _ in feeds]
+        plan = self.plan(names, fetches, targets)
+        return PlanStages(plan, names, [shape for _, shape in feeds], fetches)
 
 
 def _passes_on(op: str) -> bool:

@@ -27,10 +27,8 @@ def dump_lowered(folder: Path, lowered: Lowered) -> None:
     (folder / "lowered.txt").write_text(text, encoding="utf-8")
 
 
-def dump_kernels(folder: Path, instructions: Iterable[Instruction]) -> None:
-    """Write the text of every kernel to `folder`/kernels, one a file, with the nodes that it
-    serves.
-    """
+def kernel_texts(instructions: Iterable[Instruction]) -> dict[str, str]:
+    """Return the text of every kernel, with the nodes that it serves, by a file name."""
     served: dict[KernelSource, list[str]] = {}
     for instruction in instructions:
         for call in {
@@ -40,17 +38,21 @@ def dump_kernels(folder: Path, instructions: Iterable[Instruction]) -> None:
         }.values():
             for source in call.sources():
                 served.setdefault(source, []).append(_described(instruction))
-    if not served:
-        return
-    kernels = folder / "kernels"
-    kernels.mkdir(parents=True, exist_ok=True)
+    texts: dict[str, str] = {}
     for source, nodes in served.items():
         title = re.sub(r"[^\w+-]+", "_", source.title or "kernel")[:_TITLE_LENGTH]
         head = [f"# {source.title or 'kernel'}, entries {', '.join(source.entries)}; serves:"]
         head += [f"#   {node}" for node in dict.fromkeys(nodes)]
-        (kernels / f"{title}_{source.digest[:12]}.py").write_text(
-            "\n".join([*head, source.text]), encoding="utf-8"
-        )
+        texts[f"{title}_{source.digest[:12]}.py"] = "\n".join([*head, source.text])
+    return texts
+
+
+def dump_kernels(folder: Path, instructions: Iterable[Instruction]) -> None:
+    """Write the texts of all kernels to `folder`/kernels."""
+    for name, text in kernel_texts(instructions).items():
+        path = folder / "kernels" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
 
 def dump_step(folder: Path, step: Step) -> None:

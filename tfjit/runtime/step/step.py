@@ -18,7 +18,7 @@ from __future__ import annotations
 import linecache
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -170,4 +170,19 @@ class Step:
         return step
 
 
-__all__ = ["Reroute", "Step", "StepEnvironment"]
+class _AnyAddress(dict[str, int]):
+    """The address 0 for every entry."""
+
+    def __missing__(self, entry: str) -> int:
+        return 0
+
+
+def predicted_step(lowered: Lowered, env: StepEnvironment, name: str) -> Step:
+    """Return a step as it will be when all of its kernels are compiled; for its text and its
+    memory. It cannot be run.
+    """
+    nowhere = _AnyAddress()
+    return Step(lowered, replace(env, addresses=lambda source: nowhere), f"{name}, predicted")
+
+
+__all__ = ["Reroute", "Step", "StepEnvironment", "predicted_step"]
