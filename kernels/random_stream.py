@@ -1,4 +1,4 @@
-"""The position of a random stream, as runtime and kernels of every device share it.
+"""Define the position of a random stream, which runtime and kernels share.
 
 A position is three uint64 words: [0] the counter's low half, [1] its high half, [2] the key.
 """

@@ -1,4 +1,4 @@
-"""The CPU as a backend: what `kernels/ir/backend.py` asks, answered by the templates of this folder.
+"""Describe the CPU as a backend, by the builders and templates of this folder.
 
 Templates are imported when a group of their kind first comes up: a session with a warm cache needs
 few of them.

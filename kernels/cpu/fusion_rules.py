@@ -1,4 +1,4 @@
-"""Which fused groups the templates of the CPU take."""
+"""Decide which fused groups the templates of the CPU take."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ about as long.
 
 @dataclass(frozen=True, slots=True)
 class CpuTemplate:
-    """A template of the CPU. check: raises Unsupported for a group that it does not take."""
+    """A template of the CPU. check: raises Unsupported for a group that is not its."""
 
     check: Callable[[FusedGroup], object]
     takes_plain: bool = False

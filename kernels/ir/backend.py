@@ -1,4 +1,4 @@
-"""The protocol between the compiler and one type of device, and the registry of backends.
+"""Declare the protocol of device backends, and register them.
 
 Passes and runtime ask the backend of a partition's device what it computes and how: they import no
 device's folder. A plan asks while it is built; a run asks nothing. The folder of a device (such as
@@ -9,7 +9,6 @@ device's folder. A plan asks while it is built; a run asks nothing. The folder o
 from __future__ import annotations
 
 import importlib
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -45,7 +44,7 @@ class Template(Protocol):
 
 
 class FusionRules(Protocol):
-    """What fusion asks of a backend while it groups the nodes of a partition.
+    """Judge nodes and groups for a device, while fusion groups a partition's nodes.
 
     anchors: op types that an epilogue may follow, with the kind of group they make.
     """
@@ -72,7 +71,7 @@ class FusionRules(Protocol):
 
 
 class Backend(ABC):
-    """All that the compiler and the runtime know of one type of device.
+    """Describe one type of device to the compiler and the runtime.
 
     device_type: in device names, upper case. name: for people, in explanations. priority: of two
     types that both compute a node, placement takes the one with the higher priority.
@@ -99,10 +98,11 @@ class Backend(ABC):
     # memory
 
     def to_device(self, value: Any) -> Any:
-        """Return a host array as kernels of this device take it: of a constant, or received.
+        """Return a host array, of a constant or received, as kernels of this device take it.
 
-        Strings, resources and variants stay as they are. Arguments such as shapes and axes may
-        reach a kernel as host arrays (`passes/analysis/host_memory.py`).
+        The result has the array's `shape`. Strings, resources and variants stay as they are. A
+        kernel gets arguments such as shapes and axes as host arrays or as this method gives them
+        (`passes/analysis/host_memory.py`).
         """
         return value
 
@@ -171,8 +171,8 @@ class Backend(ABC):
         return 0.0
 
 
-_LOCK = threading.Lock()
-_FACTORIES: dict[str, str] = {}
+# device type -> (factory,): a tuple is known again by its identity, so no lock is needed
+_FACTORIES: dict[str, tuple[str]] = {}
 _LOADED: dict[str, Backend] = {}
 
 
@@ -182,28 +182,28 @@ def register_backend(device_type: str, factory: str) -> None:
     factory: "module:name" of a function or class that gives the Backend, imported on first use.
     Raises AlreadyExistsError for a type that is registered.
     """
-    with _LOCK:
-        if device_type in _FACTORIES:
-            raise errors.AlreadyExistsError(
-                None, None, f"a backend for {device_type} is registered: {_FACTORIES[device_type]}"
-            )
-        _FACTORIES[device_type] = factory
+    entry = (factory,)
+    found = _FACTORIES.setdefault(device_type, entry)
+    if found is not entry:
+        raise errors.AlreadyExistsError(
+            None, None, f"a backend for {device_type} is registered: {found[0]}"
+        )
 
 
 def unregister_backend(device_type: str) -> None:
     """Forget a type of device. Sessions that have such devices keep them."""
-    with _LOCK:
-        _FACTORIES.pop(device_type, None)
-        _LOADED.pop(device_type, None)
+    _FACTORIES.pop(device_type, None)
+    _LOADED.pop(device_type, None)
 
 
 def backend_for(device_type: str) -> Backend:
     """Return the backend of a registered type of device. Raises NotFoundError."""
     found = _LOADED.get(device_type)
     if found is None:
-        factory = _FACTORIES.get(device_type)
-        if factory is None:
+        entry = _FACTORIES.get(device_type)
+        if entry is None:
             raise errors.NotFoundError(None, None, f"no backend for {device_type} is registered")
+        (factory,) = entry
         module, _, name = factory.partition(":")
         made: Backend = getattr(importlib.import_module(module), name)()
         if made.device_type != device_type:

@@ -1,4 +1,4 @@
-"""Op types by the part that they can play in a fused group, whatever device computes it."""
+"""List op types by their part in fused groups, whatever device computes these."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ ROW_OPS: Final = frozenset(
 
 
 def is_view(op: str) -> bool:
-    """Whether an op only renames positions, so that a fused kernel may read its input
-    in its place.
+    """Return whether an op only renames positions.
+
+    A fused kernel may read its input in its place.
     """
     return op in RESHAPING or op in MOVING

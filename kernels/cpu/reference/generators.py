@@ -1,4 +1,4 @@
-"""Values of random generators in NumPy.
+"""Compute values of random generators in NumPy.
 
 The variable that holds a generator's position is the runtime's; a kernel finds the position in
 `NodeSpec.state`, and leaves it as it is.
