@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -67,19 +68,20 @@ def sources() -> Iterator[tuple[str, Path]]:
         yield "top", path
 
 
-def imports(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield (line, dotted name) of each import, lazy and type-only ones included.
+@functools.cache
+def imports(path: Path) -> tuple[tuple[int, str], ...]:
+    """Return (line, dotted name) of each import, lazy and type-only ones included.
 
     `from a import b` gives "a.b": b may be a module, and its layer is that of `a.b` either way.
     """
+    found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield node.lineno, alias.name
+            found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: relative import"
-            for alias in node.names:
-                yield node.lineno, f"{node.module}.{alias.name}"
+            found += [(node.lineno, f"{node.module}.{alias.name}") for alias in node.names]
+    return tuple(found)
 
 
 def may_import(importer: str, imported: str) -> bool:
@@ -93,6 +95,7 @@ def may_import(importer: str, imported: str) -> bool:
     return imported in LAYERS and LAYERS.index(importer) < LAYERS.index(imported)
 
 
+@functools.cache
 def room_of(layer: str, dotted: str) -> str:
     """Return the room that a dotted name below a layer is in: "cpu.gemm" of "cpu.gemm.packing"."""
     parts = dotted.split(".")

@@ -66,11 +66,19 @@ def built(request: pytest.FixtureRequest) -> tuple[tf.Graph, Any, list[Any]]:
     return program(request.param)
 
 
+@pytest.fixture(scope="module")
+def whole(built: tuple[tf.Graph, Any, list[Any]]) -> list[np.ndarray]:
+    """The results with all passes."""
+    return results(built)
+
+
 @pytest.mark.parametrize("name", [name for name, info in PASSES.items() if not info.required])
 def test_without_any_one_pass_the_results_are_the_same(
-    name: str, built: tuple[tf.Graph, Any, list[Any]], monkeypatch: pytest.MonkeyPatch
+    name: str,
+    built: tuple[tf.Graph, Any, list[Any]],
+    whole: list[np.ndarray],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    whole = results(built)
     monkeypatch.setenv("TFJIT_DISABLE", name)
     graph, _, fetches = built
     for value, expected in zip(results(built), whole, strict=True):

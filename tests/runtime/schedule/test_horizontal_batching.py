@@ -227,32 +227,33 @@ SIZES = (1, 7, 64, 1000, 4096, 4097, 5000, 20000, 3, 1024)
 
 
 @pytest.mark.usefixtures("eagerly")
-@pytest.mark.parametrize("threads", [1, 2, 8])
 @pytest.mark.parametrize("resource", [False, True], ids=["reference", "resource"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_many_updates(
-    name: str, resource: bool, threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TFJIT_THREADS", str(threads))
+def test_many_updates(name: str, resource: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On one, two and eight threads, of one graph and beside one session of TensorFlow's."""
     with tf1.Graph().as_default():
         graph = updates(OPTIMIZERS[name](), resource, SIZES)
     variables = graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
-    with tf1.Session(graph=graph) as theirs, tfjit.Session(graph=graph) as ours:
+    feeds = [{"x:0": np.float32(0.5 + 0.1 * k)} for k in range(10)]
+    with tf1.Session(graph=graph) as theirs:
         theirs.run("init")
-        ours.run("init")
-        for k in range(10):
-            feed = {"x:0": np.float32(0.5 + 0.1 * k)}
-            wanted, _ = theirs.run(["loss:0", "train"], feed)
-            found, _ = ours.run(["loss:0", "train"], feed)
-            np.testing.assert_allclose(found, wanted, 1e-4, 1e-3)
-        for variable in variables:
-            np.testing.assert_allclose(
-                ours.run(variable), theirs.run(variable), 1e-3, 1e-5, err_msg=variable.name
-            )
-        variant = variant_of(ours, "loss:0")
-        assert variant.step is not None
-        count = check_order(variant.step, variant)
-        assert count == 0 if threads == 1 else count > 0
+        losses = [theirs.run(["loss:0", "train"], feed)[0] for feed in feeds]
+        trained = theirs.run(variables)
+    for threads in (1, 2, 8):
+        monkeypatch.setenv("TFJIT_THREADS", str(threads))
+        with tfjit.Session(graph=graph) as ours:
+            ours.run("init")
+            for feed, wanted in zip(feeds, losses, strict=True):
+                found, _ = ours.run(["loss:0", "train"], feed)
+                np.testing.assert_allclose(found, wanted, 1e-4, 1e-3)
+            for variable, value in zip(variables, trained, strict=True):
+                np.testing.assert_allclose(
+                    ours.run(variable), value, 1e-3, 1e-5, err_msg=variable.name
+                )
+            variant = variant_of(ours, "loss:0")
+            assert variant.step is not None
+            count = check_order(variant.step, variant)
+            assert count == 0 if threads == 1 else count > 0
 
 
 def test_updates_of_a_middling_size_are_bundled_and_tiny_ones_are_not() -> None:
