@@ -58,9 +58,15 @@ def ours(
 
 
 @pytest.mark.parametrize(
-    "shape", [(4, 5, 6, 7), (1, 1, 1, 3), (2, 1, 1, 1), (8, 14, 14, 65)], ids=str
+    ("shape", "factor"),
+    [
+        *(((4, 5, 6, 7), factor) for factor in (1.0, 0.25)),
+        ((1, 1, 1, 3), 1.0),
+        ((2, 1, 1, 1), 0.25),
+        ((8, 14, 14, 65), 1.0),
+    ],
+    ids=str,
 )
-@pytest.mark.parametrize("factor", [1.0, 0.25])
 def test_training(shape: tuple[int, ...], factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TFJIT_JIT", "eager")
     graph, fetches, feeds = build(shape, "NHWC", factor, training=True)

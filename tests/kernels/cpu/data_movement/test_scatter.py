@@ -62,9 +62,13 @@ def test_gather_nd(depth: int, inner: int, dtype: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "dtype", ["float32", "float64", "float16", "int8", "int64", "complex64", "bool"]
+    ("dtype", "inner"),
+    [
+        *(("float32", inner) for inner in ((), (7,), (200,))),
+        *((dtype, ()) for dtype in ("float64", "int8", "complex64")),
+        *((dtype, (200,)) for dtype in ("float16", "int64", "bool")),
+    ],
 )
-@pytest.mark.parametrize("inner", [(), (7,), (200,)])
 def test_scatter_nd(dtype: str, inner: tuple[int, ...]) -> None:
     updates = whole(30, *inner, dtype=dtype)
     if dtype == "bool":
@@ -101,8 +105,22 @@ def test_unsorted_segments(op: str, dtype: str) -> None:
     data = RNG.integers(1, 3, (8, 6, 5)).astype(dtype)
     for ids in (RNG.integers(-1, 7, 8), RNG.integers(-1, 7, (8, 6))):
         check(op, data, ids.astype(np.int32), np.int32(7), nchunks=2)
-    check(op, data.reshape(-1), RNG.integers(0, 4, 240).astype(np.int64), np.int32(9))
     check(op, data[:0], np.zeros(0, np.int32), np.int32(3))
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype"),
+    [
+        ("UnsortedSegmentSum", "float32"),
+        ("UnsortedSegmentProd", "uint8"),
+        ("UnsortedSegmentMax", "float64"),
+        ("UnsortedSegmentMin", "int32"),
+    ],
+)
+def test_unsorted_segments_of_single_elements(op: str, dtype: str) -> None:
+    """By int64, too: how ids are read has nothing to do with how elements are joined."""
+    data = RNG.integers(1, 3, 240).astype(dtype)
+    check(op, data, RNG.integers(0, 4, 240).astype(np.int64), np.int32(9))
 
 
 def test_inverse_permutation() -> None:

