@@ -46,6 +46,16 @@ def make(tmp_path: Path) -> Iterator[object]:
         store.close()
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KernelStore]:
+    """One store for tests that end with its worker as they found it: starting one takes longer
+    than what they compile.
+    """
+    store = KernelStore(tmp_path_factory.mktemp("shared"))
+    yield store
+    store.close()
+
+
 def run_python(code: str, cache: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
@@ -75,17 +85,14 @@ def test_cold_then_warm(make, tmp_path: Path) -> None:  # type: ignore[no-untype
     assert (warm.counters.hits, warm.counters.misses, warm.counters.compiled) == (1, 0, 0)
 
 
-def test_title_opens_a_text_without_comment(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_title_opens_a_text_without_comment(shared: KernelStore) -> None:
     source = KernelSource("def kernel(args, chunk, nchunks):\n    return\n", title="nothing at all")
-    make().compile([source])
-    assert (
-        (tmp_path / "kernels" / f"{cache_key(source)}.py")
-        .read_text()
-        .startswith("# nothing at all\n")
-    )
+    shared.compile([source])
+    text = (shared.directory / f"{cache_key(source)}.py").read_text()
+    assert text.startswith("# nothing at all\n")
 
 
-def test_entries_and_arity(make) -> None:  # type: ignore[no-untyped-def]
+def test_entries_and_arity(shared: KernelStore) -> None:
     text = """# two entries of two arguments
 from tfjit.kernels.codegen.intrinsics import store_word
 from numba import njit
@@ -104,9 +111,8 @@ def second(address, value):
     store_word(address, value - 1)
 """
     source = KernelSource(text, entries=("first", "second"), arity=2)
-    store = make()
-    store.compile([source])
-    addresses = store.lookup(source)
+    shared.compile([source])
+    addresses = shared.lookup(source)
     assert set(addresses) == {"first", "second"}
     out = np.zeros(2, np.int64)
     for n, entry in enumerate(("first", "second")):
@@ -224,8 +230,9 @@ REFUSED = (
 )
 
 
-def test_refused_kernels(make, caplog: pytest.LogCaptureFixture) -> None:  # type: ignore[no-untyped-def]
-    store = make()  # one worker refuses them all and goes on after each
+def test_refused_kernels(shared: KernelStore, caplog: pytest.LogCaptureFixture) -> None:
+    """One worker refuses them all and goes on after each."""
+    store = shared
     for n, (text, reason) in enumerate(REFUSED):
         caplog.clear()
         source, good = KernelSource(text, title="a bad one"), scale_by(110 + n)
@@ -277,8 +284,8 @@ def test_worker_that_cannot_start(
     assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
 
 
-def test_two_threads_request_the_same(make) -> None:  # type: ignore[no-untyped-def]
-    store = make()
+def test_two_threads_request_the_same(shared: KernelStore) -> None:
+    store, before = shared, shared.counters.compiled
     sources = [scale_by(n) for n in range(20, 24)]
     barrier, errors = threading.Barrier(4), []
 
@@ -295,13 +302,13 @@ def test_two_threads_request_the_same(make) -> None:  # type: ignore[no-untyped-
     for thread in threads:
         thread.join()
     assert not errors
-    assert store.counters.compiled == len(sources)
+    assert store.counters.compiled - before == len(sources)
     for n, source in enumerate(sources, 20):
         check(store, source, n)
 
 
-def test_when_ready(make) -> None:  # type: ignore[no-untyped-def]
-    store = make()
+def test_when_ready(shared: KernelStore) -> None:
+    store = shared
     sources = [scale_by(n) for n in (30, 31)]
     called, happened = [], threading.Event()
 
