@@ -71,7 +71,11 @@ def trained(
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("resource", [False, True], ids=["reference", "resource"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_three_steps(name: str, resource: bool, sparse: bool) -> None:
+def test_three_steps(
+    name: str, resource: bool, sparse: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By references: programs/test_training.py has the same updates compiled."""
+    monkeypatch.setenv("TFJIT_JIT", "off")
     expected = trained(tf1, OPTIMIZERS[name], resource, sparse)
     got = trained(tfjit, OPTIMIZERS[name], resource, sparse)
     assert sorted(got) == sorted(expected)

@@ -17,6 +17,16 @@ from tests.ops.differentiable_programs import PROGRAMS, Program, loop, trained
 tf1 = tf.compat.v1
 
 
+@pytest.fixture(scope="module", autouse=True)
+def references() -> Iterator[None]:
+    """Loops of the front end and their gradients are compiled in client/rnn/test_rnn.py: here the
+    compiler would only work behind runs that do not wait for it.
+    """
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("TFJIT_JIT", "off")
+        yield
+
+
 @pytest.fixture(autouse=True)
 def old_control_flow() -> Iterator[None]:
     tf1.disable_control_flow_v2()

@@ -20,6 +20,16 @@ tf1 = tf.compat.v1
 
 
 @pytest.fixture(scope="module", autouse=True)
+def references() -> Iterator[None]:
+    """The nodes are TensorFlow's, whose loops and branches are compiled in the tests of runtime/ and
+    of passes/: here the compiler would only work behind runs that do not wait for it.
+    """
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("TFJIT_JIT", "off")
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
 def old_control_flow() -> Iterator[None]:
     tf1.disable_control_flow_v2()
     tf1.disable_tensor_equality()

@@ -20,6 +20,16 @@ tf1 = tf.compat.v1
 
 
 @pytest.fixture(scope="module", autouse=True)
+def references() -> Iterator[None]:
+    """The nodes are TensorFlow's, whose loops and branches are compiled in the tests of runtime/ and
+    of passes/: here the compiler would only work behind runs that do not wait for it.
+    """
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("TFJIT_JIT", "off")
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
 def new_control_flow() -> Iterator[None]:
     tf1.enable_control_flow_v2()
     tf1.disable_tensor_equality()
@@ -112,13 +122,8 @@ CASES += [
 
 
 @pytest.mark.parametrize(("name", "unknown"), CASES)
-def test_first_and_second_derivatives(
-    name: str, unknown: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_first_and_second_derivatives(name: str, unknown: bool) -> None:
     """In tfjit, in TensorFlow, and in TensorFlow of the graph that tfjit exports."""
-    # The graph of the derivatives is the matter; loops of gradients are compiled in
-    # passes/loops/test_index_accumulators.py and runtime/lowering/test_structured_control_flow.py.
-    monkeypatch.setenv("TFJIT_JIT", "off")
 
     def build(m: Any) -> list[Any]:
         shape = [None] if unknown else [3]
