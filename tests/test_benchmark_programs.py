@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +138,12 @@ def test_outputs_are_compared() -> None:
     assert problem.startswith("the last tenth of the outputs has median nan")
     (problem,) = differences(_record("tfjit", 0.1, same[:30]), theirs, program)
     assert problem == "30 outputs, TensorFlow 40"
+    sparing = replace(program, strict=None, spared=0.05)
+    few = [[2.0, 1.0]] * 38 + [[5.0, 1.0]] * 2
+    assert differences(_record("tfjit", 0.1, few), theirs, sparing) == []
+    many = [[2.0, 1.0]] * 37 + [[5.0, 1.0]] * 3
+    (problem,) = differences(_record("tfjit", 0.1, many), theirs, sparing)
+    assert problem.startswith("output 37 differs") and problem.endswith("3 of 40 differ")
     cut = _record("tfjit", 0.1, same[:3], 3)
     cut.complete = False
     assert differences(cut, theirs, program) == []

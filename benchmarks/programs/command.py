@@ -94,6 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                     "rtol": program.rtol,
                     "atol": program.atol,
                     "late": program.late,
+                    "spared": program.spared,
                 },
                 "figures": {kind: f.as_json() for kind, f in by_kind.items()},
                 "records": {kind: asdict(r) for kind, r in records.items()},

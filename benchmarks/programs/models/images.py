@@ -147,7 +147,8 @@ def detector(
     scores = tf.reshape(conv(tf, head, shapes, "scores", 1), [-1])
     middle = anchors[:, :2] + offsets[:, :2] * anchors[:, 2:]
     extent = anchors[:, 2:] * tf.exp(tf.clip_by_value(offsets[:, 2:], -2.0, 2.0))
-    boxes = tf.clip_by_value(tf.concat([middle - extent / 2, middle + extent / 2], 1), 0.0, 1.0)
+    # a box that ends at 1.0 has its last samples in or out of the image by rounding
+    boxes = tf.clip_by_value(tf.concat([middle - extent / 2, middle + extent / 2], 1), 0.0, 0.999)
     height, breadth = boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1]
     likely = tf.logical_and(scores > tf.reduce_mean(scores), tf.minimum(height, breadth) > 0.05)
     boxes, scores = tf.boolean_mask(boxes, likely), tf.boolean_mask(scores, likely)
