@@ -132,7 +132,7 @@ def _parser() -> argparse.ArgumentParser:
 
     feed = "value of the tensor NAME: FILE.npy, or FILE.npz:ARRAY"
 
-    run = command("run", _run, "Run a graph once and print or write what is fetched.")
+    run = command("run", _run, "Run a graph once and print or write the fetched values.")
     run.add_argument("model", metavar="MODEL", help=model)
     several(run, "--feed", "NAME=FILE", feed)
     several(run, "--fetch", "NAME", "tensor to compute, or operation to run; at least one")
@@ -152,7 +152,7 @@ def _parser() -> argparse.ArgumentParser:
     explain = command(
         "explain",
         _explain,
-        "Show what each pass did, the fused groups, and which kernel serves each node.",
+        "Show the changes of each pass, the fused groups, and the kernel of each node.",
     )
     explain.add_argument("model", metavar="MODEL", help=model)
     several(explain, "--fetch", "NAME", "tensor to compute; at least one")
@@ -176,13 +176,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     inspect.add_argument("model", metavar="MODEL", help=model)
 
-    config = command("config", _config, "Say what each field of ConfigProto and RunOptions does.")
+    config = command(
+        "config", _config, "Show the effect of each field of ConfigProto and RunOptions."
+    )
     config.add_argument(
         "name",
         metavar="NAME",
         nargs="?",
         default="",
-        help="only fields whose message or name has this in it",
+        help="only fields whose message or name contains this",
     )
 
     command(

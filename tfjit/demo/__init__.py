@@ -1,1 +1,1 @@
-"""The demo: a digits classifier with its data, and the timing of it."""
+"""The demo: a digits classifier with its data and timing."""

@@ -1,5 +1,6 @@
-"""The demo: a small convolutional network reads handwritten digits. Right first, then how fast,
-then where the time goes.
+"""The demo: a small convolutional network reads handwritten digits.
+
+It checks the results first, then the speed, then the time of each node.
 """
 
 from __future__ import annotations
@@ -37,13 +38,17 @@ BATCHES = (1, 256)
 
 
 def load_graph() -> GraphDef:
-    """The frozen network: images [n, 8, 8, 1] -> logits [n, 10], probs [n, 10]."""
+    """Return the frozen network.
+
+    It maps images [n, 8, 8, 1] to logits [n, 10] and probs [n, 10].
+    """
     return GraphDef.FromString(files("tfjit.demo").joinpath("digits_cnn.pb").read_bytes())
 
 
 def load_data() -> dict[str, Array]:
-    """The held-out images and labels, and what TensorFlow computes for them: test_images,
-    test_labels, test_logits, test_accuracy.
+    """Return the held-out images and labels, with TensorFlow's results.
+
+    The keys are test_images, test_labels, test_logits, test_accuracy.
     """
     with files("tfjit.demo").joinpath("digits.npz").open("rb") as file, np.load(file) as archive:
         return {
@@ -53,8 +58,10 @@ def load_data() -> dict[str, Array]:
 
 
 def run_demo(seconds: float = 2.0, tensorflow: bool = True) -> int:
-    """Print all; `seconds` for each batch size and kind of measurement. Returns 0, or 1 when the
-    results are not TensorFlow's.
+    """Print all results and times.
+
+    seconds: for each batch size and kind of measurement. Returns 0, or 1 when the results are not
+    TensorFlow's.
     """
     graph, data = load_graph(), load_data()
     right = _classify(graph, data)
@@ -81,7 +88,10 @@ def run_demo(seconds: float = 2.0, tensorflow: bool = True) -> int:
 
 
 def _config(fused: bool) -> ConfigProto:
-    """Compiled before the first result, so that what is timed is what was asked for."""
+    """Return a config that compiles before the first result.
+
+    So the timed steps run the requested code.
+    """
     config = ConfigProto()
     config.graph_options.optimizer_options.global_jit_level = OptimizerOptions.ON_1
     if not fused:
@@ -90,7 +100,7 @@ def _config(fused: bool) -> ConfigProto:
 
 
 def _classify(graph: GraphDef, data: Mapping[str, Array]) -> bool:
-    """Classify all held-out images and compare with TensorFlow's logits; whether they agree."""
+    """Classify all held-out images; return whether TensorFlow's logits agree."""
     images, labels = data["test_images"], data["test_labels"]
     started = time.perf_counter()
     with Session(graph=graph) as session:
@@ -111,8 +121,10 @@ def _classify(graph: GraphDef, data: Mapping[str, Array]) -> bool:
 
 
 def _tensorflow(graph: GraphDef) -> dict[str, Callable[..., Any]]:
-    """TensorFlow's Session.run over the same graph, default and on the caller's thread; nothing
-    where it is not installed.
+    """Return TensorFlow's Session.run over the same graph.
+
+    There are two: the default, and one on the caller's thread; none where TensorFlow is not
+    installed.
     """
     if importlib.util.find_spec("tensorflow") is None:
         print("TensorFlow is not installed, so it is not timed")
@@ -136,8 +148,9 @@ def _tensorflow(graph: GraphDef) -> dict[str, Callable[..., Any]]:
 def _compare(
     candidates: Mapping[str, Callable[..., Any]], data: Mapping[str, Array], seconds: float
 ) -> None:
-    """Print the median time of `run` for each candidate and batch size. Every candidate's result is
-    compared with the first one's.
+    """Print the median time of `run` for each candidate and batch size.
+
+    Every candidate's result is compared with the first one's.
     """
     images = data["test_images"]
     table: dict[str, list[float]] = {name: [] for name in candidates}
@@ -170,14 +183,15 @@ def _compare(
 
 
 def _step(run: Callable[..., Any], images: Array, batch: int) -> Step:
-    """A call of `run` with `batch` images, others each time."""
+    """Return a call of `run` with `batch` images, others each time."""
     last = len(images) - batch + 1
     return lambda number: run(PROBS, {IMAGES: images[number % last : number % last + batch]})
 
 
 def _profile(session: Any, images: Array, seconds: float) -> None:
-    """Print the median time of each node over traced runs, largest first. A traced step calls its
-    kernels one by one from Python.
+    """Print the median time of each node over traced runs, largest first.
+
+    A traced step calls its kernels one by one from Python.
     """
     options = RunOptions(trace_level=RunOptions.FULL_TRACE)
     times_us: dict[str, list[float]] = defaultdict(list)

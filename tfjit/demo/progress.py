@@ -1,4 +1,4 @@
-"""A word on stderr while slow work goes on."""
+"""Report slow work on stderr."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TextIO
 
 
 class Progress:
-    """Context manager: says what is going on once it has taken `after_s` seconds, and then at
-    growing intervals, and how long it took.
+    """Context manager that reports work of more than `after_s` seconds.
 
-    On a terminal one line is rewritten; elsewhere lines are few. Quick work prints nothing.
+    It prints the work's name, again at growing intervals, and its duration at the end. On a
+    terminal one line is rewritten; elsewhere lines are few. Quick work prints nothing.
     """
 
     def __init__(self, what: str, after_s: float = 1.0, stream: TextIO | None = None) -> None:

@@ -1,5 +1,6 @@
-"""Times several ways of doing one thing alternately, so that what else the machine does touches all
-of them alike.
+"""Time several ways of doing one thing alternately.
+
+So other work of the machine affects all of them alike.
 """
 
 from __future__ import annotations
@@ -8,17 +9,16 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 
-Step = Callable[[int], object]  # takes the number of the call, so that inputs can change
+Step = Callable[[int], object]  # called with the number of the call, so that inputs can change
 
 
 def medians_us(
     candidates: Mapping[str, Step], seconds: float, calls_per_turn: int = 20
 ) -> dict[str, float]:
-    """Median time of one call of each candidate, in microseconds, over about `seconds` seconds in
-    all.
+    """Return the median time of one call of each candidate, in microseconds.
 
-    Each turn calls one candidate `calls_per_turn` times and counts all but the first fifth, which
-    finds the caches as another left them.
+    The whole takes about `seconds` seconds. Each turn calls one candidate `calls_per_turn` times
+    and counts all but the first fifth, which finds the caches as another candidate left them.
     """
     times_ns: dict[str, list[int]] = {name: [] for name in candidates}
     skipped = calls_per_turn // 5

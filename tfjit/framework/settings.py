@@ -33,7 +33,7 @@ SETTINGS: Final = (
         "TFJIT_CACHE_DIR",
         "path",
         "",
-        "where compiled kernels are kept (default: the user's cache directory, then tfjit)",
+        "folder of compiled kernels (default: tfjit in the user's cache directory)",
     ),
     Setting(
         "TFJIT_CPU",
@@ -54,8 +54,8 @@ SETTINGS: Final = (
         "TFJIT_DISABLE",
         "names",
         "",
-        "optional passes to leave out, by name; bundle, split_rows, stages, straight_line: how "
-        "steps are run",
+        "optional passes to leave out, by name; also these ways to run steps: bundle, split_rows, "
+        "stages, straight_line",
     ),
     Setting(
         "TFJIT_DUMP",
@@ -69,7 +69,7 @@ SETTINGS: Final = (
         "TFJIT_COMPARE",
         "flag",
         "0",
-        "run each compiled kernel beside its reference, and log where they part",
+        "run each compiled kernel beside its reference, and log differences",
     ),
     Setting(
         "TFJIT_THREADS",
@@ -87,7 +87,7 @@ SETTINGS: Final = (
         "TFJIT_RECURSION",
         "int",
         "500",
-        "how deep a function may call itself before ResourceExhaustedError says so",
+        "depth of recursion of functions, beyond which ResourceExhaustedError is raised",
     ),
     Setting(
         "TFJIT_STRICT_PLACEMENT",

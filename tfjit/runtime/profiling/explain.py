@@ -237,7 +237,7 @@ class Explanation:
             ]
         reasons = _reasons(self.report)
         if reasons:
-            lines += ["", "what the passes said:"]
+            lines += ["", "remarks of the passes:"]
             for where, text, names in reasons:
                 more = f" and {len(names) - 3} more" if len(names) > 3 else ""
                 # a remark about the whole graph names no node
@@ -250,23 +250,21 @@ class Explanation:
         ]
         lines.append(
             f"{self.kernel_count} compiled kernels, arena of {self.arena_bytes / 1000:.1f} kB; "
-            "with outputs of "
-            f"{self.output_bytes / 1000:.1f} kB and constants of {self.constant_bytes / 1000:.1f} "
-            "kB at most "
-            f"{self.peak_bytes / 1000:.1f} kB a run"
+            f"with outputs of {self.output_bytes / 1000:.1f} kB and constants of "
+            f"{self.constant_bytes / 1000:.1f} kB at most {self.peak_bytes / 1000:.1f} kB a run"
         )
         if self.calls is not None and self.calls.groups:
             calls = self.calls
             lines.append(
                 f"of {calls.groups} groups {calls.shared} share another's kernel; "
-                f"{calls.one_by_one} too small for one of their own run member by member"
+                f"{calls.one_by_one} too small for a separate one run member by member"
             )
         lines.append(str(self.held))
         counters = store.snapshot()
         lines.append(
             f"this process: {counters.hits} kernels loaded from disk in "
-            f"{counters.load_ms / 1000:.2f} s, "
-            f"{counters.compiled} compiled in {counters.compile_ms / 1000:.2f} s of the compiler's"
+            f"{counters.load_ms / 1000:.2f} s, {counters.compiled} compiled in "
+            f"{counters.compile_ms / 1000:.2f} s of the compiler's time"
         )
         for name, why in self.refused:
             lines.append(f"refused by the compiler: {name}: {why}")

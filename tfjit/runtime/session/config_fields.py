@@ -46,49 +46,45 @@ _MAP: Final = _none("part of a map")
 FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
     "ConfigProto": {
         "device_count": _acts(
-            "CPU: how many CPU devices the session has (1); 0 is an error. Types that are not "
-            "there are ignored"
+            "CPU: number of CPU devices of the session (1); 0 is an error. Unknown types are "
+            "ignored"
         ),
         "intra_op_parallelism_threads": _acts(
             "threads that share one kernel's work, the caller among them; 0 or less: all cores"
         ),
         "placement_period": _acts(
-            "with several devices: every so many steps node times are measured and movable nodes "
-            "(no device asked for, no state) placed "
-            "anew by them, until nothing moves or a move did not pay; moves are logged "
-            "(tfjit.placement)"
+            "with several devices: period, in steps, of measuring node times; movable nodes (no "
+            "device asked for, no state) are then placed anew, until no node moves or a move did "
+            "not pay; moves are logged (tfjit.placement)"
         ),
         "device_filters": _acts(
             "must be device names; local devices are never hidden, and there are no others"
         ),
         "inter_op_parallelism_threads": _acts(
-            "threads of the process's pool (the first session's number counts) or of the session's "
-            "own; "
-            "0: all cores; below 0: every node runs on the caller's thread"
+            "threads of the process's pool (the first session's number counts) or of the "
+            "session's own; 0: all cores; below 0: every node runs on the caller's thread"
         ),
         "gpu_options": _PARTS,
         "allow_soft_placement": _acts(
-            "a device that is not there, or has no kernel, is replaced by one that has; a session "
-            "without a config "
-            "places softly, as TensorFlow 2's default config does"
+            "a device that does not exist, or has no kernel, is replaced by one that has; a "
+            "session without a config places softly, as TensorFlow 2's default config does"
         ),
         "log_device_placement": _acts("prints `name: (Op): device` to stdout for each node placed"),
         "use_per_session_threads": _acts(
-            "the session has an inter-op pool of its own, whose threads end with it"
+            "the session has a separate inter-op pool, whose threads end with it"
         ),
         "graph_options": _PARTS,
         "operation_timeout_in_ms": _acts(
             "time limit of a run that sets none itself: DeadlineExceededError; 0 or less: none"
         ),
         "session_inter_op_thread_pool": _acts(
-            "the pools that RunOptions.inter_op_thread_pool chooses from; each bounds how many "
-            "threads its "
-            "runs take together, callers' among them"
+            "the pools that RunOptions.inter_op_thread_pool chooses from; each bounds the number "
+            "of threads of its runs together, callers' among them"
         ),
         "rpc_options": _PARTS,
         "cluster_def": _REMOTE,
         "isolate_session_state": _acts(
-            "the session has variables and queues of its own even where it is given a "
+            "the session has separate variables and queues even where it is given a "
             "session_resource"
         ),
         "experimental": _PARTS,
@@ -96,24 +92,22 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
         "pluggable_device_options": _none("there are no pluggable devices"),
         "session_handle": _acts(
             "tfjit's own (200): the client names its session: in thread names and timelines, and "
-            "for "
-            "DirectSessionFactory.find; a second open session of the name is AlreadyExistsError"
+            "for DirectSessionFactory.find; a second open session of the name is "
+            "AlreadyExistsError"
         ),
         "tensor_fuse": _none(
             "tfjit's own (201): for sessions on a cluster, which are not there yet, to pack small "
-            "tensors into one transfer; "
-            "the transfers between local devices hand over an address and have nothing to pack"
+            "tensors into one transfer; the transfers between local devices hand over an address "
+            "and have nothing to pack"
         ),
         "global_io_parallelism_threads": _acts(
             "tfjit's own (202): threads of the pool for work on files (checkpoints written, read "
-            "and "
-            "merged, whole files), shared by the sessions that ask for as many; 0: 4"
+            "and merged, whole files), shared by the sessions that ask for the same number; 0: 4"
         ),
         "run_graph_mode": _acts(
             "tfjit's own (203): the captured whole-graph step rather than the dataflow scheduler: "
-            "plans are compiled before "
-            "their first run; what cannot be captured is said in the log (tfjit.plan) and "
-            "scheduled all the same"
+            "plans are compiled before their first run; a plan that cannot be captured is logged "
+            "(tfjit.plan) and scheduled all the same"
         ),
     },
     "ConfigProto.DeviceCountEntry": {"key": _MAP, "value": _MAP},
@@ -121,8 +115,8 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
         "collective_group_leader": _COLLECTIVE,
         "executor_type": _acts(
             '"" and "DEFAULT"; "SINGLE_THREADED_EXECUTOR": nodes run on the caller\'s thread '
-            "alone, control flow and "
-            "reference variables included; any other is NotFoundError at the first run"
+            "alone, control flow and reference variables included; any other is NotFoundError at "
+            "the first run"
         ),
         "recv_buf_max_chunk": _REMOTE,
         "use_numa_affinity": _none("memory and threads are placed by the operating system"),
@@ -130,19 +124,17 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
         "collective_nccl": _COLLECTIVE,
         "share_session_state_in_clusterspec_propagation": _REMOTE,
         "disable_thread_spinning": _acts(
-            "helpers that share a kernel's work sleep at once when there is none, instead of "
+            "helpers that share a kernel's work sleep at once when there is no work, instead of "
             "looking for more"
         ),
         "share_cluster_devices_in_session": _REMOTE,
         "session_metadata": _acts(
             "name and version of the session, in RunMetadata; a version below 0, or one that an "
-            "open session of the name "
-            "has, is InvalidArgumentError"
+            "open session of the name has, is InvalidArgumentError"
         ),
         "optimize_for_static_graph": _none(
             "a promise that tfjit does not need: a graph that grows costs nothing unless it does. "
-            "TensorFlow's "
-            "Python sessions extend their graph all the same, and so do tfjit's"
+            "TensorFlow's Python sessions extend their graph all the same, and so do tfjit's"
         ),
         "enable_mlir_bridge": _MLIR,
         "disable_output_partition_graphs": _acts(
@@ -194,12 +186,10 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
     ),
     "CoordinatedJob": {"name": _REMOTE, "num_tasks": _REMOTE},
     "ThreadPoolOptionProto": {
-        "num_threads": _acts(
-            "threads of the pool; 0: as many as inter_op_parallelism_threads says"
-        ),
+        "num_threads": _acts("threads of the pool; 0: the number of inter_op_parallelism_threads"),
         "global_name": _acts(
-            "sessions that give the same name share the pool; another num_threads than the first's "
-            "is InvalidArgumentError"
+            "sessions that give the same name share the pool; another num_threads than the "
+            "first's is InvalidArgumentError"
         ),
     },
     "RPCOptions": dict.fromkeys(
@@ -265,12 +255,12 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
     },
     "GraphOptions": {
         "enable_recv_scheduling": _none(
-            "a receive is ready when its value is, and the executor then goes on with it"
+            "a receive is ready when its value is, and the executor then continues with it"
         ),
         "optimizer_options": _PARTS,
         "build_cost_model": _acts(
-            "every so many steps of a signature its nodes are measured; RunMetadata gets "
-            "cost_graph and step_stats then"
+            "period, in steps of a signature, of measuring its nodes; RunMetadata then gets "
+            "cost_graph and step_stats"
         ),
         "infer_shapes": _acts(
             "nodes sent to the session carry their shapes in an attr `_output_shapes`"
@@ -281,9 +271,8 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
         ),
         "enable_bfloat16_sendrecv": _none("concerns transfers between processes"),
         "timeline_step": _acts(
-            "every so many steps a timeline is written, `timeline_<session>_<step>.json`, into "
-            "TFJIT_DUMP, else into a folder "
-            "tfjit-timelines-<process> for temporary files"
+            "period, in steps, of writing a timeline, `timeline_<session>_<step>.json`, into "
+            "TFJIT_DUMP, else into tfjit-timelines-<process> in the folder for temporary files"
         ),
         "build_cost_model_after": _acts(
             "steps of a signature before the first that build_cost_model measures"
@@ -302,8 +291,8 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
             "calls of functions are inlined at every level: the executor runs bodies, not calls"
         ),
         "global_jit_level": _acts(
-            "ON_1, ON_2: kernels are compiled before the first result; OFF: never; DEFAULT: behind "
-            "the first runs. TFJIT_JIT wins"
+            "ON_1, ON_2: kernels are compiled before the first result; OFF: never; DEFAULT: "
+            "behind the first runs. TFJIT_JIT wins"
         ),
         "max_folded_constant_in_bytes": _acts(
             "no constant larger than this is made by folding; 0: 10 MiB"
@@ -315,7 +304,7 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
             "convolutions run in the layout they have, NCHW compiled as well as NHWC"
         ),
         "disable_model_pruning": _none(
-            "what a run does not need is never executed, whatever this says"
+            "nodes that a run does not need are never executed, for any value"
         ),
         "constant_folding": _acts("OFF: fold_constants is left out"),
         "memory_optimization": _none(
@@ -329,14 +318,16 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
             "OFF: the passes of the group 'loop' are left out; `tfjit passes` lists them"
         ),
         "function_optimization": _none("see do_function_inlining"),
-        "debug_stripper": _acts("ON: Assert, Print, PrintV2 and CheckNumerics go (strip_debug)"),
+        "debug_stripper": _acts(
+            "ON: Assert, Print, PrintV2 and CheckNumerics are removed (strip_debug)"
+        ),
         "meta_optimizer_iterations": _acts(
-            "ONE: each optional pass runs once; TWO and DEFAULT: as often as the list of passes "
-            "has it"
+            "ONE: each optional pass runs once; TWO and DEFAULT: as often as it stands in the "
+            "list of passes"
         ),
         "shape_optimization": _none(
-            "shapes are inferred for every feed shape in any case, and what follows from them is "
-            "folded"
+            "shapes are inferred for every feed shape in any case, and constants that follow from "
+            "them are folded"
         ),
         "remapping": _acts("OFF: fuse is left out"),
         "scoped_allocator_optimization": _COLLECTIVE,
@@ -349,8 +340,8 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
             "simplify, drop_control_edges, fuse, strip_debug and custom optimizers are left out"
         ),
         "meta_optimizer_timeout_ms": _acts(
-            "once the passes of a plan have taken that long, further optional ones are left out; 0 "
-            "or less: no limit"
+            "time limit of a plan's passes, after which further optional ones are left out; 0 or "
+            "less: no limit"
         ),
         "fail_on_optimizer_errors": _acts(
             "a custom optimizer that fails, fails the run; else it is left out with a warning"
@@ -375,11 +366,10 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
         "cpu_layout_conversion": _none("see layout_optimizer"),
         "optimizers": _acts(
             "the optimizers that run, instead of the toggles' choice; the order stays tfjit's. An "
-            "unknown name is "
-            "InvalidArgumentError and lists the known ones"
+            "unknown name is InvalidArgumentError and lists the known ones"
         ),
         "custom_optimizers": _acts(
-            "graph passes made known by tfjit.register_graph_optimizer; an unknown name is "
+            "graph passes registered by tfjit.register_graph_optimizer; an unknown name is "
             "InvalidArgumentError"
         ),
         "inter_optimizer_verifier_config": _PARTS,
@@ -400,8 +390,8 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
     },
     "RunOptions": {
         "trace_level": _acts(
-            "above NO_TRACE: RunMetadata.step_stats tells when each node ran and what it made; all "
-            "levels alike"
+            "above NO_TRACE: RunMetadata.step_stats has the time and the outputs of each node's "
+            "run; all levels alike"
         ),
         "timeout_in_ms": _acts(
             "time limit of the run: DeadlineExceededError, and the step is cancelled; 0 or less: "
@@ -423,12 +413,12 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
     "RunOptions.Experimental": {
         "collective_graph_key": _COLLECTIVE,
         "use_run_handler_pool": _acts(
-            "the run takes a place in one pool of the process, as many at once as there are cores"
+            "the run takes a place in one pool of the process, which has a place for each core"
         ),
         "run_handler_pool_options": _PARTS,
     },
     "RunOptions.Experimental.RunHandlerPoolOptions": {
-        "priority": _acts("who waits in that pool comes by this, the highest first")
+        "priority": _acts("order of the runs that wait in that pool, the highest first"),
     },
     "DebugOptions": {
         "debug_tensor_watch_opts": _acts("UnimplementedError: there is no debugger"),
