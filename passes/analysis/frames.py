@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from tfjit.framework.cooperative_yield import paced
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph
 
 ENTERS: Final = frozenset({"Enter", "RefEnter"})
@@ -33,7 +34,7 @@ class Frames:
 def find_frames(graph: DataflowGraph) -> Frames:
     """The frames of a graph, from its Enter and Exit nodes."""
     frames = Frames()
-    for name in graph.topological_order():
+    for name in paced(graph.topological_order()):
         node = graph.node(name)
         inside = ""
         for src in graph._pred[name]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tfjit.framework.cooperative_yield import paced
 from tfjit.framework.errors import InternalError, InvalidArgumentError
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.op_defs.op_def import infer_shapes as shapes_by_op
@@ -163,7 +164,7 @@ class _Inference:
         self.given = given or {}  # what is known of arguments, by `_Arg`
         self.order = graph.topological_order()
         self.loop_merges: dict[str, list[Tensor]] = {}  # Merge -> its inputs that are back edges
-        for name in self.order:
+        for name in paced(self.order):
             if graph.node(name).op in MERGES:
                 back = [
                     tensor
@@ -197,7 +198,7 @@ class _Inference:
 
     def run(self) -> None:
         self.run_state()
-        for name in self.order:
+        for name in paced(self.order):
             self.visit(self.graph.node(name), self.graph.inputs(name))
 
     def loops_settled(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from tfjit.framework.cooperative_yield import paced
 from tfjit.framework.types import dtypes
 from tfjit.passes.canonicalize.decompose_batch_norm import decompose_batch_norm
 from tfjit.passes.canonicalize.decompose_batch_norm_training import (
@@ -44,7 +45,7 @@ def simplify(graph: DataflowGraph, ctx: PassContext) -> None:
     waited for, its consumers wait for), and the reads of reference variables.
     Needs: `infer_shapes` for the rules on shapes.
     """
-    for name in graph.topological_order():
+    for name in paced(graph.topological_order()):
         if name not in graph:
             continue
         node = graph.node(name)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tfjit.framework.cooperative_yield import paced
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.types.shape import TensorShape
 from tfjit.framework.types.tensors import OpaqueTensor
@@ -29,7 +30,7 @@ def eliminate_common_subexpressions(graph: DataflowGraph, ctx: PassContext) -> N
     write may come between.
     """
     first: dict[Hashable, Node] = {}
-    for name in graph.topological_order():
+    for name in paced(graph.topological_order()):
         node = graph.node(name)
         if (
             node.is_stateful

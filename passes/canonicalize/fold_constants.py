@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tfjit.framework.cooperative_yield import paced
 from tfjit.framework.types.shape import num_elements
 from tfjit.passes.analysis.constant_evaluation import NotEvaluated, can_evaluate, evaluate
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
@@ -32,7 +33,7 @@ def fold_constants(graph: DataflowGraph, ctx: PassContext) -> None:
     # alive in the dead branch.
     may_be_dead = not graph.op_types.isdisjoint(CONTROL_FLOW)
     known = {name for name, _ in ctx.values}
-    for name in graph.topological_order():
+    for name in paced(graph.topological_order()):
         node = graph.node(name)
         if node.op == "Const" or not node.output_dtypes:
             continue

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from tfjit.framework.cooperative_yield import paced
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType
 from tfjit.passes.analysis.frames import ENTERS, SWITCHES, find_frames
@@ -121,7 +122,7 @@ def _find_groups(graph: DataflowGraph, ctx: PassContext) -> list[_Group]:
     states = _States()
     groups: dict[tuple[State, Tensor], _Group] = {}
     switches: list[str] = []
-    for name in graph.topological_order():
+    for name in paced(graph.topological_order()):
         node = graph.node(name)
         if frames.get(name):
             states.set(name, None)
@@ -299,7 +300,7 @@ class _Rewriter:
         )
         if not waited and not any(name in behind for name in (*group.merges, *self.side)):
             return
-        for name in graph.topological_order():
+        for name in paced(graph.topological_order()):
             level = 0
             for edge in graph.edges_into(name):
                 if edge.src == SOURCE or graph.is_back_edge(edge.src, name):

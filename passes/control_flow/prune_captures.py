@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from tfjit.framework.cooperative_yield import paced
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.types.dtypes import DType
 from tfjit.passes.ir.dataflow_graph import SINK, DataflowGraph, Node
@@ -33,7 +34,7 @@ def trim_bodies(graph: DataflowGraph, ctx: PassContext) -> None:
     `fold_constants`.
     """
     if _has_structure(graph):
-        for name in graph.topological_order():
+        for name in paced(graph.topological_order()):
             node = graph.node(name)
             if node.op in _STRUCTURED:
                 (_while if node.op in WHILES else _branches)(graph, node, ctx)

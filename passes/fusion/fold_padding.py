@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from tfjit.framework.cooperative_yield import paced
 from tfjit.passes.ir.dataflow_graph import SINK
 from tfjit.passes.ir.op_traits import constant_value
 
@@ -24,7 +25,7 @@ def absorb_padding(graph: DataflowGraph, ctx: PassContext) -> None:
     """
     if graph.op_types.isdisjoint(CONVOLUTIONS):
         return
-    for name in graph.topological_order():
+    for name in paced(graph.topological_order()):
         node = graph.node(name)
         if node.op in CONVOLUTIONS and node.attrs.get("padding") in (b"VALID", "VALID"):
             source = graph.inputs(name)[0][0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Final
 
+from tfjit.framework.cooperative_yield import paced
 from tfjit.kernels.registry import Unsupported
 from tfjit.passes.fusion.clusters import MAX_MEMBERS, Draft, Drafts
 from tfjit.passes.fusion.fold_padding import absorb_padding
@@ -65,7 +66,7 @@ def fuse(graph: DataflowGraph, ctx: PassContext) -> None:
     if rules.template_of("pool_gradient") is not None and may_hold_pool_gradient(graph):
         _Fuser(graph, ctx, rules).rewrite_found("pool_gradient", find_pool_gradients)
     fuser = _Fuser(graph, ctx, rules)
-    for name in graph.topological_order():
+    for name in paced(graph.topological_order()):
         fuser.add(graph.node(name))
     fuser.rewrite()
 
@@ -278,7 +279,7 @@ class _Fuser:
         """Put `_Fused` nodes in place of what a search finds in the graph: groups whose form is
         fixed.
         """
-        for name in self.graph.topological_order():
+        for name in paced(self.graph.topological_order()):
             self.drafts.add(self.graph.node(name))
         found = find(self.graph, self.drafts, self.maker, self.ctx)
         self._put([Chosen(kind, anchor, members) for anchor, members in found], [])

@@ -56,9 +56,12 @@ class GraphStorage(nx.MultiDiGraph):
         return self._node[name]["node"]
 
     def op_nodes(self) -> Iterator[Node]:
-        """Every node but `_SOURCE` and `_SINK`, in the order they were added."""
+        """Yield every node but `_SOURCE` and `_SINK`, in the order they were added; lets other
+        threads in between nodes.
+        """
         for name, data in self._node.items():
             if name != SOURCE and name != SINK:
+                breathe()
                 yield data["node"]
 
     @property
@@ -100,7 +103,6 @@ class GraphStorage(nx.MultiDiGraph):
 
     def inputs(self, name: str) -> list[tuple[str, int]]:
         """(source node, its output slot) of each data input, by input slot."""
-        breathe()  # every loop over nodes comes by here
         found = self._sources.get(name)
         return list((found or self._look_behind(name))[0])
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tfjit.framework import settings
+from tfjit.framework.cooperative_yield import breathe
 from tfjit.framework.errors import InternalError, OpError
 from tfjit.passes.ir.pass_registry import PASSES, SHAPES, PassInfo
 from tfjit.passes.ir.tensor_files import FOLDER, TensorFiles
@@ -193,6 +194,7 @@ class PassManager:
         one that fails or breaks the graph, and TensorFlow's errors where the user's graph is at
         fault.
         """
+        breathe()
         name = step.name if isinstance(step, Step) else step.__name__
         info = PASSES.get(name)
         if self.leaves_out(info, name, graph, where):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tfjit.framework.cooperative_yield import paced
 from tfjit.framework.scalar import elementwise
 from tfjit.framework.types import dtypes as d
 from tfjit.framework.types.dtypes import DType, as_dtype
@@ -281,7 +282,7 @@ class LoopBuilder:
     ) -> list[Operand]:
         """The results of a body whose nodes become steps of the current block."""
         operands: dict[tuple[str, int], Operand] = {}
-        for name in graph.topological_order():
+        for name in paced(graph.topological_order()):
             node = graph.node(name)
             if node.op == "_Arg":
                 operands[name, 0] = args[node.attrs["index"]]

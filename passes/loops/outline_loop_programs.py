@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tfjit.framework.cooperative_yield import paced
 from tfjit.framework.errors import OpError
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.kernels.registry import Unsupported
@@ -35,7 +36,7 @@ def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
     specialized and simplified here; what is in the library stays as it is.
     """
     made = 0
-    for name in graph.topological_order():
+    for name in paced(graph.topological_order()):
         node = graph.node(name)
         if node.op not in WHILES:
             continue

@@ -2,17 +2,19 @@
 
 One thread at a time runs Python. A thread that comes back from a kernel of 2 ms and finds another
 one at work waits up to the switch interval of 5 ms: a plan that is optimised behind it would take
-two thirds of its throughput. So background work is cut into slices: its loops call `breathe()`,
-which sleeps when a slice is over. Slices are longer while no other thread of the process is busy.
+two thirds of its throughput. So background work is cut into slices: its loops call `breathe()`
+or run over `paced(...)`, which sleep when a slice is over. Slices are longer while no other thread of the process is busy.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeVar
+
+_T = TypeVar("_T")
 
 SLICE_S: Final = 100e-6
 """The longest wait of another thread, where loops call `breathe` that often."""
@@ -72,6 +74,13 @@ def breathe() -> None:
         assert _state is not None
         _state.end_slice()
         _due = time.perf_counter() + _state.slice_s
+
+
+def paced(items: Iterable[_T]) -> Iterator[_T]:
+    """Yield items, and let other threads in before each. For loops over all nodes of a graph."""
+    for item in items:
+        breathe()
+        yield item
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
+from tfjit.framework.cooperative_yield import paced
 from tfjit.kernels.ir.backend import HOST, Backend, backend_for
 from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec, Unsupported
 from tfjit.passes.analysis.shape_inference import TABLE_OPS
@@ -239,7 +240,7 @@ class Lowering:
                 _variables(graph, order),
             )
             self._shared.update(id(graph.node(name)) for name in reads_that_share(graph, order))
-        for name in order:
+        for name in paced(order):
             node = graph.node(name)
             inputs = [self.by_output[source] for source in graph.inputs(name)]
             self._sequence[0] += 1
