@@ -468,7 +468,11 @@ class OpRegistry:
 
     def has_trait(self, op_type: str, traits: int) -> bool:
         """Tell whether an op type has one of these traits. A type without definition has none."""
-        found = self.lookup(op_type)
+        found = self._ops.get(op_type)
+        # The name of a fused group or loop has an underscore and no definition. The ops whose names
+        # have one are made by passes, which import their families.
+        if found is None and not op_type.startswith("_"):
+            found = self.lookup(op_type)
         return found is not None and found.traits & traits != 0
 
     def loaded_traits(self, op_type: str) -> int:

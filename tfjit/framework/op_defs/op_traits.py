@@ -50,7 +50,7 @@ BLOCKING: Final = 1 << 12
 VARIABLE: Final = 1 << 13
 """The output is the handle of, or a reference to, a variable that the node names."""
 READS_STATE: Final = 1 << 14
-"""A variable, tensor array or queue is read, and no state changes."""
+"""A variable, queue or the size of a tensor array is read, and no state changes."""
 WRITES_VARIABLE: Final = 1 << 15
 """The variable of input 0 changes."""
 ASSIGN: Final = 1 << 16

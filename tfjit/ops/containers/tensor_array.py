@@ -125,7 +125,6 @@ register_op(
     attrs=("dtype: type", "element_shape_except0: shape = { unknown_rank: true }"),
     stateful=True,
     shape=_concat,
-    traits=READS_STATE,
 )
 register_op(
     "TensorArrayGather",
@@ -149,7 +148,6 @@ register_op(
     attrs=("dtype: type", "element_shape: shape = { unknown_rank: true }"),
     stateful=True,
     shape=_gather,
-    traits=READS_STATE,
 )
 register_op(
     "TensorArrayGrad",
@@ -212,7 +210,6 @@ register_op(
     attrs=("dtype: type",),
     stateful=True,
     shape=_read,
-    traits=READS_STATE,
 )
 register_op(
     "TensorArrayScatter",
