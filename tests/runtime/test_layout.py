@@ -2,70 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-
-from tests.runtime.lowered_programs import read
-from tfjit.kernels.registry import Launch, NativeCall, Pointer
-from tfjit.kernels.source import KernelSource
-from tfjit.runtime.lowering.lowering import Lowered
+from tests.runtime.lowered_programs import layout, read
 from tfjit.runtime.step.layout import Layout, Stretch
 from tfjit.runtime.step.memory_planner import align
-from tfjit.runtime.step.step import StepEnvironment
-
-
-class _Addresses(Mapping[str, int]):
-    """An address for each entry, as if it were compiled."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-    def __getitem__(self, entry: str) -> int:
-        return self.number
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
-
-
-def layout(
-    made: Lowered,
-    python: Sequence[str] = (),
-    in_place: Sequence[str] = (),
-    temp_bytes: Mapping[str, int] | None = None,
-    missing: Sequence[str] = (),
-) -> Layout:
-    """The layout of a partition all of whose nodes are compiled but those in `python`.
-
-    in_place: nodes that may write over their first input. temp_bytes: scratch memory by node.
-    missing: nodes whose code is not loaded.
-    """
-    for instruction in made.instructions:
-        name = instruction.node.name
-        if instruction.role is not None or name in python:
-            continue
-        temps = (temp_bytes or {}).get(name)
-        words = [Pointer("in", k) for k in range(len(instruction.inputs))]
-        words += [Pointer("out", k) for k in range(len(instruction.outputs))]
-        words += [Pointer("temp", 0)] if temps else []
-        launch = Launch(KernelSource(f"# {name}"), (7, *words))
-        instruction.call = NativeCall(
-            (launch,), ((0, 0),) if name in in_place else (), (temps,) if temps else ()
-        )
-    numbers = itertools.count(100)
-    known: dict[KernelSource, _Addresses] = {}
-
-    def addresses(source: KernelSource) -> Mapping[str, int] | None:
-        if source.text.removeprefix("# ") in missing:
-            return None
-        return known.setdefault(source, _Addresses(next(numbers)))
-
-    nothing: Any = None
-    env = StepEnvironment(nothing, nothing, lambda: None, 1, nothing, nothing, addresses)
-    return Layout(made, env)
 
 
 def shape_of(found: Layout) -> list[list[str] | str]:
