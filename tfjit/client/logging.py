@@ -34,22 +34,22 @@ def get_logger() -> logging.Logger:
     return found
 
 
-def log(level: int, msg: Any, *args: Any) -> None:
+def log(level: int, msg: object, *args: Any) -> None:
     """Log a message of a level."""
     get_logger().log(level, msg, *args)
 
 
-def debug(msg: Any, *args: Any, **kwargs: Any) -> None:
+def debug(msg: object, *args: Any, **kwargs: Any) -> None:
     """Log a message of level DEBUG."""
     get_logger().debug(msg, *args, **kwargs)
 
 
-def info(msg: Any, *args: Any, **kwargs: Any) -> None:
+def info(msg: object, *args: Any, **kwargs: Any) -> None:
     """Log a message of level INFO."""
     get_logger().info(msg, *args, **kwargs)
 
 
-def warning(msg: Any, *args: Any, **kwargs: Any) -> None:
+def warning(msg: object, *args: Any, **kwargs: Any) -> None:
     """Log a message of level WARN."""
     get_logger().warning(msg, *args, **kwargs)
 
@@ -57,29 +57,29 @@ def warning(msg: Any, *args: Any, **kwargs: Any) -> None:
 warn = warning
 
 
-def error(msg: Any, *args: Any, **kwargs: Any) -> None:
+def error(msg: object, *args: Any, **kwargs: Any) -> None:
     """Log a message of level ERROR."""
     get_logger().error(msg, *args, **kwargs)
 
 
-def fatal(msg: Any, *args: Any, **kwargs: Any) -> None:
+def fatal(msg: object, *args: Any, **kwargs: Any) -> None:
     """Log a message of level FATAL; the program continues."""
     get_logger().fatal(msg, *args, **kwargs)
 
 
-def log_if(level: int, msg: Any, condition: Any, *args: Any) -> None:
+def log_if(level: int, msg: object, condition: Any, *args: Any) -> None:
     """Log a message where a condition holds."""
     if condition:
         log(level, msg, *args)
 
 
-def log_every_n(level: int, msg: Any, n: int, *args: Any) -> None:
+def log_every_n(level: int, msg: object, n: int, *args: Any) -> None:
     """Log the first of each n messages with this text."""
     log_if(level, msg, _counts[msg] % n == 0, *args)
     _counts[msg] += 1
 
 
-def log_first_n(level: int, msg: Any, n: int, *args: Any) -> None:
+def log_first_n(level: int, msg: object, n: int, *args: Any) -> None:
     """Log the first n messages with this text."""
     log_if(level, msg, _counts[msg] < n, *args)
     _counts[msg] += 1

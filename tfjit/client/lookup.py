@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import TensorShape
 from tfjit.ops.core.apply import call, create, tensor
 from tfjit.ops.core.convert import convert_to_tensor
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import TensorLike
 
 
 class TextFileIndex(enum.IntEnum):
@@ -187,7 +190,7 @@ class _Table:
             table_handle=self._handle,
         )
 
-    def lookup(self, keys: Any, name: str | None = None) -> Tensor:
+    def lookup(self, keys: TensorLike, name: str | None = None) -> Tensor:
         """Return the values of keys, the default for unknown ones.
 
         Raises TypeError for keys of another dtype.
@@ -213,7 +216,7 @@ class _Table:
             found.set_shape((*shape[: len(shape) - self._key_rank], *self._value_shape.dims_tuple))
         return found
 
-    def __getitem__(self, keys: Any) -> Tensor:
+    def __getitem__(self, keys: TensorLike) -> Tensor:
         return self.lookup(keys)
 
     def export(self, name: str | None = None) -> tuple[Tensor, Tensor]:
@@ -337,7 +340,7 @@ class StaticVocabularyTable:
         with name_scope(name, f"{self._table.name.rpartition('/')[2]}_Size"):
             return ops.add(self._table.size(), np.int64(self._buckets))
 
-    def lookup(self, keys: Any, name: str | None = None) -> Tensor:
+    def lookup(self, keys: TensorLike, name: str | None = None) -> Tensor:
         """Return the ids of words. Raises TypeError for values other than strings."""
         given = convert_to_tensor(
             keys, dtype=None if isinstance(keys, Tensor) else dtypes.string, name="keys"
@@ -351,7 +354,7 @@ class StaticVocabularyTable:
                 ops.not_equal(ids, np.int64(-1)), ids, ops.add(hashed, self._table.size())
             )
 
-    def __getitem__(self, keys: Any) -> Tensor:
+    def __getitem__(self, keys: TensorLike) -> Tensor:
         return self.lookup(keys)
 
 
@@ -385,7 +388,7 @@ class MutableHashTable(_Table):
         super().__init__(handle, keys, values, shape)
         self._default = default
 
-    def insert(self, keys: Any, values: Any, name: str | None = None) -> Operation:
+    def insert(self, keys: TensorLike, values: TensorLike, name: str | None = None) -> Operation:
         """Set the values of keys."""
         pair = (
             convert_to_tensor(keys, self._key_dtype, name="keys"),
@@ -395,7 +398,7 @@ class MutableHashTable(_Table):
             "LookupTableInsertV2", name, table_handle=self._handle, keys=pair[0], values=pair[1]
         )
 
-    def remove(self, keys: Any, name: str | None = None) -> Operation:
+    def remove(self, keys: TensorLike, name: str | None = None) -> Operation:
         """Drop keys."""
         return create(
             "LookupTableRemoveV2",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from tfjit.framework.types.shape import TensorShape
 from tfjit.ops.core.apply import call, create, tensor
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.core.renamed import renamed
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import AxisLike, ShapeLike, TensorLike
 
 __all__ = [
     "SparseTensor",
@@ -50,7 +53,7 @@ __all__ = [
 placeholder = sparse_placeholder
 
 
-def _sparse(value: Any) -> SparseTensor:
+def _sparse(value: TensorLike) -> SparseTensor:
     """Return a SparseTensor. Raises TypeError for other values."""
     if not isinstance(value, (SparseTensor, SparseTensorValue)):
         raise TypeError(f"Input must be a SparseTensor, got {value!r}.")
@@ -58,7 +61,10 @@ def _sparse(value: Any) -> SparseTensor:
 
 
 def to_dense(
-    sp_input: Any, default_value: Any = None, validate_indices: bool = True, name: str | None = None
+    sp_input: SparseTensor | SparseTensorValue,
+    default_value: TensorLike | None = None,
+    validate_indices: bool = True,
+    name: str | None = None,
 ) -> Tensor:
     """Return the dense tensor, with `default_value` at empty places.
 
@@ -80,9 +86,9 @@ def to_dense(
 
 def sparse_to_dense(
     sparse_indices: Any,
-    output_shape: Any,
+    output_shape: ShapeLike,
     sparse_values: Any,
-    default_value: Any = 0,
+    default_value: TensorLike = 0,
     validate_indices: bool = True,
     name: str | None = None,
 ) -> Tensor:
@@ -101,7 +107,7 @@ def sparse_to_dense(
     )
 
 
-def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
+def from_dense(tensor: TensorLike, name: str | None = None) -> SparseTensor:
     """Return the elements that are not zero."""
     with name_scope(name, "dense_to_sparse", [tensor]):
         dense = convert_to_tensor(tensor)
@@ -114,7 +120,7 @@ def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
         )
 
 
-def reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
+def reorder(sp_input: SparseTensor | SparseTensorValue, name: str | None = None) -> SparseTensor:
     """Return the same tensor with its indices in the order of rows."""
     sp = _sparse(sp_input)
     indices, values = call(
@@ -127,7 +133,9 @@ def reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
     return SparseTensor(indices, values, sp.dense_shape)
 
 
-def reshape(sp_input: Any, shape: Any, name: str | None = None) -> SparseTensor:
+def reshape(
+    sp_input: SparseTensor | SparseTensorValue, shape: ShapeLike, name: str | None = None
+) -> SparseTensor:
     """Return the same values in another dense shape.
 
     One size may be -1.
@@ -144,7 +152,9 @@ def reshape(sp_input: Any, shape: Any, name: str | None = None) -> SparseTensor:
     return SparseTensor(indices, sp.values, dense)
 
 
-def expand_dims(sp_input: Any, axis: int | None = None, name: str | None = None) -> SparseTensor:
+def expand_dims(
+    sp_input: SparseTensor | SparseTensorValue, axis: int | None = None, name: str | None = None
+) -> SparseTensor:
     """Insert an axis of size 1, the last one by default."""
     sp = _sparse(sp_input)
     rank = sp.get_shape().rank
@@ -159,7 +169,9 @@ def expand_dims(sp_input: Any, axis: int | None = None, name: str | None = None)
 
 
 def transpose(
-    sp_input: Any, perm: Sequence[int] | None = None, name: str | None = None
+    sp_input: SparseTensor | SparseTensorValue,
+    perm: Sequence[int] | None = None,
+    name: str | None = None,
 ) -> SparseTensor:
     """Put axes in another order, reversed where none is given."""
     sp = _sparse(sp_input)
@@ -234,7 +246,7 @@ def split(
     keyword_required: Any = _KeywordRequired(),  # noqa: B008  it is never changed
     sp_input: Any = None,
     num_split: int | None = None,
-    axis: Any = None,
+    axis: AxisLike | None = None,
     name: str | None = None,
     split_dim: Any = None,
 ) -> list[SparseTensor]:
@@ -263,7 +275,12 @@ def split(
     return [SparseTensor(*parts) for parts in zip(*found, strict=True)]
 
 
-def slice(sp_input: Any, start: Any, size: Any, name: str | None = None) -> SparseTensor:
+def slice(
+    sp_input: SparseTensor | SparseTensorValue,
+    start: TensorLike,
+    size: TensorLike,
+    name: str | None = None,
+) -> SparseTensor:
     """Return the part from `start` of `size`.
 
     It ends where the tensor does.
@@ -282,14 +299,14 @@ def slice(sp_input: Any, start: Any, size: Any, name: str | None = None) -> Spar
     return SparseTensor(*found)
 
 
-def retain(sp_input: Any, to_retain: Any) -> SparseTensor:
+def retain(sp_input: SparseTensor | SparseTensorValue, to_retain: Any) -> SparseTensor:
     """Return the values for which `to_retain`, bool [n], is true."""
     sp = _sparse(sp_input)
     kept = ops.reshape(ops.where(convert_to_tensor(to_retain)), [-1])
     return SparseTensor(ops.gather(sp.indices, kept), ops.gather(sp.values, kept), sp.dense_shape)
 
 
-def reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
+def reset_shape(sp_input: SparseTensor | SparseTensorValue, new_shape: Any = None) -> SparseTensor:
     """Return the same values in another dense shape.
 
     new_shape: of the same rank, holding all values; the smallest one by default. Raises ValueError
@@ -322,7 +339,7 @@ def reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
 
 
 def fill_empty_rows(
-    sp_input: Any, default_value: Any, name: str | None = None
+    sp_input: SparseTensor | SparseTensorValue, default_value: TensorLike, name: str | None = None
 ) -> tuple[SparseTensor, Tensor]:
     """Fill each empty row; return (tensor, mask of empty rows).
 
@@ -341,7 +358,7 @@ def fill_empty_rows(
     return SparseTensor(found[0], found[1], sp.dense_shape), found[2]
 
 
-def add(a: Any, b: Any, threshold: Any = None, thresh: Any = None) -> Any:
+def add(a: TensorLike, b: TensorLike, threshold: Any = None, thresh: Any = None) -> Any:
     """Return the sum: sparse of two sparse tensors, else dense.
 
     Sums smaller than the threshold are left out.
@@ -377,7 +394,11 @@ def add(a: Any, b: Any, threshold: Any = None, thresh: Any = None) -> Any:
 
 
 def sparse_dense_matmul(
-    sp_a: Any, b: Any, adjoint_a: bool = False, adjoint_b: bool = False, name: str | None = None
+    sp_a: SparseTensor | SparseTensorValue,
+    b: TensorLike,
+    adjoint_a: bool = False,
+    adjoint_b: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """Return the product of a sparse and a dense matrix."""
     sp = _sparse(sp_a)
@@ -397,7 +418,9 @@ def sparse_dense_matmul(
 matmul = sparse_dense_matmul
 
 
-def _reduction(op: str, sp_input: Any, axis: Any, keepdims: bool | None) -> Tensor:
+def _reduction(
+    op: str, sp_input: SparseTensor | SparseTensorValue, axis: Any, keepdims: bool | None
+) -> Tensor:
     sp = _sparse(sp_input)
     axes = axis if axis is not None else ops.range(ops.size(sp.dense_shape))
     found = convert_to_tensor(axes, dtype=dtypes.int32)
@@ -413,8 +436,8 @@ def _reduction(op: str, sp_input: Any, axis: Any, keepdims: bool | None) -> Tens
 
 
 def reduce_sum(
-    sp_input: Any,
-    axis: Any = None,
+    sp_input: SparseTensor | SparseTensorValue,
+    axis: AxisLike | None = None,
     keepdims: bool | None = None,
     reduction_axes: Any = None,
     keep_dims: bool | None = None,
@@ -429,8 +452,8 @@ def reduce_sum(
 
 
 def reduce_max(
-    sp_input: Any,
-    axis: Any = None,
+    sp_input: SparseTensor | SparseTensorValue,
+    axis: AxisLike | None = None,
     keepdims: bool | None = None,
     reduction_axes: Any = None,
     keep_dims: bool | None = None,
@@ -447,7 +470,7 @@ def reduce_max(
     )
 
 
-def softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
+def softmax(sp_input: SparseTensor | SparseTensorValue, name: str | None = None) -> SparseTensor:
     """Return the softmax of the values of each row.
 
     Missing values do not count.
@@ -464,7 +487,12 @@ def softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
     )
 
 
-def _extreme(op: str, sp_a: Any, sp_b: Any, name: str | None) -> SparseTensor:
+def _extreme(
+    op: str,
+    sp_a: SparseTensor | SparseTensorValue,
+    sp_b: SparseTensor | SparseTensorValue,
+    name: str | None,
+) -> SparseTensor:
     a, b = _sparse(sp_a), _sparse(sp_b)
     indices, values = call(
         op,
@@ -479,18 +507,26 @@ def _extreme(op: str, sp_a: Any, sp_b: Any, name: str | None) -> SparseTensor:
     return SparseTensor(indices, values, a.dense_shape)
 
 
-def maximum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTensor:
+def maximum(
+    sp_a: SparseTensor | SparseTensorValue,
+    sp_b: SparseTensor | SparseTensorValue,
+    name: str | None = None,
+) -> SparseTensor:
     """Return the larger of two at each place; missing values are zero."""
     return _extreme("SparseSparseMaximum", sp_a, sp_b, name)
 
 
-def minimum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTensor:
+def minimum(
+    sp_a: SparseTensor | SparseTensorValue,
+    sp_b: SparseTensor | SparseTensorValue,
+    name: str | None = None,
+) -> SparseTensor:
     """Return the smaller of two at each place; missing values are zero."""
     return _extreme("SparseSparseMinimum", sp_a, sp_b, name)
 
 
 def merge(
-    sp_ids: Any,
+    sp_ids: TensorLike,
     sp_values: Any,
     vocab_size: Any,
     name: str | None = None,
@@ -509,7 +545,9 @@ def merge(
         return merged if already_sorted else reorder(merged)
 
 
-def to_indicator(sp_input: Any, vocab_size: Any, name: str | None = None) -> Tensor:
+def to_indicator(
+    sp_input: SparseTensor | SparseTensorValue, vocab_size: Any, name: str | None = None
+) -> Tensor:
     """Return bool [..., vocab_size], true for the ids in each row."""
     sp = _sparse(sp_input)
     with name_scope(name, "SparseToIndicator", [sp.values]):

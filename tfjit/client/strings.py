@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.client.data.parsing import string_to_hash_bucket as to_hash_bucket
 from tfjit.client.data.parsing import string_to_hash_bucket_fast as to_hash_bucket_fast
@@ -14,6 +14,9 @@ from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types import dtypes
 from tfjit.ops.core.apply import call, tensor
 from tfjit.ops.core.convert import convert_to_tensor
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import DTypeLike, TensorLike
 
 __all__ = [
     "as_string",
@@ -38,7 +41,7 @@ __all__ = [
 
 
 def as_string(
-    input: Any,
+    input: TensorLike,
     precision: int = -1,
     scientific: bool = False,
     shortest: bool = False,
@@ -60,7 +63,11 @@ def as_string(
 
 
 def format(
-    template: str, inputs: Any, placeholder: str = "{}", summarize: int = 3, name: str | None = None
+    template: str,
+    inputs: TensorLike,
+    placeholder: str = "{}",
+    summarize: int = 3,
+    name: str | None = None,
 ) -> Tensor:
     """Replace each placeholder of a template by a tensor's summary."""
     values = inputs if isinstance(inputs, (list, tuple)) else [inputs]
@@ -82,7 +89,7 @@ def join(inputs: Sequence[Any], separator: str = "", name: str | None = None) ->
     return tensor("StringJoin", name, inputs=list(inputs), separator=separator)
 
 
-def length(input: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
+def length(input: TensorLike, name: str | None = None, unit: str = "BYTE") -> Tensor:
     """Return the length of each string, int32.
 
     It is in bytes, or in characters of UTF-8 ("UTF8_CHAR").
@@ -90,7 +97,7 @@ def length(input: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
     return tensor("StringLength", name, input=input, unit=unit)
 
 
-def lower(input: Any, encoding: str = "", name: str | None = None) -> Tensor:
+def lower(input: TensorLike, encoding: str = "", name: str | None = None) -> Tensor:
     """Convert to small letters.
 
     Letters of ASCII, or of all Unicode where encoding is "utf-8".
@@ -98,7 +105,7 @@ def lower(input: Any, encoding: str = "", name: str | None = None) -> Tensor:
     return tensor("StringLower", name, input=input, encoding=encoding)
 
 
-def upper(input: Any, encoding: str = "", name: str | None = None) -> Tensor:
+def upper(input: TensorLike, encoding: str = "", name: str | None = None) -> Tensor:
     """Convert to capital letters.
 
     Letters of ASCII, or of all Unicode where encoding is "utf-8".
@@ -106,12 +113,12 @@ def upper(input: Any, encoding: str = "", name: str | None = None) -> Tensor:
     return tensor("StringUpper", name, input=input, encoding=encoding)
 
 
-def strip(input: Any, name: str | None = None) -> Tensor:
+def strip(input: TensorLike, name: str | None = None) -> Tensor:
     """Remove white space at both ends."""
     return tensor("StringStrip", name, input=input)
 
 
-def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Tensor:
+def regex_full_match(input: TensorLike, pattern: Any, name: str | None = None) -> Tensor:
     """Return whether the pattern matches each whole string."""
     if isinstance(pattern, (str, bytes)):
         return tensor("StaticRegexFullMatch", name, input=input, pattern=pattern)
@@ -119,7 +126,11 @@ def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Tenso
 
 
 def regex_replace(
-    input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None
+    input: TensorLike,
+    pattern: Any,
+    rewrite: Any,
+    replace_global: bool = True,
+    name: str | None = None,
 ) -> Tensor:
     """Replace the matches of a pattern by `rewrite`.
 
@@ -144,7 +155,9 @@ def regex_replace(
     )
 
 
-def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
+def substr(
+    input: TensorLike, pos: Any, len: Any, name: str | None = None, unit: str = "BYTE"
+) -> Tensor:
     """Return `len` bytes from `pos` on, or characters.
 
     unit: "BYTE" or "UTF8_CHAR". A negative place counts from the end.
@@ -187,7 +200,7 @@ def string_split(
 
 
 def split(
-    input: Any = None,
+    input: TensorLike | None = None,
     sep: Any = None,
     maxsplit: int = -1,
     result_type: str = "SparseTensor",
@@ -210,7 +223,7 @@ def split(
 
 
 def unicode_transcode(
-    input: Any,
+    input: TensorLike,
     input_encoding: str,
     output_encoding: str,
     errors: str = "replace",
@@ -231,13 +244,17 @@ def unicode_transcode(
     )
 
 
-def unicode_script(input: Any, name: str | None = None) -> Tensor:
+def unicode_script(input: TensorLike, name: str | None = None) -> Tensor:
     """Return the number of each code point's script."""
     return tensor("UnicodeScript", name, input=input)
 
 
 def unsorted_segment_join(
-    inputs: Any, segment_ids: Any, num_segments: Any, separator: str = "", name: str | None = None
+    inputs: TensorLike,
+    segment_ids: TensorLike,
+    num_segments: TensorLike,
+    separator: str = "",
+    name: str | None = None,
 ) -> Tensor:
     """Return the strings of each segment in one."""
     return tensor(
@@ -250,12 +267,12 @@ def unsorted_segment_join(
     )
 
 
-def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Tensor:
+def encode_base64(input: TensorLike, pad: bool = False, name: str | None = None) -> Tensor:
     """Encode strings in the Base64 that is safe in URLs."""
     return tensor("EncodeBase64", name, input=input, pad=pad)
 
 
-def decode_base64(input: Any, name: str | None = None) -> Tensor:
+def decode_base64(input: TensorLike, name: str | None = None) -> Tensor:
     """Decode strings of Base64.
 
     Its run raises InvalidArgumentError for other strings.
@@ -263,12 +280,12 @@ def decode_base64(input: Any, name: str | None = None) -> Tensor:
     return tensor("DecodeBase64", name, input=input)
 
 
-def serialize_tensor(tensor: Any, name: str | None = None) -> Tensor:
+def serialize_tensor(tensor: TensorLike, name: str | None = None) -> Tensor:
     """Return a tensor as a serialized TensorProto."""
     return call("SerializeTensor", name, tensor=tensor)
 
 
-def parse_tensor(serialized: Any, out_type: Any, name: str | None = None) -> Tensor:
+def parse_tensor(serialized: TensorLike, out_type: DTypeLike, name: str | None = None) -> Tensor:
     """Return the tensor of a serialized TensorProto.
 
     Its run raises InvalidArgumentError for another dtype.

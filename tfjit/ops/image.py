@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.ops.core.apply import call, tensor
 from tfjit.ops.core.convert import convert_to_tensor
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import IntsLike, TensorLike
 
-def _resized(op_type: str, name: str | None, images: Any, size: Any, **options: Any) -> Tensor:
+
+def _resized(
+    op_type: str, name: str | None, images: TensorLike, size: TensorLike, **options: Any
+) -> Tensor:
     return tensor(op_type, name, images=images, size=size, **options)
 
 
 def resize_bilinear(
-    images: Any,
-    size: Any,
+    images: TensorLike,
+    size: TensorLike,
     align_corners: bool = False,
     name: str | None = None,
     half_pixel_centers: bool = False,
@@ -35,8 +40,8 @@ def resize_bilinear(
 
 
 def resize_nearest_neighbor(
-    images: Any,
-    size: Any,
+    images: TensorLike,
+    size: TensorLike,
     align_corners: bool = False,
     name: str | None = None,
     half_pixel_centers: bool = False,
@@ -55,8 +60,8 @@ def resize_nearest_neighbor(
 
 
 def resize_bicubic(
-    images: Any,
-    size: Any,
+    images: TensorLike,
+    size: TensorLike,
     align_corners: bool = False,
     name: str | None = None,
     half_pixel_centers: bool = False,
@@ -75,7 +80,7 @@ def resize_bicubic(
 
 
 def resize_area(
-    images: Any, size: Any, align_corners: bool = False, name: str | None = None
+    images: TensorLike, size: TensorLike, align_corners: bool = False, name: str | None = None
 ) -> Tensor:
     """images [batch, h, w, c], size [2] -> float32 [batch, *size, c], the mean of what each pixel
     covers.
@@ -85,7 +90,7 @@ def resize_area(
 
 def crop_and_resize(
     image: Any,
-    boxes: Any,
+    boxes: TensorLike,
     box_ind: Any = None,
     crop_size: Any = None,
     method: str = "bilinear",
@@ -109,11 +114,11 @@ def crop_and_resize(
 
 
 def non_max_suppression(
-    boxes: Any,
-    scores: Any,
-    max_output_size: Any,
-    iou_threshold: Any = 0.5,
-    score_threshold: Any = float("-inf"),
+    boxes: TensorLike,
+    scores: TensorLike,
+    max_output_size: TensorLike,
+    iou_threshold: TensorLike = 0.5,
+    score_threshold: TensorLike = float("-inf"),
     name: str | None = None,
 ) -> Tensor:
     """boxes [n, 4], scores [n] -> int32 indices of the best boxes, none of which overlaps a better
@@ -132,12 +137,12 @@ def non_max_suppression(
 
 
 def non_max_suppression_with_scores(
-    boxes: Any,
-    scores: Any,
-    max_output_size: Any,
-    iou_threshold: Any = 0.5,
-    score_threshold: Any = float("-inf"),
-    soft_nms_sigma: Any = 0.0,
+    boxes: TensorLike,
+    scores: TensorLike,
+    max_output_size: TensorLike,
+    iou_threshold: TensorLike = 0.5,
+    score_threshold: TensorLike = float("-inf"),
+    soft_nms_sigma: TensorLike = 0.0,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """As `non_max_suppression`, with the scores; a sigma above 0 lowers the scores of overlapping
@@ -160,10 +165,10 @@ def non_max_suppression_with_scores(
 
 def non_max_suppression_overlaps(
     overlaps: Any,
-    scores: Any,
-    max_output_size: Any,
+    scores: TensorLike,
+    max_output_size: TensorLike,
     overlap_threshold: Any = 0.5,
-    score_threshold: Any = float("-inf"),
+    score_threshold: TensorLike = float("-inf"),
     name: str | None = None,
 ) -> Tensor:
     """As `non_max_suppression`, of overlaps [n, n] that somebody else computed."""
@@ -180,12 +185,12 @@ def non_max_suppression_overlaps(
 
 
 def combined_non_max_suppression(
-    boxes: Any,
-    scores: Any,
+    boxes: TensorLike,
+    scores: TensorLike,
     max_output_size_per_class: Any,
     max_total_size: Any,
-    iou_threshold: Any = 0.5,
-    score_threshold: Any = float("-inf"),
+    iou_threshold: TensorLike = 0.5,
+    score_threshold: TensorLike = float("-inf"),
     pad_per_class: bool = False,
     clip_boxes: bool = True,
     name: str | None = None,
@@ -209,13 +214,13 @@ def combined_non_max_suppression(
 
 
 def extract_image_patches(
-    images: Any,
+    images: TensorLike,
     ksizes: Any = None,
-    strides: Any = None,
-    rates: Any = None,
+    strides: IntsLike | None = None,
+    rates: IntsLike | None = None,
     padding: str | None = None,
     name: str | None = None,
-    sizes: Any = None,
+    sizes: TensorLike | None = None,
 ) -> Tensor:
     """images [batch, h, w, c] -> [batch, out_h, out_w, k_h * k_w * c]: what each window sees, side
     by side.
@@ -232,18 +237,18 @@ def extract_image_patches(
     )
 
 
-def rgb_to_hsv(images: Any, name: str | None = None) -> Tensor:
+def rgb_to_hsv(images: TensorLike, name: str | None = None) -> Tensor:
     """images [..., 3] red, green, blue -> [..., 3] hue, saturation, value."""
     return tensor("RGBToHSV", name, images=images)
 
 
-def hsv_to_rgb(images: Any, name: str | None = None) -> Tensor:
+def hsv_to_rgb(images: TensorLike, name: str | None = None) -> Tensor:
     """images [..., 3] hue, saturation, value -> [..., 3] red, green, blue."""
     return tensor("HSVToRGB", name, images=images)
 
 
 def draw_bounding_boxes(
-    images: Any, boxes: Any, name: str | None = None, colors: Any = None
+    images: TensorLike, boxes: TensorLike, name: str | None = None, colors: Any = None
 ) -> Tensor:
     """images [batch, h, w, c], boxes [batch, n, 4] in 0..1, colors [m, c] -> images with a frame
     around each box.

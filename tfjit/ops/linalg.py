@@ -4,7 +4,7 @@ columns].
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from tfjit.ops.arrays.movement import matrix_transpose
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.nn import l2_normalize
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import AxisLike, TensorLike
 
 transpose = matrix_transpose
 
@@ -72,27 +75,29 @@ __all__ = [
 ]
 
 
-def adjoint(matrix: Any, name: str | None = None) -> Tensor:
+def adjoint(matrix: TensorLike, name: str | None = None) -> Tensor:
     """The conjugate transpose of the last two axes."""
     with name_scope(name, "adjoint", [matrix]):
         return matrix_transpose(convert_to_tensor(matrix, name="matrix"), conjugate=True)
 
 
-def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Tensor:
+def band_part(
+    input: TensorLike, num_lower: TensorLike, num_upper: TensorLike, name: str | None = None
+) -> Tensor:
     """Zero outside of so many diagonals below and above the main one; a negative
     number keeps all.
     """
     return tensor("MatrixBandPart", name, input=input, num_lower=num_lower, num_upper=num_upper)
 
 
-def cholesky(input: Any, name: str | None = None) -> Tensor:
+def cholesky(input: TensorLike, name: str | None = None) -> Tensor:
     """The lower factor of symmetric positive definite matrices, of which the lower triangle is
     read.
     """
     return tensor("Cholesky", name, input=input)
 
 
-def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
+def cholesky_solve(chol: Any, rhs: TensorLike, name: str | None = None) -> Tensor:
     """x with (chol chol^H) x = rhs."""
     with name_scope(name, "cholesky_solve", [chol, rhs]):
         return triangular_solve(
@@ -100,15 +105,15 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
         )
 
 
-def det(input: Any, name: str | None = None) -> Tensor:
+def det(input: TensorLike, name: str | None = None) -> Tensor:
     """Determinants, [...]."""
     return tensor("MatrixDeterminant", name, input=input)
 
 
 def diag(
-    diagonal: Any,
+    diagonal: TensorLike,
     name: str = "diag",
-    k: Any = 0,
+    k: TensorLike = 0,
     num_rows: Any = -1,
     num_cols: Any = -1,
     padding_value: Any = 0,
@@ -130,9 +135,9 @@ def diag(
 
 
 def diag_part(
-    input: Any,
+    input: TensorLike,
     name: str = "diag_part",
-    k: Any = 0,
+    k: TensorLike = 0,
     padding_value: Any = 0,
     align: str = "RIGHT_LEFT",
 ) -> Tensor:
@@ -148,7 +153,7 @@ def diag_part(
     )
 
 
-def _padding(like: Tensor, value: Any) -> Any:
+def _padding(like: Tensor, value: TensorLike) -> Any:
     return (
         value != 0
         if like.dtype.base_dtype == dtypes.bool and not isinstance(value, Tensor)
@@ -157,13 +162,17 @@ def _padding(like: Tensor, value: Any) -> Any:
 
 
 def set_diag(
-    input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, align: str = "RIGHT_LEFT"
+    input: TensorLike,
+    diagonal: TensorLike,
+    name: str = "set_diag",
+    k: TensorLike = 0,
+    align: str = "RIGHT_LEFT",
 ) -> Tensor:
     """Matrices with their diagonals k replaced."""
     return tensor("MatrixSetDiagV3", name, input=input, diagonal=diagonal, k=k, align=align)
 
 
-def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
+def eigh(tensor: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
     """(eigenvalues [..., m] from the least up, eigenvectors in columns [..., m, m]) of self-adjoint
     matrices.
     """
@@ -171,18 +180,18 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     return e, v
 
 
-def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
+def eigvalsh(tensor: TensorLike, name: str | None = None) -> Tensor:
     """Eigenvalues [..., m] of self-adjoint matrices, from the least up."""
     e, _ = raw.SelfAdjointEigV2(input=tensor, compute_v=False, name=name)
     return e
 
 
-def inv(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
+def inv(input: TensorLike, adjoint: bool = False, name: str | None = None) -> Tensor:
     """The inverses, of the conjugate transposes with `adjoint`."""
     return tensor("MatrixInverse", name, input=input, adjoint=adjoint)
 
 
-def logdet(matrix: Any, name: str | None = None) -> Tensor:
+def logdet(matrix: TensorLike, name: str | None = None) -> Tensor:
     """Logarithms of the determinants of positive definite matrices, [...]."""
     with name_scope(name, "logdet", [matrix]):
         roots = diag_part(cholesky(matrix))
@@ -194,22 +203,26 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
         return 2.0 * reduce_sum(raw.Log(x=roots), axis=[-1])
 
 
-def _is_complex(value: Any) -> bool:
+def _is_complex(value: TensorLike) -> bool:
     return bool(convert_to_tensor(value).dtype.base_dtype.is_complex)
 
 
-def logm(input: Any, name: str | None = None) -> Tensor:
+def logm(input: TensorLike, name: str | None = None) -> Tensor:
     """Principal logarithms of complex matrices."""
     return tensor("MatrixLogarithm", name, input=input)
 
 
-def sqrtm(input: Any, name: str | None = None) -> Tensor:
+def sqrtm(input: TensorLike, name: str | None = None) -> Tensor:
     """Principal square roots."""
     return tensor("MatrixSquareRoot", name, input=input)
 
 
 def lstsq(
-    matrix: Any, rhs: Any, l2_regularizer: Any = 0.0, fast: bool = True, name: str | None = None
+    matrix: TensorLike,
+    rhs: TensorLike,
+    l2_regularizer: Any = 0.0,
+    fast: bool = True,
+    name: str | None = None,
 ) -> Tensor:
     """x of least |matrix x - rhs|^2 + l2_regularizer |x|^2; of least norm where equations are fewer than unknowns.
 
@@ -222,7 +235,7 @@ def lstsq(
 
 
 def lu(
-    input: Any, output_idx_type: Any = dtypes.int32, name: str | None = None
+    input: TensorLike, output_idx_type: Any = dtypes.int32, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
     """(both factors in one matrix, the permutation of the rows)"""
     found, order = raw.Lu(input=input, output_idx_type=output_idx_type, name=name)
@@ -230,7 +243,7 @@ def lu(
 
 
 def matrix_rank(
-    a: Any, tol: Any = None, validate_args: bool = False, name: str | None = None
+    a: TensorLike, tol: Any = None, validate_args: bool = False, name: str | None = None
 ) -> Tensor:
     """How many singular values are above `tol`, by default the rounding of the greatest times the
     greater size. int32 [...].
@@ -245,7 +258,9 @@ def matrix_rank(
         return reduce_sum(cast(s > tol, dtypes.int32), axis=-1)
 
 
-def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | None = None) -> Tensor:
+def pinv(
+    a: TensorLike, rcond: Any = None, validate_args: bool = False, name: str | None = None
+) -> Tensor:
     """Moore and Penrose's pseudo-inverses [..., n, m]; singular values up to `rcond` times the
     greatest count as zero.
 
@@ -267,25 +282,32 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
         return matmul(v / cast(expand_dims(s, -2), dtype), u, adjoint_b=True)
 
 
-def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> tuple[Tensor, Tensor]:
+def qr(
+    input: TensorLike, full_matrices: bool = False, name: str | None = None
+) -> tuple[Tensor, Tensor]:
     """(q, r), with orthonormal columns and upper triangular."""
     q, r = raw.Qr(input=input, full_matrices=full_matrices, name=name)
     return q, r
 
 
-def slogdet(input: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
+def slogdet(input: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
     """(signs [...], logarithms of the absolute determinants [...])"""
     sign, logarithm = raw.LogMatrixDeterminant(input=input, name=name)
     return sign, logarithm
 
 
-def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
+def solve(
+    matrix: TensorLike, rhs: TensorLike, adjoint: bool = False, name: str | None = None
+) -> Tensor:
     """x with matrix x = rhs; matrix [..., m, m], rhs [..., m, k]."""
     return tensor("MatrixSolve", name, matrix=matrix, rhs=rhs, adjoint=adjoint)
 
 
 def svd(
-    tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None
+    tensor: TensorLike,
+    full_matrices: bool = False,
+    compute_uv: bool = True,
+    name: str | None = None,
 ) -> Any:
     """(s [..., k], u [..., m, k], v [..., n, k]) with tensor = u diag(s) v^H, greatest first; s
     alone without `compute_uv`.
@@ -294,14 +316,18 @@ def svd(
     return (s, u, v) if compute_uv else s
 
 
-def trace(x: Any, name: str | None = None) -> Tensor:
+def trace(x: TensorLike, name: str | None = None) -> Tensor:
     """Sums of the main diagonals, [...]."""
     with name_scope(name, "Trace", [x]) as scope:
         return reduce_sum(diag_part(convert_to_tensor(x, name="x")), [-1], name=scope)
 
 
 def triangular_solve(
-    matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
+    matrix: TensorLike,
+    rhs: TensorLike,
+    lower: bool = True,
+    adjoint: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """x with matrix x = rhs, of which one triangle is read; outer dimensions broadcast."""
     return tensor(
@@ -342,7 +368,7 @@ def _diagonals(diagonals: Any, form: str) -> Tensor:
 
 def tridiagonal_solve(
     diagonals: Any,
-    rhs: Any,
+    rhs: TensorLike,
     diagonals_format: str = "compact",
     transpose_rhs: bool = False,
     conjugate_rhs: bool = False,
@@ -378,7 +404,7 @@ def tridiagonal_solve(
 
 
 def tridiagonal_matmul(
-    diagonals: Any, rhs: Any, diagonals_format: str = "compact", name: str | None = None
+    diagonals: Any, rhs: TensorLike, diagonals_format: str = "compact", name: str | None = None
 ) -> Tensor:
     """Products of tridiagonal matrices and rhs [..., m, k]; see tridiagonal_solve for
     the formats.
@@ -450,7 +476,10 @@ def norm(
 
 
 def normalize(
-    tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str | None = None
+    tensor: TensorLike,
+    ord: Any = "euclidean",
+    axis: AxisLike | None = None,
+    name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """(the tensor over its norm, the norm with its axes kept)"""
     with name_scope(name, "normalize", [tensor]):

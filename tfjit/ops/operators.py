@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,22 +16,25 @@ from tfjit.ops.arrays.slicing import slice_helper
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import TensorLike
+
 Binary = Callable[..., Tensor]
 
 
-def _add(x: Tensor, y: Any, name: str) -> Tensor:
+def _add(x: Tensor, y: TensorLike, name: str) -> Tensor:
     return tensor("Add" if x.dtype.base_dtype is dtypes.string else "AddV2", name, x=x, y=y)
 
 
 def _op(op_type: str) -> Binary:
-    def apply(x: Tensor, y: Any, name: str) -> Tensor:
+    def apply(x: Tensor, y: TensorLike, name: str) -> Tensor:
         return tensor(op_type, name, x=x, y=y)
 
     return apply
 
 
 def _logical(logical_op: str, bitwise_op: str) -> Binary:
-    def apply(x: Tensor, y: Any, name: str) -> Tensor:
+    def apply(x: Tensor, y: TensorLike, name: str) -> Tensor:
         if x.dtype.base_dtype is dtypes.bool:
             return tensor(logical_op, name, x=x, y=y)
         return tensor(bitwise_op, None, x=x, y=y)  # inside the operator's scope: "and/BitwiseAnd"
@@ -39,15 +42,15 @@ def _logical(logical_op: str, bitwise_op: str) -> Binary:
     return apply
 
 
-def _matmul(x: Tensor, y: Any, name: str) -> Tensor:
+def _matmul(x: Tensor, y: TensorLike, name: str) -> Tensor:
     return matmul(x, y, name=name)
 
 
-def _truediv(x: Tensor, y: Any, name: str) -> Tensor:
+def _truediv(x: Tensor, y: TensorLike, name: str) -> Tensor:
     return e.truediv(x, y, name=name)
 
 
-def _xor(x: Tensor, y: Any, name: str) -> Tensor:
+def _xor(x: Tensor, y: TensorLike, name: str) -> Tensor:
     return (
         e.logical_xor(x, y, name=name)
         if x.dtype.base_dtype is dtypes.bool
@@ -73,7 +76,7 @@ _BINARY: dict[str, tuple[str, Binary]] = {
 
 
 def _forward(name: str, function: Binary) -> Callable[[Tensor, Any], Any]:
-    def operator(x: Tensor, y: Any) -> Any:
+    def operator(x: Tensor, y: TensorLike) -> Any:
         with name_scope(None, name, [x, y]) as scope:
             try:
                 return function(x, y, scope)
@@ -89,7 +92,7 @@ def _forward(name: str, function: Binary) -> Callable[[Tensor, Any], Any]:
 
 
 def _reflected(name: str, function: Binary) -> Callable[[Tensor, Any], Any]:
-    def operator(y: Tensor, x: Any) -> Any:
+    def operator(y: Tensor, x: TensorLike) -> Any:
         with name_scope(None, name, [x, y]) as scope:
             return function(convert_to_tensor(x, dtype=y.dtype.base_dtype, name="x"), y, scope)
 
@@ -97,7 +100,7 @@ def _reflected(name: str, function: Binary) -> Callable[[Tensor, Any], Any]:
 
 
 def _compare(op_type: str) -> Callable[[Tensor, Any], Tensor]:
-    def operator(x: Tensor, y: Any) -> Tensor:
+    def operator(x: Tensor, y: TensorLike) -> Tensor:
         return tensor(op_type, None, x=x, y=y)
 
     return operator

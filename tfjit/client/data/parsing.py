@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from tfjit.framework.types.shape import TensorShape
 from tfjit.ops.core.apply import create, tensor
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.core.renamed import renamed
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import DTypeLike, TensorLike
 
 
 class FixedLenFeature(NamedTuple):
@@ -88,8 +91,8 @@ def decode_csv(
 
 
 def decode_raw(
-    input_bytes: Any = None,
-    out_type: Any = None,
+    input_bytes: TensorLike | None = None,
+    out_type: DTypeLike | None = None,
     little_endian: bool = True,
     name: str | None = None,
     bytes: Any = None,
@@ -111,10 +114,10 @@ def decode_raw(
 
 
 def string_to_number(
-    string_tensor: Any = None,
-    out_type: Any = dtypes.float32,
+    string_tensor: TensorLike | None = None,
+    out_type: DTypeLike = dtypes.float32,
     name: str | None = None,
-    input: Any = None,
+    input: TensorLike | None = None,
 ) -> Tensor:
     """Return strings as numbers.
 
@@ -125,7 +128,7 @@ def string_to_number(
     return tensor("StringToNumber", name, string_tensor=given, out_type=as_dtype(out_type))
 
 
-def _given(value: Any, name: str) -> Any:
+def _given(value: TensorLike, name: str) -> Any:
     """Return the value of an argument with two names.
 
     Raises ValueError when neither is given.
@@ -137,13 +140,15 @@ def _given(value: Any, name: str) -> Any:
     return value
 
 
-def string_to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -> Tensor:
+def string_to_hash_bucket_fast(
+    input: TensorLike, num_buckets: int, name: str | None = None
+) -> Tensor:
     """Return the bucket of each string, int64, by FarmHash."""
     return tensor("StringToHashBucketFast", name, input=input, num_buckets=num_buckets)
 
 
 def string_to_hash_bucket_strong(
-    input: Any, num_buckets: int, key: Sequence[int], name: str | None = None
+    input: TensorLike, num_buckets: int, key: Sequence[int], name: str | None = None
 ) -> Tensor:
     """Return the bucket of each string, int64, by keyed SipHash.
 
@@ -155,10 +160,10 @@ def string_to_hash_bucket_strong(
 
 
 def string_to_hash_bucket(
-    string_tensor: Any = None,
+    string_tensor: TensorLike | None = None,
     num_buckets: int | None = None,
     name: str | None = None,
-    input: Any = None,
+    input: TensorLike | None = None,
 ) -> Tensor:
     """Return the bucket of each string, int64, by MurmurHash.
 
@@ -169,7 +174,10 @@ def string_to_hash_bucket(
 
 
 def parse_example(
-    serialized: Any, features: Mapping[str, Any], name: str | None = None, example_names: Any = None
+    serialized: TensorLike,
+    features: Mapping[str, Any],
+    name: str | None = None,
+    example_names: Any = None,
 ) -> dict[str, Any]:
     """Return the features of a vector of serialized Example messages, by key.
 
@@ -208,7 +216,10 @@ def parse_example(
 
 
 def parse_single_example(
-    serialized: Any, features: Mapping[str, Any], name: str | None = None, example_names: Any = None
+    serialized: TensorLike,
+    features: Mapping[str, Any],
+    name: str | None = None,
+    example_names: Any = None,
 ) -> dict[str, Any]:
     """Parse one serialized message as `parse_example` does.
 

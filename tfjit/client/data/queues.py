@@ -5,8 +5,8 @@ Runs wait where they must.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework.graphs.default_graph import get_default_graph, name_scope
 from tfjit.framework.graphs.operation import Operation, Tensor
@@ -17,14 +17,17 @@ from tfjit.framework.types.shape import Shape, TensorShape, as_shape, is_fully_d
 from tfjit.ops.core.apply import create, tensor
 from tfjit.ops.core.convert import convert_to_tensor
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import DTypesLike, ShapeLike, Structure
+
 _ANY_CPU: Final = "/device:CPU:*"
 
 
-def _dtype_list(dtypes: Any) -> list[DType]:
+def _dtype_list(dtypes: DTypesLike) -> list[DType]:
     return [as_dtype(d) for d in (dtypes if isinstance(dtypes, (list, tuple)) else [dtypes])]
 
 
-def _shape_list(shapes: Any, unknown_sizes: bool = False) -> list[Shape]:
+def _shape_list(shapes: Sequence[ShapeLike | None], unknown_sizes: bool = False) -> list[Shape]:
     """Return one shape for each component; a single one may be bare.
 
     None of them when `shapes` is None.
@@ -196,7 +199,7 @@ class QueueBase:
             return dict(zip(self._names, tensors, strict=True))
         return tensors[0] if len(tensors) == 1 else tensors
 
-    def dequeue(self, name: str | None = None) -> Any:
+    def dequeue(self, name: str | None = None) -> Structure:
         """Take one element out, waiting while the queue is empty.
 
         An element is a tensor, or a list or dictionary of them. Its run raises OutOfRangeError when
@@ -214,7 +217,7 @@ class QueueBase:
         op = create(op_type, name, handle=self._queue_ref, n=n, component_types=self._dtypes)
         return self._taken(list(op.outputs), (known,))
 
-    def dequeue_many(self, n: Any, name: str | None = None) -> Any:
+    def dequeue_many(self, n: Any, name: str | None = None) -> Structure:
         """Take n elements out as rows, waiting for all of them.
 
         Its run raises OutOfRangeError when fewer will ever come.
@@ -222,7 +225,7 @@ class QueueBase:
         known = n if isinstance(n, int) else None
         return self._many("QueueDequeueManyV2", n, name or f"{self._name}_DequeueMany", known)
 
-    def dequeue_up_to(self, n: Any, name: str | None = None) -> Any:
+    def dequeue_up_to(self, n: Any, name: str | None = None) -> Structure:
         """Dequeue as `dequeue_many`, or the rest of a closed queue."""
         return self._many("QueueDequeueUpToV2", n, name or f"{self._name}_DequeueUpTo", None)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.client.data.queues import QueueBase
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.ops.core.apply import call, create, tensor
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Structure
 
 
 class ReaderBase:
@@ -64,7 +67,7 @@ class ReaderBase:
         """Return the state, a string; readers inside a file cannot give it."""
         return tensor("ReaderSerializeStateV2", name, reader_handle=self._reader_ref)
 
-    def restore_state(self, state: Any, name: str | None = None) -> Operation:
+    def restore_state(self, state: Structure, name: str | None = None) -> Operation:
         """Continue where a state says."""
         return create("ReaderRestoreStateV2", name, reader_handle=self._reader_ref, state=state)
 

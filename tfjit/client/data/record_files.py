@@ -6,10 +6,13 @@ import gzip
 import os
 import zlib
 from collections.abc import Iterator
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from tfjit.framework import errors
 from tfjit.framework.files.records import pack_record, read_records
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Message
 
 
 class TFRecordCompressionType:
@@ -64,7 +67,7 @@ class TFRecordOptions:
         self.compression_strategy = compression_strategy
 
     @classmethod
-    def get_compression_type_string(cls, options: Any) -> str:
+    def get_compression_type_string(cls, options: Message) -> str:
         """Return "", "ZLIB" or "GZIP". Raises ValueError for anything else."""
         return compression_of(options)
 
@@ -91,7 +94,7 @@ def _compressor(compression: str, options: TFRecordOptions) -> Any:
     )
 
 
-def compression_of(options: Any) -> str:
+def compression_of(options: Message) -> str:
     """Return the compression's name, from options, a type or a name.
 
     Raises ValueError for anything else.
@@ -172,7 +175,9 @@ class TFRecordWriter:
         self.close()
 
 
-def tf_record_iterator(path: str | os.PathLike[str], options: Any = None) -> Iterator[bytes]:
+def tf_record_iterator(
+    path: str | os.PathLike[str], options: Message | None = None
+) -> Iterator[bytes]:
     """Yield the records of a file.
 
     Raises NotFoundError without it, DataLossError where it is damaged.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfjit import ops
 from tfjit.client.session.fetches import register_session_run_conversion_functions
@@ -14,6 +14,9 @@ from tfjit.framework.types.shape import TensorShape
 from tfjit.ops.arithmetic.elementwise import AS_FLOAT
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import DTypeLike, FeedDict, ShapeLike, TensorLike
 
 
 class SparseTensorValue(NamedTuple):
@@ -111,7 +114,7 @@ class SparseTensor:
             sparse_tensor_value.indices, sparse_tensor_value.values, sparse_tensor_value.dense_shape
         )
 
-    def eval(self, feed_dict: Any = None, session: Any = None) -> SparseTensorValue:
+    def eval(self, feed_dict: FeedDict | None = None, session: Any = None) -> SparseTensorValue:
         """Return the value in a session, by default the default one.
 
         Raises ValueError where there is none.
@@ -121,18 +124,18 @@ class SparseTensor:
         )
         return value
 
-    def __mul__(self, other: Any) -> SparseTensor:
+    def __mul__(self, other: TensorLike) -> SparseTensor:
         """Multiply each value by the dense element at its place.
 
         A number or tensor is broadcast to this shape.
         """
         return self._with_dense("SparseDenseCwiseMul", "mul", self._values, other)
 
-    def __rmul__(self, other: Any) -> SparseTensor:
+    def __rmul__(self, other: TensorLike) -> SparseTensor:
         """Multiply a dense tensor by this one."""
         return self * other if isinstance(other, Tensor) else NotImplemented
 
-    def __truediv__(self, other: Any) -> SparseTensor:
+    def __truediv__(self, other: TensorLike) -> SparseTensor:
         """Divide each value by the dense element at its place.
 
         Integers are divided as floats.
@@ -147,7 +150,9 @@ class SparseTensor:
 
     __div__ = __truediv__
 
-    def _with_dense(self, op_type: str, name: str, values: Tensor, other: Any) -> SparseTensor:
+    def _with_dense(
+        self, op_type: str, name: str, values: Tensor, other: TensorLike
+    ) -> SparseTensor:
         with name_scope(None, name, [self._indices, values, self._dense_shape, other]) as scope:
             dense = convert_to_tensor(other, dtype=values.dtype.base_dtype, name="y")
             places = {"sp_indices": self._indices, "sp_shape": self._dense_shape}
@@ -160,7 +165,9 @@ class SparseTensor:
         )
 
 
-def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SparseTensor:
+def sparse_placeholder(
+    dtype: DTypeLike, shape: ShapeLike | None = None, name: str | None = None
+) -> SparseTensor:
     """Return a sparse tensor to be fed.
 
     Feeds are a SparseTensorValue or a tuple of its parts. shape: None, a shape of known rank, or a

@@ -9,10 +9,14 @@ import socket
 import threading
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework.files.records import pack_record
 from tfjit.protos import Event, Summary
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.graph import Graph
+    from tfjit.framework.graphs.typing import Message
 
 _FILE_VERSION: Final = "brain.Event:2"
 _WRITER: Final = "tfjit.client.data.summary"
@@ -68,7 +72,7 @@ class FileWriter:
         """Return the folder."""
         return self._logdir
 
-    def add_event(self, event: Any) -> None:
+    def add_event(self, event: Message) -> None:
         """Write an Event message.
 
         After `close` nothing is written; `reopen` starts another file.
@@ -84,12 +88,14 @@ class FileWriter:
                 self._file.flush()
                 self._pending, self._flushed = 0, now
 
-    def add_summary(self, summary: Any, global_step: int | None = None) -> None:
+    def add_summary(self, summary: Message, global_step: int | None = None) -> None:
         """Write a Summary message, or the bytes of a summary operation."""
         data = summary if isinstance(summary, bytes) else summary.SerializeToString()
         self.add_event(self._event(global_step, summary=Summary.FromString(data)))
 
-    def add_graph(self, graph: Any, global_step: int | None = None, graph_def: Any = None) -> None:
+    def add_graph(
+        self, graph: Graph, global_step: int | None = None, graph_def: Message | None = None
+    ) -> None:
         """Write a graph: of tfjit or TensorFlow, or a GraphDef.
 
         graph_def: the GraphDef. Raises TypeError for anything else.
@@ -106,11 +112,13 @@ class FileWriter:
             )
         self.add_event(self._event(global_step, graph_def=message.SerializeToString()))
 
-    def add_meta_graph(self, meta_graph_def: Any, global_step: int | None = None) -> None:
+    def add_meta_graph(self, meta_graph_def: Message, global_step: int | None = None) -> None:
         """Write a MetaGraphDef message."""
         self.add_event(self._event(global_step, meta_graph_def=meta_graph_def.SerializeToString()))
 
-    def add_run_metadata(self, run_metadata: Any, tag: str, global_step: int | None = None) -> None:
+    def add_run_metadata(
+        self, run_metadata: Message, tag: str, global_step: int | None = None
+    ) -> None:
         """Write the RunMetadata of a step under a new tag.
 
         Raises ValueError for a tag that this writer has used.

@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.default_graph import add_to_collections, get_collection, name_scope
 from tfjit.framework.graphs.graph_keys import GraphKeys
@@ -14,6 +14,9 @@ from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types import dtypes
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import TensorLike
 
 log = logging.getLogger("tfjit.summary")
 _ILLEGAL = re.compile(r"[^-/\w\.]")
@@ -37,12 +40,14 @@ def _scope(name: str, family: str | None) -> Iterator[tuple[str, str]]:
         yield (tag if family is None else f"{_clean(family)}/{tag}"), scope
 
 
-def _listed(summary: Tensor, collections: Any) -> Tensor:
+def _listed(summary: Tensor, collections: Sequence[str]) -> Tensor:
     add_to_collections([GraphKeys.SUMMARIES] if collections is None else collections, summary)
     return summary
 
 
-def scalar(name: str, tensor: Any, collections: Any = None, family: str | None = None) -> Tensor:
+def scalar(
+    name: str, tensor: TensorLike, collections: Any = None, family: str | None = None
+) -> Tensor:
     """Return a summary of a number.
 
     family: a prefix of its tag. collections: where it is listed (SUMMARIES).
@@ -76,7 +81,7 @@ def image(
 
 def tensor_summary(
     name: str,
-    tensor: Any,
+    tensor: TensorLike,
     summary_description: Any = None,
     collections: Any = None,
     summary_metadata: Any = None,
@@ -110,7 +115,7 @@ def tensor_summary(
         return _listed(made, collections)
 
 
-def text(name: str, tensor: Any, collections: Any = None) -> Tensor:
+def text(name: str, tensor: TensorLike, collections: Sequence[str] | None = None) -> Tensor:
     """Return a summary of strings. Raises ValueError for other dtypes."""
     from tfjit.protos import SummaryMetadata
 
@@ -122,7 +127,9 @@ def text(name: str, tensor: Any, collections: Any = None) -> Tensor:
     return tensor_summary(name, value, collections=collections, summary_metadata=metadata)
 
 
-def merge(inputs: Sequence[Any], collections: Any = None, name: str | None = None) -> Tensor:
+def merge(
+    inputs: Sequence[Any], collections: Sequence[str] | None = None, name: str | None = None
+) -> Tensor:
     """Return one summary of several.
 
     Its run raises InvalidArgumentError when two have one tag.

@@ -6,7 +6,7 @@ At each step the function decides on the inputs, outputs, state and end.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.client.rnn.rnn_cells import check_cell, with_batch
 from tfjit.client.variables.variable_scope import variable_scope
@@ -22,9 +22,13 @@ from tfjit.ops.control_flow.flow_tensor_array import TensorArray
 from tfjit.ops.control_flow.loops import while_loop
 from tfjit.ops.core.convert import constant, convert_to_tensor
 
+if TYPE_CHECKING:
+    from tfjit.client.rnn.rnn_cells import RNNCell
+    from tfjit.framework.graphs.typing import DTypeLike, Structure
+
 
 def raw_rnn(
-    cell: Any,
+    cell: RNNCell,
     loop_fn: Callable[..., Any],
     parallel_iterations: int | None = None,
     swap_memory: bool = False,
@@ -73,7 +77,9 @@ def raw_rnn(
         arrays = nest.pack_sequence_as(emitted, made)
         zero = nest.pack_sequence_as(emitted, blank)
 
-        def body(time: Any, done: Any, current: Any, written: Any, held: Any, carried: Any) -> Any:
+        def body(
+            time: Any, done: Any, current: Any, written: Any, held: Any, carried: Any
+        ) -> Structure:
             output, cell_state = cell(current, held)
             nest.assert_same_structure(held, cell_state)
             nest.assert_same_structure(cell.output_size, output)
@@ -130,7 +136,7 @@ def _shape(rows: int | None, size: Any) -> Any:
     )
 
 
-def _zeros(batch_size: Any, size: Any, dtype: Any) -> Any:
+def _zeros(batch_size: Any, size: Any, dtype: DTypeLike) -> Any:
     if isinstance(size, (int, tuple)) or hasattr(size, "as_list"):
         return zeros(with_batch(batch_size, size), dtype)
     return zeros(concat([[batch_size], size], 0), dtype)  # known when it runs

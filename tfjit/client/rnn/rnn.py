@@ -6,7 +6,7 @@ The steps are a loop, or are built one by one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.client.rnn.rnn_cells import check_cell, with_batch
 from tfjit.client.variables.variable_scope import variable_scope
@@ -27,6 +27,10 @@ from tfjit.ops.control_flow.control_flow import Assert
 from tfjit.ops.control_flow.flow_tensor_array import TensorArray
 from tfjit.ops.control_flow.loops import while_loop
 from tfjit.ops.core.convert import convert_to_tensor
+
+if TYPE_CHECKING:
+    from tfjit.client.rnn.rnn_cells import RNNCell
+    from tfjit.framework.graphs.typing import DTypeLike, Structure, TensorLike
 
 
 def _swapped(value: Tensor) -> Tensor:
@@ -57,7 +61,7 @@ def _batch_size(values: Sequence[Tensor]) -> Any:
     return shape_of(values[0])[1]
 
 
-def _dtype_of(dtype: Any, state: Any) -> Any:
+def _dtype_of(dtype: DTypeLike, state: Structure) -> Any:
     if dtype is not None:
         return dtype
     found = {leaf.dtype for leaf in nest.flatten(state)}
@@ -69,7 +73,7 @@ def _dtype_of(dtype: Any, state: Any) -> Any:
     return found.pop()
 
 
-def _initial(cell: Any, state: Any, batch_size: Any, dtype: Any) -> Any:
+def _initial(cell: RNNCell, state: Structure, batch_size: Any, dtype: DTypeLike) -> Any:
     if state is not None:
         return state
     if not dtype:
@@ -104,7 +108,9 @@ def _kept(done: Any, old: Any, new: Any) -> Any:
     return where(done, old, new)
 
 
-def _step(done: Any, zero_output: Any, state: Any, output: Any, new_state: Any) -> tuple[Any, Any]:
+def _step(
+    done: Any, zero_output: Any, state: Structure, output: Any, new_state: Any
+) -> tuple[Any, Any]:
     nest.assert_same_structure(zero_output, output)
     nest.assert_same_structure(state, new_state)
     pairs = zip(
@@ -178,13 +184,13 @@ def dynamic_rnn(
 
 
 def _loop(
-    cell: Any,
+    cell: RNNCell,
     inputs: Any,
-    state: Any,
+    state: Structure,
     parallel_iterations: int,
     swap_memory: bool,
     lengths: Tensor | None,
-    dtype: Any,
+    dtype: DTypeLike,
 ) -> tuple[Any, Any]:
     flat = nest.flatten(inputs)
     steps = shape_of(flat[0])[0]
@@ -214,7 +220,7 @@ def _loop(
         for i, value in enumerate(flat)
     ]
 
-    def body(time: Any, arrays: Any, held: Any) -> Any:
+    def body(time: Any, arrays: Any, held: Any) -> Structure:
         rows = [array.read(time) for array in given]
         for row, value in zip(rows, flat, strict=True):
             row.set_shape(value.shape[1:])
@@ -271,13 +277,13 @@ def _check_sizes(flat: Sequence[Tensor]) -> None:
 
 
 def bidirectional_dynamic_rnn(
-    cell_fw: Any,
-    cell_bw: Any,
-    inputs: Any,
-    sequence_length: Any = None,
-    initial_state_fw: Any = None,
-    initial_state_bw: Any = None,
-    dtype: Any = None,
+    cell_fw: RNNCell,
+    cell_bw: RNNCell,
+    inputs: TensorLike,
+    sequence_length: TensorLike | None = None,
+    initial_state_fw: Structure | None = None,
+    initial_state_bw: Structure | None = None,
+    dtype: DTypeLike | None = None,
     parallel_iterations: int | None = None,
     swap_memory: bool = False,
     time_major: bool = False,
@@ -292,12 +298,12 @@ def bidirectional_dynamic_rnn(
     check_cell("cell_bw", cell_bw)
     time, batch = (0, 1) if time_major else (1, 0)
 
-    def backwards(value: Any) -> Any:
+    def backwards(value: TensorLike) -> Any:
         if sequence_length is None:
             return reverse(value, axis=[time])
         return reverse_sequence(value, seq_lengths=sequence_length, seq_axis=time, batch_axis=batch)
 
-    def run(cell: Any, values: Any, state: Any, name: str) -> tuple[Any, Any]:
+    def run(cell: RNNCell, values: Any, state: Structure, name: str) -> tuple[Any, Any]:
         with variable_scope(name) as inner:
             return dynamic_rnn(
                 cell,
@@ -375,9 +381,9 @@ def static_rnn(
 
 
 def _step_if_needed(
-    cell: Any,
+    cell: RNNCell,
     value: Any,
-    state: Any,
+    state: Structure,
     time: int,
     lengths: Tensor,
     shortest: Tensor,
@@ -429,12 +435,12 @@ def _reversed(inputs: Sequence[Any], lengths: Any) -> list[Any]:
 
 
 def static_bidirectional_rnn(
-    cell_fw: Any,
-    cell_bw: Any,
+    cell_fw: RNNCell,
+    cell_bw: RNNCell,
     inputs: Any,
-    initial_state_fw: Any = None,
-    initial_state_bw: Any = None,
-    dtype: Any = None,
+    initial_state_fw: Structure | None = None,
+    initial_state_bw: Structure | None = None,
+    dtype: DTypeLike | None = None,
     sequence_length: Any = None,
     scope: Any = None,
 ) -> tuple[list[Any], Any, Any]:

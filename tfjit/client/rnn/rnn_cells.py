@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import namedtuple
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.client.variables.initializers import Constant, Zeros
 from tfjit.client.variables.variable_scope import get_variable, variable_scope
@@ -28,6 +28,15 @@ from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.layers.activation import sigmoid, tanh
 from tfjit.ops.layers.normalization import bias_add
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import (
+        DTypeLike,
+        InitializerLike,
+        ShapeLike,
+        Structure,
+        TensorLike,
+    )
+
 
 class LSTMStateTuple(namedtuple("LSTMStateTuple", ("c", "h"))):
     """State of an LSTM cell, [batch, units] each.
@@ -46,7 +55,7 @@ class LSTMStateTuple(namedtuple("LSTMStateTuple", ("c", "h"))):
         return c.dtype
 
 
-def with_batch(batch_size: Any, size: Any) -> Any:
+def with_batch(batch_size: TensorLike, size: TensorLike) -> Any:
     """Return the shape [batch_size, *size].
 
     It is a tensor where batch_size is one. size: a number or a shape.
@@ -55,7 +64,7 @@ def with_batch(batch_size: Any, size: Any) -> Any:
     return stack([batch_size, *rest]) if isinstance(batch_size, Tensor) else [batch_size, *rest]
 
 
-def check_cell(name: str, cell: Any) -> None:
+def check_cell(name: str, cell: RNNCell) -> None:
     """Raise TypeError for an object that is no cell."""
     wanted = (
         (hasattr(cell, "output_size"), "'output_size' property is missing"),
@@ -118,12 +127,12 @@ class RNNCell:
         return self._dtype
 
     @property
-    def state_size(self) -> Any:
+    def state_size(self) -> Structure:
         """Sizes of the states, without the batch."""
         raise NotImplementedError("Abstract method")
 
     @property
-    def output_size(self) -> Any:
+    def output_size(self) -> Structure:
         """Size of the output, without the batch."""
         raise NotImplementedError("Abstract method")
 
@@ -141,7 +150,7 @@ class RNNCell:
 
     trainable_weights = trainable_variables
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
+    def __call__(self, inputs: Any, state: Structure, scope: Any = None) -> Structure:
         """Return (output, new state) of one step.
 
         inputs: [batch, depth]. state: of `state_size`. scope: of the variables, not the cell's own.
@@ -165,19 +174,19 @@ class RNNCell:
             self._variables.append(variable)
         return variable
 
-    def build(self, inputs_shape: Any) -> None:
+    def build(self, inputs_shape: ShapeLike) -> None:
         """Make variables that depend on the inputs' shape.
 
         Called once, in the cell's scope.
         """
 
-    def call(self, inputs: Any, state: Any) -> Any:
+    def call(self, inputs: TensorLike, state: Structure) -> Structure:
         """Compute one step; subclasses override this."""
         raise NotImplementedError(f"{type(self).__name__} has no `call`")
 
     def get_initial_state(
-        self, inputs: Any = None, batch_size: Any = None, dtype: Any = None
-    ) -> Any:
+        self, inputs: TensorLike | None = None, batch_size: Any = None, dtype: Any = None
+    ) -> Structure:
         """Return `zero_state` for a batch size and dtype.
 
         inputs: [batch, ...], whose batch size and dtype count where given.
@@ -193,7 +202,7 @@ class RNNCell:
             )
         return self.zero_state(batch_size, dtype)
 
-    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+    def zero_state(self, batch_size: TensorLike, dtype: DTypeLike) -> Structure:
         """Return zeros [batch_size, *size] for each size in `state_size`."""
         with name_scope(None, type(self).__name__ + "ZeroState"):
             return _mapped(lambda size: _zeros(batch_size, size, dtype), self.state_size)
@@ -209,13 +218,15 @@ class RNNCell:
             )
         return sizes[-1]
 
-    def _get(self, name: str, shape: Sequence[int], initializer: Any = None) -> Any:
+    def _get(
+        self, name: str, shape: Sequence[int], initializer: InitializerLike | None = None
+    ) -> Any:
         return get_variable(
             name, list(shape), dtype=self._dtype, initializer=initializer, trainable=self.trainable
         )
 
 
-def _zeros(batch_size: Any, size: Any, dtype: Any) -> Tensor:
+def _zeros(batch_size: Any, size: Any, dtype: DTypeLike) -> Tensor:
     made = zeros(with_batch(batch_size, size), dtype)
     rows = constant_value(batch_size) if isinstance(batch_size, Tensor) else batch_size
     made.set_shape(
@@ -265,7 +276,7 @@ class BasicRNNCell(RNNCell):
         )
         self._bias = self._get("bias", [self._num_units], Zeros())
 
-    def call(self, inputs: Any, state: Any) -> Any:
+    def call(self, inputs: TensorLike, state: Structure) -> Structure:
         output = self._activation(self._dense(concat([inputs, state], 1), self._kernel, self._bias))
         return output, output
 
@@ -313,7 +324,7 @@ class GRUCell(RNNCell):
             "candidate/bias", [n], given if given is not None else Zeros()
         )
 
-    def call(self, inputs: Any, state: Any) -> Any:
+    def call(self, inputs: TensorLike, state: Structure) -> Structure:
         gates = sigmoid(self._dense(concat([inputs, state], 1), self._gate_kernel, self._gate_bias))
         r, u = split(value=gates, num_or_size_splits=2, axis=1)
         candidate = self._activation(
@@ -350,7 +361,7 @@ class BasicLSTMCell(RNNCell):
         self._activation = activation or tanh
 
     @property
-    def state_size(self) -> Any:
+    def state_size(self) -> Structure:
         return (
             LSTMStateTuple(self._num_units, self._num_units)
             if self._state_is_tuple
@@ -366,7 +377,7 @@ class BasicLSTMCell(RNNCell):
         self._kernel = self._get("kernel", [self._depth(inputs_shape) + n, 4 * n])
         self._bias = self._get("bias", [4 * n], Zeros())
 
-    def call(self, inputs: Any, state: Any) -> Any:
+    def call(self, inputs: TensorLike, state: Structure) -> Structure:
         c, h = state if self._state_is_tuple else split(value=state, num_or_size_splits=2, axis=1)
         i, j, f, o = split(
             value=self._dense(concat([inputs, h], 1), self._kernel, self._bias),
@@ -417,7 +428,7 @@ class LSTMCell(RNNCell):
         self._activation = activation or tanh
 
     @property
-    def state_size(self) -> Any:
+    def state_size(self) -> Structure:
         n = self._num_units
         return LSTMStateTuple(n, self.output_size) if self._state_is_tuple else n + self.output_size
 
@@ -440,7 +451,7 @@ class LSTMCell(RNNCell):
                 "projection/kernel", [n, self._num_proj], self._initializer
             )
 
-    def call(self, inputs: Any, state: Any) -> Any:
+    def call(self, inputs: TensorLike, state: Structure) -> Structure:
         n = self._num_units
         c, h = (
             state
@@ -493,21 +504,21 @@ class MultiRNNCell(RNNCell):
         self._state_is_tuple = state_is_tuple
 
     @property
-    def state_size(self) -> Any:
+    def state_size(self) -> Structure:
         sizes = tuple(cell.state_size for cell in self._cells)
         return sizes if self._state_is_tuple else sum(sizes)
 
     @property
-    def output_size(self) -> Any:
+    def output_size(self) -> Structure:
         return self._cells[-1].output_size
 
-    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+    def zero_state(self, batch_size: TensorLike, dtype: DTypeLike) -> Structure:
         if not self._state_is_tuple:
             return super().zero_state(batch_size, dtype)
         with name_scope(None, type(self).__name__ + "ZeroState"):
             return tuple(cell.zero_state(batch_size, dtype) for cell in self._cells)
 
-    def call(self, inputs: Any, state: Any) -> Any:
+    def call(self, inputs: TensorLike, state: Structure) -> Structure:
         if self._state_is_tuple and not nest.is_nested(state):
             raise ValueError(
                 f"Expected state to be a tuple of length {len(self.state_size)}, but received: "

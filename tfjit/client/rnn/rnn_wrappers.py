@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.client.rnn.rnn_cells import LSTMStateTuple, RNNCell, check_cell, with_batch
 from tfjit.framework.graphs.default_graph import device, name_scope
@@ -15,6 +15,9 @@ from tfjit.ops.control_flow.flow_tensor_array import TensorArray
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.layers.normalization import dropout
 from tfjit.ops.random_values.stateful_random import random_uniform
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import DTypeLike, Structure, TensorLike
 
 
 class _Wrapper(RNNCell):
@@ -34,11 +37,11 @@ class _Wrapper(RNNCell):
         return self.cell
 
     @property
-    def state_size(self) -> Any:
+    def state_size(self) -> Structure:
         return self.cell.state_size
 
     @property
-    def output_size(self) -> Any:
+    def output_size(self) -> Structure:
         return self.cell.output_size
 
     @property
@@ -49,12 +52,12 @@ class _Wrapper(RNNCell):
     def trainable_variables(self) -> list[Any]:
         return list(self.cell.trainable_variables)
 
-    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+    def zero_state(self, batch_size: TensorLike, dtype: DTypeLike) -> Structure:
         with name_scope(None, type(self).__name__ + "ZeroState"):
             return self.cell.zero_state(batch_size, dtype)
 
 
-def _default_filter(state: Any) -> Any:
+def _default_filter(state: Structure) -> Any:
     if isinstance(state, LSTMStateTuple):
         return LSTMStateTuple(c=False, h=True)  # the memory of the cell is left alone
     return not isinstance(state, TensorArray)
@@ -136,7 +139,7 @@ class DropoutWrapper(_Wrapper):
             & 0x7FFFFFFF
         )
 
-    def _noises(self, what: str, sizes: Any, dtype: Any) -> Any:
+    def _noises(self, what: str, sizes: Any, dtype: DTypeLike) -> Any:
         numbers = iter(range(len(nest.flatten(sizes))))
         return nest.map_structure(
             lambda size: random_uniform(
@@ -162,7 +165,7 @@ class DropoutWrapper(_Wrapper):
                 made.append(result)
         return nest.pack_sequence_as(values, made)
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
+    def __call__(self, inputs: Any, state: Structure, scope: Any = None) -> Structure:
         if self._drops("input"):
             inputs = self._dropped("input", inputs)
         output, new_state = self.cell(inputs, state, scope=scope)
@@ -172,7 +175,7 @@ class DropoutWrapper(_Wrapper):
             output = self._dropped("output", output)
         return output, new_state
 
-    def _wanted(self, state: Any) -> Any:
+    def _wanted(self, state: Structure) -> Any:
         """Return the filter's answer for a state.
 
         It is asked part by part where it says yes to a structure.
@@ -209,7 +212,7 @@ class ResidualWrapper(_Wrapper):
         super().__init__(cell, **kwargs)
         self._residual_fn = residual_fn
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
+    def __call__(self, inputs: Any, state: Structure, scope: Any = None) -> Structure:
         outputs, new_state = self.cell(inputs, state, scope=scope)
         add = self._residual_fn or (
             lambda before, after: nest.map_structure(lambda x, y: x + y, before, after)
@@ -224,10 +227,10 @@ class DeviceWrapper(_Wrapper):
         super().__init__(cell, **kwargs)
         self._device = device
 
-    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+    def zero_state(self, batch_size: TensorLike, dtype: DTypeLike) -> Structure:
         with device(self._device):
             return super().zero_state(batch_size, dtype)
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
+    def __call__(self, inputs: Any, state: Structure, scope: Any = None) -> Structure:
         with device(self._device):
             return self.cell(inputs, state, scope=scope)

@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.client.variables.variables import Variable
 from tfjit.framework import errors
@@ -15,6 +15,9 @@ from tfjit.framework.graphs.graph import Graph
 from tfjit.framework.graphs.graph_def import import_graph_def
 from tfjit.framework.graphs.graph_keys import GraphKeys
 from tfjit.framework.graphs.operation import Operation, Tensor
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Message
 
 log = logging.getLogger("tfjit.meta_graph")
 
@@ -37,18 +40,18 @@ _UNSAVED: Final = frozenset({"_step", "update_ops_tower"})
 def export_meta_graph(
     filename: str | os.PathLike[str] | None = None,
     meta_info_def: Any = None,
-    graph_def: Any = None,
-    saver_def: Any = None,
+    graph_def: Message | None = None,
+    saver_def: Message | None = None,
     collection_list: Sequence[str] | None = None,
     as_text: bool = False,
-    graph: Any = None,
+    graph: Graph | None = None,
     export_scope: str | None = None,
     clear_devices: bool = False,
     clear_extraneous_savers: bool = False,
     strip_default_attrs: bool = False,
     save_debug_info: bool = False,
     **kwargs: Any,
-) -> Any:
+) -> Message:
     """Return the MetaGraphDef of a graph, and write it to `filename`.
 
     graph: the default graph by default. filename: written only where one is given. collection_list:
@@ -95,7 +98,7 @@ def export_meta_graph(
     return meta
 
 
-def _write(meta: Any, filename: str, as_text: bool) -> None:
+def _write(meta: Message, filename: str, as_text: bool) -> None:
     from google.protobuf import text_format
 
     Path(filename).parent.mkdir(parents=True, exist_ok=True)
@@ -106,7 +109,7 @@ def _write(meta: Any, filename: str, as_text: bool) -> None:
     os.replace(temporary, filename)
 
 
-def _list_ops(meta: Any) -> None:
+def _list_ops(meta: Message) -> None:
     """Add the definitions of the ops that the graph uses, by name."""
     from tfjit.framework.op_defs.op_def import registry
 
@@ -119,7 +122,7 @@ def _list_ops(meta: Any) -> None:
             meta.meta_info_def.stripped_op_list.op.add().CopyFrom(definition.to_proto())
 
 
-def _strip_defaults(graph_def: Any) -> None:
+def _strip_defaults(graph_def: Message) -> None:
     from tfjit.framework.op_defs import attrs as attr_values
     from tfjit.framework.op_defs.op_def import registry
 
@@ -134,7 +137,7 @@ def _strip_defaults(graph_def: Any) -> None:
                 del node.attr[attr.name]
 
 
-def _fill_collection(meta: Any, key: str, items: Sequence[Any]) -> None:
+def _fill_collection(meta: Message, key: str, items: Sequence[Any]) -> None:
     """Write one collection.
 
     It is left out, with a warning in the log, where its items cannot be written.

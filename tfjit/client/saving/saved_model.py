@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.client.saving.meta_graph import export_meta_graph, import_scoped_meta_graph
 from tfjit.client.saving.saver import Saver
@@ -19,6 +19,10 @@ from tfjit.framework.graphs.default_graph import get_default_graph
 from tfjit.framework.graphs.graph_keys import GraphKeys
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.types.dtypes import as_dtype
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.graph import Graph
+    from tfjit.framework.graphs.typing import Message
 
 _SCHEMA_VERSION: Final = 1
 _MAIN_OP: Final = "saved_model_main_op"
@@ -58,7 +62,7 @@ constants: Final = SimpleNamespace(
 # signatures
 
 
-def build_tensor_info(tensor: Any) -> Any:
+def build_tensor_info(tensor: Any) -> Message:
     """Return the TensorInfo of a tensor: name, dtype, static shape."""
     from tfjit.protos import TensorInfo
 
@@ -68,7 +72,7 @@ def build_tensor_info(tensor: Any) -> Any:
 
 
 def get_tensor_from_tensor_info(
-    tensor_info: Any, graph: Any = None, import_scope: str | None = None
+    tensor_info: Message, graph: Graph | None = None, import_scope: str | None = None
 ) -> Tensor:
     """Return the tensor of a graph that a TensorInfo names.
 
@@ -85,7 +89,7 @@ def build_signature_def(
     outputs: Mapping[str, Any] | None = None,
     method_name: str | None = None,
     defaults: Mapping[str, Any] | None = None,
-) -> Any:
+) -> Message:
     """Return a SignatureDef of TensorInfos by name. defaults: constants by input.
 
     Raises ValueError for one that is no constant.
@@ -105,7 +109,7 @@ def build_signature_def(
     return made
 
 
-def predict_signature_def(inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Any:
+def predict_signature_def(inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Message:
     """Return the signature of a model from some tensors to others.
 
     Raises ValueError when one side has none.
@@ -119,7 +123,7 @@ def predict_signature_def(inputs: Mapping[str, Any], outputs: Mapping[str, Any])
     return build_signature_def(taken, given, signature_constants.PREDICT_METHOD_NAME)
 
 
-def regression_signature_def(examples: Any, predictions: Any) -> Any:
+def regression_signature_def(examples: Any, predictions: Any) -> Message:
     """Return the signature of a model from serialized examples to float predictions.
 
     Raises ValueError for other dtypes.
@@ -137,7 +141,7 @@ def regression_signature_def(examples: Any, predictions: Any) -> Any:
     )
 
 
-def classification_signature_def(examples: Any, classes: Any, scores: Any) -> Any:
+def classification_signature_def(examples: Any, classes: Any, scores: Any) -> Message:
     """Return the signature of a classifier of serialized examples.
 
     Its outputs are classes (strings), scores (floats) or both. Raises ValueError otherwise.
@@ -307,7 +311,7 @@ class Builder:
         self._copy_assets(meta, assets or ())
         self._model.meta_graphs.add().CopyFrom(meta)
 
-    def _copy_assets(self, meta: Any, assets: Sequence[Any]) -> None:
+    def _copy_assets(self, meta: Message, assets: Sequence[Any]) -> None:
         folder = os.path.join(self._folder, constants.ASSETS_DIRECTORY)
         sources: dict[str, str] = {}
         for tensor in assets:
@@ -480,7 +484,7 @@ def _choose(model: Any, tags: set[str]) -> Any:
 
 def _restore(
     sess: Any,
-    meta: Any,
+    meta: Message,
     folder: str,
     variables: Mapping[str, Any],
     scope: str | None,
@@ -495,7 +499,7 @@ def _restore(
         Saver(variables, **saver_kwargs).restore(sess, prefix)
 
 
-def _initialize(sess: Any, meta: Any, folder: str, scope: str | None) -> None:
+def _initialize(sess: Any, meta: Message, folder: str, scope: str | None) -> None:
     """Run the model's initialisation after its variables are there.
 
     The names of its assets are fed.
@@ -525,7 +529,7 @@ def _initialize(sess: Any, meta: Any, folder: str, scope: str | None) -> None:
         sess.run(getattr(operation, "op", operation), feeds)
 
 
-def _assets(meta: Any) -> Iterator[Any]:
+def _assets(meta: Message) -> Iterator[Any]:
     from tfjit.protos import AssetFileDef
 
     if meta.asset_file_def:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tfjit import ops
 from tfjit.client.saving import checkpoints
@@ -19,6 +19,10 @@ from tfjit.framework import errors
 from tfjit.framework.graphs.default_graph import get_default_graph, name_scope
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.ops.core.apply import create, tensor
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.graph import Graph
+    from tfjit.framework.graphs.typing import Message, TensorLike
 
 _FOREVER_HOURS: Final = 10000.0
 
@@ -114,7 +118,7 @@ class Saver:
             )
         )
 
-    def _use(self, saver_def: Any) -> None:
+    def _use(self, saver_def: Message) -> None:
         self.saver_def = saver_def
         self._max_to_keep, self._keep_hours = (
             saver_def.max_to_keep,
@@ -190,7 +194,7 @@ class Saver:
         self,
         sess: Any,
         save_path: str | os.PathLike[str],
-        global_step: Any = None,
+        global_step: TensorLike | None = None,
         latest_filename: str | None = None,
         meta_graph_suffix: str = "meta",
         write_meta_graph: bool = True,
@@ -318,11 +322,11 @@ class Saver:
 
     # messages
 
-    def as_saver_def(self) -> Any:
+    def as_saver_def(self) -> Message:
         """Return the names of the nodes as a SaverDef."""
         return self.saver_def
 
-    def to_proto(self, export_scope: str | None = None) -> Any:
+    def to_proto(self, export_scope: str | None = None) -> Message:
         """Return the SaverDef, with names as seen from `export_scope`.
 
         None when it has no nodes there.
@@ -342,7 +346,7 @@ class Saver:
         return made
 
     @staticmethod
-    def from_proto(saver_def: Any, import_scope: str | None = None) -> Saver:
+    def from_proto(saver_def: Message, import_scope: str | None = None) -> Saver:
         """Return a Saver over nodes of the graph.
 
         Accepts SaverDefs of tfjit and TensorFlow.
@@ -365,8 +369,8 @@ class Saver:
         clear_extraneous_savers: bool = False,
         strip_default_attrs: bool = False,
         save_debug_info: bool = False,
-        graph: Any = None,
-    ) -> Any:
+        graph: Graph | None = None,
+    ) -> Message:
         """Return the MetaGraphDef of the graph with this Saver.
 
         It is also written to `filename` where one is given.
@@ -397,7 +401,7 @@ def _explained(error: errors.OpError, what: str) -> errors.OpError:
     )
 
 
-def _step_tensor(global_step: Any) -> Any:
+def _step_tensor(global_step: TensorLike) -> Any:
     return (
         global_step
         if isinstance(global_step, Tensor) or not isinstance(global_step, Variable)

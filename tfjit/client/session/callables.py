@@ -12,9 +12,12 @@ from tfjit.framework import errors
 
 if TYPE_CHECKING:
     from tfjit.client.session.session import BaseSession
+    from tfjit.framework.graphs.typing import Fetches, Message
 
 
-def make_callable(session: BaseSession, fetches: Any, keys: Sequence[Any]) -> Callable[..., Any]:
+def make_callable(
+    session: BaseSession, fetches: Fetches, keys: Sequence[Any]
+) -> Callable[..., Any]:
     """Return a function of the keys' values, and of options and run_metadata.
 
     Extra arguments are ignored, missing ones leave their placeholder unfed.
@@ -31,7 +34,9 @@ def make_callable(session: BaseSession, fetches: Any, keys: Sequence[Any]) -> Ca
         used = len(named)
         return entry if used == count else lambda *values: entry(*values[:used])
 
-    def call(*args: Any, options: Any = None, run_metadata: Any = None) -> Any:
+    def call(
+        *args: Any, options: Message | None = None, run_metadata: Message | None = None
+    ) -> Any:
         if options is not None or run_metadata is not None:
             return session.run(fetches, dict(zip(keys, args, strict=False)), options, run_metadata)
         if session._closed:
@@ -69,7 +74,7 @@ class OptionsCallable:
         self._converts = [slot.convert for slot in slots]
         self._run = backend.run_callable
 
-    def __call__(self, *args: Any, run_metadata: Any = None) -> list[Any]:
+    def __call__(self, *args: Any, run_metadata: Message | None = None) -> list[Any]:
         """Run once. run_metadata: a RunMetadata of tfjit or TensorFlow, filled in."""
         session = self._session
         if session._closed:
@@ -96,7 +101,7 @@ class OptionsCallable:
             session._backend.release_callable(self._handle)
 
 
-def _with_slots(options: Any) -> Any:
+def _with_slots(options: Message) -> Any:
     """Return the options with names of tensors.
 
     An operation's name means its first output.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from tfjit.client.session.tensorflow_interop import graph_hint
 from tfjit.framework import errors
 from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import Shape, TensorShape
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import FeedDict, Structure
 
 _MAX_KNOWN_SHAPES = 1024
 # Up to here an int is exact in every type of its kind, so that `_check_int` need not try.
@@ -293,7 +296,9 @@ def _flattened(key: Any, value: Any) -> Iterator[tuple[tuple[int, ...], Any, Any
         yield path, one, part
 
 
-def _leaves(structure: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], Any]]:
+def _leaves(
+    structure: Structure, path: tuple[int, ...] = ()
+) -> Iterator[tuple[tuple[int, ...], Any]]:
     if not is_nested(structure):
         yield path, structure
         return
@@ -306,7 +311,7 @@ def _item(key: Any) -> Callable[[Mapping[Any, Any]], Any]:
 
 
 def _path(key: Any, path: tuple[int, ...]) -> Callable[[Mapping[Any, Any]], Any]:
-    def get(feed_dict: Mapping[Any, Any]) -> Any:
+    def get(feed_dict: FeedDict) -> Any:
         return next(value for found, _, value in _flattened(key, feed_dict[key]) if found == path)
 
     return get

@@ -10,11 +10,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.client.session.tensorflow_interop import graph_hint
 from tfjit.framework.errors import InaccessibleTensorError
 from tfjit.framework.graphs.indexed_slices import IndexedSlices, IndexedSlicesValue
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Structure
 
 # (type, fetch function, feed function, feed function for partial runs), looked up in order
 _CONVERSIONS: list[
@@ -183,7 +186,7 @@ class FetchMapper:
         return lambda values: values[position]
 
 
-def _class_of(structure: Any) -> Any:
+def _class_of(structure: Structure) -> Any:
     """Return the class of a fetched structure.
 
     Behind a `wrapt.ObjectProxy`, as of TensorFlow's trackable lists, it is the wrapped object's.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.client.session.tensorflow_interop import tensorflow_default_graph
 from tfjit.framework import errors
@@ -15,6 +15,9 @@ from tfjit.framework.graphs.default_graph import get_default_graph, is_unused
 from tfjit.framework.graphs.graph import Graph
 from tfjit.framework.graphs.graph_def import import_graph_def
 from tfjit.runtime.backend import BackendSession
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Message
 
 
 def graph_from(source: Any) -> Any:
@@ -39,7 +42,7 @@ def graph_from(source: Any) -> Any:
     return graph
 
 
-def graph_def_from(source: Any) -> Any:
+def graph_def_from(source: Any) -> Message:
     """Return the GraphDef in a message, its bytes, or a file.
 
     MetaGraphDefs give their graph_def.
@@ -111,7 +114,7 @@ def extend_backend(
     sent.update(f"^{function.signature.name}" for function in graph_def.library.function)
 
 
-def to_config(config: Any) -> Any:
+def to_config(config: Message) -> Message:
     """Return a ConfigProto as tfjit's; None stays None.
 
     config: a message of tfjit or TensorFlow, or its bytes.
@@ -119,7 +122,7 @@ def to_config(config: Any) -> Any:
     return _to_message(config, "ConfigProto", "config")
 
 
-def interactive_config(config: Any, options: Any) -> Any:
+def interactive_config(config: Message, options: Message) -> Message:
     """Return the ConfigProto of an interactive session.
 
     Only the nodes of a run are placed, since a user tries out nodes that may never be placeable.
@@ -136,12 +139,12 @@ def interactive_config(config: Any, options: Any) -> Any:
     return made
 
 
-def to_run_options(options: Any) -> Any:
+def to_run_options(options: Message) -> Message:
     """Return RunOptions of tfjit or TensorFlow as tfjit's; None stays."""
     return _to_message(options, "RunOptions", "options")
 
 
-def to_callable_options(options: Any) -> Any:
+def to_callable_options(options: Message) -> Message:
     """Return CallableOptions as tfjit's.
 
     options: a message of tfjit or TensorFlow, or its bytes.
@@ -149,7 +152,7 @@ def to_callable_options(options: Any) -> Any:
     return _to_message(options, "CallableOptions", "callable_options")
 
 
-def _to_message(value: Any, name: str, argument: str) -> Any:
+def _to_message(value: Any, name: str, argument: str) -> Message:
     if value is None:
         return None
     from tfjit import protos

@@ -50,6 +50,7 @@ from tfjit.runtime.factory import reset as factory_reset
 
 if TYPE_CHECKING:
     from tfjit.client.session.stages import Lowered
+    from tfjit.framework.graphs.typing import FeedDict, Fetches, Message
 
 _MAX_ENTRIES = 4096
 _DEAD_HANDLES = 10  # as in TensorFlow: this number is deleted together
@@ -170,7 +171,7 @@ class BaseSession(SessionBase):
         return self._graph
 
     @property
-    def graph_def(self) -> Any:
+    def graph_def(self) -> Message:
         """A serialisable version of the graph (GraphDef)."""
         return self._graph.as_graph_def()
 
@@ -259,7 +260,7 @@ class BaseSession(SessionBase):
                     raise self._explained(error) from None
                 self._sent_version = version
 
-    def _run_new(self, key: Any, fetches: Any, feed_dict: Mapping[Any, Any] | None) -> Any:
+    def _run_new(self, key: Any, fetches: Fetches, feed_dict: FeedDict | None) -> Any:
         self._check_usable()
         entry, keep = self._make_entry(fetches, feed_dict)
         if keep is not None:
@@ -271,7 +272,7 @@ class BaseSession(SessionBase):
         except errors.OpError as error:
             self._raise(error)
 
-    def _make_entry(self, fetches: Any, feed_dict: Mapping[Any, Any] | None) -> tuple[Entry, Any]:
+    def _make_entry(self, fetches: Any, feed_dict: FeedDict | None) -> tuple[Entry, Any]:
         """Return the entry of `run` for these fetches and feed keys.
 
         The second result must be kept alive for the ids in its cache key to stay valid (None: not
@@ -355,7 +356,7 @@ class BaseSession(SessionBase):
         return mapper.rebuild(leaf_values(mapper.leaves, arrays, results))
 
     def make_callable(
-        self, fetches: Any, feed_list: Sequence[Any] | None = None, accept_options: bool = False
+        self, fetches: Fetches, feed_list: Sequence[Any] | None = None, accept_options: bool = False
     ) -> Callable[..., Any]:
         """Return a function of the values of `feed_list` that runs `fetches`.
 
@@ -381,7 +382,7 @@ class BaseSession(SessionBase):
         self._extend()
         return OptionsCallable(self, callable_options)
 
-    def partial_run_setup(self, fetches: Any, feeds: Any = None) -> str:
+    def partial_run_setup(self, fetches: Fetches, feeds: Any = None) -> str:
         """Start a step to be fed and fetched in parts by `partial_run`.
 
         Returns its handle. feeds: a tensor (or name) or a list of them.
@@ -588,7 +589,9 @@ class BaseSession(SessionBase):
             pass
 
     @staticmethod
-    def reset(target: str, containers: Sequence[str] | None = None, config: Any = None) -> None:
+    def reset(
+        target: str, containers: Sequence[str] | None = None, config: Message | None = None
+    ) -> None:
         """Clear resource containers on `target` and close its sessions."""
         factory_reset(
             SessionOptions(target=target or "", config=to_config(config)), list(containers or ())

@@ -30,6 +30,7 @@ from tfjit.ops.core.apply import create, tensor
 
 if TYPE_CHECKING:
     from tfjit.client.session.session import BaseSession
+    from tfjit.framework.graphs.typing import DTypeLike
 
 _HANDLE_OPS: Final = ("GetSessionHandle", "GetSessionHandleV2")
 
@@ -92,7 +93,7 @@ class TensorHandle:
 class HandleOps(Protocol):
     """A graph's nodes for handles, made at the first request."""
 
-    def reader(self, handle: str, dtype: Any) -> tuple[Any, Any]:
+    def reader(self, handle: str, dtype: DTypeLike) -> tuple[Any, Any]:
         """Return (holder, tensor) that reads handles of this node and device."""
 
     def deleter(self, handle: str) -> tuple[Any, Any]:
@@ -124,7 +125,7 @@ class _OwnHandleOps:
     def is_feeder(self, tensor: Any) -> bool:
         return tensor.op.name in self._feeders
 
-    def reader(self, handle: str, dtype: Any) -> tuple[Any, Any]:
+    def reader(self, handle: str, dtype: DTypeLike) -> tuple[Any, Any]:
         key = _node_and_device(handle)
         if key not in self._readers:
             with self._entered():
@@ -168,7 +169,7 @@ class _TensorFlowHandleOps:
     def is_feeder(self, tensor: Any) -> bool:
         return tensor.op.name in self._graph._handle_feeders
 
-    def reader(self, handle: str, dtype: Any) -> tuple[Any, Any]:
+    def reader(self, handle: str, dtype: DTypeLike) -> tuple[Any, Any]:
         holder, value = self._theirs._get_handle_reader(
             self._graph, handle, as_dtype(dtype).as_datatype_enum
         )
@@ -227,7 +228,9 @@ def get_session_handle(data: Tensor, name: str | None = None) -> Tensor:
         return tensor("GetSessionHandle", name, value=data)
 
 
-def get_session_tensor(handle: str, dtype: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
+def get_session_tensor(
+    handle: str, dtype: DTypeLike, name: str | None = None
+) -> tuple[Tensor, Tensor]:
     """Return (holder, value) of a tensor that the session keeps.
 
     Feed the holder a handle's text, and `value` is the tensor under that handle. handle: text of

@@ -6,7 +6,7 @@ They hold names of files, examples one by one, or batches of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import TensorShape
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import ShapeLike, Structure, TensorLike
 
 
 def match_filenames_once(pattern: Any, name: str | None = None) -> Variable:
@@ -40,7 +43,9 @@ def match_filenames_once(pattern: Any, name: str | None = None) -> Variable:
         )
 
 
-def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = None) -> Tensor:
+def limit_epochs(
+    tensor: TensorLike, num_epochs: int | None = None, name: str | None = None
+) -> Tensor:
     """Return the tensor as it is, `num_epochs` times; then runs raise OutOfRangeError.
 
     The count is a local variable.
@@ -59,8 +64,8 @@ def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = 
 
 
 def input_producer(
-    input_tensor: Any,
-    element_shape: Any = None,
+    input_tensor: TensorLike,
+    element_shape: ShapeLike | None = None,
     num_epochs: int | None = None,
     shuffle: bool = True,
     seed: int | None = None,
@@ -146,7 +151,7 @@ def string_input_producer(
 
 
 def range_input_producer(
-    limit: Any,
+    limit: TensorLike,
     num_epochs: int | None = None,
     shuffle: bool = True,
     seed: int | None = None,
@@ -196,7 +201,7 @@ def _flat(tensors: Any) -> tuple[list[Tensor], Any]:
     ) else "one"
 
 
-def _as_given(taken: Any, keys: Any) -> Any:
+def _as_given(taken: Any, keys: Any) -> Structure:
     found = list(taken) if isinstance(taken, (list, tuple)) else [taken]
     return (
         found[0]
@@ -219,12 +224,12 @@ def _batched(
     lists: Sequence[Sequence[Tensor]],
     threads: int,
     many: bool,
-    batch_size: Any,
+    batch_size: TensorLike,
     smaller: bool,
-    keys: Any,
+    keys: TensorLike,
     keep: Any,
     scope: str,
-) -> Any:
+) -> Structure:
     """Enqueue the lists, each in its threads, and dequeue batches.
 
     keep: only examples for which it is true are enqueued.
@@ -252,16 +257,16 @@ def _batched(
 
 def batch(
     tensors: Any,
-    batch_size: Any,
+    batch_size: TensorLike,
     num_threads: int = 1,
     capacity: int = 32,
     enqueue_many: bool = False,
-    shapes: Any = None,
+    shapes: Sequence[ShapeLike | None] | None = None,
     dynamic_pad: bool = False,
     allow_smaller_final_batch: bool = False,
     shared_name: str | None = None,
     name: str | None = None,
-) -> Any:
+) -> Structure:
     """Return batches of examples through a queue.
 
     `num_threads` threads fill the queue. Batches are like `tensors`, with a first dimension of
@@ -289,16 +294,16 @@ def batch(
 def maybe_batch(
     tensors: Any,
     keep_input: Any,
-    batch_size: Any,
+    batch_size: TensorLike,
     num_threads: int = 1,
     capacity: int = 32,
     enqueue_many: bool = False,
-    shapes: Any = None,
+    shapes: Sequence[ShapeLike | None] | None = None,
     dynamic_pad: bool = False,
     allow_smaller_final_batch: bool = False,
     shared_name: str | None = None,
     name: str | None = None,
-) -> Any:
+) -> Structure:
     """Batch the examples for which keep_input, a bool tensor, is true."""
     flat, keys = _flat(tensors)
     with name_scope(name, "batch") as scope:
@@ -320,15 +325,15 @@ def maybe_batch(
 
 def batch_join(
     tensors_list: Sequence[Any],
-    batch_size: Any,
+    batch_size: TensorLike,
     capacity: int = 32,
     enqueue_many: bool = False,
-    shapes: Any = None,
+    shapes: Sequence[ShapeLike | None] | None = None,
     dynamic_pad: bool = False,
     allow_smaller_final_batch: bool = False,
     shared_name: str | None = None,
     name: str | None = None,
-) -> Any:
+) -> Structure:
     """Do as `batch` from several sources, each with its own thread."""
     lists, keys = _lists(tensors_list)
     with name_scope(name, "batch_join") as scope:
@@ -345,17 +350,17 @@ def batch_join(
 
 def shuffle_batch(
     tensors: Any,
-    batch_size: Any,
+    batch_size: TensorLike,
     capacity: int,
     min_after_dequeue: int,
     num_threads: int = 1,
     seed: int | None = None,
     enqueue_many: bool = False,
-    shapes: Any = None,
+    shapes: Sequence[ShapeLike | None] | None = None,
     allow_smaller_final_batch: bool = False,
     shared_name: str | None = None,
     name: str | None = None,
-) -> Any:
+) -> Structure:
     """Return batches in random order.
 
     min_after_dequeue: number of examples that stay in the queue to choose from.
@@ -381,16 +386,16 @@ def shuffle_batch(
 
 def shuffle_batch_join(
     tensors_list: Sequence[Any],
-    batch_size: Any,
+    batch_size: TensorLike,
     capacity: int,
     min_after_dequeue: int,
     seed: int | None = None,
     enqueue_many: bool = False,
-    shapes: Any = None,
+    shapes: Sequence[ShapeLike | None] | None = None,
     allow_smaller_final_batch: bool = False,
     shared_name: str | None = None,
     name: str | None = None,
-) -> Any:
+) -> Structure:
     """Do as `shuffle_batch` from several sources, each with its own thread."""
     lists, keys = _lists(tensors_list)
     with name_scope(name, "shuffle_batch_join") as scope:

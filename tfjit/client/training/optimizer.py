@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tfjit.client.variables.assignments import assign_add
 from tfjit.client.variables.resource_variables import ResourceVariable
@@ -24,6 +24,9 @@ from tfjit.ops import raw_ops as raw
 from tfjit.ops.autodiff.backprop import all_ready, gradients
 from tfjit.ops.control_flow.control_flow import group
 from tfjit.ops.core.convert import convert_to_tensor
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.graph import Graph
 
 _FLOATS: Final = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
 
@@ -264,7 +267,7 @@ class Optimizer:
             self._non_slots[key] = found
         return found
 
-    def _get_non_slot_variable(self, name: str, graph: Any = None) -> Variable:
+    def _get_non_slot_variable(self, name: str, graph: Graph | None = None) -> Variable:
         return self._non_slots[name, graph or get_default_graph()]
 
     # methods that a subclass overrides
@@ -281,22 +284,24 @@ class Optimizer:
             *update_ops, name=name_scope + "/" if not name_scope.endswith("update") else name_scope
         )
 
-    def _apply_dense(self, grad: Tensor, var: Variable) -> Any:
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor | Operation:
         raise NotImplementedError(
             f"{type(self).__name__} does not update reference variables by tensors ({var.name})"
         )
 
-    def _resource_apply_dense(self, grad: Tensor, handle: Variable) -> Any:
+    def _resource_apply_dense(self, grad: Tensor, handle: Variable) -> Tensor | Operation:
         raise NotImplementedError(
             f"{type(self).__name__} does not update resource variables by tensors ({handle.name})"
         )
 
-    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Any:
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor | Operation:
         raise NotImplementedError(
             f"{type(self).__name__} does not update rows of reference variables ({var.name})"
         )
 
-    def _resource_apply_sparse(self, grad: Tensor, handle: Variable, indices: Tensor) -> Any:
+    def _resource_apply_sparse(
+        self, grad: Tensor, handle: Variable, indices: Tensor
+    ) -> Tensor | Operation:
         raise NotImplementedError(
             f"{type(self).__name__} does not update rows of resource variables ({handle.name})"
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.client.training.optimizer import Optimizer, filled
 from tfjit.client.variables.variables import Variable
@@ -22,6 +22,9 @@ from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.control_flow.control_flow import group
 from tfjit.ops.core.convert import convert_to_tensor
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import DTypeLike
 
 
 class _Fused(Optimizer):
@@ -64,7 +67,7 @@ class _Fused(Optimizer):
             for slot in self._slot_inputs.values():
                 self._zeros_slot(var, slot, self._slot_name(slot))
 
-    def _arguments(self, var: Variable, dtype: Any, *, is_resource: bool) -> dict[str, Any]:
+    def _arguments(self, var: Variable, dtype: DTypeLike, *, is_resource: bool) -> dict[str, Any]:
         variables = {"var": var}
         for key, slot in self._slot_inputs.items():
             found = self.get_slot(var, slot)
@@ -82,21 +85,23 @@ class _Fused(Optimizer):
             )
         return {**arguments, **self._options, "use_locking": self._use_locking}
 
-    def _apply_dense(self, grad: Tensor, var: Variable) -> Any:
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor | Operation:
         arguments = self._arguments(var, var.dtype.base_dtype, is_resource=False)
         return getattr(raw, f"Apply{self._kind}")(**arguments, **{self._gradient: grad}).op
 
-    def _resource_apply_dense(self, grad: Tensor, handle: Variable) -> Any:
+    def _resource_apply_dense(self, grad: Tensor, handle: Variable) -> Tensor | Operation:
         arguments = self._arguments(handle, grad.dtype.base_dtype, is_resource=True)
         return getattr(raw, f"ResourceApply{self._kind}")(**arguments, **{self._gradient: grad})
 
-    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Any:
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor | Operation:
         arguments = self._arguments(var, var.dtype.base_dtype, is_resource=False)
         return getattr(raw, f"SparseApply{self._kind}")(
             **arguments, grad=grad.values, indices=grad.indices
         ).op
 
-    def _resource_apply_sparse(self, grad: Tensor, handle: Variable, indices: Tensor) -> Any:
+    def _resource_apply_sparse(
+        self, grad: Tensor, handle: Variable, indices: Tensor
+    ) -> Tensor | Operation:
         arguments = self._arguments(handle, grad.dtype.base_dtype, is_resource=True)
         return getattr(raw, f"ResourceSparseApply{self._kind}")(
             **arguments, grad=grad, indices=indices
@@ -114,7 +119,7 @@ class GradientDescentOptimizer(_Fused):
     ) -> None:
         super().__init__(use_locking, name, {"alpha": learning_rate})
 
-    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Any:
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor | Operation:
         step = grad.values * raw.Cast(x=self._tensors["alpha"], DstT=grad.values.dtype.base_dtype)
         return raw.ScatterSub(
             ref=var._ref(),  # type: ignore[attr-defined]
@@ -123,7 +128,9 @@ class GradientDescentOptimizer(_Fused):
             use_locking=self._use_locking,
         ).op
 
-    def _resource_apply_sparse(self, grad: Tensor, handle: Variable, indices: Tensor) -> Any:
+    def _resource_apply_sparse(
+        self, grad: Tensor, handle: Variable, indices: Tensor
+    ) -> Tensor | Operation:
         step = -grad * raw.Cast(x=self._tensors["alpha"], DstT=grad.dtype.base_dtype)
         return raw.ResourceScatterAdd(resource=handle.handle, indices=indices, updates=step)  # type: ignore[attr-defined]
 
@@ -277,7 +284,7 @@ class AdamOptimizer(_Fused):
             "beta2_power", graph
         )
 
-    def _arguments(self, var: Variable, dtype: Any, *, is_resource: bool) -> dict[str, Any]:
+    def _arguments(self, var: Variable, dtype: DTypeLike, *, is_resource: bool) -> dict[str, Any]:
         arguments = super()._arguments(var, dtype, is_resource=is_resource)
         for key, power in zip(("beta1_power", "beta2_power"), self._powers(), strict=True):
             arguments[key] = raw.Cast(x=convert_to_tensor(power), DstT=dtype)
@@ -304,7 +311,7 @@ class AdamOptimizer(_Fused):
         step = rate * averages[0] / (raw.Sqrt(x=averages[1]) + hyper["epsilon"])
         return group(var.assign_sub(step, use_locking=self._use_locking), *averages)  # type: ignore[attr-defined]
 
-    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Any:
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor | Operation:
         def add_rows(slot: Any, indices: Tensor, rows: Tensor) -> Tensor:
             added: Tensor = raw.ScatterAdd(
                 ref=slot._ref(), indices=indices, updates=rows, use_locking=self._use_locking
@@ -313,7 +320,9 @@ class AdamOptimizer(_Fused):
 
         return self._sparse(grad.values, var, grad.indices, add_rows)
 
-    def _resource_apply_sparse(self, grad: Tensor, handle: Variable, indices: Tensor) -> Any:
+    def _resource_apply_sparse(
+        self, grad: Tensor, handle: Variable, indices: Tensor
+    ) -> Tensor | Operation:
         def add_rows(slot: Any, indices: Tensor, rows: Tensor) -> Tensor:
             with control_dependencies(
                 [raw.ResourceScatterAdd(resource=slot.handle, indices=indices, updates=rows)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.client.data.queues import QueueBase
 from tfjit.client.session.session import get_default_session
@@ -13,6 +13,9 @@ from tfjit.client.training.coordinator import Coordinator
 from tfjit.framework import errors
 from tfjit.framework.graphs.default_graph import add_to_collection, get_default_graph
 from tfjit.framework.graphs.graph_keys import GraphKeys
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Message
 
 
 class QueueRunner:
@@ -201,7 +204,7 @@ class QueueRunner:
                 thread.start()
         return threads
 
-    def to_proto(self, export_scope: str | None = None) -> Any:
+    def to_proto(self, export_scope: str | None = None) -> Message:
         """Return the names of its nodes, a QueueRunnerDef.
 
         None when they are not in `export_scope`.
@@ -225,7 +228,7 @@ class QueueRunner:
         )
 
     @staticmethod
-    def from_proto(queue_runner_def: Any, import_scope: str | None = None) -> QueueRunner:
+    def from_proto(queue_runner_def: Message, import_scope: str | None = None) -> QueueRunner:
         """Return a runner over nodes that the default graph has."""
         return QueueRunner(queue_runner_def=queue_runner_def, import_scope=import_scope)
 

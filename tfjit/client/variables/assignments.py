@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.client.variables.variables import Variable, create_on
 from tfjit.framework.graphs.operation import Tensor
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import TensorLike
 
-def _reference(ref: Any) -> Tensor | None:
+
+def _reference(ref: TensorLike) -> Tensor | None:
     """Return the reference tensor of a reference variable.
 
     The argument may be a tensor that aliases one, such as the result of `assign`. None for others.
@@ -87,7 +90,11 @@ def _scatter(
 
 
 def scatter_update(
-    ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None
+    ref: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    use_locking: bool = True,
+    name: str | None = None,
 ) -> Any:
     """Set rows: ref[indices[...]] = updates[...].
 
@@ -97,63 +104,99 @@ def scatter_update(
 
 
 def scatter_add(
-    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+    ref: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    use_locking: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Add to rows; those named twice take both."""
     return _scatter("ScatterAdd", ref, indices, updates, use_locking, name)
 
 
 def scatter_sub(
-    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+    ref: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    use_locking: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Subtract from rows."""
     return _scatter("ScatterSub", ref, indices, updates, use_locking, name)
 
 
 def scatter_mul(
-    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+    ref: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    use_locking: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Multiply rows."""
     return _scatter("ScatterMul", ref, indices, updates, use_locking, name)
 
 
 def scatter_div(
-    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+    ref: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    use_locking: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Divide rows."""
     return _scatter("ScatterDiv", ref, indices, updates, use_locking, name)
 
 
 def scatter_min(
-    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+    ref: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    use_locking: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Lower rows to the updates."""
     return _scatter("ScatterMin", ref, indices, updates, use_locking, name)
 
 
 def scatter_max(
-    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+    ref: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    use_locking: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Raise rows to the updates."""
     return _scatter("ScatterMax", ref, indices, updates, use_locking, name)
 
 
 def scatter_nd_update(
-    ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None
+    ref: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    use_locking: bool = True,
+    name: str | None = None,
 ) -> Any:
     """Set slices: ref[indices[..., :]] = updates[...]. indices [..., depth]."""
     return _scatter("ScatterNdUpdate", ref, indices, updates, use_locking, name)
 
 
 def scatter_nd_add(
-    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+    ref: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    use_locking: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Add to slices."""
     return _scatter("ScatterNdAdd", ref, indices, updates, use_locking, name)
 
 
 def scatter_nd_sub(
-    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+    ref: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    use_locking: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Subtract from slices."""
     return _scatter("ScatterNdSub", ref, indices, updates, use_locking, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from tfjit.ops.core import convert
 from tfjit.ops.core.apply import call, tensor
 from tfjit.ops.random_values import stateful_random
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import DTypeLike, ShapeLike
+
 # The standard deviation of a normal distribution truncated at two of these deviations.
 _TRUNCATED_STDDEV = 0.87962566103423978
 
@@ -30,7 +33,9 @@ class Initializer:
 
     _fields: ClassVar[tuple[str, ...]] = ()
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+    def __call__(
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: Any = None
+    ) -> Tensor:
         raise NotImplementedError
 
     def get_config(self) -> dict[str, Any]:
@@ -59,7 +64,9 @@ class Zeros(Initializer):
     def __init__(self, dtype: Any = dtypes.float32) -> None:
         self.dtype = as_dtype(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+    def __call__(
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: Any = None
+    ) -> Tensor:
         return array.zeros(shape, self.dtype if dtype is None else dtype)
 
 
@@ -71,7 +78,9 @@ class Ones(Initializer):
     def __init__(self, dtype: Any = dtypes.float32) -> None:
         self.dtype = as_dtype(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+    def __call__(
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: Any = None
+    ) -> Tensor:
         return array.ones(shape, self.dtype if dtype is None else dtype)
 
 
@@ -98,8 +107,8 @@ class Constant(Initializer):
 
     def __call__(
         self,
-        shape: Any,
-        dtype: Any = None,
+        shape: ShapeLike,
+        dtype: DTypeLike | None = None,
         partition_info: Any = None,
         verify_shape: bool | None = None,
     ) -> Tensor:
@@ -129,7 +138,9 @@ class RandomUniform(Initializer):
         self.seed = seed
         self.dtype = as_dtype(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+    def __call__(
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: Any = None
+    ) -> Tensor:
         return stateful_random.random_uniform(
             shape, self.minval, self.maxval, self.dtype if dtype is None else dtype, seed=self.seed
         )
@@ -152,7 +163,9 @@ class RandomNormal(Initializer):
         self.seed = seed
         self.dtype = _floating(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+    def __call__(
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: Any = None
+    ) -> Tensor:
         return stateful_random.random_normal(
             shape, self.mean, self.stddev, self.dtype if dtype is None else dtype, seed=self.seed
         )
@@ -175,7 +188,9 @@ class TruncatedNormal(Initializer):
         self.seed = seed
         self.dtype = _floating(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+    def __call__(
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: Any = None
+    ) -> Tensor:
         return stateful_random.truncated_normal(
             shape, self.mean, self.stddev, self.dtype if dtype is None else dtype, seed=self.seed
         )
@@ -196,7 +211,9 @@ class UniformUnitScaling(Initializer):
         self.seed = seed
         self.dtype = _floating(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+    def __call__(
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: Any = None
+    ) -> Tensor:
         inputs = 1.0
         for size in _sizes(shape)[:-1]:
             inputs *= float(size)
@@ -244,7 +261,9 @@ class VarianceScaling(Initializer):
         self.seed = seed
         self.dtype = _floating(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+    def __call__(
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: Any = None
+    ) -> Tensor:
         wanted = self.dtype if dtype is None else dtype
         fan_in, fan_out = _fans(_sizes(shape))
         count = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2.0}[
@@ -291,7 +310,9 @@ class Orthogonal(Initializer):
         self.seed = seed
         self.dtype = _floating(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+    def __call__(
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: Any = None
+    ) -> Tensor:
         sizes = _sizes(shape)
         if len(sizes) < 2:
             raise ValueError(
@@ -321,7 +342,9 @@ class Identity(Initializer):
         self.gain = gain
         self.dtype = _floating(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+    def __call__(
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: Any = None
+    ) -> Tensor:
         sizes = _sizes(shape)
         if len(sizes) != 2:
             raise ValueError(
@@ -376,7 +399,7 @@ def he_uniform(seed: int | None = None) -> VarianceScaling:
     return VarianceScaling(2.0, "fan_in", "uniform", seed)
 
 
-def _floating(dtype: Any) -> DType:
+def _floating(dtype: DTypeLike) -> DType:
     found = as_dtype(dtype)
     if not found.is_floating:
         raise ValueError(f"Argument `dtype` is expected to be floating point. Received: {found}.")

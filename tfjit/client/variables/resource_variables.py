@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.client.variables.initial_values import guarded
 from tfjit.client.variables.variables import Variable
@@ -13,6 +13,9 @@ from tfjit.framework.types.shape import TensorShape, as_shape
 from tfjit.ops.arrays.array import identity
 from tfjit.ops.core.apply import create, tensor
 from tfjit.ops.core.convert import convert_to_tensor
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Message, ShapeLike, TensorLike
 
 
 class ResourceVariable(Variable):
@@ -30,7 +33,12 @@ class ResourceVariable(Variable):
     _cached_value: Tensor | None
 
     def _build(
-        self, initial_value: Any, dtype: DType | None, shape: Any, validate_shape: bool, scope: str
+        self,
+        initial_value: TensorLike,
+        dtype: DType | None,
+        shape: ShapeLike,
+        validate_shape: bool,
+        scope: str,
     ) -> None:
         graph = self.graph
         handle_name = scope[:-1]
@@ -89,7 +97,7 @@ class ResourceVariable(Variable):
                 ):
                     self._cached_value = identity(self._graph_element)
 
-    def _from_names(self, variable_def: Any, import_scope: str | None) -> None:
+    def _from_names(self, variable_def: Message, import_scope: str | None) -> None:
         self._settings_from(variable_def, import_scope)
         self._handle = self._element_from(variable_def.variable_name, import_scope)
         self._name = self._handle.name
@@ -123,7 +131,7 @@ class ResourceVariable(Variable):
         """The static shape."""
         return self._shape
 
-    def set_shape(self, shape: Any) -> None:
+    def set_shape(self, shape: ShapeLike) -> None:
         """Merge `shape` into the static shape."""
         self._shape = self._shape.merge_with(shape)
 
@@ -157,7 +165,7 @@ class ResourceVariable(Variable):
                 value = self._read()
             return identity(value)
 
-    def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
+    def sparse_read(self, indices: TensorLike, name: str | None = None) -> Tensor:
         """Return the rows of the value: indices [...] -> [..., row]."""
         with building(self.graph) as graph, graph.name_scope(name or "Gather") as scope:
             value = tensor(
@@ -200,7 +208,7 @@ class ResourceVariable(Variable):
 
             return self._initialized_or(self.is_initialized(), read)
 
-    def _value_for(self, value: Any) -> Tensor:
+    def _value_for(self, value: TensorLike) -> Tensor:
         converted = convert_to_tensor(value, dtype=self._dtype)
         if not self._shape.is_compatible_with(converted.shape):
             raise ValueError(
@@ -215,7 +223,7 @@ class ResourceVariable(Variable):
 
     def assign(
         self,
-        value: Any,
+        value: TensorLike,
         use_locking: bool | None = None,
         name: str | None = None,
         read_value: bool = True,
@@ -236,7 +244,7 @@ class ResourceVariable(Variable):
             )
             return self._after(op, read_value)
 
-    def _strided_slice_assign(self, value: Any, name: str, **where: Any) -> Any:
+    def _strided_slice_assign(self, value: TensorLike, name: str, **where: Any) -> Any:
         with building(self.graph):
             converted = convert_to_tensor(value, dtype=self._dtype)
             op = create(
@@ -246,7 +254,7 @@ class ResourceVariable(Variable):
 
     def assign_add(
         self,
-        delta: Any,
+        delta: TensorLike,
         use_locking: bool | None = None,
         name: str | None = None,
         read_value: bool = True,
@@ -263,7 +271,7 @@ class ResourceVariable(Variable):
 
     def assign_sub(
         self,
-        delta: Any,
+        delta: TensorLike,
         use_locking: bool | None = None,
         name: str | None = None,
         read_value: bool = True,
@@ -288,7 +296,12 @@ class ResourceVariable(Variable):
             return before
 
     def _scatter(
-        self, op_type: str, indices: Any, updates: Any, use_locking: bool, name: str | None
+        self,
+        op_type: str,
+        indices: TensorLike,
+        updates: TensorLike,
+        use_locking: bool,
+        name: str | None,
     ) -> Any:
         with building(self.graph):
             value = convert_to_tensor(updates, dtype=self._dtype)
@@ -309,7 +322,7 @@ class ResourceVariable(Variable):
                 )
             )
 
-    def to_proto(self, export_scope: str | None = None) -> Any:
+    def to_proto(self, export_scope: str | None = None) -> Message:
         """Return the variable as a VariableDef.
 
         None when it is not in `export_scope`.
@@ -383,7 +396,7 @@ class UpdatedVariable(ResourceVariable):
 
     def assign(
         self,
-        value: Any,
+        value: TensorLike,
         use_locking: bool | None = None,
         name: str | None = None,
         read_value: bool = True,
@@ -394,7 +407,7 @@ class UpdatedVariable(ResourceVariable):
 
     def assign_add(
         self,
-        delta: Any,
+        delta: TensorLike,
         use_locking: bool | None = None,
         name: str | None = None,
         read_value: bool = True,
@@ -405,7 +418,7 @@ class UpdatedVariable(ResourceVariable):
 
     def assign_sub(
         self,
-        delta: Any,
+        delta: TensorLike,
         use_locking: bool | None = None,
         name: str | None = None,
         read_value: bool = True,
@@ -415,7 +428,12 @@ class UpdatedVariable(ResourceVariable):
             return super().assign_sub(delta, use_locking, name, read_value)
 
     def _scatter(
-        self, op_type: str, indices: Any, updates: Any, use_locking: bool, name: str | None
+        self,
+        op_type: str,
+        indices: TensorLike,
+        updates: TensorLike,
+        use_locking: bool,
+        name: str | None,
     ) -> Any:
         with self.graph.control_dependencies([self._parent_op]):
             return super()._scatter(op_type, indices, updates, use_locking, name)

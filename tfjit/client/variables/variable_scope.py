@@ -5,9 +5,9 @@ from __future__ import annotations
 import enum
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.client.variables.variables import (
     Variable,
@@ -28,6 +28,18 @@ from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import TensorShape, as_tensor_shape
 from tfjit.ops.core.convert import convert_to_tensor
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import (
+        ConstraintLike,
+        DeviceLike,
+        DTypeLike,
+        InitializerLike,
+        PartitionerLike,
+        RegularizerLike,
+        ShapeLike,
+        VariableGetter,
+    )
 
 # Collections with a name that is no string are not exported with the graph.
 _STORE: Final = ("__variable_store",)
@@ -178,11 +190,11 @@ class VariableScope:
         """Require that variables made from here on exist."""
         self._reuse = True
 
-    def set_initializer(self, initializer: Any) -> None:
+    def set_initializer(self, initializer: InitializerLike) -> None:
         """Set the default initializer."""
         self._initializer = initializer
 
-    def set_dtype(self, dtype: Any) -> None:
+    def set_dtype(self, dtype: DTypeLike) -> None:
         """Set the default dtype."""
         self._dtype = as_dtype(dtype)
 
@@ -190,19 +202,19 @@ class VariableScope:
         """Set whether to make resource variables."""
         self._use_resource = use_resource
 
-    def set_regularizer(self, regularizer: Any) -> None:
+    def set_regularizer(self, regularizer: RegularizerLike) -> None:
         """Set the default regularizer."""
         self._regularizer = regularizer
 
-    def set_caching_device(self, caching_device: Any) -> None:
+    def set_caching_device(self, caching_device: DeviceLike) -> None:
         """Set the default caching device."""
         self._caching_device = caching_device
 
-    def set_partitioner(self, partitioner: Any) -> None:
+    def set_partitioner(self, partitioner: PartitionerLike) -> None:
         """Raise UnimplementedError for anything but None."""
         _no_partitioner(partitioner)
 
-    def set_custom_getter(self, custom_getter: Any) -> None:
+    def set_custom_getter(self, custom_getter: VariableGetter) -> None:
         """Set the function that `get_variable` goes through."""
         self._custom_getter = custom_getter
 
@@ -225,19 +237,19 @@ class VariableScope:
     def get_variable(
         self,
         name: str,
-        shape: Any = None,
-        dtype: Any = None,
-        initializer: Any = None,
-        regularizer: Any = None,
+        shape: ShapeLike | None = None,
+        dtype: DTypeLike | None = None,
+        initializer: InitializerLike | None = None,
+        regularizer: RegularizerLike | None = None,
         reuse: Any = None,
         trainable: bool | None = None,
-        collections: Any = None,
-        caching_device: Any = None,
+        collections: Sequence[str] | None = None,
+        caching_device: DeviceLike | None = None,
         partitioner: Any = None,
         validate_shape: bool = True,
         use_resource: bool | None = None,
-        custom_getter: Any = None,
-        constraint: Any = None,
+        custom_getter: VariableGetter | None = None,
+        constraint: ConstraintLike | None = None,
         synchronization: int = VariableSynchronization.AUTO,
         aggregation: int = VariableAggregation.NONE,
     ) -> Any:
@@ -427,18 +439,18 @@ def get_variable_scope() -> VariableScope:
 
 def get_variable(
     name: str,
-    shape: Any = None,
-    dtype: Any = None,
-    initializer: Any = None,
-    regularizer: Any = None,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    initializer: InitializerLike | None = None,
+    regularizer: RegularizerLike | None = None,
     trainable: bool | None = None,
-    collections: Any = None,
-    caching_device: Any = None,
-    partitioner: Any = None,
+    collections: Sequence[str] | None = None,
+    caching_device: DeviceLike | None = None,
+    partitioner: PartitionerLike | None = None,
     validate_shape: bool = True,
     use_resource: bool | None = None,
-    custom_getter: Any = None,
-    constraint: Any = None,
+    custom_getter: VariableGetter | None = None,
+    constraint: ConstraintLike | None = None,
     synchronization: int = VariableSynchronization.AUTO,
     aggregation: int = VariableAggregation.NONE,
 ) -> Any:
@@ -473,18 +485,18 @@ def get_variable(
 
 def get_local_variable(
     name: str,
-    shape: Any = None,
-    dtype: Any = None,
-    initializer: Any = None,
-    regularizer: Any = None,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    initializer: InitializerLike | None = None,
+    regularizer: RegularizerLike | None = None,
     trainable: bool | None = False,
-    collections: Any = None,
-    caching_device: Any = None,
-    partitioner: Any = None,
+    collections: Sequence[str] | None = None,
+    caching_device: DeviceLike | None = None,
+    partitioner: PartitionerLike | None = None,
     validate_shape: bool = True,
     use_resource: bool | None = None,
-    custom_getter: Any = None,
-    constraint: Any = None,
+    custom_getter: VariableGetter | None = None,
+    constraint: ConstraintLike | None = None,
     synchronization: int = VariableSynchronization.AUTO,
     aggregation: int = VariableAggregation.NONE,
 ) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from tfjit.ops.arrays.array import identity
 from tfjit.ops.arrays.slicing import slice_helper
 from tfjit.ops.core.apply import create, tensor
 from tfjit.ops.core.convert import convert_to_tensor, register_tensor_conversion_function
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import DTypeLike, Message, ShapeLike, TensorLike
 
 _resource_by_default = False
 
@@ -176,14 +179,19 @@ class Variable:
             add_to_collections(collections, self)
 
     def _build(
-        self, initial_value: Any, dtype: DType | None, shape: Any, validate_shape: bool, scope: str
+        self,
+        initial_value: TensorLike,
+        dtype: DType | None,
+        shape: ShapeLike,
+        validate_shape: bool,
+        scope: str,
     ) -> None:
         raise NotImplementedError
 
-    def _from_names(self, variable_def: Any, import_scope: str | None) -> None:
+    def _from_names(self, variable_def: Message, import_scope: str | None) -> None:
         raise NotImplementedError
 
-    def _initial_tensor(self, initial_value: Any, dtype: DType | None) -> Tensor:
+    def _initial_tensor(self, initial_value: TensorLike, dtype: DType | None) -> Tensor:
         if callable(initial_value):
             initial_value = initial_value()
         return convert_to_tensor(initial_value, dtype=dtype, name="initial_value")
@@ -293,7 +301,12 @@ class Variable:
             return create("Merge", scope + "Merge/", inputs=[other, value]).outputs[0]
 
     def _scatter(
-        self, op_type: str, indices: Any, updates: Any, use_locking: bool, name: str | None
+        self,
+        op_type: str,
+        indices: TensorLike,
+        updates: TensorLike,
+        use_locking: bool,
+        name: str | None,
     ) -> Any:
         raise NotImplementedError
 
@@ -325,15 +338,21 @@ class Variable:
             "ScatterSub", sparse_delta.indices, sparse_delta.values, use_locking, name
         )
 
-    def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+    def scatter_nd_update(
+        self, indices: TensorLike, updates: TensorLike, name: str | None = None
+    ) -> Any:
         """Set slices. indices [..., depth]."""
         return self._scatter("ScatterNdUpdate", indices, updates, True, name)
 
-    def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+    def scatter_nd_add(
+        self, indices: TensorLike, updates: TensorLike, name: str | None = None
+    ) -> Any:
         """Add to slices."""
         return self._scatter("ScatterNdAdd", indices, updates, True, name)
 
-    def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+    def scatter_nd_sub(
+        self, indices: TensorLike, updates: TensorLike, name: str | None = None
+    ) -> Any:
         """Subtract from slices."""
         return self._scatter("ScatterNdSub", indices, updates, True, name)
 
@@ -344,7 +363,7 @@ class Variable:
         """
         return self._as_graph_element().eval(session=session)
 
-    def load(self, value: Any, session: Any = None) -> None:
+    def load(self, value: TensorLike, session: Any = None) -> None:
         """Set the value in `session` or the default session.
 
         No nodes are added to the graph. Raises ValueError without a session.
@@ -381,7 +400,7 @@ class Variable:
     def __bool__(self) -> bool:
         return bool(self.value())
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: DTypeLike | None = None, copy: Any = None) -> Any:
         return np.asarray(self.value())
 
     def __deepcopy__(self, memo: Any) -> Variable:
@@ -421,7 +440,7 @@ class Variable:
             **sharing,
         )
 
-    def to_proto(self, export_scope: str | None = None) -> Any:
+    def to_proto(self, export_scope: str | None = None) -> Message:
         """Return the variable as a VariableDef.
 
         None when it is not in `export_scope`.
@@ -429,7 +448,7 @@ class Variable:
         raise NotImplementedError
 
     @staticmethod
-    def from_proto(variable_def: Any, import_scope: str | None = None) -> Variable:
+    def from_proto(variable_def: Message, import_scope: str | None = None) -> Variable:
         """Return the variable that a VariableDef names.
 
         The default graph has its nodes. Raises KeyError when it has them not.
@@ -441,7 +460,7 @@ class Variable:
             name = f"{import_scope.rstrip('/')}/{name}"
         return get_default_graph().as_graph_element(name)
 
-    def _settings_from(self, variable_def: Any, import_scope: str | None) -> None:
+    def _settings_from(self, variable_def: Message, import_scope: str | None) -> None:
         self.graph = get_default_graph()
         self._initializer_op = self._element_from(variable_def.initializer_name, import_scope)
         initial = variable_def.initial_value_name
@@ -471,7 +490,12 @@ class RefVariable(Variable):
     _snapshot: Tensor
 
     def _build(
-        self, initial_value: Any, dtype: DType | None, shape: Any, validate_shape: bool, scope: str
+        self,
+        initial_value: TensorLike,
+        dtype: DType | None,
+        shape: ShapeLike,
+        validate_shape: bool,
+        scope: str,
     ) -> None:
         graph = self.graph
         with ExitStack() as stack:
@@ -519,7 +543,7 @@ class RefVariable(Variable):
         ):
             self._snapshot = identity(self._variable, name="read")
 
-    def _from_names(self, variable_def: Any, import_scope: str | None) -> None:
+    def _from_names(self, variable_def: Message, import_scope: str | None) -> None:
         self._settings_from(variable_def, import_scope)
         self._variable = self._element_from(variable_def.variable_name, import_scope)
         self._snapshot = self._element_from(variable_def.snapshot_name, import_scope)
@@ -540,7 +564,7 @@ class RefVariable(Variable):
         """The static shape."""
         return self._variable.shape
 
-    def set_shape(self, shape: Any) -> None:
+    def set_shape(self, shape: ShapeLike) -> None:
         """Merge `shape` into the static shape."""
         self._variable.set_shape(shape)
         self._snapshot.set_shape(shape)
@@ -562,7 +586,7 @@ class RefVariable(Variable):
     def _as_graph_element(self) -> Tensor:
         return self._variable
 
-    def _strided_slice_assign(self, value: Any, name: str, **where: Any) -> Tensor:
+    def _strided_slice_assign(self, value: TensorLike, name: str, **where: Any) -> Tensor:
         return create_on(self._variable, "StridedSliceAssign", name, value=value, **where).outputs[
             0
         ]
@@ -592,7 +616,7 @@ class RefVariable(Variable):
     def _assign(
         self,
         op_type: str,
-        value: Any,
+        value: TensorLike,
         use_locking: bool | None,
         name: str | None,
         read_value: bool,
@@ -605,7 +629,7 @@ class RefVariable(Variable):
 
     def assign(
         self,
-        value: Any,
+        value: TensorLike,
         use_locking: bool = False,
         name: str | None = None,
         read_value: bool = True,
@@ -618,7 +642,7 @@ class RefVariable(Variable):
 
     def assign_add(
         self,
-        delta: Any,
+        delta: TensorLike,
         use_locking: bool = False,
         name: str | None = None,
         read_value: bool = True,
@@ -631,7 +655,7 @@ class RefVariable(Variable):
 
     def assign_sub(
         self,
-        delta: Any,
+        delta: TensorLike,
         use_locking: bool = False,
         name: str | None = None,
         read_value: bool = True,
@@ -647,13 +671,18 @@ class RefVariable(Variable):
         return create_on(self._variable, "CountUpTo", name, limit=limit).outputs[0]
 
     def _scatter(
-        self, op_type: str, indices: Any, updates: Any, use_locking: bool, name: str | None
+        self,
+        op_type: str,
+        indices: TensorLike,
+        updates: TensorLike,
+        use_locking: bool,
+        name: str | None,
     ) -> Tensor:
         return create_on(
             self._variable, op_type, name, indices=indices, updates=updates, use_locking=use_locking
         ).outputs[0]
 
-    def to_proto(self, export_scope: str | None = None) -> Any:
+    def to_proto(self, export_scope: str | None = None) -> Message:
         """Return the variable as a VariableDef.
 
         None when it is not in `export_scope`.
@@ -679,7 +708,7 @@ def create_on(ref: Tensor, op_type: str, name: str | None, **arguments: Any) -> 
             return create(op_type, scope, ref=ref, **arguments)
 
 
-def _input(op_type: str, key: str, value: Any, dtype: DType | None) -> Tensor:
+def _input(op_type: str, key: str, value: TensorLike, dtype: DType | None) -> Tensor:
     try:
         return convert_to_tensor(value, dtype=dtype, name=key)
     except (TypeError, ValueError) as error:

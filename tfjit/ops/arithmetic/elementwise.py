@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import Parameter, Signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
@@ -30,6 +30,9 @@ from tfjit.ops.core.type_lists import (
     SIGNED,
     WIDE_SIGNED,
 )
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import DTypeLike, ShapeLike, TensorLike
 
 
 def _select_v2(c: ShapeContext) -> Shapes:
@@ -864,7 +867,7 @@ population_count = elementwise_function(
 )
 
 
-def add(x: Any, y: Any, name: str | None = None) -> Tensor:
+def add(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """x + y; joins strings."""
     with name_scope(name, "Add", [x]) as scope:
         x = convert_to_tensor(
@@ -874,7 +877,7 @@ def add(x: Any, y: Any, name: str | None = None) -> Tensor:
         return tensor("Add" if x.dtype.base_dtype is dtypes.string else "AddV2", scope, x=x, y=y)
 
 
-def add_n(inputs: Any, name: str | None = None) -> Tensor:
+def add_n(inputs: TensorLike, name: str | None = None) -> Tensor:
     """The sum of tensors of one shape. Raises ValueError for no tensors."""
     if not inputs or not isinstance(inputs, (list, tuple)):
         raise ValueError(
@@ -888,35 +891,40 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
 
 
 def accumulate_n(
-    inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: str | None = None
+    inputs: TensorLike,
+    shape: ShapeLike | None = None,
+    tensor_dtype: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """As `add_n`."""
     return add_n(inputs, name=name or "AccumulateNV2")
 
 
-def equal(x: Any, y: Any, name: str | None = None) -> Tensor:
+def equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """x == y, elementwise."""
     return tensor("Equal", name, x=x, y=y)
 
 
-def not_equal(x: Any, y: Any, name: str | None = None) -> Tensor:
+def not_equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """x != y, elementwise."""
     return tensor("NotEqual", name, x=x, y=y)
 
 
-def approximate_equal(x: Any, y: Any, tolerance: float = 1e-5, name: str | None = None) -> Tensor:
+def approximate_equal(
+    x: TensorLike, y: TensorLike, tolerance: float = 1e-5, name: str | None = None
+) -> Tensor:
     """Return |x - y| < tolerance."""
     return tensor("ApproximateEqual", name, x=x, y=y, tolerance=tolerance)
 
 
-def logical_xor(x: Any, y: Any, name: str = "LogicalXor") -> Tensor:
+def logical_xor(x: TensorLike, y: TensorLike, name: str = "LogicalXor") -> Tensor:
     """Whether exactly one is true."""
     with name_scope(name, "LogicalXor", [x, y]) as scope:
         return logical_and(logical_or(x, y), logical_not(logical_and(x, y)), name=scope)
 
 
 @maps_sparse_values
-def abs(x: Any, name: str | None = None) -> Tensor:
+def abs(x: TensorLike, name: str | None = None) -> Tensor:
     """|x|; real for complex numbers."""
     with name_scope(name, "Abs", [x]) as scope:
         x = convert_to_tensor(x, name="x")
@@ -928,20 +936,20 @@ def abs(x: Any, name: str | None = None) -> Tensor:
 complex_abs = abs
 
 
-def pow(x: Any, y: Any, name: str | None = None) -> Tensor:
+def pow(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """x to the power of y. Negative integer powers of integers fail when they run."""
     with name_scope(name, "Pow", [x]) as scope:
         return tensor("Pow", scope, x=x, y=y)
 
 
-def round(x: Any, name: str | None = None) -> Tensor:
+def round(x: TensorLike, name: str | None = None) -> Tensor:
     """The nearest integer, halves to even; integers unchanged."""
     x = convert_to_tensor(x, name="x")
     return x if x.dtype.is_integer else tensor("Round", name, x=x)
 
 
 @maps_sparse_values
-def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
+def cast(x: TensorLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
     """`x` as another dtype; the tensor itself where it has it."""
     wanted = as_dtype(dtype).base_dtype
     if isinstance(x, Tensor) and x.dtype is wanted:
@@ -953,7 +961,7 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
         return tensor("Cast", scope, x=value, DstT=wanted)
 
 
-def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
+def saturate_cast(value: TensorLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
     """`cast`, with what lies outside of the dtype's range taken to its ends."""
     with name_scope(name, "saturate_cast", [value]) as scope:
         value = convert_to_tensor(value, name="value")
@@ -966,7 +974,7 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
 
 
 def _to(dtype: DType, public: str) -> Callable[..., Tensor]:
-    def convert(x: Any, name: str = public) -> Tensor:
+    def convert(x: TensorLike, name: str = public) -> Tensor:
         return cast(x, dtype, name=name)
 
     convert.__name__ = convert.__qualname__ = public
@@ -1002,7 +1010,7 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
 
 
 def _part(op_type: str, text: str) -> Callable[..., Tensor]:
-    def part(input: Any, name: str | None = None) -> Tensor:
+    def part(input: TensorLike, name: str | None = None) -> Tensor:
         with name_scope(name, op_type, [input]) as scope:
             value = convert_to_tensor(input, name="input")
             if value.dtype.is_complex:
@@ -1033,7 +1041,7 @@ imag = _part("Imag", "The imaginary part.")
 angle = _part("Angle", "The angle of complex numbers.")
 
 
-def conj(x: Any, name: str | None = None) -> Tensor:
+def conj(x: TensorLike, name: str | None = None) -> Tensor:
     """The conjugate; real tensors unchanged."""
     value = convert_to_tensor(x, name="x")
     return tensor("Conj", name, input=value) if value.dtype.is_complex else value
@@ -1051,7 +1059,7 @@ AS_FLOAT = {
 }
 
 
-def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
+def truediv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """x / y; integers as floats. Raises TypeError for differing dtypes."""
     with name_scope(name, "truediv", [x, y]) as scope:
         x = convert_to_tensor(
@@ -1078,7 +1086,7 @@ def divide(x: Any, y: Any, name: str | None = None) -> Tensor:
     return truediv(x, y, name)
 
 
-def div(x: Any, y: Any, name: str | None = None) -> Tensor:
+def div(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """x / y; integers are divided rounding down, as Python 2 did."""
     with name_scope(name, "div", [x, y]) as scope:
         x = convert_to_tensor(
@@ -1090,7 +1098,7 @@ def div(x: Any, y: Any, name: str | None = None) -> Tensor:
         return tensor("FloorDiv", scope, x=x, y=y)
 
 
-def div_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
+def div_no_nan(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """x / y, 0 where y is 0."""
     with name_scope(name, "div_no_nan", [x, y]) as scope:
         x = convert_to_tensor(
@@ -1100,14 +1108,14 @@ def div_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
         return tensor("DivNoNan", scope, x=x, y=y)
 
 
-def floordiv(x: Any, y: Any, name: str | None = None) -> Tensor:
+def floordiv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """x / y, rounded down."""
     with name_scope(name, "floordiv", [x, y]) as scope:
         return tensor("FloorDiv", scope, x=x, y=y)
 
 
 def clip_by_value(
-    t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None
+    t: TensorLike, clip_value_min: Any, clip_value_max: Any, name: str | None = None
 ) -> Tensor:
     """`t` held between two bounds. Raises InvalidArgumentError when the bounds change its shape."""
     with name_scope(name, "clip_by_value", [t, clip_value_min, clip_value_max]) as scope:
@@ -1119,7 +1127,7 @@ def clip_by_value(
         return clipped
 
 
-def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Tensor:
+def scalar_mul(scalar: Any, x: TensorLike, name: str | None = None) -> Tensor:
     """scalar * x. Raises ValueError when the scalar is none."""
     x = convert_to_tensor(x)
     factor = convert_to_tensor(scalar, dtype=x.dtype.base_dtype, name="scalar")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import Shapes, fail
 from tfjit.ops.core.type_lists import WIDE_SIGNED
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import AxisLike, TensorLike
 
 
 def matmul_shape(c: ShapeContext) -> Shapes:
@@ -269,8 +272,8 @@ def _adjoint(x: Tensor, transpose: bool, adjoint: bool) -> tuple[Tensor, bool]:
 
 
 def matvec(
-    a: Any,
-    b: Any,
+    a: TensorLike,
+    b: TensorLike,
     transpose_a: bool = False,
     adjoint_a: bool = False,
     a_is_sparse: bool = False,
@@ -292,7 +295,7 @@ def matvec(
         return tensor("Squeeze", scope, input=product, squeeze_dims=[-1])
 
 
-def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
+def cross(a: TensorLike, b: TensorLike, name: str | None = None) -> Tensor:
     """The cross product of vectors of 3."""
     return tensor("Cross", name, a=a, b=b)
 
@@ -323,7 +326,7 @@ def einsum(equation: str, *inputs: Any, name: str | None = None) -> Tensor:
         return tensor("Einsum", scope, inputs=values, equation=f"{','.join(terms)}->{right}")
 
 
-def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
+def tensordot(a: TensorLike, b: TensorLike, axes: AxisLike, name: str | None = None) -> Tensor:
     """Sum over `axes`: a number (last of a with first of b) or a pair of lists or tensors."""
     with name_scope(name, "Tensordot", [a, b, axes]) as scope:
         a, b = convert_to_tensor(a, name="a"), convert_to_tensor(b, name="b")
@@ -383,7 +386,7 @@ def _tensordot(a: Tensor, b: Tensor, axes_a: Any, axes_b: Any, name: str) -> Ten
     )
 
 
-def _as_matrix(x: Tensor, axes: Any, axes_last: bool) -> tuple[Tensor, Tensor]:
+def _as_matrix(x: Tensor, axes: AxisLike, axes_last: bool) -> tuple[Tensor, Tensor]:
     """Return x with `axes` joined as one side of a matrix and the others as the other, and the
     others' sizes.
     """

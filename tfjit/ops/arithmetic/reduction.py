@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.renamed import renamed
 from tfjit.ops.core.shape_rules import Shapes, fail, int_constant, int_list_constant, unchanged
 from tfjit.ops.core.type_lists import FLOAT, INDEX
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import AxisLike, DTypeLike, TensorLike
 
 
 def _reduce(c: ShapeContext) -> Shapes:
@@ -153,7 +156,7 @@ register_op(
 )
 
 
-def axes_or_all(x: Tensor, axis: Any) -> Any:
+def axes_or_all(x: Tensor, axis: AxisLike) -> Any:
     """Return `axis`, or every axis of `x` where it is None."""
     if axis is not None:
         return axis
@@ -207,7 +210,10 @@ reduce_euclidean_norm = _reduction("reduce_euclidean_norm", "EuclideanNorm", "Th
 
 
 def reduce_variance(
-    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+    input_tensor: TensorLike,
+    axis: AxisLike | None = None,
+    keepdims: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """The variance (not corrected for the sample's size)."""
     with name_scope(name, "reduce_variance", [input_tensor]):
@@ -222,7 +228,10 @@ def reduce_variance(
 
 
 def reduce_std(
-    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+    input_tensor: TensorLike,
+    axis: AxisLike | None = None,
+    keepdims: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """The standard deviation (not corrected for the sample's size)."""
     with name_scope(name, "reduce_std", [input_tensor]):
@@ -230,11 +239,11 @@ def reduce_std(
 
 
 def reduce_logsumexp(
-    input_tensor: Any,
-    axis: Any = None,
+    input_tensor: TensorLike,
+    axis: AxisLike | None = None,
     keepdims: bool | None = None,
     name: str | None = None,
-    reduction_indices: Any = None,
+    reduction_indices: AxisLike | None = None,
     keep_dims: bool | None = None,
 ) -> Tensor:
     """log(sum(exp(x))), without overflow."""
@@ -264,14 +273,14 @@ def reduce_logsumexp(
 
 
 def count_nonzero(
-    input_tensor: Any = None,
-    axis: Any = None,
+    input_tensor: TensorLike | None = None,
+    axis: AxisLike | None = None,
     keepdims: bool | None = None,
-    dtype: Any = dtypes.int64,
+    dtype: DTypeLike = dtypes.int64,
     name: str | None = None,
-    reduction_indices: Any = None,
+    reduction_indices: AxisLike | None = None,
     keep_dims: bool | None = None,
-    input: Any = None,
+    input: TensorLike | None = None,
 ) -> Tensor:
     """How many elements are not zero (or not empty strings)."""
     value = renamed(input_tensor, input, "input_tensor", "input")
@@ -290,11 +299,11 @@ def count_nonzero(
 
 
 def argmax(
-    input: Any,
-    axis: Any = None,
+    input: TensorLike,
+    axis: AxisLike | None = None,
     name: str | None = None,
-    dimension: Any = None,
-    output_type: Any = dtypes.int64,
+    dimension: AxisLike | None = None,
+    output_type: DTypeLike = dtypes.int64,
 ) -> Tensor:
     """The index of the largest value along an axis (0), the first one of equals."""
     axis = renamed(axis, dimension, "axis", "dimension")
@@ -308,11 +317,11 @@ def argmax(
 
 
 def argmin(
-    input: Any,
-    axis: Any = None,
+    input: TensorLike,
+    axis: AxisLike | None = None,
     name: str | None = None,
-    dimension: Any = None,
-    output_type: Any = dtypes.int64,
+    dimension: AxisLike | None = None,
+    output_type: DTypeLike = dtypes.int64,
 ) -> Tensor:
     """The index of the smallest value along an axis (0), the first one of equals."""
     axis = renamed(axis, dimension, "axis", "dimension")
@@ -326,21 +335,31 @@ def argmin(
 
 
 def arg_max(
-    input: Any, dimension: Any, output_type: Any = dtypes.int64, name: str | None = None
+    input: TensorLike,
+    dimension: AxisLike,
+    output_type: DTypeLike = dtypes.int64,
+    name: str | None = None,
 ) -> Tensor:
     """`argmax` by its older name."""
     return argmax(input, dimension, name, output_type=output_type)
 
 
 def arg_min(
-    input: Any, dimension: Any, output_type: Any = dtypes.int64, name: str | None = None
+    input: TensorLike,
+    dimension: AxisLike,
+    output_type: DTypeLike = dtypes.int64,
+    name: str | None = None,
 ) -> Tensor:
     """`argmin` by its older name."""
     return argmin(input, dimension, name, output_type=output_type)
 
 
 def cumsum(
-    x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
+    x: TensorLike,
+    axis: AxisLike = 0,
+    exclusive: bool = False,
+    reverse: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """Running sums; exclusive leaves each element itself out, reverse runs from the end."""
     with name_scope(name, "Cumsum", [x]) as scope:
@@ -348,7 +367,11 @@ def cumsum(
 
 
 def cumprod(
-    x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
+    x: TensorLike,
+    axis: AxisLike = 0,
+    exclusive: bool = False,
+    reverse: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """Running products."""
     with name_scope(name, "Cumprod", [x]) as scope:
@@ -356,7 +379,11 @@ def cumprod(
 
 
 def cumulative_logsumexp(
-    x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
+    x: TensorLike,
+    axis: AxisLike = 0,
+    exclusive: bool = False,
+    reverse: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """Running log(sum(exp(x)))."""
     with name_scope(name, "CumulativeLogsumexp", [x]) as scope:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
@@ -15,6 +15,9 @@ from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import Shapes, fail, int_constant
 from tfjit.ops.core.type_lists import FLOAT, INDEX
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import DTypeLike, TensorLike
 
 
 def _segment(c: ShapeContext) -> Shapes:
@@ -265,7 +268,7 @@ register_op(
 
 
 def _sorted(op_type: str, text: str) -> Callable[..., Tensor]:
-    def segment(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
+    def segment(data: TensorLike, segment_ids: TensorLike, name: str | None = None) -> Tensor:
         return tensor(op_type, name, data=data, segment_ids=segment_ids)
 
     segment.__doc__ = (
@@ -277,7 +280,9 @@ def _sorted(op_type: str, text: str) -> Callable[..., Tensor]:
 
 
 def _unsorted(op_type: str, text: str) -> Callable[..., Tensor]:
-    def segment(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
+    def segment(
+        data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, name: str | None = None
+    ) -> Tensor:
         return tensor(op_type, name, data=data, segment_ids=segment_ids, num_segments=num_segments)
 
     segment.__doc__ = (
@@ -297,7 +302,7 @@ unsorted_segment_max = _unsorted("UnsortedSegmentMax", "The maximum")
 unsorted_segment_min = _unsorted("UnsortedSegmentMin", "The minimum")
 
 
-def _counts(data: Tensor, segment_ids: Any, num_segments: Any) -> Tensor:
+def _counts(data: Tensor, segment_ids: TensorLike, num_segments: TensorLike) -> Tensor:
     """How many entries each segment has, at least 1, shaped to divide by."""
     ids = convert_to_tensor(segment_ids)
     flat = tensor("Reshape", None, tensor=ids, shape=[-1])
@@ -319,7 +324,7 @@ def _counts(data: Tensor, segment_ids: Any, num_segments: Any) -> Tensor:
 
 
 def unsorted_segment_mean(
-    data: Any, segment_ids: Any, num_segments: Any, name: str | None = None
+    data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, name: str | None = None
 ) -> Tensor:
     """The mean of the entries of each segment; 0 for a segment without any."""
     with name_scope(name, "UnsortedSegmentMean"):
@@ -329,7 +334,7 @@ def unsorted_segment_mean(
 
 
 def unsorted_segment_sqrt_n(
-    data: Any, segment_ids: Any, num_segments: Any, name: str | None = None
+    data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, name: str | None = None
 ) -> Tensor:
     """The sum of the entries of each segment over the square root of their number."""
     with name_scope(name, "UnsortedSegmentSqrtN"):
@@ -345,11 +350,11 @@ def unsorted_segment_sqrt_n(
 
 def _sparse(public: str, op_type: str, text: str) -> Callable[..., Tensor]:
     def segment(
-        data: Any,
-        indices: Any,
-        segment_ids: Any,
+        data: TensorLike,
+        indices: TensorLike,
+        segment_ids: TensorLike,
         name: str | None = None,
-        num_segments: Any = None,
+        num_segments: TensorLike | None = None,
         sparse_gradient: bool = False,
     ) -> Tensor:
         arguments = {
@@ -379,10 +384,10 @@ sparse_segment_sqrt_n = _sparse(
 
 def bincount(
     arr: Any,
-    weights: Any = None,
+    weights: TensorLike | None = None,
     minlength: Any = None,
     maxlength: Any = None,
-    dtype: Any = dtypes.int32,
+    dtype: DTypeLike = dtypes.int32,
     name: str | None = None,
 ) -> Tensor:
     """How often (or with what weight) each of 0, 1, .. occurs among non-negative integers."""
@@ -409,10 +414,10 @@ def bincount(
 
 
 def histogram_fixed_width(
-    values: Any,
+    values: TensorLike,
     value_range: Any,
     nbins: Any = 100,
-    dtype: Any = dtypes.int32,
+    dtype: DTypeLike = dtypes.int32,
     name: str | None = None,
 ) -> Tensor:
     """How many values fall into each of `nbins` equal bins of a range; what lies outside goes to

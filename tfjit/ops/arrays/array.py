@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,6 +38,9 @@ from tfjit.ops.core.shape_rules import (
 )
 from tfjit.ops.core.sparse_values import is_sparse, maps_sparse_values
 from tfjit.ops.core.type_lists import FLOAT, INDEX, WIDE_SIGNED
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import AxisLike, DTypeLike, ShapeLike, TensorLike
 
 
 def _shape(c: ShapeContext) -> Shapes:
@@ -601,13 +604,17 @@ register_op(
 )
 
 
-def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
+def placeholder(
+    dtype: DTypeLike, shape: ShapeLike | None = None, name: str | None = None
+) -> Tensor:
     """A tensor that every run feeds. shape: None for any."""
     attrs = {"dtype": as_dtype(dtype), "shape": TensorShape(shape)}
     return get_default_graph().create_op("Placeholder", (), attrs=attrs, name=name).outputs[0]
 
 
-def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:
+def placeholder_with_default(
+    input: TensorLike, shape: ShapeLike, name: str | None = None
+) -> Tensor:
     """`input`, unless a run feeds something else of the given shape."""
     return tensor("PlaceholderWithDefault", name, input=input, shape=TensorShape(shape))
 
@@ -625,38 +632,38 @@ def identity(input: Any, name: str | None = None) -> Tensor:
     return tensor("Identity", name, input=input)
 
 
-def identity_n(input: Any, name: str | None = None) -> list[Tensor]:
+def identity_n(input: TensorLike, name: str | None = None) -> list[Tensor]:
     """The same values as other tensors."""
     return list(create("IdentityN", name, input=input).outputs)
 
 
 @maps_sparse_values
-def stop_gradient(input: Any, name: str | None = None) -> Tensor:
+def stop_gradient(input: TensorLike, name: str | None = None) -> Tensor:
     """`input`, taken for a constant by gradients."""
     return tensor("StopGradient", name, input=input)
 
 
-def prevent_gradient(input: Any, message: str = "", name: str | None = None) -> Tensor:
+def prevent_gradient(input: TensorLike, message: str = "", name: str | None = None) -> Tensor:
     """`input`; asking for a gradient through it is an error."""
     return tensor("PreventGradient", name, input=input, message=message)
 
 
-def guarantee_const(input: Any, name: str | None = None) -> Tensor:
+def guarantee_const(input: TensorLike, name: str | None = None) -> Tensor:
     """`input`, of which the caller promises that it never changes."""
     return tensor("GuaranteeConst", name, input=input)
 
 
-def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
+def ensure_shape(x: TensorLike, shape: ShapeLike, name: str | None = None) -> Tensor:
     """`x`, checked to have `shape` when it runs."""
     return tensor("EnsureShape", name, input=x, shape=TensorShape(shape))
 
 
-def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor:
+def check_numerics(tensor: TensorLike, message: str, name: str | None = None) -> Tensor:
     """`tensor`; InvalidArgumentError when it holds NaN or Inf."""
     return call("CheckNumerics", name, tensor=tensor, message=message)
 
 
-def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
+def bitcast(input: TensorLike, type: Any, name: str | None = None) -> Tensor:
     """The same bits as another type; a size ratio becomes, or takes, the last axis."""
     return tensor("Bitcast", name, input=input, type=as_dtype(type))
 
@@ -674,7 +681,9 @@ def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> 
     return tensor("Shape", name, input=value, out_type=as_dtype(out_type))
 
 
-def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> list[Tensor]:
+def shape_n(
+    input: TensorLike, out_type: DTypeLike = dtypes.int32, name: str | None = None
+) -> list[Tensor]:
     """The shapes of several tensors."""
     return list(create("ShapeN", name, input=input, out_type=as_dtype(out_type)).outputs)
 
@@ -702,7 +711,7 @@ def rank(input: Any, name: str | None = None) -> Tensor:
     return tensor("Rank", name, input=value)
 
 
-def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
+def reshape(tensor: TensorLike, shape: ShapeLike, name: str | None = None) -> Tensor:
     """The same elements in another shape; one size may be -1."""
     return call("Reshape", name, tensor=tensor, shape=shape)
 
@@ -716,7 +725,12 @@ def squeeze(
     return tensor("Squeeze", name, input=input, squeeze_dims=axes)
 
 
-def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
+def expand_dims(
+    input: TensorLike,
+    axis: AxisLike | None = None,
+    name: str | None = None,
+    dim: AxisLike | None = None,
+) -> Tensor:
     """Put an axis of size 1 in. Raises ValueError when no axis is given."""
     axis = dim if axis is None else axis
     if axis is None:
@@ -724,7 +738,7 @@ def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any 
     return tensor("ExpandDims", name, input=input, dim=axis)
 
 
-def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Tensor:
+def broadcast_to(input: TensorLike, shape: ShapeLike, name: str | None = None) -> Tensor:
     """`input` repeated along axes of size 1 until it has `shape`."""
     return tensor("BroadcastTo", name, input=input, shape=shape)
 
@@ -750,7 +764,7 @@ register_op(
 )
 
 
-def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> Tensor:
+def fill(dims: Any, value: TensorLike, name: str | None = None, layout: Any = None) -> Tensor:
     """A tensor of one value. layout: of a DTensor; there is no kernel that lays a tensor out."""
     return _laid_out(tensor("Fill", name, dims=dims, value=value), layout)
 
@@ -764,7 +778,7 @@ def _laid_out(value: Tensor, layout: Any) -> Tensor:
     )
 
 
-def _filled(shape: Any, dtype: Any, name: str, value: Any) -> Tensor:
+def _filled(shape: ShapeLike, dtype: DTypeLike, name: str, value: TensorLike) -> Tensor:
     dtype = as_dtype(dtype).base_dtype
     one = np.array(value, dtype.as_numpy_dtype) if dtype is not dtypes.string else b""
     with name_scope(name, name, [shape]) as scope:
@@ -783,14 +797,14 @@ def _filled(shape: Any, dtype: Any, name: str, value: Any) -> Tensor:
 
 
 def zeros(
-    shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layout: Any = None
+    shape: ShapeLike, dtype: DTypeLike = dtypes.float32, name: str | None = None, layout: Any = None
 ) -> Tensor:
     """A tensor of zeros (False, or empty strings). layout: as of `fill`."""
     return _laid_out(_filled(shape, dtype, name or "zeros", 0), layout)
 
 
 def ones(
-    shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layout: Any = None
+    shape: ShapeLike, dtype: DTypeLike = dtypes.float32, name: str | None = None, layout: Any = None
 ) -> Tensor:
     """A tensor of ones. layout: as of `fill`."""
     return _laid_out(_filled(shape, dtype, name or "ones", 1), layout)
@@ -820,7 +834,10 @@ def zeros_like(
 
 
 def ones_like(
-    tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True
+    tensor: TensorLike,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+    optimize: bool = True,
 ) -> Tensor:
     """Ones of the shape, and unless said otherwise the dtype, of a tensor."""
     with name_scope(name, "ones_like", [tensor]) as scope:
@@ -832,7 +849,11 @@ def ones_like(
 
 
 def range(
-    start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = "range"
+    start: TensorLike,
+    limit: TensorLike | None = None,
+    delta: TensorLike = 1,
+    dtype: DTypeLike | None = None,
+    name: str = "range",
 ) -> Tensor:
     """start, start + delta .. up to, not including, limit; with one argument 0 .. start."""
     if limit is None:
@@ -861,7 +882,9 @@ def _cast(value: Tensor, dtype: Any) -> Tensor:
     return tensor("Cast", None, x=value, DstT=dtype)
 
 
-def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int = 0) -> Tensor:
+def linspace(
+    start: TensorLike, stop: Any, num: Any, name: str | None = None, axis: int = 0
+) -> Tensor:
     """`num` evenly spaced values from start to stop, both included, along a new axis of the shape
     they broadcast to.
 
@@ -913,17 +936,17 @@ def _spaced(first: Tensor, last: Tensor, count: Tensor, axis: int, kind: Any) ->
 lin_space = linspace
 
 
-def invert_permutation(x: Any, name: str | None = None) -> Tensor:
+def invert_permutation(x: TensorLike, name: str | None = None) -> Tensor:
     """The permutation that undoes `x`."""
     return tensor("InvertPermutation", name, x=x)
 
 
-def diag(diagonal: Any, name: str | None = None) -> Tensor:
+def diag(diagonal: TensorLike, name: str | None = None) -> Tensor:
     """A tensor of twice the rank with `diagonal` on its diagonal."""
     return tensor("Diag", name, diagonal=diagonal)
 
 
-def diag_part(input: Any, name: str | None = None) -> Tensor:
+def diag_part(input: TensorLike, name: str | None = None) -> Tensor:
     """The diagonal of a tensor of even rank."""
     return tensor("DiagPart", name, input=input)
 
@@ -957,7 +980,10 @@ def meshgrid(*args: Any, indexing: str = "xy", name: str = "meshgrid") -> list[T
 
 
 def sequence_mask(
-    lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, name: str | None = None
+    lengths: TensorLike,
+    maxlen: TensorLike | None = None,
+    dtype: DTypeLike = dtypes.bool,
+    name: str | None = None,
 ) -> Tensor:
     """lengths [...] -> mask [..., maxlen], true at the first `length` places."""
     with name_scope(name, "SequenceMask", [lengths, maxlen]):
@@ -984,7 +1010,7 @@ def eye(
     num_rows: Any,
     num_columns: Any = None,
     batch_shape: Any = None,
-    dtype: Any = dtypes.float32,
+    dtype: DTypeLike = dtypes.float32,
     name: str | None = None,
 ) -> Tensor:
     """The identity matrix [*batch_shape, num_rows, num_columns]; square by default."""

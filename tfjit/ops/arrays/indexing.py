@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.graphs.default_graph import name_scope
@@ -24,6 +24,9 @@ from tfjit.ops.core.shape_rules import (
     unknown,
 )
 from tfjit.ops.core.type_lists import INDEX
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import AxisLike, DTypeLike, ShapeLike, TensorLike
 
 
 def _gather(c: ShapeContext) -> Shapes:
@@ -425,11 +428,11 @@ register_op(
 
 
 def gather(
-    params: Any,
-    indices: Any,
+    params: TensorLike,
+    indices: TensorLike,
     validate_indices: Any = None,
     name: str | None = None,
-    axis: Any = None,
+    axis: AxisLike | None = None,
     batch_dims: int = 0,
 ) -> Tensor:
     """Slices of `params` along an axis, by number."""
@@ -442,8 +445,8 @@ def gather(
 
 
 def gather_nd(
-    params: Any,
-    indices: Any,
+    params: TensorLike,
+    indices: TensorLike,
     name: str | None = None,
     batch_dims: int = 0,
     bad_indices_policy: str = "",
@@ -510,7 +513,11 @@ def _with_batch_places(indices: Tensor, batch_dims: int) -> Tensor:
 
 
 def scatter_nd(
-    indices: Any, updates: Any, shape: Any, bad_indices_policy: str = "", name: str | None = None
+    indices: TensorLike,
+    updates: TensorLike,
+    shape: ShapeLike,
+    bad_indices_policy: str = "",
+    name: str | None = None,
 ) -> Tensor:
     """A tensor of zeros with `updates` added at index vectors.
 
@@ -527,14 +534,18 @@ def scatter_nd(
 
 
 def tensor_scatter_nd_update(
-    tensor: Any, indices: Any, updates: Any, name: str | None = None
+    tensor: TensorLike, indices: TensorLike, updates: TensorLike, name: str | None = None
 ) -> Tensor:
     """A copy of `tensor` with `updates` put at index vectors."""
     return call("TensorScatterUpdate", name, tensor=tensor, indices=indices, updates=updates)
 
 
 def tensor_scatter_nd_add(
-    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
+    tensor: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    bad_indices_policy: str = "",
+    name: str | None = None,
 ) -> Tensor:
     """A copy of `tensor` with `updates` added at index vectors."""
     return call(
@@ -548,7 +559,11 @@ def tensor_scatter_nd_add(
 
 
 def tensor_scatter_nd_sub(
-    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
+    tensor: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    bad_indices_policy: str = "",
+    name: str | None = None,
 ) -> Tensor:
     """A copy of `tensor` with `updates` subtracted at index vectors."""
     return call(
@@ -562,7 +577,11 @@ def tensor_scatter_nd_sub(
 
 
 def tensor_scatter_nd_max(
-    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
+    tensor: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    bad_indices_policy: str = "",
+    name: str | None = None,
 ) -> Tensor:
     """A copy of `tensor` with the larger of old value and update at index vectors."""
     return call(
@@ -576,7 +595,11 @@ def tensor_scatter_nd_max(
 
 
 def tensor_scatter_nd_min(
-    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
+    tensor: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    bad_indices_policy: str = "",
+    name: str | None = None,
 ) -> Tensor:
     """A copy of `tensor` with the smaller of old value and update at index vectors."""
     return call(
@@ -595,12 +618,12 @@ tensor_scatter_sub = tensor_scatter_nd_sub
 
 
 def one_hot(
-    indices: Any,
-    depth: Any,
-    on_value: Any = None,
-    off_value: Any = None,
+    indices: TensorLike,
+    depth: TensorLike,
+    on_value: TensorLike | None = None,
+    off_value: TensorLike | None = None,
     axis: int | None = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     name: str | None = None,
 ) -> Tensor:
     """indices [...] -> [..., depth] with on_value (1) at the index, off_value (0) elsewhere. Raises
@@ -630,7 +653,12 @@ def one_hot(
         )
 
 
-def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
+def where(
+    condition: Any,
+    x: TensorLike | None = None,
+    y: TensorLike | None = None,
+    name: str | None = None,
+) -> Tensor:
     """Elements (or, for a vector condition, rows) of x or y; with neither, the index vectors of
     true elements int64 [n, rank].
     """
@@ -642,7 +670,12 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     return tensor("Select", name, condition=condition, t=x, e=y)
 
 
-def where_v2(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
+def where_v2(
+    condition: Any,
+    x: TensorLike | None = None,
+    y: TensorLike | None = None,
+    name: str | None = None,
+) -> Tensor:
     """As `where`, with all three broadcast."""
     if x is None and y is None:
         return where(condition, name=name)
@@ -651,26 +684,28 @@ def where_v2(condition: Any, x: Any = None, y: Any = None, name: str | None = No
     return tensor("SelectV2", name, condition=condition, t=x, e=y)
 
 
-def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Any:
+def unique(x: TensorLike, out_idx: Any = dtypes.int32, name: str | None = None) -> Any:
     """(y, idx): distinct values in order of first appearance, and each element's number."""
     return call("Unique", name, x=x, out_idx=as_dtype(out_idx))
 
 
-def unique_with_counts(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Any:
+def unique_with_counts(x: TensorLike, out_idx: Any = dtypes.int32, name: str | None = None) -> Any:
     """(y, idx, count): as `unique`, with how often each value occurs."""
     return call("UniqueWithCounts", name, x=x, out_idx=as_dtype(out_idx))
 
 
-def setdiff1d(x: Any, y: Any, index_dtype: Any = dtypes.int32, name: str | None = None) -> Any:
+def setdiff1d(
+    x: TensorLike, y: TensorLike, index_dtype: DTypeLike = dtypes.int32, name: str | None = None
+) -> Any:
     """(out, idx): elements of x that are not in y, and where they stood."""
     return call("ListDiff", name, x=x, y=y, out_idx=as_dtype(index_dtype))
 
 
 def searchsorted(
     sorted_sequence: Any,
-    values: Any,
+    values: TensorLike,
     side: str = "left",
-    out_type: Any = dtypes.int32,
+    out_type: DTypeLike = dtypes.int32,
     name: str | None = None,
 ) -> Tensor:
     """Where values would be put into sorted rows [..., n]. Raises ValueError for another side."""
@@ -700,13 +735,13 @@ def searchsorted(
         return tensor("Reshape", None, tensor=found, shape=shape)
 
 
-def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
+def unravel_index(indices: TensorLike, dims: Any, name: str | None = None) -> Tensor:
     """Flat indices as index vectors [rank, n]."""
     return tensor("UnravelIndex", name, indices=indices, dims=dims)
 
 
 def dynamic_partition(
-    data: Any, partitions: Any, num_partitions: int, name: str | None = None
+    data: TensorLike, partitions: Any, num_partitions: int, name: str | None = None
 ) -> list[Tensor]:
     """`data` split into lists by number."""
     return list(
@@ -720,17 +755,19 @@ def dynamic_partition(
     )
 
 
-def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
+def dynamic_stitch(indices: TensorLike, data: TensorLike, name: str | None = None) -> Tensor:
     """Tensors merged by index; where an index repeats, the last one stays."""
     return tensor("DynamicStitch", name, indices=indices, data=data)
 
 
-def nth_element(input: Any, n: Any, reverse: bool = False, name: str | None = None) -> Tensor:
+def nth_element(
+    input: TensorLike, n: Any, reverse: bool = False, name: str | None = None
+) -> Tensor:
     """The n-th smallest (largest) value of each row."""
     return tensor("NthElement", name, input=input, n=n, reverse=reverse)
 
 
-def bucketize(input: Any, boundaries: Any, name: str | None = None) -> Tensor:
+def bucketize(input: TensorLike, boundaries: Any, name: str | None = None) -> Tensor:
     """Which bucket each value falls into."""
     return tensor("Bucketize", name, input=input, boundaries=boundaries)
 
@@ -760,6 +797,8 @@ register_op(
 )
 
 
-def resource_gather(resource: Tensor, indices: Any, dtype: Any, name: str | None = None) -> Tensor:
+def resource_gather(
+    resource: Tensor, indices: TensorLike, dtype: DTypeLike, name: str | None = None
+) -> Tensor:
     """Rows of a resource variable by number."""
     return tensor("ResourceGather", name, resource=resource, indices=indices, dtype=dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import Shapes, fail, int_constant, int_list_constant
 from tfjit.ops.core.type_lists import INDEX
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import AxisLike, TensorLike
 
 
 def _concat(c: ShapeContext, values: Shapes, axis_index: int) -> Shapes:
@@ -474,7 +477,7 @@ register_op(
 )
 
 
-def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
+def concat(values: TensorLike, axis: AxisLike, name: str = "concat") -> Tensor:
     """Tensors joined along an axis."""
     if not isinstance(values, (list, tuple)):
         values = [values]
@@ -524,7 +527,7 @@ def parallel_stack(values: Any, name: str = "parallel_stack") -> Tensor:
 
 
 def unstack(
-    value: Any, num: int | None = None, axis: int = 0, name: str = "unstack"
+    value: TensorLike, num: int | None = None, axis: int = 0, name: str = "unstack"
 ) -> list[Tensor]:
     """The slices along an axis. Raises ValueError when their number is neither given nor known."""
     if num is None:
@@ -542,7 +545,11 @@ def unstack(
 
 
 def split(
-    value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = None, name: str = "split"
+    value: TensorLike,
+    num_or_size_splits: Any,
+    axis: AxisLike = 0,
+    num: int | None = None,
+    name: str = "split",
 ) -> list[Tensor]:
     """`value` cut along an axis: into a number of equal parts, or into parts of given sizes (one
     may be -1).
@@ -566,7 +573,9 @@ def split(
     )
 
 
-def transpose(a: Any, perm: Any = None, name: str = "transpose", conjugate: bool = False) -> Tensor:
+def transpose(
+    a: TensorLike, perm: TensorLike | None = None, name: str = "transpose", conjugate: bool = False
+) -> Tensor:
     """Axes in another order; without `perm` in reverse."""
     with name_scope(name, "transpose", [a]) as scope:
         op = "ConjugateTranspose" if conjugate else "Transpose"
@@ -583,7 +592,9 @@ def transpose(a: Any, perm: Any = None, name: str = "transpose", conjugate: bool
         return tensor(op, scope, x=a, perm=perm)
 
 
-def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = False) -> Tensor:
+def matrix_transpose(
+    a: TensorLike, name: str = "matrix_transpose", conjugate: bool = False
+) -> Tensor:
     """The last two axes swapped. Raises ValueError when the rank is known and below 2."""
     with name_scope(name, "matrix_transpose", [a]):
         a = convert_to_tensor(a, name="a")
@@ -608,12 +619,14 @@ def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = F
         return transpose(a, perm, conjugate=conjugate)
 
 
-def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
+def tile(input: TensorLike, multiples: TensorLike, name: str | None = None) -> Tensor:
     """`input` repeated `multiples[i]` times along axis i."""
     return tensor("Tile", name, input=input, multiples=multiples)
 
 
-def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None = None) -> Tensor:
+def repeat(
+    input: TensorLike, repeats: TensorLike, axis: int | None = None, name: str | None = None
+) -> Tensor:
     """Repeat the slices along an axis, or the elements of the flattened tensor.
 
     repeats: one number for all slices, or one for each. Raises TypeError for an axis that is no
@@ -704,11 +717,11 @@ def _repeat_all(data: Tensor, repeats: int, axis: int) -> Tensor:
 
 
 def pad(
-    tensor: Any,
-    paddings: Any,
+    tensor: TensorLike,
+    paddings: TensorLike,
     mode: str = "CONSTANT",
     name: str | None = None,
-    constant_values: Any = 0,
+    constant_values: TensorLike = 0,
 ) -> Tensor:
     """paddings [rank, 2] before and after each axis; mode CONSTANT, REFLECT or SYMMETRIC. Raises
     ValueError for another mode.
@@ -731,7 +744,7 @@ def pad(
     return out
 
 
-def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
+def reverse(tensor: TensorLike, axis: AxisLike, name: str | None = None) -> Tensor:
     """Axes read backwards."""
     return create("ReverseV2", name, tensor=tensor, axis=axis).outputs[0]
 
@@ -740,8 +753,8 @@ reverse_v2 = reverse
 
 
 def reverse_sequence(
-    input: Any,
-    seq_lengths: Any,
+    input: TensorLike,
+    seq_lengths: TensorLike,
     seq_axis: int | None = None,
     batch_axis: int | None = None,
     name: str | None = None,
@@ -761,6 +774,6 @@ def reverse_sequence(
     )
 
 
-def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
+def roll(input: TensorLike, shift: TensorLike, axis: AxisLike, name: str | None = None) -> Tensor:
     """Elements moved along axes, what leaves at the end coming in at the front."""
     return tensor("Roll", name, input=input, shift=shift, axis=axis)

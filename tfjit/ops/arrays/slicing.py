@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from tfjit.ops.core.convert import constant, convert_to_tensor
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import Shapes, fail, int_list_constant, nothing, unchanged
 from tfjit.ops.core.type_lists import INDEX
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import TensorLike
 
 
 def _slice(c: ShapeContext) -> Shapes:
@@ -134,7 +137,9 @@ register_op(
 )
 
 
-def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
+def slice(
+    input_: TensorLike, begin: TensorLike, size: TensorLike, name: str | None = None
+) -> Tensor:
     """size[i] elements from begin[i] on along each axis; -1 reaches to the end."""
     return tensor("Slice", name, input=input_, begin=begin, size=size)
 
@@ -193,7 +198,7 @@ def strided_slice(
 _INDEX_TYPES = (dtypes.int16, dtypes.int32, dtypes.int64)
 
 
-def _check_index(index: Any) -> None:
+def _check_index(index: TensorLike) -> None:
     if isinstance(index, (int, np.integer)) and not isinstance(index, (bool, np.bool_)):
         return
     if isinstance(index, Tensor) and index.dtype.base_dtype in _INDEX_TYPES:
@@ -289,7 +294,7 @@ def _pack_indices(parts: list[Any], name: str) -> Tensor:
 
 
 def boolean_mask(
-    tensor: Any, mask: Any, name: str = "boolean_mask", axis: int | None = None
+    tensor: TensorLike, mask: TensorLike, name: str = "boolean_mask", axis: int | None = None
 ) -> Tensor:
     """tensor [before..., mask shape..., rest...] -> [before..., number of true, rest...]."""
     with name_scope(name, "boolean_mask", [tensor, mask]):

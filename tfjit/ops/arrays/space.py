@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.renamed import renamed
 from tfjit.ops.core.shape_rules import Shapes, fail, int_list_constant
 from tfjit.ops.core.type_lists import INDEX
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import TensorLike
 
 
 def _space_to_batch_shape(
@@ -184,23 +187,25 @@ register_op(
 
 
 def space_to_batch_nd(
-    input: Any, block_shape: Any, paddings: Any, name: str | None = None
+    input: TensorLike, block_shape: TensorLike, paddings: TensorLike, name: str | None = None
 ) -> Tensor:
     """Spatial blocks moved into the batch axis."""
     return tensor("SpaceToBatchND", name, input=input, block_shape=block_shape, paddings=paddings)
 
 
-def batch_to_space_nd(input: Any, block_shape: Any, crops: Any, name: str | None = None) -> Tensor:
+def batch_to_space_nd(
+    input: TensorLike, block_shape: TensorLike, crops: TensorLike, name: str | None = None
+) -> Tensor:
     """The inverse of `space_to_batch_nd`."""
     return tensor("BatchToSpaceND", name, input=input, block_shape=block_shape, crops=crops)
 
 
 def space_to_batch(
-    input: Any,
-    paddings: Any,
+    input: TensorLike,
+    paddings: TensorLike,
     block_size: Any = None,
     name: str | None = None,
-    block_shape: Any = None,
+    block_shape: TensorLike | None = None,
 ) -> Tensor:
     """`space_to_batch_nd` with square blocks of images."""
     size = renamed(block_shape, block_size, "block_shape", "block_size")
@@ -210,7 +215,11 @@ def space_to_batch(
 
 
 def batch_to_space(
-    input: Any, crops: Any, block_size: Any = None, name: str | None = None, block_shape: Any = None
+    input: TensorLike,
+    crops: TensorLike,
+    block_size: Any = None,
+    name: str | None = None,
+    block_shape: TensorLike | None = None,
 ) -> Tensor:
     """`batch_to_space_nd` with square blocks of images."""
     size = renamed(block_shape, block_size, "block_shape", "block_size")
@@ -220,21 +229,21 @@ def batch_to_space(
 
 
 def space_to_depth(
-    input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC"
+    input: TensorLike, block_size: int, name: str | None = None, data_format: str = "NHWC"
 ) -> Tensor:
     """Spatial blocks moved into the channels."""
     return tensor("SpaceToDepth", name, input=input, block_size=block_size, data_format=data_format)
 
 
 def depth_to_space(
-    input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC"
+    input: TensorLike, block_size: int, name: str | None = None, data_format: str = "NHWC"
 ) -> Tensor:
     """Channels moved into spatial blocks."""
     return tensor("DepthToSpace", name, input=input, block_size=block_size, data_format=data_format)
 
 
 def required_space_to_batch_paddings(
-    input_shape: Any, block_shape: Any, base_paddings: Any = None, name: str | None = None
+    input_shape: Any, block_shape: TensorLike, base_paddings: Any = None, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
     """Return (paddings, crops) int32[blocks, 2] that make each size divisible by its block:
     constants where all is known.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient, register
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.autodiff.elementwise import UnaryRule, conj, like, unary
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Gradients
 
 UNARY: dict[str, UnaryRule] = {
     "Tanh": lambda x, y, g: raw.TanhGrad(y=conj(y), dy=g),
@@ -24,37 +27,37 @@ for _op_type, _rule in UNARY.items():
 
 
 @RegisterGradient("LeakyRelu")
-def _leaky_relu(op: Operation, grad: Tensor) -> Any:
+def _leaky_relu(op: Operation, grad: Tensor) -> Gradients:
     return raw.LeakyReluGrad(gradients=grad, features=op.inputs[0], alpha=op.get_attr("alpha"))
 
 
 @RegisterGradient("TanhGrad")
-def _tanh_grad(op: Operation, grad: Tensor) -> Any:
+def _tanh_grad(op: Operation, grad: Tensor) -> Gradients:
     y, dy = conj(op.inputs[0]), conj(op.inputs[1])
     return grad * like(-2.0, y) * dy * y, raw.TanhGrad(y=y, dy=grad)
 
 
 @RegisterGradient("SigmoidGrad")
-def _sigmoid_grad(op: Operation, grad: Tensor) -> Any:
+def _sigmoid_grad(op: Operation, grad: Tensor) -> Gradients:
     y, dy = conj(op.inputs[0]), conj(op.inputs[1])
     by = grad * dy
     return by - like(2.0, y) * by * y, raw.SigmoidGrad(y=y, dy=grad)
 
 
 @RegisterGradient("ReluGrad")
-def _relu_grad(op: Operation, grad: Tensor) -> Any:
+def _relu_grad(op: Operation, grad: Tensor) -> Gradients:
     x = op.inputs[1]
     return raw.ReluGrad(gradients=grad, features=x), raw.ZerosLike(x=x)
 
 
 @RegisterGradient("Relu6Grad")
-def _relu6_grad(op: Operation, grad: Tensor) -> Any:
+def _relu6_grad(op: Operation, grad: Tensor) -> Gradients:
     x = op.inputs[1]
     return raw.Relu6Grad(gradients=grad, features=x), raw.ZerosLike(x=x)
 
 
 @RegisterGradient("SoftplusGrad")
-def _softplus_grad(op: Operation, grad: Tensor) -> Any:
+def _softplus_grad(op: Operation, grad: Tensor) -> Gradients:
     dy, x = op.inputs
     return raw.SoftplusGrad(gradients=grad, features=x), grad * dy / (
         raw.Exp(x=-x) + like(2.0, x) + raw.Exp(x=x)

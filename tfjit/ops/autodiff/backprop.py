@@ -8,7 +8,7 @@ import pkgutil
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework.graphs.default_graph import control_dependencies, get_default_graph
 from tfjit.framework.graphs.function_graph import FunctionGraph, building
@@ -32,6 +32,9 @@ from tfjit.ops.autodiff.loop_gradients import (
 from tfjit.ops.control_flow.bodies import handle_data
 from tfjit.ops.control_flow.control_flow_contexts import CondContext, is_loop_exit
 from tfjit.ops.core.convert import convert_to_tensor, register_tensor_conversion_function
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import DTypeLike
 
 Gradient = Any  # Tensor | IndexedSlices
 
@@ -637,7 +640,10 @@ def _load_rules() -> None:
 
 
 def _dense(
-    value: IndexedSlices, dtype: Any = None, name: str | None = None, as_ref: bool = False
+    value: IndexedSlices,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+    as_ref: bool = False,
 ) -> Any:
     """Return IndexedSlices as a tensor.
 

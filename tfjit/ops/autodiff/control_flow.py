@@ -5,7 +5,7 @@ Gradients of a loop's operations are made inside the gradient's loop.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.default_graph import get_default_graph
 from tfjit.framework.graphs.indexed_slices import IndexedSlices
@@ -15,6 +15,9 @@ from tfjit.ops import raw_ops as raw
 from tfjit.ops.autodiff.loop_gradients import LoopGradient, outside
 from tfjit.ops.control_flow.control_flow_contexts import CondContext, enter, output_context
 from tfjit.ops.core.convert import convert_to_tensor
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Gradients
 
 
 def _state() -> LoopGradient | None:
@@ -27,7 +30,7 @@ def _state() -> LoopGradient | None:
 
 @RegisterGradient("Switch")
 @RegisterGradient("RefSwitch")
-def _switch(op: Operation, no: Any, yes: Any) -> Any:
+def _switch(op: Operation, no: Any, yes: Any) -> Gradients:
     context = op._get_control_flow_context()
     state = _state()
     if context is not None and context.IsWhileContext():
@@ -59,7 +62,7 @@ def _switch(op: Operation, no: Any, yes: Any) -> Any:
 
 @RegisterGradient("Merge")
 @RegisterGradient("RefMerge")
-def _merge(op: Operation, grad: Tensor, _: Any) -> Any:
+def _merge(op: Operation, grad: Tensor, _: Any) -> Gradients:
     context = output_context(op.inputs[0].op)
     state = _state()
     if context is not None and context.IsWhileContext():
@@ -117,10 +120,10 @@ def _enter(op: Operation, grad: Any) -> Any:
 
 
 @RegisterGradient("RefIdentity")
-def _ref_identity(op: Operation, grad: Tensor) -> Any:
+def _ref_identity(op: Operation, grad: Tensor) -> Gradients:
     return grad
 
 
 @RegisterGradient("Print")
-def _print(op: Operation, grad: Tensor) -> Any:
+def _print(op: Operation, grad: Tensor) -> Gradients:
     return [grad, *[None] * (len(op.inputs) - 1)]

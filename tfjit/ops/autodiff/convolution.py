@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.autodiff.elementwise import attrs_of
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Gradients
+
 _CONV = ("strides", "padding", "explicit_paddings", "use_cudnn_on_gpu", "data_format", "dilations")
 
 
 @RegisterGradient("Conv2D")
-def _conv2d(op: Operation, grad: Tensor) -> Any:
+def _conv2d(op: Operation, grad: Tensor) -> Gradients:
     x, w = op.inputs
     options = attrs_of(op, *_CONV)
     sizes = raw.ShapeN(input=[x, w])
@@ -24,7 +27,7 @@ def _conv2d(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("Conv2DBackpropInput")
-def _conv2d_backprop_input(op: Operation, grad: Tensor) -> Any:
+def _conv2d_backprop_input(op: Operation, grad: Tensor) -> Gradients:
     _, w, out = op.inputs
     options = attrs_of(op, *_CONV)
     for_w = raw.Conv2DBackpropFilter(
@@ -34,7 +37,7 @@ def _conv2d_backprop_input(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("Conv2DBackpropFilter")
-def _conv2d_backprop_filter(op: Operation, grad: Tensor) -> Any:
+def _conv2d_backprop_filter(op: Operation, grad: Tensor) -> Gradients:
     x, _, out = op.inputs
     options = attrs_of(op, *_CONV)
     for_x = raw.Conv2DBackpropInput(
@@ -44,7 +47,7 @@ def _conv2d_backprop_filter(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("DepthwiseConv2dNative")
-def _depthwise_conv2d(op: Operation, grad: Tensor) -> Any:
+def _depthwise_conv2d(op: Operation, grad: Tensor) -> Gradients:
     x, w = op.inputs
     options = attrs_of(op, "strides", "padding", "explicit_paddings", "data_format", "dilations")
     return (
@@ -58,7 +61,7 @@ def _depthwise_conv2d(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("Conv3D")
-def _conv3d(op: Operation, grad: Tensor) -> Any:
+def _conv3d(op: Operation, grad: Tensor) -> Gradients:
     x, w = op.inputs
     options = attrs_of(op, "strides", "padding", "data_format", "dilations")
     sizes = raw.ShapeN(input=[x, w])
@@ -69,7 +72,7 @@ def _conv3d(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("Dilation2D")
-def _dilation2d(op: Operation, grad: Tensor) -> Any:
+def _dilation2d(op: Operation, grad: Tensor) -> Gradients:
     x, w = op.inputs
     options = attrs_of(op, "strides", "rates", "padding")
     return (

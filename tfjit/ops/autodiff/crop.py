@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Gradients
+
 _FLOATS = (dtypes.float16, dtypes.float32, dtypes.float64)
 
 
 @RegisterGradient("CropAndResize")
-def _crop_and_resize(op: Operation, grad: Tensor) -> Any:
+def _crop_and_resize(op: Operation, grad: Tensor) -> Gradients:
     image, boxes, index, _ = op.inputs
     method = op.get_attr("method")
     for_image = None

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import GradientFn, RegisterGradient, register
 from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.core.convert import convert_to_tensor
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Gradients
 
 _COMPLEX = (dtypes.complex64, dtypes.complex128)
 
@@ -120,69 +123,69 @@ for _op_type, _rule in UNARY.items():
 
 @RegisterGradient("Add")
 @RegisterGradient("AddV2")
-def _add(op: Operation, grad: Tensor) -> Any:
+def _add(op: Operation, grad: Tensor) -> Gradients:
     return both(op, grad, grad)
 
 
 @RegisterGradient("Sub")
-def _sub(op: Operation, grad: Tensor) -> Any:
+def _sub(op: Operation, grad: Tensor) -> Gradients:
     return both(op, grad, -grad)
 
 
 @RegisterGradient("Mul")
-def _mul(op: Operation, grad: Tensor) -> Any:
+def _mul(op: Operation, grad: Tensor) -> Gradients:
     x, y = op.inputs
     return both(op, grad * conj(y), conj(x) * grad)
 
 
 @RegisterGradient("MulNoNan")
-def _mul_no_nan(op: Operation, grad: Tensor) -> Any:
+def _mul_no_nan(op: Operation, grad: Tensor) -> Gradients:
     x, y = op.inputs
     return both(op, raw.MulNoNan(x=grad, y=y), raw.MulNoNan(x=x, y=grad))
 
 
 @RegisterGradient("Div")
 @RegisterGradient("RealDiv")
-def _div(op: Operation, grad: Tensor) -> Any:
+def _div(op: Operation, grad: Tensor) -> Gradients:
     x, y = conj(op.inputs[0]), conj(op.inputs[1])
     return both(op, raw.RealDiv(x=grad, y=y), grad * raw.RealDiv(x=raw.RealDiv(x=-x, y=y), y=y))
 
 
 @RegisterGradient("DivNoNan")
-def _div_no_nan(op: Operation, grad: Tensor) -> Any:
+def _div_no_nan(op: Operation, grad: Tensor) -> Gradients:
     x, y = conj(op.inputs[0]), conj(op.inputs[1])
     return both(op, raw.DivNoNan(x=grad, y=y), grad * raw.DivNoNan(x=raw.DivNoNan(x=-x, y=y), y=y))
 
 
 @RegisterGradient("Xdivy")
-def _xdivy(op: Operation, grad: Tensor) -> Any:
+def _xdivy(op: Operation, grad: Tensor) -> Gradients:
     x, y = op.inputs
     there = raw.Cast(x=raw.NotEqual(x=x, y=like(0.0, x)), DstT=x.dtype)
     return both(op, grad * raw.Xdivy(x=there, y=y), grad * raw.Xdivy(x=-x, y=raw.Square(x=y)))
 
 
 @RegisterGradient("Xlogy")
-def _xlogy(op: Operation, grad: Tensor) -> Any:
+def _xlogy(op: Operation, grad: Tensor) -> Gradients:
     x, y = op.inputs
     there = raw.Cast(x=raw.NotEqual(x=x, y=like(0.0, x)), DstT=x.dtype)
     return both(op, grad * raw.Xlogy(x=there, y=y), grad * raw.Xdivy(x=x, y=y))
 
 
 @RegisterGradient("Xlog1py")
-def _xlog1py(op: Operation, grad: Tensor) -> Any:
+def _xlog1py(op: Operation, grad: Tensor) -> Gradients:
     x, y = op.inputs
     there = raw.Cast(x=raw.NotEqual(x=x, y=like(0.0, x)), DstT=x.dtype)
     return both(op, grad * raw.Xlog1py(x=there, y=y), grad * raw.Xdivy(x=x, y=y + like(1.0, x)))
 
 
 @RegisterGradient("FloorMod")
-def _floor_mod(op: Operation, grad: Tensor) -> Any:
+def _floor_mod(op: Operation, grad: Tensor) -> Gradients:
     x, y = op.inputs
     return both(op, grad, grad * -raw.FloorDiv(x=x, y=y))
 
 
 @RegisterGradient("Pow")
-def _pow(op: Operation, grad: Tensor) -> Any:
+def _pow(op: Operation, grad: Tensor) -> Gradients:
     x, y, z = conj(op.inputs[0]), conj(op.inputs[1]), conj(op.outputs[0])
     zero = raw.ZerosLike(x=x)
     # no log is taken of values that are not positive: 0 replaces it
@@ -208,61 +211,61 @@ def _extremum(op: Operation, grad: Tensor, comparison: Callable[..., Tensor]) ->
 
 
 @RegisterGradient("Maximum")
-def _maximum(op: Operation, grad: Tensor) -> Any:
+def _maximum(op: Operation, grad: Tensor) -> Gradients:
     return _extremum(op, grad, raw.GreaterEqual)
 
 
 @RegisterGradient("Minimum")
-def _minimum(op: Operation, grad: Tensor) -> Any:
+def _minimum(op: Operation, grad: Tensor) -> Gradients:
     return _extremum(op, grad, raw.LessEqual)
 
 
 @RegisterGradient("SquaredDifference")
-def _squared_difference(op: Operation, grad: Tensor) -> Any:
+def _squared_difference(op: Operation, grad: Tensor) -> Gradients:
     x, y = op.inputs
     for_x = like(2.0, x) * grad * (x - y)
     return both(op, for_x, -for_x)
 
 
 @RegisterGradient("Atan2")
-def _atan2(op: Operation, grad: Tensor) -> Any:
+def _atan2(op: Operation, grad: Tensor) -> Gradients:
     y, x = op.inputs
     over = grad / (raw.Square(x=x) + raw.Square(x=y))
     return both(op, x * over, -y * over)
 
 
 @RegisterGradient("NextAfter")
-def _next_after(op: Operation, grad: Tensor) -> Any:
+def _next_after(op: Operation, grad: Tensor) -> Gradients:
     return both(op, grad, raw.ZerosLike(x=grad))
 
 
 @RegisterGradient("Igamma")
-def _igamma(op: Operation, grad: Tensor) -> Any:
+def _igamma(op: Operation, grad: Tensor) -> Gradients:
     a, x = op.inputs
     density = raw.Exp(x=-x + (a - like(1.0, x)) * raw.Log(x=x) - raw.Lgamma(x=a))
     return both(op, grad * raw.IgammaGradA(a=a, x=x), grad * density)
 
 
 @RegisterGradient("Igammac")
-def _igammac(op: Operation, grad: Tensor) -> Any:
+def _igammac(op: Operation, grad: Tensor) -> Gradients:
     first, second = _igamma(op, grad)
     return (-first if first is not None else None), (-second if second is not None else None)
 
 
 @RegisterGradient("Polygamma")
-def _polygamma(op: Operation, grad: Tensor) -> Any:
+def _polygamma(op: Operation, grad: Tensor) -> Gradients:
     n, x = op.inputs
     return None, both(op, None, grad * raw.Polygamma(a=n + like(1.0, n), x=x))[1]
 
 
 @RegisterGradient("Zeta")
-def _zeta(op: Operation, grad: Tensor) -> Any:
+def _zeta(op: Operation, grad: Tensor) -> Gradients:
     x, q = op.inputs
     return None, both(op, None, grad * (-x * raw.Zeta(x=x + like(1.0, x), q=q)))[1]
 
 
 @RegisterGradient("Select")
-def _select(op: Operation, grad: Tensor) -> Any:
+def _select(op: Operation, grad: Tensor) -> Gradients:
     condition, x = op.inputs[0], op.inputs[1]
     zero = raw.ZerosLike(x=x)
     return (
@@ -273,7 +276,7 @@ def _select(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("SelectV2")
-def _select_v2(op: Operation, grad: Tensor) -> Any:
+def _select_v2(op: Operation, grad: Tensor) -> Gradients:
     condition, x, y = op.inputs
     zero = raw.ZerosLike(x=grad)
     out = op.outputs[0]
@@ -286,7 +289,7 @@ def _select_v2(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("ClipByValue")
-def _clip_by_value(op: Operation, grad: Tensor) -> Any:
+def _clip_by_value(op: Operation, grad: Tensor) -> Gradients:
     x, low, high = op.inputs
     zero = raw.ZerosLike(x=grad)
     below, above = raw.Less(x=x, y=low), raw.Greater(x=x, y=high)
@@ -302,7 +305,7 @@ def _clip_by_value(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("Cast")
-def _cast(op: Operation, grad: Tensor) -> Any:
+def _cast(op: Operation, grad: Tensor) -> Gradients:
     source = op.inputs[0].dtype.base_dtype
     floats = (dtypes.float16, dtypes.float32, dtypes.float64, dtypes.bfloat16, *_COMPLEX)
     return (
@@ -313,53 +316,53 @@ def _cast(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("AddN")
-def _add_n(op: Operation, grad: Tensor) -> Any:
+def _add_n(op: Operation, grad: Tensor) -> Gradients:
     return [grad] * len(op.inputs)
 
 
 @RegisterGradient("AccumulateNV2")
-def _accumulate_n(op: Operation, grad: Tensor) -> Any:
+def _accumulate_n(op: Operation, grad: Tensor) -> Gradients:
     return [grad] * len(op.inputs)
 
 
 @RegisterGradient("Complex")
-def _complex(op: Operation, grad: Tensor) -> Any:
+def _complex(op: Operation, grad: Tensor) -> Gradients:
     real = op.inputs[0].dtype.base_dtype
     return both(op, raw.Real(input=grad, Tout=real), raw.Imag(input=grad, Tout=real))
 
 
 @RegisterGradient("Real")
-def _real(op: Operation, grad: Tensor) -> Any:
+def _real(op: Operation, grad: Tensor) -> Gradients:
     return raw.Complex(real=grad, imag=raw.ZerosLike(x=grad), Tout=op.inputs[0].dtype.base_dtype)
 
 
 @RegisterGradient("Imag")
-def _imag(op: Operation, grad: Tensor) -> Any:
+def _imag(op: Operation, grad: Tensor) -> Gradients:
     return raw.Complex(real=raw.ZerosLike(x=grad), imag=grad, Tout=op.inputs[0].dtype.base_dtype)
 
 
 @RegisterGradient("ComplexAbs")
-def _complex_abs(op: Operation, grad: Tensor) -> Any:
+def _complex_abs(op: Operation, grad: Tensor) -> Gradients:
     kind = op.inputs[0].dtype.base_dtype
     scale = raw.DivNoNan(x=grad, y=op.outputs[0])
     return raw.Complex(real=scale, imag=raw.ZerosLike(x=scale), Tout=kind) * op.inputs[0]
 
 
 @RegisterGradient("SqrtGrad")
-def _sqrt_grad(op: Operation, grad: Tensor) -> Any:
+def _sqrt_grad(op: Operation, grad: Tensor) -> Gradients:
     y, dy = op.inputs[0], op.outputs[0]
     by = grad / y
     return -conj(by) * dy, like(0.5, y) * by
 
 
 @RegisterGradient("RsqrtGrad")
-def _rsqrt_grad(op: Operation, grad: Tensor) -> Any:
+def _rsqrt_grad(op: Operation, grad: Tensor) -> Gradients:
     y, dy = conj(op.inputs[0]), conj(op.inputs[1])
     return like(-1.5, y) * grad * dy * raw.Square(x=y), raw.RsqrtGrad(y=y, dy=grad)
 
 
 @RegisterGradient("ReciprocalGrad")
 @RegisterGradient("InvGrad")
-def _reciprocal_grad(op: Operation, grad: Tensor) -> Any:
+def _reciprocal_grad(op: Operation, grad: Tensor) -> Gradients:
     y, dy = conj(op.inputs[0]), conj(op.inputs[1])
     return grad * dy * like(-2.0, y) * y, raw.ReciprocalGrad(y=y, dy=grad)

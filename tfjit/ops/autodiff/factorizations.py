@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
@@ -10,9 +10,12 @@ from tfjit.ops import raw_ops as raw
 from tfjit.ops.arrays.movement import matrix_transpose
 from tfjit.ops.autodiff.elementwise import conj, like
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Gradients
+
 
 @RegisterGradient("MatrixInverse")
-def _matrix_inverse(op: Operation, grad: Tensor) -> Any:
+def _matrix_inverse(op: Operation, grad: Tensor) -> Gradients:
     inverse = op.outputs[0]
     adjoint = not op.get_attr("adjoint")
     inner = raw.BatchMatMulV2(x=grad, y=inverse, adj_y=adjoint)
@@ -20,18 +23,18 @@ def _matrix_inverse(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("MatrixDeterminant")
-def _matrix_determinant(op: Operation, grad: Tensor) -> Any:
+def _matrix_determinant(op: Operation, grad: Tensor) -> Gradients:
     a, c = op.inputs[0], op.outputs[0]
     return (grad * c)[..., None, None] * raw.MatrixInverse(input=a, adjoint=True)
 
 
 @RegisterGradient("LogMatrixDeterminant")
-def _log_matrix_determinant(op: Operation, _: Any, grad: Tensor) -> Any:
+def _log_matrix_determinant(op: Operation, _: Any, grad: Tensor) -> Gradients:
     return grad[..., None, None] * raw.MatrixInverse(input=op.inputs[0], adjoint=True)
 
 
 @RegisterGradient("Cholesky")
-def _cholesky(op: Operation, grad: Tensor) -> Any:
+def _cholesky(op: Operation, grad: Tensor) -> Gradients:
     """Return the gradient of a Cholesky decomposition.
 
     Source: Murray, "Differentiation of the Cholesky decomposition" (2016), section 3.

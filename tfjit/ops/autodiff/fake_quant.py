@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.autodiff.elementwise import attrs_of
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Gradients
+
 
 @RegisterGradient("FakeQuantWithMinMaxArgs")
-def _fake_args(op: Operation, grad: Tensor) -> Any:
+def _fake_args(op: Operation, grad: Tensor) -> Gradients:
     options = attrs_of(op, "min", "max", "num_bits", "narrow_range")
     return raw.FakeQuantWithMinMaxArgsGradient(gradients=grad, inputs=op.inputs[0], **options)
 
 
 @RegisterGradient("FakeQuantWithMinMaxVars")
-def _fake_vars(op: Operation, grad: Tensor) -> Any:
+def _fake_vars(op: Operation, grad: Tensor) -> Gradients:
     x, low, high = op.inputs
     options = attrs_of(op, "num_bits", "narrow_range")
     return list(
@@ -26,7 +29,7 @@ def _fake_vars(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("FakeQuantWithMinMaxVarsPerChannel")
-def _fake_channels(op: Operation, grad: Tensor) -> Any:
+def _fake_channels(op: Operation, grad: Tensor) -> Gradients:
     x, low, high = op.inputs
     options = attrs_of(op, "num_bits", "narrow_range")
     return list(
@@ -37,17 +40,17 @@ def _fake_channels(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("QuantizeAndDequantizeV2")
-def _quantize_and_dequantize(op: Operation, grad: Tensor) -> Any:
+def _quantize_and_dequantize(op: Operation, grad: Tensor) -> Gradients:
     return grad, None, None
 
 
 @RegisterGradient("QuantizeAndDequantizeV3")
-def _quantize_and_dequantize_v3(op: Operation, grad: Tensor) -> Any:
+def _quantize_and_dequantize_v3(op: Operation, grad: Tensor) -> Gradients:
     return grad, None, None, None
 
 
 @RegisterGradient("QuantizeAndDequantizeV4")
-def _quantize_and_dequantize_v4(op: Operation, grad: Tensor) -> Any:
+def _quantize_and_dequantize_v4(op: Operation, grad: Tensor) -> Gradients:
     x, low, high = op.inputs
     return list(
         raw.QuantizeAndDequantizeV4Grad(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.indexed_slices import IndexedSlices
 from tfjit.framework.graphs.operation import Operation, Tensor
@@ -10,6 +10,9 @@ from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.core.convert import convert_to_tensor
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Gradients
 
 
 def _scattered(rows: Tensor, indices: Tensor, params: Tensor) -> IndexedSlices:
@@ -21,12 +24,12 @@ def _scattered(rows: Tensor, indices: Tensor, params: Tensor) -> IndexedSlices:
 
 
 @RegisterGradient("Gather")
-def _gather(op: Operation, grad: Tensor) -> Any:
+def _gather(op: Operation, grad: Tensor) -> Gradients:
     return _scattered(grad, op.inputs[1], op.inputs[0]), None
 
 
 @RegisterGradient("GatherV2")
-def _gather_v2(op: Operation, grad: Tensor) -> Any:
+def _gather_v2(op: Operation, grad: Tensor) -> Gradients:
     from tfjit.framework.graphs.static_value import constant_value
 
     params, indices, axis = op.inputs
@@ -66,7 +69,7 @@ def _gather_v2(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("GatherNd")
-def _gather_nd(op: Operation, grad: Tensor) -> Any:
+def _gather_nd(op: Operation, grad: Tensor) -> Gradients:
     params, indices = op.inputs
     shape = raw.Shape(input=params, out_type=indices.dtype.base_dtype)
     policy = op.get_attr("bad_indices_policy")
@@ -76,12 +79,12 @@ def _gather_nd(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("ScatterNd")
-def _scatter_nd(op: Operation, grad: Tensor) -> Any:
+def _scatter_nd(op: Operation, grad: Tensor) -> Gradients:
     return None, raw.GatherNd(params=grad, indices=op.inputs[0]), None
 
 
 @RegisterGradient("TensorScatterUpdate")
-def _tensor_scatter_update(op: Operation, grad: Tensor) -> Any:
+def _tensor_scatter_update(op: Operation, grad: Tensor) -> Gradients:
     indices, updates = op.inputs[1:]
     zeros = raw.ZerosLike(x=updates)
     return (
@@ -92,17 +95,17 @@ def _tensor_scatter_update(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("TensorScatterAdd")
-def _tensor_scatter_add(op: Operation, grad: Tensor) -> Any:
+def _tensor_scatter_add(op: Operation, grad: Tensor) -> Gradients:
     return grad, None, raw.GatherNd(params=grad, indices=op.inputs[1])
 
 
 @RegisterGradient("TensorScatterSub")
-def _tensor_scatter_sub(op: Operation, grad: Tensor) -> Any:
+def _tensor_scatter_sub(op: Operation, grad: Tensor) -> Gradients:
     return grad, None, -raw.GatherNd(params=grad, indices=op.inputs[1])
 
 
 @RegisterGradient("DynamicPartition")
-def _dynamic_partition(op: Operation, *grads: Tensor) -> Any:
+def _dynamic_partition(op: Operation, *grads: Tensor) -> Gradients:
     data, partitions = op.inputs
     number = op.get_attr("num_partitions")
     count = raw.Size(input=partitions)
@@ -116,7 +119,7 @@ def _dynamic_partition(op: Operation, *grads: Tensor) -> Any:
 
 @RegisterGradient("DynamicStitch")
 @RegisterGradient("ParallelDynamicStitch")
-def _dynamic_stitch(op: Operation, grad: Tensor) -> Any:
+def _dynamic_stitch(op: Operation, grad: Tensor) -> Gradients:
     number = len(op.inputs) // 2
     return [None] * number + [
         raw.GatherV2(params=grad, indices=indices, axis=0) for indices in op.inputs[:number]
@@ -124,7 +127,7 @@ def _dynamic_stitch(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("ResourceGather")
-def _resource_gather(op: Operation, grad: Tensor) -> Any:
+def _resource_gather(op: Operation, grad: Tensor) -> Gradients:
     handle, indices = op.inputs
     shape = raw.VariableShape(input=handle)
     flat = raw.Reshape(tensor=indices, shape=convert_to_tensor([-1]))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.default_graph import (
     colocate_with,
@@ -30,6 +30,9 @@ from tfjit.ops.control_flow.control_flow_contexts import (
     output_context,
 )
 from tfjit.ops.core.convert import constant, convert_to_tensor
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import DTypeLike, ShapeLike
 
 
 def while_context(op: Operation) -> WhileContext | None:
@@ -64,7 +67,7 @@ def outside(context: ControlFlowContext | None) -> Iterator[None]:
         graph._set_control_flow_context(before)
 
 
-def zeros(shape: Any, dtype: Any) -> Tensor:
+def zeros(shape: ShapeLike, dtype: DTypeLike) -> Tensor:
     """Return zeros of a static or computed shape.
 
     A static shape is a tuple.

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.ops import raw_ops as raw
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Gradients
+
 
 @RegisterGradient("SoftmaxCrossEntropyWithLogits")
-def _softmax_cross_entropy(op: Operation, grad: Tensor, grad_of_backprop: Tensor) -> Any:
+def _softmax_cross_entropy(op: Operation, grad: Tensor, grad_of_backprop: Tensor) -> Gradients:
     logits, backprop = op.inputs[0], op.outputs[1]
     wide = raw.ExpandDims(input=grad, dim=-1)
     gradient = wide * backprop
@@ -22,7 +25,7 @@ def _softmax_cross_entropy(op: Operation, grad: Tensor, grad_of_backprop: Tensor
 
 
 @RegisterGradient("SparseSoftmaxCrossEntropyWithLogits")
-def _sparse_softmax_cross_entropy(op: Operation, grad: Tensor, _: Any) -> Any:
+def _sparse_softmax_cross_entropy(op: Operation, grad: Tensor, _: Any) -> Gradients:
     # behind it stands a function of the labels that has no gradient of its own
     kept = raw.PreventGradient(
         input=op.outputs[1],
@@ -33,5 +36,5 @@ def _sparse_softmax_cross_entropy(op: Operation, grad: Tensor, _: Any) -> Any:
 
 
 @RegisterGradient("L2Loss")
-def _l2_loss(op: Operation, grad: Tensor) -> Any:
+def _l2_loss(op: Operation, grad: Tensor) -> Gradients:
     return op.inputs[0] * grad

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.autodiff.elementwise import conj
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Gradients
+
 
 @RegisterGradient("MatMul")
-def _matmul(op: Operation, grad: Tensor) -> Any:
+def _matmul(op: Operation, grad: Tensor) -> Gradients:
     a, b = conj(op.inputs[0]), conj(op.inputs[1])
     turned = op.get_attr("transpose_a"), op.get_attr("transpose_b")
 
@@ -44,13 +47,13 @@ def _batch_products(op: Operation, grad: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @RegisterGradient("BatchMatMul")
-def _batch_matmul(op: Operation, grad: Tensor) -> Any:
+def _batch_matmul(op: Operation, grad: Tensor) -> Gradients:
     return _batch_products(op, grad)
 
 
 @RegisterGradient("BatchMatMulV2")
 @RegisterGradient("BatchMatMulV3")
-def _batch_matmul_v2(op: Operation, grad: Tensor) -> Any:
+def _batch_matmul_v2(op: Operation, grad: Tensor) -> Gradients:
     """Return the same, summed over the batch dimensions that were broadcast."""
     x, y = op.inputs
     for_x, for_y = _batch_products(op, grad)
@@ -66,7 +69,7 @@ def _batch_matmul_v2(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("Einsum")
-def _einsum(op: Operation, grad: Tensor) -> Any:
+def _einsum(op: Operation, grad: Tensor) -> Gradients:
     """Return each operand's gradient as an einsum.
 
     It takes the output's gradient and the other operand. Source: the equation's letters only; an
@@ -102,6 +105,6 @@ def _einsum(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("Cross")
-def _cross(op: Operation, grad: Tensor) -> Any:
+def _cross(op: Operation, grad: Tensor) -> Gradients:
     u, v = op.inputs
     return raw.Cross(a=v, b=grad), raw.Cross(a=grad, b=u)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
@@ -10,9 +10,12 @@ from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.core.convert import convert_to_tensor
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Gradients
+
 
 @RegisterGradient("Transpose")
-def _transpose(op: Operation, grad: Tensor) -> Any:
+def _transpose(op: Operation, grad: Tensor) -> Gradients:
     return raw.Transpose(x=grad, perm=raw.InvertPermutation(x=op.inputs[1])), None
 
 
@@ -31,34 +34,34 @@ def _split_for(values: list[Tensor], axis: Tensor, grad: Tensor) -> list[Tensor]
 
 
 @RegisterGradient("ConcatV2")
-def _concat_v2(op: Operation, grad: Tensor) -> Any:
+def _concat_v2(op: Operation, grad: Tensor) -> Gradients:
     *values, axis = op.inputs
     return [*_split_for(values, axis, grad), None]
 
 
 @RegisterGradient("Concat")
-def _concat(op: Operation, grad: Tensor) -> Any:
+def _concat(op: Operation, grad: Tensor) -> Gradients:
     axis, *values = op.inputs
     return [None, *_split_for(values, axis, grad)]
 
 
 @RegisterGradient("Pack")
-def _pack(op: Operation, grad: Tensor) -> Any:
+def _pack(op: Operation, grad: Tensor) -> Gradients:
     return list(raw.Unpack(value=grad, num=op.get_attr("N"), axis=op.get_attr("axis")))
 
 
 @RegisterGradient("Unpack")
-def _unpack(op: Operation, *grads: Tensor) -> Any:
+def _unpack(op: Operation, *grads: Tensor) -> Gradients:
     return raw.Pack(values=list(grads), axis=op.get_attr("axis"))
 
 
 @RegisterGradient("Split")
-def _split(op: Operation, *grads: Tensor) -> Any:
+def _split(op: Operation, *grads: Tensor) -> Gradients:
     return None, raw.ConcatV2(values=list(grads), axis=op.inputs[0]) if len(grads) > 1 else grads[0]
 
 
 @RegisterGradient("SplitV")
-def _split_v(op: Operation, *grads: Tensor) -> Any:
+def _split_v(op: Operation, *grads: Tensor) -> Gradients:
     return (
         (raw.ConcatV2(values=list(grads), axis=op.inputs[2]) if len(grads) > 1 else grads[0]),
         None,
@@ -68,7 +71,7 @@ def _split_v(op: Operation, *grads: Tensor) -> Any:
 
 @RegisterGradient("Pad")
 @RegisterGradient("PadV2")
-def _pad(op: Operation, grad: Tensor) -> Any:
+def _pad(op: Operation, grad: Tensor) -> Gradients:
     x, paddings = op.inputs[:2]
     rank = raw.Rank(input=x)
     before = raw.Slice(
@@ -82,12 +85,12 @@ def _pad(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("MirrorPad")
-def _mirror_pad(op: Operation, grad: Tensor) -> Any:
+def _mirror_pad(op: Operation, grad: Tensor) -> Gradients:
     return raw.MirrorPadGrad(input=grad, paddings=op.inputs[1], mode=op.get_attr("mode")), None
 
 
 @RegisterGradient("Tile")
-def _tile(op: Operation, grad: Tensor) -> Any:
+def _tile(op: Operation, grad: Tensor) -> Gradients:
     x, multiples = op.inputs
     shape = raw.Cast(x=raw.Shape(input=x), DstT=multiples.dtype.base_dtype)
     # [m0, s0, m1, s1, ...]: the sum is over the copies
@@ -102,16 +105,16 @@ def _tile(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("ReverseV2")
-def _reverse(op: Operation, grad: Tensor) -> Any:
+def _reverse(op: Operation, grad: Tensor) -> Gradients:
     return raw.ReverseV2(tensor=grad, axis=op.inputs[1]), None
 
 
 @RegisterGradient("ReverseSequence")
-def _reverse_sequence(op: Operation, grad: Tensor) -> Any:
+def _reverse_sequence(op: Operation, grad: Tensor) -> Gradients:
     options = {"seq_dim": op.get_attr("seq_dim"), "batch_dim": op.get_attr("batch_dim")}
     return raw.ReverseSequence(input=grad, seq_lengths=op.inputs[1], **options), None
 
 
 @RegisterGradient("Roll")
-def _roll(op: Operation, grad: Tensor) -> Any:
+def _roll(op: Operation, grad: Tensor) -> Gradients:
     return raw.Roll(input=grad, shift=-op.inputs[1], axis=op.inputs[2]), None, None

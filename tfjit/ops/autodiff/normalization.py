@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
@@ -10,20 +10,23 @@ from tfjit.ops import raw_ops as raw
 from tfjit.ops.autodiff.elementwise import attrs_of
 from tfjit.ops.core.convert import convert_to_tensor
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Gradients
+
 
 @RegisterGradient("BiasAdd")
-def _bias_add(op: Operation, grad: Tensor) -> Any:
+def _bias_add(op: Operation, grad: Tensor) -> Gradients:
     return grad, raw.BiasAddGrad(out_backprop=grad, data_format=op.get_attr("data_format"))
 
 
 @RegisterGradient("BiasAddV1")
-def _bias_add_v1(op: Operation, grad: Tensor) -> Any:
+def _bias_add_v1(op: Operation, grad: Tensor) -> Gradients:
     axes = raw.Range(start=0, limit=raw.Rank(input=op.inputs[0]) - 1, delta=1)
     return grad, raw.Sum(input=grad, reduction_indices=axes)
 
 
 @RegisterGradient("BiasAddGrad")
-def _bias_add_grad(op: Operation, grad: Tensor) -> Any:
+def _bias_add_grad(op: Operation, grad: Tensor) -> Gradients:
     shape = raw.Shape(input=op.inputs[0])
     channels_first = op.get_attr("data_format") in (b"NCHW", "NCHW")
     if channels_first:
@@ -35,13 +38,13 @@ def _bias_add_grad(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("Softmax")
-def _softmax(op: Operation, grad: Tensor) -> Any:
+def _softmax(op: Operation, grad: Tensor) -> Gradients:
     y = op.outputs[0]
     return (grad - raw.Sum(input=grad * y, reduction_indices=-1, keep_dims=True)) * y
 
 
 @RegisterGradient("LogSoftmax")
-def _log_softmax(op: Operation, grad: Tensor) -> Any:
+def _log_softmax(op: Operation, grad: Tensor) -> Gradients:
     return grad - raw.Sum(input=grad, reduction_indices=-1, keep_dims=True) * raw.Exp(
         x=op.outputs[0]
     )
@@ -63,22 +66,22 @@ def _batch_norm(op: Operation, grad: Tensor, op_type: str, reserve_3: bool) -> A
 
 
 @RegisterGradient("FusedBatchNorm")
-def _fused_batch_norm(op: Operation, grad: Tensor, *_: Any) -> Any:
+def _fused_batch_norm(op: Operation, grad: Tensor, *_: Any) -> Gradients:
     return _batch_norm(op, grad, "FusedBatchNormGrad", reserve_3=False)
 
 
 @RegisterGradient("FusedBatchNormV2")
-def _fused_batch_norm_v2(op: Operation, grad: Tensor, *_: Any) -> Any:
+def _fused_batch_norm_v2(op: Operation, grad: Tensor, *_: Any) -> Gradients:
     return _batch_norm(op, grad, "FusedBatchNormGradV2", reserve_3=False)
 
 
 @RegisterGradient("FusedBatchNormV3")
-def _fused_batch_norm_v3(op: Operation, grad: Tensor, *_: Any) -> Any:
+def _fused_batch_norm_v3(op: Operation, grad: Tensor, *_: Any) -> Gradients:
     return _batch_norm(op, grad, "FusedBatchNormGradV3", reserve_3=True)
 
 
 @RegisterGradient("LRN")
-def _lrn(op: Operation, grad: Tensor) -> Any:
+def _lrn(op: Operation, grad: Tensor) -> Gradients:
     options = attrs_of(op, "depth_radius", "bias", "alpha", "beta")
     return raw.LRNGrad(
         input_grads=grad, input_image=op.inputs[0], output_image=op.outputs[0], **options

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Gradients
+
 
 @RegisterGradient("ExtractImagePatches")
-def _extract_image_patches(op: Operation, grad: Tensor) -> Any:
+def _extract_image_patches(op: Operation, grad: Tensor) -> Gradients:
     """Return each patch value to its place in the image.
 
     Patches of the positions themselves tell the places; 0 is the border.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.operation import Operation
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.ops import raw_ops as raw
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Gradients
 
 
 def _block_lstm(op: Operation, grads: tuple[Any, ...], op_type: str) -> Any:
@@ -24,10 +27,10 @@ def _block_lstm(op: Operation, grads: tuple[Any, ...], op_type: str) -> Any:
 
 
 @RegisterGradient("BlockLSTM")
-def _block_lstm_v1(op: Operation, *grads: Any) -> Any:
+def _block_lstm_v1(op: Operation, *grads: Any) -> Gradients:
     return _block_lstm(op, grads, "BlockLSTMGrad")
 
 
 @RegisterGradient("BlockLSTMV2")
-def _block_lstm_v2(op: Operation, *grads: Any) -> Any:
+def _block_lstm_v2(op: Operation, *grads: Any) -> Gradients:
     return _block_lstm(op, grads, "BlockLSTMGradV2")

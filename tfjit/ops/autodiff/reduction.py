@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
@@ -10,6 +10,9 @@ from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.autodiff.elementwise import conj
 from tfjit.ops.core.convert import convert_to_tensor
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Gradients
 
 
 def kept_dims_shape(x: Tensor, axes: Tensor) -> Tensor:
@@ -33,12 +36,12 @@ def _spread(op: Operation, grad: Tensor) -> Tensor:
 
 
 @RegisterGradient("Sum")
-def _sum(op: Operation, grad: Tensor) -> Any:
+def _sum(op: Operation, grad: Tensor) -> Gradients:
     return _spread(op, grad), None
 
 
 @RegisterGradient("Mean")
-def _mean(op: Operation, grad: Tensor) -> Any:
+def _mean(op: Operation, grad: Tensor) -> Gradients:
     sizes = raw.Size(input=op.inputs[0]), raw.Size(input=op.outputs[0])
     factor = raw.FloorDiv(x=sizes[0], y=raw.Maximum(x=sizes[1], y=convert_to_tensor(1)))
     return raw.RealDiv(x=_spread(op, grad), y=raw.Cast(x=factor, DstT=grad.dtype.base_dtype)), None
@@ -46,7 +49,7 @@ def _mean(op: Operation, grad: Tensor) -> Any:
 
 @RegisterGradient("Max")
 @RegisterGradient("Min")
-def _extremum(op: Operation, grad: Tensor) -> Any:
+def _extremum(op: Operation, grad: Tensor) -> Gradients:
     """Share the gradient between elements that are the extremum."""
     x, axes = op.inputs
     shape = kept_dims_shape(x, axes)
@@ -58,7 +61,7 @@ def _extremum(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("Prod")
-def _prod(op: Operation, grad: Tensor) -> Any:
+def _prod(op: Operation, grad: Tensor) -> Gradients:
     """Return products of all other elements, by scans from both sides.
 
     Such products are right where elements are 0 too.
@@ -82,7 +85,7 @@ def _prod(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("Cumsum")
-def _cumsum(op: Operation, grad: Tensor) -> Any:
+def _cumsum(op: Operation, grad: Tensor) -> Gradients:
     return raw.Cumsum(
         x=grad,
         axis=op.inputs[1],
@@ -92,7 +95,7 @@ def _cumsum(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("Cumprod")
-def _cumprod(op: Operation, grad: Tensor) -> Any:
+def _cumprod(op: Operation, grad: Tensor) -> Gradients:
     x, axis = op.inputs
     options = {"exclusive": op.get_attr("exclusive"), "reverse": op.get_attr("reverse")}
     product = raw.Cumprod(x=x, axis=axis, **options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.indexed_slices import IndexedSlices
 from tfjit.framework.graphs.operation import Operation, Tensor
@@ -11,14 +11,17 @@ from tfjit.ops import raw_ops as raw
 from tfjit.ops.autodiff.elementwise import like
 from tfjit.ops.core.convert import convert_to_tensor
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Gradients
+
 
 @RegisterGradient("SegmentSum")
-def _segment_sum(op: Operation, grad: Tensor) -> Any:
+def _segment_sum(op: Operation, grad: Tensor) -> Gradients:
     return raw.GatherV2(params=grad, indices=op.inputs[1], axis=0), None
 
 
 @RegisterGradient("SegmentMean")
-def _segment_mean(op: Operation, grad: Tensor) -> Any:
+def _segment_mean(op: Operation, grad: Tensor) -> Gradients:
     x, ids = op.inputs
     rank = raw.Rank(input=x)
     ones_shape = raw.ConcatV2(
@@ -36,7 +39,7 @@ def _segment_mean(op: Operation, grad: Tensor) -> Any:
 
 @RegisterGradient("SegmentMax")
 @RegisterGradient("SegmentMin")
-def _segment_extremum(op: Operation, grad: Tensor) -> Any:
+def _segment_extremum(op: Operation, grad: Tensor) -> Gradients:
     x, ids = op.inputs
     chosen = raw.Equal(x=x, y=raw.GatherV2(params=op.outputs[0], indices=ids, axis=0))
     count = raw.SegmentSum(data=raw.Cast(x=chosen, DstT=grad.dtype.base_dtype), segment_ids=ids)
@@ -63,13 +66,13 @@ def _gather_or_zero(rows: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @RegisterGradient("UnsortedSegmentSum")
-def _unsorted_segment_sum(op: Operation, grad: Tensor) -> Any:
+def _unsorted_segment_sum(op: Operation, grad: Tensor) -> Gradients:
     return _gather_or_zero(grad, op.inputs[1])[0], None, None
 
 
 @RegisterGradient("UnsortedSegmentMax")
 @RegisterGradient("UnsortedSegmentMin")
-def _unsorted_segment_extremum(op: Operation, grad: Tensor) -> Any:
+def _unsorted_segment_extremum(op: Operation, grad: Tensor) -> Gradients:
     x, ids, number = op.inputs
     values, there = _gather_or_zero(op.outputs[0], ids)
     chosen = raw.LogicalAnd(x=raw.Equal(x=x, y=values), y=there)
@@ -85,7 +88,7 @@ def _unsorted_segment_extremum(op: Operation, grad: Tensor) -> Any:
 @RegisterGradient("SparseSegmentSumWithNumSegments")
 @RegisterGradient("SparseSegmentMeanWithNumSegments")
 @RegisterGradient("SparseSegmentSqrtNWithNumSegments")
-def _sparse_segments(op: Operation, grad: Tensor) -> Any:
+def _sparse_segments(op: Operation, grad: Tensor) -> Gradients:
     """Return the gradient of rows that segments were made of.
 
     It is dense, or IndexedSlices where the node asks for them.
@@ -105,7 +108,7 @@ def _sparse_segments(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("SparseSegmentSum")
-def _sparse_segment_sum(op: Operation, grad: Tensor) -> Any:
+def _sparse_segment_sum(op: Operation, grad: Tensor) -> Gradients:
     if op.get_attr("sparse_gradient"):
         return _sparse_segments(op, grad)
     x, indices, ids = op.inputs

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Gradients
+
 
 @RegisterGradient("Slice")
-def _slice(op: Operation, grad: Tensor) -> Any:
+def _slice(op: Operation, grad: Tensor) -> Gradients:
     x, begin, _ = op.inputs
     begin = raw.Cast(x=begin, DstT=dtypes.int32)
     after = raw.Shape(input=x) - raw.Shape(input=op.outputs[0]) - begin
@@ -19,7 +22,7 @@ def _slice(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("StridedSlice")
-def _strided_slice(op: Operation, grad: Tensor) -> Any:
+def _strided_slice(op: Operation, grad: Tensor) -> Gradients:
     x, begin, end, strides = op.inputs
     masks = {
         key: op.get_attr(key)
@@ -35,7 +38,7 @@ def _strided_slice(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("StridedSliceGrad")
-def _strided_slice_grad(op: Operation, grad: Tensor) -> Any:
+def _strided_slice_grad(op: Operation, grad: Tensor) -> Gradients:
     _, begin, end, strides, _ = op.inputs
     masks = {
         key: op.get_attr(key)

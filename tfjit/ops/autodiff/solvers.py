@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.ops import raw_ops as raw
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Gradients
+
 
 @RegisterGradient("MatrixSolve")
-def _matrix_solve(op: Operation, grad: Tensor) -> Any:
+def _matrix_solve(op: Operation, grad: Tensor) -> Gradients:
     a, solution = op.inputs[0], op.outputs[0]
     adjoint = op.get_attr("adjoint")
     for_right = raw.MatrixSolve(matrix=a, rhs=grad, adjoint=not adjoint)
@@ -20,7 +23,7 @@ def _matrix_solve(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("MatrixTriangularSolve")
-def _matrix_triangular_solve(op: Operation, grad: Tensor) -> Any:
+def _matrix_triangular_solve(op: Operation, grad: Tensor) -> Gradients:
     a, right = op.inputs
     solution = op.outputs[0]
     adjoint, lower = op.get_attr("adjoint"), op.get_attr("lower")

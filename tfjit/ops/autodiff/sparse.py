@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.ops import raw_ops as raw
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Gradients
+
 
 @RegisterGradient("SparseReorder")
-def _reorder(op: Operation, *gradients: Any) -> Any:
+def _reorder(op: Operation, *gradients: Any) -> Gradients:
     """Return each value's gradient at the place before reordering."""
     indices, _, shape = op.inputs
     count = raw.Shape(input=indices)
@@ -21,7 +24,7 @@ def _reorder(op: Operation, *gradients: Any) -> Any:
 
 
 @RegisterGradient("SparseToDense")
-def _to_dense(op: Operation, gradient: Tensor) -> Any:
+def _to_dense(op: Operation, gradient: Tensor) -> Gradients:
     """Return the gradients of the values and of the default.
 
     The values get the gradient at their places, the default the rest.
@@ -39,7 +42,7 @@ def _to_dense(op: Operation, gradient: Tensor) -> Any:
 
 
 @RegisterGradient("SparseSlice")
-def _slice(op: Operation, *gradients: Any) -> Any:
+def _slice(op: Operation, *gradients: Any) -> Gradients:
     of_values = raw.SparseSliceGrad(
         backprop_val_grad=gradients[1],
         input_indices=op.inputs[0],
@@ -50,7 +53,7 @@ def _slice(op: Operation, *gradients: Any) -> Any:
 
 
 @RegisterGradient("SparseFillEmptyRows")
-def _fill(op: Operation, *gradients: Any) -> Any:
+def _fill(op: Operation, *gradients: Any) -> Gradients:
     of_values, of_default = raw.SparseFillEmptyRowsGrad(
         reverse_index_map=op.outputs[3], grad_values=gradients[1]
     )

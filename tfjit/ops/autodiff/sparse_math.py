@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
@@ -10,9 +10,12 @@ from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.autodiff.elementwise import conj
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Gradients
+
 
 @RegisterGradient("SparseMatMul")
-def _sparse_matmul(op: Operation, grad: Tensor) -> Any:
+def _sparse_matmul(op: Operation, grad: Tensor) -> Gradients:
     """Return the gradients as MatMul's, with the operands' hints.
 
     A gradient behind a Relu counts as sparse.
@@ -46,7 +49,7 @@ def _sparse_matmul(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("SparseTensorDenseMatMul")
-def _matmul(op: Operation, gradient: Tensor) -> Any:
+def _matmul(op: Operation, gradient: Tensor) -> Gradients:
     """Return the gradients of the values and of the dense matrix.
 
     Of the dense matrix the adjoint product; of each value the product of a row and a column.
@@ -78,12 +81,12 @@ def _matmul(op: Operation, gradient: Tensor) -> Any:
 
 
 @RegisterGradient("SparseTensorDenseAdd")
-def _dense_add(op: Operation, gradient: Tensor) -> Any:
+def _dense_add(op: Operation, gradient: Tensor) -> Gradients:
     return None, raw.GatherNd(params=gradient, indices=op.inputs[0]), None, gradient
 
 
 @RegisterGradient("SparseAdd")
-def _add(op: Operation, *gradients: Any) -> Any:
+def _add(op: Operation, *gradients: Any) -> Gradients:
     of_a, of_b = raw.SparseAddGrad(
         backprop_val_grad=gradients[1],
         a_indices=op.inputs[0],
@@ -94,7 +97,7 @@ def _add(op: Operation, *gradients: Any) -> Any:
 
 
 @RegisterGradient("SparseReduceSum")
-def _reduce_sum(op: Operation, gradient: Tensor) -> Any:
+def _reduce_sum(op: Operation, gradient: Tensor) -> Gradients:
     """Return for each value the gradient of its sum."""
     indices, _, shape, axes = op.inputs
     small = raw.Cast(x=shape, DstT=dtypes.int32)
@@ -115,7 +118,7 @@ def _reduce_sum(op: Operation, gradient: Tensor) -> Any:
 
 
 @RegisterGradient("SparseSoftmax")
-def _softmax(op: Operation, gradient: Tensor) -> Any:
+def _softmax(op: Operation, gradient: Tensor) -> Gradients:
     """Return (g - sum of g y along the last axis) y.
 
     At the values' places.
@@ -137,7 +140,7 @@ def _softmax(op: Operation, gradient: Tensor) -> Any:
 
 
 @RegisterGradient("SparseDenseCwiseMul")
-def _cwise_mul(op: Operation, gradient: Tensor) -> Any:
+def _cwise_mul(op: Operation, gradient: Tensor) -> Gradients:
     """Return the gradient of the values alone.
 
     A dense factor that needs one is refused, as in TensorFlow.
@@ -150,7 +153,7 @@ def _cwise_mul(op: Operation, gradient: Tensor) -> Any:
 
 
 @RegisterGradient("SparseDenseCwiseDiv")
-def _cwise_div(op: Operation, gradient: Tensor) -> Any:
+def _cwise_div(op: Operation, gradient: Tensor) -> Gradients:
     indices, _, shape, dense = op.inputs
     inverse = raw.SparseDenseCwiseDiv(
         sp_indices=indices, sp_values=raw.OnesLike(x=op.inputs[1]), sp_shape=shape, dense=dense

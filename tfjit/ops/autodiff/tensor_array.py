@@ -5,14 +5,17 @@ Reads write into the gradient's own array, and writes read from it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.ops.control_flow.flow_tensor_array import TensorArray
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import DTypeLike, Gradients
 
-def _gradient_array(op: Operation, dtype: Any, flow: Tensor, grad: Tensor) -> TensorArray:
+
+def _gradient_array(op: Operation, dtype: DTypeLike, flow: Tensor, grad: Tensor) -> TensorArray:
     """Return the gradient array of a call of `gradients`.
 
     The call is the one that made `grad`; each call has another array.
@@ -25,20 +28,20 @@ def _gradient_array(op: Operation, dtype: Any, flow: Tensor, grad: Tensor) -> Te
 
 
 @RegisterGradient("TensorArrayReadV3")
-def _read(op: Operation, grad: Tensor) -> Any:
+def _read(op: Operation, grad: Tensor) -> Gradients:
     _, index, flow = op.inputs
     return None, None, _gradient_array(op, op.get_attr("dtype"), flow, grad).write(index, grad).flow
 
 
 @RegisterGradient("TensorArrayWriteV3")
-def _write(op: Operation, flow: Tensor) -> Any:
+def _write(op: Operation, flow: Tensor) -> Gradients:
     index = op.inputs[1]
     array = _gradient_array(op, op.get_attr("T"), flow, flow)
     return None, None, array.read(index), flow
 
 
 @RegisterGradient("TensorArrayGatherV3")
-def _gather(op: Operation, grad: Tensor) -> Any:
+def _gather(op: Operation, grad: Tensor) -> Gradients:
     _, indices, flow = op.inputs
     return (
         None,
@@ -48,13 +51,13 @@ def _gather(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("TensorArrayScatterV3")
-def _scatter(op: Operation, flow: Tensor) -> Any:
+def _scatter(op: Operation, flow: Tensor) -> Gradients:
     indices = op.inputs[1]
     return None, None, _gradient_array(op, op.get_attr("T"), flow, flow).gather(indices), flow
 
 
 @RegisterGradient("TensorArrayConcatV3")
-def _concat(op: Operation, grad: Tensor, _: Any) -> Any:
+def _concat(op: Operation, grad: Tensor, _: Any) -> Gradients:
     flow = op.inputs[1]
     return None, _gradient_array(op, op.get_attr("dtype"), flow, grad).split(
         grad, op.outputs[1]
@@ -62,5 +65,5 @@ def _concat(op: Operation, grad: Tensor, _: Any) -> Any:
 
 
 @RegisterGradient("TensorArraySplitV3")
-def _split(op: Operation, flow: Tensor) -> Any:
+def _split(op: Operation, flow: Tensor) -> Gradients:
     return None, _gradient_array(op, op.get_attr("T"), flow, flow).concat(), None, flow

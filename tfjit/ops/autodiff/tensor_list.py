@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
@@ -10,6 +10,9 @@ from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.control_flow.list_tensor_array import shape_input
 from tfjit.ops.core.convert import constant, convert_to_tensor
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Gradients
 
 
 def _element_shape(handle: Tensor) -> Tensor:
@@ -31,7 +34,7 @@ def _row_shape(value: Tensor) -> Any:
 
 
 @RegisterGradient("TensorListPushBack")
-def _push_back(op: Operation, dlist: Tensor) -> Any:
+def _push_back(op: Operation, dlist: Tensor) -> Gradients:
     return raw.TensorListPopBack(
         input_handle=dlist,
         element_shape=_shape_of(op.inputs[1]),
@@ -40,7 +43,7 @@ def _push_back(op: Operation, dlist: Tensor) -> Any:
 
 
 @RegisterGradient("TensorListPopBack")
-def _pop_back(op: Operation, dlist: Tensor, delement: Tensor) -> Any:
+def _pop_back(op: Operation, dlist: Tensor, delement: Tensor) -> Gradients:
     return raw.TensorListPushBack(input_handle=dlist, tensor=delement), None
 
 
@@ -53,7 +56,7 @@ def _stack(op: Operation, dtensor: Tensor) -> Any:
 
 
 @RegisterGradient("TensorListFromTensor")
-def _from_tensor(op: Operation, dlist: Tensor) -> Any:
+def _from_tensor(op: Operation, dlist: Tensor) -> Gradients:
     value = op.inputs[0]
     rows = value.shape_tuple[0] if value.shape_tuple else None
     made = raw.TensorListStack(
@@ -66,7 +69,7 @@ def _from_tensor(op: Operation, dlist: Tensor) -> Any:
 
 
 @RegisterGradient("TensorListGetItem")
-def _get_item(op: Operation, ditem: Tensor) -> Any:
+def _get_item(op: Operation, ditem: Tensor) -> Gradients:
     handle, index, _ = op.inputs
     size = raw.TensorListLength(input_handle=handle)
     empty = raw.TensorListReserve(
@@ -78,7 +81,7 @@ def _get_item(op: Operation, ditem: Tensor) -> Any:
 
 
 @RegisterGradient("TensorListSetItem")
-def _set_item(op: Operation, dlist: Tensor) -> Any:
+def _set_item(op: Operation, dlist: Tensor) -> Gradients:
     handle, index, item = op.inputs
     rest = raw.TensorListSetItem(input_handle=dlist, index=index, item=raw.ZerosLike(x=item))
     element = raw.TensorListGetItem(
@@ -95,14 +98,14 @@ def _set_item(op: Operation, dlist: Tensor) -> Any:
 
 
 @RegisterGradient("TensorListResize")
-def _resize(op: Operation, dlist: Tensor) -> Any:
+def _resize(op: Operation, dlist: Tensor) -> Gradients:
     return raw.TensorListResize(
         input_handle=dlist, size=raw.TensorListLength(input_handle=op.inputs[0])
     ), None
 
 
 @RegisterGradient("TensorListGather")
-def _gather(op: Operation, dtensor: Tensor) -> Any:
+def _gather(op: Operation, dtensor: Tensor) -> Gradients:
     handle, indices, _ = op.inputs
     size = raw.TensorListLength(input_handle=handle)
     empty = raw.TensorListReserve(
@@ -128,17 +131,17 @@ def _scattered(op: Operation, dlist: Tensor, value: Tensor, indices: Tensor) -> 
 
 
 @RegisterGradient("TensorListScatter")
-def _scatter(op: Operation, dlist: Tensor) -> Any:
+def _scatter(op: Operation, dlist: Tensor) -> Gradients:
     return _scattered(op, dlist, op.inputs[0], op.inputs[1]), None, None
 
 
 @RegisterGradient("TensorListScatterV2")
-def _scatter_v2(op: Operation, dlist: Tensor) -> Any:
+def _scatter_v2(op: Operation, dlist: Tensor) -> Gradients:
     return _scattered(op, dlist, op.inputs[0], op.inputs[1]), None, None, None
 
 
 @RegisterGradient("TensorListScatterIntoExistingList")
-def _scatter_into(op: Operation, dlist: Tensor) -> Any:
+def _scatter_into(op: Operation, dlist: Tensor) -> Gradients:
     _, value, indices = op.inputs
     rest = raw.TensorListScatterIntoExistingList(
         input_handle=dlist, tensor=raw.ZerosLike(x=value), indices=indices
@@ -147,14 +150,14 @@ def _scatter_into(op: Operation, dlist: Tensor) -> Any:
 
 
 @RegisterGradient("TensorListConcat")
-def _concat(op: Operation, dtensor: Tensor, _: Any) -> Any:
+def _concat(op: Operation, dtensor: Tensor, _: Any) -> Gradients:
     return raw.TensorListSplit(
         tensor=dtensor, element_shape=_element_shape(op.inputs[0]), lengths=op.outputs[1]
     )
 
 
 @RegisterGradient("TensorListConcatV2")
-def _concat_v2(op: Operation, dtensor: Tensor, _: Any) -> Any:
+def _concat_v2(op: Operation, dtensor: Tensor, _: Any) -> Gradients:
     return (
         raw.TensorListSplit(
             tensor=dtensor, element_shape=_element_shape(op.inputs[0]), lengths=op.outputs[1]
@@ -165,7 +168,7 @@ def _concat_v2(op: Operation, dtensor: Tensor, _: Any) -> Any:
 
 
 @RegisterGradient("TensorListSplit")
-def _split(op: Operation, dlist: Tensor) -> Any:
+def _split(op: Operation, dlist: Tensor) -> Gradients:
     value, _, lengths = op.inputs
     shape = raw.ConcatV2(
         values=[constant([-1], dtype=dtypes.int32), convert_to_tensor(_row_shape(value))], axis=0

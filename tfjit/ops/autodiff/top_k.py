@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.core.convert import convert_to_tensor
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Gradients
+
 
 @RegisterGradient("TopKV2")
 @RegisterGradient("TopK")
-def _top_k(op: Operation, grad: Tensor, _: Any) -> Any:
+def _top_k(op: Operation, grad: Tensor, _: Any) -> Gradients:
     x, indices = op.inputs[0], op.outputs[1]
     shape = raw.Shape(input=x)
     width = shape[-1]

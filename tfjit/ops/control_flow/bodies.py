@@ -6,7 +6,7 @@ The nodes name their bodies in attrs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.default_graph import control_dependencies, get_default_graph
 from tfjit.framework.graphs.function_def import from_function_def, to_function_def
@@ -19,6 +19,9 @@ from tfjit.ops.control_flow.automatic_control_dependencies import AutomaticContr
 from tfjit.ops.control_flow.flow_tensor_array import TensorArray, to_flow
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Structure, TensorLike
 
 
 def new_body(name: str, scope: str = "") -> FunctionGraph:
@@ -47,7 +50,7 @@ def trace(
     control = AutomaticControl(body) if body.automatic_control else None
     with body.as_default():
 
-        def result(value: Any) -> Any:
+        def result(value: TensorLike) -> Any:
             if value is None:
                 return None
             if isinstance(value, Operation) and value_of_operations is not None:
@@ -79,7 +82,7 @@ def trace(
     return body
 
 
-def packed(structure: Any, values: Sequence[Tensor]) -> Any:
+def packed(structure: Structure, values: Sequence[Tensor]) -> Any:
     """Replace the tensors in `structure` in order; None stays."""
     from tfjit.ops.control_flow.flow_tensor_array import from_flow
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.default_graph import control_dependencies, get_default_graph, name_scope
 from tfjit.framework.graphs.graph_keys import GraphKeys
@@ -17,16 +17,19 @@ from tfjit.ops.control_flow.flow_tensor_array import from_flow, to_flow
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Structure, TensorLike
+
 
 def cond(
-    pred: Any,
+    pred: TensorLike,
     true_fn: Callable[[], Any] | None = None,
     false_fn: Callable[[], Any] | None = None,
     strict: bool = False,
     name: str | None = None,
     fn1: Callable[[], Any] | None = None,
     fn2: Callable[[], Any] | None = None,
-) -> Any:
+) -> Structure:
     """Return the result of `true_fn` if `pred` is true, else of `false_fn`.
 
     pred: a bool scalar. Only one of the functions runs. Both return the same structure of tensors,
@@ -98,7 +101,7 @@ def _unpacked(result: Any) -> Any:
     return result[0] if isinstance(result, (list, tuple)) and len(result) == 1 else result
 
 
-def _result(context: CondContext, value: Any) -> Tensor:
+def _result(context: CondContext, value: TensorLike) -> Tensor:
     if isinstance(value, Operation):
         return with_dependencies([value], context.pivot)
     if value is None:
@@ -112,7 +115,7 @@ def case(
     exclusive: bool = False,
     strict: bool = False,
     name: str = "case",
-) -> Any:
+) -> Structure:
     """Return the result of the first true predicate's function, or `default`'s.
 
     pred_fn_pairs: pairs of a bool scalar and a function, or a dictionary of them. Without a default
@@ -137,7 +140,7 @@ def case(
 
 
 def _nested(
-    pred: Any, action: Callable[[], Any], otherwise: Callable[[], Any], strict: bool
+    pred: TensorLike, action: Callable[[], Any], otherwise: Callable[[], Any], strict: bool
 ) -> Callable[[], Any]:
     return lambda: cond(pred, action, otherwise, strict=strict)
 
@@ -204,7 +207,7 @@ def _at_most_one(predicates: Sequence[Tensor]) -> Operation:
 
 def switch_case(
     branch_index: Any, branch_fns: Any, default: Any = None, name: str | None = None
-) -> Any:
+) -> Structure:
     """Return the result of the function at `branch_index`, or `default`'s.
 
     branch_index: an int32 scalar; for an index without function, `default` runs, or the last

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.default_graph import control_dependencies, get_default_graph, name_scope
 from tfjit.framework.graphs.function_graph import FunctionGraph
@@ -14,10 +14,13 @@ from tfjit.ops.control_flow.bodies import define, finish, is_stateful, new_body,
 from tfjit.ops.core.apply import create, tensor
 from tfjit.ops.core.convert import convert_to_tensor
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Structure, TensorLike
+
 
 def cond(
-    pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], name: str | None
-) -> Any:
+    pred: TensorLike, true_fn: Callable[[], Any], false_fn: Callable[[], Any], name: str | None
+) -> Structure:
     """Build `conditionals.cond` as an If node.
 
     It is a StatelessIf where no branch has effects.
@@ -39,7 +42,7 @@ def cond(
         return packed(branches[0].structured_outputs, results(op))
 
 
-def indexed_case(index: Any, functions: Sequence[Callable[[], Any]]) -> Any:
+def indexed_case(index: TensorLike, functions: Sequence[Callable[[], Any]]) -> Any:
     """Return the result of the function at `index`, by a Case node.
 
     The last function runs for an index without one. The node is a StatelessCase where it can be.

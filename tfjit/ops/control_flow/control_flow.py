@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterable
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.default_graph import control_dependencies, get_default_graph, name_scope
 from tfjit.framework.graphs.operation import Operation, Tensor
@@ -26,6 +26,9 @@ from tfjit.ops.core.apply import call, create, tensor
 from tfjit.ops.core.convert import convert_n_to_tensor, convert_to_tensor
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import Shapes, nothing, scalar, unchanged
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import DTypeLike, TensorLike
 
 
 def _switch(c: ShapeContext) -> Shapes:
@@ -329,7 +332,7 @@ def Assert(
 
 
 def Print(
-    input_: Any,
+    input_: TensorLike,
     data: Any,
     message: str | None = None,
     first_n: int | None = None,
@@ -351,7 +354,9 @@ def Print(
     )
 
 
-def switch(data: Any, pred: Any, dtype: Any = None, name: str | None = None) -> Any:
+def switch(
+    data: TensorLike, pred: TensorLike, dtype: DTypeLike | None = None, name: str | None = None
+) -> Any:
     """Return (output_false, output_true) of a Switch.
 
     `data` goes to one of them, the other is dead.
@@ -381,13 +386,13 @@ def timestamp(name: str | None = None) -> Tensor:
     return tensor("Timestamp", name)
 
 
-def loop_cond(input: Any, name: str | None = None) -> Tensor:
+def loop_cond(input: TensorLike, name: str | None = None) -> Tensor:
     """Return the condition that a loop's switches obey."""
     return tensor("LoopCond", name, input=input)
 
 
 def enter(
-    data: Any,
+    data: TensorLike,
     frame_name: str,
     is_constant: bool = False,
     parallel_iterations: int = 10,
@@ -407,11 +412,11 @@ def enter(
     )
 
 
-def exit(data: Any, name: str | None = None) -> Tensor:
+def exit(data: TensorLike, name: str | None = None) -> Tensor:
     """Return `data` outside of its frame."""
     return tensor("Exit", name, data=data)
 
 
-def next_iteration(data: Any, name: str | None = None) -> Tensor:
+def next_iteration(data: TensorLike, name: str | None = None) -> Tensor:
     """Return `data` as available in the next iteration."""
     return tensor("NextIteration", name, data=data)

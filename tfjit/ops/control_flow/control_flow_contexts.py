@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.context_messages import cond_context_def, while_context_def
 from tfjit.framework.graphs.default_graph import control_dependencies, get_default_graph
@@ -19,6 +19,9 @@ from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.types.shape import Shape, as_shape
 from tfjit.ops.control_flow.control_flow import switch
 from tfjit.ops.core.apply import call, tensor
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Message
 
 
 def is_loop_exit(op: Operation) -> bool:
@@ -154,7 +157,7 @@ class ControlFlowContext:
         """Return whether this is a branch of a conditional."""
         return False
 
-    def to_proto(self) -> Any:
+    def to_proto(self) -> Message:
         """Return the message that MetaGraphDefs keep of this context.
 
         It includes the contexts inside.
@@ -294,7 +297,7 @@ class CondContext(ControlFlowContext):
         made._restore(message, scope)
         return made
 
-    def to_proto(self) -> Any:
+    def to_proto(self) -> Message:
         message = cond_context_def(
             pred_name=self._pred.name, pivot_name=self._pivot.name, branch=self._branch
         )
@@ -437,7 +440,7 @@ class WhileContext(ControlFlowContext):
         made._restore(message, scope)
         return made
 
-    def to_proto(self) -> Any:
+    def to_proto(self) -> Message:
         message = while_context_def(
             parallel_iterations=self._parallel_iterations,
             back_prop=self._back_prop,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.default_graph import control_dependencies, get_default_graph, name_scope
 from tfjit.framework.graphs.operation import Operation, Tensor
@@ -14,6 +14,9 @@ from tfjit.framework.types.shape import Shape, TensorShape, as_shape, is_compati
 from tfjit.ops.control_flow.control_flow_form import uses_functions
 from tfjit.ops.core.apply import call, create, tensor
 from tfjit.ops.core.convert import convert_to_tensor
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Structure, TensorLike
 
 
 class TensorArray:
@@ -171,7 +174,7 @@ class TensorArray:
         made._shape = self._shape
         return made
 
-    def read(self, index: Any, name: str | None = None) -> Tensor:
+    def read(self, index: TensorLike, name: str | None = None) -> Tensor:
         """Return one element."""
         value = tensor(
             "TensorArrayReadV3",
@@ -184,7 +187,7 @@ class TensorArray:
         value.set_shape(self._shape[0])
         return value
 
-    def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
+    def write(self, index: TensorLike, value: TensorLike, name: str | None = None) -> TensorArray:
         """Write one element and return the changed array.
 
         Raises ValueError for another shape; another dtype fails when it runs.
@@ -223,7 +226,7 @@ class TensorArray:
                 value.set_shape((None if size is None else int(size), *shape))
             return value
 
-    def gather(self, indices: Any, name: str | None = None) -> Tensor:
+    def gather(self, indices: TensorLike, name: str | None = None) -> Tensor:
         """Return the elements at `indices` (int32 [n]) along a new first dimension."""
         shape = self._shape[0]
         value = tensor(
@@ -259,7 +262,7 @@ class TensorArray:
             )
         return made
 
-    def unstack(self, value: Any, name: str | None = None) -> TensorArray:
+    def unstack(self, value: TensorLike, name: str | None = None) -> TensorArray:
         """Return the array with the rows of `value` written to its elements."""
         from tfjit.ops.arrays.array import range as range_
         from tfjit.ops.arrays.array import shape as shape_
@@ -268,7 +271,9 @@ class TensorArray:
             value = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
             return self.scatter(range_(0, shape_(value)[0]), value, name=name)
 
-    def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
+    def scatter(
+        self, indices: TensorLike, value: TensorLike, name: str | None = None
+    ) -> TensorArray:
         """Write the rows of `value` to the elements at `indices` (int32 [n])."""
         with name_scope(name, "TensorArrayScatter", [self._handle, value, indices]):
             value = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
@@ -285,7 +290,7 @@ class TensorArray:
                 )
                 return self.with_flow(flow)
 
-    def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
+    def split(self, value: TensorLike, lengths: TensorLike, name: str | None = None) -> TensorArray:
         """Write pieces of `value`, cut along its first dimension.
 
         The pieces have `lengths` [size], one an element.
@@ -347,7 +352,7 @@ class TensorArray:
             yield
 
 
-def to_flow(value: Any) -> Any:
+def to_flow(value: TensorLike) -> Structure:
     """Return the value that control flow carries: of a TensorArray its flow."""
     return value.flow if isinstance(value, TensorArray) else value
 

@@ -6,7 +6,7 @@ They are `map_fn`, `scan`, `foldl` and `foldr`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
@@ -17,8 +17,11 @@ from tfjit.ops.control_flow.flow_tensor_array import TensorArray
 from tfjit.ops.control_flow.loops import while_loop
 from tfjit.ops.core.convert import convert_to_tensor
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import DTypeLike, InitializerLike, Structure
 
-def _elements(fn: Any, elems: Any, name: str | None, default: str) -> tuple[Any, list[Any]]:
+
+def _elements(fn: Any, elems: Structure, name: str | None, default: str) -> tuple[Any, list[Any]]:
     if not callable(fn):
         raise TypeError(
             f"{fn.__name__ if hasattr(fn, '__name__') else fn} is not callable. Please provide a "
@@ -84,15 +87,15 @@ def _row_shape(results: list[Tensor], known: int | None) -> None:
 
 def map_fn(
     fn: Callable[..., Any],
-    elems: Any,
-    dtype: Any = None,
+    elems: Structure,
+    dtype: DTypeLike | None = None,
     parallel_iterations: int | None = None,
     back_prop: bool = True,
     swap_memory: bool = False,
     infer_shape: bool = True,
     name: str | None = None,
     fn_output_signature: Any = None,
-) -> Any:
+) -> Structure:
     """Return `fn` of each row of `elems`, stacked: [n, ...].
 
     elems: a tensor [n, ...] or a structure of them; `fn` gets the rows one by one. dtype (or
@@ -117,7 +120,7 @@ def map_fn(
             TensorArray(d, size=count, dynamic_size=False, infer_shape=infer_shape) for d in dtypes
         ]
 
-        def compute(i: Any, arrays: Any) -> Any:
+        def compute(i: Any, arrays: Any) -> Structure:
             given = nest.pack_sequence_as(elems, [row.read(i) for row in rows])
             result = fn(given)
             nest.assert_same_structure(wanted, result)
@@ -143,15 +146,15 @@ def map_fn(
 
 def scan(
     fn: Callable[..., Any],
-    elems: Any,
-    initializer: Any = None,
+    elems: Structure,
+    initializer: InitializerLike | None = None,
     parallel_iterations: int = 10,
     back_prop: bool = True,
     swap_memory: bool = False,
     infer_shape: bool = True,
     reverse: bool = False,
     name: str | None = None,
-) -> Any:
+) -> Structure:
     """Return all results of fn(a, x) over the rows of `elems`.
 
     a: the result before. x: the row. The results are stacked: [n, ...]. initializer: the first `a`,
@@ -189,7 +192,7 @@ def scan(
         skipped = 1 if initializer is None else 0
         i = count - 1 - skipped if reverse else skipped
 
-        def compute(i: Any, held: Any, arrays: Any) -> Any:
+        def compute(i: Any, held: Any, arrays: Any) -> Structure:
             result = fn(
                 nest.pack_sequence_as(structure, held),
                 nest.pack_sequence_as(elems, [row.read(i) for row in rows]),
@@ -217,12 +220,12 @@ def scan(
 
 def _fold(
     fn: Callable[..., Any],
-    elems: Any,
-    initializer: Any,
+    elems: Structure,
+    initializer: InitializerLike,
     options: dict[str, Any],
     name: str | None,
     left: bool,
-) -> Any:
+) -> Structure:
     scope, flat = _elements(fn, elems, name, "foldl" if left else "foldr")
     with scope:
         values = _tensors(flat)
@@ -238,7 +241,7 @@ def _fold(
                 [convert_to_tensor(leaf) for leaf in nest.flatten(initializer)],
             )
 
-        def compute(i: Any, held: Any) -> Any:
+        def compute(i: Any, held: Any) -> Structure:
             at = i if left else i - 1
             result = fn(
                 nest.pack_sequence_as(structure, held),

@@ -11,7 +11,7 @@ import inspect
 import re
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from tfjit.ops.control_flow.bodies import define, finish, is_stateful, packed, t
 from tfjit.ops.control_flow.flow_tensor_array import TensorArray, from_flow
 from tfjit.ops.core.apply import create
 from tfjit.ops.core.convert import convert_to_tensor
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Message, Structure
 
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_.]")
 
@@ -64,12 +67,12 @@ class ConcreteFunction:
         return [outer for outer, _ in self.graph.captures]
 
     @property
-    def structured_outputs(self) -> Any:
+    def structured_outputs(self) -> Structure:
         """The Python function's result."""
         return self.graph.structured_outputs
 
     @property
-    def function_def(self) -> Any:
+    def function_def(self) -> Message:
         """The FunctionDef."""
         return self.graph.outermost.functions[self._ref.name]
 

@@ -5,7 +5,7 @@ A list is a value, so that bodies and gradients need no handle.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Operation, Tensor
@@ -15,6 +15,9 @@ from tfjit.framework.types.shape import Shape, TensorShape, as_shape
 from tfjit.ops.control_flow.flow_tensor_array import TensorArray
 from tfjit.ops.core.apply import call, create, tensor
 from tfjit.ops.core.convert import constant, convert_to_tensor
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import TensorLike
 
 
 def shape_input(shape: Any) -> Any:
@@ -118,7 +121,7 @@ class ListTensorArray(TensorArray):
                 element_dtype=self._dtype,
             )
 
-    def _element(self, value: Any) -> Tensor:
+    def _element(self, value: TensorLike) -> Tensor:
         made = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
         if made.dtype.base_dtype is not self._dtype:
             raise ValueError(
@@ -126,7 +129,7 @@ class ListTensorArray(TensorArray):
             )
         return made
 
-    def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
+    def write(self, index: TensorLike, value: TensorLike, name: str | None = None) -> TensorArray:
         """Write one element and return the changed array.
 
         Raises ValueError for another shape or dtype.
@@ -201,7 +204,9 @@ class ListTensorArray(TensorArray):
                 tensor("TensorListFromTensor", tensor=rows, element_shape=element)
             )
 
-    def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
+    def scatter(
+        self, indices: TensorLike, value: TensorLike, name: str | None = None
+    ) -> TensorArray:
         """Write the rows of `value` to the elements at `indices` (int32 [n])."""
         with name_scope(name, "TensorArrayScatter", [self._flow, value, indices]):
             rows = self._element(value)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.default_graph import get_default_graph, name_scope
 from tfjit.framework.graphs.graph_keys import GraphKeys
@@ -16,11 +16,14 @@ from tfjit.ops.control_flow.control_flow_form import uses_functions
 from tfjit.ops.control_flow.flow_tensor_array import from_flow, to_flow
 from tfjit.ops.core.convert import convert_to_tensor
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import ShapeLike, Structure, TensorLike
+
 
 def while_loop(
     cond: Callable[..., Any],
     body: Callable[..., Any],
-    loop_vars: Any,
+    loop_vars: Structure,
     shape_invariants: Any = None,
     parallel_iterations: int = 10,
     back_prop: bool = True,
@@ -28,7 +31,7 @@ def while_loop(
     name: str | None = None,
     maximum_iterations: Any = None,
     return_same_structure: bool = False,
-) -> Any:
+) -> Structure:
     """Return the loop variables once `cond` is false.
 
     cond, body: functions of the loop variables; cond gives a bool scalar, body the next values, one
@@ -82,12 +85,12 @@ def while_loop(
         if shape_invariants is not None:
             invariants = (TensorShape([]), shape_invariants[0] if alone else shape_invariants)
 
-        def bounded(i: Any, values: Any) -> Any:
+        def bounded(i: Any, values: TensorLike) -> Any:
             from tfjit.ops.arithmetic.elementwise import logical_and
 
             return logical_and(i < bound, cond(values) if alone else _call(cond, values))
 
-        def counted(i: Any, values: Any) -> Any:
+        def counted(i: Any, values: TensorLike) -> Any:
             return i + 1, (body(values) if alone else _call(body, values))
 
         context = WhileContext(bound, parallel_iterations, back_prop, swap_memory)
@@ -104,7 +107,7 @@ def while_loop(
 def _as_functions(
     cond: Any,
     body: Any,
-    loop_vars: Any,
+    loop_vars: Structure,
     shape_invariants: Any,
     parallel_iterations: int,
     bound: Any,
@@ -131,7 +134,7 @@ def _call(function: Callable[..., Any], values: Any) -> Any:
     return function(**values) if isinstance(values, dict) else function(*values)
 
 
-def _listed(structure: Any) -> Any:
+def _listed(structure: Structure) -> Any:
     """Make the outermost sequence a list, since its type does not matter."""
     if isinstance(structure, (list, tuple)):
         return list(structure)
@@ -141,7 +144,7 @@ def _listed(structure: Any) -> Any:
 def _build(
     cond: Callable[..., Any],
     body: Callable[..., Any],
-    loop_vars: Any,
+    loop_vars: Structure,
     shape_invariants: Any,
     unpack: bool,
     context: WhileContext,
@@ -176,20 +179,20 @@ def _build(
     return outputs[0] if unpack and len(exits) == 1 and not isinstance(outputs, dict) else outputs
 
 
-def _with(structure: Any, originals: list[Any], values: list[Tensor]) -> Any:
+def _with(structure: Structure, originals: list[Any], values: list[Tensor]) -> Any:
     return nest.pack_sequence_as(
         structure, [from_flow(like, value) for like, value in zip(originals, values, strict=True)]
     )
 
 
-def _shapes(loop_vars: Any, invariants: Any) -> list[Any]:
+def _shapes(loop_vars: Structure, invariants: Any) -> list[Any]:
     """Return the invariants in the order of the variables.
 
     A TensorShape, None or list of sizes is one shape.
     """
     found: list[Any] = []
 
-    def walk(variables: Any, shapes: Any) -> None:
+    def walk(variables: Any, shapes: Sequence[ShapeLike | None]) -> None:
         if not nest.is_nested(variables):
             found.append(shapes)
             return

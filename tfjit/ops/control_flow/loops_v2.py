@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.default_graph import control_dependencies, get_default_graph
 from tfjit.framework.graphs.function_graph import FunctionGraph
@@ -17,17 +17,20 @@ from tfjit.ops.control_flow.flow_tensor_array import from_flow, to_flow
 from tfjit.ops.core.apply import create, tensor
 from tfjit.ops.core.convert import constant, convert_to_tensor
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Structure
+
 
 def while_loop(
     cond: Callable[..., Any],
     body: Callable[..., Any],
-    loop_vars: Any,
+    loop_vars: Structure,
     invariants: Sequence[Any] | None,
     parallel_iterations: int,
     maximum_iterations: Any,
     name: str | None,
     back_prop: bool,
-) -> Any:
+) -> Structure:
     """Build `loops.while_loop` as a While node.
 
     It is a StatelessWhile where no operation in it has effects. loop_vars is nested, invariants are

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs import py_functions
 from tfjit.framework.graphs.default_graph import name_scope
@@ -14,6 +14,9 @@ from tfjit.ops.core.apply import create
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import unknown
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import DTypesLike
 
 register_op(
     "EagerPyFunc",
@@ -89,7 +92,7 @@ def py_func(
 def numpy_function(
     func: Callable[..., Any] | None = None,
     inp: Sequence[Any] | None = None,
-    Tout: Any = None,
+    Tout: DTypesLike | None = None,
     stateful: bool = True,
     name: str | None = None,
 ) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from tfjit.framework.types import dtypes, tensors
 from tfjit.framework.types.dimension import Dimension
 from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import TensorShape
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import DTypeLike, ShapeLike
 
 # (value, dtype, name, as_ref) -> Tensor, or NotImplemented to let the next one try
 ConversionFunction = Callable[..., Any]
@@ -39,8 +42,8 @@ _registering: Final = threading.Lock()
 
 def constant(
     value: Any,
-    dtype: Any = None,
-    shape: Any = None,
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike | None = None,
     name: str = "Const",
     verify_shape: bool = False,
 ) -> Tensor:
@@ -90,7 +93,7 @@ def _functions(kind: type) -> tuple[ConversionFunction, ...]:
 
 def convert_to_tensor(
     value: Any,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     name: str | None = None,
     preferred_dtype: Any = None,
     dtype_hint: Any = None,

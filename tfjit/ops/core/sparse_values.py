@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import TensorLike
 
 
-def is_sparse(value: Any) -> bool:
+def is_sparse(value: TensorLike) -> bool:
     """Tell whether a value is a sparse tensor.
 
     Its class stands in a layer above.

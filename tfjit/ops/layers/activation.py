@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
@@ -21,6 +21,9 @@ from tfjit.ops.core.declare import register_elementwise
 from tfjit.ops.core.shape_rules import merged, unchanged
 from tfjit.ops.core.sparse_values import maps_sparse_values
 from tfjit.ops.core.type_lists import FLOAT_OR_COMPLEX, HALF_TO_DOUBLE
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import TensorLike
 
 register_elementwise(
     "Elu",
@@ -155,18 +158,18 @@ softsign = elementwise_function("softsign", "Softsign", "x / (|x| + 1).")
 sigmoid = elementwise_function("sigmoid", "Sigmoid", "1 / (1 + e**-x).")
 
 
-def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Tensor:
+def leaky_relu(features: TensorLike, alpha: TensorLike = 0.2, name: str | None = None) -> Tensor:
     """x, or alpha * x where negative."""
     return tensor("LeakyRelu", name, features=features, alpha=alpha)
 
 
-def log_sigmoid(x: Any, name: str | None = None) -> Tensor:
+def log_sigmoid(x: TensorLike, name: str | None = None) -> Tensor:
     """log(sigmoid(x))."""
     with name_scope(name, "LogSigmoid", [x]) as scope:
         return negative(softplus(negative(x)), name=scope)
 
 
-def swish(features: Any, beta: float = 1.0) -> Tensor:
+def swish(features: TensorLike, beta: float = 1.0) -> Tensor:
     """x * sigmoid(beta * x)."""
     with name_scope(None, "swish", [features]):
         features = convert_to_tensor(features, name="features")
@@ -180,7 +183,7 @@ def swish(features: Any, beta: float = 1.0) -> Tensor:
         )
 
 
-def gelu(features: Any, approximate: bool = False, name: str | None = None) -> Tensor:
+def gelu(features: TensorLike, approximate: bool = False, name: str | None = None) -> Tensor:
     """x times the normal distribution function of x, or its tanh approximation."""
     with name_scope(name, "Gelu", [features]):
         x = convert_to_tensor(features, name="features")
@@ -194,7 +197,7 @@ def gelu(features: Any, approximate: bool = False, name: str | None = None) -> T
         )
 
 
-def crelu(features: Any, name: str | None = None, axis: int = -1) -> Tensor:
+def crelu(features: TensorLike, name: str | None = None, axis: int = -1) -> Tensor:
     """relu of x and of -x, side by side."""
     with name_scope(name, "CRelu", [features]) as scope:
         x = convert_to_tensor(features, name="features")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
@@ -14,6 +14,9 @@ from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.renamed import renamed
 from tfjit.ops.core.shape_rules import Shapes, fail, same_as_input, unchanged
 from tfjit.ops.core.type_lists import HALF_TO_DOUBLE, INDEX
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import IntsLike, PaddingLike, ShapeLike, TensorLike
 
 # How windows move over images.
 WINDOWS: Final = (
@@ -441,7 +444,7 @@ def _sequence(value: Any, n: int, channels_first: bool, name: str) -> list[int]:
     return [1, 1, *values] if channels_first else [1, *values, 1]
 
 
-def _padding(padding: Any, channels_first: bool) -> tuple[str, list[int]]:
+def _padding(padding: PaddingLike, channels_first: bool) -> tuple[str, list[int]]:
     """(padding, explicit_paddings) attrs of "SAME", "VALID" or a list of pairs an axis."""
     if isinstance(padding, str):
         return padding, []
@@ -454,15 +457,15 @@ def _padding(padding: Any, channels_first: bool) -> tuple[str, list[int]]:
 
 
 def conv2d(
-    input: Any,
-    filter: Any = None,
+    input: TensorLike,
+    filter: TensorLike | None = None,
     strides: Any = None,
     padding: Any = None,
     use_cudnn_on_gpu: bool = True,
     data_format: str = "NHWC",
-    dilations: Any = (1, 1, 1, 1),
+    dilations: IntsLike = (1, 1, 1, 1),
     name: str | None = None,
-    filters: Any = None,
+    filters: TensorLike | None = None,
 ) -> Tensor:
     """input [batch, in_h, in_w, in_c], filter [k_h, k_w, in_c / groups, out_c] -> [batch, out_h,
     out_w, out_c].
@@ -484,11 +487,11 @@ def conv2d(
 
 
 def conv2d_backprop_filter(
-    input: Any,
+    input: TensorLike,
     filter_sizes: Any,
     out_backprop: Any,
     strides: Any,
-    padding: Any,
+    padding: PaddingLike,
     use_cudnn_on_gpu: bool = True,
     data_format: str = "NHWC",
     dilations: Any = (1, 1, 1, 1),
@@ -514,7 +517,7 @@ def conv2d_backprop_filter(
 
 def conv2d_backprop_input(
     input_sizes: Any,
-    filter: Any = None,
+    filter: TensorLike | None = None,
     out_backprop: Any = None,
     strides: Any = None,
     padding: Any = None,
@@ -522,7 +525,7 @@ def conv2d_backprop_input(
     data_format: str = "NHWC",
     dilations: Any = (1, 1, 1, 1),
     name: str | None = None,
-    filters: Any = None,
+    filters: TensorLike | None = None,
 ) -> Tensor:
     """The gradient of `conv2d` by its input."""
     filter = renamed(filters, filter, "filters", "filter")
@@ -544,16 +547,16 @@ def conv2d_backprop_input(
 
 
 def conv2d_transpose(
-    value: Any = None,
-    filter: Any = None,
-    output_shape: Any = None,
-    strides: Any = None,
+    value: TensorLike | None = None,
+    filter: TensorLike | None = None,
+    output_shape: ShapeLike | None = None,
+    strides: IntsLike | None = None,
     padding: str = "SAME",
     data_format: str = "NHWC",
     name: str | None = None,
-    input: Any = None,
-    filters: Any = None,
-    dilations: Any = None,
+    input: TensorLike | None = None,
+    filters: TensorLike | None = None,
+    dilations: IntsLike | None = None,
 ) -> Tensor:
     """The transpose of `conv2d`: value [batch, h, w, in_c], filter [k_h, k_w, out_c, in_c] ->
     output_shape.
@@ -579,15 +582,15 @@ def conv2d_transpose(
 
 
 def conv1d(
-    value: Any = None,
-    filters: Any = None,
+    value: TensorLike | None = None,
+    filters: TensorLike | None = None,
     stride: Any = None,
-    padding: Any = None,
+    padding: PaddingLike | None = None,
     use_cudnn_on_gpu: bool | None = None,
     data_format: str | None = None,
     name: str | None = None,
-    input: Any = None,
-    dilations: Any = None,
+    input: TensorLike | None = None,
+    dilations: IntsLike | None = None,
 ) -> Tensor:
     """value [..., batch, in_w, in_c], filters [k_w, in_c, out_c] -> [..., batch, out_w, out_c]."""
     value = renamed(input, value, "input", "value")
@@ -661,14 +664,14 @@ def _batches_of_rows(value: Tensor, batches: Tensor, name: str) -> Tensor:
 
 
 def conv3d(
-    input: Any,
-    filter: Any = None,
-    strides: Any = None,
+    input: TensorLike,
+    filter: TensorLike | None = None,
+    strides: IntsLike | None = None,
     padding: str | None = None,
     data_format: str = "NDHWC",
     dilations: Any = (1, 1, 1, 1, 1),
     name: str | None = None,
-    filters: Any = None,
+    filters: TensorLike | None = None,
 ) -> Tensor:
     """input [batch, in_d, in_h, in_w, in_c], filter [k_d, k_h, k_w, in_c, out_c] -> [batch, out_d,
     out_h, out_w, out_c].
@@ -686,10 +689,10 @@ def conv3d(
 
 
 def depthwise_conv2d_native(
-    input: Any,
-    filter: Any,
+    input: TensorLike,
+    filter: TensorLike,
     strides: Sequence[int],
-    padding: Any,
+    padding: PaddingLike,
     data_format: str = "NHWC",
     dilations: Sequence[int] = (1, 1, 1, 1),
     name: str | None = None,
@@ -712,14 +715,14 @@ def depthwise_conv2d_native(
 
 
 def depthwise_conv2d(
-    input: Any,
-    filter: Any,
+    input: TensorLike,
+    filter: TensorLike,
     strides: Sequence[int],
-    padding: Any,
-    rate: Any = None,
+    padding: PaddingLike,
+    rate: TensorLike | None = None,
     name: str | None = None,
     data_format: str | None = None,
-    dilations: Any = None,
+    dilations: IntsLike | None = None,
 ) -> Tensor:
     """`depthwise_conv2d_native`; `rate` is the dilation of the two spatial axes."""
     with name_scope(name, "depthwise", [input, filter]) as scope:
@@ -730,15 +733,15 @@ def depthwise_conv2d(
 
 
 def separable_conv2d(
-    input: Any,
+    input: TensorLike,
     depthwise_filter: Any,
     pointwise_filter: Any,
     strides: Sequence[int],
-    padding: Any,
-    rate: Any = None,
+    padding: PaddingLike,
+    rate: TensorLike | None = None,
     name: str | None = None,
     data_format: str | None = None,
-    dilations: Any = None,
+    dilations: IntsLike | None = None,
 ) -> Tensor:
     """A depthwise convolution, then one of size 1 that mixes channels."""
     with name_scope(name, "separable_conv2d", [input, depthwise_filter, pointwise_filter]) as scope:
@@ -756,22 +759,22 @@ def separable_conv2d(
 
 
 def atrous_conv2d(
-    value: Any, filters: Any, rate: int, padding: str, name: str | None = None
+    value: TensorLike, filters: TensorLike, rate: int, padding: str, name: str | None = None
 ) -> Tensor:
     """`conv2d` with dilation `rate` in both directions."""
     return conv2d(value, filters, [1, 1, 1, 1], padding, dilations=[1, rate, rate, 1], name=name)
 
 
 def convolution(
-    input: Any,
-    filter: Any,
+    input: TensorLike,
+    filter: TensorLike,
     padding: str,
-    strides: Any = None,
+    strides: IntsLike | None = None,
     dilation_rate: Any = None,
     name: str | None = None,
     data_format: str | None = None,
-    filters: Any = None,
-    dilations: Any = None,
+    filters: TensorLike | None = None,
+    dilations: IntsLike | None = None,
 ) -> Tensor:
     """A convolution of one, two or three spatial axes, as the rank of the filter, or else of the
     input, says.
@@ -827,14 +830,14 @@ def convolution(
 
 
 def dilation2d(
-    input: Any,
-    filter: Any = None,
+    input: TensorLike,
+    filter: TensorLike | None = None,
     strides: Any = None,
     rates: Any = None,
-    padding: Any = None,
+    padding: PaddingLike | None = None,
     name: str | None = None,
-    filters: Any = None,
-    dilations: Any = None,
+    filters: TensorLike | None = None,
+    dilations: IntsLike | None = None,
 ) -> Tensor:
     """Greyscale dilation: the largest of input + filter in each window."""
     filter = renamed(filters, filter, "filters", "filter")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.graphs.default_graph import control_dependencies, name_scope
@@ -17,6 +17,9 @@ from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.renamed import renamed
 from tfjit.ops.core.shape_rules import Shapes, fail, product, scalar
 from tfjit.ops.core.type_lists import HALF_TO_DOUBLE, INDEX
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import TensorLike
 
 
 def _cross_entropy(c: ShapeContext) -> Shapes:
@@ -276,9 +279,9 @@ def sigmoid_cross_entropy_with_logits(
 
 
 def weighted_cross_entropy_with_logits(
-    labels: Any = None,
-    logits: Any = None,
-    pos_weight: Any = None,
+    labels: TensorLike | None = None,
+    logits: TensorLike | None = None,
+    pos_weight: TensorLike | None = None,
     name: str | None = None,
     targets: Any = None,
 ) -> Tensor:
@@ -322,6 +325,6 @@ def weighted_cross_entropy_with_logits(
         return tensor("AddV2", scope, x=rest, y=tensor("Mul", None, x=weight, y=inner))
 
 
-def l2_loss(t: Any, name: str | None = None) -> Tensor:
+def l2_loss(t: TensorLike, name: str | None = None) -> Tensor:
     """sum(t * t) / 2."""
     return tensor("L2Loss", name, t=t)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from tfjit.ops.core.shape_rules import (
     unchanged_of_rank_at_least,
 )
 from tfjit.ops.core.type_lists import HALF_TO_DOUBLE
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import AxisLike, TensorLike
 
 
 def _bias_add(c: ShapeContext) -> Shapes:
@@ -280,7 +283,7 @@ register_op(
 
 
 def bias_add(
-    value: Any, bias: Any, data_format: str | None = None, name: str | None = None
+    value: TensorLike, bias: TensorLike, data_format: str | None = None, name: str | None = None
 ) -> Tensor:
     """value [..., c] (or [batch, c, ...] for NC..) plus bias [c]. Raises ValueError for another
     layout.
@@ -297,7 +300,7 @@ def bias_add(
         )
 
 
-def _last_axis(op_type: str, logits: Any, axis: int | None, name: str | None) -> Tensor:
+def _last_axis(op_type: str, logits: TensorLike, axis: int | None, name: str | None) -> Tensor:
     """A row-wise op applied along another axis by swapping that axis with the last."""
     axis = -1 if axis is None else axis
     value = convert_to_tensor(logits)
@@ -333,21 +336,21 @@ def _last_axis(op_type: str, logits: Any, axis: int | None, name: str | None) ->
 
 
 def softmax(
-    logits: Any, axis: int | None = None, name: str | None = None, dim: int | None = None
+    logits: TensorLike, axis: int | None = None, name: str | None = None, dim: int | None = None
 ) -> Tensor:
     """exp(x) / sum(exp(x)) along an axis."""
     return _last_axis("Softmax", logits, renamed(axis, dim, "axis", "dim"), name)
 
 
 def log_softmax(
-    logits: Any, axis: int | None = None, name: str | None = None, dim: int | None = None
+    logits: TensorLike, axis: int | None = None, name: str | None = None, dim: int | None = None
 ) -> Tensor:
     """log(softmax(x)) along an axis."""
     return _last_axis("LogSoftmax", logits, renamed(axis, dim, "axis", "dim"), name)
 
 
 def local_response_normalization(
-    input: Any,
+    input: TensorLike,
     depth_radius: int = 5,
     bias: float = 1.0,
     alpha: float = 1.0,
@@ -364,9 +367,9 @@ lrn = local_response_normalization
 
 
 def moments(
-    x: Any,
-    axes: Any,
-    shift: Any = None,
+    x: TensorLike,
+    axes: AxisLike,
+    shift: TensorLike | None = None,
     name: str | None = None,
     keep_dims: Any = None,
     keepdims: Any = None,
@@ -400,11 +403,11 @@ def moments(
 
 
 def batch_normalization(
-    x: Any,
-    mean: Any,
-    variance: Any,
-    offset: Any,
-    scale: Any,
+    x: TensorLike,
+    mean: TensorLike,
+    variance: TensorLike,
+    offset: TensorLike,
+    scale: TensorLike,
     variance_epsilon: Any,
     name: str | None = None,
 ) -> Tensor:
@@ -439,11 +442,11 @@ def batch_normalization(
 
 
 def fused_batch_norm(
-    x: Any,
-    scale: Any,
-    offset: Any,
-    mean: Any = None,
-    variance: Any = None,
+    x: TensorLike,
+    scale: TensorLike,
+    offset: TensorLike,
+    mean: TensorLike | None = None,
+    variance: TensorLike | None = None,
     epsilon: float = 0.001,
     data_format: str = "NHWC",
     is_training: bool = True,
@@ -480,7 +483,11 @@ def fused_batch_norm(
 
 
 def l2_normalize(
-    x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None
+    x: TensorLike,
+    axis: AxisLike | None = None,
+    epsilon: float = 1e-12,
+    name: str | None = None,
+    dim: AxisLike | None = None,
 ) -> Tensor:
     """x / sqrt(max(sum(x * x), epsilon)) along axes."""
     axis = renamed(axis, dim, "axis", "dim")
@@ -497,7 +504,7 @@ def l2_normalize(
         return tensor("Mul", scope, x=x, y=inverse)
 
 
-def zero_fraction(value: Any, name: str | None = None) -> Tensor:
+def zero_fraction(value: TensorLike, name: str | None = None) -> Tensor:
     """Which part of the elements is zero."""
     with name_scope(name, "zero_fraction", [value]):
         x = convert_to_tensor(value, name="value")
@@ -508,13 +515,17 @@ def zero_fraction(value: Any, name: str | None = None) -> Tensor:
         return tensor("Mean", "fraction", input=flat, reduction_indices=[0])
 
 
-def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Tensor:
+def xw_plus_b(
+    x: TensorLike, weights: TensorLike, biases: TensorLike, name: str | None = None
+) -> Tensor:
     """matmul(x, weights) + biases."""
     with name_scope(name, "xw_plus_b", [x, weights, biases]) as scope:
         return bias_add(tensor("MatMul", None, a=x, b=weights), biases, name=scope)
 
 
-def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> Tensor:
+def relu_layer(
+    x: TensorLike, weights: TensorLike, biases: TensorLike, name: str | None = None
+) -> Tensor:
     """relu(matmul(x, weights) + biases)."""
     with name_scope(name, "relu_layer", [x, weights, biases]) as scope:
         return tensor(
@@ -570,8 +581,8 @@ def dropout(
 
 
 def embedding_lookup(
-    params: Any,
-    ids: Any,
+    params: TensorLike,
+    ids: TensorLike,
     partition_strategy: str = "mod",
     name: str | None = None,
     validate_indices: bool = True,

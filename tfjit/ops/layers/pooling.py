@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
@@ -14,6 +14,9 @@ from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.renamed import renamed
 from tfjit.ops.core.shape_rules import Shapes, fail, int_list_constant
 from tfjit.ops.core.type_lists import HALF_TO_DOUBLE, INDEX
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import IntsLike, PaddingLike, TensorLike
 
 # How fractional pooling chooses its windows.
 FRACTIONAL: Final = (
@@ -441,13 +444,13 @@ def _window(value: Any, n: int, first: bool, name: str) -> list[int]:
 
 
 def max_pool(
-    value: Any = None,
+    value: TensorLike | None = None,
     ksize: Any = None,
     strides: Any = None,
     padding: Any = None,
     data_format: str = "NHWC",
     name: str | None = None,
-    input: Any = None,
+    input: TensorLike | None = None,
 ) -> Tensor:
     """The largest value of each window: value [batch, h, w, c] -> [batch, out_h, out_w, c]."""
     first = data_format == "NCHW"
@@ -468,10 +471,10 @@ def max_pool(
 
 
 def max_pool2d(
-    input: Any,
-    ksize: Any,
-    strides: Any,
-    padding: Any,
+    input: TensorLike,
+    ksize: IntsLike,
+    strides: IntsLike,
+    padding: PaddingLike,
     data_format: str = "NHWC",
     name: str | None = None,
 ) -> Tensor:
@@ -480,13 +483,13 @@ def max_pool2d(
 
 
 def avg_pool(
-    value: Any = None,
+    value: TensorLike | None = None,
     ksize: Any = None,
     strides: Any = None,
     padding: str | None = None,
     data_format: str = "NHWC",
     name: str | None = None,
-    input: Any = None,
+    input: TensorLike | None = None,
 ) -> Tensor:
     """The mean of each window, padding left out: value [batch, h, w, c] -> [batch, out_h, out_w,
     c].
@@ -508,9 +511,9 @@ avg_pool2d = avg_pool
 
 
 def max_pool3d(
-    input: Any,
-    ksize: Any,
-    strides: Any,
+    input: TensorLike,
+    ksize: IntsLike,
+    strides: IntsLike,
     padding: str,
     data_format: str = "NDHWC",
     name: str | None = None,
@@ -529,9 +532,9 @@ def max_pool3d(
 
 
 def avg_pool3d(
-    input: Any,
-    ksize: Any,
-    strides: Any,
+    input: TensorLike,
+    ksize: IntsLike,
+    strides: IntsLike,
     padding: str,
     data_format: str = "NDHWC",
     name: str | None = None,
@@ -550,7 +553,7 @@ def avg_pool3d(
 
 
 def max_pool_with_argmax(
-    input: Any,
+    input: TensorLike,
     ksize: Any,
     strides: Any,
     padding: str,

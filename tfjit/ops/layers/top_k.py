@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
@@ -16,6 +16,9 @@ from tfjit.ops.core.shape_rules import (
     int_constant,
 )
 from tfjit.ops.core.type_lists import INDEX
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import TensorLike
 
 
 def _top_k_sizes(c: ShapeContext, k: int | None) -> Shapes:
@@ -99,8 +102,8 @@ register_op(
 
 
 def top_k(
-    input: Any,
-    k: Any = 1,
+    input: TensorLike,
+    k: TensorLike = 1,
     sorted: bool = True,
     index_type: Any = dtypes.int32,
     name: str | None = None,
@@ -130,7 +133,9 @@ register_op(
 )
 
 
-def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:
+def in_top_k(
+    predictions: TensorLike, targets: Any, k: TensorLike, name: str | None = None
+) -> Tensor:
     """Whether each target is among its row's k largest predictions."""
     with name_scope(name, "in_top_k"):
         return tensor("InTopKV2", None, predictions=predictions, targets=targets, k=k)

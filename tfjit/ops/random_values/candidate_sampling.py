@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.random_seed import get_seed
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.ops.core.apply import call
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import Shapes
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.operation import Tensor
+    from tfjit.framework.graphs.typing import TensorLike
 
 
 def _candidates(c: ShapeContext) -> Shapes:
@@ -139,14 +143,14 @@ register_op(
 
 def _sampled(
     op: str,
-    true_classes: Any,
+    true_classes: TensorLike,
     num_true: int,
     num_sampled: int,
     unique: bool,
     seed: int | None,
     name: str | None,
     **more: Any,
-) -> Any:
+) -> tuple[Tensor, Tensor, Tensor]:
     first, second = get_seed(seed)
     seeds = {"seed": first or 0, "seed2": second or 0}
     return call(
@@ -162,14 +166,14 @@ def _sampled(
 
 
 def uniform_candidate_sampler(
-    true_classes: Any,
+    true_classes: TensorLike,
     num_true: int,
     num_sampled: int,
     unique: bool,
     range_max: int,
     seed: int | None = None,
     name: str | None = None,
-) -> Any:
+) -> tuple[Tensor, Tensor, Tensor]:
     """(candidates [num_sampled], expected counts of the true classes [batch, num_true], of the
     candidates); all classes are as likely.
     """
@@ -186,14 +190,14 @@ def uniform_candidate_sampler(
 
 
 def log_uniform_candidate_sampler(
-    true_classes: Any,
+    true_classes: TensorLike,
     num_true: int,
     num_sampled: int,
     unique: bool,
     range_max: int,
     seed: int | None = None,
     name: str | None = None,
-) -> Any:
+) -> tuple[Tensor, Tensor, Tensor]:
     """As `uniform_candidate_sampler`; class k has the chance log((k + 2) / (k + 1)) / log(range_max
     + 1).
     """
@@ -210,14 +214,14 @@ def log_uniform_candidate_sampler(
 
 
 def learned_unigram_candidate_sampler(
-    true_classes: Any,
+    true_classes: TensorLike,
     num_true: int,
     num_sampled: int,
     unique: bool,
     range_max: int,
     seed: int | None = None,
     name: str | None = None,
-) -> Any:
+) -> tuple[Tensor, Tensor, Tensor]:
     """As `uniform_candidate_sampler`; classes are as likely as they were true in earlier runs."""
     return _sampled(
         "LearnedUnigramCandidateSampler",
@@ -232,7 +236,7 @@ def learned_unigram_candidate_sampler(
 
 
 def fixed_unigram_candidate_sampler(
-    true_classes: Any,
+    true_classes: TensorLike,
     num_true: int,
     num_sampled: int,
     unique: bool,
@@ -245,7 +249,7 @@ def fixed_unigram_candidate_sampler(
     unigrams: Sequence[float] = (),
     seed: int | None = None,
     name: str | None = None,
-) -> Any:
+) -> tuple[Tensor, Tensor, Tensor]:
     """As `uniform_candidate_sampler`; classes are as likely as the unigrams, or the file's weights,
     to the power `distortion`, say.
     """
@@ -269,19 +273,19 @@ def fixed_unigram_candidate_sampler(
 
 
 def all_candidate_sampler(
-    true_classes: Any,
+    true_classes: TensorLike,
     num_true: int,
     num_sampled: int,
     unique: bool,
     seed: int | None = None,
     name: str | None = None,
-) -> Any:
+) -> tuple[Tensor, Tensor, Tensor]:
     """All classes: what tests put in another sampler's place."""
     return _sampled("AllCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name)
 
 
 def compute_accidental_hits(
-    true_classes: Any,
+    true_classes: TensorLike,
     sampled_candidates: Any,
     num_true: int,
     seed: int | None = None,

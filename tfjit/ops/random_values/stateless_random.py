@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
@@ -14,6 +14,9 @@ from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import Shapes, int_constant, scalar, unchanged
 from tfjit.ops.core.type_lists import HALF_TO_DOUBLE, INDEX
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import DTypeLike, ShapeLike, TensorLike
 
 
 def _seeded(c: ShapeContext) -> Shapes:
@@ -226,7 +229,7 @@ register_op(
 )
 
 
-def _shape(shape: Any) -> Any:
+def _shape(shape: ShapeLike) -> Any:
     return convert_to_tensor(
         shape,
         dtype=dtypes.int32 if isinstance(shape, (list, tuple)) and not shape else None,
@@ -274,7 +277,7 @@ def _algorithm(alg: Any) -> int:
     return found
 
 
-def _generator(seed: Any, alg: Any) -> dict[str, Any]:
+def _generator(seed: Any, alg: TensorLike) -> dict[str, Any]:
     """Return key, counter and algorithm of a draw, as its node takes them."""
     number = _algorithm(alg)
     if number == _ALGORITHMS["threefry"]:
@@ -291,13 +294,13 @@ def _generator(seed: Any, alg: Any) -> dict[str, Any]:
 
 
 def stateless_random_uniform(
-    shape: Any,
+    shape: ShapeLike,
     seed: Any,
     minval: Any = 0,
     maxval: Any = None,
-    dtype: Any = dtypes.float32,
+    dtype: DTypeLike = dtypes.float32,
     name: str | None = None,
-    alg: Any = "auto_select",
+    alg: TensorLike = "auto_select",
 ) -> Tensor:
     """As `random_uniform`, the values following from two seeds alone. minval None: integers of the
     dtype's full range.
@@ -350,13 +353,13 @@ def stateless_random_uniform(
 def _scaled(
     op_type: str,
     default: str,
-    shape: Any,
+    shape: ShapeLike,
     seed: Any,
-    mean: Any,
-    stddev: Any,
-    dtype: Any,
+    mean: TensorLike,
+    stddev: TensorLike,
+    dtype: DTypeLike,
     name: str | None,
-    alg: Any,
+    alg: TensorLike,
 ) -> Tensor:
     kind = as_dtype(dtype)
     with name_scope(name, default, [shape, seed, mean, stddev]) as scope:
@@ -370,13 +373,13 @@ def _scaled(
 
 
 def stateless_random_normal(
-    shape: Any,
+    shape: ShapeLike,
     seed: Any,
-    mean: Any = 0.0,
-    stddev: Any = 1.0,
-    dtype: Any = dtypes.float32,
+    mean: TensorLike = 0.0,
+    stddev: TensorLike = 1.0,
+    dtype: DTypeLike = dtypes.float32,
     name: str | None = None,
-    alg: Any = "auto_select",
+    alg: TensorLike = "auto_select",
 ) -> Tensor:
     """As `random_normal`, the values following from two seeds alone. alg: as of
     `stateless_random_uniform`.
@@ -395,13 +398,13 @@ def stateless_random_normal(
 
 
 def stateless_truncated_normal(
-    shape: Any,
+    shape: ShapeLike,
     seed: Any,
-    mean: Any = 0.0,
-    stddev: Any = 1.0,
-    dtype: Any = dtypes.float32,
+    mean: TensorLike = 0.0,
+    stddev: TensorLike = 1.0,
+    dtype: DTypeLike = dtypes.float32,
     name: str | None = None,
-    alg: Any = "auto_select",
+    alg: TensorLike = "auto_select",
 ) -> Tensor:
     """As `truncated_normal`, the values following from two seeds alone. alg: as of
     `stateless_random_uniform`.
@@ -420,8 +423,8 @@ def stateless_truncated_normal(
 
 
 def stateless_multinomial(
-    logits: Any,
-    num_samples: Any,
+    logits: TensorLike,
+    num_samples: TensorLike,
     seed: Any,
     output_dtype: Any = dtypes.int64,
     name: str | None = None,
@@ -438,7 +441,11 @@ def stateless_multinomial(
 
 
 def stateless_categorical(
-    logits: Any, num_samples: Any, seed: Any, dtype: Any = dtypes.int64, name: str | None = None
+    logits: TensorLike,
+    num_samples: TensorLike,
+    seed: Any,
+    dtype: DTypeLike = dtypes.int64,
+    name: str | None = None,
 ) -> Tensor:
     """`stateless_multinomial`, by its later name."""
     return stateless_multinomial(logits, num_samples, seed, dtype, name)

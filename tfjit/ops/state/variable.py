@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.default_graph import get_default_graph
 from tfjit.framework.graphs.operation import Operation, Tensor
@@ -22,6 +22,9 @@ from tfjit.ops.core.shape_rules import (
     unknown,
 )
 from tfjit.ops.core.type_lists import INDEX
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import DTypeLike, ShapeLike, TensorLike
 
 
 def _assign(c: ShapeContext) -> Shapes:
@@ -220,7 +223,11 @@ register_op(
 
 
 def variable_op(
-    shape: Any, dtype: Any, name: str = "Variable", container: str = "", shared_name: str = ""
+    shape: ShapeLike,
+    dtype: DTypeLike,
+    name: str = "Variable",
+    container: str = "",
+    shared_name: str = "",
 ) -> Tensor:
     """A reference variable (VariableV2): its value, or its reference where an op writes it."""
     attrs = {
@@ -236,7 +243,11 @@ variable_op_v2 = variable_op
 
 
 def var_handle_op(
-    dtype: Any, shape: Any, shared_name: str = "", container: str = "", name: str = "VarHandleOp"
+    dtype: DTypeLike,
+    shape: ShapeLike,
+    shared_name: str = "",
+    container: str = "",
+    name: str = "VarHandleOp",
 ) -> Tensor:
     """The handle of a resource variable. It is the variable `shared_name` of the container, or one
     of its own.
@@ -250,7 +261,7 @@ def var_handle_op(
     return get_default_graph().create_op("VarHandleOp", (), attrs=attrs, name=name).outputs[0]
 
 
-def read_variable_op(resource: Tensor, dtype: Any, name: str | None = None) -> Tensor:
+def read_variable_op(resource: Tensor, dtype: DTypeLike, name: str | None = None) -> Tensor:
     """The value of a resource variable; its static shape is that of the handle's own op."""
     value = tensor("ReadVariableOp", name, resource=resource, dtype=as_dtype(dtype))
     if resource.op.type == "VarHandleOp":
@@ -258,17 +269,21 @@ def read_variable_op(resource: Tensor, dtype: Any, name: str | None = None) -> T
     return value
 
 
-def assign_variable_op(resource: Tensor, value: Any, name: str | None = None) -> Operation:
+def assign_variable_op(resource: Tensor, value: TensorLike, name: str | None = None) -> Operation:
     """Give a resource variable a value."""
     return create("AssignVariableOp", name, resource=resource, value=value)
 
 
-def assign_add_variable_op(resource: Tensor, value: Any, name: str | None = None) -> Operation:
+def assign_add_variable_op(
+    resource: Tensor, value: TensorLike, name: str | None = None
+) -> Operation:
     """Add to a resource variable."""
     return create("AssignAddVariableOp", name, resource=resource, value=value)
 
 
-def assign_sub_variable_op(resource: Tensor, value: Any, name: str | None = None) -> Operation:
+def assign_sub_variable_op(
+    resource: Tensor, value: TensorLike, name: str | None = None
+) -> Operation:
     """Subtract from a resource variable."""
     return create("AssignSubVariableOp", name, resource=resource, value=value)
 
