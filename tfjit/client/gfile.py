@@ -11,9 +11,12 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework import errors
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import PathLike
 
 
 @contextlib.contextmanager
@@ -103,47 +106,47 @@ class GFile:
 FastGFile = Open = GFile
 
 
-def Exists(filename: Any) -> bool:
+def Exists(filename: PathLike) -> bool:
     """Tell whether there is a file or folder."""
     return os.path.exists(_text(filename))
 
 
-def IsDirectory(dirname: Any) -> bool:
+def IsDirectory(dirname: PathLike) -> bool:
     """Return whether there is such a folder."""
     return os.path.isdir(_text(dirname))
 
 
-def Glob(filename: Any) -> list[str]:
+def Glob(filename: PathLike) -> list[str]:
     """Return the paths that a pattern, or any of several, matches."""
     patterns: Sequence[Any] = filename if isinstance(filename, (list, tuple)) else [filename]
     return [path for pattern in patterns for path in sorted(glob.glob(_text(pattern)))]
 
 
-def ListDirectory(dirname: Any) -> list[str]:
+def ListDirectory(dirname: PathLike) -> list[str]:
     """Return the names in a folder."""
     with _op_errors(dirname):
         return os.listdir(_text(dirname))
 
 
-def MkDir(dirname: Any) -> None:
+def MkDir(dirname: PathLike) -> None:
     """Make a folder. Its parent must be there."""
     with _op_errors(dirname):
         os.mkdir(_text(dirname))
 
 
-def MakeDirs(dirname: Any) -> None:
+def MakeDirs(dirname: PathLike) -> None:
     """Make a folder and its missing parents."""
     with _op_errors(dirname):
         os.makedirs(_text(dirname), exist_ok=True)
 
 
-def Remove(filename: Any) -> None:
+def Remove(filename: PathLike) -> None:
     """Delete a file."""
     with _op_errors(filename):
         os.unlink(_text(filename))
 
 
-def DeleteRecursively(dirname: Any) -> None:
+def DeleteRecursively(dirname: PathLike) -> None:
     """Delete a folder with all in it."""
     with _op_errors(dirname):
         shutil.rmtree(_text(dirname))
@@ -168,7 +171,7 @@ def Rename(oldname: Any, newname: Any, overwrite: bool = False) -> None:
         os.replace(_text(oldname), _text(newname))
 
 
-def Stat(filename: Any) -> Any:
+def Stat(filename: PathLike) -> Any:
     """Return the operating system's facts of a file; `length` is its size."""
     with _op_errors(filename):
         found = os.stat(_text(filename))

@@ -16,7 +16,13 @@ from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import DTypeLike, FeedDict, ShapeLike, TensorLike
+    from tfjit.framework.graphs.typing import (
+        DTypeLike,
+        FeedDict,
+        SessionLike,
+        ShapeLike,
+        TensorLike,
+    )
 
 
 class SparseTensorValue(NamedTuple):
@@ -114,7 +120,9 @@ class SparseTensor:
             sparse_tensor_value.indices, sparse_tensor_value.values, sparse_tensor_value.dense_shape
         )
 
-    def eval(self, feed_dict: FeedDict | None = None, session: Any = None) -> SparseTensorValue:
+    def eval(
+        self, feed_dict: FeedDict | None = None, session: SessionLike | None = None
+    ) -> SparseTensorValue:
         """Return the value in a session, by default the default one.
 
         Raises ValueError where there is none.

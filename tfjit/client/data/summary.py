@@ -16,7 +16,7 @@ from tfjit.protos import Event, Summary
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.graph import Graph
-    from tfjit.framework.graphs.typing import Message
+    from tfjit.framework.graphs.typing import Message, SessionLike
 
 _FILE_VERSION: Final = "brain.Event:2"
 _WRITER: Final = "tfjit.client.data.summary"
@@ -40,7 +40,7 @@ class FileWriter:
         flush_secs: float = 120,
         graph_def: Any = None,
         filename_suffix: str | None = None,
-        session: Any = None,
+        session: SessionLike | None = None,
     ) -> None:
         self._logdir = os.fspath(logdir)
         self._max_queue = max_queue

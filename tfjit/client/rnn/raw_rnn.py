@@ -24,6 +24,7 @@ from tfjit.ops.core.convert import constant, convert_to_tensor
 
 if TYPE_CHECKING:
     from tfjit.client.rnn.rnn_cells import RNNCell
+    from tfjit.client.variables.variable_scope import VariableScope
     from tfjit.framework.graphs.typing import DTypeLike, Structure
 
 
@@ -32,7 +33,7 @@ def raw_rnn(
     loop_fn: Callable[..., Any],
     parallel_iterations: int | None = None,
     swap_memory: bool = False,
-    scope: Any = None,
+    scope: VariableScope | str | None = None,
 ) -> tuple[Any, Any, Any]:
     """Return (TensorArrays of emitted values, last state, last loop state).
 

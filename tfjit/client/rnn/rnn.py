@@ -30,6 +30,7 @@ from tfjit.ops.core.convert import convert_to_tensor
 
 if TYPE_CHECKING:
     from tfjit.client.rnn.rnn_cells import RNNCell
+    from tfjit.client.variables.variable_scope import VariableScope
     from tfjit.framework.graphs.typing import DTypeLike, Structure, TensorLike
 
 
@@ -139,7 +140,7 @@ def dynamic_rnn(
     parallel_iterations: int | None = None,
     swap_memory: bool = False,
     time_major: bool = False,
-    scope: Any = None,
+    scope: VariableScope | str | None = None,
 ) -> tuple[Any, Any]:
     """Run a cell over all time steps, in a loop.
 
@@ -287,7 +288,7 @@ def bidirectional_dynamic_rnn(
     parallel_iterations: int | None = None,
     swap_memory: bool = False,
     time_major: bool = False,
-    scope: Any = None,
+    scope: VariableScope | str | None = None,
 ) -> tuple[Any, Any]:
     """Run one cell from the first step on, another from the last.
 
@@ -331,7 +332,7 @@ def static_rnn(
     initial_state: Any = None,
     dtype: Any = None,
     sequence_length: Any = None,
-    scope: Any = None,
+    scope: VariableScope | str | None = None,
 ) -> tuple[list[Any], Any]:
     """Run a cell over a list of inputs, without a loop.
 
@@ -442,7 +443,7 @@ def static_bidirectional_rnn(
     initial_state_bw: Structure | None = None,
     dtype: DTypeLike | None = None,
     sequence_length: Any = None,
-    scope: Any = None,
+    scope: VariableScope | str | None = None,
 ) -> tuple[list[Any], Any, Any]:
     """Run `static_rnn` in both directions.
 

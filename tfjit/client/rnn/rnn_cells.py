@@ -29,6 +29,7 @@ from tfjit.ops.layers.activation import sigmoid, tanh
 from tfjit.ops.layers.normalization import bias_add
 
 if TYPE_CHECKING:
+    from tfjit.client.variables.variable_scope import VariableScope
     from tfjit.framework.graphs.typing import (
         DTypeLike,
         InitializerLike,
@@ -150,7 +151,9 @@ class RNNCell:
 
     trainable_weights = trainable_variables
 
-    def __call__(self, inputs: Any, state: Structure, scope: Any = None) -> Structure:
+    def __call__(
+        self, inputs: Any, state: Structure, scope: VariableScope | str | None = None
+    ) -> Structure:
         """Return (output, new state) of one step.
 
         inputs: [batch, depth]. state: of `state_size`. scope: of the variables, not the cell's own.
@@ -253,7 +256,7 @@ class BasicRNNCell(RNNCell):
         self,
         num_units: int,
         activation: Any = None,
-        reuse: Any = None,
+        reuse: object = None,
         name: str | None = None,
         dtype: Any = None,
         **kwargs: Any,
@@ -291,7 +294,7 @@ class GRUCell(RNNCell):
         self,
         num_units: int,
         activation: Any = None,
-        reuse: Any = None,
+        reuse: object = None,
         kernel_initializer: Any = None,
         bias_initializer: Any = None,
         name: str | None = None,
@@ -349,7 +352,7 @@ class BasicLSTMCell(RNNCell):
         forget_bias: float = 1.0,
         state_is_tuple: bool = True,
         activation: Any = None,
-        reuse: Any = None,
+        reuse: object = None,
         name: str | None = None,
         dtype: Any = None,
         **kwargs: Any,
@@ -411,7 +414,7 @@ class LSTMCell(RNNCell):
         forget_bias: float = 1.0,
         state_is_tuple: bool = True,
         activation: Any = None,
-        reuse: Any = None,
+        reuse: object = None,
         name: str | None = None,
         dtype: Any = None,
         **kwargs: Any,

@@ -17,6 +17,7 @@ from tfjit.ops.layers.normalization import dropout
 from tfjit.ops.random_values.stateful_random import random_uniform
 
 if TYPE_CHECKING:
+    from tfjit.client.variables.variable_scope import VariableScope
     from tfjit.framework.graphs.typing import DTypeLike, Structure, TensorLike
 
 
@@ -165,7 +166,9 @@ class DropoutWrapper(_Wrapper):
                 made.append(result)
         return nest.pack_sequence_as(values, made)
 
-    def __call__(self, inputs: Any, state: Structure, scope: Any = None) -> Structure:
+    def __call__(
+        self, inputs: Any, state: Structure, scope: VariableScope | str | None = None
+    ) -> Structure:
         if self._drops("input"):
             inputs = self._dropped("input", inputs)
         output, new_state = self.cell(inputs, state, scope=scope)
@@ -212,7 +215,9 @@ class ResidualWrapper(_Wrapper):
         super().__init__(cell, **kwargs)
         self._residual_fn = residual_fn
 
-    def __call__(self, inputs: Any, state: Structure, scope: Any = None) -> Structure:
+    def __call__(
+        self, inputs: Any, state: Structure, scope: VariableScope | str | None = None
+    ) -> Structure:
         outputs, new_state = self.cell(inputs, state, scope=scope)
         add = self._residual_fn or (
             lambda before, after: nest.map_structure(lambda x, y: x + y, before, after)
@@ -231,6 +236,8 @@ class DeviceWrapper(_Wrapper):
         with device(self._device):
             return super().zero_state(batch_size, dtype)
 
-    def __call__(self, inputs: Any, state: Structure, scope: Any = None) -> Structure:
+    def __call__(
+        self, inputs: Any, state: Structure, scope: VariableScope | str | None = None
+    ) -> Structure:
         with device(self._device):
             return self.cell(inputs, state, scope=scope)

@@ -22,7 +22,7 @@ from tfjit.framework.types.dtypes import as_dtype
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.graph import Graph
-    from tfjit.framework.graphs.typing import Message
+    from tfjit.framework.graphs.typing import Message, SessionLike
 
 _SCHEMA_VERSION: Final = 1
 _MAIN_OP: Final = "saved_model_main_op"
@@ -197,7 +197,7 @@ class Builder:
 
     def add_meta_graph_and_variables(
         self,
-        sess: Any,
+        sess: SessionLike,
         tags: Sequence[str],
         signature_def_map: Mapping[str, Any] | None = None,
         assets_collection: Sequence[Any] | None = None,
@@ -386,7 +386,7 @@ def _constant_text(tensor: Any) -> str:
 
 
 def simple_save(
-    session: Any,
+    session: SessionLike,
     export_dir: str,
     inputs: Mapping[str, Any],
     outputs: Mapping[str, Any],
@@ -426,7 +426,7 @@ contains_saved_model = maybe_saved_model_directory
 
 
 def load(
-    sess: Any,
+    sess: SessionLike,
     tags: Sequence[str],
     export_dir: str | os.PathLike[str],
     import_scope: str | None = None,
@@ -483,7 +483,7 @@ def _choose(model: Any, tags: set[str]) -> Any:
 
 
 def _restore(
-    sess: Any,
+    sess: SessionLike,
     meta: Message,
     folder: str,
     variables: Mapping[str, Any],
@@ -499,7 +499,7 @@ def _restore(
         Saver(variables, **saver_kwargs).restore(sess, prefix)
 
 
-def _initialize(sess: Any, meta: Message, folder: str, scope: str | None) -> None:
+def _initialize(sess: SessionLike, meta: Message, folder: str, scope: str | None) -> None:
     """Run the model's initialisation after its variables are there.
 
     The names of its assets are fed.

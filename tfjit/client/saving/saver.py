@@ -22,7 +22,7 @@ from tfjit.ops.core.apply import create, tensor
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.graph import Graph
-    from tfjit.framework.graphs.typing import Message, TensorLike
+    from tfjit.framework.graphs.typing import Message, SessionLike, TensorLike
 
 _FOREVER_HOURS: Final = 10000.0
 
@@ -192,7 +192,7 @@ class Saver:
 
     def save(
         self,
-        sess: Any,
+        sess: SessionLike,
         save_path: str | os.PathLike[str],
         global_step: TensorLike | None = None,
         latest_filename: str | None = None,
@@ -270,7 +270,7 @@ class Saver:
                 dropped.append(path)
         return dropped
 
-    def restore(self, sess: Any, save_path: str | os.PathLike[str]) -> None:
+    def restore(self, sess: SessionLike, save_path: str | os.PathLike[str]) -> None:
         """Give the variables the values in a checkpoint.
 
         They need no initialisation then. Raises ValueError when there is no such checkpoint,

@@ -17,7 +17,7 @@ from tfjit.framework.errors import InaccessibleTensorError
 from tfjit.framework.graphs.indexed_slices import IndexedSlices, IndexedSlicesValue
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import Structure
+    from tfjit.framework.graphs.typing import Fetches, Structure
 
 # (type, fetch function, feed function, feed function for partial runs), looked up in order
 _CONVERSIONS: list[
@@ -116,7 +116,7 @@ class FetchMapper:
     TensorFlow's texts for values that cannot be fetched.
     """
 
-    def __init__(self, graph: Any, fetches: Any) -> None:
+    def __init__(self, graph: Any, fetches: Fetches) -> None:
         self._graph = graph
         self._index: dict[tuple[str, bool], int] = {}
         self.leaves: list[Leaf] = []

@@ -194,7 +194,7 @@ class BaseSession(SessionBase):
     def run(
         self,
         fetches: Any,
-        feed_dict: Mapping[Any, Any] | None = None,
+        feed_dict: FeedDict | None = None,
         options: Any = None,
         run_metadata: Any = None,
     ) -> Any:
@@ -289,7 +289,7 @@ class BaseSession(SessionBase):
         )
         return entry_by_dict(self._resolve(fetches, feed_dict)), keep
 
-    def _resolve(self, fetches: Any, feed_dict: Mapping[Any, Any] | None) -> Resolved:
+    def _resolve(self, fetches: Fetches, feed_dict: FeedDict | None) -> Resolved:
         """Resolve fetches and feed keys; send new nodes to the back end."""
         graph, backend = self._graph, self._backend
         assert backend is not None
@@ -324,7 +324,7 @@ class BaseSession(SessionBase):
         )
 
     def _run_with_options(
-        self, fetches: Any, feed_dict: Mapping[Any, Any] | None, options: Any, run_metadata: Any
+        self, fetches: Fetches, feed_dict: FeedDict | None, options: Any, run_metadata: Any
     ) -> Any:
         from tfjit.client.session.graph_sources import copy_into, to_run_options
         from tfjit.protos import RunMetadata
@@ -401,9 +401,7 @@ class BaseSession(SessionBase):
         except errors.OpError as error:
             self._raise(error)
 
-    def partial_run(
-        self, handle: str, fetches: Any, feed_dict: Mapping[Any, Any] | None = None
-    ) -> Any:
+    def partial_run(self, handle: str, fetches: Fetches, feed_dict: FeedDict | None = None) -> Any:
         """Continue the step `handle` with more feeds and fetches."""
         self._check_usable()
         assert self._backend is not None
@@ -430,10 +428,10 @@ class BaseSession(SessionBase):
 
     def explain(
         self,
-        fetches: Any,
+        fetches: Fetches,
         feed_shapes: Mapping[Any, Any] | None = None,
         measure: bool = False,
-        feed_dict: Mapping[Any, Any] | None = None,
+        feed_dict: FeedDict | None = None,
     ) -> Any:
         """Explain the plan: passes, fused groups and each node's kernel.
 

@@ -24,7 +24,7 @@ from tfjit.ops.control_flow.control_flow import group
 from tfjit.ops.core.convert import convert_to_tensor
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import DTypeLike
+    from tfjit.framework.graphs.typing import DTypeLike, HyperparameterLike
 
 
 class _Fused(Optimizer):
@@ -115,7 +115,10 @@ class GradientDescentOptimizer(_Fused):
     _gradient = "delta"
 
     def __init__(
-        self, learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent"
+        self,
+        learning_rate: HyperparameterLike,
+        use_locking: bool = False,
+        name: str = "GradientDescent",
     ) -> None:
         super().__init__(use_locking, name, {"alpha": learning_rate})
 
@@ -146,8 +149,8 @@ class MomentumOptimizer(_Fused):
 
     def __init__(
         self,
-        learning_rate: Any,
-        momentum: Any,
+        learning_rate: HyperparameterLike,
+        momentum: HyperparameterLike,
         use_locking: bool = False,
         name: str = "Momentum",
         use_nesterov: bool = False,
@@ -172,7 +175,7 @@ class AdagradOptimizer(_Fused):
 
     def __init__(
         self,
-        learning_rate: Any,
+        learning_rate: HyperparameterLike,
         initial_accumulator_value: float = 0.1,
         use_locking: bool = False,
         name: str = "Adagrad",
@@ -202,9 +205,9 @@ class AdadeltaOptimizer(_Fused):
 
     def __init__(
         self,
-        learning_rate: Any = 0.001,
+        learning_rate: HyperparameterLike = 0.001,
         rho: Any = 0.95,
-        epsilon: Any = 1e-8,
+        epsilon: HyperparameterLike = 1e-8,
         use_locking: bool = False,
         name: str = "Adadelta",
     ) -> None:
@@ -222,10 +225,10 @@ class RMSPropOptimizer(_Fused):
 
     def __init__(
         self,
-        learning_rate: Any,
-        decay: Any = 0.9,
-        momentum: Any = 0.0,
-        epsilon: Any = 1e-10,
+        learning_rate: HyperparameterLike,
+        decay: HyperparameterLike = 0.9,
+        momentum: HyperparameterLike = 0.0,
+        epsilon: HyperparameterLike = 1e-10,
         use_locking: bool = False,
         centered: bool = False,
         name: str = "RMSProp",
@@ -258,10 +261,10 @@ class AdamOptimizer(_Fused):
 
     def __init__(
         self,
-        learning_rate: Any = 0.001,
-        beta1: Any = 0.9,
-        beta2: Any = 0.999,
-        epsilon: Any = 1e-8,
+        learning_rate: HyperparameterLike = 0.001,
+        beta1: HyperparameterLike = 0.9,
+        beta2: HyperparameterLike = 0.999,
+        epsilon: HyperparameterLike = 1e-8,
         use_locking: bool = False,
         name: str = "Adam",
         use_own_namescope_for_non_slot_vars: bool = False,
@@ -362,7 +365,7 @@ class FtrlOptimizer(_Fused):
 
     def __init__(
         self,
-        learning_rate: Any,
+        learning_rate: HyperparameterLike,
         learning_rate_power: float = -0.5,
         initial_accumulator_value: float = 0.1,
         l1_regularization_strength: float = 0.0,
@@ -433,7 +436,7 @@ class ProximalGradientDescentOptimizer(_Fused):
 
     def __init__(
         self,
-        learning_rate: Any,
+        learning_rate: HyperparameterLike,
         l1_regularization_strength: float = 0.0,
         l2_regularization_strength: float = 0.0,
         use_locking: bool = False,
@@ -460,7 +463,7 @@ class ProximalAdagradOptimizer(AdagradOptimizer):
 
     def __init__(
         self,
-        learning_rate: Any,
+        learning_rate: HyperparameterLike,
         initial_accumulator_value: float = 0.1,
         l1_regularization_strength: float = 0.0,
         l2_regularization_strength: float = 0.0,
@@ -487,7 +490,7 @@ class AdagradDAOptimizer(_Fused):
 
     def __init__(
         self,
-        learning_rate: Any,
+        learning_rate: HyperparameterLike,
         global_step: Any,
         initial_gradient_squared_accumulator_value: float = 0.1,
         l1_regularization_strength: float = 0.0,

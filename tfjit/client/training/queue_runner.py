@@ -15,7 +15,7 @@ from tfjit.framework.graphs.default_graph import add_to_collection, get_default_
 from tfjit.framework.graphs.graph_keys import GraphKeys
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import Message
+    from tfjit.framework.graphs.typing import Message, SessionLike
 
 
 class QueueRunner:
@@ -146,20 +146,20 @@ class QueueRunner:
             if counted:
                 self._leave(sess)
 
-    def _leave(self, sess: Any) -> bool:
+    def _leave(self, sess: SessionLike) -> bool:
         """Count one thread less; return whether it was the last."""
         with self._lock:
             self._runs[sess] = self._runs.get(sess, 1) - 1
             return self._runs[sess] == 0
 
-    def _close_quietly(self, sess: Any) -> None:
+    def _close_quietly(self, sess: SessionLike) -> None:
         try:
             sess.run(self._close_op)
         # the queue or the session is closed already: no element will come any more
         except (errors.OpError, RuntimeError):
             return
 
-    def _cancel_on_stop(self, sess: Any, coord: Coordinator) -> None:
+    def _cancel_on_stop(self, sess: SessionLike, coord: Coordinator) -> None:
         coord.wait_for_stop()
         try:
             sess.run(self._cancel_op)
@@ -167,7 +167,11 @@ class QueueRunner:
             return
 
     def create_threads(
-        self, sess: Any, coord: Coordinator | None = None, daemon: bool = False, start: bool = False
+        self,
+        sess: SessionLike,
+        coord: Coordinator | None = None,
+        daemon: bool = False,
+        start: bool = False,
     ) -> list[threading.Thread]:
         """Make the threads that fill the queue, one an operation.
 
@@ -239,7 +243,7 @@ def add_queue_runner(qr: QueueRunner, collection: str = GraphKeys.QUEUE_RUNNERS)
 
 
 def start_queue_runners(
-    sess: Any = None,
+    sess: SessionLike | None = None,
     coord: Coordinator | None = None,
     daemon: bool = True,
     start: bool = True,

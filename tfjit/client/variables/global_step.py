@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.client.variables.initializers import Zeros
 from tfjit.client.variables.variable_scope import get_variable
@@ -13,6 +13,9 @@ from tfjit.framework.graphs.graph import Graph
 from tfjit.framework.graphs.graph_keys import GraphKeys
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types import dtypes
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import SessionLike
 
 
 def get_global_step(graph: Graph | None = None) -> Any:
@@ -80,6 +83,6 @@ def get_or_create_global_step(graph: Graph | None = None) -> Any:
     return create_global_step(graph) if found is None else found
 
 
-def global_step(sess: Any, global_step_tensor: Any) -> int:
+def global_step(sess: SessionLike, global_step_tensor: Any) -> int:
     """Return the value of the global step in a session."""
     return int(sess.run(global_step_tensor))

@@ -34,7 +34,7 @@ class Initializer:
     _fields: ClassVar[tuple[str, ...]] = ()
 
     def __call__(
-        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: Any = None
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None
     ) -> Tensor:
         raise NotImplementedError
 
@@ -65,7 +65,7 @@ class Zeros(Initializer):
         self.dtype = as_dtype(dtype)
 
     def __call__(
-        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: Any = None
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None
     ) -> Tensor:
         return array.zeros(shape, self.dtype if dtype is None else dtype)
 
@@ -79,7 +79,7 @@ class Ones(Initializer):
         self.dtype = as_dtype(dtype)
 
     def __call__(
-        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: Any = None
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None
     ) -> Tensor:
         return array.ones(shape, self.dtype if dtype is None else dtype)
 
@@ -109,7 +109,7 @@ class Constant(Initializer):
         self,
         shape: ShapeLike,
         dtype: DTypeLike | None = None,
-        partition_info: Any = None,
+        partition_info: object = None,
         verify_shape: bool | None = None,
     ) -> Tensor:
         verify = self._verify_shape if verify_shape is None else verify_shape
@@ -139,7 +139,7 @@ class RandomUniform(Initializer):
         self.dtype = as_dtype(dtype)
 
     def __call__(
-        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: Any = None
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None
     ) -> Tensor:
         return stateful_random.random_uniform(
             shape, self.minval, self.maxval, self.dtype if dtype is None else dtype, seed=self.seed
@@ -164,7 +164,7 @@ class RandomNormal(Initializer):
         self.dtype = _floating(dtype)
 
     def __call__(
-        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: Any = None
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None
     ) -> Tensor:
         return stateful_random.random_normal(
             shape, self.mean, self.stddev, self.dtype if dtype is None else dtype, seed=self.seed
@@ -189,7 +189,7 @@ class TruncatedNormal(Initializer):
         self.dtype = _floating(dtype)
 
     def __call__(
-        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: Any = None
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None
     ) -> Tensor:
         return stateful_random.truncated_normal(
             shape, self.mean, self.stddev, self.dtype if dtype is None else dtype, seed=self.seed
@@ -212,7 +212,7 @@ class UniformUnitScaling(Initializer):
         self.dtype = _floating(dtype)
 
     def __call__(
-        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: Any = None
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None
     ) -> Tensor:
         inputs = 1.0
         for size in _sizes(shape)[:-1]:
@@ -262,7 +262,7 @@ class VarianceScaling(Initializer):
         self.dtype = _floating(dtype)
 
     def __call__(
-        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: Any = None
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None
     ) -> Tensor:
         wanted = self.dtype if dtype is None else dtype
         fan_in, fan_out = _fans(_sizes(shape))
@@ -311,7 +311,7 @@ class Orthogonal(Initializer):
         self.dtype = _floating(dtype)
 
     def __call__(
-        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: Any = None
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None
     ) -> Tensor:
         sizes = _sizes(shape)
         if len(sizes) < 2:
@@ -343,7 +343,7 @@ class Identity(Initializer):
         self.dtype = _floating(dtype)
 
     def __call__(
-        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: Any = None
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None
     ) -> Tensor:
         sizes = _sizes(shape)
         if len(sizes) != 2:

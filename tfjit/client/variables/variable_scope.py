@@ -93,7 +93,7 @@ def _no_partitioner(partitioner: Any) -> None:
         )
 
 
-def no_regularizer(_: Any) -> None:
+def no_regularizer(_: object) -> None:
     """Do nothing, in place of the scope's own regularizer."""
     return
 
@@ -107,7 +107,7 @@ class VariableScope:
 
     def __init__(
         self,
-        reuse: Any,
+        reuse: object,
         name: str = "",
         initializer: Any = None,
         regularizer: Any = None,
@@ -311,9 +311,9 @@ def _get_variable(
     dtype: Any = dtypes.float32,
     initializer: Any = None,
     regularizer: Any = None,
-    reuse: Any = None,
+    reuse: object = None,
     trainable: bool | None = None,
-    collections: Any = None,
+    collections: Sequence[str] | None = None,
     caching_device: Any = None,
     partitioner: Any = None,
     validate_shape: bool = True,
@@ -391,7 +391,7 @@ def _get_variable(
 
 
 def _existing(
-    found: Variable, name: str, shape: TensorShape | None, dtype: DType, reuse: Any
+    found: Variable, name: str, shape: TensorShape | None, dtype: DType, reuse: object
 ) -> Variable:
     if reuse is False:
         message = (
@@ -562,7 +562,7 @@ class variable_scope:
         caching_device: Any = None,
         partitioner: Any = None,
         custom_getter: Any = None,
-        reuse: Any = None,
+        reuse: object = None,
         dtype: Any = None,
         use_resource: bool | None = None,
         constraint: Any = None,

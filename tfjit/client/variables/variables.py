@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from tfjit.ops.core.apply import create, tensor
 from tfjit.ops.core.convert import convert_to_tensor, register_tensor_conversion_function
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import DTypeLike, Message, ShapeLike, TensorLike
+    from tfjit.framework.graphs.typing import DTypeLike, Message, SessionLike, ShapeLike, TensorLike
 
 _resource_by_default = False
 
@@ -116,7 +116,7 @@ class Variable:
         self,
         initial_value: Any = None,
         trainable: bool | None = None,
-        collections: Any = None,
+        collections: Sequence[str] | None = None,
         validate_shape: bool = True,
         caching_device: Any = None,
         name: str | None = None,
@@ -356,14 +356,14 @@ class Variable:
         """Subtract from slices."""
         return self._scatter("ScatterNdSub", indices, updates, True, name)
 
-    def eval(self, session: Any = None) -> Any:
+    def eval(self, session: SessionLike | None = None) -> Any:
         """Return the value in `session` or this thread's default session.
 
         Raises ValueError without one.
         """
         return self._as_graph_element().eval(session=session)
 
-    def load(self, value: TensorLike, session: Any = None) -> None:
+    def load(self, value: TensorLike, session: SessionLike | None = None) -> None:
         """Set the value in `session` or the default session.
 
         No nodes are added to the graph. Raises ValueError without a session.

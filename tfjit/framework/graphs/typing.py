@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
+    import os
+
     import numpy as np
 
     from tfjit.framework.graphs.indexed_slices import IndexedSlices
@@ -25,6 +27,17 @@ class HasDType(Protocol):
     @property
     def dtype(self) -> Any:
         """The dtype of the elements."""
+
+
+class SessionLike(Protocol):
+    """A session of ours or of TensorFlow's."""
+
+    @property
+    def graph(self) -> Any:
+        """The graph that the session runs."""
+
+    def run(self, fetches: Fetches, feed_dict: FeedDict | None = None) -> Structure:
+        """Run what the fetches need and return their values."""
 
 
 # What `convert_to_tensor` takes: a tensor or variable, or Python and NumPy values.
@@ -55,6 +68,10 @@ ConstraintLike: TypeAlias = "Callable[[Tensor], Tensor]"
 PartitionerLike: TypeAlias = "Callable[..., Sequence[int]]"
 # Stands between `get_variable` and the function that it calls.
 VariableGetter: TypeAlias = "Callable[..., Any]"
+# A number that an optimizer uses, or a function that gives it.
+HyperparameterLike: TypeAlias = "TensorLike | Callable[[], TensorLike]"
+# A path of a file or folder.
+PathLike: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
 # Tensors, operations and names, in any structure.
 Fetches: TypeAlias = "object"
 # Values for tensors, by tensor or name.

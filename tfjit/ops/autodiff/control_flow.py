@@ -62,7 +62,7 @@ def _switch(op: Operation, no: Any, yes: Any) -> Gradients:
 
 @RegisterGradient("Merge")
 @RegisterGradient("RefMerge")
-def _merge(op: Operation, grad: Tensor, _: Any) -> Gradients:
+def _merge(op: Operation, grad: Tensor, _: object) -> Gradients:
     context = output_context(op.inputs[0].op)
     state = _state()
     if context is not None and context.IsWhileContext():

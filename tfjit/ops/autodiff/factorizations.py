@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
@@ -29,7 +29,7 @@ def _matrix_determinant(op: Operation, grad: Tensor) -> Gradients:
 
 
 @RegisterGradient("LogMatrixDeterminant")
-def _log_matrix_determinant(op: Operation, _: Any, grad: Tensor) -> Gradients:
+def _log_matrix_determinant(op: Operation, _: object, grad: Tensor) -> Gradients:
     return grad[..., None, None] * raw.MatrixInverse(input=op.inputs[0], adjoint=True)
 
 

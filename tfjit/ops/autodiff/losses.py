@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
@@ -25,7 +25,7 @@ def _softmax_cross_entropy(op: Operation, grad: Tensor, grad_of_backprop: Tensor
 
 
 @RegisterGradient("SparseSoftmaxCrossEntropyWithLogits")
-def _sparse_softmax_cross_entropy(op: Operation, grad: Tensor, _: Any) -> Gradients:
+def _sparse_softmax_cross_entropy(op: Operation, grad: Tensor, _: object) -> Gradients:
     # behind it stands a function of the labels that has no gradient of its own
     kept = raw.PreventGradient(
         input=op.outputs[1],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
@@ -33,7 +33,7 @@ def _avg_pool_grad(op: Operation, grad: Tensor) -> Gradients:
 
 
 @RegisterGradient("MaxPoolWithArgmax")
-def _max_pool_with_argmax(op: Operation, grad: Tensor, _: Any) -> Gradients:
+def _max_pool_with_argmax(op: Operation, grad: Tensor, _: object) -> Gradients:
     options = attrs_of(op, "ksize", "strides", "padding", "include_batch_in_index")
     return raw.MaxPoolGradWithArgmax(input=op.inputs[0], grad=grad, argmax=op.outputs[1], **options)
 

@@ -5,7 +5,7 @@ Reads write into the gradient's own array, and writes read from it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
@@ -57,7 +57,7 @@ def _scatter(op: Operation, flow: Tensor) -> Gradients:
 
 
 @RegisterGradient("TensorArrayConcatV3")
-def _concat(op: Operation, grad: Tensor, _: Any) -> Gradients:
+def _concat(op: Operation, grad: Tensor, _: object) -> Gradients:
     flow = op.inputs[1]
     return None, _gradient_array(op, op.get_attr("dtype"), flow, grad).split(
         grad, op.outputs[1]

@@ -150,14 +150,14 @@ def _scatter_into(op: Operation, dlist: Tensor) -> Gradients:
 
 
 @RegisterGradient("TensorListConcat")
-def _concat(op: Operation, dtensor: Tensor, _: Any) -> Gradients:
+def _concat(op: Operation, dtensor: Tensor, _: object) -> Gradients:
     return raw.TensorListSplit(
         tensor=dtensor, element_shape=_element_shape(op.inputs[0]), lengths=op.outputs[1]
     )
 
 
 @RegisterGradient("TensorListConcatV2")
-def _concat_v2(op: Operation, dtensor: Tensor, _: Any) -> Gradients:
+def _concat_v2(op: Operation, dtensor: Tensor, _: object) -> Gradients:
     return (
         raw.TensorListSplit(
             tensor=dtensor, element_shape=_element_shape(op.inputs[0]), lengths=op.outputs[1]

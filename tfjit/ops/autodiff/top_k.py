@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @RegisterGradient("TopKV2")
 @RegisterGradient("TopK")
-def _top_k(op: Operation, grad: Tensor, _: Any) -> Gradients:
+def _top_k(op: Operation, grad: Tensor, _: object) -> Gradients:
     x, indices = op.inputs[0], op.outputs[1]
     shape = raw.Shape(input=x)
     width = shape[-1]

@@ -277,7 +277,7 @@ def _algorithm(alg: Any) -> int:
     return found
 
 
-def _generator(seed: Any, alg: TensorLike) -> dict[str, Any]:
+def _generator(seed: TensorLike, alg: TensorLike) -> dict[str, Any]:
     """Return key, counter and algorithm of a draw, as its node takes them."""
     number = _algorithm(alg)
     if number == _ALGORITHMS["threefry"]:
@@ -295,7 +295,7 @@ def _generator(seed: Any, alg: TensorLike) -> dict[str, Any]:
 
 def stateless_random_uniform(
     shape: ShapeLike,
-    seed: Any,
+    seed: TensorLike,
     minval: Any = 0,
     maxval: Any = None,
     dtype: DTypeLike = dtypes.float32,
@@ -354,7 +354,7 @@ def _scaled(
     op_type: str,
     default: str,
     shape: ShapeLike,
-    seed: Any,
+    seed: TensorLike,
     mean: TensorLike,
     stddev: TensorLike,
     dtype: DTypeLike,
@@ -374,7 +374,7 @@ def _scaled(
 
 def stateless_random_normal(
     shape: ShapeLike,
-    seed: Any,
+    seed: TensorLike,
     mean: TensorLike = 0.0,
     stddev: TensorLike = 1.0,
     dtype: DTypeLike = dtypes.float32,
@@ -399,7 +399,7 @@ def stateless_random_normal(
 
 def stateless_truncated_normal(
     shape: ShapeLike,
-    seed: Any,
+    seed: TensorLike,
     mean: TensorLike = 0.0,
     stddev: TensorLike = 1.0,
     dtype: DTypeLike = dtypes.float32,
@@ -425,7 +425,7 @@ def stateless_truncated_normal(
 def stateless_multinomial(
     logits: TensorLike,
     num_samples: TensorLike,
-    seed: Any,
+    seed: TensorLike,
     output_dtype: Any = dtypes.int64,
     name: str | None = None,
 ) -> Tensor:
@@ -443,7 +443,7 @@ def stateless_multinomial(
 def stateless_categorical(
     logits: TensorLike,
     num_samples: TensorLike,
-    seed: Any,
+    seed: TensorLike,
     dtype: DTypeLike = dtypes.int64,
     name: str | None = None,
 ) -> Tensor:
