@@ -1,10 +1,10 @@
 """The text form of values: attrs of nodes, constants, and the pieces that other text forms are made
 of.
 
-1, 1.5, nan, True, b'text', float32, <2,?> (shape; <*> of unknown rank), [1, 2], float32<2>[1.0, 2.0]
-(tensor; "[0.0 ...]" repeats the last; "..." with a name stands in a file, `tensor_files.py`),
-func'name'{a=1}, $name (a function's attr), group(...) (`group_text.py`), loop {...} over several lines
-(`loop_text.py`).
+1, 1.5, nan, True, b'text', float32, <2,?> (shape; <*> of unknown rank), [1, 2],
+float32<2>[1.0, 2.0] (tensor; "[0.0 ...]" repeats the last; "..." with a name stands in a file,
+`tensor_files.py`), func'name'{a=1}, $name (a function's attr), group(...) (`group_text.py`),
+loop {...} over several lines (`loop_text.py`).
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def format_value(value: Any, *, full: Full = False) -> str:
     if isinstance(value, (tuple, list)):
         return "[" + ", ".join(format_value(item, full=full) for item in value) + "]"
     if isinstance(value, FuncRef):
-        return f"func{value.name!r}{{{', '.join(f'{k}={format_value(v, full=full)}' for k, v in sorted(value.attrs.items()))}}}"
+        attrs = (f"{k}={format_value(v, full=full)}" for k, v in sorted(value.attrs.items()))
+        return f"func{value.name!r}{{{', '.join(attrs)}}}"
     if isinstance(value, Unset):
         return f"${value.name}"
     if isinstance(value, OpaqueTensor):

@@ -12,7 +12,7 @@ import tfjit
 from tfjit.client.session.stages import Compiled, Lowered
 from tfjit.framework.env import Env
 from tfjit.passes.ir.text_format import parse_graph
-from tfjit.runtime.lowering.lowered_text import parse_lowered
+from tfjit.runtime.lowering.lowered_parser import parse_lowered
 from tfjit.runtime.plan import plan_warm_start
 
 X = np.linspace(-1, 1, 40 * 30, dtype=np.float32).reshape(40, 30)

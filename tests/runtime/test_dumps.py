@@ -14,7 +14,8 @@ from tfjit.framework.env import Env
 from tfjit.passes.ir.tensor_files import FOLDER, TensorFiles
 from tfjit.passes.ir.text_format import TextError, parse_graph, print_graph, read_dump
 from tfjit.protos import GraphDef
-from tfjit.runtime.lowering.lowered_text import parse_lowered, print_lowered
+from tfjit.runtime.lowering.lowered_parser import parse_lowered
+from tfjit.runtime.lowering.lowered_text import print_lowered
 from tfjit.runtime.lowering.verifier import verify_lowered
 from tfjit.runtime.schedule.kernel_selection import build_calls
 

@@ -7,7 +7,8 @@ import pytest
 
 from tests.runtime.lowered_programs import check_text, read
 from tfjit.passes.ir.value_text import TextError
-from tfjit.runtime.lowering.lowered_text import parse_lowered, print_lowered
+from tfjit.runtime.lowering.lowered_parser import parse_lowered
+from tfjit.runtime.lowering.lowered_text import print_lowered
 from tfjit.runtime.resources.variables_and_resources import Variable
 from tfjit.runtime.schedule.kernel_selection import build_calls
 

@@ -144,7 +144,7 @@ def test_a_branch_gives_its_result_by_copies() -> None:
         """
         p = _Arg(T=bool, index=0) -> bool<>
         x = _Arg(index=1) -> float32<3>
-        y = StatelessIf(p, x, Tcond=bool, Tout=[float32], then_branch=func'a'{}, else_branch=func'b'{})
+        y = StatelessIf(p, x, Tout=[float32], then_branch=func'a'{}, else_branch=func'b'{})
         z = Neg(y)
         r = _Retval(z, index=0)
         function 'a'{} {
@@ -251,7 +251,8 @@ def test_a_fetched_reference_is_read_when_the_step_ends() -> None:
         ),
         ("y = Unique(x)", "the shape of"),
         (
-            "q = FIFOQueueV2(component_types=[float32])\ny = QueueDequeueV2(q, component_types=[float32])",
+            "q = FIFOQueueV2(component_types=[float32])\n"
+            "y = QueueDequeueV2(q, component_types=[float32])",
             "makes a resource|may wait",
         ),
     ],
@@ -276,7 +277,7 @@ def test_assignments_that_keep_the_buffer_may_be_compiled() -> None:
 
 
 def test_reads_that_a_later_iteration_uses_are_overwritten_by_a_write_in_the_loop() -> None:
-    from tfjit.runtime.lowering.lowered_text import parse_lowered
+    from tfjit.runtime.lowering.lowered_parser import parse_lowered
 
     made = parse_lowered("""
 lowered feeds=1

@@ -61,10 +61,15 @@ SETTINGS: Final = (
         "TFJIT_DUMP",
         "path",
         "",
-        "directory for the graph and its bodies after each pass, partitions and kernels",
+        "directory for the graph and its bodies after each pass, lowered partitions and kernels",
     ),
     Setting("TFJIT_LOG", "names", "", f"subjects to log: {', '.join(LOG_SUBJECTS)}"),
-    Setting("TFJIT_VERIFY", "flag", "0", "check the working graph after each pass"),
+    Setting(
+        "TFJIT_VERIFY",
+        "flag",
+        "0",
+        "check the working graph after each pass, and lowered partitions",
+    ),
     Setting(
         "TFJIT_COMPARE",
         "flag",

@@ -18,42 +18,30 @@
     fetch %5
 
 Values have the numbers of `Lowered.values`, and a type where they are defined. Variables are
-`handle 'v' resource` (`uninitialised` where they have no value yet, `of 'w'` where they have another
-name), their values `read %k 'node'` or `read_at_end %k 'node'`. Branches stand between `branch 'b'
+`handle 'v' resource` (`uninitialised` where they have no value yet, `of 'w'` where their name is
+another), their values `read %k 'node'` or `read_at_end %k 'node'`. Branches stand between `branch 'b'
 StatelessIf %p`, `case` and `join`. `copy 'node' %k` keeps the value of a variable. Each where it
 differs from what the place tells: `level=` the loops that may give a value anew, `from` the node
 that it is an output of, `in` the body that an instruction's node stands in.
 
 The graph, and which code serves instructions, are not part of the text: `build_calls` finds the
-latter again. A comment says what it found.
+latter again. A comment says what it found. `lowered_parser.py` reads the text.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, get_args
+from typing import Final
 
-import numpy as np
-
-from tfjit.framework.errors import OpError
 from tfjit.framework.op_defs import attrs as attr_forms
-from tfjit.framework.types import dtypes
-from tfjit.kernels.registry import NodeSpec, find_reference
-from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
-from tfjit.passes.ir.graph_def import derived_attrs, signature
-from tfjit.passes.ir.group_text import KEY, WORD, quoted, read_tensor, tensor_text
-from tfjit.passes.ir.tensor_files import TensorFiles
-from tfjit.passes.ir.text_format import definition
-from tfjit.passes.ir.value_text import Full, TextError, ValueReader, format_value, statements
-from tfjit.runtime.lowering.lowering import Instruction, Lowered, Serving, Value, copy_out
-from tfjit.runtime.lowering.structured_control_flow import LOOPS, Construct
-from tfjit.runtime.resources.variables_and_resources import Variable
+from tfjit.passes.ir.graph_def import derived_attrs
+from tfjit.passes.ir.group_text import tensor_text
+from tfjit.passes.ir.value_text import Full, format_value
+from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
+from tfjit.runtime.lowering.structured_control_flow import Construct
 
 _TAB: Final = "    "
-_NUMBER: Final = re.compile(r"%(\d+)")
-_BOOLEAN: Final = frozenset({"If", "StatelessIf"})
 
 
 def print_lowered(lowered: Lowered, *, full: Full = False, kernels: bool = True) -> str:
@@ -65,7 +53,7 @@ def print_lowered(lowered: Lowered, *, full: Full = False, kernels: bool = True)
 
 
 @dataclass(slots=True)
-class _Region:
+class Region:
     """A loop or branch whose instructions are printed or read now. path: of its markers."""
 
     construct: Construct
@@ -85,12 +73,13 @@ class _Region:
             self.part = f"branch_{int(self.part.removeprefix('branch_')) + 1}"
 
 
-def _begun(construct: Construct, regions: list[_Region]) -> _Region:
+def begun(construct: Construct, regions: list[Region]) -> Region:
+    """Return the region of a loop or branch inside of others, at its first body."""
     path = regions[-1].inner_path if regions else ""
-    return _Region(construct, path, "cond" if construct.is_loop else "branch_0")
+    return Region(construct, path, "cond" if construct.is_loop else "branch_0")
 
 
-def _expected_path(instruction: Instruction, regions: list[_Region]) -> str:
+def expected_path(instruction: Instruction, regions: list[Region]) -> str:
     """Return the path of an instruction that nothing has moved."""
     if not regions:
         return ""
@@ -103,7 +92,7 @@ class _Printer:
     def __init__(self, lowered: Lowered, full: Full, kernels: bool) -> None:
         self.lowered, self.full, self.kernels = lowered, full, kernels
         self.defined: set[int] = set()
-        self.regions: list[_Region] = []
+        self.regions: list[Region] = []
         self.reads = sorted(
             (v for v in lowered.values if v.storage == "variable" and v.base is None),
             key=lambda v: (v.read_at_end, v.sequence, v.index),
@@ -201,7 +190,7 @@ class _Printer:
                 text += " changes variables"
             yield self.indent()[: None if role in ("loop", "branch") else -len(_TAB)] + text
             if role in ("loop", "branch"):
-                self.regions.append(_begun(construct, self.regions))
+                self.regions.append(begun(construct, self.regions))
             elif role in ("repeat", "join"):
                 self.regions.pop()
             else:
@@ -218,7 +207,7 @@ class _Printer:
             text += f"{how} {name!r} {_names(instruction.inputs)}"
         else:
             text += f"{instruction.serving} {name!r} {self.call(instruction)}"
-        if instruction.path != _expected_path(instruction, self.regions):
+        if instruction.path != expected_path(instruction, self.regions):
             text += f" in {instruction.path!r}"
         yield self.indent() + (text + self.comment(instruction)).replace("\n", "\n" + self.indent())
 
@@ -253,360 +242,4 @@ def _names(values: list[Value]) -> str:
     return ", ".join(f"%{value.index}" for value in values)
 
 
-def parse_lowered(
-    text: str,
-    files: TensorFiles | None = None,
-    find_variable: Callable[[str], Variable] | None = None,
-) -> Lowered:
-    """Return the lowered partition that a text describes, without its graph.
-
-    files: of large tensors that the text only names. find_variable: the variable of a name; without
-    it each is made, of zeros unless it is uninitialised. Runtime instructions have no kernel.
-    Raises TextError naming line and reason.
-    """
-    return _Parser(files, find_variable).parse(text)
-
-
-class _Parser:
-    """Reads one partition."""
-
-    def __init__(
-        self, files: TensorFiles | None, find_variable: Callable[[str], Variable] | None
-    ) -> None:
-        self.files, self.find_variable = files, find_variable
-        self.graph = DataflowGraph()
-        self.values: dict[int, Value] = {}
-        self.variables: dict[str, Variable] = {}
-        self.regions: list[_Region] = []
-        self.line = 0
-        self.lowered: Lowered | None = None
-        self.ended = False
-        self.selectors: dict[int, Value] = {}  # id(branch) -> the value that chooses its case
-        self.reader = ValueReader("", 0)
-
-    def parse(self, text: str) -> Lowered:
-        """Read all lines."""
-        for self.line, line in statements(text):
-            if not line.strip() or line.lstrip().startswith("#"):
-                continue
-            reader = self.reader = ValueReader(line, self.line, files=self.files)
-            reader.take("")
-            if self.lowered is None:
-                self.lowered = self.head()
-            elif self.ended:
-                reader.fail("nothing follows the fetches")
-            else:
-                self.statement(self.lowered)
-            rest = reader.rest()
-            if rest and not rest.startswith("#"):
-                reader.fail(f"expected the end of the line, found {rest!r}")
-        if self.lowered is None or not self.ended:
-            raise TextError(f"line {self.line}: the text ends before 'fetch'")
-        if self.regions:
-            raise TextError(f"line {self.line}: '{self.regions[-1].construct.node.name}' is open")
-        for number in range(len(self.values)):
-            if number not in self.values:
-                raise TextError(f"value %{number} is not defined, but a larger one is")
-        self.lowered.values = [self.values[number] for number in range(len(self.values))]
-        return self.lowered
-
-    def head(self) -> Lowered:
-        """Read the first line."""
-        self.reader.expect("lowered")
-        self.reader.expect("feeds")
-        self.reader.expect("=")
-        count = self.reader.value()
-        is_body, is_part = self.reader.take("body"), self.reader.take("part")
-        return Lowered([], [], [], {}, count, is_body=is_body, is_part=is_part)
-
-    def statement(self, lowered: Lowered) -> None:
-        """Read a line behind the first."""
-        reader = self.reader
-        outputs = self.outputs() if reader.text.startswith("%", reader.at) else []
-        word = reader.match(WORD, "a statement")[0]
-        reader.take("")
-        if word in ("fetch", "loop", "test", "repeat", "branch", "case", "join"):
-            if outputs:
-                reader.fail(f"{word} gives no value")
-            if word == "fetch":
-                lowered.fetches = self.uses()
-                for value in lowered.fetches:
-                    value.fetched = True
-                self.ended = True
-            else:
-                lowered.instructions.append(self.marker(word))
-        elif word in ("move", "copy"):
-            lowered.instructions.append(self.copy(outputs, moves=word == "move"))
-        elif word in get_args(Serving):
-            lowered.instructions.append(self.instruction(word, outputs))
-        elif word in ("const", "feed", "handle", "read", "read_at_end", "view"):
-            if len(outputs) != 1 or outputs[0].index in self.values:
-                reader.fail(f"{word} defines one new value")
-            if outputs[0].storage == "const" and word != "const":
-                self.needs_type(outputs[0])
-            readers = {
-                "const": self.read_const,
-                "feed": self.read_feed,
-                "handle": self.read_handle,
-                "read": self.read_read,
-                "read_at_end": self.read_read_at_end,
-                "view": self.read_view,
-            }
-            readers[word](outputs[0])
-            self.values[outputs[0].index] = outputs[0]
-        else:
-            reader.fail(f"{word!r} is no statement")
-
-    # ---- values
-
-    def outputs(self) -> list[Value]:
-        """Read values in front of "=", which may be new ones."""
-        found = []
-        reader = self.reader
-        while True:
-            number = int(reader.match(_NUMBER, "a value such as %0")[1])
-            if reader.take(":"):
-                if number in self.values:
-                    reader.fail(f"value %{number} is defined twice")
-                spec = read_tensor(reader)
-                value = Value(number, spec.dtype, spec.shape, "buffer", level=-1)
-                if self.word("level="):
-                    value.level = reader.value()
-                if self.word("from"):
-                    value.producer = quoted(reader)
-            elif number in self.values:
-                value = self.values[number]
-            else:  # a constant, whose tensor has the type; any other is refused
-                value = Value(number, dtypes.float32, (), "const")
-            found.append(value)
-            if not reader.take(","):
-                break
-        reader.expect("=")
-        return found
-
-    def needs_type(self, value: Value) -> NoReturn:
-        """Refuse a new value without a type that is no constant."""
-        self.reader.fail(f"value %{value.index} needs a type where it is defined")
-
-    def word(self, token: str) -> bool:
-        """Step over a token if it comes next."""
-        self.reader.take("")
-        return self.reader.take(token)
-
-    def use(self) -> Value:
-        """Read a value that is defined."""
-        number = int(self.reader.match(_NUMBER, "a value such as %0")[1])
-        if number not in self.values:
-            self.reader.fail(f"value %{number} is used before its definition")
-        return self.values[number]
-
-    def uses(self) -> list[Value]:
-        """Read values up to the end of the line."""
-        found = []
-        while self.reader.text.startswith("%", self.reader.at):
-            found.append(self.use())
-            if not self.reader.take(","):
-                break
-        return found
-
-    def settle(self, value: Value, level: int) -> None:
-        """Give a value its place and, where the text does not tell, its level."""
-        value.sequence = self.line
-        if value.level < 0:
-            value.level = level
-
-    def read_const(self, value: Value) -> None:
-        """Read a constant."""
-        value.producer = quoted(self.reader)
-        array = self.reader.value()
-        value.storage, value.array, value.shape = "const", array, array.shape
-        value.dtype = dtypes.as_dtype(array.dtype)
-
-    def read_feed(self, value: Value) -> None:
-        """Read a feed."""
-        assert self.lowered is not None
-        value.storage, value.feed = "feed", self.reader.value()
-        self.reader.take("")
-        value.producer = quoted(self.reader)
-        self.settle(value, 0)
-        self.lowered.feeds[value.feed] = value
-
-    def read_handle(self, value: Value) -> None:
-        """Read a variable."""
-        value.storage, value.producer = "handle", quoted(self.reader)
-        is_resource, empty = self.word("resource"), self.word("uninitialised")
-        name = quoted(self.reader) if self.word("of") else value.producer
-        self.settle(value, 0)
-        if name not in self.variables:
-            if self.find_variable is not None:
-                self.variables[name] = self.find_variable(name)
-            else:
-                made = Variable("localhost", name, value.dtype, value.shape, is_resource)
-                if not empty:
-                    zeros = np.zeros(value.shape, value.dtype.as_numpy_dtype)
-                    made.assign(zeros, take=True)
-                self.variables[name] = made
-        value.variable = self.variables[name]
-
-    def read_read(self, value: Value, at_end: bool = False) -> None:
-        """Read the value of a variable."""
-        handle = self.use()
-        self.reader.take("")
-        value.storage, value.variable, value.producer = (
-            "variable",
-            handle.variable,
-            quoted(self.reader),
-        )
-        value.read_at_end = at_end
-        self.settle(value, 0 if at_end else self.level)
-
-    def read_read_at_end(self, value: Value) -> None:
-        """Read the value of a variable behind the last instruction."""
-        self.read_read(value, at_end=True)
-
-    def read_view(self, value: Value) -> None:
-        """Read a view."""
-        value.base = self.use()
-        self.reader.take("")
-        value.storage, value.producer = value.base.storage, quoted(self.reader)
-        self.settle(value, value.base.level)
-
-    # ---- instructions
-
-    @property
-    def level(self) -> int:
-        """Return the number of loops around this line."""
-        return sum(region.construct.is_loop for region in self.regions)
-
-    def made(self, outputs: list[Value], storage: Any, producer: str) -> list[Value]:
-        """Define the outputs of an instruction that are new."""
-        for value in outputs:
-            if value.index in self.values:
-                continue
-            if value.storage == "const":
-                self.needs_type(value)
-            value.storage = storage
-            value.producer = value.producer or producer
-            self.settle(value, self.level)
-            self.values[value.index] = value
-        return outputs
-
-    def placed(self, instruction: Instruction) -> Instruction:
-        """Give an instruction its place."""
-        instruction.construct = self.regions[-1].construct if self.regions else None
-        instruction.sequence = self.line
-        path = _expected_path(instruction, self.regions)
-        instruction.path = quoted(self.reader) if self.word("in ") else path
-        return instruction
-
-    def copy(self, outputs: list[Value], *, moves: bool) -> Instruction:
-        """Read a copy behind its first word."""
-        name = quoted(self.reader)
-        self.reader.take("")
-        source = self.use()
-        (target,) = self.made(outputs, "buffer", name)
-        spec = NodeSpec(name, "DeepCopy", {}, (source.spec,), (target.spec,))
-        node = Node(self.graph, name, -1, "DeepCopy", {}, None)
-        return self.placed(
-            Instruction(node, "copy", [source], [target], spec, copy_out, moves=moves)
-        )
-
-    def instruction(self, serving: Any, outputs: list[Value]) -> Instruction:
-        """Read an instruction behind its first word."""
-        reader = self.reader
-        name = quoted(reader)
-        reader.take("")
-        op = reader.match(WORD, "an op type")[0]
-        reader.expect("(")
-        inputs: list[Value] = []
-        attrs: dict[str, Any] = {}
-        while not reader.take(")"):
-            if reader.text.startswith("%", reader.at):
-                inputs.append(self.use())
-            else:
-                key = reader.match(KEY, "a value or key=value")[1]
-                attrs[key] = reader.value()
-            if not reader.take(","):
-                reader.expect(")")
-                break
-        try:
-            op_def = definition(op)
-            if op_def is not None:
-                attrs = {**derived_attrs(op_def, [v.dtype for v in inputs]), **attrs}
-            types = signature(op, op_def, attrs, name)
-        except OpError as error:
-            raise TextError(f"line {self.line}: {error}") from error
-        node = Node(self.graph, name, -1, op, attrs, op_def, *types)
-        self.made(outputs, "object" if serving == "runtime" else "buffer", name)
-        constants = {
-            i: value.root.array.reshape(value.shape)
-            for i, value in enumerate(inputs)
-            if value.root.array is not None
-        }
-        spec = NodeSpec(
-            name,
-            op,
-            attrs,
-            tuple(value.spec for value in inputs),
-            tuple(value.spec for value in outputs),
-            constants,
-        )
-        compute = find_reference(op) if serving == "reference" else None
-        return self.placed(Instruction(node, serving, inputs, outputs, spec, compute))
-
-    def marker(self, role: Any) -> Instruction:
-        """Read a marker behind its first word."""
-        reader = self.reader
-        inputs: list[Value] = []
-        if role in ("loop", "branch"):
-            name = quoted(reader)
-            reader.take("")
-            op = reader.match(WORD, "an op type")[0]
-            if (op in LOOPS) != (role == "loop"):
-                reader.fail(f"{op} is no {role}")
-            node = Node(self.graph, name, -1, op, {}, None)
-            parent = self.regions[-1].construct if self.regions else None
-            construct = Construct(
-                node, self.level + (role == "loop"), parent, op in _BOOLEAN, sequence=self.line
-            )
-            region = _begun(construct, self.regions)
-        elif not self.regions or self.regions[-1].construct.is_loop != (role in ("test", "repeat")):
-            reader.fail(f"{role} stands outside of its loop or branch")
-        else:
-            region = self.regions[-1]
-            construct = region.construct
-        if role in ("test", "branch"):
-            reader.take("")
-            inputs = [self.use()]
-        elif role == "case":
-            inputs = [self.selectors[id(construct)]]
-        if role == "loop":
-            construct.changes_variables = self.word("changes variables")
-        elif role == "branch":
-            self.selectors[id(construct)] = inputs[0]
-            construct.cases = 1
-        elif role == "case":
-            construct.cases += 1
-        if role in ("loop", "branch"):
-            self.regions.append(region)
-        elif role in ("repeat", "join"):
-            self.regions.pop()
-        else:
-            region.pass_marker(role)
-        spec = NodeSpec(
-            construct.node.name, construct.node.op, {}, tuple(v.spec for v in inputs), ()
-        )
-        return Instruction(
-            construct.node,
-            "control",
-            inputs,
-            [],
-            spec,
-            construct=construct,
-            role=role,
-            path=region.path,
-            sequence=self.line,
-        )
-
-
-__all__ = ["parse_lowered", "print_lowered"]
+__all__ = ["print_lowered"]

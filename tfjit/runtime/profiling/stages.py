@@ -110,7 +110,8 @@ class PlanStages:
     ) -> None:
         given = dict(zip(feeds, shapes, strict=True))
         self.plan = plan
-        self.variant: Variant = plan.variant(tuple(given[name] for name in plan.feeds))  # type: ignore[misc]
+        in_order: Any = tuple(given[name] for name in plan.feeds)
+        self.variant: Variant = plan.variant(in_order)
         with plan.session.settings():
             self.variant.finish_passes()
         self.reason = self.variant.dynamic_reason
