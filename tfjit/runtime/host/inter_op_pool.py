@@ -2,7 +2,7 @@
 
 Named pools are shared by sessions. A run works on its caller's thread and hands expensive work to
 its pool. A pool that RunOptions can choose bounds all its runs together, as TensorFlow's do: a
-caller takes one of its slots while it works, and a thread of the pool one for each job.
+caller takes a slot of the pool while it works, and a thread of the pool takes one for each job.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ _MAIN = threading.main_thread().ident
 _handler_of: Final = importlib.import_module("_signal").getsignal
 _SIGINT: Final = int(signal.SIGINT)
 _RAISES: Final = signal.default_int_handler
-# how often the socket is armed again: event loops that came and went take the signals away
+# period of arming the socket again: event loops that came and went take the signals away
 _ARM_S: Final = 0.5
 
 

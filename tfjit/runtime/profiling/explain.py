@@ -307,7 +307,7 @@ def _reasons(report: PipelineReport) -> list[tuple[str, str, list[str]]]:
     found: dict[tuple[str, str], list[str]] = {}
     for entry in report.passes:
         if LOOP_PROGRAM in entry.where:
-            continue  # a trial on a copy, whose outcome the pass itself reports
+            continue  # a trial on a copy; the pass itself reports the outcome
         inside = f"{entry.where}/" if entry.depth and "/device:" not in entry.where else ""
         for node, text in entry.messages:
             found.setdefault((entry.name, text), []).append(f"{inside}{node}")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MEASURE_S: Final = 0.5
 _MIN_RUNS, _MAX_RUNS = 5, 500
 _WARM_UP_RUNS = 3
-# Runtime kernels whose effects are undone by restoring the variables.
+# Runtime kernels that are undone by restoring the variables.
 _REVERSIBLE: Final = frozenset(
     {
         *(

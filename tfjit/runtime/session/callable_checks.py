@@ -58,8 +58,8 @@ def _check_map(chosen: Any, names: set[str]) -> None:
 def check_tensors(graph: DataflowGraph, names: Sequence[str]) -> None:
     """Check that the graph has the fed and fetched tensors.
 
-    Raises InvalidArgumentError for a tensor whose node the graph has not, OutOfRangeError for one
-    beyond its outputs.
+    Raises InvalidArgumentError for a tensor of a missing node, OutOfRangeError for one beyond its
+    node's outputs.
     """
     from tfjit.passes.ir.run_spec import parse_tensor_name
 

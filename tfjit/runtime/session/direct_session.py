@@ -558,7 +558,7 @@ class DirectSession(BackendSession):
         connections: tuple[tuple[str, str], ...],
         metadata: Any = None,
     ) -> Runner:
-        """Return a runner whose every step has the options."""
+        """Return a runner that applies the options to every step."""
         from tfjit.runtime.session.run_options import run_with_options
 
         timeout_ms = self._timeout_ms(options)
