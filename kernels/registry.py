@@ -57,16 +57,14 @@ class NodeSpec:
     """The properties of a node that a kernel may depend on.
 
     attrs: Python values (see framework/op_defs/attrs.py): DType, TensorShape, bytes, int, float,
-    bool,
-        ndarray, tuples of them.
+        bool, ndarray, tuples of them.
     constants: inputs with a value known while planning, by input index. They are also ordinary
-    inputs. inputs: a reference or resource input is given as the dtype and shape of its variable.
-    The kernel's
-        pointer is the variable's own buffer, which it may update in place. A reference output is that
-        variable and has no separate buffer.
+        inputs.
+    inputs: a reference or resource input is given as the dtype and shape of its variable. The
+        kernel's pointer is the variable's own buffer, which it may update in place. A reference
+        output is that variable and has no separate buffer.
     state: the node's persistent bytes in this session (see `initial_state`), None for stateless
-    nodes
-        and while building.
+        nodes and while building.
     """
 
     name: str
@@ -122,9 +120,10 @@ class NativeCall:
     """The compiled form of one node: launches and their buffers.
 
     in_place: (output index, input index) pairs for which the output may be written over the dying
-        input's buffer (same byte size, and element i of the output needs that input at element i only).
-    temp_bytes: sizes of scratch buffers (64-byte aligned). constants: arrays made while planning
-    (packed weights, tables), kept alive with the plan, never
+        input's buffer (same byte size, and element i of the output needs that input at element i
+        only).
+    temp_bytes: sizes of scratch buffers (64-byte aligned).
+    constants: arrays made while planning (packed weights, tables), kept alive with the plan, never
         written.
     bytes_moved, flops: for `explain` and the cost model.
     """

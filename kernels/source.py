@@ -49,14 +49,12 @@ class KernelSource:
     """One unit of compilation.
 
     text: a Python module's source. It may import from `numba`, `tfjit.kernels.codegen.intrinsics`
-    and
-        `tfjit.kernels.vmath`. It is deterministic and free of sizes, so that one compile serves every
-        batch size.
+        and `tfjit.kernels.vmath`. It is deterministic and free of sizes, so that one compile serves
+        every batch size.
     entries: names of functions in it that become C functions `void f(intp args, intp chunk, intp
         nchunks)`, or with `arity` integer arguments where that differs (micro-kernels).
     interleave: vector blocks that the loops should process at a time; 0 leaves the number to LLVM
-    (see
-        loop_metadata.py).
+        (see loop_metadata.py).
     title: a description for logs and `explain` ("loop mul+add+relu f32"); not part of the key.
     """
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import io
 import re
 import sys
@@ -83,12 +84,12 @@ def source_files(layer: str) -> list[Path]:
 
 
 def docstrings(tree: ast.Module) -> Iterator[str]:
-    """Yield the docstrings of a module, its classes and functions."""
+    """Yield the docstrings of a module, its classes, functions and constants."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            text = ast.get_docstring(node)
-            if text:
-                yield text
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            text = node.value.value
+            if isinstance(text, str) and text.strip():
+                yield inspect.cleandoc(text)
 
 
 def comments(source: str) -> Iterator[str]:

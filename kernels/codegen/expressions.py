@@ -29,7 +29,7 @@ IMPORTS: Final = (
     "int64, uint8, uint16, uint32, uint64",
     "from tfjit.kernels import vmath as vm",
 )
-"""Lines that generated text needs before anything `emit_program` wrote."""
+"""Lines that generated text needs before the output of `emit_program`."""
 
 _REGISTER: Final[dict[DType, tuple[str, str]]] = {
     d.bool: ("boolean", "b"), d.float16: ("float32", "f32"), d.bfloat16: ("float32", "f32"),

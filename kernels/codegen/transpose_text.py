@@ -11,8 +11,10 @@ IMPORT: Final = "from tfjit.kernels.codegen.transpose_intrinsics import turn"
 
 
 SPAN: Final = 256
-"""Bytes of an area's side: runs that long come from memory at full speed, and areas of several
-operands stay in the first-level cache.
+"""Bytes of an area's side.
+
+Runs of that length come from memory at full speed, and areas of several operands stay in the
+first-level cache.
 """
 
 

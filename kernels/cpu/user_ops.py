@@ -37,7 +37,7 @@ from tfjit.kernels.registry import (
 from tfjit.kernels.source import KernelSource, Source
 
 _CHUNK: Final = ("chunk", "chunks")
-"""Parameters of a function that does a part of the work at a time."""
+"""Parameters of a function that does one part of the work."""
 _ENTRY: Final = "tfjit_kernel"
 _WORDS: Final = {
     "int": "tfjit_ir.word(args, {0})",

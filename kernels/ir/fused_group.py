@@ -19,8 +19,9 @@ from tfjit.kernels.registry import NodeSpec, TensorSpec, Unsupported, find_refer
 INPUT: Final = -1
 """`Ref.member` of an external input of the group."""
 CONSTANT: Final = -2
-"""`Ref.member` of a value that was known when the group was made (the axes of a reduction) and that
-is no input of the group.
+"""`Ref.member` of a known value (the axes of a reduction).
+
+The value was known when the group was made, and is no input of the group.
 """
 # elements of one block, when the reference runs a big elementwise group block by block
 _BLOCK: Final = 1 << 16

@@ -24,11 +24,11 @@ IF: Final = "If"
 CASE: Final = "Case"
 WHILE: Final = "While"
 FILL: Final = "Fill"
-"""An array all of whose elements are the step's one argument."""
+"""An array with the step's one argument in all elements."""
 ELEMENT: Final = "Element"
 """The part of an array at an index of its first dimension."""
 SET_ELEMENT: Final = "SetElement"
-"""An array with one part, at an index of its first dimension, replaced."""
+"""An array with one part, at an index of dim 0, replaced."""
 CONTROL: Final = frozenset({IF, CASE, WHILE})
 REDUCTIONS: Final = frozenset({"Sum", "Mean", "Max", "Min", "Prod", "All", "Any"})
 
@@ -44,9 +44,9 @@ class Step:
         While  args (first values), blocks (condition, body), each with a parameter an argument (an
                array argument may start with one value everywhere); no value leaves the body
                unchanged: unchanged values are read from outside
-    args, results: value numbers. attrs: the attrs of the row's expression; for ELEMENT and
-    SET_ELEMENT "failure", the message for an
-        index out of range, with `{detail}` for the index.
+    args, results: value numbers.
+    attrs: the attrs of the row's expression; for ELEMENT and SET_ELEMENT "failure", the message for
+        an index out of range, with `{detail}` for the index.
     name: of the original node, for messages.
     """
 

@@ -20,11 +20,14 @@ from tfjit.kernels.registry import Launch, Pointer, Word
 from tfjit.kernels.source import KernelSource, Source
 
 _MAX_TERMS: Final = 400
-"""Pixels that one chain of FMAs takes; a chain over all pixels of a batch has several times the
-error of TensorFlow's blocked sums.
+"""Pixels in one chain of FMAs.
+
+A chain over all pixels of a batch has several times the error of TensorFlow's blocked sums.
 """
 _MIN_ITEMS: Final = 16
-"""Units of work that two and more threads share well; a filter with fewer tiles is summed in parts.
+"""Units of work that two and more threads share well.
+
+A filter with fewer tiles is summed in parts.
 """
 _TABLE_WORDS: Final = 6
 

@@ -35,8 +35,9 @@ from tfjit.kernels.source import KernelSource, Source
 _MAX_DEPTH: Final = 8
 _INDEX: Final = {"int32": "i32", "int64": "i64"}
 _BAND_BYTES: Final = 256
-"""A share of every row is at least that long where rows rather than targets are shared between
-threads.
+"""Least bytes of a row's share.
+
+It holds where threads share columns of every row instead of targets.
 """
 _SHARED_BYTES: Final = 64
 _SCATTER_CHUNKS: Final = 8

@@ -17,10 +17,13 @@ from tfjit.kernels.registry import Launch, Pointer, Word
 from tfjit.kernels.source import KernelSource, Source
 
 _WOVEN: Final = 4
-"""Up to so many elements side by side in the target come from as many runs of the source at a time.
+"""Longest target runs that are woven from several source runs.
+
+Up to this number of contiguous elements in the target come from as many runs of the source at a
+time.
 """
 _WOVEN_RUN: Final = 4096
-"""Elements of each of those runs that one unit of work takes."""
+"""Elements of each of those runs in one unit of work."""
 _RUN_BYTES: Final = 48
 """From this length on, runs of bytes are copied with memcpy."""
 

@@ -50,7 +50,7 @@ MAX_OUTPUTS: Final = 15
 
 NARROW: Final = 64
 FOLD_WIDTH: Final = 512
-"""Rows shorter than NARROW are taken several at a time, up to so many elements."""
+"""Elements up to which rows shorter than NARROW are folded."""
 
 
 def region_of(group: FusedGroup) -> Region:

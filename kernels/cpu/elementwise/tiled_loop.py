@@ -26,8 +26,9 @@ TURNED: Final = "t"
 """Pattern of an operand that is contiguous along the tiles' other dim."""
 TILE_BYTES: Final = 1 << 14
 _PITCH: Final = 64
-"""Bytes between a tile's rows beyond their length, so that rows of 2^k bytes do not share cache
-sets.
+"""Bytes between a tile's rows beyond their length.
+
+With them rows of 2^k bytes do not share cache sets.
 """
 _SHORT: Final = 4
 

@@ -40,7 +40,10 @@ from tfjit.kernels.registry import Launch, NativeCall, Pointer, Unsupported, Wor
 from tfjit.kernels.source import KernelSource, Source
 
 MIN_QUERIES: Final = 4
-"""Fewer queries than that waste more lanes than the scores' way through memory costs."""
+"""Least number of queries.
+
+Fewer waste more lanes than the scores' way through memory costs.
+"""
 _MAX_DEPTH: Final = 512  # largest depth of a query: one chain of sums
 # size of a block of two vectors' scores that still fits into the second-level cache
 _WIDE_BYTES: Final = 512 << 10

@@ -14,9 +14,9 @@ from tfjit.kernels.source import KernelSource, Source
 
 _KINDS: Final = {"float32": "f32", "float64": "f64"}
 _DOTS: Final = 4
-"""Rows that one pass over the vector serves."""
+"""Rows in one pass over the vector."""
 _SUMMED: Final = 8
-"""Rows that one pass over the result adds."""
+"""Rows added in one pass over the result."""
 _STEP: Final = 16  # columns of a chunk come in multiples of this many elements
 
 

@@ -17,7 +17,10 @@ from tfjit.kernels.source import KernelSource, Source
 
 KINDS: Final = {dtypes.float32: "f32", dtypes.float64: "f64"}
 VECTORS: Final = 2
-"""Vectors in a full tile's width; a panel that fits in one takes half of it."""
+"""Vectors in a full tile's width.
+
+A panel that fits in one takes half of it.
+"""
 # Rows of accumulators, by instruction set: as many as leave registers for two columns of B and one
 # value of A. AVX-512 has 32 registers (14 rows spill when unrolled), AVX2 16, NEON 32 (12 rows
 # spill), SSE 16.
@@ -112,10 +115,14 @@ def row_limit(tile: Tile, row_stride: int, transposed: bool = False) -> int:
 
 
 IN_PLACE_HEIGHT: Final = 3
-"""Most rows of A for which B is read in place: packing it would take longer than the product."""
+"""Most rows of A for which B is read in place.
+
+Packing B would take longer than the product.
+"""
 IN_PLACE_VECTORS: Final = (8, 2)
-"""Widths of the tiles that read B in place: wide ones take whole cache lines of every row of B in
-turn.
+"""Widths of the tiles that read B in place.
+
+Wide tiles read whole cache lines of every row of B in turn.
 """
 
 
@@ -208,15 +215,17 @@ def cover(rows: int, max_height: int, even: bool = False) -> RowCover:
 
 
 CHANNELWISE_HEIGHT: Final = 8
-"""Pixels of the largest channelwise tile: enough independent sums to hide an FMA's latency, few
-enough for 16 registers.
+"""Pixels of the largest channelwise tile.
+
+It has enough independent sums to hide an FMA's latency, few enough for 16 registers.
 """
 _CHANNELWISE_ARGUMENTS: Final = "x, x_step, taps, ntaps, w, y, y_step, channels"
 
 
 ROW_TAPS: Final = 3
-"""Taps of a row for which depthwise convolution has micro-kernels of its own, which load what
-neighbouring pixels share once.
+"""Taps of a row for which depthwise convolution has separate micro-kernels.
+
+These load the values that neighbouring pixels share once.
 """
 
 

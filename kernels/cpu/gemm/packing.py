@@ -30,8 +30,9 @@ from tfjit.kernels.registry import Launch, Pointer
 from tfjit.kernels.source import KernelSource, Source
 
 PANEL_WORDS: Final = 8
-"""Integers of a row of the panel table: a_offset, b_offset, c_offset, first_column, columns,
-row_bytes, group, wide.
+"""Integers of a row of the panel table.
+
+They are a_offset, b_offset, c_offset, first_column, columns, row_bytes, group, wide.
 """
 
 

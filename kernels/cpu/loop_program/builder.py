@@ -24,15 +24,19 @@ from tfjit.kernels.ir.loop_program import CONTROL, WHILE, LoopProgram, Step
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
 
 TILE_BYTES: Final = 16 << 10
-"""What the arrays of a tile take together: half of a first-level cache."""
+"""Bytes of a tile's arrays: half of a first-level cache."""
 _MIN_TILE: Final = 128
 _GUESSED_NS: Final = 100_000.0
-"""A loop's time is not known before it runs: long enough to let other threads run meanwhile."""
+"""Assumed time of a loop, which is not known before it runs.
+
+It is long enough to let other threads run meanwhile.
+"""
 _GUESSED_ITERATIONS: Final = 100
 _LINE: Final = 64
 LANE_BYTES: Final = 256
-"""Bytes of the widest array's lanes: four vectors in flight, while a handful of arrays still fit
-the registers.
+"""Bytes of the widest array's lanes.
+
+They are four vectors in flight, while a handful of arrays still fit the registers.
 """
 _MAX_LANE_STEPS: Final = 24
 _MAX_CARRIED: Final = 5

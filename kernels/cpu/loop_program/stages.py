@@ -17,9 +17,9 @@ from tfjit.kernels.ir.loop_program import FILL, REDUCTIONS, LoopProgram, Step
 from tfjit.kernels.source import Source
 
 FIRST_FAILURE: Final = 16
-"""Status of the first step that may fail; the others follow in order."""
+"""Status of the first step that may fail; others follow in order."""
 _SUM_BLOCK: Final = 4096
-"""Elements whose float sum stays in the dtype of the elements."""
+"""Elements of a block with a float sum in the elements' dtype."""
 
 
 class StageWriter:

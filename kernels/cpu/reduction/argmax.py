@@ -18,10 +18,12 @@ from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupp
 from tfjit.kernels.source import KernelSource, Source
 
 COLUMNS: int = 1024
-"""Inner positions that are followed side by side."""
+"""Inner positions that are scanned side by side."""
 SHORT: int = 192
-"""Rows up to this length are followed one element after the other: several rows are in flight at a
-time, while a row's extreme, searched for afterwards, ends in a jump that no processor foresees.
+"""Rows up to this length are scanned element by element.
+
+Several rows are in flight at a time then. For longer rows the extreme is found first and searched
+for afterwards, which ends in a jump that no processor predicts.
 """
 
 

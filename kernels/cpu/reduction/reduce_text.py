@@ -18,11 +18,11 @@ from tfjit.kernels.cpu.template.region import Region
 from tfjit.kernels.source import KernelSource, Source
 
 BLOCK: Final = 4096
-"""Elements of an inner axis that are reduced in one go."""
+"""Elements of an inner axis that are reduced in one block."""
 COMBINED: Final = 1024
-"""Columns of partial results that are put together side by side."""
+"""Columns of partial results that are combined side by side."""
 SCRATCH: Final = 16 * COMBINED
-"""Bytes that this takes for each array of partial results."""
+"""Bytes of scratch for each array of partial results."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,9 @@ OPS: Final[dict[str, Reduction]] = {
 
 
 MIN_ROWS: Final = 4
-"""With fewer rows there is nothing to share among threads; the reduction template cuts long rows
+"""Least number of rows for the rows template.
+
+With fewer rows there is no work to share among threads; the reduction template cuts long rows
 instead.
 """
 _SMALL: Final = 1 << 16

@@ -34,13 +34,14 @@ from tfjit.kernels.ir.fused_group import FusedGroup
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
 
 ROWS_OF_PART: Final = 64
-"""Rows that are summed up one upon the other; more make a further part, so that rounding errors
-stay small.
+"""Rows that are summed up one after the other in one part.
+
+More rows make a further part, so that rounding errors stay small.
 """
 FOLD_WIDTH: Final = COMBINED
-"""Rows shorter than half of this are taken several at a time where they lie one after the other."""
+"""Rows shorter than half of this are folded if contiguous."""
 _CACHED_BYTES: Final = 1 << 18
-"""What a part that is read twice may take of the second-level cache."""
+"""Bytes of the second-level cache for a part that is read twice."""
 
 
 def reduce_call(group: FusedGroup) -> NativeCall:

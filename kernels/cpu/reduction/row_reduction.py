@@ -44,10 +44,14 @@ from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupp
 from tfjit.kernels.source import KernelSource, Source
 
 BLOCK: Final = 4096
-"""Elements that are summed up in one go; longer rows are put together from such sums in float64."""
+"""Elements that are summed up in one block.
+
+Sums of longer rows are combined from such sums in float64.
+"""
 _RECOMPUTE_NS: Final = 0.12
-"""What is dearer than that per element is kept in scratch memory for the next pass over the row
-instead of computed again.
+"""Time per element above which a value is kept.
+
+It is kept in scratch memory for the next pass over the row instead of computed again.
 """
 _SCRATCH_LIMIT: Final = 1 << 24
 _LABEL_ERROR: Final = 1

@@ -16,9 +16,9 @@ from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupp
 from tfjit.kernels.source import KernelSource, Source
 
 COLUMNS: Final = 1024
-"""Inner positions that are followed side by side."""
+"""Inner positions that are scanned side by side."""
 LANES: Final = 4
-"""Rows that are followed side by side."""
+"""Rows that are scanned side by side."""
 
 
 def _take(s: Source, kind: str, dtype: DType, total: str, value: str) -> None:

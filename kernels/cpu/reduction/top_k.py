@@ -21,7 +21,7 @@ from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupp
 from tfjit.kernels.source import KernelSource, Source
 
 FEW: Final = 32
-"""Up to so many are followed in a sorted list."""
+"""Largest k that is served by a sorted list."""
 _BLOCK: Final = 64
 _BUCKETS: Final = 2048
 _DIGITS: Final = 256

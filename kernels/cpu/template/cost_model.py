@@ -11,10 +11,13 @@ from tfjit.framework.scalar import elementwise
 from tfjit.kernels.ir.scalar_program import Program
 
 CHUNK_NS: Final = 8000.0
-"""A chunk shorter than this costs more to hand over than it saves."""
+"""Least time of a chunk.
+
+Handing a shorter one over costs more than it saves.
+"""
 MAX_CHUNKS: Final = 64
 FIXED_NS: Final = 40.0
-"""A launch with nothing to do."""
+"""Time of a launch without work."""
 LONG_CHAIN_NS: Final = 0.3
 LONG_LOOP: Final = 256
 INTERLEAVE: Final = 4
