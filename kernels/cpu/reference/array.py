@@ -449,6 +449,7 @@ def compute_dtype(dtype: Any) -> Any:
 
 
 def widen(*arrays: np.ndarray) -> list[np.ndarray]:
+    """Return the arrays in the type that sums are kept in."""
     return [a.astype(compute_dtype(a.dtype), copy=False) for a in arrays]
 
 

@@ -25,6 +25,7 @@ _BATCH: Final = 1 << 16  # outputs worked on at once
 
 
 def invalid_parameters(message: str) -> InvalidArgumentError:
+    """Return the error of parameters that do not fit."""
     return InvalidArgumentError(None, None, message)
 
 
@@ -276,6 +277,7 @@ def by_parameter(parameters: int, samples: int) -> np.ndarray:
 def poisson_values(
     state: np.ndarray, rate: np.ndarray, order: np.ndarray, dtype: np.dtype[Any]
 ) -> np.ndarray:
+    """Return a Poisson value for each rate; order: the number of the stream that each takes."""
     most = float(np.iinfo(dtype).max if dtype.kind in "iu" else np.finfo(dtype).max)
     out = np.empty(rate.size)
     for start in range(0, rate.size, _BATCH):
@@ -331,6 +333,7 @@ def binomial_values(
 
 
 def shape_of(value: np.ndarray) -> tuple[int, ...]:
+    """Return the sizes in a shape tensor. Raises InvalidArgumentError for others."""
     if value.ndim != 1:
         raise InvalidArgumentError(
             None, None, f"shape must be a vector of {{int32,int64}}, got shape {list(value.shape)}"
@@ -342,6 +345,7 @@ def shape_of(value: np.ndarray) -> tuple[int, ...]:
 
 
 def size_of(shape: Sequence[int]) -> int:
+    """Return the number of elements of a shape."""
     n = 1
     for size in shape:
         n *= size
@@ -364,6 +368,7 @@ FLOAT_STREAMS: dict[str, Callable[[np.ndarray, int, np.dtype[Any]], np.ndarray]]
 
 
 def integer_bounds(low: np.ndarray, high: np.ndarray) -> tuple[int, int]:
+    """Return the bounds of integers to draw. Raises InvalidArgumentError."""
     if low.ndim:
         raise InvalidArgumentError(None, None, f"minval must be 0-D, got shape {list(low.shape)}")
     if high.ndim:
@@ -391,6 +396,7 @@ def categorical(
 
 
 def multinomial_arguments(logits: np.ndarray, count: np.ndarray) -> int:
+    """Return the number of samples. Raises InvalidArgumentError."""
     if logits.ndim != 2:
         raise InvalidArgumentError(
             None, None, f"logits should be a matrix, got shape {list(logits.shape)}"

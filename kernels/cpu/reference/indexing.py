@@ -178,6 +178,7 @@ def scatter_nd_into(
     tail: str,
     ignore_bad: bool = False,
 ) -> None:
+    """Write updates at indices of several axes into the target, in place."""
     if indices.ndim < 1:
         invalid(f"Indices shape must have rank at least one. Found:{shape_text(indices)}")
     depth = indices.shape[-1]

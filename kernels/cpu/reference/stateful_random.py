@@ -37,7 +37,7 @@ def _random_gamma(node: NodeSpec, inputs: Arrays) -> Arrays:
     samples = size_of(shape)
     if not samples or not alpha.size:
         return (np.empty((*shape, *alpha.shape), alpha.dtype),)
-    state = stream_state(node)
+    state = _stream_state(node)
     out = gamma(
         state,
         np.tile(alpha.reshape(-1).astype(np.float64), samples),
@@ -55,7 +55,7 @@ def _random_poisson(node: NodeSpec, inputs: Arrays) -> Arrays:
     samples = size_of(shape)
     if not samples or not rate.size:
         return (np.empty((*shape, *rate.shape), dtype),)
-    state = stream_state(node)
+    state = _stream_state(node)
     out = poisson_values(
         state,
         np.tile(rate.reshape(-1).astype(np.float64), samples),
@@ -99,7 +99,7 @@ def initial_stream(node: NodeSpec) -> np.ndarray:
     return philox.seeded(int(node.attrs.get("seed", 0)), int(node.attrs.get("seed2", 0)))
 
 
-def stream_state(node: NodeSpec) -> np.ndarray:
+def _stream_state(node: NodeSpec) -> np.ndarray:
     if node.state is None:
         raise UnimplementedError(
             None, None, f"{node.op} runs only with its stream's state, which folding does not have"
@@ -110,7 +110,7 @@ def stream_state(node: NodeSpec) -> np.ndarray:
 @reference("RandomUniform", "RandomStandardNormal", "TruncatedNormal")
 def _random(node: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
     shape = shape_of(inputs[0])
-    n, state = size_of(shape), stream_state(node)
+    n, state = size_of(shape), _stream_state(node)
     out = FLOAT_STREAMS[node.op](state, n, np.dtype(node.attrs["dtype"].as_numpy_dtype))
     philox.advance(state, n * philox.BLOCKS_PER_OUTPUT)
     return (out.reshape(shape),)
@@ -125,7 +125,7 @@ def _random_integers(node: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[n
         return (np.empty(shape, dtype),)
     if low >= high:
         raise InvalidArgumentError(None, None, f"Need minval < maxval, got {low} >= {high}")
-    state = stream_state(node)
+    state = _stream_state(node)
     out = philox.integers(state, n, low, high, dtype)
     philox.advance(state, n * philox.BLOCKS_PER_OUTPUT)
     return (out.reshape(shape),)
@@ -137,7 +137,7 @@ def _shuffle(node: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarra
     if value.ndim == 0 or value.shape[0] <= 1 or value.size <= 1:
         return (value.copy(),)
     rows = value.shape[0]
-    state = stream_state(node)
+    state = _stream_state(node)
     count = -(-(rows - 1) // 4)
     draws = philox.blocks(state, 0, count).reshape(-1)
     philox.advance(state, count)
@@ -155,7 +155,7 @@ def _multinomial(node: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.nd
     dtype = np.dtype(node.attrs["output_dtype"].as_numpy_dtype)
     if samples == 0 or logits.shape[0] == 0:
         return (np.empty((logits.shape[0], samples), dtype),)
-    state = stream_state(node)
+    state = _stream_state(node)
     out = categorical(state, logits, samples, dtype)
     rounded = -(-samples // 4) * 4 * 2
     philox.advance(state, logits.shape[0] * rounded * philox.BLOCKS_PER_OUTPUT)

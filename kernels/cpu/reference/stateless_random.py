@@ -41,7 +41,7 @@ def _gamma_v2(node: NodeSpec, inputs: Arrays) -> Arrays:
     return (
         _stateless_gamma(
             shape_of(np.asarray(inputs[0])),
-            stateless_seed(np.asarray(inputs[1])),
+            _seed_state(np.asarray(inputs[1])),
             np.asarray(inputs[2]),
         ),
     )
@@ -52,7 +52,7 @@ def _gamma_v3(node: NodeSpec, inputs: Arrays) -> Arrays:
     shape = shape_of(np.asarray(inputs[0]))
     return (
         _stateless_gamma(
-            shape, explicit_state(*(np.asarray(v) for v in inputs[1:4])), np.asarray(inputs[4])
+            shape, _explicit_state(*(np.asarray(v) for v in inputs[1:4])), np.asarray(inputs[4])
         ),
     )
 
@@ -61,7 +61,7 @@ def _gamma_v3(node: NodeSpec, inputs: Arrays) -> Arrays:
 def _stateless_poisson(node: NodeSpec, inputs: Arrays) -> Arrays:
     shape, state, rate = (
         shape_of(np.asarray(inputs[0])),
-        stateless_seed(np.asarray(inputs[1])),
+        _seed_state(np.asarray(inputs[1])),
         np.asarray(inputs[2]),
     )
     dtype = np.dtype(node.attrs["dtype"].as_numpy_dtype)
@@ -73,12 +73,12 @@ def _stateless_poisson(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("StatelessRandomBinomial")
 def _stateless_binomial(node: NodeSpec, inputs: Arrays) -> Arrays:
-    shape, state = shape_of(np.asarray(inputs[0])), stateless_seed(np.asarray(inputs[1]))
+    shape, state = shape_of(np.asarray(inputs[0])), _seed_state(np.asarray(inputs[1]))
     dtype = np.dtype(node.attrs["dtype"].as_numpy_dtype)
     return (binomial_values(state, shape, np.asarray(inputs[2]), np.asarray(inputs[3]), dtype),)
 
 
-def stateless_seed(value: np.ndarray) -> np.ndarray:
+def _seed_state(value: np.ndarray) -> np.ndarray:
     if value.shape != (2,):
         raise InvalidArgumentError(None, None, f"seed must have shape [2], not {list(value.shape)}")
     return philox.scrambled(int(value[0]), int(value[1]))
@@ -92,7 +92,7 @@ def stateless_seed(value: np.ndarray) -> np.ndarray:
 )
 def _stateless(node: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
     shape = shape_of(inputs[0])
-    state = stateless_seed(inputs[1])
+    state = _seed_state(inputs[1])
     out = FLOAT_STREAMS[node.op](
         state, size_of(shape), np.dtype(node.attrs["dtype"].as_numpy_dtype)
     )
@@ -102,7 +102,7 @@ def _stateless(node: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.ndar
 @reference("StatelessRandomUniformInt")
 def _stateless_integers(node: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
     shape = shape_of(inputs[0])
-    state = stateless_seed(inputs[1])
+    state = _seed_state(inputs[1])
     return (_integers_between(shape, state, inputs[2], inputs[3]),)
 
 
@@ -121,7 +121,7 @@ def _stateless_multinomial(node: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequ
     dtype = np.dtype(node.attrs["output_dtype"].as_numpy_dtype)
     if samples == 0 or inputs[0].shape[0] == 0:
         return (np.empty((inputs[0].shape[0], samples), dtype),)
-    return (categorical(stateless_seed(inputs[2]), inputs[0], samples, dtype),)
+    return (categorical(_seed_state(inputs[2]), inputs[0], samples, dtype),)
 
 
 _PHILOX, _THREEFRY, _AUTO = 1, 2, 3
@@ -129,13 +129,13 @@ _PHILOX, _THREEFRY, _AUTO = 1, 2, 3
 
 @reference("StatelessRandomGetKeyCounter")
 def _key_counter(node: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-    state = stateless_seed(inputs[0])
+    state = _seed_state(inputs[0])
     return state[2:3].copy(), state[:2].copy()
 
 
 @reference("StatelessRandomGetKeyCounterAlg")
 def _key_counter_algorithm(node: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-    state = stateless_seed(inputs[0])
+    state = _seed_state(inputs[0])
     return state[2:3].copy(), state[:2].copy(), np.array(_PHILOX, np.int32)
 
 
@@ -144,7 +144,7 @@ def _algorithm(node: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.ndar
     return (np.array(_PHILOX, np.int32),)
 
 
-def explicit_state(key: np.ndarray, counter: np.ndarray, algorithm: np.ndarray) -> np.ndarray:
+def _explicit_state(key: np.ndarray, counter: np.ndarray, algorithm: np.ndarray) -> np.ndarray:
     if key.shape != (1,):
         raise InvalidArgumentError(None, None, f"key must have shape [1], not {list(key.shape)}")
     if counter.ndim != 1 or counter.shape[0] < 2:
@@ -173,7 +173,7 @@ def explicit_state(key: np.ndarray, counter: np.ndarray, algorithm: np.ndarray) 
 )
 def _stateless_v2(node: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
     shape = shape_of(inputs[0])
-    state = explicit_state(*inputs[1:4])
+    state = _explicit_state(*inputs[1:4])
     out = FLOAT_STREAMS[node.op](
         state, size_of(shape), np.dtype(node.attrs["dtype"].as_numpy_dtype)
     )
@@ -183,14 +183,14 @@ def _stateless_v2(node: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.n
 @reference("StatelessRandomUniformIntV2")
 def _stateless_integers_v2(node: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
     shape = shape_of(inputs[0])
-    state = explicit_state(*inputs[1:4])
+    state = _explicit_state(*inputs[1:4])
     return (_integers_between(shape, state, inputs[4], inputs[5]),)
 
 
 @reference("StatelessShuffle")
 def _stateless_shuffle(node: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
     value = inputs[0]
-    state = explicit_state(*inputs[1:4])
+    state = _explicit_state(*inputs[1:4])
     if value.ndim == 0 or value.shape[0] <= 1:
         return (value.copy(),)
     rows = value.shape[0]

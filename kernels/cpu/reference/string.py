@@ -41,6 +41,7 @@ def _pattern(pattern: bytes) -> re.Pattern[bytes]:
 
 
 def scalar_string(value: Any, what: str) -> bytes:
+    """Return the bytes of a string scalar. Raises InvalidArgumentError."""
     array = np.asarray(value, object)
     if array.shape != ():
         raise InvalidArgumentError(
@@ -142,10 +143,12 @@ _WORD: Final = re.compile(rb"[^ \t\n\v\f\r]+")
 
 
 def invalid_strings(message: str) -> InvalidArgumentError:
+    """Return the error of strings that do not fit."""
     return InvalidArgumentError(None, None, message)
 
 
 def as_strings(items: Sequence[bytes], shape: Sequence[int] | None = None) -> np.ndarray:
+    """Return byte strings as an array of objects."""
     out = np.empty(len(items), object)
     out[:] = items
     return out if shape is None else out.reshape(shape)

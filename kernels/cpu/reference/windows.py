@@ -13,10 +13,12 @@ from tfjit.kernels.registry import NodeSpec
 
 
 def to_nhwc(layout: Layout, value: np.ndarray) -> np.ndarray:
+    """View images with channels last, whatever the layout."""
     return value if layout.channels_last else value.transpose(0, 2, 3, 1)
 
 
 def from_nhwc(layout: Layout, value: np.ndarray) -> np.ndarray:
+    """Return images in the layout of the node."""
     return value if layout.channels_last else np.ascontiguousarray(value.transpose(0, 3, 1, 2))
 
 
@@ -41,11 +43,13 @@ def tap_view(padded: np.ndarray, rows: Window, cols: Window, kh: int, kw: int) -
 
 
 def nhwc_shape(layout: Layout, sizes: np.ndarray) -> tuple[int, ...]:
+    """Return the shape with channels last of sizes in the layout."""
     b, p, q, r = (int(v) for v in sizes)
     return (b, p, q, r) if layout.channels_last else (b, q, r, p)
 
 
 def widened(value: np.ndarray) -> np.ndarray:
+    """Return the array in the type that sums are kept in."""
     return value.astype(compute_dtype(value.dtype), copy=False)
 
 
@@ -59,6 +63,7 @@ def to_ndhwc(node: NodeSpec, value: np.ndarray) -> np.ndarray:
 
 
 def from_ndhwc(node: NodeSpec, value: np.ndarray) -> np.ndarray:
+    """Return volumes in the layout of the node."""
     first = attr_text(node.attrs, "data_format", "NDHWC") == "NCDHW"
     return np.ascontiguousarray(value.transpose(0, 4, 1, 2, 3)) if first else value
 
@@ -70,6 +75,7 @@ def spatial_attr(node: NodeSpec, name: str) -> list[int]:
 
 
 def volume_windows(node: NodeSpec, spatial: Sequence[int], sizes: Sequence[int]) -> list[Window]:
+    """Return the windows along depth, height and width."""
     padding = attr_text(node.attrs, "padding")
     steps = zip(spatial, sizes, spatial_attr(node, "strides"), spatial_attr(node, "dilations"))
     return [
@@ -79,6 +85,7 @@ def volume_windows(node: NodeSpec, spatial: Sequence[int], sizes: Sequence[int])
 
 
 def check_volume(value: np.ndarray, what: str) -> None:
+    """Raise InvalidArgumentError unless the array has five axes."""
     if value.ndim != 5:
         invalid(f"{what} must be 5-dimensional")
 
@@ -94,6 +101,7 @@ def without_border(value: np.ndarray, windows: Sequence[Window]) -> np.ndarray:
 
 
 def check_outputs(windows: Sequence[Window], dy: np.ndarray) -> None:
+    """Raise InvalidArgumentError where the gradient does not fit the windows."""
     if dy.shape[1:4] != tuple(w.out for w in windows):
         invalid(
             f"Conv3D: Size of out_backprop doesn't match computed: actual = {shape_text(dy)}, "

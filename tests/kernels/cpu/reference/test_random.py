@@ -82,7 +82,7 @@ def test_stateful_streams_bit_for_bit() -> None:
     for i, case in enumerate(cases):
         attrs, _ = case.node()
         empty = NodeSpec("node", case.op, attrs, (), ())
-        make, kernel = find_initial_state(case.op), find_reference(case.op)
+        kernel, make = find_reference(case.op), find_initial_state(case.op)
         assert make is not None and kernel is not None
         node = NodeSpec("node", case.op, attrs, (), (), state=make(empty))
         for run in runs:
