@@ -1,125 +1,104 @@
-"""What a read of a reference variable shows of writes: in TensorFlow it shares the variable's
-memory, here too.
-"""
+"""The order of reads and writes of variables, on graphs as text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-import numpy as np
 import pytest
-import tensorflow as tf
 
-import tfjit
+import tfjit.ops  # noqa: F401  (registers every op)
+from tfjit.passes.ir.dataflow_graph import DataflowGraph
+from tfjit.passes.ir.text_format import parse_graph
+from tfjit.runtime.lowering.variable_hazards import late_writes, shared_reads
 
-tf1 = tf.compat.v1
-
-
-def variable(use_resource: bool = False) -> Any:
-    return tf1.get_variable("v", initializer=[1.0, 2.0], use_resource=use_resource)
-
-
-def after_assign(v: Any) -> Any:
-    with tf1.control_dependencies([v.assign([5.0, 6.0])]):
-        return v + 0.0
+HEAD = """
+    v = VariableV2(dtype=float32, shape=<4>)
+    x = _Arg(index=0)
+    old = Identity(v)
+"""
 
 
-def identity_after_add(v: Any) -> Any:
-    with tf1.control_dependencies([v.assign_add([1.0, 1.0])]):
-        return tf.identity(v)
+def decided(lines: str) -> tuple[list[str], list[str], set[str]]:
+    """Order of the graph, order with late writes, reads that share memory. Nodes named `w...` write
+    v, those named `old...` read v."""
+    graph = parse_graph(HEAD + lines)
+    order = [name for name in graph.topological_order() if not name.startswith("_S")]
+    variables = {name: "v" for name in order if name.startswith(("w", "old"))}
+
+    def is_read(name: str) -> bool:
+        return name.startswith("old")
+
+    def is_view(name: str) -> bool:
+        return graph.node(name).op in ("Identity", "Reshape")
+
+    late = late_writes(graph, order, is_read, is_view, variables)
+    assert_topological(graph, late)
+    return order, late, shared_reads(graph, late, is_read, is_view, variables)
 
 
-def new_minus_read(v: Any) -> Any:
-    return v.assign_add([1.0, 1.0]) - v
+def assert_topological(graph: DataflowGraph, order: list[str]) -> None:
+    place = {name: k for k, name in enumerate(order)}
+    for name in order:
+        assert all(place[src] < place[name] for src in graph.predecessors(name) if src in place)
 
 
-def own_value_before(v: Any) -> Any:
-    old = v * 1.0  # a value of its own, whatever it is multiplied by
-    with tf1.control_dependencies([old]):
-        change = v.assign_add([1.0, 1.0])
-    with tf1.control_dependencies([change]):
-        return old + v
+def test_a_write_waits_for_uses_that_do_not_depend_on_it() -> None:
+    order, late, shared = decided("w = Assign(v, x)\nuse = Neg(old)")
+    assert order == ["v", "x", "old", "w", "use"]
+    assert late == ["v", "x", "old", "use", "w"] and shared == set()
 
 
-def reads_between_writes(v: Any) -> Any:
-    with tf1.control_dependencies([v.assign_add([1.0, 1.0])]):
-        first = tf.identity(v) * 1.5
-    with tf1.control_dependencies([first]):
-        change = v.assign_add([10.0, 10.0])
-    with tf1.control_dependencies([change]):
-        return [first, tf.identity(v)]
+def test_a_write_waits_for_uses_through_views() -> None:
+    _, late, _ = decided("w = Assign(v, x)\nseen = Identity(old)\nuse = Neg(seen)")
+    assert late.index("w") > late.index("use")
 
 
-def fetched_beside_a_write(v: Any) -> Any:
-    return [tf.identity(v), v, v.assign_add([1.0, 1.0])]
+def test_a_use_behind_the_write_sees_the_write() -> None:
+    order, late, shared = decided("w = Assign(v, x)\nuse = Neg(old, ^w)")
+    assert late == order and shared == {"old"}
 
 
-def rows_after_scatter(v: Any) -> Any:
-    with tf1.control_dependencies([tf1.scatter_add(v, [0], [10.0])]):
-        return [tf.gather(v, [1, 0]), tf.reshape(v, [2, 1]) * 2.0]
+def test_a_fetched_read_shares_memory_with_a_later_write() -> None:
+    _, late, shared = decided("w = Assign(v, x)\nr = _Retval(old, index=0)")
+    assert "w" in late and shared == {"old"}
 
 
-def written_by_its_read(v: Any) -> Any:
-    twice = v * 2.0
-    with tf1.control_dependencies([v.assign(twice)]):
-        return v * twice
+def test_reads_of_resources_never_share() -> None:
+    graph = parse_graph("""
+        v = VarHandleOp(dtype=float32, shape=<4>)
+        x = _Arg(index=0)
+        old = ReadVariableOp(v)
+        w = AssignVariableOp(v, x)
+        use = Neg(old, ^w)
+    """)
+    order = [name for name in graph.topological_order() if not name.startswith("_S")]
+    variables = {"old": "v", "w": "v"}
+    assert shared_reads(graph, order, lambda n: n == "old", lambda n: False, variables) == set()
 
 
-PROGRAMS: list[Callable[[Any], Any]] = [
-    after_assign,
-    identity_after_add,
-    new_minus_read,
-    own_value_before,
-    reads_between_writes,
-    fetched_beside_a_write,
-    rows_after_scatter,
-    written_by_its_read,
-]
+def test_writes_that_would_wait_for_each_other_stay() -> None:
+    # each write comes before the other's read in the graph
+    graph = parse_graph("""
+        v = VariableV2(dtype=float32, shape=<4>)
+        u = VariableV2(dtype=float32, shape=<4>)
+        x = _Arg(index=0)
+        a = Identity(v)
+        b = Identity(u)
+        wv = Assign(v, x)
+        wu = Assign(u, x)
+        ua = Neg(a, ^wu)
+        ub = Neg(b, ^wv)
+    """)
+    order = [name for name in graph.topological_order() if not name.startswith("_S")]
+    variables = {"a": "v", "wv": "v", "b": "u", "wu": "u"}
+    late = late_writes(graph, order, lambda n: n in "ab", lambda n: False, variables)
+    assert late == order
 
 
-@pytest.mark.parametrize("how", ["straight line", "compiled", "dataflow executor"])
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_reference_variables(
-    program: Callable[[Any], Any], how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if how == "dataflow executor":
-        monkeypatch.setenv("TFJIT_DISABLE", "straight_line")
-    if how == "compiled":
-        monkeypatch.setenv("TFJIT_JIT", "eager")
-    graph = tf1.Graph()
-    with graph.as_default():
-        fetches = program(variable())
-        init = tf1.global_variables_initializer()
-    found = []
-    for make in (tf1.Session, tfjit.Session):
-        with make(graph=graph) as session:
-            session.run(init)
-            found.append([session.run(fetches) for _ in range(4)])
-    for ours, theirs in zip(found[1], found[0], strict=True):
-        pairs = zip(ours, theirs, strict=True) if isinstance(theirs, list) else [(ours, theirs)]
-        for a, b in pairs:
-            np.testing.assert_array_equal(a, b)
-
-
-@pytest.mark.parametrize("how", ["straight line", "dataflow executor"])
-def test_a_read_of_a_resource_variable_is_a_value(
-    how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if how == "dataflow executor":
-        monkeypatch.setenv("TFJIT_DISABLE", "straight_line")
-    graph = tf1.Graph()
-    with graph.as_default():
-        v = variable(use_resource=True)
-        old = v.read_value()
-        with tf1.control_dependencies([old]):
-            change = v.assign_add([1.0, 1.0], read_value=False)
-        with tf1.control_dependencies([change]):
-            both = [old + 0.0, v.read_value()]
-        init = tf1.global_variables_initializer()
-    found = []
-    for make in (tf1.Session, tfjit.Session):
-        with make(graph=graph) as session:
-            session.run(init)
-            found.append([session.run(both) for _ in range(3)])
-    np.testing.assert_array_equal(found[1], found[0])
+@pytest.mark.parametrize("count", [3, 40])
+def test_the_search_has_a_limit(count: int) -> None:
+    """Many writes with long tails: beyond the limit the order stays as it was."""
+    lines = [f"w{k} = Assign(v, x{', ^w' + str(k - 1) if k else ''})" for k in range(count)]
+    order, late, _ = decided("\n".join([*lines, "use = Neg(old)"]))
+    if count == 3:
+        assert late.index("use") < late.index("w0")
+    else:
+        assert late == order
