@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from tfjit.framework.op_defs.op_traits import NEVER_EVALUATED
 from tfjit.framework.scalar import elementwise
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.kernels.registry import NodeSpec, TensorSpec, find_reference
 from tfjit.passes.ir.dataflow_graph import Node
-from tfjit.passes.ir.op_traits import NEVER_EVALUATED
 
 
 class NotEvaluated(Exception):
@@ -24,7 +24,7 @@ def can_evaluate(node: Node) -> bool:
     """
     return (
         not node.is_stateful
-        and node.op not in NEVER_EVALUATED
+        and not node.has_trait(NEVER_EVALUATED)
         and node.op_def is not None
         and "_scoped_allocator" not in node.attrs
         and not any(dtype.is_ref for dtype in node.input_dtypes)

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from tfjit.framework.errors import InternalError, InvalidArgumentError
+from tfjit.framework.op_defs.op_traits import ENTER, EXIT
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph
 
-_ENTERS: Final = frozenset({"Enter", "RefEnter"})
-_EXITS: Final = frozenset({"Exit", "RefExit"})
 _ADVICE: Final = (
     "This is an internal bug, please file a bug report with instructions on how to "
     "reproduce the error."
@@ -48,7 +47,7 @@ def check_frames(graph: DataflowGraph) -> None:
     while ready:
         name = ready.popleft()
         frame = frames[name]
-        if name != SOURCE and graph.node(name).op in _EXITS:
+        if name != SOURCE and graph.node(name).has_trait(EXIT):
             if frame.parent is None:
                 raise InvalidArgumentError(
                     None, None, "Invalid Exit op: Cannot find a corresponding Enter op."
@@ -59,7 +58,7 @@ def check_frames(graph: DataflowGraph) -> None:
                 continue
             known = frames.get(target)
             node = graph.node(target)
-            enters = node.op in _ENTERS
+            enters = node.has_trait(ENTER)
             if known is not None:
                 there = known.outer if enters else known
                 if there.name != frame.name:

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
 
 from tfjit.framework.cooperative_yield import paced
+from tfjit.framework.op_defs.op_traits import ENTER, EXIT
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph
-
-ENTERS: Final = frozenset({"Enter", "RefEnter"})
-
-
-EXITS: Final = frozenset({"Exit", "RefExit"})
-
-
-SWITCHES: Final = frozenset({"Switch", "RefSwitch"})
 
 
 @dataclass(slots=True)
@@ -42,9 +34,9 @@ def find_frames(graph: DataflowGraph) -> Frames:
                 continue
             frame = frames.of[src]
             inside = inside or (
-                frames.outer.get(frame, "") if graph.node(src).op in EXITS else frame
+                frames.outer.get(frame, "") if graph.node(src).has_trait(EXIT) else frame
             )
-        if node.op in ENTERS:
+        if node.has_trait(ENTER):
             frame = node.attrs["frame_name"].decode()
             frames.outer.setdefault(frame, inside)
             frames.enter.setdefault(frame, name)

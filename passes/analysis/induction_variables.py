@@ -9,9 +9,10 @@ from typing import Final
 
 import numpy as np
 
+from tfjit.framework.op_defs.op_traits import WHILE
 from tfjit.passes.analysis.region_tree import Scope
-from tfjit.passes.ir.function_library import WHILES, indexed
-from tfjit.passes.ir.op_traits import constant_value
+from tfjit.passes.ir.constant_value import constant_value
+from tfjit.passes.ir.function_library import indexed
 
 Tensor = tuple[str, int]
 
@@ -108,7 +109,7 @@ def counted_from(scope: Scope, tensor: Tensor) -> tuple[int, int]:
 
 def read_loop(scope: Scope, name: str) -> Loop:
     """What is known of a While."""
-    assert scope.graph.node(name).op in WHILES
+    assert scope.graph.node(name).has_trait(WHILE)
     cond, body = scope.children[name]
     unchanged = set()
     counters: dict[int, Counter] = {}

@@ -8,14 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from tfjit.framework.op_defs.op_traits import IDENTITY
 from tfjit.framework.types import shape as shape_rules
 from tfjit.framework.types.shape import Shape
 from tfjit.passes.ir.dataflow_graph import Node
 
 EMPTY: Final = "empty"
 
-# the list goes through, its elements as they are
-_SAME: Final = frozenset({"Identity", "StopGradient", "ZerosLike", "TensorListPopBack"})
 _JOINED: Final = frozenset({"AddN", "AddV2", "Add"})
 
 
@@ -127,8 +126,8 @@ def list_made(
         return replace(first, length=None if first.length is None else max(first.length - 1, 0))
     if op == "TensorListResize":
         return replace(first, length=_length(as_number(1)), has_gaps=True)
-    if op in _SAME:
-        return first
+    if node.has_trait(IDENTITY) or op in ("ZerosLike", "TensorListPopBack"):
+        return first  # the list goes through
     if op in _JOINED:
         found: ListShape | None = first
         for other in lists[1:]:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tfjit.framework.op_defs.attrs import FuncRef
+from tfjit.framework.op_defs.op_traits import CASE, IF, WHILE
 from tfjit.passes.analysis.shape_inference import Given
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
-from tfjit.passes.ir.function_library import CASES, IFS, WHILES, Function, indexed
+from tfjit.passes.ir.function_library import Function, indexed
 from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.rewriter import tensor_shape
 
@@ -46,9 +47,9 @@ _PURE: Final = frozenset({"_GetRow", "_SetRow", "TensorListPushBack", "TensorLis
 Place = tuple[int, str, int]  # id of a scope, node, output
 
 
-def is_structured(op: str) -> bool:
-    """Whether nodes of an op run bodies that are followed."""
-    return op in WHILES or op in IFS or op in CASES
+def is_structured(node: Node) -> bool:
+    """Whether a node runs bodies that are followed."""
+    return node.has_trait(WHILE | IF | CASE)
 
 
 def open_scopes(graph: DataflowGraph, ctx: PassContext) -> Scope:
@@ -63,21 +64,25 @@ def open_scopes(graph: DataflowGraph, ctx: PassContext) -> Scope:
 def _open_children(scope: Scope) -> None:
     graph = scope.graph
     for node in list(graph.op_nodes()):
-        if not is_structured(node.op):
+        if not is_structured(node):
             continue
         opened = []
         for key, number, ref in _refs(node):
             function = graph.functions.body(ref)
             body = function.graph.copy()
-            inputs = graph.inputs(node.name)[0 if node.op in WHILES else 1 :]
+            inputs = graph.inputs(node.name)[0 if node.has_trait(WHILE) else 1 :]
             ctx = scope.ctx.child(f"{node.name}/{key}" + (str(number) if key == "branches" else ""))
             given: dict[str, Given] = {}
             for k, arg in indexed(body, "_Arg").items():
                 src, slot = inputs[k]
                 shape = (
-                    node.output_shapes[k] if node.op in WHILES else tensor_shape(graph, src, slot)
+                    node.output_shapes[k]
+                    if node.has_trait(WHILE)
+                    else tensor_shape(graph, src, slot)
                 )
-                items = scope.ctx.lists.get((node.name, k) if node.op in WHILES else (src, slot))
+                items = scope.ctx.lists.get(
+                    (node.name, k) if node.has_trait(WHILE) else (src, slot)
+                )
                 given[arg.name] = Given(shape, scope.ctx.handles.get((src, slot)), items=items)
             body.graph["given"] = given
             ctx.run(body, "infer_shapes")
@@ -96,9 +101,9 @@ def fold_scopes(top: Scope) -> None:
 
 def _refs(node: Node) -> list[tuple[str, int, FuncRef]]:
     attrs = node.attrs
-    if node.op in WHILES:
+    if node.has_trait(WHILE):
         return [("cond", 0, attrs["cond"]), ("body", 0, attrs["body"])]
-    if node.op in IFS:
+    if node.has_trait(IF):
         return [("then_branch", 0, attrs["then_branch"]), ("else_branch", 0, attrs["else_branch"])]
     return [("branches", k, ref) for k, ref in enumerate(attrs["branches"])]
 
@@ -149,7 +154,7 @@ class Webs:
         self._parent: dict[Place, Place] = {}
         for scope in self.scopes.values():
             for node in scope.graph.op_nodes():
-                if is_structured(node.op):
+                if is_structured(node):
                     self._through_bodies(scope, node)
 
     def find(self, place: Place) -> Place:
@@ -167,7 +172,7 @@ class Webs:
         self._parent[self.find(a)] = self.find(b)
 
     def _through_bodies(self, scope: Scope, node: Node) -> None:
-        loop = node.op in WHILES
+        loop = node.has_trait(WHILE)
         inputs = scope.graph.inputs(node.name)[0 if loop else 1 :]
         for child in scope.children[node.name]:
             for k, arg in indexed(child.graph, "_Arg").items():

@@ -15,14 +15,15 @@ from tfjit.framework.errors import InternalError, InvalidArgumentError
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.op_defs.op_def import infer_shapes as shapes_by_op
 from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_traits import CALL, CASE, IF, MERGE, NEXT_ITERATION, RESHAPE, WHILE
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types import shape as shape_rules
 from tfjit.framework.types.shape import Shape, TensorShape
 from tfjit.passes.analysis.constant_evaluation import NotEvaluated, can_evaluate, evaluate
 from tfjit.passes.analysis.list_shapes import ListShape, element_read, list_made
-from tfjit.passes.ir.dataflow_graph import MERGES, NEXT_ITERATIONS, DataflowGraph, Node
-from tfjit.passes.ir.function_library import CALLS, CASES, IFS, WHILES, Function
-from tfjit.passes.ir.op_traits import constant_value
+from tfjit.passes.ir.constant_value import constant_value
+from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+from tfjit.passes.ir.function_library import Function
 from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.pass_registry import SHAPES
 
@@ -33,17 +34,6 @@ TABLE_OPS: Final = frozenset(
 _MAX_ROUNDS: Final = 4  # loops whose shapes have not settled by then get unknown ones
 
 Tensor = tuple[str, int]
-
-_PASS_THROUGH: Final = frozenset(
-    {
-        "Identity",
-        "StopGradient",
-        "PreventGradient",
-        "Snapshot",
-        "EnsureShape",
-        "PlaceholderWithDefault",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +155,11 @@ class _Inference:
         self.order = graph.topological_order()
         self.loop_merges: dict[str, list[Tensor]] = {}  # Merge -> its inputs that are back edges
         for name in paced(self.order):
-            if graph.node(name).op in MERGES:
+            if graph.node(name).has_trait(MERGE):
                 back = [
                     tensor
                     for tensor in graph.inputs(name)
-                    if graph.node(tensor[0]).op in NEXT_ITERATIONS
+                    if graph.node(tensor[0]).has_trait(NEXT_ITERATION)
                 ]
                 if back:
                     self.loop_merges[name] = back
@@ -333,13 +323,13 @@ class _Inference:
         """
         attrs = node.attrs
         refs: Sequence[FuncRef]
-        if node.op in WHILES:
+        if node.has_trait(WHILE):
             refs = (attrs["body"],)
-        elif node.op in IFS:
+        elif node.has_trait(IF):
             refs, inputs = (attrs["then_branch"], attrs["else_branch"]), inputs[1:]
-        elif node.op in CASES:
+        elif node.has_trait(CASE):
             refs, inputs = attrs["branches"], inputs[1:]
-        elif node.op in CALLS:
+        elif node.has_trait(CALL):
             refs = (attrs["f"],)
         else:
             return None
@@ -368,7 +358,7 @@ class _Inference:
             running.add(ref.name)
             results = (
                 infer_loop(body, given, self.ctx)
-                if node.op in WHILES
+                if node.has_trait(WHILE)
                 else infer_body(body, given, self.ctx)
             )
             running.discard(ref.name)
@@ -579,12 +569,12 @@ class _Inference:
         them are known.
         """
         op = node.op
-        if op in _PASS_THROUGH or op == "Cast":
-            return self.elements(inputs[0]) if node.input_dtypes[0].is_integer else None
-        if op in ("ExpandDims", "Squeeze", "Reshape"):
+        if node.has_trait(RESHAPE):
             rank = self.shapes[node.name][0]
             found = self.elements(inputs[0])
             return found if found is not None and rank is not None and len(rank) <= 1 else None
+        if node.is_view or op == "Cast":
+            return self.elements(inputs[0]) if node.input_dtypes[0].is_integer else None
         if op == "Pack" and node.attrs["axis"] in (0, -1):
             parts = [self.elements(tensor) for tensor in inputs]
             if any(part is None or len(part) != 1 for part in parts) or any(

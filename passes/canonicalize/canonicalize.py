@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from tfjit.framework.cooperative_yield import paced
+from tfjit.framework.op_defs.op_traits import CONTROL_FLOW
 from tfjit.framework.types import dtypes
 from tfjit.passes.canonicalize.decompose_batch_norm import decompose_batch_norm
 from tfjit.passes.canonicalize.decompose_batch_norm_training import (
@@ -20,7 +21,6 @@ from tfjit.passes.canonicalize.fold_transposes import PRODUCTS, absorb_transpose
 from tfjit.passes.canonicalize.lower_einsum import lower_einsum
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
-from tfjit.passes.ir.op_traits import CONTROL_FLOW
 from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.rewriter import (
     constant,
@@ -71,7 +71,7 @@ def _identity(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
     src, slot = graph.inputs(node.name)[0]
     if graph.node(src).output_dtypes[slot].is_ref:
         raise Declined(f"it reads the variable '{src}'")
-    if graph.node(src).op in CONTROL_FLOW and graph.control_consumers(node.name):
+    if graph.node(src).has_trait(CONTROL_FLOW) and graph.control_consumers(node.name):
         # they tell constants which branch they are in
         raise Declined("control edges out of a branch hang on it")
     return drop(graph, node, src, slot)

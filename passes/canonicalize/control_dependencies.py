@@ -7,18 +7,11 @@ from __future__ import annotations
 from typing import Final
 
 from tfjit.framework.cooperative_yield import breathe
+from tfjit.framework.op_defs.op_traits import CONTROL_FLOW, PLACEHOLDER, VARIABLE
 from tfjit.passes.ir.dataflow_graph import CONTROL, SINK, SOURCE, DataflowGraph, Node
-from tfjit.passes.ir.op_traits import CONTROL_FLOW
 from tfjit.passes.ir.pass_context import PassContext
 
 MAX_EFFECTS: Final = 4096  # sets of effects are bit masks: this bounds memory to 512 bytes a node
-
-# stateful by their OpDef only so that they are neither folded nor merged
-_PURE: Final = frozenset(
-    {"_Arg", "_DeviceArg", "Placeholder", "PlaceholderV2", "VarHandleOp", "Variable", "VariableV2"}
-)
-# stateless by their OpDef, but run for the error they may raise
-_CHECKS: Final = frozenset({"CheckNumerics", "CheckNumericsV2", "EnsureShape"})
 
 
 def drop_control_edges(graph: DataflowGraph, ctx: PassContext) -> None:
@@ -32,7 +25,7 @@ def drop_control_edges(graph: DataflowGraph, ctx: PassContext) -> None:
     Keeps: the order of any two effects, and which effects happen before each node. Graphs with
     control flow are left alone: there a control edge also says whether a node runs.
     """
-    if not graph.op_types.isdisjoint(CONTROL_FLOW):
+    if graph.has_trait(CONTROL_FLOW):
         return
     order = graph.topological_order()
     if not any(_is_taken_over(graph, ctx, src) for src in graph._pred[SINK]) and not any(
@@ -124,7 +117,7 @@ def _effects(graph: DataflowGraph, order: list[str]) -> list[str]:
 
 
 def _has_effect(graph: DataflowGraph, node: Node) -> bool:
-    if node.op in _PURE:
+    if _is_pure(node):
         return False
     return _is_effect(node) or any(
         graph.node(src).output_dtypes[slot].is_ref for src, slot in graph.inputs(node.name)
@@ -133,7 +126,15 @@ def _has_effect(graph: DataflowGraph, node: Node) -> bool:
 
 def _is_effect(node: Node) -> bool:
     """Whether nodes of the op type are effects, whatever they read."""
-    return node.op not in _PURE and (node.is_stateful or node.op in _CHECKS or node.op_def is None)
+    # an EnsureShape has no state, but runs for the error that it may raise
+    return not _is_pure(node) and (
+        node.is_stateful or node.op == "EnsureShape" or node.op_def is None
+    )
+
+
+def _is_pure(node: Node) -> bool:
+    """Tell whether an op is stateful only to be neither folded nor merged."""
+    return node.op == "_Arg" or node.has_trait(PLACEHOLDER | VARIABLE)
 
 
 def _tie_loose_ends(graph: DataflowGraph) -> None:

@@ -9,10 +9,10 @@ import numpy as np
 
 from tfjit.framework.cooperative_yield import paced
 from tfjit.framework.op_defs.attrs import FuncRef
+from tfjit.framework.op_defs.op_traits import NEVER_EVALUATED
 from tfjit.framework.types.shape import TensorShape
 from tfjit.framework.types.tensors import OpaqueTensor
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
-from tfjit.passes.ir.op_traits import NEVER_EVALUATED
 from tfjit.passes.ir.pass_context import PassContext
 
 _IGNORED: Final = frozenset(
@@ -35,7 +35,7 @@ def eliminate_common_subexpressions(graph: DataflowGraph, ctx: PassContext) -> N
         if (
             node.is_stateful
             or node.op_def is None
-            or node.op in NEVER_EVALUATED
+            or node.has_trait(NEVER_EVALUATED)
             or not node.output_dtypes
         ):
             continue

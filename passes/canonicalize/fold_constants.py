@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 
 from tfjit.framework.cooperative_yield import paced
+from tfjit.framework.op_defs.op_traits import CONTROL_FLOW, SHAPE_QUERY
 from tfjit.framework.types.shape import num_elements
 from tfjit.passes.analysis.constant_evaluation import NotEvaluated, can_evaluate, evaluate
+from tfjit.passes.ir.constant_value import constant_value
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
-from tfjit.passes.ir.op_traits import CONTROL_FLOW, constant_value
 from tfjit.passes.ir.pass_context import PassContext
-
-# their inputs' values do not matter, only their shapes
-OF_SHAPES = frozenset({"Shape", "ShapeN", "Size", "Rank"})
 
 
 def fold_constants(graph: DataflowGraph, ctx: PassContext) -> None:
@@ -31,7 +29,7 @@ def fold_constants(graph: DataflowGraph, ctx: PassContext) -> None:
     """
     # Where a branch may be dead, a constant in it must wait for what it was made of, or it would be
     # alive in the dead branch.
-    may_be_dead = not graph.op_types.isdisjoint(CONTROL_FLOW)
+    may_be_dead = graph.has_trait(CONTROL_FLOW)
     known = {name for name, _ in ctx.values}
     for name in paced(graph.topological_order()):
         node = graph.node(name)
@@ -43,7 +41,7 @@ def fold_constants(graph: DataflowGraph, ctx: PassContext) -> None:
             continue
         if (
             not inputs
-            or not (node.op in OF_SHAPES or can_evaluate(node))
+            or not (node.has_trait(SHAPE_QUERY) or can_evaluate(node))
             or (len(node.output_dtypes) > 1 and not graph.consumers(name))
         ):
             continue
@@ -74,7 +72,7 @@ def _values(
     found = [ctx.values.get((node.name, slot)) for slot in range(len(node.output_dtypes))]
     if all(value is not None for value in found):
         return [value for value in found if value is not None]
-    if node.op in OF_SHAPES:
+    if node.has_trait(SHAPE_QUERY):
         return None
     operands = [constant_value(graph, src, slot) for src, slot in inputs]
     if any(value is None for value in operands):

@@ -6,15 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from tfjit.framework.op_defs.op_traits import ENTER, EXIT, MERGE, NEXT_ITERATION, SWITCH
 from tfjit.framework.types.dtypes import DType
 from tfjit.framework.types.shape import Shape
 from tfjit.passes.analysis.frame_check import check_frames
-from tfjit.passes.analysis.frames import ENTERS, EXITS, SWITCHES, Frames, find_frames
+from tfjit.passes.analysis.frames import Frames, find_frames
 from tfjit.passes.control_flow.functionalize_conds import functionalize_conds
 from tfjit.passes.control_flow.outline import BodyBuilder, check_members, free_name
 from tfjit.passes.ir.dataflow_graph import (
-    MERGES,
-    NEXT_ITERATIONS,
     SINK,
     SOURCE,
     DataflowGraph,
@@ -43,10 +42,10 @@ def functionalize(graph: DataflowGraph, ctx: PassContext) -> None:
     for others (queues, barriers, receives): the dataflow executor lets other nodes run meanwhile.
     Needs: `place` has run, since a body lies on one device.
     """
-    if not graph.op_types.isdisjoint(ENTERS | EXITS):
+    if graph.has_trait(ENTER | EXIT):
         check_frames(graph)
         _functionalize_loops(graph, ctx)
-    if not graph.op_types.isdisjoint(MERGES):
+    if graph.has_trait(MERGE):
         functionalize_conds(graph, ctx)
 
 
@@ -203,11 +202,11 @@ def _check_borders(
                     f"'{name}' takes '{edge.src}' from outside of the loop without an Enter"
                 )
             source_frame = frames.of[edge.src]
-            if graph.node(edge.src).op in EXITS:
+            if graph.node(edge.src).has_trait(EXIT):
                 source_frame = frames.outer[source_frame]
             if source_frame != outer:
                 raise Declined(f"Enter '{name}' comes from another frame than the loop's first one")
-        if graph.node(name).op in EXITS:
+        if graph.node(name).has_trait(EXIT):
             continue
         for edge in graph.edges_out_of(name):
             if edge.dst not in inside:
@@ -216,12 +215,12 @@ def _check_borders(
 
 def _read_variable(graph: DataflowGraph, enter: str, loop_cond: str) -> _Variable:
     edges = graph.edges_out_of(enter)
-    if len(edges) != 1 or graph.node(edges[0].dst).op not in MERGES:
+    if len(edges) != 1 or not graph.node(edges[0].dst).has_trait(MERGE):
         raise Declined(f"Enter '{enter}' does not lead to one Merge and nothing else")
     merge = edges[0].dst
     sources = [src for src, _ in graph.inputs(merge)]
     others = [src for src in sources if src != enter]
-    if len(sources) != 2 or len(others) != 1 or graph.node(others[0]).op not in NEXT_ITERATIONS:
+    if len(sources) != 2 or len(others) != 1 or not graph.node(others[0]).has_trait(NEXT_ITERATION):
         raise Declined(f"Merge '{merge}' does not merge one Enter and one NextIteration")
     if graph.control_inputs(merge):
         raise Declined(f"Merge '{merge}' waits for other nodes")
@@ -232,13 +231,13 @@ def _read_variable(graph: DataflowGraph, enter: str, loop_cond: str) -> _Variabl
         raise Declined(f"NextIteration '{others[0]}' does not lead to its Merge alone")
     for consumer, slot in graph.consumers(merge):
         node = graph.node(consumer)
-        if node.op not in SWITCHES or slot != 0 or graph.inputs(consumer)[1] != (loop_cond, 0):
+        if not node.has_trait(SWITCH) or slot != 0 or graph.inputs(consumer)[1] != (loop_cond, 0):
             continue
         variable.switches.append(consumer)
         if graph.control_inputs(consumer):
             raise Declined(f"Switch '{consumer}' waits for other nodes")
         for taker, _ in graph.consumers(consumer, 0):
-            if graph.node(taker).op not in EXITS:
+            if not graph.node(taker).has_trait(EXIT):
                 raise Declined(f"'{consumer}:0' leads to '{taker}', which is no Exit")
             if graph.control_inputs(taker):
                 raise Declined(f"Exit '{taker}' waits for other nodes")

@@ -10,11 +10,12 @@ from typing import Final
 import numpy as np
 
 from tfjit.framework.cooperative_yield import paced
+from tfjit.framework.op_defs.op_traits import ENTER, MERGE, SWITCH
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType
-from tfjit.passes.analysis.frames import ENTERS, SWITCHES, find_frames
+from tfjit.passes.analysis.frames import find_frames
 from tfjit.passes.control_flow.outline import BodyBuilder, check_members, free_name
-from tfjit.passes.ir.dataflow_graph import MERGES, SINK, SOURCE, DataflowGraph, Edge
+from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph, Edge
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.function_library import SCALAR_PREDICATE
 from tfjit.passes.ir.pass_context import PassContext
@@ -37,7 +38,7 @@ def functionalize_conds(graph: DataflowGraph, ctx: PassContext) -> None:
     holds (or does not) is the branch. A branch that a later part of the same conditional looks into
     (as gradients do) gives those tensors out besides.
     """
-    if graph.op_types.isdisjoint(MERGES):
+    if not graph.has_trait(MERGE):
         return
     # stable: by first Merge among equals
     for group in sorted(_find_groups(graph, ctx), key=lambda group: -len(group.state)):
@@ -72,7 +73,7 @@ class _States:
     def of_edge(self, graph: DataflowGraph, edge: Edge) -> State | None:
         """When a value comes along an edge."""
         state = self._of[edge.src]
-        if state is not None and not edge.is_control and graph.node(edge.src).op in SWITCHES:
+        if state is not None and not edge.is_control and graph.node(edge.src).has_trait(SWITCH):
             return _union([state, frozenset({(_predicate(graph, edge.src), edge.src_output)})])
         return state
 
@@ -118,7 +119,7 @@ def _find_groups(graph: DataflowGraph, ctx: PassContext) -> list[_Group]:
     """When each node is alive, and the groups. What is in loops that were left, or behind odd
     Merges, has no known state.
     """
-    frames = find_frames(graph).of if not graph.op_types.isdisjoint(ENTERS) else {}
+    frames = find_frames(graph).of if graph.has_trait(ENTER) else {}
     states = _States()
     groups: dict[tuple[State, Tensor], _Group] = {}
     switches: list[str] = []
@@ -131,9 +132,9 @@ def _find_groups(graph: DataflowGraph, ctx: PassContext) -> list[_Group]:
         if node.op == "ControlTrigger":
             states.set(name, _ALWAYS)
             continue
-        if node.op not in MERGES:
+        if not node.has_trait(MERGE):
             states.set(name, _union([states.of_edge(graph, edge) for edge in edges]))
-            if node.op in SWITCHES:
+            if node.has_trait(SWITCH):
                 switches.append(name)
             continue
         decided = _decided([states.of_edge(graph, edge) for edge in edges if not edge.is_control])
@@ -264,9 +265,9 @@ class _Rewriter:
                 raise Declined(f"{graph.node(name).op} '{name}' passes a reference variable on")
         check_members(graph, [*group.merges, *self.side])
         for name, side in self.side.items():
-            op = graph.node(name).op
-            if op == "_Retval" or op in ENTERS or op in SWITCHES or op in MERGES:
-                raise Declined(f"{op} '{name}' is in a branch")
+            node = graph.node(name)
+            if node.op == "_Retval" or node.has_trait(ENTER | SWITCH | MERGE):
+                raise Declined(f"{node.op} '{name}' is in a branch")
             for edge in graph.edges_into(name):
                 if self.side.get(edge.src) == side or (
                     edge.src in self.switches and not edge.is_control

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from tfjit.framework.op_defs.op_traits import BLOCKING, TRANSFER
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.framework.types.shape import TensorShape
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
@@ -17,34 +18,6 @@ if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
     from tfjit.framework.types.shape import Shape
 
-# ops that wait for what another node, thread or process does: in a body, that node might never get
-# its turn
-_WAITING: Final = (
-    "Queue",
-    "Barrier",
-    "Stage",
-    "Unstage",
-    "MapStage",
-    "OrderedMap",
-    "Reader",
-    "Iterator",
-    "_Send",
-    "_Recv",
-    "_HostSend",
-)
-_WAITING_OPS: Final = frozenset(
-    {
-        "_HostRecv",
-        "Send",
-        "Recv",
-        "AccumulatorTakeGradient",
-        "SparseAccumulatorTakeGradient",
-        "ResourceAccumulatorTakeGradient",
-    }
-)
-# these only look at a queue
-_NOT_WAITING: Final = ("QueueSize", "QueueClose", "QueueIsClosed", "Handle")
-
 
 def check_members(graph: DataflowGraph, names: Iterable[str]) -> None:
     """Raises Declined for nodes that cannot go into one body: on several devices, or waiting for
@@ -54,16 +27,11 @@ def check_members(graph: DataflowGraph, names: Iterable[str]) -> None:
     for name in names:
         node = graph.node(name)
         devices.add(node.assigned_device)
-        if _waits(node.op):
+        # in a body, the node that it waits for might never get its turn
+        if node.has_trait(BLOCKING | TRANSFER):
             raise Declined(f"{node.op} '{name}' may wait for nodes outside")
     if len(devices) > 1:
         raise Declined(f"its nodes are on several devices: {', '.join(sorted(devices))}")
-
-
-def _waits(op: str) -> bool:
-    if op in _WAITING_OPS:
-        return True
-    return op.startswith(_WAITING) and not any(part in op for part in _NOT_WAITING)
 
 
 def free_name(graph: DataflowGraph, name: str) -> str:

@@ -7,15 +7,15 @@ from typing import Any, Final
 
 from tfjit.framework.cooperative_yield import paced
 from tfjit.framework.op_defs.attrs import FuncRef
+from tfjit.framework.op_defs.op_traits import CASE, IF, WHILE
 from tfjit.framework.types.dtypes import DType
 from tfjit.passes.ir.dataflow_graph import SINK, DataflowGraph, Node
-from tfjit.passes.ir.function_library import CASES, IFS, WHILES, Function, indexed
+from tfjit.passes.ir.function_library import Function, indexed
 from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.subgraph import ancestors
 
 Tensor = tuple[str, int]
 
-_STRUCTURED: Final = WHILES | IFS | CASES
 _BRANCH_ATTRS: Final = ("then_branch", "else_branch")
 
 
@@ -36,8 +36,8 @@ def trim_bodies(graph: DataflowGraph, ctx: PassContext) -> None:
     if _has_structure(graph):
         for name in paced(graph.topological_order()):
             node = graph.node(name)
-            if node.op in _STRUCTURED:
-                (_while if node.op in WHILES else _branches)(graph, node, ctx)
+            if node.has_trait(WHILE | IF | CASE):
+                (_while if node.has_trait(WHILE) else _branches)(graph, node, ctx)
 
 
 def _while(graph: DataflowGraph, node: Node, ctx: PassContext) -> None:
@@ -118,7 +118,7 @@ def _needed_variables(graph: DataflowGraph, node: Node, cond: Function, body: Fu
 def _branches(graph: DataflowGraph, node: Node, ctx: PassContext) -> None:
     library = graph.functions
     refs: dict[str, Any] = {
-        key: node.attrs[key] for key in (_BRANCH_ATTRS if node.op in IFS else ("branches",))
+        key: node.attrs[key] for key in (_BRANCH_ATTRS if node.has_trait(IF) else ("branches",))
     }
     functions = [
         library.body(ref) for ref in (refs["branches"] if "branches" in refs else refs.values())
@@ -169,7 +169,7 @@ def _duplicates(inputs: Sequence[Tensor], among: Sequence[int]) -> dict[int, int
 
 
 def _has_structure(graph: DataflowGraph) -> bool:
-    return not graph.op_types.isdisjoint(_STRUCTURED)
+    return graph.has_trait(WHILE | IF | CASE)
 
 
 def _behind_identities(graph: DataflowGraph, tensor: Tensor) -> Tensor:

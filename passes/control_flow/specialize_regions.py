@@ -11,11 +11,12 @@ import numpy as np
 
 from tfjit.framework.errors import OpError
 from tfjit.framework.op_defs.attrs import FuncRef
+from tfjit.framework.op_defs.op_traits import CASE, IF, WHILE
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.passes.analysis.shape_inference import Given
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
-from tfjit.passes.ir.function_library import CASES, IFS, WHILES, Function, passed_through
+from tfjit.passes.ir.function_library import Function, passed_through
 from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.rewriter import constant, is_static, tensor_shape
 
@@ -34,7 +35,7 @@ def specialize_bodies(graph: DataflowGraph, ctx: PassContext) -> None:
     nodes = [
         graph.node(name)
         for name in graph.topological_order()
-        if graph.node(name).op in WHILES | IFS | CASES
+        if graph.node(name).has_trait(WHILE | IF | CASE)
     ]
     bodies: dict[str, tuple[DataflowGraph, ...]] = {}
     for node in nodes:
@@ -50,14 +51,14 @@ class _Specializer:
 
     def __init__(self, graph: DataflowGraph, ctx: PassContext, node: Node) -> None:
         self.graph, self.ctx, self.node = graph, ctx, node
-        skipped = 0 if node.op in WHILES else 1
+        skipped = 0 if node.has_trait(WHILE) else 1
         self.inputs = graph.inputs(node.name)[skipped:]
 
     def bodies(self) -> list[DataflowGraph]:
         """The optimized bodies, in the order of the attrs."""
         node, library = self.node, self.graph.functions
         attrs = node.attrs
-        if node.op in WHILES:
+        if node.has_trait(WHILE):
             cond, body = library.body(attrs["cond"]), library.body(attrs["body"])
             constants = {
                 k: value
@@ -68,7 +69,7 @@ class _Specializer:
         refs: tuple[FuncRef, ...]
         refs = (
             (attrs["then_branch"], attrs["else_branch"])
-            if node.op in IFS
+            if node.has_trait(IF)
             else tuple(attrs["branches"])
         )
         constants = {

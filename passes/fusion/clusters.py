@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from tfjit.framework.op_defs.op_traits import BLOCKING, CALLS_PYTHON, CONTROL_FLOW, RECV
 from tfjit.passes.ir.dataflow_graph import CONTROL, SINK
 
 if TYPE_CHECKING:
@@ -21,19 +22,8 @@ fan-out stays linear.
 """
 _MAX_ROOTS: Final = 16
 """A node that depends on more roots than that fuses with nothing."""
-# ops whose results are dead or late on their own: nodes are fused only when they hang on the same
-# ones
-_ROOTS: Final = frozenset({
-    "Switch", "RefSwitch", "_SwitchN", "Merge", "RefMerge", "Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration",
-    "_Recv", "_HostRecv", "IteratorGetNext", "BarrierTakeMany", "PyFunc", "PyFuncStateless", "EagerPyFunc",
-})  # fmt: skip
-
-
-def is_root(op: str) -> bool:
-    """Whether an op decides that what follows it is dead, runs in another frame, or comes only when
-    someone else has acted.
-    """
-    return op in _ROOTS or "Dequeue" in op or "Unstage" in op
+# Results are dead or late on their own: nodes are fused only when they hang on the same roots.
+_ROOT: Final = CONTROL_FLOW | RECV | BLOCKING | CALLS_PYTHON
 
 
 class Draft:
@@ -88,7 +78,7 @@ class Drafts:
         self.waits: dict[str, list[str]] = {}
         self.successors: dict[str, set[str]] = {}
         self.roots: dict[str, frozenset[tuple[str, int]]] = {}
-        self._root_ops = {node.name for node in graph.op_nodes() if is_root(node.op)}
+        self._root_ops = {node.name for node in graph.op_nodes() if node.has_trait(_ROOT)}
 
     def add(self, node: Node) -> Draft:
         """Take the next node of the topological order as a draft of its own."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tfjit.framework.cooperative_yield import paced
+from tfjit.passes.ir.constant_value import constant_value
 from tfjit.passes.ir.dataflow_graph import SINK
-from tfjit.passes.ir.op_traits import constant_value
 
 if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node

@@ -19,7 +19,7 @@ from tfjit.kernels.ir.op_forms import (
     SLICING,
 )
 from tfjit.kernels.registry import NodeSpec, TensorSpec
-from tfjit.passes.ir.op_traits import constant_value
+from tfjit.passes.ir.constant_value import constant_value
 
 if TYPE_CHECKING:
     from tfjit.kernels.ir.backend import FusionRules

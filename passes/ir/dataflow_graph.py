@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tfjit.framework.cooperative_yield import breathe
 from tfjit.framework.errors import InternalError
 from tfjit.passes.ir.graph_storage import GraphStorage
-from tfjit.passes.ir.node import CONTROL, MERGES, NEXT_ITERATIONS, SINK, SOURCE, Edge, Node
+from tfjit.passes.ir.node import CONTROL, SINK, SOURCE, Edge, Node
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.graph import Graph
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CONTROL",
-    "MERGES",
-    "NEXT_ITERATIONS",
     "SINK",
     "SOURCE",
     "DataflowGraph",

@@ -15,10 +15,9 @@ from tfjit.framework.op_defs import attrs as attr_forms
 from tfjit.framework.op_defs import op_def as op_defs
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.op_defs.op_def import ArgDef, OpDef
+from tfjit.framework.op_defs.op_traits import CONTROL_FLOW
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.ir.function_library import (
-    CONTROL_FLOW_V1,
-    CONTROL_FLOW_V1_REF,
     Function,
     indexed,
     settle,
@@ -29,7 +28,6 @@ from tfjit.protos import attr_value_pb2, function_pb2, graph_pb2
 if TYPE_CHECKING:
     from tfjit.passes.ir.function_library import FunctionLibrary
 
-_CONTROL_FLOW: Final = CONTROL_FLOW_V1 | CONTROL_FLOW_V1_REF
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9_]")
 
 
@@ -109,7 +107,7 @@ class _Instantiation:
             node.name
             for node in sorted(graph.op_nodes(), key=lambda node: node.id)
             if node.name in ret_nodes
-            or node.op in _CONTROL_FLOW
+            or node.has_trait(CONTROL_FLOW)
             or (node.is_stateful and node.op not in ("_Arg", "_Retval"))
         ]
         settle(

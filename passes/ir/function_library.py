@@ -19,23 +19,14 @@ import numpy as np
 from tfjit.framework.errors import InternalError, InvalidArgumentError, NotFoundError, OpError
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.op_defs.op_def import OpDef, registry
+from tfjit.framework.op_defs.op_traits import CALL
 from tfjit.framework.types.dtypes import DType
 from tfjit.framework.types.shape import Shape, TensorShape
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.subgraph import ancestors
 
-WHILES: Final = frozenset({"While", "StatelessWhile"})
-IFS: Final = frozenset({"If", "StatelessIf"})
-CASES: Final = frozenset({"Case", "StatelessCase"})
-CALLS: Final = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 # attr of an If: the Switch it stands for, which asks nothing of arrays
 SCALAR_PREDICATE: Final = "_scalar_predicate"
-CONTROL_FLOW_V1: Final = frozenset(
-    {"Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"}
-)
-CONTROL_FLOW_V1_REF: Final = frozenset(
-    {"RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,7 +451,7 @@ class FunctionLibrary:
         """The function that a node calls: by its attr `f`, or by its own op type; None when it
         calls none that way.
         """
-        if node.op in CALLS or node.op == "RemoteCall":
+        if node.has_trait(CALL) or node.op == "RemoteCall":
             ref: FuncRef = node.attrs["f"]
             return ref
         if node.op_def is not None and node.op in self._defs and registry.lookup(node.op) is None:
@@ -500,12 +491,6 @@ class FunctionLibrary:
 
 
 __all__ = [
-    "CALLS",
-    "CASES",
-    "CONTROL_FLOW_V1",
-    "CONTROL_FLOW_V1_REF",
-    "IFS",
-    "WHILES",
     "Function",
     "FunctionLibrary",
     "indexed",

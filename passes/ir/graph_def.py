@@ -15,11 +15,10 @@ from tfjit.framework.graphs.graph_import import split_input
 from tfjit.framework.op_defs import attrs as attr_forms
 from tfjit.framework.op_defs import op_def as op_defs
 from tfjit.framework.op_defs.op_def import OpDef, registry
+from tfjit.framework.op_defs.op_traits import MERGE, NEXT_ITERATION
 from tfjit.framework.types.dtypes import DType
 from tfjit.passes.ir.dataflow_graph import (
     CONTROL,
-    MERGES,
-    NEXT_ITERATIONS,
     SINK,
     SOURCE,
     DataflowGraph,
@@ -284,10 +283,10 @@ def add_operations(graph: DataflowGraph, operations: Sequence[Operation]) -> lis
     connect = graph._connect
     for op in operations:
         name = op._name
-        merges = op._type in MERGES
+        merges = op.op_def.traits & MERGE
         for index, tensor in enumerate(op._inputs):
             src = tensor.op
-            if merges and src._type in NEXT_ITERATIONS:
+            if merges and src.op_def.traits & NEXT_ITERATION:
                 back_edges.append((src._name, tensor._value_index, name, index))
             else:
                 connect(src._name, tensor._value_index, name, index)

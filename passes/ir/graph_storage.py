@@ -11,7 +11,9 @@ import networkx as nx
 
 from tfjit.framework.cooperative_yield import breathe
 from tfjit.framework.errors import InternalError
-from tfjit.passes.ir.node import CONTROL, MERGES, NEXT_ITERATIONS, SINK, SOURCE, Edge, Node
+from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_traits import MERGE, NEXT_ITERATION
+from tfjit.passes.ir.node import CONTROL, SINK, SOURCE, Edge, Node
 
 _EDGE_DATA: Final[dict[tuple[int, int], dict[str, int]]] = {}
 """The data of edges by their slots: never written to, and one for all edges of the same slots, in
@@ -66,10 +68,16 @@ class GraphStorage(nx.MultiDiGraph):
 
     @property
     def op_types(self) -> KeysView[str]:
-        """The op types of the nodes, without looking at them: `graph.op_types.isdisjoint(WHILES)`.
-        `verify` checks that they are true.
+        """The op types of the nodes.
+
+        They are counted as nodes come and go; `verify` checks the counts.
         """
         return self._op_counts.keys()
+
+    def has_trait(self, traits: int) -> bool:
+        """Tell whether an op of the graph has one of these traits."""
+        # of a copy: a session's graph may grow while another thread looks
+        return any(registry.loaded_traits(op) & traits for op in tuple(self._op_counts))
 
     @property
     def num_nodes(self) -> int:
@@ -190,7 +198,7 @@ class GraphStorage(nx.MultiDiGraph):
 
     def is_back_edge(self, src: str, dst: str) -> bool:
         """Whether an edge between these two closes a loop: only NextIteration -> Merge does."""
-        return self.node(dst).op in MERGES and self.node(src).op in NEXT_ITERATIONS
+        return self.node(dst).has_trait(MERGE) and self.node(src).has_trait(NEXT_ITERATION)
 
     def topological_order(self) -> list[str]:
         """Names of all nodes but `_SOURCE` and `_SINK`, inputs before consumers, in id order where

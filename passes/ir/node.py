@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tfjit.framework.op_defs.op_traits import VIEW
 from tfjit.framework.types.dtypes import variant
 
 if TYPE_CHECKING:
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
 SOURCE: Final = "_SOURCE"
 SINK: Final = "_SINK"
 CONTROL: Final = -1  # both slots of a control edge
-
-MERGES: Final = frozenset({"Merge", "RefMerge"})
-NEXT_ITERATIONS: Final = frozenset({"NextIteration", "RefNextIteration"})
 
 
 class Edge(NamedTuple):
@@ -131,6 +129,22 @@ class Node:
         with its like.
         """
         return self.op_def is not None and self.op_def.is_stateful
+
+    def has_trait(self, traits: int) -> bool:
+        """Tell whether the op has one of these traits (op_traits.py)."""
+        op_def = self.op_def
+        return op_def is not None and op_def.traits & traits != 0
+
+    @property
+    def is_view(self) -> bool:
+        """True where output 0 may have the memory of input 0."""
+        return self.has_trait(VIEW)
+
+    @property
+    def is_speculatable(self) -> bool:
+        """True for a node without errors and effects: it may run needlessly."""
+        dtype = self.input_dtypes[0] if self.input_dtypes else None
+        return self.op_def is not None and self.op_def.is_speculatable(dtype)
 
     @property
     def has_variant(self) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tfjit.passes.ir.function_library import CASES, IFS, WHILES
+from tfjit.framework.op_defs.op_traits import CASE, IF, WHILE
 
 if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import DataflowGraph
@@ -56,11 +56,11 @@ def _function(home: str, name: str) -> Any:
 
 
 def _has_loops(graph: DataflowGraph) -> bool:
-    return not graph.op_types.isdisjoint(WHILES)
+    return graph.has_trait(WHILE)
 
 
 def _has_regions(graph: DataflowGraph) -> bool:
-    return not graph.op_types.isdisjoint(WHILES | IFS | CASES)
+    return graph.has_trait(WHILE | IF | CASE)
 
 
 def _has_lists(graph: DataflowGraph) -> bool:

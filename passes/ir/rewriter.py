@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tfjit.framework.op_defs.op_traits import CONTROL_FLOW
 from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import Shape, is_compatible, merge
+from tfjit.passes.ir.constant_value import constant_value
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
-from tfjit.passes.ir.op_traits import CONTROL_FLOW, constant_value
 
 if TYPE_CHECKING:
     from tfjit.passes.ir.pass_context import PassContext
@@ -42,26 +43,11 @@ def constant(graph: DataflowGraph, ctx: PassContext, src: str, slot: int) -> np.
     return found if found is not None else ctx.values.get((src, slot))
 
 
-# Their output shares the memory of their first input.
-_SHARING: Final = frozenset(
-    {
-        "Identity",
-        "Reshape",
-        "Squeeze",
-        "ExpandDims",
-        "StopGradient",
-        "PreventGradient",
-        "Snapshot",
-        "EnsureShape",
-    }
-)
-
-
 def reads_reference(graph: DataflowGraph, name: str) -> bool:
     """Whether a node gives the memory of a reference variable, whose later values
     show through it.
     """
-    while graph.node(name).op in _SHARING:
+    while graph.node(name).is_view:
         name, slot = graph.inputs(name)[0]
         if graph.node(name).output_dtypes[slot].is_ref:
             return True
@@ -91,7 +77,7 @@ def drop(graph: DataflowGraph, node: Node, src: str, slot: int) -> str:
         output for output in range(1, len(node.output_dtypes)) if graph.consumers(node.name, output)
     ):
         raise Declined("another output of it is used")
-    if node.op not in _SHARING and reads_reference(graph, src):
+    if not node.is_view and reads_reference(graph, src):
         raise Declined(f"its value is its own, that of '{src}' the variable's")
     known, found = source.output_shapes[slot], node.output_shapes[0]
     if known != found and is_compatible(known, found):
@@ -116,6 +102,6 @@ def insert_constant(
     attrs = {"dtype": as_dtype(value.dtype), "value": value}
     made = graph.add_node_op(graph.new_name(f"{like.name}/{role}"), "Const", (), attrs, like=like)
     made.output_shapes = (value.shape,)
-    inputs = () if graph.op_types.isdisjoint(CONTROL_FLOW) else graph.inputs(like.name)
+    inputs = graph.inputs(like.name) if graph.has_trait(CONTROL_FLOW) else ()
     graph.add_control_edge(inputs[0][0] if inputs else SOURCE, made.name)
     return made.name, 0

@@ -10,12 +10,9 @@ if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
     from tfjit.framework.types.shape import Shape
 
-from typing import Final
 
 from tfjit.framework.errors import InvalidArgumentError, NotFoundError
 from tfjit.passes.ir.dataflow_graph import CONTROL, DataflowGraph
-
-PLACEHOLDERS: Final = frozenset({"Placeholder", "PlaceholderV2"})
 
 
 def parse_tensor_name(name: str) -> tuple[str, int]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tfjit.framework.cooperative_yield import breathe
+from tfjit.framework.op_defs.op_traits import PLACEHOLDER
 from tfjit.passes.ir.dataflow_graph import CONTROL, SOURCE, DataflowGraph
-from tfjit.passes.ir.run_spec import PLACEHOLDERS, RunSpec, check_spec, parse_tensor_name
+from tfjit.passes.ir.run_spec import RunSpec, check_spec, parse_tensor_name
 
 
 def extract(graph: DataflowGraph, spec: RunSpec) -> DataflowGraph:
@@ -42,7 +43,7 @@ def needed_nodes(graph: DataflowGraph, spec: RunSpec) -> tuple[set[str], set[str
     """
     fed = {parse_tensor_name(feed) for feed in spec.feeds}
     fed_nodes = {name for name, _ in fed}
-    shielded = {name for name, slot in fed if slot == 0 and graph.node(name).op in PLACEHOLDERS}
+    shielded = {name for name, slot in fed if slot == 0 and graph.node(name).has_trait(PLACEHOLDER)}
     stack = [parse_tensor_name(fetch)[0] for fetch in spec.fetches]
     stack += spec.targets
     seen = set(stack)

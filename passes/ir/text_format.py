@@ -37,10 +37,11 @@ from tfjit.framework.errors import OpError
 from tfjit.framework.op_defs import attrs as attr_forms
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.op_defs.op_def import OpDef
+from tfjit.framework.op_defs.op_traits import MERGE, NEXT_ITERATION
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType
 from tfjit.framework.types.shape import Shape
-from tfjit.passes.ir.dataflow_graph import MERGES, NEXT_ITERATIONS, DataflowGraph, Node
+from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.function_library import Function
 from tfjit.passes.ir.graph_def import FUSED, LOOP, derived_attrs, find_op_def, signature
 from tfjit.passes.ir.group_text import KEY
@@ -274,6 +275,11 @@ def definition(op: str) -> OpDef | None:
     return None if op in (FUSED, LOOP) else find_op_def(op)
 
 
+def _has_trait(op: str, trait: int) -> bool:
+    found = definition(op)
+    return found is not None and found.traits & trait != 0
+
+
 def _inputs_first(records: dict[str, _Record]) -> Iterable[_Record]:
     """Records in an order in which inputs come before their consumers; back edges of loops do not
     count.
@@ -282,7 +288,7 @@ def _inputs_first(records: dict[str, _Record]) -> Iterable[_Record]:
     pending = dict.fromkeys(records, 0)
     for record in records.values():
         for src in [src for src, _ in record.inputs] + record.control_inputs:
-            if record.op in MERGES and records[src].op in NEXT_ITERATIONS:
+            if _has_trait(record.op, MERGE) and _has_trait(records[src].op, NEXT_ITERATION):
                 continue
             consumers[src].append(record.name)
             pending[record.name] += 1

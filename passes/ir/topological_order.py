@@ -6,7 +6,8 @@ import heapq
 
 from tfjit.framework.cooperative_yield import breathe
 from tfjit.framework.errors import InternalError
-from tfjit.passes.ir.dataflow_graph import MERGES, NEXT_ITERATIONS, SINK, SOURCE, DataflowGraph
+from tfjit.framework.op_defs.op_traits import MERGE, NEXT_ITERATION
+from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph
 
 
 def topological_order(graph: DataflowGraph) -> list[str]:
@@ -17,6 +18,7 @@ def topological_order(graph: DataflowGraph) -> list[str]:
     cycle.
     """
     succ, pred, node_data = graph._succ, graph._pred, graph._node
+    loops = graph.has_trait(NEXT_ITERATION)
     pending: dict[str, int] = {}
     ready: list[tuple[int, str]] = []
     for name, data in node_data.items():
@@ -27,8 +29,10 @@ def topological_order(graph: DataflowGraph) -> list[str]:
         count = len(pred[name])  # distinct predecessors: parallel edges count once on both sides
         if SOURCE in pred[name]:
             count -= 1
-        if node.op in MERGES:
-            count -= sum(1 for src in pred[name] if node_data[src]["node"].op in NEXT_ITERATIONS)
+        if loops and node.has_trait(MERGE):
+            count -= sum(
+                1 for src in pred[name] if node_data[src]["node"].has_trait(NEXT_ITERATION)
+            )
         pending[name] = count
         if count == 0:
             ready.append((node.id, name))
@@ -38,12 +42,12 @@ def topological_order(graph: DataflowGraph) -> list[str]:
         breathe()
         _, name = heapq.heappop(ready)
         order.append(name)
-        next_iteration = node_data[name]["node"].op in NEXT_ITERATIONS
+        next_iteration = loops and node_data[name]["node"].has_trait(NEXT_ITERATION)
         for dst in succ[name]:
             if dst == SINK:
                 continue
             dst_node = node_data[dst]["node"]
-            if next_iteration and dst_node.op in MERGES:
+            if next_iteration and dst_node.has_trait(MERGE):
                 continue
             left = pending[dst] - 1
             pending[dst] = left

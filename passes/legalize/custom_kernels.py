@@ -9,26 +9,18 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from tfjit.framework.op_defs.op_def import OpDef
+from tfjit.framework.op_defs.op_traits import CONTROL_FLOW, TRANSFER
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.ir.graph_def import CUSTOM
-from tfjit.passes.ir.op_traits import CONTROL_FLOW
 from tfjit.passes.ir.pass_context import PassContext
 
-_NOT_ASKED: Final = CONTROL_FLOW | {
-    "_Arg",
-    "_Retval",
-    "_Send",
-    "_Recv",
-    "_HostSend",
-    "_HostRecv",
-    CUSTOM,
-}
+_NOT_ASKED: Final = frozenset({"_Arg", "_Retval", "ControlTrigger", CUSTOM})
 
 
 @dataclass(frozen=True, slots=True)
 class CustomOpDef(OpDef):
-    """The contract of a node with a custom kernel: that of its op type, and the kernel. Stateful,
-    for nobody knows what it does.
+    """The contract of a node with a custom kernel: that of its op type, and the kernel. Stateful
+    and without traits, for nobody knows what it does.
     """
 
     kernel: Callable[[Any, Sequence[Any]], Sequence[Any]] | None = None
@@ -49,7 +41,7 @@ def custom_kernels(graph: DataflowGraph, ctx: PassContext) -> None:
     if create is None:
         return
     for node in list(graph.op_nodes()):
-        if node.op in _NOT_ASKED or node.op_def is None:
+        if node.op in _NOT_ASKED or node.has_trait(CONTROL_FLOW | TRANSFER) or node.op_def is None:
             continue
         kernel = create(node)
         if kernel is None:
@@ -58,5 +50,5 @@ def custom_kernels(graph: DataflowGraph, ctx: PassContext) -> None:
         contract = {
             field.name: getattr(node.op_def, field.name) for field in fields(OpDef) if field.init
         }
-        node.op_def = CustomOpDef(**{**contract, "is_stateful": True}, kernel=kernel)
+        node.op_def = CustomOpDef(**{**contract, "is_stateful": True, "traits": 0}, kernel=kernel)
         graph._retype(node, CUSTOM)

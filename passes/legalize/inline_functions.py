@@ -11,22 +11,26 @@ from typing import Any, Final
 from tfjit.framework.cooperative_yield import breathe
 from tfjit.framework.errors import InvalidArgumentError, OpError
 from tfjit.framework.op_defs.attrs import FuncRef
+from tfjit.framework.op_defs.op_traits import (
+    CALL,
+    CASE,
+    CONTROL_FLOW,
+    ENTER,
+    IF,
+    READS_STATE,
+    RUNS_FUNCTIONS,
+    VARIABLE,
+)
 from tfjit.framework.types.device_spec import merge_names
 from tfjit.framework.types.tensors import truth
+from tfjit.passes.ir.constant_value import constant_value
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.function_library import (
-    CALLS,
-    CASES,
-    CONTROL_FLOW_V1,
-    CONTROL_FLOW_V1_REF,
-    IFS,
     SCALAR_PREDICATE,
-    WHILES,
     Function,
     FunctionLibrary,
     key_of,
 )
-from tfjit.passes.ir.op_traits import constant_value
 from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.rewriter import reads_reference
 from tfjit.passes.legalize.symbolic_gradient import gradient_function
@@ -34,30 +38,16 @@ from tfjit.passes.legalize.symbolic_gradient import gradient_function
 # calls that double at each level could fill the memory: from here on they stay calls
 MAX_NODES: Final = 200_000
 
-STRUCTURED: Final = WHILES | IFS | CASES | CALLS | {"RemoteCall", "SymbolicGradient", "MapDefun"}
-_V1: Final = CONTROL_FLOW_V1 | CONTROL_FLOW_V1_REF
-_FRAMES: Final = frozenset({"Enter", "RefEnter"})
-
-# stateful, but nobody misses one that is left out
-_READS: Final = frozenset(
+_MAY_GO: Final = frozenset(
     {
-        *(
-            "VarHandleOp",
-            "ReadVariableOp",
-            "VariableShape",
-            "VarIsInitializedOp",
-            "VariableV2",
-            "Variable",
-        ),
-        *(
-            "TensorArrayReadV3",
-            "TensorArrayGatherV3",
-            "TensorArrayConcatV3",
-            "TensorArraySizeV3",
-            "TensorArrayV3",
-        ),
+        "_Retval",
+        "TensorArrayV3",
+        "TensorArrayReadV3",
+        "TensorArrayGatherV3",
+        "TensorArrayConcatV3",
     }
 )
+"""Ops besides reads and handles of variables whose effects a body may leave out."""
 
 Stack = frozenset[tuple[Any, ...]]  # keys of the functions that a node comes from
 
@@ -79,7 +69,7 @@ def inline_functions(graph: DataflowGraph, ctx: PassContext) -> None:
     Needs: `prune`, so that nothing is instantiated for nothing. It may run again when more choices
     have become constant.
     """
-    if graph.op_types.isdisjoint(STRUCTURED) and graph.op_types.isdisjoint(
+    if not graph.has_trait(RUNS_FUNCTIONS) and graph.op_types.isdisjoint(
         graph.functions.definitions
     ):
         return
@@ -87,9 +77,14 @@ def inline_functions(graph: DataflowGraph, ctx: PassContext) -> None:
 
 
 def _may_name_functions(node: Node) -> bool:
-    return node.op in STRUCTURED or (
+    return node.has_trait(RUNS_FUNCTIONS) or (
         node.op_def is not None and node.op in node._graph.functions.definitions
     )
+
+
+def _may_go(node: Node) -> bool:
+    """Tell whether a body may lose a node that no result needs."""
+    return node.op in _MAY_GO or node.has_trait(VARIABLE | READS_STATE)
 
 
 class _Inliner:
@@ -109,7 +104,7 @@ class _Inliner:
         whole: the functions that the graph is a body of.
         """
         stacks: dict[str, Stack] = {}
-        self.may_be_dead = not graph.op_types.isdisjoint(_V1)
+        self.may_be_dead = graph.has_trait(CONTROL_FLOW)
         work = [node.name for node in graph.op_nodes() if _may_name_functions(node)]
         left: list[str] = []
         while work:
@@ -135,7 +130,7 @@ class _Inliner:
                 self.ctx.log(name, f"'{ref.name}' inlined: {len(new)} nodes")
                 stack |= {key_of(ref)}
             for made in new:
-                self.may_be_dead = self.may_be_dead or graph.node(made).op in _V1
+                self.may_be_dead = self.may_be_dead or graph.node(made).has_trait(CONTROL_FLOW)
                 if _may_name_functions(graph.node(made)):
                     stacks[made] = stack
                     work.append(made)
@@ -146,7 +141,7 @@ class _Inliner:
         run = [
             edge.src
             for edge in graph.edges_into(SINK)
-            if edge.src != SOURCE and graph.node(edge.src).op not in ("_Retval", *_READS)
+            if edge.src != SOURCE and not _may_go(graph.node(edge.src))
         ]
         graph.tie_ends()
         for name in run:  # what takes a result of theirs now may go, and they shall stay
@@ -154,13 +149,13 @@ class _Inliner:
 
     def choice(self, graph: DataflowGraph, node: Node) -> tuple[str, FuncRef] | None:
         """(attr, branch) of an If or Case whose choice is constant."""
-        if node.op not in IFS and node.op not in CASES:
+        if not node.has_trait(IF | CASE):
             return None
         source = graph.inputs(node.name)[0]
         value = constant_value(graph, *source)
         if value is None:
             return None
-        if node.op in IFS:
+        if node.has_trait(IF):
             if value.shape and node.attrs.get(SCALAR_PREDICATE):
                 return None  # an error of the run
             attr = "then_branch" if truth(value) else "else_branch"
@@ -258,7 +253,7 @@ class _Inliner:
             return
         made = self.shared(node, ref)
         graph = node._graph
-        if node.op in CALLS or node.op == "RemoteCall":
+        if node.has_trait(CALL) or node.op == "RemoteCall":
             node.attrs["f"] = made
             return
         body = self.library.body(ref)
@@ -323,7 +318,7 @@ class _Inliner:
             attrs = dict(old.attrs)
             if "_class" in attrs:
                 attrs["_class"] = tuple(_renamed(group, names) for group in attrs["_class"])
-            if old.op in _FRAMES:
+            if old.has_trait(ENTER):
                 attrs["frame_name"] = prefix.encode() + attrs["frame_name"]
             # what takes a variable goes where the variable is
             takes = any(dtype.is_ref or dtype.name == "resource" for dtype in old.input_dtypes)

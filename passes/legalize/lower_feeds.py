@@ -5,9 +5,10 @@ the client.
 from __future__ import annotations
 
 from tfjit.framework.errors import NotFoundError
+from tfjit.framework.op_defs.op_traits import PLACEHOLDER
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph
 from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.run_spec import PLACEHOLDERS, check_spec, parse_tensor_name
+from tfjit.passes.ir.run_spec import check_spec, parse_tensor_name
 
 
 def lower_feeds(graph: DataflowGraph, ctx: PassContext) -> None:
@@ -66,7 +67,7 @@ def lower_feeds(graph: DataflowGraph, ctx: PassContext) -> None:
         for edge in graph.edges_out_of(node):
             if edge.src_output == slot:
                 graph.replace_input(edge.dst, edge.dst_input, made.name, 0)
-            elif edge.is_control and edge.dst != SINK and fed.op in PLACEHOLDERS:
+            elif edge.is_control and edge.dst != SINK and fed.has_trait(PLACEHOLDER):
                 graph.remove_control_edge(node, edge.dst)
                 graph.add_control_edge(made.name, edge.dst)
 

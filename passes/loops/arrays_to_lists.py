@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from tfjit.framework.op_defs.op_traits import WHILE
 from tfjit.framework.types.dtypes import DType
 from tfjit.passes.analysis.induction_variables import (
     Loop,
@@ -20,7 +21,7 @@ from tfjit.passes.analysis.induction_variables import (
 from tfjit.passes.analysis.region_tree import Scope, is_structured
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
-from tfjit.passes.ir.function_library import WHILES, indexed
+from tfjit.passes.ir.function_library import indexed
 from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.rewriter import insert_constant
 
@@ -45,7 +46,7 @@ def array_gradients(top: Scope, ctx: PassContext) -> None:
     """
     loops: dict[str, Loop] = {}
     for node in list(top.graph.op_nodes()):
-        if node.op in WHILES:
+        if node.has_trait(WHILE):
             loops[node.name] = read_loop(top, node.name)
     for node in [node for node in top.graph.op_nodes() if node.op == "TensorArrayV3"]:
         try:
@@ -74,9 +75,9 @@ def _gradients_of(
             for user, slot in _users(body, indexed(body, "_Arg")[k].name):
                 if body.node(user).op == "TensorArrayGradV3" and slot == 0:
                     found.append((loops[name], body.node(user)))
-                elif is_structured(body.node(user).op):
+                elif is_structured(body.node(user)):
                     raise Declined(f"'{user}' inside '{name}' takes it")
-        elif is_structured(node.op):
+        elif is_structured(node):
             raise Declined(f"'{name}' takes it")
     return found
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tfjit.framework.op_defs.op_traits import WHILE
 from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import Shape, is_compatible
 from tfjit.passes.analysis.induction_variables import counted_from, read_loop
@@ -21,10 +22,9 @@ from tfjit.passes.analysis.region_tree import (
     is_structured,
     open_scopes,
 )
+from tfjit.passes.ir.constant_value import constant_value
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
-from tfjit.passes.ir.function_library import WHILES
-from tfjit.passes.ir.op_traits import constant_value
 from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.pass_registry import SHAPES
 from tfjit.passes.ir.rewriter import insert_constant, is_static, tensor_shape
@@ -107,7 +107,7 @@ def _has_lists(graph: DataflowGraph) -> bool:
     """Whether lists or arrays are made in a graph or in the bodies that it runs."""
     library = graph.functions
     graphs = [graph]
-    if any(is_structured(node.op) for node in graph.op_nodes()):
+    if any(is_structured(node) for node in graph.op_nodes()):
         graphs += [library.body(ref).graph for ref in library.reachable(graph)]
     return any(
         node.op in _LISTS or node.op == "TensorArrayV3" for one in graphs for node in one.op_nodes()
@@ -194,7 +194,7 @@ class _Round:
 
     def _collect(self, scope: Scope, node: Node, roots: dict[Place, _Web]) -> None:
         known = {**_LISTS, **_FLOWS}.get(node.op)
-        passes = is_structured(node.op) or (
+        passes = is_structured(node) or (
             node.op in _PASS and (scope is not self.top or node.op == "Identity")
         )
         for slot in range(len(node.output_dtypes)):
@@ -478,7 +478,7 @@ class _Round:
                 ),
                 dense,
             )
-        if is_structured(op):
+        if is_structured(node):
             return lambda: self._carry(graph, node, taken, given)
         return lambda: self._op(scope.graph, node, taken, given)
 
@@ -495,7 +495,7 @@ class _Round:
         attrs, shapes = dict(node.attrs), list(node.output_shapes)
         if "output_shapes" in attrs:
             attrs["output_shapes"] = ()
-        if node.op in WHILES:
+        if node.has_trait(WHILE):
             attrs["T"] = tuple(
                 old if dense is None else dense.dtype
                 for old, dense in zip(attrs["T"], taken, strict=True)

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from tfjit.framework.op_defs.attrs import FuncRef
+from tfjit.framework.op_defs.op_traits import READS_STATE, VIEW, WHILE
 from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.passes.analysis.induction_variables import (
     Counter,
@@ -29,7 +30,7 @@ from tfjit.passes.analysis.region_tree import (
 )
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
-from tfjit.passes.ir.function_library import WHILES, indexed
+from tfjit.passes.ir.function_library import indexed
 from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.pass_registry import SHAPES
 from tfjit.passes.ir.rewriter import insert_constant, tensor_shape
@@ -38,10 +39,6 @@ from tfjit.passes.loops.stacks_to_lists import stacks_to_lists
 
 _LISTS: Final = frozenset({"TensorListPushBack", "TensorListPopBack", "EmptyTensorList"})
 _STACKS: Final = frozenset({"StackV2", "StackPushV2", "StackPopV2"})
-# of what may stand in a loop without changing a variable
-_READERS: Final = frozenset(
-    {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "_Arg", "_Retval"}
-)
 
 
 def accumulators(graph: DataflowGraph, ctx: PassContext) -> None:
@@ -81,7 +78,7 @@ def accumulators(graph: DataflowGraph, ctx: PassContext) -> None:
 
 def _accumulates(graph: DataflowGraph, node: Node) -> bool:
     """Whether a loop or branch has lists or stacks inside."""
-    if not is_structured(node.op):
+    if not is_structured(node):
         return False
     refs = [value for value in node.attrs.values() if isinstance(value, FuncRef)]
     bodies = [graph.functions.body(ref).graph for ref in (*refs, *node.attrs.get("branches", ()))]
@@ -135,7 +132,9 @@ class _Level:
     def run(self) -> None:
         """Rewrite what can be."""
         graph = self.graph
-        for name in [name for name in graph.topological_order() if graph.node(name).op in WHILES]:
+        for name in [
+            name for name in graph.topological_order() if graph.node(name).has_trait(WHILE)
+        ]:
             loop = self.loops[name] = read_loop(self.scope, name)
             if loop.trips is not None:
                 self._settle_counters(loop)
@@ -492,7 +491,8 @@ def _writes(scope: Scope) -> bool:
             if any(_writes(child) for child in scope.children[node.name]):
                 return True
         elif (
-            node.op not in _READERS
+            not node.has_trait(READS_STATE | VIEW)
+            and node.op not in ("_Arg", "_Retval")
             and not node.op.startswith(("TensorArray", "Stack"))
             and any(dtype.is_ref or dtype.name == "resource" for dtype in node.input_dtypes)
         ):

@@ -8,12 +8,12 @@ from typing import Final
 
 import numpy as np
 
+from tfjit.framework.op_defs.op_traits import WHILE
 from tfjit.framework.types import dtypes as d
 from tfjit.passes.analysis.induction_variables import Loop, read_loop, value_of
 from tfjit.passes.analysis.region_tree import Scope, close_scopes, is_structured, open_scopes
+from tfjit.passes.ir.constant_value import constant_value
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
-from tfjit.passes.ir.function_library import WHILES
-from tfjit.passes.ir.op_traits import constant_value
 from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.rewriter import insert_constant, is_static, tensor_shape
 
@@ -47,7 +47,7 @@ def size_slices(graph: DataflowGraph, ctx: PassContext) -> None:
 
 
 def _has_candidates(graph: DataflowGraph) -> bool:
-    if not any(is_structured(node.op) for node in graph.op_nodes()):
+    if not any(is_structured(node) for node in graph.op_nodes()):
         return False
     library = graph.functions
     bodies = [library.body(ref).graph for ref in library.reachable(graph)]
@@ -110,7 +110,11 @@ class _Sizer:
     def _loop(self, scope: Scope) -> Loop | None:
         """The loop whose body a scope is."""
         parent = self.parents.get(id(scope))
-        if parent is None or scope.key != "body" or parent.graph.node(scope.node).op not in WHILES:
+        if (
+            parent is None
+            or scope.key != "body"
+            or not parent.graph.node(scope.node).has_trait(WHILE)
+        ):
             return None
         key = (id(parent), scope.node)
         if key not in self.loops:
@@ -143,7 +147,7 @@ class _Sizer:
             return itself
         k = node.attrs["index"]
         parent = self.parents.get(id(scope))
-        if parent is not None and parent.graph.node(scope.node).op not in WHILES:  # a branch
+        if parent is not None and not parent.graph.node(scope.node).has_trait(WHILE):  # a branch
             return self._affine(parent, parent.graph.inputs(scope.node)[k + 1], deep + 1)
         loop = self._loop(scope)
         if loop is None:

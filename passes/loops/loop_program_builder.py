@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tfjit.framework.cooperative_yield import paced
+from tfjit.framework.op_defs import op_traits
 from tfjit.framework.scalar import elementwise
 from tfjit.framework.types import dtypes as d
 from tfjit.framework.types.dtypes import DType, as_dtype
@@ -31,17 +32,13 @@ from tfjit.kernels.ir.loop_program import (
 from tfjit.kernels.registry import TensorSpec, Unsupported
 from tfjit.passes.analysis.shape_inference import Given
 from tfjit.passes.control_flow.specialize_regions import specialized_body
+from tfjit.passes.ir.constant_value import constant_value
 from tfjit.passes.ir.function_library import (
-    CALLS,
-    CASES,
-    IFS,
     SCALAR_PREDICATE,
-    WHILES,
     Function,
     indexed,
     passed_through,
 )
-from tfjit.passes.ir.op_traits import constant_value
 from tfjit.passes.ir.pass_context import LOOP_PROGRAM, PassContext
 
 if TYPE_CHECKING:
@@ -53,27 +50,7 @@ MAX_STEPS: Final = 400
 _MAX_DEPTH: Final = 12
 _MAX_KNOWN: Final = 64
 """Elements of a constant argument that a body is simplified for: axes, shapes."""
-_SAME: Final = frozenset({"Identity", "StopGradient", "PreventGradient", "Snapshot"})
-_VIEWS: Final = _SAME | {"Reshape", "ExpandDims", "Squeeze", "EnsureShape"}
 _FILLS: Final = {"ZerosLike": 0, "OnesLike": 1}
-_HOISTED: Final = frozenset(
-    {
-        "BroadcastTo",
-        "Reshape",
-        "Transpose",
-        "ExpandDims",
-        "Squeeze",
-        "Tile",
-        "Pack",
-        "ConcatV2",
-        "MatMul",
-        "BatchMatMulV2",
-        "ReverseV2",
-    }
-)
-"""Ops that, given only what does not change, are computed once before the loop; with elementwise
-ops and reductions. They cannot fail.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,11 +278,11 @@ class LoopBuilder:
             if value.dtype == object:
                 raise Unsupported(f"{node.name} is a string")
             return [self._constant(value)]
-        if op in WHILES:
+        if node.has_trait(op_traits.WHILE):
             return self._while(node, inputs)
-        if op in IFS or op in CASES:
+        if node.has_trait(op_traits.IF | op_traits.CASE):
             return self._branches(node, inputs)
-        if op in CALLS:
+        if node.has_trait(op_traits.CALL):
             return self._call(node, inputs)
         if node.is_stateful:
             raise Unsupported(f"{node.name} ({op}) has effects")
@@ -319,13 +296,15 @@ class LoopBuilder:
             and any(x.outer is None for x in inputs)
         ):
             return [Operand(-1, inputs[0].dtype, (len(inputs),), packed=tuple(inputs))]
-        if any(x.packed for x in inputs) and op not in _SAME:
+        if any(x.packed for x in inputs) and not node.has_trait(op_traits.IDENTITY):
             raise Unsupported(f"{node.name} ({op}) takes a vector made of scalars")
         if op == "IdentityN":
             return inputs
-        if op in _VIEWS:
+        if node.is_view:
             shape = _static(node, 0)
-            outer = self._hoist(node, inputs) if op not in _SAME else inputs[0].outer
+            outer = (
+                inputs[0].outer if node.has_trait(op_traits.IDENTITY) else self._hoist(node, inputs)
+            )
             return [replace(inputs[0], shape=shape, outer=outer)]
         if op in _FILLS:
             return [
@@ -355,9 +334,11 @@ class LoopBuilder:
         no harm; else None.
         """
         op = node.op
-        row = elementwise.lookup(op)
-        harmless = op in _HOISTED or op in REDUCTIONS or (row is not None and row.error is None)
-        if not harmless or len(node.output_dtypes) != 1 or any(x.outer is None for x in inputs):
+        if (
+            not node.is_speculatable
+            or len(node.output_dtypes) != 1
+            or any(x.outer is None for x in inputs)
+        ):
             return None
         sources = tuple(x.outer for x in inputs if x.outer is not None)
         key = (
@@ -580,7 +561,7 @@ class LoopBuilder:
         return results
 
     def _branches(self, node: Node, inputs: list[Operand]) -> list[Operand]:
-        one_of_two = node.op in IFS
+        one_of_two = node.has_trait(op_traits.IF)
         refs = (
             [node.attrs["then_branch"], node.attrs["else_branch"]]
             if one_of_two

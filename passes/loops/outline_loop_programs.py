@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from tfjit.framework.cooperative_yield import paced
 from tfjit.framework.errors import OpError
+from tfjit.framework.op_defs.op_traits import WHILE
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.kernels.registry import Unsupported
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE
-from tfjit.passes.ir.function_library import WHILES
 from tfjit.passes.loops.loop_program_builder import BuiltLoop, LoopBuilder, Outer
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
     made = 0
     for name in paced(graph.topological_order()):
         node = graph.node(name)
-        if node.op not in WHILES:
+        if not node.has_trait(WHILE):
             continue
         wanted = sorted(
             {edge.src_output for edge in graph.edges_out_of(name) if not edge.is_control}

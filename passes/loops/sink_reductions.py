@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from tfjit.framework.op_defs.op_traits import WHILE
 from tfjit.passes.analysis.induction_variables import (
     Loop,
     Tensor,
@@ -18,10 +19,10 @@ from tfjit.passes.analysis.induction_variables import (
     value_of,
 )
 from tfjit.passes.analysis.region_tree import Scope, close_scopes, open_scopes
+from tfjit.passes.ir.constant_value import constant_value
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
-from tfjit.passes.ir.function_library import WHILES, indexed
-from tfjit.passes.ir.op_traits import constant_value
+from tfjit.passes.ir.function_library import indexed
 from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.rewriter import insert_constant, is_static, tensor_shape
 from tfjit.passes.loops.arrays_to_lists import counts
@@ -52,7 +53,7 @@ def loop_sums(graph: DataflowGraph, ctx: PassContext) -> None:
     rows the loop takes each once; products of few rows in an iteration; each sum is used in nothing
     but itself. Keeps: values but for rounding. Needs: `dense_lists`.
     """
-    if graph.op_types.isdisjoint(WHILES):
+    if not graph.has_trait(WHILE):
         return
     top = open_scopes(graph, ctx)
     changed = False
@@ -71,7 +72,9 @@ def loop_sums(graph: DataflowGraph, ctx: PassContext) -> None:
 
 def graph_loops(scope: Scope) -> list[str]:
     """The While nodes of a scope, in order."""
-    return [name for name in scope.graph.topological_order() if scope.graph.node(name).op in WHILES]
+    return [
+        name for name in scope.graph.topological_order() if scope.graph.node(name).has_trait(WHILE)
+    ]
 
 
 class _Sums:

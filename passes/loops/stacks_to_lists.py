@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from tfjit.framework.op_defs.op_traits import WHILE
 from tfjit.passes.analysis.induction_variables import argument, value_of
 from tfjit.passes.analysis.region_tree import Scope
 from tfjit.passes.ir.dataflow_graph import Node
 from tfjit.passes.ir.declined import Declined
-from tfjit.passes.ir.function_library import WHILES
 from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.rewriter import insert_constant
 from tfjit.passes.ir.subgraph import ancestors
@@ -73,7 +73,7 @@ class _Stack:
     def _use(self, name: str, k: int) -> tuple[str, int, Node]:
         """(loop, variable, the one node that uses it)."""
         node = self.top.graph.node(name)
-        if node.op not in WHILES:
+        if not node.has_trait(WHILE):
             raise Declined(f"{node.op} '{name}' uses it")
         if self.top.graph.consumers(name, k):
             raise Declined(f"'{name}:{k}' is used")

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError
+from tfjit.framework.op_defs.op_traits import ENTER, EXIT, NEXT_ITERATION, SWITCH
 from tfjit.framework.types import dtypes
-from tfjit.passes.analysis.frames import ENTERS, EXITS, SWITCHES, Frames, find_frames
-from tfjit.passes.ir.dataflow_graph import NEXT_ITERATIONS, SINK, SOURCE, DataflowGraph, Edge, Node
+from tfjit.passes.analysis.frames import Frames, find_frames
+from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph, Edge, Node
 
 
 def colocate_control_flow(graph: DataflowGraph) -> None:
@@ -37,9 +38,11 @@ def colocate_control_flow(graph: DataflowGraph) -> None:
 
 
 def _follow(graph: DataflowGraph, node: Node) -> None:
-    if node.op in SWITCHES or node.op in EXITS:
+    if node.has_trait(SWITCH) or node.has_trait(EXIT):
         node.assigned_device = graph.node(graph.inputs(node.name)[0][0]).assigned_device
-    elif (node.op in ENTERS and not node.input_dtypes[0].is_ref) or node.op in NEXT_ITERATIONS:
+    elif (node.has_trait(ENTER) and not node.input_dtypes[0].is_ref) or node.has_trait(
+        NEXT_ITERATION
+    ):
         readers = graph.consumers(node.name)
         if readers:
             node.assigned_device = graph.node(readers[0][0]).assigned_device
@@ -66,7 +69,7 @@ def add_control_loops(
     for a loop without LoopCond.
     Source: TensorFlow 2.5, graph/graph_partition.cc.
     """
-    if graph.op_types.isdisjoint(ENTERS):
+    if not graph.has_trait(ENTER):
         return {}
     frames = find_frames(graph)
     loops: dict[tuple[str, str], ControlLoop] = {}
@@ -97,8 +100,8 @@ def _crossed_frame(graph: DataflowGraph, frames: Frames, edge: Edge) -> str:
     if src.assigned_device == dst.assigned_device:
         return ""
     given, taken = frames.of[edge.src], frames.of[edge.dst]
-    given = frames.outer[given] if src.op in EXITS else given
-    taken = frames.outer[taken] if dst.op in ENTERS else taken
+    given = frames.outer[given] if src.has_trait(EXIT) else given
+    taken = frames.outer[taken] if dst.has_trait(ENTER) else taken
     return given if given == taken else ""
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from tfjit.framework.cooperative_yield import paced
+from tfjit.framework.op_defs.op_traits import CONTROL_FLOW
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import Shape
 from tfjit.passes.analysis.host_memory import input_on_host, output_on_host
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph, Edge, Node
-from tfjit.passes.ir.op_traits import CONTROL_FLOW
 from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.partitioning.distribute_loops import add_control_loops, colocate_control_flow
 
@@ -52,9 +52,9 @@ def partition(graph: DataflowGraph, ctx: PassContext) -> list[Partition]:
         node.assigned_device = node.assigned_device or ctx.options.client_device
     new_name = _namer(ctx)
     loop_waits: dict[tuple[str, str], int] = {}
-    if len(
-        {node.assigned_device for node in graph.op_nodes()}
-    ) > 1 and not graph.op_types.isdisjoint(CONTROL_FLOW):
+    if len({node.assigned_device for node in graph.op_nodes()}) > 1 and graph.has_trait(
+        CONTROL_FLOW
+    ):
         colocate_control_flow(graph)
         loop_waits = add_control_loops(graph, new_name)
     locate = ctx.options.location or _device_of

@@ -10,6 +10,7 @@ from tfjit.framework import settings
 from tfjit.framework.cooperative_yield import breathe
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.op_defs.attrs import summarize
+from tfjit.framework.op_defs.op_traits import CALL, CASE, IF, SEND, SHAPE_QUERY, WHILE
 from tfjit.framework.types import device_spec, dtypes
 from tfjit.framework.types.device_spec import DeviceSpec
 from tfjit.framework.types.dtypes import DType
@@ -17,26 +18,6 @@ from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.pass_context import DeviceInfo, PassContext, PassOptions
 
 log: Final = logging.getLogger("tfjit.placement")
-
-_METADATA: Final = frozenset({"Shape", "ShapeN", "Size", "Rank"})
-# ops that take a resource or reference from another device than their own
-_EXEMPT: Final = frozenset(
-    {
-        "If",
-        "StatelessIf",
-        "While",
-        "StatelessWhile",
-        "Case",
-        "StatelessCase",
-        "PartitionedCall",
-        "StatefulPartitionedCall",
-        "RemoteCall",
-        "ReduceDataset",
-        "_Retval",
-        "_Send",
-        "_HostSend",
-    }
-)
 
 
 def place(graph: DataflowGraph, ctx: PassContext) -> None:
@@ -148,7 +129,7 @@ class _Placer:
                 later.append((node, signature))
                 continue
             wanted = ""
-            if node.op in _METADATA:
+            if node.has_trait(SHAPE_QUERY):
                 inputs = graph.inputs(node.name)
                 wanted = graph.node(inputs[0][0]).assigned_device if inputs else ""
             self.assign(node, signature, wanted)
@@ -238,7 +219,7 @@ class _Placer:
         the maker's wins.
         """
         for node in nodes:
-            if node.op in _EXEMPT or not _shares(node.input_dtypes):
+            if _is_exempt(node) or not _shares(node.input_dtypes):
                 continue
             for index, (src, _) in enumerate(self.graph.inputs(node.name)):
                 dtype = node.input_dtypes[index]
@@ -474,6 +455,15 @@ def is_constrained(node: Node) -> bool:
     if node.device or "_class" in node.attrs:
         return True
     return _shares(node.input_dtypes + node.output_dtypes)
+
+
+def _is_exempt(node: Node) -> bool:
+    """Tell whether a node takes resources from other devices than its own."""
+    return node.has_trait(WHILE | IF | CASE | CALL | SEND) or node.op in (
+        "RemoteCall",
+        "ReduceDataset",
+        "_Retval",
+    )
 
 
 def _shares(types: tuple[DType, ...]) -> bool:

@@ -10,8 +10,8 @@ from typing import Final
 
 import networkx as nx
 
+from tfjit.framework.op_defs.op_traits import CONTROL_FLOW
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph
-from tfjit.passes.ir.op_traits import CONTROL_FLOW
 from tfjit.passes.partitioning.place import is_constrained
 
 TRANSFER_US: Final = 50.0  # a value handed from one local device's executor to another's
@@ -90,7 +90,7 @@ def rebalance(
 
 def _is_fixed(graph: DataflowGraph, name: str) -> bool:
     node = graph.node(name)
-    return node.is_stateful or node.op in CONTROL_FLOW or is_constrained(node)
+    return node.is_stateful or node.has_trait(CONTROL_FLOW) or is_constrained(node)
 
 
 def _units(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from tfjit.passes.ir.constant_value import constant_value
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
-from tfjit.passes.ir.op_traits import constant_value
 from tfjit.passes.ir.pass_context import PassContext
 
 MAX_ELEMENTS: Final = 16

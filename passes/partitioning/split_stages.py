@@ -12,11 +12,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from tfjit.framework.scalar import elementwise
+from tfjit.framework.op_defs.op_traits import (
+    CALLS_PYTHON,
+    CANNOT_FAIL,
+    CONTROL_FLOW,
+    PLACEHOLDER,
+    READS_STATE,
+)
 from tfjit.passes.ir.dataflow_graph import CONTROL, SINK, SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
-from tfjit.passes.ir.function_library import CONTROL_FLOW_V1, CONTROL_FLOW_V1_REF
-from tfjit.passes.ir.run_spec import PLACEHOLDERS, RunSpec, parse_tensor_name
+from tfjit.passes.ir.run_spec import RunSpec, parse_tensor_name
 from tfjit.passes.ir.subgraph import needed_nodes
 
 MIN_BETWEEN: Final = 8
@@ -25,65 +30,6 @@ more than one.)
 """
 
 _PLAIN: Final = frozenset({"Const", "NoOp"})
-# They look at a resource that others wait for, and change nothing.
-_ONLY_LOOK: Final = frozenset({"QueueSize", "QueueSizeV2", "QueueIsClosed", "QueueIsClosedV2"})
-# Besides elementwise ones: what cannot fail over the values it is given, so that nobody misses an
-# error while another node waits.
-_SURE: Final = frozenset(
-    {
-        *CONTROL_FLOW_V1,
-        *CONTROL_FLOW_V1_REF,
-        *_ONLY_LOOK,
-        *(
-            "Assign",
-            "AssignAdd",
-            "AssignAddVariableOp",
-            "AssignSub",
-            "AssignSubVariableOp",
-            "AssignVariableOp",
-            "BroadcastTo",
-            "ConcatV2",
-        ),
-        *(
-            "Const",
-            "ControlTrigger",
-            "ExpandDims",
-            "Fill",
-            "Identity",
-            "IdentityN",
-            "L2Loss",
-            "MatMul",
-            "Max",
-            "Mean",
-            "Min",
-            "NoOp",
-        ),
-        *(
-            "OnesLike",
-            "Pack",
-            "PlaceholderWithDefault",
-            "PreventGradient",
-            "Prod",
-            "RandomStandardNormal",
-            "RandomUniform",
-            "Range",
-        ),
-        *(
-            "Rank",
-            "ReadVariableOp",
-            "Reshape",
-            "Shape",
-            "Size",
-            "Squeeze",
-            "StopGradient",
-            "Sum",
-            "Tile",
-            "Transpose",
-        ),
-        *("TruncatedNormal", "VariableShape", "ZerosLike"),
-    }
-)
-_CALL_PYTHON: Final = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 
 
 @dataclass(slots=True)
@@ -182,7 +128,7 @@ class _Splitter:
                 continue
             if name in state:
                 continue
-            if self.graph.node(name).op in CONTROL_FLOW_V1 | CONTROL_FLOW_V1_REF:
+            if self.graph.node(name).has_trait(CONTROL_FLOW):
                 raise Declined(f"{name} stands before what waits, in loops or conditionals")
             state[name] = False
             stack.append((name, True))
@@ -296,7 +242,7 @@ class _Splitter:
                     raise Declined(f"{name} waits for a resource that another node chooses")
                 waited[handle] = min(waited.get(handle, len(stages)), stage_of[name])
         for name, stage in stage_of.items():
-            if self.graph.node(name).op in _ONLY_LOOK:
+            if self.graph.node(name).has_trait(READS_STATE):
                 continue
             for handle in self._handles(name):
                 if handle is not None and waited.get(handle, stage) < stage:
@@ -309,7 +255,7 @@ class _Splitter:
         for name, stage in stage_of.items():
             if (
                 stage > first
-                and self.graph.node(name).op in _CALL_PYTHON
+                and self.graph.node(name).has_trait(CALLS_PYTHON)
                 and not self.waiting <= self._ancestors(name)
             ):
                 raise Declined(
@@ -325,8 +271,7 @@ class _Splitter:
                     stack.append(target)
         for name in sorted(later - dependent):
             node = self.graph.node(name)
-            row = elementwise.lookup(node.op)
-            if node.op not in _SURE and (row is None or row.error is not None or row.steps):
+            if not node.has_trait(CANNOT_FAIL | CONTROL_FLOW) and not node.is_speculatable:
                 raise Declined(f"{name} ({node.op}) may fail while another node waits")
 
     def _ancestors(self, name: str) -> set[str]:
@@ -388,7 +333,7 @@ class _Splitter:
                 cut=stage.cut,
             ),
         )[0]
-        shielded = slot == 0 and self.graph.node(node).op in PLACEHOLDERS
+        shielded = slot == 0 and self.graph.node(node).has_trait(PLACEHOLDER)
         edges = self.graph.edges_out_of(node)
         return node in seen or any(
             e.dst in seen and (e.src_output == slot or (e.is_control and shielded)) for e in edges

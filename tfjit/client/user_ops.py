@@ -156,7 +156,10 @@ def _add_kernels(
 
 
 def _traits(row: Elementwise, reference: Callable[..., Any] | None) -> int:
-    """Return the traits of an op given by an expression; a reference may raise what it likes."""
+    """Return the traits of an op given by an expression.
+
+    A reference of the user's may raise any error.
+    """
     if reference is not None:
         return ELEMENTWISE
     rows = [elementwise.lookup(step.op) for step in row.steps]

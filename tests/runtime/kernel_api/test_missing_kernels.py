@@ -11,6 +11,7 @@ import tensorflow as tf
 import tfjit
 from tfjit.framework.op_defs.attrs import FuncRef, to_proto
 from tfjit.framework.op_defs.op_def import AttrDef, OpDef, input_dtypes, registry
+from tfjit.framework.op_defs.op_traits import RUNS_FUNCTIONS
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import TensorShape
 from tfjit.protos import GraphDef
@@ -21,7 +22,6 @@ tf1 = tf.compat.v1
 def is_implemented(op_type: str) -> bool:
     """Return whether tfjit computes nodes of that type, or some of them."""
     from tfjit.kernels.registry import find_native, find_reference
-    from tfjit.passes.legalize.inline_functions import STRUCTURED
     from tfjit.runtime.executor.node_runner import has_own_runner
     from tfjit.runtime.kernel_api.op_kernel import has_runtime_kernel
 
@@ -30,7 +30,7 @@ def is_implemented(op_type: str) -> bool:
         or find_native(op_type) is not None
         or has_runtime_kernel(op_type)
         or has_own_runner(op_type)
-        or op_type in STRUCTURED
+        or registry.has_trait(op_type, RUNS_FUNCTIONS)
     )
 
 

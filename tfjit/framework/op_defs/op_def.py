@@ -111,7 +111,7 @@ class OpDef:
         return self.attr_by_name.get(name)
 
     def is_speculatable(self, dtype: DType | None) -> bool:
-        """Tell whether a node with inputs of that dtype may run though nobody may need it."""
+        """Tell whether a node over that dtype may run without need."""
         if self.traits & op_traits.SPECULATABLE:
             return True
         fails = self.traits & op_traits.FAILS_ON_INTEGERS
@@ -467,7 +467,10 @@ class OpRegistry:
         return found
 
     def has_trait(self, op_type: str, traits: int) -> bool:
-        """Tell whether an op type has one of these traits. A type without definition has none."""
+        """Tell whether an op type has one of these traits.
+
+        A type without definition has none.
+        """
         found = self._ops.get(op_type)
         # The name of a fused group or loop has an underscore and no definition. The ops whose names
         # have one are made by passes, which import their families.
@@ -476,8 +479,10 @@ class OpRegistry:
         return found is not None and found.traits & traits != 0
 
     def loaded_traits(self, op_type: str) -> int:
-        """Return the traits of a type that a node has: its family is imported. 0 where there is no
-        definition (fused groups, calls by a function's name); no other family is imported for that.
+        """Return the traits of a node's op type.
+
+        The family of a node's type is imported. Fused groups and calls by a function's name have no
+        definition and no traits; no family is imported to find that out.
         """
         found = self._ops.get(op_type)
         return found.traits if found is not None else 0

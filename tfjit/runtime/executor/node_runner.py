@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tfjit.framework import errors, settings
+from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_traits import ENTER, EXIT, IDENTITY, MERGE, NEXT_ITERATION, SWITCH
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import format_shape
@@ -497,27 +499,6 @@ def _value_dtype(dtype: DType, value: Any) -> DType:
     )
 
 
-_PASSING: Final = frozenset(
-    {
-        "Identity",
-        "IdentityN",
-        "RefIdentity",
-        "StopGradient",
-        "PreventGradient",
-        "Snapshot",
-        "GuaranteeConst",
-        "Enter",
-        "RefEnter",
-        "Exit",
-        "RefExit",
-        "NextIteration",
-        "RefNextIteration",
-        "LoopCond",
-        "PlaceholderWithDefault",
-    }
-)
-
-
 def _constant(node: Node, device: Device) -> NodeRunner:
     value = node.attrs["value"]
     if isinstance(value, OpaqueTensor):
@@ -535,21 +516,20 @@ _OWN: Final[Mapping[str, Callable[[DataflowGraph, Node, Device, bool], NodeRunne
     "_Arg": lambda graph, node, device, shares: _Arg(node),
     "_Retval": lambda graph, node, device, shares: _Retval(node, graph.inputs(node.name)[0][0]),
     "Const": lambda graph, node, device, shares: _constant(node, device),
-    # of a Merge the executor passes the value on
+    **dict.fromkeys(("NoOp", "ControlTrigger"), lambda graph, node, device, shares: _Nothing()),
     **dict.fromkeys(
-        ("NoOp", "ControlTrigger", "Merge", "RefMerge"),
-        lambda graph, node, device, shares: _Nothing(),
+        ("IdentityN", "RefIdentity", "LoopCond"),
+        lambda graph, node, device, shares: _Pass(node, shares),
     ),
-    **dict.fromkeys(_PASSING, lambda graph, node, device, shares: _Pass(node, shares)),
-    **dict.fromkeys(("Switch", "RefSwitch"), lambda graph, node, device, shares: _Switch(device)),
     "_SwitchN": lambda graph, node, device, shares: _SwitchN(node, device),
     "RefSelect": lambda graph, node, device, shares: _RefSelect(device),
 }
+_PASSING: Final = IDENTITY | ENTER | EXIT | NEXT_ITERATION
 
 
 def has_own_runner(op_type: str) -> bool:
     """Return whether the executor itself serves nodes of that type."""
-    return op_type in _OWN
+    return op_type in _OWN or registry.has_trait(op_type, _PASSING | SWITCH | MERGE)
 
 
 def make_runner(
@@ -563,6 +543,12 @@ def make_runner(
     own = _OWN.get(op)
     if own is not None:
         return own(graph, node, device, shares)
+    if node.has_trait(_PASSING):
+        return _Pass(node, shares)
+    if node.has_trait(SWITCH):
+        return _Switch(device)
+    if node.has_trait(MERGE):
+        return _Nothing()  # the executor passes the value on
     runtime = custom_kernel(node) or find_runtime_kernel(node)
     if runtime is not None:
         return _Runtime(node, runtime, device, env.session)

@@ -14,21 +14,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework import errors
+from tfjit.framework.op_defs.op_traits import (
+    CONTROL_FLOW,
+    ENTER,
+    EXIT,
+    MERGE,
+    NEXT_ITERATION,
+    RECV,
+    SWITCH,
+    TRANSFER,
+)
 from tfjit.passes.analysis.frame_check import check_frames
 from tfjit.runtime.kernel_api.op_kernel import DEAD
 
 if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 
-_ENTER: Final = frozenset({"Enter", "RefEnter"})
-_EXIT: Final = frozenset({"Exit", "RefExit"})
-_NEXT: Final = frozenset({"NextIteration", "RefNextIteration"})
-_MERGE: Final = frozenset({"Merge", "RefMerge"})
-# whose values may be dead
-_STOPPING: Final = frozenset({"Switch", "RefSwitch", "_SwitchN", "_Recv", "_HostRecv", "_Arg"})
-# these run when dead: the other side must hear of it
-_TRANSFERS: Final = frozenset({"_Send", "_HostSend", "_Recv", "_HostRecv"})
-_FLOW: Final = _ENTER | _EXIT | _NEXT | _MERGE | _TRANSFERS | {"ControlTrigger"}
 _MISSING: Final = object()
 
 
@@ -71,16 +72,16 @@ class FlowGraph:
         index = {node.name: i for i, node in enumerate(nodes)}
         self.items: list[Item] = []
         for i, node in enumerate(nodes):
-            op = node.op
             item = Item(i, node, len(node.input_dtypes))
-            if op in _FLOW:
-                item.is_merge = op in _MERGE
-                item.is_enter = op in _ENTER
-                item.is_exit = op in _EXIT
-                item.is_next = op in _NEXT
+            if node.has_trait(CONTROL_FLOW | TRANSFER) or node.op == "ControlTrigger":
+                item.is_merge = node.has_trait(MERGE)
+                item.is_enter = node.has_trait(ENTER)
+                item.is_exit = node.has_trait(EXIT)
+                item.is_next = node.has_trait(NEXT_ITERATION)
                 item.is_constant_enter = item.is_enter and bool(node.attrs.get("is_constant"))
-                item.is_control_trigger = op == "ControlTrigger"
-                item.is_transfer = op in _TRANSFERS
+                item.is_control_trigger = node.op == "ControlTrigger"
+                # runs when dead: the other side must hear of it
+                item.is_transfer = node.has_trait(TRANSFER)
             self.items.append(item)
         items = self.items
         for item in items:
@@ -121,14 +122,14 @@ class FlowGraph:
             stack += [source for source in graph.control_inputs(item.node.name) if source in frames]
             while stack:
                 name = stack.pop()
-                op = graph.node(name).op
-                if op in _STOPPING:
-                    break
+                node = graph.node(name)
+                if node.has_trait(SWITCH | RECV) or node.op in ("_SwitchN", "_Arg"):
+                    break  # its value may be dead
                 frame = frames[name]
                 if (
                     name in seen
                     or (frame == item.frame and name in turns)
-                    or (op in _ENTER and frame != item.frame)
+                    or (node.has_trait(ENTER) and frame != item.frame)
                 ):
                     continue  # where the iteration began
                 seen.add(name)

@@ -9,6 +9,8 @@ from typing import Any, Final, NoReturn, get_args
 import numpy as np
 
 from tfjit.framework.errors import OpError
+from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_traits import WHILE
 from tfjit.framework.types import dtypes
 from tfjit.kernels.registry import NodeSpec, find_reference
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
@@ -19,7 +21,7 @@ from tfjit.passes.ir.text_format import definition
 from tfjit.passes.ir.value_text import TextError, ValueReader, statements
 from tfjit.runtime.lowering.lowered_text import Region, begun, expected_path
 from tfjit.runtime.lowering.lowering import Instruction, Lowered, Serving, Value, copy_out
-from tfjit.runtime.lowering.structured_control_flow import LOOPS, Construct
+from tfjit.runtime.lowering.structured_control_flow import Construct
 from tfjit.runtime.resources.variables_and_resources import Variable
 
 _NUMBER: Final = re.compile(r"%(\d+)")
@@ -335,7 +337,7 @@ class _Parser:
             name = quoted(reader)
             reader.take("")
             op = reader.match(WORD, "an op type")[0]
-            if (op in LOOPS) != (role == "loop"):
+            if registry.has_trait(op, WHILE) != (role == "loop"):
                 reader.fail(f"{op} is no {role}")
             node = Node(self.graph, name, -1, op, {}, None)
             parent = self.regions[-1].construct if self.regions else None

@@ -15,6 +15,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from tfjit.framework.cooperative_yield import paced
+from tfjit.framework.op_defs.op_traits import (
+    ASSIGN,
+    ASSIGN_ADD,
+    CONTROL_FLOW,
+    READS_STATE,
+    VARIABLE,
+    WHILE,
+)
 from tfjit.kernels.ir.backend import HOST, Backend, backend_for
 from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec, Unsupported
 from tfjit.passes.analysis.shape_inference import TABLE_OPS
@@ -30,33 +38,7 @@ if TYPE_CHECKING:
     from tfjit.runtime.lowering.row_splits import RowSplit
     from tfjit.runtime.lowering.structured_control_flow import Construct, Role
 
-# The output is the first input's buffer with another shape; nothing runs.
-VIEW_OPS: Final = frozenset(
-    {
-        "Identity",
-        "Reshape",
-        "Squeeze",
-        "ExpandDims",
-        "StopGradient",
-        "PreventGradient",
-        "Snapshot",
-        "GuaranteeConst",
-        "EnsureShape",
-        "PlaceholderWithDefault",
-        "RefIdentity",
-    }
-)
-VARIABLE_OPS: Final = frozenset({"Variable", "VariableV2", "VarHandleOp"})
 NOTHING_OPS: Final = frozenset({"NoOp", "ControlTrigger"})
-# What only the dataflow executor runs: control flow, and what waits.
-DATAFLOW_OPS: Final = frozenset(
-    {
-        *("Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond", "_SwitchN", "RefSelect"),
-        *("RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration"),
-    }
-)
-
-
 PARTS: Final = "_Parts"
 """What the spec of an instruction calls itself that stands for a run of others, done part by part.
 """
@@ -231,12 +213,12 @@ class Lowering:
         """Lower the graph's nodes into `out`; returns the values of its _Retval nodes."""
         graph = self.graph
         order = [name for name in graph.topological_order() if name not in ("_SOURCE", "_SINK")]
-        if not graph.op_types.isdisjoint(VARIABLE_OPS):
+        if graph.has_trait(VARIABLE):
             order = late_writes(
                 graph,
                 order,
                 self._is_read,
-                lambda name: graph.node(name).op in VIEW_OPS,
+                lambda name: graph.node(name).is_view,
                 _variables(graph, order),
             )
             self._shared.update(id(graph.node(name)) for name in reads_that_share(graph, order))
@@ -361,7 +343,7 @@ class Lowering:
 
     def _node(self, node: Node, inputs: list[Value]) -> None:
         op = node.op
-        if op in DATAFLOW_OPS:
+        if node.has_trait(CONTROL_FLOW):
             raise NotStatic(f"{node.name} ({op}) is control flow")
         if op in NOTHING_OPS:
             self._served(node, "nothing")
@@ -397,17 +379,17 @@ class Lowering:
                 array = np.ascontiguousarray(array).reshape(array.shape)
             self._value(node, 0, "const", array.shape, array=array, level=0)
             self._served(node, "constant")
-        elif op in VARIABLE_OPS:
+        elif node.has_trait(VARIABLE):
             variable = self.find_variable(node)
             handle = self._value(
                 node, 0, "handle", _variable_shape(node, variable), variable=variable, level=0
             )
             handle.dtype = variable.dtype  # kernels see the variable's own buffer
             self._served(node, "variable")
-        elif op == "ReadVariableOp" or (op in VIEW_OPS and inputs[0].storage == "handle"):
+        elif op == "ReadVariableOp" or (node.is_view and inputs[0].storage == "handle"):
             self._read(node, inputs[0])
         # else it checks a shape that comes at run time
-        elif op in VIEW_OPS and (op != "Reshape" or inputs[1].root.storage == "const"):
+        elif node.is_view and (op != "Reshape" or inputs[1].root.storage == "const"):
             self._view(node, inputs[0])
         elif node.name in self.graph.graph.get("bodies", ()):
             self._structured(node, inputs)
@@ -418,12 +400,12 @@ class Lowering:
         """A loop or branch whose bodies are at hand; one that cannot be lowered is a node like
         others, whose kernel runs them.
         """
-        from tfjit.runtime.lowering.structured_control_flow import LOOPS, lower_branch, lower_loop
+        from tfjit.runtime.lowering.structured_control_flow import lower_branch, lower_loop
 
         bodies = self.graph.graph["bodies"][node.name]
         made, emitted, out = len(self.result.values), len(self.out), self.out
         try:
-            if node.op in LOOPS:
+            if node.has_trait(WHILE):
                 outputs = lower_loop(self, node, inputs, *bodies)
             else:
                 outputs = lower_branch(self, node, inputs, bodies)
@@ -438,7 +420,7 @@ class Lowering:
             return
         for slot, value in enumerate(outputs):
             self.by_output[node.name, slot] = value
-        self._served(node, "loop" if node.op in LOOPS else "branch")
+        self._served(node, "loop" if node.has_trait(WHILE) else "branch")
 
     def _is_read(self, name: str) -> bool:
         return _is_read(self.graph.node(name))
@@ -669,10 +651,6 @@ def lower(
     return Lowering(graph, find_variable, feed_count, arguments, backend=backend).run()
 
 
-ASSIGNMENTS: Final = frozenset({"Assign", "AssignVariableOp"})
-ATOMIC: Final = frozenset({"AssignAdd", "AssignSub", "AssignAddVariableOp", "AssignSubVariableOp"})
-
-
 def compilable(lowered: Lowered) -> list[Instruction]:
     """The instructions that compiled code may serve: all but runtime kernels, of which assignments
     to variables that have their buffer already, and keep it, count too.
@@ -690,7 +668,7 @@ def compilable(lowered: Lowered) -> list[Instruction]:
 def _writes_in_place(instruction: Instruction) -> bool:
     variable = instruction.inputs[0].variable if instruction.inputs else None
     return (
-        instruction.node.op in ASSIGNMENTS | ATOMIC
+        instruction.node.has_trait(ASSIGN | ASSIGN_ADD)
         and variable is not None
         and variable.value is not None
     )
@@ -745,7 +723,7 @@ def _variables(graph: DataflowGraph, order: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in order:
         node = graph.node(name)
-        if node.op in VARIABLE_OPS:
+        if node.has_trait(VARIABLE):
             owner[name] = name
             continue
         sources = graph.inputs(name)
@@ -754,26 +732,26 @@ def _variables(graph: DataflowGraph, order: Sequence[str]) -> dict[str, str]:
         variable = owner[sources[0][0]]
         if _carries_variable(node):
             owner[name] = variable
-        if node.op in _READS_ONLY or (node.op in VIEW_OPS and _carries_variable(node)):
+        if node.op in _READS_ONLY or (node.is_view and _carries_variable(node)):
             continue
         found[name] = variable
     return found
 
 
 def _is_read(node: Node) -> bool:
-    return node.op == "ReadVariableOp" or (node.op in VIEW_OPS and not _carries_variable(node))
+    return node.op == "ReadVariableOp" or (node.is_view and not _carries_variable(node))
 
 
 def reads_that_share(graph: DataflowGraph, order: Sequence[str] | None = None) -> set[str]:
     """The reads of reference variables that give the variable's own memory
     (`write_order.shared_reads`). order: of execution; the topological one without.
     """
-    if graph.op_types.isdisjoint(VARIABLE_OPS):
+    if not graph.has_trait(VARIABLE):
         return set()
     order = graph.topological_order() if order is None else order
 
     def is_view(name: str) -> bool:
-        return graph.node(name).op in VIEW_OPS
+        return graph.node(name).is_view
 
     return shared_reads(
         graph, order, lambda name: _is_read(graph.node(name)), is_view, _variables(graph, order)
@@ -781,7 +759,7 @@ def reads_that_share(graph: DataflowGraph, order: Sequence[str] | None = None) -
 
 
 def _written(instruction: Instruction) -> list[Variable]:
-    if instruction.node.op in _READS_ONLY:
+    if instruction.node.op in _READS_ONLY or instruction.node.has_trait(READS_STATE):
         return []
     return [
         v.variable for v in instruction.inputs if v.storage == "handle" and v.variable is not None

@@ -22,15 +22,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from tfjit.framework.scalar import elementwise
+from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_traits import CASE, IF, READS_STATE, VIEW, WHILE
 from tfjit.passes.ir.function_library import passed_through
-from tfjit.runtime.lowering.lowering import VIEW_OPS, Instruction, Lowering, NotStatic, Value
+from tfjit.runtime.lowering.lowering import Instruction, Lowering, NotStatic, Value
 
 if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
-
-LOOPS: Final = frozenset({"While", "StatelessWhile"})
-BRANCHES: Final = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
 
 Role = Literal["loop", "test", "repeat", "branch", "case", "join"]
 
@@ -58,7 +56,7 @@ class Construct:
     @property
     def is_loop(self) -> bool:
         """Whether it repeats."""
-        return self.node.op in LOOPS
+        return self.node.has_trait(WHILE)
 
     @property
     def chain(self) -> list[Construct]:
@@ -217,100 +215,46 @@ def _move(outer: Lowering, node: Node, moves: list[tuple[Value, Value]]) -> None
 def changes_variables(graph: DataflowGraph) -> bool:
     """Whether nodes of a body, or of bodies inside it, may assign a variable."""
     for node in graph.op_nodes():
-        if node.op in LOOPS or node.op in BRANCHES:
+        if node.has_trait(WHILE | IF | CASE):
             bodies = graph.graph.get("bodies", {}).get(node.name)
             if bodies is None or any(changes_variables(body) for body in bodies):
                 return True
-        elif node.op not in _READERS and any(
-            d.is_ref or d.name == "resource" for d in node.input_dtypes
+        elif (
+            not node.has_trait(READS_STATE | VIEW)
+            and node.op not in ("_Arg", "_Retval")
+            and any(d.is_ref or d.name == "resource" for d in node.input_dtypes)
         ):
             return True
     return False
 
 
-_READERS: Final = frozenset(
-    {
-        "ReadVariableOp",
-        "ResourceGather",
-        "ResourceGatherNd",
-        "VariableShape",
-        "_Retval",
-        "_Arg",
-        *VIEW_OPS,
-    }
-)
-# What moves elements, and sums of products: none of it can fail where its shapes are known.
-_SAFE: Final = frozenset(
-    {
-        "MatMul",
-        "BatchMatMul",
-        "BatchMatMulV2",
-        "BatchMatMulV3",
-        "Transpose",
-        "ConcatV2",
-        "Concat",
-        "Split",
-        "SplitV",
-    }
-    | {
-        "Slice",
-        "StridedSlice",
-        "Pack",
-        "Unpack",
-        "BroadcastTo",
-        "Tile",
-        "Fill",
-        "Cast",
-        "Sum",
-        "Mean",
-        "Max",
-        "Min",
-        "BiasAdd",
-        "ReverseV2",
-        "Pad",
-        "PadV2",
-        "AddN",
-    }
-)
-
-_FAIL_ON_INTEGERS: Final = frozenset(
-    {"Div", "FloorDiv", "TruncateDiv", "RealDiv", "Mod", "FloorMod", "TruncateMod", "Pow"}
-)
+_SLICES: Final = ("Slice", "StridedSlice")
+"""Ops that cannot fail where begin and size are constants that shape inference has seen."""
 
 
 def can_leave_loop(node: Node, inputs: Sequence[Value]) -> bool:
     """Whether a node may run before a loop that might not reach it: it has no effects and cannot
     fail.
     """
-    if node.op in ("Slice", "StridedSlice") and any(
-        value.root.storage != "const" for value in inputs[1:]
-    ):
+    if _waits(node):
         return False
     if node.op == "_Fused":
-        return not _waits(node) and all(
-            _is_safe(member.spec.op, member.spec.inputs[0].dtype.is_integer)
+        # a group reads slices at constant places alone
+        return all(
+            member.spec.op in _SLICES
+            or registry.require(member.spec.op).is_speculatable(member.spec.inputs[0].dtype)
             for member in node.attrs["group"].members
         )
-    return (
-        not node.is_stateful
-        and not _waits(node)
-        and _is_safe(node.op, bool(node.input_dtypes) and node.input_dtypes[0].is_integer)
-    )
+    if node.op in _SLICES:
+        return all(value.root.storage == "const" for value in inputs[1:])
+    return node.is_speculatable
 
 
 def _waits(node: Node) -> bool:
     return any(edge.is_control and edge.src != "_SOURCE" for edge in node.in_edges)
 
 
-def _is_safe(op: str, integer: bool) -> bool:
-    return op in _SAFE or (
-        elementwise.lookup(op) is not None and not (integer and op in _FAIL_ON_INTEGERS)
-    )
-
-
 __all__ = [
-    "BRANCHES",
-    "LOOPS",
     "Construct",
     "Role",
     "can_leave_loop",

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tfjit.framework.op_defs.op_traits import VARIABLE
 from tfjit.runtime.executor.dataflow_executor import own
-from tfjit.runtime.lowering.lowering import VARIABLE_OPS
 from tfjit.runtime.plan.plan import Plan, Variant
 from tfjit.runtime.resources.variables_and_resources import BUFFERS, Variable
 
@@ -183,7 +183,7 @@ def staged_plan(
     variables = [
         session.find_variable(graph.node(name))
         for name in sorted(sources)
-        if graph.node(name).op in VARIABLE_OPS
+        if graph.node(name).has_trait(VARIABLE)
     ]
     for i, stage in enumerate(stages):
         tensors = [(graph.node(node), slot) for node, slot in map(parse_tensor_name, stage.feeds)]

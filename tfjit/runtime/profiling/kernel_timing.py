@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tfjit.framework.op_defs.op_traits import ASSIGN, ASSIGN_ADD, READS_STATE
 from tfjit.kernels.executor import table_executor
 from tfjit.runtime.lowering.lowering import PARTS
 
@@ -28,16 +29,7 @@ MEASURE_S: Final = 0.5
 _MIN_RUNS, _MAX_RUNS = 5, 500
 _WARM_UP_RUNS = 3
 # Runtime kernels that are undone by restoring the variables.
-_REVERSIBLE: Final = frozenset(
-    {
-        *(
-            name + suffix
-            for name in ("Assign", "AssignAdd", "AssignSub")
-            for suffix in ("", "VariableOp")
-        ),
-        *("IsVariableInitialized", "VarIsInitializedOp", "VariableShape"),
-    }
-)
+_REVERSIBLE: Final = ASSIGN | ASSIGN_ADD | READS_STATE
 
 
 @dataclass(slots=True)
@@ -83,7 +75,7 @@ def unmeasurable(variant: Variant) -> str:
     if variant.step is None or variant.lowered is None:
         return f"only a static step can be measured; here: {variant.dynamic_reason}"
     for instruction in variant.lowered.instructions:
-        if instruction.serving == "runtime" and instruction.node.op not in _REVERSIBLE:
+        if instruction.serving == "runtime" and not instruction.node.has_trait(_REVERSIBLE):
             return (
                 f"{instruction.node.name} ({instruction.node.op}) has effects that a "
                 "measurement could not undo"

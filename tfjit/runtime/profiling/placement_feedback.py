@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from tfjit.framework.op_defs.op_traits import TRANSFER
 from tfjit.runtime.profiling.step_stats import NodeRecord
 
 if TYPE_CHECKING:
@@ -18,10 +19,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tfjit.placement")
 
-# the time of a receive is waiting
-_UNCOUNTED: Final = frozenset(
-    {"Const", "_Arg", "_Retval", "_Send", "_Recv", "_HostSend", "_HostRecv"}
-)
+# with sends and receives: the time of a receive is waiting
+_UNCOUNTED: Final = frozenset({"Const", "_Arg", "_Retval"})
 # first steps of new plans run beside the compilation of their kernels and tell nothing of a
 # placement
 _TRIAL_STEPS: Final = 10
@@ -100,7 +99,7 @@ class Replacement:
                 sum(t.nbytes for t in r.outputs if t is not None),
             )
             for r in records
-            if r.node.op not in _UNCOUNTED
+            if r.node.op not in _UNCOUNTED and not r.node.has_trait(TRANSFER)
         ]
         with session.graph_lock:
             graph = session.graph

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tfjit.framework.cooperative_yield import breathe
-from tfjit.runtime.lowering.lowering import ATOMIC, PARTS
+from tfjit.framework.op_defs.op_traits import ASSIGN_ADD
+from tfjit.runtime.lowering.lowering import PARTS
 
 if TYPE_CHECKING:
     from tfjit.kernels.registry import NativeCall
@@ -102,7 +103,11 @@ def plan(
         for position, instruction in enumerate(instructions):
             breathe()
             call = calls.get(id(instruction))
-            alone = call is None or instruction.node.op in ATOMIC or instruction.spec.op == PARTS
+            alone = (
+                call is None
+                or instruction.node.has_trait(ASSIGN_ADD)
+                or instruction.spec.op == PARTS
+            )
             load = _candidate(call, threads) if call is not None and not alone else None
             if load is not None:
                 loads[position] = load
@@ -148,7 +153,7 @@ def _rows(
     found: list[tuple[int, int]] = []
     joined = False
     for position, instruction in enumerate(instructions):
-        joins = id(instruction) in calls and instruction.node.op not in ATOMIC
+        joins = id(instruction) in calls and not instruction.node.has_trait(ASSIGN_ADD)
         if joins and joined:
             found[-1] = (found[-1][0], position + 1)
         else:

@@ -24,10 +24,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tfjit.framework.cooperative_yield import breathe
+from tfjit.framework.op_defs.op_traits import ASSIGN, ASSIGN_ADD
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer
 from tfjit.runtime.lowering.lowering import (
-    ASSIGNMENTS,
-    ATOMIC,
     PARTS,
     Instruction,
     Lowered,
@@ -94,7 +93,8 @@ def _is_divisible(instruction: Instruction, jumping: set[int]) -> bool:
     if (
         call is None
         or instruction.serving == "runtime"
-        or instruction.node.op in ATOMIC | ASSIGNMENTS | {"_Loop"}
+        or instruction.node.op == "_Loop"
+        or instruction.node.has_trait(ASSIGN | ASSIGN_ADD)
     ):
         return False
     if any(

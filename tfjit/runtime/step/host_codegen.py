@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from tfjit.framework import errors
+from tfjit.framework.op_defs.op_traits import ASSIGN
 from tfjit.kernels.source import Source
 from tfjit.runtime.host.interrupts import unwatched, watched
 from tfjit.runtime.kernel_api.kernel_errors import at_node
 from tfjit.runtime.kernel_api.op_kernel import StepContext
-from tfjit.runtime.lowering.lowering import ASSIGNMENTS, Instruction, Value
+from tfjit.runtime.lowering.lowering import Instruction, Value
 from tfjit.runtime.resources.variables_and_resources import BUFFERS
 from tfjit.runtime.step.host_kernels import PythonKernel, python_kernel
 from tfjit.runtime.step.layout import Layout, Stretch, cancelled
@@ -127,7 +128,7 @@ class StepText:
         for instruction in self._layout.lowered.instructions:
             # what is assigned may be an array in a variable's place (runtime/step/compare.py)
             assigns = (
-                instruction.node.op in ASSIGNMENTS and instruction.inputs[0].root.storage != "feed"
+                instruction.node.has_trait(ASSIGN) and instruction.inputs[0].root.storage != "feed"
             )
             if self._layout.is_native(instruction) and assigns:
                 found[self._layout.variable_name(instruction.inputs[0])] = (

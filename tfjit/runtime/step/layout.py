@@ -12,12 +12,13 @@ import numpy as np
 
 from tfjit.framework import errors
 from tfjit.framework.cooperative_yield import breathe
+from tfjit.framework.op_defs.op_traits import ASSIGN_ADD
 from tfjit.kernels.executor import table_executor, table_executor_ir
 from tfjit.kernels.jit.target import available_cpus
 from tfjit.kernels.registry import Launch, NativeCall, Pointer, find_initial_state
 from tfjit.kernels.source import KernelSource
 from tfjit.runtime.kernel_api.kernel_errors import at_node
-from tfjit.runtime.lowering.lowering import ATOMIC, PARTS, Instruction, Lowered, Value
+from tfjit.runtime.lowering.lowering import PARTS, Instruction, Lowered, Value
 from tfjit.runtime.schedule import branch_lowering, horizontal_batching
 from tfjit.runtime.schedule.liveness import Lifetimes
 from tfjit.runtime.schedule.loop_parallelization import calls_of
@@ -269,7 +270,10 @@ class Layout:
                 if stretch is not None:
                     stretch.end = position + 1
             elif self.is_native(instruction):
-                adds = instruction.node.op in ATOMIC and instruction.inputs[0].variable is not None
+                adds = (
+                    instruction.node.has_trait(ASSIGN_ADD)
+                    and instruction.inputs[0].variable is not None
+                )
                 locked = instruction.inputs[0] if adds else None
                 if stretch is None or stretch.locked is not None or locked is not None:
                     stretch = Stretch(index=len(self.stretches), locked=locked)
