@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from tfjit.framework.op_defs.op_def import registry as op_registry
 from tfjit.kernels.float_control import flushed
 from tfjit.kernels.source import KernelSource
 
@@ -74,6 +75,10 @@ class NodeSpec:
     outputs: tuple[TensorSpec, ...]
     constants: Mapping[int, np.ndarray] = field(default_factory=dict)
     state: np.ndarray | None = None
+
+    def has_trait(self, traits: int) -> bool:
+        """Tell whether the op has one of these traits (op_traits.py)."""
+        return op_registry.has_trait(self.op, traits)
 
 
 @dataclass(frozen=True, slots=True)

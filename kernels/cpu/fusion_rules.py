@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from tfjit.framework.op_defs.op_traits import RESHAPE
 from tfjit.kernels.cpu import fused
 from tfjit.kernels.cpu.reduction.reducers import is_row_reduction
 from tfjit.kernels.cpu.template import cost_model, typed_pointers
-from tfjit.kernels.ir.op_forms import is_view
+from tfjit.kernels.ir.op_forms import MOVING
 from tfjit.kernels.registry import NodeSpec, Unsupported
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def _check_repetition(group: FusedGroup, program: Program) -> None:
     once = sum(
         cost_model.op_ns(m.spec.op, m.spec.outputs[0].dtype.size)
         for m in group.members
-        if not is_view(m.spec.op)
+        if m.spec.op not in MOVING and not m.spec.has_trait(RESHAPE)
     )
     if cost_model.program_ns(program) > once + _REPEATED_NS:
         raise Unsupported("it would compute dear values for every place that needs them")

@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-FORWARDING: Final = frozenset({"Identity", "StopGradient", "PreventGradient", "Snapshot"})
-"""Ops whose output is their first input, element for element."""
-RESHAPING: Final = frozenset({"Reshape", "ExpandDims", "Squeeze"})
-"""Ops that keep the row-major order of the elements."""
 SLICING: Final = frozenset(
     {"Slice", "StridedSlice", "ReverseV2", "Split", "SplitV", "Unpack", "Tile"}
 )
@@ -21,8 +17,6 @@ PARAMETERS: Final[Mapping[str, tuple[int, ...]]] = {
 }  # fmt: skip
 """Which inputs of an index map say what it does: they have to be known while planning."""
 BIAS: Final = frozenset({"BiasAdd", "BiasAddV1"})
-PRODUCTS: Final = frozenset({"MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"})
-"""Products of matrices."""
 ROW_OPS: Final = frozenset(
     {
         "Softmax",
@@ -32,11 +26,3 @@ ROW_OPS: Final = frozenset(
     }
 )
 """Op types that are several reductions along the last dim themselves."""
-
-
-def is_view(op: str) -> bool:
-    """Return whether an op only renames positions.
-
-    A fused kernel may read its input in its place.
-    """
-    return op in RESHAPING or op in MOVING

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tfjit.framework.cooperative_yield import breathe
+from tfjit.framework.op_defs.op_traits import MATRIX_PRODUCT, REDUCTION
 from tfjit.framework.scalar import elementwise
 from tfjit.kernels.ir.fused_group import CONSTANT, INPUT, FusedGroup, Member, Ref
-from tfjit.kernels.ir.op_forms import BIAS, PARAMETERS, PRODUCTS
+from tfjit.kernels.ir.op_forms import BIAS, PARAMETERS
 from tfjit.kernels.registry import NodeSpec, TensorSpec, Unsupported
-from tfjit.passes.fusion.roles import REDUCTIONS
 
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 # op types whose inputs of those numbers say what to do, and become part of the group where their
 # values are known
-_PARAMETERS: Final = {**PARAMETERS, **dict.fromkeys(REDUCTIONS, (1,))}
 UNKNOWN: Final = -1
 """Size of a dim that is not known when the group is made; the builder gets the group again with the
 sizes of a run.
@@ -70,11 +69,10 @@ class GroupMaker:
         return found
 
     def _parameters(self, name: str) -> dict[int, np.ndarray]:
-        op = self.graph.node(name).op
-        if op not in _PARAMETERS:
-            return {}
+        node = self.graph.node(name)
+        known = (1,) if node.has_trait(REDUCTION) else PARAMETERS.get(node.op, ())
         sources = self.drafts.sources[name]
-        slots = [slot for slot in _PARAMETERS[op] if slot < len(sources)]
+        slots = [slot for slot in known if slot < len(sources)]
         values = {slot: self.roles.value(*sources[slot]) for slot in slots}
         return {slot: value for slot, value in values.items() if value is not None}
 
@@ -242,7 +240,7 @@ def _described(group: FusedGroup) -> FusedGroup:
 
 def anchor_flops(spec: NodeSpec) -> int:
     """Multiplications and additions of a matmul or convolution; 0 for anything else."""
-    if spec.op not in PRODUCTS and spec.op not in ("Conv2D", "DepthwiseConv2dNative"):
+    if not spec.has_trait(MATRIX_PRODUCT) and spec.op not in ("Conv2D", "DepthwiseConv2dNative"):
         return 0
     weights, result = spec.inputs[1].shape, spec.outputs[0]
     if spec.op == "Conv2D":

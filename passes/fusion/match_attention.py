@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tfjit.framework.op_defs.op_traits import IDENTITY, MATRIX_PRODUCT, RESHAPE
 from tfjit.framework.scalar import elementwise
-from tfjit.kernels.ir.op_forms import FORWARDING, PRODUCTS, RESHAPING
 from tfjit.kernels.registry import Unsupported
 from tfjit.passes.ir.dataflow_graph import SINK
 
@@ -21,7 +21,10 @@ _MAX_BETWEEN: Final = 24
 
 def may_hold_attention(graph: DataflowGraph) -> bool:
     """Whether a graph has a softmax and two matrix products at all."""
-    return "Softmax" in graph.op_types and sum(node.op in PRODUCTS for node in graph.op_nodes()) > 1
+    return (
+        "Softmax" in graph.op_types
+        and sum(node.has_trait(MATRIX_PRODUCT) for node in graph.op_nodes()) > 1
+    )
 
 
 def find_attention(
@@ -36,7 +39,7 @@ def find_attention(
     found = []
     for name in list(drafts.position):
         node = graph.node(name)
-        if node.op in PRODUCTS:
+        if node.has_trait(MATRIX_PRODUCT):
             members = _members(graph, drafts, node)
             if members is None:
                 continue
@@ -55,7 +58,7 @@ def _members(graph: DataflowGraph, drafts: Drafts, second: Node) -> list[str] | 
     """
     inside = [second.name]
     name, slot = drafts.sources[second.name][0]
-    while graph.node(name).op in RESHAPING | FORWARDING:
+    while graph.node(name).has_trait(IDENTITY | RESHAPE):
         inside.append(name)
         name, slot = drafts.sources[name][0]
     softmax = graph.node(name)
@@ -99,14 +102,14 @@ def _path_to_product(
     left: how many nodes may still be looked at.
     """
     left[0] -= 1
-    op = graph.node(name).op
-    if op in PRODUCTS:
+    node = graph.node(name)
+    if node.has_trait(MATRIX_PRODUCT):
         return [name]
     if left[0] < 0 or name not in drafts.sources:
         return None
-    if op in RESHAPING or op in FORWARDING:
+    if node.has_trait(IDENTITY | RESHAPE):
         sources = [drafts.sources[name][0][0]]
-    elif elementwise.lookup(op) is not None:
+    elif elementwise.lookup(node.op) is not None:
         sources = list(dict.fromkeys(src for src, _ in drafts.sources[name]))
     else:
         return None
@@ -127,13 +130,13 @@ def _moves(graph: DataflowGraph, drafts: Drafts, name: str, consumer: str) -> li
         and drafts.consumers_of(name) == {consumer}
         and not drafts.waits[name]
     ):
-        op = graph.node(name).op
-        if op != "Transpose" and op not in RESHAPING and op not in FORWARDING:
+        node = graph.node(name)
+        if node.op != "Transpose" and not node.has_trait(IDENTITY | RESHAPE):
             break
         if SINK in graph.successors(name) or not drafts.run_together(name, consumer):
             break
         views.append(name)
-        if op == "Transpose":
+        if node.op == "Transpose":
             taken = list(views)  # a view at the far end costs nothing outside
         consumer, name = name, drafts.sources[name][0][0]
     return taken

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tfjit.framework.op_defs.op_traits import IDENTITY, REDUCTION, RESHAPE
 from tfjit.framework.scalar import elementwise
 from tfjit.kernels.ir.op_forms import (
     BIAS,
-    FORWARDING,
     MOVING,
     PARAMETERS,
-    RESHAPING,
     ROW_OPS,
     SLICING,
 )
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 MAX_PARTS: Final = 8
 """A node that cuts its input into more parts stays a kernel of its own."""
-REDUCTIONS: Final = frozenset({"Sum", "Mean", "Max", "Min", "Prod", "All", "Any", "EuclideanNorm"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +74,8 @@ class RoleFinder:
 
     def is_view(self, name: str) -> bool:
         """Whether a node computes nothing: an identity, a reshape, a transpose."""
-        op = self.graph.node(name).op
-        return op in FORWARDING or op in RESHAPING or op in MOVING
+        node = self.graph.node(name)
+        return node.has_trait(IDENTITY | RESHAPE) or node.op in MOVING
 
     def is_loops_own(self, name: str) -> bool:
         """Whether only loops read through a node: slices, and transposes that move the inner dim,
@@ -91,8 +89,7 @@ class RoleFinder:
 
     def is_free(self, name: str) -> bool:
         """Whether a node costs nothing outside a group: its result is its input's buffer."""
-        op = self.graph.node(name).op
-        return op in FORWARDING or op in RESHAPING
+        return self.graph.node(name).has_trait(IDENTITY | RESHAPE)
 
     def is_cheap(self, name: str) -> bool:
         """Whether computing the node's elements again costs less than keeping them."""
@@ -118,11 +115,11 @@ class RoleFinder:
         row = elementwise.lookup(op)
         if row is not None or op in BIAS or op == "AccumulateNV2":
             return self._elementwise(node)
-        if op in FORWARDING or op in RESHAPING or op in MOVING:
+        if node.has_trait(IDENTITY | RESHAPE) or op in MOVING:
             return self._view(node)
         if op in self.rules.anchors:
             return self._anchor(node)
-        if op in REDUCTIONS or op in ("BiasAddGrad", "L2Loss"):
+        if node.has_trait(REDUCTION) or op in ("BiasAddGrad", "L2Loss"):
             return self._reduction(node)
         if op in ROW_OPS:
             shape = self.shape(node.name, len(node.output_dtypes) - 1)

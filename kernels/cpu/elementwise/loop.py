@@ -11,6 +11,7 @@ from dataclasses import replace
 from math import prod
 from typing import Final
 
+from tfjit.framework.op_defs.op_traits import RESHAPE
 from tfjit.framework.scalar import elementwise
 from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.elementwise.loop_text import (
@@ -41,7 +42,6 @@ from tfjit.kernels.cpu.template.region import (
     split_shape,
 )
 from tfjit.kernels.ir.fused_group import INPUT, FusedGroup, node_suffix
-from tfjit.kernels.ir.op_forms import RESHAPING
 from tfjit.kernels.ir.scalar_program import Program
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
 
@@ -59,7 +59,7 @@ def region_of(group: FusedGroup) -> Region:
     They run over its outputs' common shape. Raises Unsupported when the shapes differ.
     """
     shapes = {group.tensor(ref).shape for ref in group.outputs}
-    reshapes = [m for m in group.members if m.spec.op in RESHAPING]
+    reshapes = [m for m in group.members if m.spec.has_trait(RESHAPE)]
     sizes = {prod(shape) for shape in shapes}
     if len(shapes) != 1 and (len(sizes) != 1 or not reshapes):
         raise Unsupported(f"outputs of different shapes {sorted(shapes)}")

@@ -18,6 +18,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from tfjit.framework.op_defs.op_traits import IDENTITY, MATRIX_PRODUCT, RESHAPE
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.gemm.micro_kernels import Tile, cover, matmul_tiles, row_limit, tile_of
@@ -34,7 +35,6 @@ from tfjit.kernels.cpu.template.region import (
     identity_map,
 )
 from tfjit.kernels.ir.fused_group import INPUT, FusedGroup, Member, Ref
-from tfjit.kernels.ir.op_forms import FORWARDING, PRODUCTS, RESHAPING
 from tfjit.kernels.ir.scalar_program import Program, ScalarOp
 from tfjit.kernels.registry import Launch, NativeCall, Pointer, Unsupported, Word
 from tfjit.kernels.source import KernelSource, Source
@@ -108,7 +108,7 @@ def attention_of(group: FusedGroup) -> Attention:
     firsts = [
         k
         for k, member in enumerate(group.members)
-        if member.spec.op in PRODUCTS and k != group.anchor
+        if member.spec.has_trait(MATRIX_PRODUCT) and k != group.anchor
     ]
     if len(firsts) != 1:
         raise Unsupported("not two products")
@@ -166,7 +166,7 @@ def _result_dtype(program: Program) -> DType:
 
 
 def _behind_views(group: FusedGroup, ref: Ref) -> Ref:
-    while ref.member >= 0 and group.members[ref.member].spec.op in FORWARDING | RESHAPING:
+    while ref.member >= 0 and group.members[ref.member].spec.has_trait(IDENTITY | RESHAPE):
         ref = group.members[ref.member].inputs[0]
     return ref
 
@@ -211,7 +211,7 @@ def _result_strides(group: FusedGroup, ref: Ref, size: int) -> tuple[int, ...]:
             for axis, stride in zip(order, strides):
                 moved[axis] = stride
             strides = tuple(moved)
-        elif member.spec.op not in FORWARDING:
+        elif not member.spec.has_trait(IDENTITY):
             raise Unsupported(f"{member.spec.op} {member.spec.name} after the second product")
         ref = member.inputs[0]
     return strides

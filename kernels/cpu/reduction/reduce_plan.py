@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
+from tfjit.framework.op_defs.op_traits import IDENTITY, RESHAPE
 from tfjit.framework.types import dtypes as d
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
@@ -24,7 +25,6 @@ from tfjit.kernels.cpu.template.region import (
     identity_map,
 )
 from tfjit.kernels.ir.fused_group import FusedGroup, Ref
-from tfjit.kernels.ir.op_forms import FORWARDING, RESHAPING
 from tfjit.kernels.registry import Unsupported
 
 MAX_HEADS: Final = 4
@@ -227,7 +227,7 @@ def _spread(group: FusedGroup, head: int, heads: Sequence[int]) -> Ref | None:
     elif square.spec.op != "SquaredDifference":
         return None
     for x, mean in (pair, pair[::-1]):
-        source = _forwarded(group, mean, RESHAPING)
+        source = _forwarded(group, mean, IDENTITY | RESHAPE)
         shape, space = group.tensor(mean).shape, group.tensor(member.inputs[0]).shape
         if (
             source.member not in heads
@@ -245,10 +245,8 @@ def _spread(group: FusedGroup, head: int, heads: Sequence[int]) -> Ref | None:
     return None
 
 
-def _forwarded(group: FusedGroup, ref: Ref, more: frozenset[str] = frozenset()) -> Ref:
+def _forwarded(group: FusedGroup, ref: Ref, traits: int = IDENTITY) -> Ref:
     """Return the source of a value, through identities."""
-    while ref.member >= 0 and (
-        group.members[ref.member].spec.op in FORWARDING or group.members[ref.member].spec.op in more
-    ):
+    while ref.member >= 0 and group.members[ref.member].spec.has_trait(traits):
         ref = group.members[ref.member].inputs[0]
     return ref

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from tfjit.framework.cooperative_yield import breathe
+from tfjit.framework.op_defs.op_traits import IDENTITY, RESHAPE
 from tfjit.kernels.cpu.template.call_builder import moved_pointer
 from tfjit.kernels.ir.fused_group import CONSTANT, INPUT, FusedGroup, Ref, node_suffix
-from tfjit.kernels.ir.op_forms import FORWARDING, RESHAPING
 from tfjit.kernels.registry import Builder, Launch, NativeCall, Pointer, Unsupported, find_native
 
 
@@ -110,7 +110,7 @@ def chained_call(
     for number, member in enumerate(group.members):
         breathe()
         builder = build if build is not None else find_native(member.spec.op)
-        if member.spec.op in FORWARDING or member.spec.op in RESHAPING:
+        if member.spec.has_trait(IDENTITY | RESHAPE):
             if Ref(number) not in chain.places:
                 chain.forward(Ref(number), member.inputs[0])
                 continue

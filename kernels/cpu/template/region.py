@@ -14,10 +14,11 @@ import numpy as np
 
 from tfjit.framework.cooperative_yield import breathe
 from tfjit.framework.errors import OpError
+from tfjit.framework.op_defs.op_traits import IDENTITY, RESHAPE
 from tfjit.framework.scalar import elementwise
 from tfjit.framework.types import strided_slice
 from tfjit.kernels.ir.fused_group import CONSTANT, INPUT, FusedGroup, Member, Ref
-from tfjit.kernels.ir.op_forms import BIAS, FORWARDING, PARAMETERS, RESHAPING, SLICING
+from tfjit.kernels.ir.op_forms import BIAS, PARAMETERS, SLICING
 from tfjit.kernels.ir.scalar_program import Program, ScalarOp
 from tfjit.kernels.registry import NodeSpec, Unsupported
 
@@ -225,9 +226,9 @@ class RegionBuilder:
         spec = member.spec
         op = spec.op
         shape = spec.outputs[ref.index].shape
-        if op in FORWARDING:
+        if spec.has_trait(IDENTITY):
             return self.value(member.inputs[0], index)
-        if op in RESHAPING:
+        if spec.has_trait(RESHAPE):
             through = reshape_map(
                 index, self.group.tensor(member.inputs[0]).shape, shape, self.space
             )

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tfjit.framework.op_defs.op_traits import REDUCTION, VIEW
 from tfjit.framework.scalar import elementwise
 from tfjit.kernels.ir.fused_group import CONSTANT, INPUT, FusedGroup, Member, Ref
 from tfjit.kernels.registry import NodeSpec, TensorSpec
@@ -62,6 +63,10 @@ def by_rows(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
     if all(axis is None for axis in axes):
         return ByRows(tuple(axes), (None,) * len(spec.outputs))
     rule = _RULES.get(spec.op)
+    if rule is None and spec.has_trait(REDUCTION):
+        rule = _reduction
+    if rule is None and spec.has_trait(VIEW):
+        rule = _view
     if rule is not None:
         return rule(spec, axes, rows)
     if elementwise.lookup(spec.op) is not None:
@@ -414,7 +419,6 @@ def _member_constants(
     return found
 
 
-_REDUCTIONS: Final = ("Sum", "Mean", "Prod", "Max", "Min", "All", "Any", "EuclideanNorm")
 _RULES: Final[Mapping[str, Callable[[NodeSpec, Sequence[Axis], int], ByRows]]] = {
     "BiasAdd": _bias_add,
     "MatMul": _product,
@@ -426,13 +430,9 @@ _RULES: Final[Mapping[str, Callable[[NodeSpec, Sequence[Axis], int], ByRows]]] =
     "Transpose": _transpose,
     "Slice": _slice,
     "StridedSlice": _strided_slice,
-    **dict.fromkeys(_REDUCTIONS, _reduction),
     **dict.fromkeys(("ArgMax", "ArgMin"), _arg_reduction),
     **dict.fromkeys(("Softmax", "LogSoftmax"), _last_axis),
-    **dict.fromkeys(
-        ("Reshape", "Squeeze", "ExpandDims", "Identity", "StopGradient", "DeepCopy", "EnsureShape"),
-        _view,
-    ),
+    "DeepCopy": _view,
     **dict.fromkeys(("AddN",), _same),
     "_GetRow": _get_row,
     "_SetRow": _set_row,
