@@ -66,6 +66,17 @@ def written_by_its_read(v: Any) -> Any:
         return v * twice
 
 
+def snapshot_before_a_write(v: Any) -> Any:
+    """A Snapshot copies, where the other identities give the variable's memory."""
+    reference = v._ref()
+    kept = tf.raw_ops.Snapshot(input=reference)
+    shown = tf.raw_ops.PreventGradient(input=reference)
+    with tf1.control_dependencies([kept, shown]):
+        change = v.assign_add([1.0, 1.0])
+    with tf1.control_dependencies([change]):
+        return [kept + 0.0, shown + 0.0]
+
+
 PROGRAMS: list[Callable[[Any], Any]] = [
     after_assign,
     identity_after_add,
@@ -75,6 +86,7 @@ PROGRAMS: list[Callable[[Any], Any]] = [
     fetched_beside_a_write,
     rows_after_scatter,
     written_by_its_read,
+    snapshot_before_a_write,
 ]
 
 

@@ -100,7 +100,8 @@ def shared_reads(
 
 def _takes_reference(graph: DataflowGraph, name: str) -> bool:
     source, slot = graph.inputs(name)[0]
-    return graph.node(source).output_dtypes[slot].is_ref
+    # the snapshot of a variable is a copy
+    return graph.node(source).output_dtypes[slot].is_ref and graph.node(name).op != "Snapshot"
 
 
 def _is_fetched(graph: DataflowGraph, name: str) -> bool:
