@@ -1,0 +1,122 @@
+"""Facts about ops are traits: a table of op names outside `tfjit.ops` is a rule of one module.
+
+A module-level set, dict, tuple or list counts as such a table when at least half of the names in it
+are op types. `TABLES` has them all. They are rules and kernels by op type, and ops that one module
+alone has a reason to treat alike. The list may shrink. A fact that two modules ask for is a trait
+(framework/op_defs/op_traits.py).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from tfjit.framework.op_defs.op_def import registry
+
+ROOT = Path(__file__).resolve().parent.parent
+LAYERS = ("passes", "tfjit/runtime", "kernels", "tfjit/framework")
+TABLES: Final = {
+    "kernels/cpu/fused.py": "ANCHORS",
+    "kernels/cpu/loop_program/text.py": "_COMPARISONS",
+    "kernels/cpu/reduction/reducers.py": "OPS ROW_OPS",
+    "kernels/cpu/reduction/scan.py": "_KINDS",
+    "kernels/cpu/reference/candidate_sampling.py": "_SAMPLERS",
+    "kernels/cpu/reference/distributions.py": "FLOAT_STREAMS",
+    "kernels/cpu/reference/elementwise.py": "_COMPARE_ANY",
+    "kernels/cpu/reference/fused_layers.py": "_ACTIVATIONS",
+    "kernels/cpu/reference/indexing.py": "_COMBINE",
+    "kernels/cpu/reference/reduction.py": "_REDUCTIONS",
+    "kernels/cpu/reference/segment.py": "_COMBINE _SCALES",
+    "kernels/cpu/reference/sparse_math.py": "_CWISE",
+    "kernels/cpu/reference/stateful_random.py": "_STATEFUL",
+    "kernels/cpu/template/region.py": "BIAS MOVING PARAMETERS SLICING",
+    "kernels/ir/loop_program.py": "REDUCTIONS",
+    "passes/analysis/host_memory.py": "_ARGS",
+    "passes/analysis/induction_variables.py": "_COMPARISONS",
+    "passes/analysis/list_shapes.py": "_JOINED",
+    "passes/analysis/region_tree.py": "_PURE",
+    "passes/analysis/shape_inference.py": "TABLE_OPS _INTEGER_MATH",
+    "passes/canonicalize/fold_transposes.py": "PRODUCTS",
+    "passes/canonicalize/strip_debug.py": "_GO _PASS_ON",
+    "passes/fusion/fold_padding.py": "CONVOLUTIONS",
+    "passes/fusion/fuse.py": "PIECEWISE",
+    "passes/legalize/custom_kernels.py": "_NOT_ASKED",
+    "passes/legalize/inline_functions.py": "_MAY_GO",
+    "passes/loops/arrays_to_lists.py": "_UNDERSTOOD",
+    "passes/loops/densify_lists.py": "_FLOWS _INDEXED _LISTS _PASS",
+    "passes/loops/index_accumulators.py": "_LISTS _STACKS",
+    "passes/loops/loop_program_builder.py": "_FILLS",
+    "passes/loops/sink_reductions.py": "_SUMS",
+    "passes/partitioning/split_stages.py": "_PLAIN",
+    "tfjit/framework/graphs/static_value.py": "_FOLDS _FROM_SHAPES _OF_SHAPES",
+    "tfjit/framework/scalar/scalar_expression.py": "_BINARY _UNARY",
+    "tfjit/runtime/executor/node_runner.py": "_OWN",
+    "tfjit/runtime/lowering/lowering.py": "NOTHING_OPS _READS_ONLY",
+    "tfjit/runtime/lowering/structured_control_flow.py": "_SLICES",
+    "tfjit/runtime/op_kernels/rng_ops.py": "_STREAMS",
+    "tfjit/runtime/profiling/placement_feedback.py": "_UNCOUNTED",
+    "tfjit/runtime/schedule/batch_axes.py": "_RULES",
+}
+
+
+def names_in(value: ast.expr) -> Iterator[str]:
+    """Yield the strings that are elements or keys of the collections in an expression."""
+    for node in ast.walk(value):
+        items: list[ast.expr] = []
+        if isinstance(node, ast.Set | ast.Tuple | ast.List):
+            items = node.elts
+        elif isinstance(node, ast.Dict):
+            items = [key for key in node.keys if key is not None]
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "split"
+            and isinstance(node.func.value, ast.Constant)
+        ):
+            yield from str(node.func.value.value).split()
+        for item in items:
+            if isinstance(item, ast.Constant) and isinstance(item.value, str):
+                yield item.value
+
+
+def tables(source: str) -> Iterator[str]:
+    """Yield the names that a module gives to tables of op names."""
+    for statement in ast.parse(source).body:
+        if isinstance(statement, ast.Assign):
+            target, value = statement.targets[0], statement.value
+        elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            target, value = statement.target, statement.value
+        else:
+            continue
+        names = list(names_in(value))
+        ops = [name for name in names if name in registry]
+        if ops and 2 * len(ops) >= len(names):
+            yield ast.unparse(target)
+
+
+def found() -> set[str]:
+    """Return the tables of all layers, as "file: name"."""
+    return {
+        f"{path.relative_to(ROOT)}: {name}"
+        for layer in LAYERS
+        for path in sorted((ROOT / layer).rglob("*.py"))
+        if not path.name.endswith("_pb2.py")
+        for name in tables(path.read_text(encoding="utf-8"))
+    }
+
+
+def test_tables_are_recognized() -> None:
+    assert list(tables('A = frozenset({"Add", "Sub"})')) == ["A"]
+    assert list(tables('A: Final = {"Add": 1, "no op": 2}')) == ["A"]
+    assert list(tables('A = "Add Sub".split()')) == ["A"]
+    assert list(tables('A = B | {*("Add",), *C}')) == ["A"]
+    assert list(tables('A = ("Add", "no op", "none")')) == []
+    assert list(tables('def f():\n    A = ("Add", "Sub")')) == []
+
+
+def test_each_table_of_op_names_is_a_rule_of_its_module() -> None:
+    known = {f"{path}: {name}" for path, names in TABLES.items() for name in names.split()}
+    assert found() - known == set(), "declare a trait; or add the rule of one module to TABLES"
+    assert known - found() == set(), "gone: take it off the list"
