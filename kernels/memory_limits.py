@@ -44,7 +44,7 @@ def available_bytes() -> int | None:
     return min(found, default=None)
 
 
-def check_room(shape: Sequence[int], dtype: Any, copies: int = 1) -> None:
+def check_fits_in_memory(shape: Sequence[int], dtype: Any, copies: int = 1) -> None:
     """Raise an error when a tensor does not fit into memory.
 
     It is ResourceExhaustedError, or InvalidArgumentError when no shape is so large. shape, dtype:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tfjit.framework.errors import OpError
 from tfjit.framework.gc_pause import collection_paused
-from tfjit.passes.analysis.shape_inference import Given
+from tfjit.passes.analysis.shape_inference import ArgumentInfo
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.ir.function_library import Function, indexed
 from tfjit.passes.ir.pass_context import DeviceInfo, Pass, PassContext, PassOptions
@@ -199,7 +199,7 @@ def build(
 
 
 def build_body(
-    function: Function, given: Sequence[Given], options: PassOptions | None = None
+    function: Function, given: Sequence[ArgumentInfo], options: PassOptions | None = None
 ) -> tuple[list[Partition], PipelineReport]:
     """The partitions of a body that is called with arguments of these shapes, by index; the body
     itself is not changed.

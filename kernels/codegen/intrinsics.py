@@ -755,7 +755,7 @@ def call(tyctx: Any, address: Any, *arguments: Any) -> Any:
     It takes any number of integers (micro-kernels).
     """
     count = len(arguments)
-    together = (
+    argument_types = (
         types.StarArgTuple.from_types([types.intp] * count) if count else types.StarArgTuple(())
     )
 
@@ -767,7 +767,7 @@ def call(tyctx: Any, address: Any, *arguments: Any) -> Any:
         )
         return ctx.get_dummy_value()
 
-    return types.void(types.intp, together), emit
+    return types.void(types.intp, argument_types), emit
 
 
 __all__ = [

@@ -17,7 +17,7 @@ from tfjit.kernels.codegen.transpose_text import block_side
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
 
-def _turned(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
+def _transposed_square(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
     """Return the transpose of a square of vectors.
 
     Interleaving the first half of an array with its second half rotates the bits of each element's
@@ -93,7 +93,7 @@ def turn(
                 block = [
                     builder.load(_row(builder, of, of_step, c, kind), align=1) for c in range(side)
                 ]
-                for r, value in enumerate(_turned(builder, block)):
+                for r, value in enumerate(_transposed_square(builder, block)):
                     builder.store(value, _row(builder, to, to_step, r, kind), align=1)
             with otherwise:
                 suffix = f"v{side}i{8 * width}.p0"
@@ -120,7 +120,7 @@ def turn(
                             ],
                         )
                     )
-                for r, value in enumerate(_turned(builder, part)):
+                for r, value in enumerate(_transposed_square(builder, part)):
                     mask = _first(builder, _kept(builder, r, height, length), side)
                     builder.call(
                         store,

@@ -7,7 +7,7 @@ from typing import Final
 from tfjit.kernels.source import Source
 
 IMPORT: Final = "from tfjit.kernels.codegen.transpose_intrinsics import turn"
-"""The line that text with `write_turned` in it needs."""
+"""The line that text with `write_transpose` in it needs."""
 
 
 SPAN: Final = 256
@@ -27,7 +27,7 @@ def block_side(size: int) -> int:
     return min(16, 64 // size)
 
 
-def write_turned(
+def write_transpose(
     s: Source, size: int, dst: str, dst_step: str, src: str, src_step: str, rows: str, columns: str
 ) -> None:
     """Append loops that transpose an area in blocks.

@@ -57,7 +57,7 @@ RELEASE_GIL = 1
 JUMP, TEST_BYTE, TEST_INT32, TEST_INT64 = -1, -2, -3, -4
 _FLAGS, _TRACE, _CANCEL, _POOL = 5, 6, 7, 8
 
-Walk = Callable[..., int]
+RunTable = Callable[..., int]
 
 
 class StepTable:
@@ -67,7 +67,7 @@ class StepTable:
     instructions: (code address, argument block address, nchunks), or for a jump (number of the next
     instruction, which may be one past the last; block address, kind). costs: of each in predicted
     ticks on one thread, by which the pool decides on waking helpers; without costs it wakes them
-    always. cuttable: the instructions that may end between two chunks once the cancel flag is set,
+    always. cancellable: the instructions that may end between two chunks once the cancel flag is set,
     since their missing results are never read. patches: (array number, address of the word to
     write, byte offset). cancel: address of the cancel flag; or cancel_array: the number of the
     array that holds it. The table keeps no memory alive that its addresses point at.
@@ -80,7 +80,7 @@ class StepTable:
         patches: Sequence[tuple[int, int, int]] = (),
         *,
         costs: Sequence[int] | None = None,
-        cuttable: Sequence[bool] | None = None,
+        cancellable: Sequence[bool] | None = None,
         release_gil: bool = False,
         pool: int = 0,
         cancel: int = 0,
@@ -124,8 +124,8 @@ class StepTable:
             rows = np.zeros((len(instructions), 4), np.int64)
             rows[:, :3] = np.asarray(instructions, np.int64)
             rows[:, 3] = 1 << 62 if costs is None else np.asarray(costs, np.int64)
-            if cuttable is not None:
-                rows[:, 3] ^= -np.asarray(cuttable, np.int64)
+            if cancellable is not None:
+                rows[:, 3] ^= -np.asarray(cancellable, np.int64)
             self.words[instruction_offset:] = rows.ravel()
 
     @property
@@ -169,73 +169,75 @@ def _array_type() -> int:
     return id(np.ndarray)
 
 
-def _fallback(walk_table: Callable[[int], int], walk_table_nogil: Callable[[int], int]) -> Walk:
+def _fallback(
+    execute_table: Callable[[int], int], execute_table_nogil: Callable[[int], int]
+) -> RunTable:
     """Return a slower `walk` for interpreters with another object layout."""
 
-    def walk(table: np.ndarray, *arrays: np.ndarray) -> int:
+    def run_table(table: np.ndarray, *arrays: np.ndarray) -> int:
         words = table
         if words[0] != len(arrays):
             raise TypeError("walk(table, *arrays): not the number of arrays that the table is for")
         start, count = int(words[2]), int(words[1])
         for number, place, offset in words[start : start + 3 * count].reshape(-1, 3).tolist():
             ctypes.c_int64.from_address(place).value = arrays[number].ctypes.data + offset
-        run = walk_table_nogil if words[_FLAGS] & RELEASE_GIL else walk_table
+        run = execute_table_nogil if words[_FLAGS] & RELEASE_GIL else execute_table
         return run(words.ctypes.data)
 
-    return walk
+    return run_table
 
 
 _lock = threading.Lock()
-_walk: Walk | None = None
+_run_table: RunTable | None = None
 _loading: threading.Thread | None = None
 
 
-def get() -> Walk:
+def get() -> RunTable:
     """Return `walk(table, *arrays) -> int`.
 
     The first call takes some ms to load the code, tens of ms when the disk cache is cold.
     """
-    global _walk
-    if _walk is None:
+    global _run_table
+    if _run_table is None:
         with _lock:
-            if _walk is None:
-                _walk = _make()
-    return _walk
+            if _run_table is None:
+                _run_table = _make()
+    return _run_table
 
 
 def ready() -> bool:
     """Return whether `get()` returns at once; else load on another thread."""
     global _loading
-    if _walk is None and _loading is None:
+    if _run_table is None and _loading is None:
         _loading = threading.Thread(target=get, name="tfjit-walker", daemon=True)
         _loading.start()
-    return _walk is not None
+    return _run_table is not None
 
 
-def _make() -> Walk:
+def _make() -> RunTable:
     from tfjit.kernels.executor.python_abi import builtin
 
     addresses = table_executor_ir.load()
-    walk: Walk | None = None
+    run_table: RunTable | None = None
     if "tfjit_walk" in addresses:
         ctypes.PYFUNCTYPE(None, ctypes.c_size_t)(addresses["tfjit_set_array_type"])(_array_type())
-        walk = builtin(
+        run_table = builtin(
             addresses["tfjit_walk"],
             "walk",
             "walk(table, *arrays) -> 0, or which instruction stopped the step",
         )
-        if not _works(walk):
-            walk = None
-    if walk is None:
+        if not _works(run_table):
+            run_table = None
+    if run_table is None:
         table = addresses["tfjit_walk_table"]
-        walk = _fallback(
+        run_table = _fallback(
             ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_size_t)(table),
             ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_size_t)(table),
         )
-    return walk
+    return run_table
 
 
-def _works(walk: Walk) -> bool:
+def _works(run_table: RunTable) -> bool:
     """Return whether `walk` reads the data addresses that `ctypes.data` gives."""
     trials: list[np.ndarray] = [
         np.zeros(3, np.float32),
@@ -245,7 +247,7 @@ def _works(walk: Walk) -> bool:
     ]
     found = np.zeros(len(trials), np.int64)
     patches = [(n, found.ctypes.data + 8 * n, n) for n in range(len(trials))]
-    result = walk(StepTable(len(trials), [], patches).words, *trials)
+    result = run_table(StepTable(len(trials), [], patches).words, *trials)
     return result == 0 and found.tolist() == [
         trial.ctypes.data + n for n, trial in enumerate(trials)
     ]

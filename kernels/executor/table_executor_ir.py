@@ -17,7 +17,7 @@ from string import Template
 from tfjit.kernels.executor.arch_ir import CONTROL, architecture
 from tfjit.kernels.executor.thread_pool_ir import POOL
 
-_WALK = """
+_TABLE_EXECUTOR = """
 define i64 @tfjit_walk_table(ptr %table) {
 entry:
   %count_at = getelementptr i64, ptr %table, i64 3
@@ -325,7 +325,7 @@ def module_text(machine: str, offsets: tuple[int, int] | None) -> str:
     offsets: of the type and of the data pointer in an ndarray object; None leaves out the entry
     that reads them.
     """
-    text = CONTROL[architecture(machine)] + POOL + _WALK + _PARTS
+    text = CONTROL[architecture(machine)] + POOL + _TABLE_EXECUTOR + _PARTS
     if offsets is not None:
         text += Template(_PYTHON).substitute(
             type_offset=offsets[0],

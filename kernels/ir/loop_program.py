@@ -66,12 +66,12 @@ class Block:
     steps: tuple[Step, ...]
     results: tuple[int, ...]
 
-    def walk(self) -> Iterator[Step]:
+    def all_steps(self) -> Iterator[Step]:
         """Yield every step in order, with those of inner blocks."""
         for step in self.steps:
             yield step
             for block in step.blocks:
-                yield from block.walk()
+                yield from block.all_steps()
 
 
 @dataclass(frozen=True)
@@ -107,12 +107,12 @@ class LoopProgram:
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names of the nodes in it."""
-        return tuple(dict.fromkeys(step.name for step in self.block.walk() if step.name))
+        return tuple(dict.fromkeys(step.name for step in self.block.all_steps() if step.name))
 
     @property
     def ops(self) -> tuple[str, ...]:
         """Return the op types of all steps."""
-        return tuple(step.op for step in self.block.walk())
+        return tuple(step.op for step in self.block.all_steps())
 
     def run(self, inputs: Sequence[np.ndarray], poll: Poll | None = None) -> list[np.ndarray]:
         """Compute the outputs by reference kernels, iteration by iteration.
@@ -139,9 +139,9 @@ class LoopProgram:
 
     def explain(self) -> str:
         """Return one line: the counts of operations, and the predicted time of an iteration."""
-        loops = sum(1 for step in self.block.walk() if step.op == WHILE)
-        branches = sum(1 for step in self.block.walk() if step.op in (IF, CASE))
-        plain = sum(1 for step in self.block.walk() if step.op not in CONTROL)
+        loops = sum(1 for step in self.block.all_steps() if step.op == WHILE)
+        branches = sum(1 for step in self.block.all_steps() if step.op in (IF, CASE))
+        plain = sum(1 for step in self.block.all_steps() if step.op not in CONTROL)
         parts = [f"{plain} operations", f"{loops} loop{'s' * (loops != 1)}"]
         if branches:
             parts.append(f"{branches} branch{'es' * (branches != 1)}")

@@ -396,12 +396,12 @@ class KernelStore:
             worker = min(self._workers, key=lambda w: len(w.in_flight), default=None)
             # Another worker costs half a second of Numba's import and 150 MB: only a long queue or
             # a waiting caller is worth it.
-            room = (
+            worker_limit = (
                 self._max_workers
                 if len(self._queue) > _LONG_QUEUE * len(self._workers)
                 else self._wanted_workers
             )
-            if worker is None or (worker.in_flight and len(self._workers) < room):
+            if worker is None or (worker.in_flight and len(self._workers) < worker_limit):
                 worker = Worker(self._on_answer, self._on_end)
                 self._workers.append(worker)
             if len(worker.in_flight) >= _IN_FLIGHT:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tfjit.framework.cooperative_yield import paced
+from tfjit.framework.cooperative_yield import yielding
 from tfjit.framework.op_defs.op_traits import ENTER, EXIT
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph
 
@@ -26,7 +26,7 @@ class Frames:
 def find_frames(graph: DataflowGraph) -> Frames:
     """The frames of a graph, from its Enter and Exit nodes."""
     frames = Frames()
-    for name in paced(graph.topological_order()):
+    for name in yielding(graph.topological_order()):
         node = graph.node(name)
         inside = ""
         for src in graph._pred[name]:

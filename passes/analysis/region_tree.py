@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.op_defs.op_traits import CASE, IF, WHILE
-from tfjit.passes.analysis.shape_inference import Given
+from tfjit.passes.analysis.shape_inference import ArgumentInfo
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.function_library import Function, indexed
 from tfjit.passes.ir.pass_context import PassContext
@@ -44,7 +44,7 @@ class Scope:
 
 # what ran for its effect on an array or stack before
 _PURE: Final = frozenset({"_GetRow", "_SetRow", "TensorListPushBack", "TensorListPopBack"})
-Place = tuple[int, str, int]  # id of a scope, node, output
+ScopedTensor = tuple[int, str, int]  # id of a scope, node, output
 
 
 def is_structured(node: Node) -> bool:
@@ -72,7 +72,7 @@ def _open_children(scope: Scope) -> None:
             body = function.graph.copy()
             inputs = graph.inputs(node.name)[0 if node.has_trait(WHILE) else 1 :]
             ctx = scope.ctx.child(f"{node.name}/{key}" + (str(number) if key == "branches" else ""))
-            given: dict[str, Given] = {}
+            given: dict[str, ArgumentInfo] = {}
             for k, arg in indexed(body, "_Arg").items():
                 src, slot = inputs[k]
                 shape = (
@@ -83,7 +83,9 @@ def _open_children(scope: Scope) -> None:
                 items = scope.ctx.lists.get(
                     (node.name, k) if node.has_trait(WHILE) else (src, slot)
                 )
-                given[arg.name] = Given(shape, scope.ctx.handles.get((src, slot)), items=items)
+                given[arg.name] = ArgumentInfo(
+                    shape, scope.ctx.handles.get((src, slot)), items=items
+                )
             body.graph["given"] = given
             ctx.run(body, "infer_shapes")
             opened.append(Scope(body, ctx, function, node.name, key, number))
@@ -144,20 +146,20 @@ def close_scopes(scope: Scope) -> None:
             node.attrs[child.key] = value
 
 
-class Webs:
+class AliasClasses:
     """Tensors that stand for the same object, by union of edges (R. Tarjan, "Efficiency of a good
     but not linear set union algorithm").
     """
 
     def __init__(self, top: Scope) -> None:
         self.scopes = {id(scope): scope for scope in top.all()}
-        self._parent: dict[Place, Place] = {}
+        self._parent: dict[ScopedTensor, ScopedTensor] = {}
         for scope in self.scopes.values():
             for node in scope.graph.op_nodes():
                 if is_structured(node):
                     self._through_bodies(scope, node)
 
-    def find(self, place: Place) -> Place:
+    def find(self, place: ScopedTensor) -> ScopedTensor:
         """What stands for the web of a tensor."""
         path = []
         while (up := self._parent.get(place, place)) != place:
@@ -167,7 +169,7 @@ class Webs:
             self._parent[low] = place
         return place
 
-    def join(self, a: Place, b: Place) -> None:
+    def join(self, a: ScopedTensor, b: ScopedTensor) -> None:
         """Both are of one web."""
         self._parent[self.find(a)] = self.find(b)
 
@@ -186,4 +188,12 @@ class Webs:
                     self.join(inside, (id(scope), *inputs[k]))
 
 
-__all__ = ["Place", "Scope", "Webs", "close_scopes", "fold_scopes", "is_structured", "open_scopes"]
+__all__ = [
+    "ScopedTensor",
+    "Scope",
+    "AliasClasses",
+    "close_scopes",
+    "fold_scopes",
+    "is_structured",
+    "open_scopes",
+]

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tfjit.framework.cooperative_yield import paced
+from tfjit.framework.cooperative_yield import yielding
 from tfjit.framework.errors import InternalError, InvalidArgumentError
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.op_defs.op_def import infer_shapes as shapes_by_op
@@ -37,7 +37,7 @@ Tensor = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ArgumentInfo:
     """What is known of an argument or a result of a body. variable: the shape of the variable
     behind a resource; None is an unknown one. items: of a tensor list.
     """
@@ -47,7 +47,7 @@ class Given:
     value: np.ndarray | None = None
     items: ListShape | None = None
 
-    def relax(self, other: Given) -> Given:
+    def relax(self, other: ArgumentInfo) -> ArgumentInfo:
         """What is known of an argument that may be either; its value stays."""
         items = self.items.relax(other.items) if self.items is not None else None
         variable = shape_rules.relax(self.variable, other.variable)
@@ -56,7 +56,9 @@ class Given:
         )
 
 
-def infer_body(function: Function, given: Sequence[Given], ctx: PassContext) -> list[Given]:
+def infer_body(
+    function: Function, given: Sequence[ArgumentInfo], ctx: PassContext
+) -> list[ArgumentInfo]:
     """Shapes of a function's results, and what lists they are, for what is known of
     its arguments.
     """
@@ -79,7 +81,7 @@ def infer_body(function: Function, given: Sequence[Given], ctx: PassContext) -> 
         )
         inference.settle()
         found = [
-            Given(
+            ArgumentInfo(
                 inference.shapes[src][slot],
                 inference.handles.get((src, slot)),
                 items=inference.lists.get((src, slot)),
@@ -87,11 +89,13 @@ def infer_body(function: Function, given: Sequence[Given], ctx: PassContext) -> 
             for src, slot in function.returned
         ]
         scratch[key] = function, found  # the function: its id stays its own
-    results: list[Given] = scratch[key][1]
+    results: list[ArgumentInfo] = scratch[key][1]
     return results
 
 
-def infer_loop(body: Function, given: Sequence[Given], ctx: PassContext) -> list[Given]:
+def infer_loop(
+    body: Function, given: Sequence[ArgumentInfo], ctx: PassContext
+) -> list[ArgumentInfo]:
     """What the variables of a loop are in every iteration, its first included: the entering ones,
     widened by what the body makes of them until that changes nothing more. given: the entering
     variables, whose values do not count.
@@ -148,13 +152,16 @@ class _Inference:
     """One inference over a graph, repeated while the shapes that loops carry round still change."""
 
     def __init__(
-        self, graph: DataflowGraph, ctx: PassContext, given: Mapping[str, Given] | None = None
+        self,
+        graph: DataflowGraph,
+        ctx: PassContext,
+        given: Mapping[str, ArgumentInfo] | None = None,
     ) -> None:
         self.graph, self.ctx = graph, ctx
         self.given = given or {}  # what is known of arguments, by `_Arg`
         self.order = graph.topological_order()
         self.loop_merges: dict[str, list[Tensor]] = {}  # Merge -> its inputs that are back edges
-        for name in paced(self.order):
+        for name in yielding(self.order):
             if graph.node(name).has_trait(MERGE):
                 back = [
                     tensor
@@ -183,27 +190,27 @@ class _Inference:
         for round in range(_MAX_ROUNDS + 1):
             self.give_up = round == _MAX_ROUNDS
             self.run()
-            if self.loops_settled():
+            if self.loops_converged():
                 break
 
     def run(self) -> None:
         self.run_state()
-        for name in paced(self.order):
+        for name in yielding(self.order):
             self.visit(self.graph.node(name), self.graph.inputs(name))
 
-    def loops_settled(self) -> bool:
+    def loops_converged(self) -> bool:
         """Whether each loop's Merge was assumed as its inputs then turned out; if not, the
         assumptions are widened.
         """
-        settled = True
+        converged = True
         for name in self.loop_merges:
             wide = self.assumed[name]
             for src, slot in self.graph.inputs(name):
                 wide = shape_rules.relax(wide, self.shapes[src][slot])
             if wide != self.assumed[name]:
                 self.assumed[name] = wide
-                settled = False
-        return settled
+                converged = False
+        return converged
 
     def value(self, tensor: Tensor) -> np.ndarray | None:
         """The array of a tensor that is a Const or was found to be one."""
@@ -336,7 +343,7 @@ class _Inference:
         library = self.graph.functions
         running = self.ctx.bodies_in_progress
         given = [
-            Given(
+            ArgumentInfo(
                 self.shapes[src][slot],
                 self.handles.get((src, slot)),
                 self.small(src, slot),
@@ -344,7 +351,7 @@ class _Inference:
             )
             for src, slot in inputs
         ]
-        found: list[Given] | None = None
+        found: list[ArgumentInfo] | None = None
         for ref in refs:
             if ref.name not in library:
                 return None  # an error of the run
@@ -407,7 +414,7 @@ class _Inference:
         if not lists or lists[0] is None:
             return shapes
         if node.op == "TensorListLength" and lists[0].length is not None:
-            self.know(node, 0, (lists[0].length,), ())
+            self.record_value(node, 0, (lists[0].length,), ())
         # what the op's own rule says is what the reader asks for, which nothing makes true
         known = element_read(
             node, lists[0], as_shape, lambda index: self.value(inputs[index]) is not None
@@ -471,12 +478,12 @@ class _Inference:
             for slot, tensor in enumerate(inputs):
                 shape = self.shapes[tensor[0]][tensor[1]]
                 if shape is not None:
-                    self.know(node, slot, shape, (len(shape),))
+                    self.record_value(node, slot, shape, (len(shape),))
             return
         if node.op == "VariableShape":
             variable = self.handles.get(inputs[0])
             if variable is not None:
-                self.know(node, 0, variable, (len(variable),))
+                self.record_value(node, 0, variable, (len(variable),))
             return
         if node.op in ("Size", "Rank"):
             shape = self.shapes[inputs[0][0]][inputs[0][1]]
@@ -488,7 +495,7 @@ class _Inference:
                 else len(shape)
             )
             if number is not None:
-                self.know(node, 0, (number,), ())
+                self.record_value(node, 0, (number,), ())
             return
         if (
             len(node.output_dtypes) != 1
@@ -515,7 +522,7 @@ class _Inference:
         if elements is not None:
             self.partial[node.name, 0] = elements
 
-    def know(
+    def record_value(
         self, node: Node, slot: int, elements: tuple[int | None, ...], shape: tuple[int, ...]
     ) -> None:
         """Record an integer output by its elements; a full one is a value, unless it does not fit

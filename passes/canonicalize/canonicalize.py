@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from tfjit.framework.cooperative_yield import paced
+from tfjit.framework.cooperative_yield import yielding
 from tfjit.framework.op_defs.op_traits import CONTROL_FLOW
 from tfjit.framework.types import dtypes
 from tfjit.passes.canonicalize.decompose_batch_norm import decompose_batch_norm
@@ -45,7 +45,7 @@ def simplify(graph: DataflowGraph, ctx: PassContext) -> None:
     waited for, its consumers wait for), and the reads of reference variables.
     Needs: `infer_shapes` for the rules on shapes.
     """
-    for name in paced(graph.topological_order()):
+    for name in yielding(graph.topological_order()):
         if name not in graph:
             continue
         node = graph.node(name)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tfjit.framework.cooperative_yield import breathe
+from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.op_defs.op_traits import CONTROL_FLOW, PLACEHOLDER, VARIABLE
 from tfjit.passes.ir.dataflow_graph import CONTROL, SINK, SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.pass_context import PassContext
@@ -43,7 +43,7 @@ def drop_control_edges(graph: DataflowGraph, ctx: PassContext) -> None:
     done: dict[str, int] = {}  # node -> mask of the effects that have happened when it has run
     dropped = 0
     for name in order:
-        breathe()
+        yield_interpreter()
         waits: list[str] = []
         before = 0
         for src, keyed in graph._pred[name].items():

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tfjit.framework.cooperative_yield import paced
+from tfjit.framework.cooperative_yield import yielding
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.op_defs.op_traits import NEVER_EVALUATED
 from tfjit.framework.types.shape import TensorShape
@@ -30,7 +30,7 @@ def eliminate_common_subexpressions(graph: DataflowGraph, ctx: PassContext) -> N
     write may come between.
     """
     first: dict[Hashable, Node] = {}
-    for name in paced(graph.topological_order()):
+    for name in yielding(graph.topological_order()):
         node = graph.node(name)
         if (
             node.is_stateful

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tfjit.framework.cooperative_yield import paced
+from tfjit.framework.cooperative_yield import yielding
 from tfjit.framework.op_defs.op_traits import CONTROL_FLOW, SHAPE_QUERY
 from tfjit.framework.types.shape import num_elements
 from tfjit.passes.analysis.constant_evaluation import NotEvaluated, can_evaluate, evaluate
@@ -31,7 +31,7 @@ def fold_constants(graph: DataflowGraph, ctx: PassContext) -> None:
     # alive in the dead branch.
     may_be_dead = graph.has_trait(CONTROL_FLOW)
     known = {name for name, _ in ctx.values}
-    for name in paced(graph.topological_order()):
+    for name in yielding(graph.topological_order()):
         node = graph.node(name)
         if node.op == "Const" or not node.output_dtypes:
             continue

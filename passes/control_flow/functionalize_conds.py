@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from tfjit.framework.cooperative_yield import paced
+from tfjit.framework.cooperative_yield import yielding
 from tfjit.framework.op_defs.op_traits import ENTER, MERGE, SWITCH
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType
@@ -123,7 +123,7 @@ def _find_groups(graph: DataflowGraph, ctx: PassContext) -> list[_Group]:
     states = _States()
     groups: dict[tuple[State, Tensor], _Group] = {}
     switches: list[str] = []
-    for name in paced(graph.topological_order()):
+    for name in yielding(graph.topological_order()):
         node = graph.node(name)
         if frames.get(name):
             states.set(name, None)
@@ -301,7 +301,7 @@ class _Rewriter:
         )
         if not waited and not any(name in behind for name in (*group.merges, *self.side)):
             return
-        for name in paced(graph.topological_order()):
+        for name in yielding(graph.topological_order()):
             level = 0
             for edge in graph.edges_into(name):
                 if edge.src == SOURCE or graph.is_back_edge(edge.src, name):
@@ -329,7 +329,7 @@ class _Rewriter:
                 outputs.append(_Output((name, 1), dtypes.int32, (_index(off), _index(1 - off))))
         for side in (0, 1):
             for name in members[side]:
-                for tensor in self._given_out(name, level):
+                for tensor in self._outputs_of(name, level):
                     dtype = graph.node(name).output_dtypes[tensor[1]].base_dtype
                     if dtype.name in _NEVER_MADE_UP:
                         raise Declined(
@@ -341,7 +341,7 @@ class _Rewriter:
                     )
         return _Plan(merges, members, outputs)
 
-    def _given_out(self, name: str, level: int) -> Iterator[Tensor]:
+    def _outputs_of(self, name: str, level: int) -> Iterator[Tensor]:
         """The tensors of a branch's node that later levels take."""
         slots = {
             edge.src_output

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from tfjit.framework.cooperative_yield import paced
+from tfjit.framework.cooperative_yield import yielding
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.op_defs.op_traits import CASE, IF, WHILE
 from tfjit.framework.types.dtypes import DType
@@ -34,7 +34,7 @@ def trim_bodies(graph: DataflowGraph, ctx: PassContext) -> None:
     `fold_constants`.
     """
     if _has_structure(graph):
-        for name in paced(graph.topological_order()):
+        for name in yielding(graph.topological_order()):
             node = graph.node(name)
             if node.has_trait(WHILE | IF | CASE):
                 (_while if node.has_trait(WHILE) else _branches)(graph, node, ctx)

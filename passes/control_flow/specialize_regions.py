@@ -13,7 +13,7 @@ from tfjit.framework.errors import OpError
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.op_defs.op_traits import CASE, IF, WHILE
 from tfjit.framework.types.dtypes import as_dtype
-from tfjit.passes.analysis.shape_inference import Given
+from tfjit.passes.analysis.shape_inference import ArgumentInfo
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.function_library import Function, passed_through
@@ -86,7 +86,7 @@ class _Specializer:
         given = []
         for src, slot in self.inputs:
             shape = tensor_shape(self.graph, src, slot)
-            given.append(Given(shape, self.ctx.handles.get((src, slot))))
+            given.append(ArgumentInfo(shape, self.ctx.handles.get((src, slot))))
         for k, arg in function.args.items():
             if arg.output_dtypes[0].name != "resource" and not is_static(given[k].shape):
                 src, slot = self.inputs[k]
@@ -99,7 +99,7 @@ class _Specializer:
 
 def specialized_body(
     function: Function,
-    given: Sequence[Given],
+    given: Sequence[ArgumentInfo],
     constants: Mapping[int, np.ndarray],
     pipeline: str,
     ctx: PassContext,

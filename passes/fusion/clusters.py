@@ -26,13 +26,13 @@ _MAX_ROOTS: Final = 16
 _ROOT: Final = CONTROL_FLOW | RECV | BLOCKING | CALLS_PYTHON
 
 
-class Draft:
+class Cluster:
     """A group while the pass decides. A node alone is a draft of one member with kind "".
 
     kind: template that will serve it; level: above the levels of all groups it takes anything from;
     space: the shape its loop runs over (a name where it is unknown); anchor: the convolution,
     matmul or first reduction in it; axes: reduced dims of `space`; waits: whether a member has
-    control inputs; moves: whether one only renames positions. pending: member -> number of its
+    control inputs; moves: whether one only renames positions. live_out: member -> number of its
     consumers outside; inputs: tensors taken from outside.
     """
 
@@ -42,9 +42,9 @@ class Draft:
         "inputs",
         "kind",
         "level",
+        "live_out",
         "members",
         "moves",
-        "pending",
         "space",
         "waits",
     )
@@ -58,11 +58,11 @@ class Draft:
         self.axes: tuple[int, ...] = ()
         self.waits = False
         self.moves = False
-        self.pending: dict[str, int] = {}
+        self.live_out: dict[str, int] = {}
         self.inputs: set[tuple[str, int]] = set()
 
 
-class Drafts:
+class Clusters:
     """The partition of a graph's nodes into drafts.
 
     Nodes are added in topological order. Level of a draft > level of every draft it depends on, so
@@ -72,7 +72,7 @@ class Drafts:
 
     def __init__(self, graph: DataflowGraph) -> None:
         self.graph = graph
-        self.of: dict[str, Draft] = {}
+        self.of: dict[str, Cluster] = {}
         self.position: dict[str, int] = {}
         self.sources: dict[str, list[tuple[str, int]]] = {}
         self.waits: dict[str, list[str]] = {}
@@ -80,7 +80,7 @@ class Drafts:
         self.roots: dict[str, frozenset[tuple[str, int]]] = {}
         self._root_ops = {node.name for node in graph.op_nodes() if node.has_trait(_ROOT)}
 
-    def add(self, node: Node) -> Draft:
+    def add(self, node: Node) -> Cluster:
         """Take the next node of the topological order as a draft of its own."""
         name = node.name
         graph = self.graph
@@ -99,14 +99,14 @@ class Drafts:
             found = of.get(src)
             if found is not None and found.level >= level:
                 level = found.level + 1
-        draft = Draft(name, level)
-        draft.waits = bool(waits)
-        draft.pending[name] = len(self.consumers_of(name))
-        draft.inputs.update(sources)
-        of[name] = draft
+        cluster = Cluster(name, level)
+        cluster.waits = bool(waits)
+        cluster.live_out[name] = len(self.consumers_of(name))
+        cluster.inputs.update(sources)
+        of[name] = cluster
         if self._root_ops:
             self.roots[name] = self._roots_of(name)
-        return draft
+        return cluster
 
     def _roots_of(self, name: str) -> frozenset[tuple[str, int]]:
         found: frozenset[tuple[str, int]] = frozenset()
@@ -120,7 +120,7 @@ class Drafts:
                 found = found | below
         return found if len(found) <= _MAX_ROOTS else frozenset({(name, CONTROL)})
 
-    def run_together(self, a: str, b: str) -> bool:
+    def same_context(self, a: str, b: str) -> bool:
         """Whether two nodes are alive or dead in the same runs and iterations, and wait for the
         same senders and queues.
         """
@@ -134,40 +134,42 @@ class Drafts:
             found.discard(SINK)
         return found
 
-    def producers(self, draft: Draft) -> Iterable[Draft]:
+    def producers(self, cluster: Cluster) -> Iterable[Cluster]:
         """Drafts that a draft takes something from, itself left out; some may come twice."""
         of = self.of
-        for member in draft.members:
+        for member in cluster.members:
             for src, _ in self.sources[member]:
                 found = of.get(src)
-                if found is not None and found is not draft:
+                if found is not None and found is not cluster:
                     yield found
             for src in self.waits[member]:
                 found = of.get(src)
-                if found is not None and found is not draft:
+                if found is not None and found is not cluster:
                     yield found
 
-    def settled(self, producer: Draft, consumer: Draft) -> dict[str, int]:
+    def covered_uses(self, producer: Cluster, consumer: Cluster) -> dict[str, int]:
         """Members of a draft that the other one uses -> how many of its members do."""
         found: dict[str, int] = {}
-        pending = producer.pending
+        live_out = producer.live_out
         for member in consumer.members:
             before = {src for src, _ in self.sources[member]}
             if self.waits[member]:
                 before.update(self.waits[member])
             for src in before:
-                if src in pending:
+                if src in live_out:
                     found[src] = found.get(src, 0) + 1
         return found
 
-    def escapes(self, producer: Draft, consumer: Draft) -> bool:
+    def escapes(self, producer: Cluster, consumer: Cluster) -> bool:
         """Whether anything but `consumer` uses or waits for members of a draft."""
-        settled = self.settled(producer, consumer)
+        covered_uses = self.covered_uses(producer, consumer)
         return any(
-            count > settled.get(member, 0) for member, count in producer.pending.items() if count
+            count > covered_uses.get(member, 0)
+            for member, count in producer.live_out.items()
+            if count
         )
 
-    def new_inputs(self, producer: Draft, consumer: Draft) -> set[tuple[str, int]]:
+    def new_inputs(self, producer: Cluster, consumer: Cluster) -> set[tuple[str, int]]:
         """Tensors that a draft takes from outside both, as far as the other does not take them."""
         of = self.of
         return {
@@ -176,24 +178,28 @@ class Drafts:
             if of.get(tensor[0]) is not producer
         }
 
-    def pending_after(self, producer: Draft, consumer: Draft, settled: dict[str, int]) -> int:
-        """How many members of the union would have consumers outside it. settled: of the two."""
-        done = sum(1 for member, count in settled.items() if producer.pending[member] == count)
-        return len(producer.pending) + len(consumer.pending) - done
+    def live_out_after(
+        self, producer: Cluster, consumer: Cluster, covered_uses: dict[str, int]
+    ) -> int:
+        """How many members of the union would have consumers outside it. covered_uses: of the two."""
+        done = sum(
+            1 for member, count in covered_uses.items() if producer.live_out[member] == count
+        )
+        return len(producer.live_out) + len(consumer.live_out) - done
 
-    def _used_by_others(self, draft: Draft, inside: Draft) -> bool:
+    def _used_by_others(self, cluster: Cluster, inside: Cluster) -> bool:
         """Whether a node added so far, outside both drafts, depends on the first."""
-        for member in draft.members:
+        for member in cluster.members:
             consumers = self.consumers_of(member)
             if len(consumers) > _MAX_SCAN:
                 return True
             for consumer in consumers:
                 found = self.of.get(consumer)
-                if found is not None and found is not draft and found is not inside:
+                if found is not None and found is not cluster and found is not inside:
                     return True
         return False
 
-    def merged_level(self, a: Draft, b: Draft) -> int | None:
+    def level_if_merged(self, a: Cluster, b: Cluster) -> int | None:
         """Level of the union of two drafts, or None when it is not proven to leave the graph of
         groups without a cycle.
         """
@@ -207,18 +213,18 @@ class Drafts:
             return high.level
         return None
 
-    def _needs_only_below(self, draft: Draft, low: Draft) -> bool:
+    def _needs_only_below(self, cluster: Cluster, low: Cluster) -> bool:
         """Whether all that a draft takes anything from, `low` and itself left out, is
         below `low`.
         """
         level, of, sources, waits = low.level, self.of, self.sources, self.waits
-        for member in draft.members:
+        for member in cluster.members:
             for src, _ in sources[member]:
                 found = of.get(src)
                 if (
                     found is not None
                     and found.level >= level
-                    and found is not draft
+                    and found is not cluster
                     and found is not low
                 ):
                     return False
@@ -227,13 +233,13 @@ class Drafts:
                 if (
                     found is not None
                     and found.level >= level
-                    and found is not draft
+                    and found is not cluster
                     and found is not low
                 ):
                     return False
         return True
 
-    def delays_nothing(self, producer: Draft, consumer: Draft) -> bool:
+    def adds_no_wait(self, producer: Cluster, consumer: Cluster) -> bool:
         """Whether the union of a draft and one that uses its values waits for no control input that
         a result needed elsewhere does not wait for today, directly or through the values it takes.
         """
@@ -249,27 +255,27 @@ class Drafts:
             before - after and self.escapes(consumer, producer)
         )
 
-    def _outer_waits(self, draft: Draft, other: Draft) -> Iterable[str]:
-        for member in draft.members:
+    def _outer_waits(self, cluster: Cluster, other: Cluster) -> Iterable[str]:
+        for member in cluster.members:
             for src in self.waits[member]:
                 found = self.of.get(src)
-                if found is not draft and found is not other:
+                if found is not cluster and found is not other:
                     yield src
 
-    def merge(self, a: Draft, b: Draft, level: int, settled: dict[str, int]) -> Draft:
+    def merge(self, a: Cluster, b: Cluster, level: int, covered_uses: dict[str, int]) -> Cluster:
         """Make one draft of a draft and one that uses its values; the larger one's object stays and
         takes the members of the other.
 
-        settled: of the two.
+        covered_uses: of the two.
         """
-        for src, count in settled.items():
-            a.pending[src] -= count
-            if not a.pending[src]:
-                del a.pending[src]
+        for src, count in covered_uses.items():
+            a.live_out[src] -= count
+            if not a.live_out[src]:
+                del a.live_out[src]
         inputs = a.inputs
         inputs |= self.new_inputs(a, b)
         big, small = (a, b) if len(a.members) >= len(b.members) else (b, a)
-        big.pending.update(small.pending)
+        big.live_out.update(small.live_out)
         big.inputs = inputs
         for member in small.members:
             self.of[member] = big

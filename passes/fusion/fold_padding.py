@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tfjit.framework.cooperative_yield import paced
+from tfjit.framework.cooperative_yield import yielding
 from tfjit.passes.ir.constant_value import constant_value
 from tfjit.passes.ir.dataflow_graph import SINK
 
@@ -25,7 +25,7 @@ def absorb_padding(graph: DataflowGraph, ctx: PassContext) -> None:
     """
     if graph.op_types.isdisjoint(CONVOLUTIONS):
         return
-    for name in paced(graph.topological_order()):
+    for name in yielding(graph.topological_order()):
         node = graph.node(name)
         if node.op in CONVOLUTIONS and node.attrs.get("padding") in (b"VALID", "VALID"):
             source = graph.inputs(name)[0][0]

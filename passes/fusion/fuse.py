@@ -5,14 +5,14 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Final
 
-from tfjit.framework.cooperative_yield import paced
+from tfjit.framework.cooperative_yield import yielding
 from tfjit.kernels.registry import Unsupported
-from tfjit.passes.fusion.clusters import MAX_MEMBERS, Draft, Drafts
+from tfjit.passes.fusion.clusters import MAX_MEMBERS, Cluster, Clusters
 from tfjit.passes.fusion.fold_padding import absorb_padding
 from tfjit.passes.fusion.fused_group_builder import GroupMaker
 from tfjit.passes.fusion.match_attention import find_attention, may_hold_attention
 from tfjit.passes.fusion.match_pool_gradient import find_pool_gradients, may_hold_pool_gradient
-from tfjit.passes.fusion.rematerialize import Chosen, copy_cheap_values
+from tfjit.passes.fusion.rematerialize import Chosen, rematerialize
 from tfjit.passes.fusion.roles import RoleFinder
 from tfjit.passes.ir.dataflow_graph import SINK
 from tfjit.passes.ir.declined import Declined
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
     from tfjit.passes.ir.pass_context import PassContext
 
-    Finder = Callable[[DataflowGraph, Drafts, GroupMaker, PassContext], list[tuple[str, list[str]]]]
+    Finder = Callable[
+        [DataflowGraph, Clusters, GroupMaker, PassContext], list[tuple[str, list[str]]]
+    ]
     """Finds (anchor, members in order) of every group of a fixed form."""
 
 MAX_OUTPUTS: Final = 12
@@ -66,7 +68,7 @@ def fuse(graph: DataflowGraph, ctx: PassContext) -> None:
     if rules.template_of("pool_gradient") is not None and may_hold_pool_gradient(graph):
         _Fuser(graph, ctx, rules).rewrite_found("pool_gradient", find_pool_gradients)
     fuser = _Fuser(graph, ctx, rules)
-    for name in paced(graph.topological_order()):
+    for name in yielding(graph.topological_order()):
         fuser.add(graph.node(name))
     fuser.rewrite()
 
@@ -76,43 +78,43 @@ class _Fuser:
         self.graph = graph
         self.ctx = ctx
         self.rules = rules
-        self.drafts = Drafts(graph)
+        self.clusters = Clusters(graph)
         self.roles = RoleFinder(graph, ctx, rules)
-        self.maker = GroupMaker(graph, self.drafts, self.roles)
+        self.maker = GroupMaker(graph, self.clusters, self.roles)
 
     # ---- deciding
 
     def add(self, node: Node) -> None:
         """Take the next node of the topological order and let it join what it can."""
-        draft = self.drafts.add(node)
+        cluster = self.clusters.add(node)
         role = self.roles.find(node)
         if role is None:
             return
-        draft.kind = role.kind
-        draft.space = role.space
-        draft.axes = role.axes
-        draft.moves = self.roles.is_view(node.name)
-        draft.anchor = node.name if role.kind != "loop" else ""
-        tried: list[Draft] = []
-        for src, _ in self.drafts.sources[node.name]:
-            found = self.drafts.of.get(src)
-            if found is not None and found.kind and found is not draft and found not in tried:
+        cluster.kind = role.kind
+        cluster.space = role.space
+        cluster.axes = role.axes
+        cluster.moves = self.roles.is_view(node.name)
+        cluster.anchor = node.name if role.kind != "loop" else ""
+        tried: list[Cluster] = []
+        for src, _ in self.clusters.sources[node.name]:
+            found = self.clusters.of.get(src)
+            if found is not None and found.kind and found is not cluster and found not in tried:
                 tried.append(found)
         if self._is_read_in_pieces(node):
             tried = [found for found in tried if found.kind not in self.roles.anchor_kinds]
         tried.sort(key=lambda d: (d.kind in self.roles.anchor_kinds, d.level), reverse=True)
         for producer in tried:
-            self._attempt(self.drafts.of[producer.members[0]], node)
+            self._attempt(self.clusters.of[producer.members[0]], node)
         if role.kind == "reduce":  # the mean that squared distances were taken from
-            current = self.drafts.of[node.name]
+            current = self.clusters.of[node.name]
             for name in sorted(
                 {
                     p.members[0]
-                    for p in self.drafts.producers(current)
+                    for p in self.clusters.producers(current)
                     if p.kind == "reduce" and p.axes == current.axes
                 }
             ):
-                self._attempt(self.drafts.of[name], node)
+                self._attempt(self.clusters.of[name], node)
         self._join_siblings(node)
 
     def _is_read_in_pieces(self, node: Node) -> bool:
@@ -122,22 +124,22 @@ class _Fuser:
         """
         if node.op not in PIECEWISE:
             return False
-        slices = [self.graph.node(name) for name in self.drafts.consumers_of(node.name)]
+        slices = [self.graph.node(name) for name in self.clusters.consumers_of(node.name)]
         if not slices or any(slice_.op not in ("Split", "SplitV") for slice_ in slices):
             return False
         takers = [
             self.roles.find(self.graph.node(name))
             for slice_ in slices
-            for name in self.drafts.consumers_of(slice_.name)
+            for name in self.clusters.consumers_of(slice_.name)
         ]
-        names = [name for slice_ in slices for name in self.drafts.consumers_of(slice_.name)]
+        names = [name for slice_ in slices for name in self.clusters.consumers_of(slice_.name)]
         return all(role is not None and role.kind == "loop" for role in takers) and not any(
             map(self.roles.is_view, names)
         )
 
-    def _attempt(self, other: Draft, node: Node, siblings: bool = False) -> None:
+    def _attempt(self, other: Cluster, node: Node, siblings: bool = False) -> None:
         """Let the node's draft and another become one, or log why not."""
-        current = self.drafts.of[node.name]
+        current = self.clusters.of[node.name]
         if other is current:
             return
         try:
@@ -152,25 +154,25 @@ class _Fuser:
         """Let loops and rows that read the same large tensor read it together, and reductions over
         the same axes of it.
         """
-        drafts = self.drafts
-        draft = drafts.of[node.name]
-        if draft.kind not in ("loop", "rows", "reduce") or self.roles.is_view(node.name):
+        clusters = self.clusters
+        cluster = clusters.of[node.name]
+        if cluster.kind not in ("loop", "rows", "reduce") or self.roles.is_view(node.name):
             return
         for src, slot in (
-            sorted(draft.inputs) if draft.kind == "reduce" else drafts.sources[node.name]
+            sorted(cluster.inputs) if cluster.kind == "reduce" else clusters.sources[node.name]
         ):
             shape = self.roles.shape(src, slot)
             if (
                 shape is None
                 or prod(shape) < SHARED_ELEMENTS
-                or len(drafts.consumers_of(src)) > _MAX_SIBLINGS
+                or len(clusters.consumers_of(src)) > _MAX_SIBLINGS
             ):
                 continue
             for consumer in sorted(
-                drafts.consumers_of(src), key=lambda name: drafts.position.get(name, -1)
+                clusters.consumers_of(src), key=lambda name: clusters.position.get(name, -1)
             ):
-                other = drafts.of.get(consumer)
-                current = drafts.of[node.name]
+                other = clusters.of.get(consumer)
+                current = clusters.of[node.name]
                 if (
                     other is None
                     or other is current
@@ -185,9 +187,9 @@ class _Fuser:
                 if other.kind in ("loop", "rows", "reduce") and not (other.waits or current.waits):
                     self._attempt(other, node, siblings=True)
 
-    def _join(self, producer: Draft, consumer: Draft, node: Node, siblings: bool) -> None:
+    def _join(self, producer: Cluster, consumer: Cluster, node: Node, siblings: bool) -> None:
         """Merge two drafts, or say why not by raising Declined or Unsupported."""
-        drafts = self.drafts
+        clusters = self.clusters
         size = len(producer.members) + len(consumer.members)
         if size > MAX_MEMBERS:
             raise Declined(f"a group has at most {MAX_MEMBERS} nodes")
@@ -197,11 +199,11 @@ class _Fuser:
         first = self.graph.node(producer.members[0])
         if first.assigned_device != node.assigned_device:
             raise Declined("it is on another device")
-        if not drafts.run_together(producer.members[0], node.name):
+        if not clusters.same_context(producer.members[0], node.name):
             raise Declined("one of them may be dead, or wait for a sender, without the other")
-        if (producer.waits or consumer.waits) and not drafts.delays_nothing(producer, consumer):
+        if (producer.waits or consumer.waits) and not clusters.adds_no_wait(producer, consumer):
             raise Declined("a result that is needed elsewhere would wait for a control input")
-        level = drafts.merged_level(producer, consumer)
+        level = clusters.level_if_merged(producer, consumer)
         if level is None:
             raise Declined("a path may lead out of the group and back")
         space = self._space(producer, consumer, kind)
@@ -213,10 +215,10 @@ class _Fuser:
             and not producer.moves
             and not consumer.moves
         )
-        settled = drafts.settled(producer, consumer)
-        if drafts.pending_after(producer, consumer, settled) > MAX_OUTPUTS:
+        covered_uses = clusters.covered_uses(producer, consumer)
+        if clusters.live_out_after(producer, consumer, covered_uses) > MAX_OUTPUTS:
             raise Declined(f"more than {MAX_OUTPUTS} results are needed outside")
-        if len(producer.inputs) + len(drafts.new_inputs(producer, consumer)) > MAX_INPUTS:
+        if len(producer.inputs) + len(clusters.new_inputs(producer, consumer)) > MAX_INPUTS:
             raise Declined(f"more than {MAX_INPUTS} inputs")
         if (
             kind in self.roles.anchor_kinds
@@ -237,12 +239,12 @@ class _Fuser:
             self.maker.check(
                 self.maker.make([*producer.members, *consumer.members], kind, anchor, trial=True)[0]
             )
-        merged = drafts.merge(producer, consumer, level, settled)
+        merged = clusters.merge(producer, consumer, level, covered_uses)
         merged.kind, merged.space, merged.anchor, merged.axes = kind, space, anchor, axes
         why = " that reads the same" if siblings else ""
         self.ctx.log(node.name, f"joins {anchor or merged.members[0]}: {kind} group of {size}{why}")
 
-    def _space(self, producer: Draft, consumer: Draft, kind: str) -> object:
+    def _space(self, producer: Cluster, consumer: Cluster, kind: str) -> object:
         if kind != "loop":
             return producer.space if kind == producer.kind else consumer.space
         if producer.space == consumer.space:
@@ -253,7 +255,7 @@ class _Fuser:
         # a reshape lies between them, or nothing is computed
         if small == large or all(self.roles.is_view(m) for m in producer.members):
             return consumer.space
-        if self.drafts.escapes(producer, consumer):
+        if self.clusters.escapes(producer, consumer):
             raise Declined(
                 f"shape {producer.space} differs from {consumer.space} and its values are needed "
                 "elsewhere"
@@ -272,16 +274,16 @@ class _Fuser:
     def rewrite(self) -> None:
         """Put `_Fused` nodes in place of the drafts that are worth it."""
         chosen = self._chosen()
-        unneeded = copy_cheap_values(chosen, self.drafts, self.roles, self.maker, self.ctx)
+        unneeded = rematerialize(chosen, self.clusters, self.roles, self.maker, self.ctx)
         self._put(chosen, unneeded)
 
     def rewrite_found(self, kind: str, find: Finder) -> None:
         """Put `_Fused` nodes in place of what a search finds in the graph: groups whose form is
         fixed.
         """
-        for name in paced(self.graph.topological_order()):
-            self.drafts.add(self.graph.node(name))
-        found = find(self.graph, self.drafts, self.maker, self.ctx)
+        for name in yielding(self.graph.topological_order()):
+            self.clusters.add(self.graph.node(name))
+        found = find(self.graph, self.clusters, self.maker, self.ctx)
         self._put([Chosen(kind, anchor, members) for anchor, members in found], [])
 
     def _put(self, chosen: list[Chosen], unneeded: Sequence[str]) -> None:
@@ -311,57 +313,59 @@ class _Fuser:
         """The drafts that make a group, with their members in order."""
         seen: set[int] = set()
         found: list[Chosen] = []
-        for name in sorted(self.drafts.position, key=self.drafts.position.__getitem__):
-            draft = self.drafts.of[name]
-            drops = self._drops_results(draft)
-            if id(draft) in seen or (len(draft.members) < 2 and not drops):
+        for name in sorted(self.clusters.position, key=self.clusters.position.__getitem__):
+            cluster = self.clusters.of[name]
+            drops = self._drops_results(cluster)
+            if id(cluster) in seen or (len(cluster.members) < 2 and not drops):
                 continue
-            seen.add(id(draft))
-            members = self._trimmed(draft)
+            seen.add(id(cluster))
+            members = self._trimmed(cluster)
             if all(map(self.roles.is_view, members)) or (
                 len([m for m in members if not self.roles.is_free(m)]) < 2 and not drops
             ):
                 self.ctx.log(
-                    draft.members[-1], "stays alone: the rest of its group only renames positions"
+                    cluster.members[-1], "stays alone: the rest of its group only renames positions"
                 )
                 continue
             try:
                 # trimming may have changed what the template sees
-                template = self.rules.template_of(draft.kind)
-                plain = draft.kind == "loop" and not draft.moves
+                template = self.rules.template_of(cluster.kind)
+                plain = cluster.kind == "loop" and not cluster.moves
                 if not plain or template is None or not template.takes_plain:
                     self.maker.check(
-                        self.maker.make(members, draft.kind, draft.anchor, trial=True)[0]
+                        self.maker.make(members, cluster.kind, cluster.anchor, trial=True)[0]
                     )
             except Unsupported as refused:
                 self.ctx.log(members[-1], f"group given up: {refused}")
                 continue
-            found.append(Chosen(draft.kind, draft.anchor, members))
+            found.append(Chosen(cluster.kind, cluster.anchor, members))
         return found
 
-    def _drops_results(self, draft: Draft) -> bool:
+    def _drops_results(self, cluster: Cluster) -> bool:
         """Whether a draft is one node with a large result that nobody takes, which a group need not
         write: a loss without its gradient.
         """
-        if draft.kind != "rows" or len(draft.members) > 1:
+        if cluster.kind != "rows" or len(cluster.members) > 1:
             return False
-        slots = range(len(self.graph.node(draft.members[0]).output_dtypes))
-        return 0 < sum(1 for k in slots if self.graph.consumers(draft.members[0], k)) < len(slots)
+        slots = range(len(self.graph.node(cluster.members[0]).output_dtypes))
+        return 0 < sum(1 for k in slots if self.graph.consumers(cluster.members[0], k)) < len(slots)
 
-    def _trimmed(self, draft: Draft) -> list[str]:
+    def _trimmed(self, cluster: Cluster) -> list[str]:
         """The members without reshapes and identities at either end, which cost nothing where they
         are.
         """
-        members = sorted(draft.members, key=self.drafts.position.__getitem__)
+        members = sorted(cluster.members, key=self.clusters.position.__getitem__)
         inside = set(members)
         for name in reversed(members):
-            if self.roles.is_free(name) and not (self.drafts.consumers_of(name) & inside):
+            if self.roles.is_free(name) and not (self.clusters.consumers_of(name) & inside):
                 inside.discard(name)
         for name in members:
-            before = {src for src, _ in self.drafts.sources[name]}.union(self.drafts.waits[name])
+            before = {src for src, _ in self.clusters.sources[name]}.union(
+                self.clusters.waits[name]
+            )
             if name in inside and self.roles.is_free(name) and not before & inside:
                 inside.discard(name)
-        if draft.anchor and draft.anchor not in inside:
+        if cluster.anchor and cluster.anchor not in inside:
             return []
         return [m for m in members if m in inside]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tfjit.framework.cooperative_yield import breathe
+from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.op_defs.op_traits import MATRIX_PRODUCT, REDUCTION
 from tfjit.framework.scalar import elementwise
 from tfjit.kernels.ir.fused_group import CONSTANT, INPUT, FusedGroup, Member, Ref
@@ -18,7 +18,7 @@ from tfjit.kernels.registry import NodeSpec, TensorSpec, Unsupported
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
     from tfjit.framework.types.shape import Shape
-    from tfjit.passes.fusion.clusters import Drafts
+    from tfjit.passes.fusion.clusters import Clusters
     from tfjit.passes.fusion.roles import RoleFinder
     from tfjit.passes.ir.dataflow_graph import DataflowGraph
 
@@ -33,9 +33,9 @@ sizes of a run.
 class GroupMaker:
     """Builds groups; specs of nodes are made once."""
 
-    def __init__(self, graph: DataflowGraph, drafts: Drafts, roles: RoleFinder) -> None:
+    def __init__(self, graph: DataflowGraph, clusters: Clusters, roles: RoleFinder) -> None:
         self.graph = graph
-        self.drafts = drafts
+        self.clusters = clusters
         self.roles = roles
         self.rules = roles.rules
         self.anchor_kinds = roles.anchor_kinds
@@ -61,7 +61,7 @@ class GroupMaker:
         found = self._specs.get(name)
         if found is None:
             node = self.graph.node(name)
-            inputs = tuple([self.tensor(src, slot) for src, slot in self.drafts.sources[name]])
+            inputs = tuple([self.tensor(src, slot) for src, slot in self.clusters.sources[name]])
             outputs = tuple([self.tensor(name, k) for k in range(len(node.output_dtypes))])
             found = self._specs[name] = NodeSpec(
                 name, node.op, node.attrs, inputs, outputs, self._parameters(name)
@@ -71,7 +71,7 @@ class GroupMaker:
     def _parameters(self, name: str) -> dict[int, np.ndarray]:
         node = self.graph.node(name)
         known = (1,) if node.has_trait(REDUCTION) else PARAMETERS.get(node.op, ())
-        sources = self.drafts.sources[name]
+        sources = self.clusters.sources[name]
         slots = [slot for slot in known if slot < len(sources)]
         values = {slot: self.roles.value(*sources[slot]) for slot in slots}
         return {slot: value for slot, value in values.items() if value is not None}
@@ -90,7 +90,7 @@ class GroupMaker:
         trial: without reason and costs. copies: nodes of other groups that this one computes too;
         given: members that are no results any more.
         """
-        ordered = sorted({*members, *copies}, key=self.drafts.position.__getitem__)
+        ordered = sorted({*members, *copies}, key=self.clusters.position.__getitem__)
         hidden = {*given, *copies} - (set(members) - set(given))
         inside = {name: k for k, name in enumerate(ordered)}
         for name in ordered:
@@ -99,10 +99,10 @@ class GroupMaker:
         wiring: list[Member] = []
         inputs, numbers = self._inputs(ordered, inside, anchor)
         for name in ordered:
-            breathe()
+            yield_interpreter()
             spec = self._specs[name]
             refs: list[Ref] = []
-            for k, (src, slot) in enumerate(self.drafts.sources[name]):
+            for k, (src, slot) in enumerate(self.clusters.sources[name]):
                 if src in inside:
                     refs.append(Ref(inside[src], slot))
                 elif k in spec.constants:
@@ -129,7 +129,7 @@ class GroupMaker:
         numbers: dict[tuple[str, int], int] = {}
         for name in ([anchor] if anchor in inside else []) + list(ordered):
             spec = self._specs[name]
-            for k, source in enumerate(self.drafts.sources[name]):
+            for k, source in enumerate(self.clusters.sources[name]):
                 if source[0] not in inside and k not in spec.constants and source not in numbers:
                     numbers[source] = len(found)
                     found.append((source, spec.inputs[k]))
@@ -137,7 +137,7 @@ class GroupMaker:
 
     def external_inputs(self, members: Collection[str], anchor: str) -> list[tuple[str, int]]:
         """Where the inputs of a group come from now, other groups being already replaced."""
-        ordered = sorted(members, key=self.drafts.position.__getitem__)
+        ordered = sorted(members, key=self.clusters.position.__getitem__)
         inputs, _ = self._inputs(ordered, {name: k for k, name in enumerate(ordered)}, anchor)
         return [self._renamed.get(source, source) for source, _ in inputs]
 
@@ -152,7 +152,7 @@ class GroupMaker:
         for name in ordered:
             if name in hidden:
                 continue
-            consumers = self.drafts.consumers_of(name)
+            consumers = self.clusters.consumers_of(name)
             if consumers and consumers <= inside.keys():
                 continue
             used = {
@@ -181,7 +181,7 @@ class GroupMaker:
         ):
             return False
         inside = set(producer)
-        for (src, _), tensor in zip(self.drafts.sources[name], spec.inputs):
+        for (src, _), tensor in zip(self.clusters.sources[name], spec.inputs):
             shape = tensor.shape
             plain = shape == tuple(space) or (
                 src not in inside and (tensor.size == 1 or shape == tuple(space[-1:]))

@@ -10,7 +10,7 @@ from tfjit.kernels.registry import Unsupported
 from tfjit.passes.ir.dataflow_graph import SINK
 
 if TYPE_CHECKING:
-    from tfjit.passes.fusion.clusters import Drafts
+    from tfjit.passes.fusion.clusters import Clusters
     from tfjit.passes.fusion.fused_group_builder import GroupMaker
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
     from tfjit.passes.ir.pass_context import PassContext
@@ -28,19 +28,19 @@ def may_hold_attention(graph: DataflowGraph) -> bool:
 
 
 def find_attention(
-    graph: DataflowGraph, drafts: Drafts, maker: GroupMaker, ctx: PassContext
+    graph: DataflowGraph, clusters: Clusters, maker: GroupMaker, ctx: PassContext
 ) -> list[tuple[str, list[str]]]:
     """(second product, members in order) of every attention in a graph whose nodes are all in
-    `drafts`.
+    `clusters`.
 
     Looks for  MatMul(q, k) -> elementwise nodes (scale, mask) -> Softmax -> MatMul(., v), none of the values between needed elsewhere,
     and takes the transposes of q, k, v and of the result with it, which the kernel reads and writes through.
     """
     found = []
-    for name in list(drafts.position):
+    for name in list(clusters.position):
         node = graph.node(name)
         if node.has_trait(MATRIX_PRODUCT):
-            members = _members(graph, drafts, node)
+            members = _members(graph, clusters, node)
             if members is None:
                 continue
             try:
@@ -52,25 +52,25 @@ def find_attention(
     return found
 
 
-def _members(graph: DataflowGraph, drafts: Drafts, second: Node) -> list[str] | None:
+def _members(graph: DataflowGraph, clusters: Clusters, second: Node) -> list[str] | None:
     """Names of the nodes of an attention that ends in this product, None where the pattern is not
     there.
     """
     inside = [second.name]
-    name, slot = drafts.sources[second.name][0]
+    name, slot = clusters.sources[second.name][0]
     while graph.node(name).has_trait(IDENTITY | RESHAPE):
         inside.append(name)
-        name, slot = drafts.sources[name][0]
+        name, slot = clusters.sources[name][0]
     softmax = graph.node(name)
     if softmax.op != "Softmax" or slot != 0:
         return None
     inside.append(name)
-    path = _path_to_product(graph, drafts, drafts.sources[name][0][0], [_MAX_BETWEEN])
+    path = _path_to_product(graph, clusters, clusters.sources[name][0][0], [_MAX_BETWEEN])
     if path is None or path[-1] == second.name:
         return None
     first = path[-1]
     inside += path
-    last = _result(graph, drafts, second.name)
+    last = _result(graph, clusters, second.name)
     inside += last
     results = {second.name, *last}
     # what lies between the products is nobody else's, and the group waits for nothing
@@ -78,23 +78,23 @@ def _members(graph: DataflowGraph, drafts: Drafts, second: Node) -> list[str] | 
     for member in names:
         node = graph.node(member)
         if (
-            drafts.waits[member]
+            clusters.waits[member]
             or node.assigned_device != second.assigned_device
-            or not drafts.run_together(member, second.name)
+            or not clusters.same_context(member, second.name)
         ):
             return None
         if SINK in graph.successors(member) or graph.control_consumers(member):
             return None
-        if member not in results and not drafts.consumers_of(member) <= names:
+        if member not in results and not clusters.consumers_of(member) <= names:
             return None
     for product, sides in ((first, (0, 1)), (second.name, (1,))):
         for side in sides:
-            names.update(_moves(graph, drafts, drafts.sources[product][side][0], product))
-    return sorted(names, key=drafts.position.__getitem__)
+            names.update(_moves(graph, clusters, clusters.sources[product][side][0], product))
+    return sorted(names, key=clusters.position.__getitem__)
 
 
 def _path_to_product(
-    graph: DataflowGraph, drafts: Drafts, name: str, left: list[int]
+    graph: DataflowGraph, clusters: Clusters, name: str, left: list[int]
 ) -> list[str] | None:
     """The nodes that lead back to a product through elementwise ones, the product last; None where
     none or several ways do.
@@ -105,58 +105,58 @@ def _path_to_product(
     node = graph.node(name)
     if node.has_trait(MATRIX_PRODUCT):
         return [name]
-    if left[0] < 0 or name not in drafts.sources:
+    if left[0] < 0 or name not in clusters.sources:
         return None
     if node.has_trait(IDENTITY | RESHAPE):
-        sources = [drafts.sources[name][0][0]]
+        sources = [clusters.sources[name][0][0]]
     elif elementwise.lookup(node.op) is not None:
-        sources = list(dict.fromkeys(src for src, _ in drafts.sources[name]))
+        sources = list(dict.fromkeys(src for src, _ in clusters.sources[name]))
     else:
         return None
     paths = [
         path
-        for path in (_path_to_product(graph, drafts, src, left) for src in sources)
+        for path in (_path_to_product(graph, clusters, src, left) for src in sources)
         if path is not None
     ]
     return [name, *paths[0]] if len(paths) == 1 else None
 
 
-def _moves(graph: DataflowGraph, drafts: Drafts, name: str, consumer: str) -> list[str]:
+def _moves(graph: DataflowGraph, clusters: Clusters, name: str, consumer: str) -> list[str]:
     """Transposes, and the views between them, that lie before a product and serve it alone."""
     views: list[str] = []
     taken: list[str] = []
     while (
-        name in drafts.sources
-        and drafts.consumers_of(name) == {consumer}
-        and not drafts.waits[name]
+        name in clusters.sources
+        and clusters.consumers_of(name) == {consumer}
+        and not clusters.waits[name]
     ):
         node = graph.node(name)
         if node.op != "Transpose" and not node.has_trait(IDENTITY | RESHAPE):
             break
-        if SINK in graph.successors(name) or not drafts.run_together(name, consumer):
+        if SINK in graph.successors(name) or not clusters.same_context(name, consumer):
             break
         views.append(name)
         if node.op == "Transpose":
             taken = list(views)  # a view at the far end costs nothing outside
-        consumer, name = name, drafts.sources[name][0][0]
+        consumer, name = name, clusters.sources[name][0][0]
     return taken
 
 
-def _result(graph: DataflowGraph, drafts: Drafts, name: str) -> list[str]:
+def _result(graph: DataflowGraph, clusters: Clusters, name: str) -> list[str]:
     """The transpose that alone takes a product's result."""
-    consumers = drafts.consumers_of(name)
+    consumers = clusters.consumers_of(name)
     if len(consumers) != 1:
         return []
     (consumer,) = consumers
     node = graph.node(consumer)
     if (
         node.op != "Transpose"
-        or consumer not in drafts.sources
-        or drafts.sources[consumer][0] != (name, 0)
+        or consumer not in clusters.sources
+        or clusters.sources[consumer][0] != (name, 0)
     ):
         return []
     if (
-        drafts.waits[consumer]
+        clusters.waits[consumer]
         or SINK in graph.successors(consumer)
         or graph.control_consumers(consumer)
     ):

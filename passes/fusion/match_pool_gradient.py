@@ -8,7 +8,7 @@ from tfjit.kernels.registry import Unsupported
 from tfjit.passes.ir.dataflow_graph import SINK
 
 if TYPE_CHECKING:
-    from tfjit.passes.fusion.clusters import Drafts
+    from tfjit.passes.fusion.clusters import Clusters
     from tfjit.passes.fusion.fused_group_builder import GroupMaker
     from tfjit.passes.ir.dataflow_graph import DataflowGraph
     from tfjit.passes.ir.pass_context import PassContext
@@ -20,24 +20,24 @@ def may_hold_pool_gradient(graph: DataflowGraph) -> bool:
 
 
 def find_pool_gradients(
-    graph: DataflowGraph, drafts: Drafts, maker: GroupMaker, ctx: PassContext
+    graph: DataflowGraph, clusters: Clusters, maker: GroupMaker, ctx: PassContext
 ) -> list[tuple[str, list[str]]]:
     """(the gradient of pooling, members in order) of every such group in a graph whose nodes are
-    all in `drafts`.
+    all in `clusters`.
 
     Looks for  MaxPoolGrad(x, y, dy) -> ReluGrad(., x) -> BiasAddGrad,  either of the last two alone too. What the ReLU gave is what
     was pooled, so that one pass over it does all three.
     """
     found = []
-    for name in list(drafts.position):
+    for name in list(clusters.position):
         node = graph.node(name)
         if node.op != "MaxPoolGrad" or None in (
-            shapes := [graph.node(src).output_shapes[slot] for src, slot in drafts.sources[name]]
+            shapes := [graph.node(src).output_shapes[slot] for src, slot in clusters.sources[name]]
         ):
             continue
         if any(n is None for shape in shapes for n in shape or ()):
             continue
-        members = _members(graph, drafts, name)
+        members = _members(graph, clusters, name)
         if len(members) == 1:
             continue
         try:
@@ -49,37 +49,37 @@ def find_pool_gradients(
     return found
 
 
-def _members(graph: DataflowGraph, drafts: Drafts, name: str) -> list[str]:
+def _members(graph: DataflowGraph, clusters: Clusters, name: str) -> list[str]:
     """Names of a gradient of pooling and of what can be computed with it."""
     members = [name]
-    following = drafts.consumers_of(name)
+    following = clusters.consumers_of(name)
     if len(following) == 1 and SINK not in graph.successors(name):
         (relu,) = following
-        features = drafts.sources[name][0]
+        features = clusters.sources[name][0]
         if (
             graph.node(relu).op == "ReluGrad"
-            and drafts.sources[relu] == [(name, 0), features]
-            and _joins(graph, drafts, name, relu)
+            and clusters.sources[relu] == [(name, 0), features]
+            and _joins(graph, clusters, name, relu)
         ):
             members.append(relu)
-            following = drafts.consumers_of(relu)
-    for bias in sorted(following, key=lambda n: drafts.position.get(n, -1)):
+            following = clusters.consumers_of(relu)
+    for bias in sorted(following, key=lambda n: clusters.position.get(n, -1)):
         node = graph.node(bias)
         if (
             node.op == "BiasAddGrad"
             and node.attrs.get("data_format", b"NHWC") in (b"NHWC", "NHWC")
-            and _joins(graph, drafts, name, bias)
+            and _joins(graph, clusters, name, bias)
         ):
             return [*members, bias]
     return members
 
 
-def _joins(graph: DataflowGraph, drafts: Drafts, first: str, other: str) -> bool:
+def _joins(graph: DataflowGraph, clusters: Clusters, first: str, other: str) -> bool:
     """Whether a node runs where and when the first one does, and waits for nothing."""
     same_device = graph.node(other).assigned_device == graph.node(first).assigned_device
     return (
         same_device
-        and not drafts.waits[other]
-        and not drafts.waits[first]
-        and drafts.run_together(first, other)
+        and not clusters.waits[other]
+        and not clusters.waits[first]
+        and clusters.same_context(first, other)
     )

@@ -13,7 +13,7 @@ from tfjit.kernels.registry import Unsupported
 from tfjit.passes.fusion.clusters import MAX_MEMBERS
 
 if TYPE_CHECKING:
-    from tfjit.passes.fusion.clusters import Drafts
+    from tfjit.passes.fusion.clusters import Clusters
     from tfjit.passes.fusion.fused_group_builder import GroupMaker
     from tfjit.passes.fusion.roles import RoleFinder
     from tfjit.passes.ir.pass_context import PassContext
@@ -39,8 +39,8 @@ class Chosen:
     given: set[str] = field(default_factory=set)
 
 
-def copy_cheap_values(
-    chosen: list[Chosen], drafts: Drafts, roles: RoleFinder, maker: GroupMaker, ctx: PassContext
+def rematerialize(
+    chosen: list[Chosen], clusters: Clusters, roles: RoleFinder, maker: GroupMaker, ctx: PassContext
 ) -> list[str]:
     """Let groups compute cheap results of others themselves, where nobody else needs those and no
     more is read than before.
@@ -54,21 +54,22 @@ def copy_cheap_values(
     readers: dict[str, list[Chosen]] = {}  # groups that read a value for what they compute again
     unneeded: list[str] = []
     # late values first: what a copied node needs may then be copied along with it
-    for name in sorted(drafts.position, key=drafts.position.__getitem__, reverse=True):
+    for name in sorted(clusters.position, key=clusters.position.__getitem__, reverse=True):
         home = group_of.get(name)
-        takers = _takers(name, home, group_of, drafts)
+        takers = _takers(name, home, group_of, clusters)
         if not takers or roles.is_free(name) or (home is not None and name == home.members[-1]):
             continue
         takers += [
             taker for taker in readers.get(name, ()) if taker is not home and taker not in takers
         ]
-        copied = _chain(name, home, drafts, roles)
+        copied = _chain(name, home, clusters, roles)
         if not copied or not all(
-            _may_take(taker, name, copied, drafts, roles, maker) for taker in takers
+            _may_take(taker, name, copied, clusters, roles, maker) for taker in takers
         ):
             continue
         if not all(
-            (takes_plain and _is_plain(taker, copied, drafts, roles)) or _fits(taker, copied, maker)
+            (takes_plain and _is_plain(taker, copied, clusters, roles))
+            or _fits(taker, copied, maker)
             for taker in takers
         ):
             continue
@@ -76,7 +77,7 @@ def copy_cheap_values(
             taker.copies += [node for node in copied if node not in taker.copies]
             inside = {*taker.members, *taker.copies}
             for node in copied:
-                for src, _ in drafts.sources[node]:
+                for src, _ in clusters.sources[node]:
                     if src not in inside:
                         readers.setdefault(src, []).append(taker)
             ctx.log(
@@ -88,37 +89,37 @@ def copy_cheap_values(
         else:
             home.given.add(name)
     for group in [g for g in chosen if g.given]:
-        unneeded += _drop_dead(group, drafts)
+        unneeded += _drop_dead(group, clusters)
         if len(group.members) < 2 and not group.copies:
             chosen.remove(group)
-    return sorted(unneeded, key=drafts.position.__getitem__, reverse=True)
+    return sorted(unneeded, key=clusters.position.__getitem__, reverse=True)
 
 
 def _takers(
-    name: str, home: Chosen | None, group_of: Mapping[str, Chosen], drafts: Drafts
+    name: str, home: Chosen | None, group_of: Mapping[str, Chosen], clusters: Clusters
 ) -> list[Chosen]:
     """The other groups that take a node's value; empty when anything else needs it, or only waits
     for it.
     """
-    consumers = drafts.consumers_of(name)
+    consumers = clusters.consumers_of(name)
     if len(consumers) > _MAX_CONSUMERS:
         return []
     found: list[Chosen] = []
     for consumer in consumers:
         taker = group_of.get(consumer)
-        if taker is None or all(src != name for src, _ in drafts.sources[consumer]):
+        if taker is None or all(src != name for src, _ in clusters.sources[consumer]):
             return []
         if taker is not home and taker not in found:
             found.append(taker)
     return found
 
 
-def _drop_dead(group: Chosen, drafts: Drafts) -> list[str]:
+def _drop_dead(group: Chosen, clusters: Clusters) -> list[str]:
     """Take out the members that no result of the group needs any more."""
     inside = set(group.members)
     live: set[str] = set()
     for name in reversed(group.members):
-        consumers = drafts.consumers_of(name)
+        consumers = clusters.consumers_of(name)
         if (
             consumers & live
             or not consumers
@@ -130,7 +131,7 @@ def _drop_dead(group: Chosen, drafts: Drafts) -> list[str]:
     return dead
 
 
-def _chain(name: str, home: Chosen | None, drafts: Drafts, roles: RoleFinder) -> list[str]:
+def _chain(name: str, home: Chosen | None, clusters: Clusters, roles: RoleFinder) -> list[str]:
     """The node and what it needs from inside its group, in order; empty when that is too much, not
     cheap, or waits for something.
     """
@@ -140,26 +141,26 @@ def _chain(name: str, home: Chosen | None, drafts: Drafts, roles: RoleFinder) ->
         node = stack.pop()
         if node in found:
             continue
-        role = roles.find(drafts.graph.node(node))
+        role = roles.find(clusters.graph.node(node))
         if (
             role is None
             or role.kind != "loop"
             or not roles.is_cheap(node)
-            or drafts.waits[node]
+            or clusters.waits[node]
             or len(found) == MAX_COPIED
         ):
             return []
         found.append(node)
         if home is not None:
-            stack += [src for src, _ in drafts.sources[node] if src in home.members]
-    return sorted(found, key=drafts.position.__getitem__)
+            stack += [src for src, _ in clusters.sources[node] if src in home.members]
+    return sorted(found, key=clusters.position.__getitem__)
 
 
 def _may_take(
     taker: Chosen,
     name: str,
     copied: Sequence[str],
-    drafts: Drafts,
+    clusters: Clusters,
     roles: RoleFinder,
     maker: GroupMaker,
 ) -> bool:
@@ -169,31 +170,31 @@ def _may_take(
     if len(taker.members) + len(taker.copies) + len(copied) > MAX_MEMBERS:
         return False
     members = [*taker.members, *taker.copies]
-    if not all(drafts.run_together(node, taker.members[-1]) for node in copied):
+    if not all(clusters.same_context(node, taker.members[-1]) for node in copied):
         return False
     # what the copied nodes read from outside is all that the group could read more than now
-    if _large_inputs(copied, drafts, roles):
-        now = _large_inputs(members, drafts, roles)
-        then = _large_inputs([*members, *copied], drafts, roles)
+    if _large_inputs(copied, clusters, roles):
+        now = _large_inputs(members, clusters, roles)
+        then = _large_inputs([*members, *copied], clusters, roles)
         if then > now:
             return False
     # a matmul or convolution reads its operands from memory
     return not (
         taker.anchor
-        and any(src == name for src, _ in drafts.sources[taker.anchor])
+        and any(src == name for src, _ in clusters.sources[taker.anchor])
         and taker.kind in maker.anchor_kinds
     )
 
 
-def _is_plain(taker: Chosen, copied: Sequence[str], drafts: Drafts, roles: RoleFinder) -> bool:
+def _is_plain(taker: Chosen, copied: Sequence[str], clusters: Clusters, roles: RoleFinder) -> bool:
     """Whether a loop only gets more of what it does at each place, which its template takes as it
     takes the rest.
     """
-    into = drafts.of[taker.members[-1]]
-    if taker.kind != "loop" or into.moves or any(drafts.of[node].moves for node in taker.copies):
+    into = clusters.of[taker.members[-1]]
+    if taker.kind != "loop" or into.moves or any(clusters.of[node].moves for node in taker.copies):
         return False
     return all(
-        (role := roles.find(drafts.graph.node(node))) is not None and role.space == into.space
+        (role := roles.find(clusters.graph.node(node))) is not None and role.space == into.space
         for node in copied
     )
 
@@ -215,16 +216,19 @@ def _fits(taker: Chosen, copied: Sequence[str], maker: GroupMaker) -> bool:
     return True
 
 
-def _large_inputs(members: Sequence[str], drafts: Drafts, roles: RoleFinder) -> int:
+def _large_inputs(members: Sequence[str], clusters: Clusters, roles: RoleFinder) -> int:
     """Bytes of the operands from outside that do not stay in the nearest cache anyway."""
     inside = set(members)
     total = 0
     for src, slot in {
-        source for member in members for source in drafts.sources[member] if source[0] not in inside
+        source
+        for member in members
+        for source in clusters.sources[member]
+        if source[0] not in inside
     }:
         shape = roles.shape(src, slot)
         size = (
-            prod(shape) * drafts.graph.node(src).output_dtypes[slot].size
+            prod(shape) * clusters.graph.node(src).output_dtypes[slot].size
             if shape is not None
             else 1 << 40
         )

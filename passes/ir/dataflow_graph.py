@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfjit.framework.cooperative_yield import breathe
+from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.errors import InternalError
 from tfjit.passes.ir.graph_storage import GraphStorage
 from tfjit.passes.ir.node import CONTROL, SINK, SOURCE, Edge, Node
@@ -366,7 +366,7 @@ class DataflowGraph(GraphStorage):
         outputs one to `_SINK`; drop the others.
         """
         for name in list(self._node):
-            breathe()
+            yield_interpreter()
             if name in (SOURCE, SINK):
                 continue
             preds, succs = self._pred[name], self._succ[name]
@@ -408,14 +408,14 @@ class DataflowGraph(GraphStorage):
         keep.pop(SINK, None)
         nodes, made_succ, made_pred = self._node, made._succ, made._pred
         for name in keep:
-            breathe()
+            yield_interpreter()
             made._insert(nodes[name]["node"].copied_to(made))
         made_succ[SOURCE].clear()
         made_pred[SINK].clear()
         keep[SOURCE] = keep[SINK] = None
         total = 0
         for src in keep:
-            breathe()
+            yield_interpreter()
             successors = made_succ[src]
             for dst, keyed in self._succ[src].items():
                 if dst in keep:

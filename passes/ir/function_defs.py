@@ -153,9 +153,9 @@ class _Instantiation:
                     position
                 ]
             self.arg_names.append(name)
-        self.know(arg.name, names)
+        self.define(arg.name, names)
 
-    def know(self, key: str, names: list[str]) -> None:
+    def define(self, key: str, names: list[str]) -> None:
         """`key` names all of a list, `key:i` one of it."""
         self.tensors[key] = names
         for i, name in enumerate(names):
@@ -177,7 +177,9 @@ class _Instantiation:
         slot = 0
         for arg in op_def.outputs:
             count = len(self.dtypes(arg, attrs, f"output '{arg.name}' of node '{node.name}'"))
-            self.know(f"{node.name}:{arg.name}", [f"{node.name}:{slot + i}" for i in range(count)])
+            self.define(
+                f"{node.name}:{arg.name}", [f"{node.name}:{slot + i}" for i in range(count)]
+            )
             slot += count
 
     def add_node(self, node: Any) -> None:

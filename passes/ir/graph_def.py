@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from tfjit.framework.cooperative_yield import breathe
+from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.errors import InvalidArgumentError, InvalidGraphError
 from tfjit.framework.graphs import graph as framework_graph
 from tfjit.framework.graphs import graph_def as import_rules
@@ -261,7 +261,7 @@ def add_operations(graph: DataflowGraph, operations: Sequence[Operation]) -> lis
     names: list[str] = []
     for op in operations:
         name, attrs, outputs = op._name, op._attrs, op.outputs
-        breathe()
+        yield_interpreter()
         graph._insert(
             Node(
                 graph,

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import networkx as nx
 
-from tfjit.framework.cooperative_yield import breathe
+from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.errors import InternalError
 from tfjit.framework.op_defs.op_def import registry
 from tfjit.framework.op_defs.op_traits import MERGE, NEXT_ITERATION
@@ -63,7 +63,7 @@ class GraphStorage(nx.MultiDiGraph):
         """
         for name, data in self._node.items():
             if name != SOURCE and name != SINK:
-                breathe()
+                yield_interpreter()
                 yield data["node"]
 
     @property

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tfjit.framework import settings
-from tfjit.framework.cooperative_yield import breathe
+from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.errors import InternalError, OpError
 from tfjit.passes.ir.pass_registry import PASSES, SHAPES, PassInfo
 from tfjit.passes.ir.tensor_files import FOLDER, TensorFiles
@@ -194,7 +194,7 @@ class PassManager:
         one that fails or breaks the graph, and TensorFlow's errors where the user's graph is at
         fault.
         """
-        breathe()
+        yield_interpreter()
         name = step.name if isinstance(step, Step) else step.__name__
         info = PASSES.get(name)
         if self.leaves_out(info, name, graph, where):
@@ -210,7 +210,7 @@ class PassManager:
         place = len(self.report.passes)
         # stands before the runs that it asks for
         self.report.passes.append(PassReport(name, 0.0, 0, 0, where))
-        said = len(ctx.messages)
+        logged = len(ctx.messages)
         before, changes = graph.num_op_nodes, graph.changes
         began = time.perf_counter()
         try:
@@ -230,7 +230,7 @@ class PassManager:
             ) from error
         if graph.changes != changes and (info is None or SHAPES not in info.preserves):
             ctx.invalidate(SHAPES)
-        self.note(name, began, before, graph.num_op_nodes, where, ctx.messages[said:], place)
+        self.note(name, began, before, graph.num_op_nodes, where, ctx.messages[logged:], place)
         ctx.current = ""
         self.check(name, graph, where)
         if self.depth == 0 or graph.changes != changes:
@@ -243,12 +243,12 @@ class PassManager:
         before: int,
         after: int,
         where: str = "",
-        said: Sequence[tuple[str, str, str]] = (),
+        logged: Sequence[tuple[str, str, str]] = (),
         place: int | None = None,
     ) -> None:
         """Put a run of a pass into the report, and into the log when that is wanted."""
         elapsed_us = (time.perf_counter() - began) * 1e6
-        messages = tuple((node, text) for of, node, text in said if of == name)
+        messages = tuple((node, text) for of, node, text in logged if of == name)
         entry = PassReport(name, elapsed_us, before, after, where, messages, self.depth)
         if place is None:
             self.report.passes.append(entry)

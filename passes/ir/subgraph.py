@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tfjit.framework.cooperative_yield import breathe
+from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.op_defs.op_traits import PLACEHOLDER
 from tfjit.passes.ir.dataflow_graph import CONTROL, SOURCE, DataflowGraph
 from tfjit.passes.ir.run_spec import RunSpec, check_spec, parse_tensor_name
@@ -49,7 +49,7 @@ def needed_nodes(graph: DataflowGraph, spec: RunSpec) -> tuple[set[str], set[str
     seen = set(stack)
     shields: set[str] = set()
     while stack:
-        breathe()
+        yield_interpreter()
         for src, keyed in graph._pred[stack.pop()].items():
             if src in seen or src == SOURCE:
                 continue
@@ -74,7 +74,7 @@ def ancestors(graph: DataflowGraph, names: Iterable[str]) -> set[str]:
     stack = list(names)
     seen = set(stack)
     while stack:
-        breathe()
+        yield_interpreter()
         for src in graph._pred[stack.pop()]:
             if src not in seen:
                 seen.add(src)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 
-from tfjit.framework.cooperative_yield import breathe
+from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.errors import InternalError
 from tfjit.framework.op_defs.op_traits import MERGE, NEXT_ITERATION
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph
@@ -22,7 +22,7 @@ def topological_order(graph: DataflowGraph) -> list[str]:
     pending: dict[str, int] = {}
     ready: list[tuple[int, str]] = []
     for name, data in node_data.items():
-        breathe()
+        yield_interpreter()
         if name in (SOURCE, SINK):
             continue
         node = data["node"]
@@ -39,7 +39,7 @@ def topological_order(graph: DataflowGraph) -> list[str]:
     heapq.heapify(ready)
     order: list[str] = []
     while ready:
-        breathe()
+        yield_interpreter()
         _, name = heapq.heappop(ready)
         order.append(name)
         next_iteration = loops and node_data[name]["node"].has_trait(NEXT_ITERATION)

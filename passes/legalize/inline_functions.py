@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from tfjit.framework.cooperative_yield import breathe
+from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.errors import InvalidArgumentError, OpError
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.op_defs.op_traits import (
@@ -108,7 +108,7 @@ class _Inliner:
         work = [node.name for node in graph.op_nodes() if _may_name_functions(node)]
         left: list[str] = []
         while work:
-            breathe()
+            yield_interpreter()
             name = work.pop()
             node = graph.node(name)
             stack = stacks.get(name, whole)
@@ -309,7 +309,7 @@ class _Inliner:
         """
         names: dict[str, str] = {}
         for old in sorted(body.op_nodes(), key=lambda node: node.id):
-            breathe()
+            yield_interpreter()
             if whole or old.op not in ("_Arg", "_Retval"):
                 names[old.name] = _free(graph, prefix + old.name)
         self.nodes += len(names)
@@ -321,9 +321,15 @@ class _Inliner:
             if old.has_trait(ENTER):
                 attrs["frame_name"] = prefix.encode() + attrs["frame_name"]
             # what takes a variable goes where the variable is
-            takes = any(dtype.is_ref or dtype.name == "resource" for dtype in old.input_dtypes)
+            reads_variable = any(
+                dtype.is_ref or dtype.name == "resource" for dtype in old.input_dtypes
+            )
             device = (
-                merge_names(old.device, node.device) if old.device else "" if takes else node.device
+                merge_names(old.device, node.device)
+                if old.device
+                else ""
+                if reads_variable
+                else node.device
             )
             graph._insert(
                 Node(
@@ -462,7 +468,7 @@ class _Inliner:
         argument: Mapping[str, tuple[str, int]],
     ) -> None:
         for old, new in names.items():
-            breathe()
+            yield_interpreter()
             for edge in inner.edges_into(old):
                 if edge.src == SOURCE:
                     continue

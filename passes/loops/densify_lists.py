@@ -14,9 +14,9 @@ from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import Shape, is_compatible
 from tfjit.passes.analysis.induction_variables import counted_from, read_loop
 from tfjit.passes.analysis.region_tree import (
-    Place,
+    AliasClasses,
     Scope,
-    Webs,
+    ScopedTensor,
     close_scopes,
     fold_scopes,
     is_structured,
@@ -31,7 +31,7 @@ from tfjit.passes.ir.rewriter import insert_constant, is_static, tensor_shape
 
 _ROUNDS: Final = 4  # each may make element shapes known that the next one needs
 
-_PASS: Final = frozenset({"Identity", "_Arg", "_Retval"})
+_IDENTITY_LIKE: Final = frozenset({"Identity", "_Arg", "_Retval"})
 # op -> (what it takes of a web, what it gives of one): input and output numbers of lists, of flows,
 # of handles
 _LISTS: Final[dict[str, tuple[tuple[int, ...], tuple[int, ...]]]] = {
@@ -120,12 +120,12 @@ def _overlap(taken: list[np.ndarray]) -> bool:
 
 
 @dataclass(slots=True)
-class _Web:
+class _AliasClass:
     """The tensors of one list or flow, or of one array's handle. uses: (scope, node) of every op
     that makes or takes it.
     """
 
-    tensors: list[Place] = field(default_factory=list)
+    tensors: list[ScopedTensor] = field(default_factory=list)
     uses: list[tuple[Scope, Node]] = field(default_factory=list)
     foreign: str = ""  # an op that takes or makes it otherwise
 
@@ -145,8 +145,8 @@ class _Round:
     def __init__(self, graph: DataflowGraph, ctx: PassContext) -> None:
         self.ctx = ctx
         self.top = open_scopes(graph, ctx)
-        self.webs = Webs(self.top)
-        self.found: dict[Place, _Dense] = {}
+        self.alias_classes = AliasClasses(self.top)
+        self.found: dict[ScopedTensor, _Dense] = {}
 
     def run(self) -> bool:
         """Rewrite what can be; whether there was any."""
@@ -154,12 +154,18 @@ class _Round:
             for node in scope.graph.op_nodes():
                 self._join(scope, node)
         members = self._members()
-        for root, web in members.items():
-            kinds = {node.op for _, node in web.uses}
+        for root, alias_class in members.items():
+            kinds = {node.op for _, node in alias_class.uses}
             if "TensorListReserve" in kinds or "TensorListFromTensor" in kinds:
-                self._decide(root, web, lambda web=web: self._list(web))
+                self._decide(
+                    root, alias_class, lambda alias_class=alias_class: self._list(alias_class)
+                )
             elif "TensorArrayV3" in kinds:
-                self._decide(root, web, lambda web=web: self._array(web, members))
+                self._decide(
+                    root,
+                    alias_class,
+                    lambda alias_class=alias_class: self._array(alias_class, members),
+                )
         if not self.found:
             return False
         for scope in list(self.top.all()):
@@ -171,61 +177,65 @@ class _Round:
     def _join(self, scope: Scope, node: Node) -> None:
         inputs = scope.graph.inputs(node.name)
         if node.op == "Identity":
-            self.webs.join((id(scope), *inputs[0]), (id(scope), node.name, 0))
-        takes, gives = {**_LISTS, **_FLOWS}.get(node.op, ((), ()))
-        for k in takes:
-            for slot in gives:
-                self.webs.join((id(scope), *inputs[k]), (id(scope), node.name, slot))
+            self.alias_classes.join((id(scope), *inputs[0]), (id(scope), node.name, 0))
+        list_inputs, list_outputs = {**_LISTS, **_FLOWS}.get(node.op, ((), ()))
+        for k in list_inputs:
+            for slot in list_outputs:
+                self.alias_classes.join((id(scope), *inputs[k]), (id(scope), node.name, slot))
 
-    def _members(self) -> dict[Place, _Web]:
+    def _members(self) -> dict[ScopedTensor, _AliasClass]:
         """The webs that some list or array is in."""
-        roots: dict[Place, _Web] = {}
+        roots: dict[ScopedTensor, _AliasClass] = {}
         for scope in self.top.all():
             for node in scope.graph.op_nodes():
-                _, gives = {**_LISTS, **_FLOWS}.get(node.op, ((), ()))
-                for slot in gives:
-                    roots.setdefault(self.webs.find((id(scope), node.name, slot)), _Web())
+                _, list_outputs = {**_LISTS, **_FLOWS}.get(node.op, ((), ()))
+                for slot in list_outputs:
+                    roots.setdefault(
+                        self.alias_classes.find((id(scope), node.name, slot)), _AliasClass()
+                    )
                 if node.op == "TensorArrayV3":
-                    roots.setdefault(self.webs.find((id(scope), node.name, 0)), _Web())
+                    roots.setdefault(
+                        self.alias_classes.find((id(scope), node.name, 0)), _AliasClass()
+                    )
         for scope in self.top.all():
             for node in scope.graph.op_nodes():
                 self._collect(scope, node, roots)
         return roots
 
-    def _collect(self, scope: Scope, node: Node, roots: dict[Place, _Web]) -> None:
+    def _collect(self, scope: Scope, node: Node, roots: dict[ScopedTensor, _AliasClass]) -> None:
         known = {**_LISTS, **_FLOWS}.get(node.op)
         passes = is_structured(node) or (
-            node.op in _PASS and (scope is not self.top or node.op == "Identity")
+            node.op in _IDENTITY_LIKE and (scope is not self.top or node.op == "Identity")
         )
         for slot in range(len(node.output_dtypes)):
-            web = roots.get(self.webs.find((id(scope), node.name, slot)))
-            if web is None:
+            alias_class = roots.get(self.alias_classes.find((id(scope), node.name, slot)))
+            if alias_class is None:
                 continue
-            web.tensors.append((id(scope), node.name, slot))
+            alias_class.tensors.append((id(scope), node.name, slot))
             if not passes:
                 self._use(
-                    web,
+                    alias_class,
                     scope,
                     node,
                     known is not None and (slot in known[1] or node.op == "TensorArrayV3"),
                 )
         for k, (src, slot) in enumerate(scope.graph.inputs(node.name)):
-            web = roots.get(self.webs.find((id(scope), src, slot)))
-            if web is not None and not passes:
+            alias_class = roots.get(self.alias_classes.find((id(scope), src, slot)))
+            if alias_class is not None and not passes:
                 handle = node.op in _FLOWS and k == 0
-                self._use(web, scope, node, known is not None and (k in known[0] or handle))
+                self._use(alias_class, scope, node, known is not None and (k in known[0] or handle))
 
-    def _use(self, web: _Web, scope: Scope, node: Node, understood: bool) -> None:
+    def _use(self, alias_class: _AliasClass, scope: Scope, node: Node, understood: bool) -> None:
         if not understood:
-            web.foreign = f"{node.op} '{node.name}' uses it"
-        elif not any(n is node for _, n in web.uses):
-            web.uses.append((scope, node))
+            alias_class.foreign = f"{node.op} '{node.name}' uses it"
+        elif not any(n is node for _, n in alias_class.uses):
+            alias_class.uses.append((scope, node))
 
-    def _decide(self, root: Place, web: _Web, decide: Any) -> None:
-        name = web.uses[0][1].name
+    def _decide(self, root: ScopedTensor, alias_class: _AliasClass, decide: Any) -> None:
+        name = alias_class.uses[0][1].name
         try:
-            if web.foreign:
-                raise Declined(web.foreign)
+            if alias_class.foreign:
+                raise Declined(alias_class.foreign)
             dense = decide()
         except Declined as why:
             self.ctx.log(name, f"stays a list or array: {why}")
@@ -240,12 +250,12 @@ class _Round:
         found = constant_value(scope.graph, *tensor)
         return found if found is not None else scope.ctx.values.get(tensor)
 
-    def _list(self, web: _Web) -> _Dense:
+    def _list(self, alias_class: _AliasClass) -> _Dense:
         counts: set[int] = set()
         elements: list[Shape] = []
         dtypes: set[DType] = set()
-        self._expect_bodies(web)
-        for scope, node in web.uses:
+        self._expect_bodies(alias_class)
+        for scope, node in alias_class.uses:
             inputs = scope.graph.inputs(node.name)
             if node.op in _INDEXED:
                 self._expect_scalar(scope, inputs[1])
@@ -271,7 +281,7 @@ class _Round:
                 elements.append(
                     self._element_shape(scope, inputs[2 if node.op == "TensorListGetItem" else 1])
                 )
-        for scope, node in web.uses:
+        for scope, node in alias_class.uses:
             if node.op == "TensorListStack" and node.attrs.get("num_elements", -1) not in (
                 -1,
                 *counts,
@@ -307,24 +317,26 @@ class _Round:
             raise Declined(f"its elements are of type {dtype.name}")
         return _Dense(dtype, (counts.pop(), *(size or 0 for size in known[0])))
 
-    def _expect_bodies(self, web: _Web) -> None:
+    def _expect_bodies(self, alias_class: _AliasClass) -> None:
         """Outside of loops and branches there is nothing to gain, and a kernel of the list itself
         knows every error.
         """
-        if all(scope == id(self.top) for scope, _, _ in web.tensors):
+        if all(scope == id(self.top) for scope, _, _ in alias_class.tensors):
             raise Declined("no loop or branch takes it")
 
     def _expect_scalar(self, scope: Scope, tensor: tuple[str, int]) -> None:
         if tensor_shape(scope.graph, *tensor) != ():
             raise Declined(f"the index '{tensor[0]}' is not known to be a scalar")
 
-    def _array(self, web: _Web, members: dict[Place, _Web]) -> _Dense | None:
-        made = [(scope, node) for scope, node in web.uses if node.op == "TensorArrayV3"]
+    def _array(
+        self, alias_class: _AliasClass, members: dict[ScopedTensor, _AliasClass]
+    ) -> _Dense | None:
+        made = [(scope, node) for scope, node in alias_class.uses if node.op == "TensorArrayV3"]
         if len(made) != 1:
             raise Declined("several arrays meet")
         scope, array = made[0]
-        handle = self.webs.find((id(scope), array.name, 0))
-        flow = self.webs.find((id(scope), array.name, 1))
+        handle = self.alias_classes.find((id(scope), array.name, 0))
+        flow = self.alias_classes.find((id(scope), array.name, 1))
         if members[handle].foreign or members[flow].foreign:
             raise Declined(members[handle].foreign or members[flow].foreign)
         if (
@@ -335,20 +347,20 @@ class _Round:
             raise Declined("several arrays meet")
         dense = self._array_shape(scope, array, members[flow])
         for user, node in members[handle].uses:
-            takes = _FLOWS[node.op][0]
+            list_inputs = _FLOWS[node.op][0]
             inputs = user.graph.inputs(node.name)
-            if any(self.webs.find((id(user), *inputs[k])) != flow for k in takes):
+            if any(self.alias_classes.find((id(user), *inputs[k])) != flow for k in list_inputs):
                 raise Declined(f"'{node.name}' takes another flow")
         return (
             _Dense(as_dtype("float32"), (), True)
-            if self.webs.find((id(scope), array.name, 0)) in self._roots(web)
+            if self.alias_classes.find((id(scope), array.name, 0)) in self._roots(alias_class)
             else dense
         )
 
-    def _roots(self, web: _Web) -> set[Place]:
-        return {self.webs.find(tensor) for tensor in web.tensors}
+    def _roots(self, alias_class: _AliasClass) -> set[ScopedTensor]:
+        return {self.alias_classes.find(tensor) for tensor in alias_class.tensors}
 
-    def _array_shape(self, scope: Scope, array: Node, web: _Web) -> _Dense:
+    def _array_shape(self, scope: Scope, array: Node, alias_class: _AliasClass) -> _Dense:
         if array.attrs.get("dynamic_size"):
             raise Declined("it may grow")
         size = self._value(scope, scope.graph.inputs(array.name)[0])
@@ -357,11 +369,11 @@ class _Round:
         count = int(size)
         declared = array.attrs.get("element_shape")
         elements: list[Shape] = [declared.dims_tuple] if declared is not None else []
-        self._expect_bodies(web)
+        self._expect_bodies(alias_class)
         everything = np.ones(count, bool)
         written: list[tuple[np.ndarray, bool]] = []
         read: list[np.ndarray] = []
-        for user, node in web.uses:
+        for user, node in alias_class.uses:
             inputs = user.graph.inputs(node.name)
             if node.op in _INDEXED:
                 self._expect_scalar(user, inputs[1])
@@ -437,7 +449,7 @@ class _Round:
     # ---- rewriting
 
     def _of(self, scope: Scope, tensor: tuple[str, int]) -> _Dense | None:
-        return self.found.get(self.webs.find((id(scope), *tensor)))
+        return self.found.get(self.alias_classes.find((id(scope), *tensor)))
 
     def _rewrite(self, scope: Scope) -> None:
         """Types of what carries webs first, so that every tensor has its type when the ops that

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tfjit.framework.cooperative_yield import paced
+from tfjit.framework.cooperative_yield import yielding
 from tfjit.framework.op_defs import op_traits
 from tfjit.framework.scalar import elementwise
 from tfjit.framework.types import dtypes as d
@@ -30,7 +30,7 @@ from tfjit.kernels.ir.loop_program import (
     block_reads,
 )
 from tfjit.kernels.registry import TensorSpec, Unsupported
-from tfjit.passes.analysis.shape_inference import Given
+from tfjit.passes.analysis.shape_inference import ArgumentInfo
 from tfjit.passes.control_flow.specialize_regions import specialized_body
 from tfjit.passes.ir.constant_value import constant_value
 from tfjit.passes.ir.function_library import (
@@ -168,7 +168,7 @@ class LoopBuilder:
         )
         reads = {
             a
-            for step in live.walk()
+            for step in live.all_steps()
             for a in (*step.args, *(r for inner in step.blocks for r in inner.results))
         } | set(outputs)
         program = LoopProgram(
@@ -259,7 +259,7 @@ class LoopBuilder:
     ) -> list[Operand]:
         """The results of a body whose nodes become steps of the current block."""
         operands: dict[tuple[str, int], Operand] = {}
-        for name in paced(graph.topological_order()):
+        for name in yielding(graph.topological_order()):
             node = graph.node(name)
             if node.op == "_Arg":
                 operands[name, 0] = args[node.attrs["index"]]
@@ -513,7 +513,7 @@ class LoopBuilder:
             raise Unsupported(f"{function.must_run[0]} in {function.name} has effects")
         known = {k: self._known(x) for k, x in enumerate(args)}
         constants = {k: value for k, value in known.items() if value is not None}
-        given = [Given(x.shape) for x in args]
+        given = [ArgumentInfo(x.shape) for x in args]
         return specialized_body(
             function, given, constants, "body", self.ctx.child(f"{LOOP_PROGRAM}/{function.name}")
         ), function
@@ -695,7 +695,10 @@ def _without_dead_steps(block: Block, wanted: set[int]) -> Block:
         row = elementwise.lookup(step.op)
         fails = any(
             row is not None and row.error is not None
-            for row in (row, *(elementwise.lookup(s.op) for b in step.blocks for s in b.walk()))
+            for row in (
+                row,
+                *(elementwise.lookup(s.op) for b in step.blocks for s in b.all_steps()),
+            )
         )
         if not fails and step.op != WHILE and not needed & set(step.results):
             continue
@@ -717,19 +720,19 @@ def renumbered(program: LoopProgram) -> LoopProgram:
     def of(value: int) -> int:
         return numbers.setdefault(value, len(numbers))
 
-    def walk(block: Block) -> Block:
+    def rewritten(block: Block) -> Block:
         params = tuple(of(p) for p in block.params)
         steps = []
         for step in block.steps:
             args = tuple(of(a) for a in step.args)
-            blocks = tuple(walk(inner) for inner in step.blocks)
+            blocks = tuple(rewritten(inner) for inner in step.blocks)
             steps.append(
                 replace(step, args=args, blocks=blocks, results=tuple(of(r) for r in step.results))
             )
         return Block(params, tuple(steps), tuple(of(r) for r in block.results))
 
     inputs = tuple(of(v) for v in program.inputs)
-    block = walk(program.block)
+    block = rewritten(program.block)
     outputs = tuple(of(v) for v in program.outputs)
     constants = tuple(sorted((of(v), c) for v, c in program.constants))
     order = sorted(numbers, key=numbers.__getitem__)

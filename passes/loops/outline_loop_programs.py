@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tfjit.framework.cooperative_yield import paced
+from tfjit.framework.cooperative_yield import yielding
 from tfjit.framework.errors import OpError
 from tfjit.framework.op_defs.op_traits import WHILE
 from tfjit.framework.types.dtypes import as_dtype
@@ -36,7 +36,7 @@ def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
     specialized and simplified here; what is in the library stays as it is.
     """
     made = 0
-    for name in paced(graph.topological_order()):
+    for name in yielding(graph.topological_order()):
         node = graph.node(name)
         if not node.has_trait(WHILE):
             continue

@@ -27,7 +27,9 @@ from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.rewriter import insert_constant, is_static, tensor_shape
 from tfjit.passes.loops.arrays_to_lists import counts
 
-_ENOUGH_ROWS: Final = 256  # a product that sums over so many rows in one iteration is as fast there
+_MIN_ROWS_IN_PLACE: Final = (
+    256  # a product that sums over so many rows in one iteration is as fast there
+)
 _MAX_BYTES: Final = 256 << 20  # of what is kept of all iterations
 _SUMS: Final = frozenset({"AddV2", "Add", "AddN"})
 
@@ -165,8 +167,8 @@ class _Sums:
             body, term.name, 0
         ):
             raise Declined("shapes are not known")
-        if (shapes[0] or (0,))[0] >= _ENOUGH_ROWS:  # type: ignore[operator]
-            raise Declined(f"it sums over {_ENOUGH_ROWS} rows or more at once")
+        if (shapes[0] or (0,))[0] >= _MIN_ROWS_IN_PLACE:  # type: ignore[operator]
+            raise Declined(f"it sums over {_MIN_ROWS_IN_PLACE} rows or more at once")
         position = next(
             (row for factor in factors if (row := self._row_of(factor)) is not None), None
         )

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tfjit.framework.cooperative_yield import paced
+from tfjit.framework.cooperative_yield import yielding
 from tfjit.framework.op_defs.op_traits import CONTROL_FLOW
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import Shape
@@ -111,7 +111,7 @@ class _Splitter:
         self.next_id = graph.num_node_ids
 
     def run(self) -> None:
-        for node in paced(sorted(self.graph.op_nodes(), key=lambda node: node.id)):
+        for node in yielding(sorted(self.graph.op_nodes(), key=lambda node: node.id)):
             self.connect(node)
         for part in self.parts.values():
             part.tie_ends()

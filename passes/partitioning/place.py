@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tfjit.framework import settings
-from tfjit.framework.cooperative_yield import breathe
+from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.op_defs.attrs import summarize
 from tfjit.framework.op_defs.op_traits import CALL, CASE, IF, SEND, SHAPE_QUERY, WHILE
@@ -111,7 +111,7 @@ class _Placer:
         }
         signatures = [self.signature(node) for node in nodes]
         for node, signature in zip(nodes, signatures, strict=True):
-            breathe()
+            yield_interpreter()
             alone = not node.device and "_class" not in node.attrs and not signature.shares
             if not alone or not signature.kinds or node.name in companions:
                 self.start_group(node)

@@ -29,7 +29,7 @@ MIN_BETWEEN: Final = 8
 more than one.)
 """
 
-_PLAIN: Final = frozenset({"Const", "NoOp"})
+_REPLICABLE: Final = frozenset({"Const", "NoOp"})
 
 
 @dataclass(slots=True)
@@ -149,7 +149,7 @@ class _Splitter:
                 for d in node.output_dtypes
             )
             if (
-                (node.op in _PLAIN or makes_handle)
+                (node.op in _REPLICABLE or makes_handle)
                 and name not in self.waiting
                 and not any(True for _ in self._sources(name))
             ):

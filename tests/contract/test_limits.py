@@ -59,13 +59,13 @@ def test_what_needs_too_much_memory(front: str, name: str, monkeypatch: pytest.M
 def test_what_the_machine_has() -> None:
     available = memory_limits.available_bytes()
     assert available is None or 1 << 20 < available < 1 << 50
-    memory_limits.check_room((1000, 1000), np.float32)
+    memory_limits.check_fits_in_memory((1000, 1000), np.float32)
     if available is not None:
         with pytest.raises(
             tfjit.errors.ResourceExhaustedError,
             match=r"shape\[1073741824,1073741824\] and type float64",
         ):
-            memory_limits.check_room((1 << 30, 1 << 30), np.float64)
+            memory_limits.check_fits_in_memory((1 << 30, 1 << 30), np.float64)
 
 
 def endless(api: Any) -> dict[str, Any]:

@@ -28,18 +28,20 @@ def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def test_only_background_work_sleeps(naps: list[float]) -> None:
     for _ in range(100):
-        cooperative_yield.breathe()
+        cooperative_yield.yield_interpreter()
     assert not naps
     with cooperative_yield.background():
-        other = threading.Thread(target=lambda: [cooperative_yield.breathe() for _ in range(100)])
+        other = threading.Thread(
+            target=lambda: [cooperative_yield.yield_interpreter() for _ in range(100)]
+        )
         other.start()
         other.join()
         assert not naps
         for _ in range(100):
-            cooperative_yield.breathe()
+            cooperative_yield.yield_interpreter()
     assert naps
     count = len(naps)
-    cooperative_yield.breathe()
+    cooperative_yield.yield_interpreter()
     assert len(naps) == count
 
 
@@ -47,7 +49,7 @@ def test_slices_are_longer_while_nobody_else_is_busy(naps: list[float]) -> None:
     def slept_in(loops: int) -> int:
         before = len(naps)
         for _ in range(loops):
-            cooperative_yield.breathe()
+            cooperative_yield.yield_interpreter()
         return len(naps) - before
 
     with cooperative_yield.background():
@@ -75,7 +77,7 @@ def test_a_larger_share_means_longer_slices(naps: list[float]) -> None:
             )  # type: ignore[misc, assignment]
             before = len(naps)
             for _ in range(400):
-                cooperative_yield.breathe()
+                cooperative_yield.yield_interpreter()
             counts.append(len(naps) - before)
     assert counts[0] > 2 * counts[1] > 0
 
@@ -84,5 +86,5 @@ def test_an_exception_ends_the_background(naps: list[float]) -> None:
     with pytest.raises(KeyError), cooperative_yield.background():
         raise KeyError
     for _ in range(100):
-        cooperative_yield.breathe()
+        cooperative_yield.yield_interpreter()
     assert not naps

@@ -11,7 +11,7 @@ import pytest
 from tests.kernels import native_nn
 from tfjit.framework.types import dtypes
 from tfjit.kernels.cpu.conv import channelwise, conv, winograd
-from tfjit.kernels.cpu.elementwise import optimizer
+from tfjit.kernels.cpu.elementwise import optimizer_updates
 from tfjit.kernels.cpu.gemm import attention, matmul, micro_kernels
 from tfjit.kernels.cpu.template import epilogue
 from tfjit.kernels.ir.scalar_program import Program, ScalarOp
@@ -35,8 +35,12 @@ SOURCES = {
     ),
     "winograd_norm_residual_relu6": winograd.winograd_source(TILE, FUSED),
     "winograd_transforms": winograd.transform_source(TILE),
-    "update_adam": optimizer.update_source("Adam", optimizer.UPDATES["Adam"], "f32", False),
-    "update_ftrl": optimizer.update_source("Ftrl", optimizer.UPDATES["Ftrl"], "f64", False, True),
+    "update_adam": optimizer_updates.update_source(
+        "Adam", optimizer_updates.UPDATES["Adam"], "f32", False
+    ),
+    "update_ftrl": optimizer_updates.update_source(
+        "Ftrl", optimizer_updates.UPDATES["Ftrl"], "f64", False, True
+    ),
     "conv2d": conv.conv_source(TILE, PLAIN),
     "channelwise": channelwise.channelwise_source(TILE, PLAIN),
     "matmul_tiles": micro_kernels.matmul_tiles(TILE, micro_kernels.VECTORS),

@@ -222,7 +222,7 @@ def _row(
     attrs = tuple(name for name in numbers if name in used)
     function = reference if reference is not None else parsed.evaluate
     if reference is not None:
-        attrs = tuple(name for name in numbers if name in used or _takes(reference, name))
+        attrs = tuple(name for name in numbers if name in used or _accepts(reference, name))
     return Elementwise(
         definition.name,
         "",
@@ -237,7 +237,7 @@ def _row(
     )
 
 
-def _takes(function: Callable[..., Any], name: str) -> bool:
+def _accepts(function: Callable[..., Any], name: str) -> bool:
     from tfjit.kernels.cpu import user_ops
 
     return user_ops.accepts(function, name)

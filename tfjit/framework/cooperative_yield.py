@@ -2,8 +2,8 @@
 
 One thread at a time runs Python. A thread that comes back from a kernel of 2 ms and finds another
 one at work waits up to the switch interval of 5 ms: a plan that is optimised behind it would take
-two thirds of its throughput. So background work is cut into slices: its loops call `breathe()`
-or run over `paced(...)`, which sleep when a slice is over. Slices are longer while no other thread of the process is busy.
+two thirds of its throughput. So background work is cut into slices: its loops call `yield_interpreter()`
+or run over `yielding(...)`, which sleep when a slice is over. Slices are longer while no other thread of the process is busy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 _T = TypeVar("_T")
 
 SLICE_S: Final = 100e-6
-"""The longest wait of another thread, where loops call `breathe` that often."""
+"""The longest wait of another thread, where loops call `yield_interpreter` that often."""
 _IDLE_SLICE_S: Final = 2e-3  # while no other thread was busy
 # enough for a waiting thread to wake up; sleeping for nothing does not hand the interpreter over
 _NAP_S: Final = 50e-6
@@ -28,10 +28,10 @@ _BUSY_FOR_S: Final = 30e-3
 
 _thread = 0  # id of the background thread, or 0
 _due = 0.0
-_state: _Pace | None = None
+_state: _YieldState | None = None
 
 
-class _Pace:
+class _YieldState:
     """Length of the slices, from the waiting times of other threads.
 
     share: returns the background's part of the time while other threads want the interpreter.
@@ -64,7 +64,7 @@ def _others_s() -> float:
     return time.process_time() - time.thread_time()
 
 
-def breathe() -> None:
+def yield_interpreter() -> None:
     """Let other threads in if a slice of background work is over.
 
     For loops of background work; a call costs 0.1 us.
@@ -76,10 +76,10 @@ def breathe() -> None:
         _due = time.perf_counter() + _state.slice_s
 
 
-def paced(items: Iterable[_T]) -> Iterator[_T]:
+def yielding(items: Iterable[_T]) -> Iterator[_T]:
     """Yield items, and let other threads in before each. For loops over all nodes of a graph."""
     for item in items:
-        breathe()
+        yield_interpreter()
         yield item
 
 
@@ -92,7 +92,7 @@ def background(share: Callable[[], float] = lambda: 0.1) -> Iterator[None]:
     again.
     """
     global _thread, _due, _state
-    _state = _Pace(share)
+    _state = _YieldState(share)
     _due = time.perf_counter() + SLICE_S
     _thread = threading.get_ident()
     try:

@@ -456,8 +456,8 @@ def norm(
             ranks = len(x.shape)
             a, b = (i % ranks for i in axis)
             front = [i for i in range(ranks) if i not in (a, b)]
-            turned = raw.Transpose(x=x, perm=[*front, a, b])
-            greatest = reduce_max(svd(turned, compute_uv=False), -1)
+            transposed = raw.Transpose(x=x, perm=[*front, a, b])
+            greatest = reduce_max(svd(transposed, compute_uv=False), -1)
             out = greatest
             for i in sorted((a, b)):
                 out = expand_dims(out, i)

@@ -129,13 +129,13 @@ def _dense_input_gradient(node: NodeSpec, filter_shape: tuple[int, int, int, int
     if groups == rows.stride == cols.stride == 1 and winograd.pays(
         tile, batch, mirrored(rows), mirrored(cols), out_c, channels, value, direct_ns
     ):
-        turned, weights = _turned_filter(call, filter_shape, value, size)
+        rotated, weights = _rotated_filter(call, filter_shape, value, size)
         winograd.add_winograd(
             call,
             batch,
             mirrored(rows),
             mirrored(cols),
-            turned,
+            rotated,
             epilogue_text(None, dy.dtype),
             (),
             Pointer("in", 2),
@@ -144,11 +144,11 @@ def _dense_input_gradient(node: NodeSpec, filter_shape: tuple[int, int, int, int
         return call.finish(dy.nbytes + w.nbytes + dx.nbytes, 2 * dy.size * taps * in_c)
     table = call.table(plan.table(share * size))
     if value is not None:
-        turned = np.ascontiguousarray(value.reshape(filter_shape)[::-1, ::-1]).reshape(
+        rotated = np.ascontiguousarray(value.reshape(filter_shape)[::-1, ::-1]).reshape(
             taps, in_c, groups, share
         )
         packed = call.constant(
-            plan.pack(turned.transpose(0, 3, 2, 1).reshape(taps * share, channels))
+            plan.pack(rotated.transpose(0, 3, 2, 1).reshape(taps * share, channels))
         )
     else:
         tap, column = in_c * out_c * size, out_c * size
@@ -172,7 +172,7 @@ def _dense_input_gradient(node: NodeSpec, filter_shape: tuple[int, int, int, int
     return call.finish(dy.nbytes + w.nbytes + dx.nbytes, 2 * dy.size * taps * in_c)
 
 
-def _turned_filter(
+def _rotated_filter(
     call: CallBuilder, shape: tuple[int, int, int, int], value: np.ndarray | None, size: int
 ) -> tuple[np.ndarray | tuple[int, ...], Pointer]:
     """Return a filter rotated by 180 degrees, with its channels swapped.
@@ -181,8 +181,8 @@ def _turned_filter(
     """
     k_h, k_w, in_c, out_c = shape
     if value is not None:
-        turned = np.ascontiguousarray(value.reshape(shape)[::-1, ::-1].transpose(0, 1, 3, 2))
-        return turned, call.constant(turned)
+        rotated = np.ascontiguousarray(value.reshape(shape)[::-1, ::-1].transpose(0, 1, 3, 2))
+        return rotated, call.constant(rotated)
     target = call.temp(k_h * k_w * in_c * out_c * size)
     swapped = (k_h * k_w, out_c, in_c)
     tap = in_c * out_c * size

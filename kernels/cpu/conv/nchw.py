@@ -32,7 +32,7 @@ def either_layout(builder: Builder) -> Builder:
     def build(node: NodeSpec) -> NativeCall:
         if attr_text(node.attrs, "data_format", "NHWC") != "NCHW" or len(node.inputs[0].shape) != 4:
             return builder(node)
-        return _turned_call(node, builder)
+        return _transposed_call(node, builder)
 
     return build
 
@@ -54,7 +54,7 @@ def _attrs(attrs: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _turn(
+def _transpose_launches(
     spec: TensorSpec, order: tuple[int, ...], source: Pointer, target: Pointer
 ) -> list[Launch]:
     """Return the launch that copies an array with permuted axes."""
@@ -70,7 +70,7 @@ def _turn(
     return [] if launch is None else [launch]
 
 
-def _turned_call(node: NodeSpec, builder: Builder) -> NativeCall:
+def _transposed_call(node: NodeSpec, builder: Builder) -> NativeCall:
     x, y = _moved(node.inputs[0]), _moved(node.outputs[0])
     sizes = {
         k: np.asarray(v)[list(_TO_LAST)] if k and np.shape(v) == (4,) else v
@@ -101,12 +101,12 @@ def _turned_call(node: NodeSpec, builder: Builder) -> NativeCall:
     return replace(
         inner,
         launches=(
-            *_turn(node.inputs[0], _TO_LAST, Pointer("in", 0), places["in", 0]),
+            *_transpose_launches(node.inputs[0], _TO_LAST, Pointer("in", 0), places["in", 0]),
             *(
                 replace(launch, words=tuple(moved(word) for word in launch.words))
                 for launch in inner.launches
             ),
-            *_turn(y, _TO_FIRST, places["out", 0], Pointer("out", 0)),
+            *_transpose_launches(y, _TO_FIRST, places["out", 0], Pointer("out", 0)),
         ),
         in_place=(),
         temp_bytes=(*inner.temp_bytes, max(64, x.nbytes), max(64, y.nbytes)),

@@ -74,7 +74,7 @@ def _source(index: str, rank: int, loops: int, word: str) -> KernelSource:
             s.line(f"x{k} = word(args, {at + 3 * k + 1})")
             s.line(f"y{k} = word(args, {at + 3 * k + 2})")
 
-        def walk(k: int, source: str, out: str) -> None:
+        def emit_loops(k: int, source: str, out: str) -> None:
             if k == loops:
                 if word:
                     s.line(f"st(ptr_{word}({out}), 0, ld(ptr_{word}({source}), 0))")
@@ -82,9 +82,9 @@ def _source(index: str, rank: int, loops: int, word: str) -> KernelSource:
                     s.line(f"copy_bytes({out}, {source}, run)")
                 return
             with s.block(f"for i{k} in range(n{k}):"):
-                walk(k + 1, f"{source} + i{k} * x{k}", f"{out} + i{k} * y{k}")
+                emit_loops(k + 1, f"{source} + i{k} * x{k}", f"{out} + i{k} * y{k}")
 
-        walk(0, "source", "out")
+        emit_loops(0, "source", "out")
     return KernelSource(s.text(), title="slice by place")
 
 
@@ -111,19 +111,19 @@ def block_slice(spec: NodeSpec) -> NativeCall:
     # the dims after the last sliced one are taken whole
     last = max((d for d in range(rank) if out.shape[d] != x.shape[d]), default=0)
     run = out.shape[last] * strides[last]
-    walked = [d for d in range(last) if out.shape[d] != 1]
+    looped = [d for d in range(last) if out.shape[d] != 1]
     words: list[int] = []
     for d in range(rank):
         words += [x.shape[d] - out.shape[d], strides[d]]
-    for d in walked:
+    for d in looped:
         words += [out.shape[d], strides[d], targets[d]]
     word = _WORDS.get(run, "") if size == run else ""
     launch = Launch(
-        _source("i32" if begin.dtype.size == 4 else "i64", rank, len(walked), word),
+        _source("i32" if begin.dtype.size == 4 else "i64", rank, len(looped), word),
         (Pointer("in", 0), Pointer("in", 1), Pointer("out", 0), run, *words),
         cost_ns=cost_model.FIXED_NS
         + cost_model.traffic_ns(2 * out.nbytes)
-        + 2.0 * prod(out.shape[d] for d in walked),
+        + 2.0 * prod(out.shape[d] for d in looped),
         errors={
             1: (
                 "InvalidArgumentError",

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from tfjit.kernels.codegen.transpose_text import IMPORT, SPAN, block_side, write_turned
+from tfjit.kernels.codegen.transpose_text import IMPORT, SPAN, block_side, write_transpose
 from tfjit.kernels.cpu.elementwise.loop_text import advance_odometer, write_odometer
 from tfjit.kernels.cpu.template import cost_model, typed_pointers
 from tfjit.kernels.cpu.template.region import c_strides, collapse
@@ -84,17 +84,17 @@ def copy_launch(
     if reads[-1] == writes[-1] == size and dims[-1] * size >= _RUN_BYTES:
         cost = cost_model.FIXED_NS + cost_model.traffic_ns(touched) + 4.0 * prod(dims[:-1])
         return _run_launch(dims, reads, writes, size, src, dst, cost)
-    turned = _turned_dim(dims, reads, writes, size)
-    if turned is not None:
+    transposed = _transposed_dim(dims, reads, writes, size)
+    if transposed is not None:
         cost = cost_model.FIXED_NS + cost_model.traffic_ns(touched) + 0.25 * count
-        return _transpose_launch(dims, reads, writes, size, turned, src, dst, cost)
+        return _transpose_launch(dims, reads, writes, size, transposed, src, dst, cost)
     cost = (
         cost_model.FIXED_NS + cost_model.traffic_ns(touched) + 0.5 * count + 4.0 * prod(dims[:-1])
     )
     return _strided_launch(dims, reads, writes, size, src, dst, cost)
 
 
-def _turned_dim(
+def _transposed_dim(
     dims: Sequence[int], reads: Sequence[int], writes: Sequence[int], size: int
 ) -> int | None:
     """Return the source's contiguous dim if it is not the target's.
@@ -248,7 +248,7 @@ def _transpose_launch(
     reads: Sequence[int],
     writes: Sequence[int],
     size: int,
-    turned: int,
+    transposed: int,
     src: Pointer,
     dst: Pointer,
     cost: float,
@@ -257,11 +257,13 @@ def _transpose_launch(
 
     Blocks are over the dim contiguous in the source and the one contiguous in the target.
     """
-    rest = [k for k in range(len(dims) - 1) if k != turned]
+    rest = [k for k in range(len(dims) - 1) if k != transposed]
     outer = len(rest)
     side = block_side(size)
     woven = (
-        dims[-1] if dims[-1] <= _WOVEN and size <= 8 and writes[turned] == dims[-1] * size else 0
+        dims[-1]
+        if dims[-1] <= _WOVEN and size <= 8 and writes[transposed] == dims[-1] * size
+        else 0
     )
     height = _WOVEN_RUN if woven else max(SPAN // size, side)
     s = Source()
@@ -291,17 +293,17 @@ def _transpose_launch(
                     for c in range(woven):
                         s.line(f"st(dst_p, i * {woven} + {c}, ld(src_{c}, i))")
             else:
-                write_turned(s, size, "dst_at", "write_step", "src_at", "read_step", "h", "m")
+                write_transpose(s, size, "dst_at", "write_step", "src_at", "read_step", "h", "m")
             _next(s, outer)
-    bands = -(-dims[turned] // height)
+    bands = -(-dims[transposed] // height)
     units = prod(dims[k] for k in rest) * bands
     chunks = cost_model.chunks_for(cost, max(units, prod(dims) // 1024))
     blocks = 1 if woven else max(min(-(-chunks // max(units, 1)), dims[-1] // side), 1)
     width = -(-dims[-1] // blocks // side) * side if blocks > 1 else dims[-1]
     blocks = -(-dims[-1] // width)
     words: tuple[Word, ...] = (
-        *(dims[k] for k in rest), bands * blocks, dims[turned], dims[-1], bands, width, src, dst,
-        *(reads[k] for k in rest), *(writes[k] for k in rest), reads[-1], writes[turned],
+        *(dims[k] for k in rest), bands * blocks, dims[transposed], dims[-1], bands, width, src, dst,
+        *(reads[k] for k in rest), *(writes[k] for k in rest), reads[-1], writes[transposed],
     )  # fmt: skip
     return Launch(
         KernelSource(s.text(), title="transpose"),

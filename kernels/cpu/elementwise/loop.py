@@ -19,10 +19,10 @@ from tfjit.kernels.cpu.elementwise.loop_text import (
     LoopOperand,
     inner_pattern,
     loop_source,
-    said_step,
+    static_stride,
 )
 from tfjit.kernels.cpu.elementwise.tiled_loop import (
-    TURNED,
+    TRANSPOSED,
     Tiling,
     find_tiling,
     tile_pitch,
@@ -177,7 +177,7 @@ def _described(
     for k, (operand, step) in enumerate(zip(operands, strides)):
         output = k - len(region.operands)
         name = f"x{k}" if output < 0 else f"y{output}"
-        every = said_step(step[-1], operand.dtype)
+        every = static_stride(step[-1], operand.dtype)
         found.append(
             LoopOperand(
                 name, operand.dtype, inner_pattern(step[-1], operand.dtype), max(output, -1), every
@@ -257,21 +257,23 @@ def _tiled_launch(
     strides = [tuple(step[d] for d in tiling.order) for step in strides]
     described = _described(region, operands, strides)
     described = [
-        replace(o, pattern=TURNED) if k in tiling.turned else o for k, o in enumerate(described)
+        replace(o, pattern=TRANSPOSED) if k in tiling.transposed else o
+        for k, o in enumerate(described)
     ]
     size = max(
-        (operands[k].dtype.size for k in tiling.turned), default=max(o.dtype.size for o in operands)
+        (operands[k].dtype.size for k in tiling.transposed),
+        default=max(o.dtype.size for o in operands),
     )
     height, width = tile_sides(dims[-2], dims[-1], size)
     units = prod(dims[:-2]) * -(-dims[-2] // height) * -(-dims[-1] // width)
-    cost += 0.25 * prod(dims) * len(tiling.turned)
+    cost += 0.25 * prod(dims) * len(tiling.transposed)
     chunks = cost_model.chunks_for(cost, units)
     words: list[Word] = [*dims, height, width]
     temps: list[int] = []
     for k, (operand, step, text) in enumerate(zip(operands, strides, described)):
         words.append(_place(region, k, operand))
         words.extend(step)
-        if text.pattern == TURNED:
+        if text.pattern == TRANSPOSED:
             pitch = tile_pitch(width, operand.dtype.size)
             words += [Pointer("temp", len(temps)), height * pitch, pitch]
             temps.append(height * pitch * chunks)

@@ -46,7 +46,7 @@ def inner_pattern(stride: int, dtype: DType) -> str:
     return HOISTED if stride == 0 else STRIDED
 
 
-def said_step(stride: int, dtype: DType) -> int:
+def static_stride(stride: int, dtype: DType) -> int:
     """Return LoopOperand.every of an operand with that stride.
 
     For these steps LLVM loads whole vectors and picks elements from them.

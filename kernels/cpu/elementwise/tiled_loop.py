@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tfjit.kernels.codegen import expressions
-from tfjit.kernels.codegen.transpose_text import IMPORT, SPAN, block_side, write_turned
+from tfjit.kernels.codegen.transpose_text import IMPORT, SPAN, block_side, write_transpose
 from tfjit.kernels.cpu.elementwise.loop_text import (
     CONTIGUOUS,
     HEADER,
@@ -22,7 +22,7 @@ from tfjit.kernels.cpu.elementwise.loop_text import (
 from tfjit.kernels.ir.scalar_program import Program
 from tfjit.kernels.source import KernelSource, Source
 
-TURNED: Final = "t"
+TRANSPOSED: Final = "t"
 """Pattern of an operand that is contiguous along the tiles' other dim."""
 TILE_BYTES: Final = 1 << 14
 _PITCH: Final = 64
@@ -37,12 +37,12 @@ _SHORT: Final = 4
 class Tiling:
     """The loop order of a tiled loop.
 
-    order: the loop's dims, the last two being those of the tiles. turned: operands that are
+    order: the loop's dims, the last two being those of the tiles. transposed: operands that are
     contiguous along the last but one.
     """
 
     order: tuple[int, ...]
-    turned: frozenset[int]
+    transposed: frozenset[int]
 
 
 def find_tiling(
@@ -71,7 +71,7 @@ def find_tiling(
     if not other:
         return None
 
-    def turned(inner: int, outer: int) -> frozenset[int]:
+    def transposed(inner: int, outer: int) -> frozenset[int]:
         return frozenset(
             k
             for k, step in enumerate(strides)
@@ -83,7 +83,7 @@ def find_tiling(
     best: tuple[tuple[int, int, bool], int, int] | None = None
     for a in other:
         for inner, outer in ((last, a), (a, last)):
-            chosen = turned(inner, outer)
+            chosen = transposed(inner, outer)
             strided = sum(
                 1
                 for k, step in enumerate(strides)
@@ -96,7 +96,7 @@ def find_tiling(
         return None
     _, inner, outer = best
     rest = [d for d in range(len(dims)) if d not in (inner, outer)]
-    found = turned(inner, outer)
+    found = transposed(inner, outer)
     return Tiling((*rest, outer, inner), found) if found or inner != last else None
 
 
@@ -148,7 +148,7 @@ def tiled_source(
             for name in ("at", *(f"s{d}" for d in range(outer)), "down", "step"):
                 s.line(f"{o.name}_{name} = word(args, {at})")
                 at += 1
-            if o.pattern == TURNED:
+            if o.pattern == TRANSPOSED:
                 s.line(f"{o.name}_tile = word(args, {at}) + chunk * word(args, {at + 1})")
                 s.line(f"{o.name}_pitch = word(args, {at + 2})")
                 at += 3
@@ -171,22 +171,23 @@ def tiled_source(
                     [f"{o.name}_at", *(f"i{d} * {o.name}_s{d}" for d in range(outer))]
                 )
                 s.line(f"{o.name}_0 = {place} + top * {o.name}_down + left * {o.name}_step")
-                if o.pattern == TURNED and o.output < 0:
-                    _write_turned_in(s, o)
+                if o.pattern == TRANSPOSED and o.output < 0:
+                    _write_transposed_in(s, o)
             with s.block("for r in range(h):"):
                 base = {o.name: f"{o.name}_0 + r * {o.name}_down" for o in operands}
                 base |= {
                     o.name: f"{o.name}_tile + r * {o.name}_pitch"
                     for o in operands
-                    if o.pattern == TURNED
+                    if o.pattern == TRANSPOSED
                 }
                 plain = [
-                    replace(o, pattern=CONTIGUOUS) if o.pattern == TURNED else o for o in operands
+                    replace(o, pattern=CONTIGUOUS) if o.pattern == TRANSPOSED else o
+                    for o in operands
                 ]
                 write_row(s, program, plain, base, fails, "0")
             for o in operands:
-                if o.pattern == TURNED and o.output >= 0:
-                    write_turned(
+                if o.pattern == TRANSPOSED and o.output >= 0:
+                    write_transpose(
                         s,
                         o.dtype.size,
                         f"{o.name}_0",
@@ -206,8 +207,8 @@ def tiled_source(
     return KernelSource(s.text(), title=title)
 
 
-def _write_turned_in(s: Source, o: LoopOperand) -> None:
-    write_turned(
+def _write_transposed_in(s: Source, o: LoopOperand) -> None:
+    write_transpose(
         s,
         o.dtype.size,
         f"{o.name}_tile",

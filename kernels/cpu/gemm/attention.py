@@ -22,7 +22,7 @@ from tfjit.framework.op_defs.op_traits import IDENTITY, MATRIX_PRODUCT, RESHAPE
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.gemm.micro_kernels import Tile, cover, matmul_tiles, row_limit, tile_of
-from tfjit.kernels.cpu.gemm.packing import depth_blocks, write_turned
+from tfjit.kernels.cpu.gemm.packing import depth_blocks, write_transposed_panel
 from tfjit.kernels.cpu.template import cost_model, typed_pointers
 from tfjit.kernels.cpu.template.call_builder import CallBuilder
 from tfjit.kernels.cpu.template.chunking import shares
@@ -235,14 +235,14 @@ def attention_source(
     tile: Tile,
     vectors: int,
     dtype: DType,
-    turned: bool,
+    query_transposed: bool,
     program: Program,
     patterns: tuple[Pattern, ...],
 ) -> KernelSource:
     """Write the kernel.
 
     Words: those of _WORDS, then address, query stride and key stride of every operand. table: a row
-    of byte offsets a head. turned: a query's terms are contiguous, else the queries are.
+    of byte offsets a head. query_transposed: a query's terms are contiguous, else the queries are.
     """
     s = Source()
     lanes = vectors * tile.lanes
@@ -284,7 +284,7 @@ def attention_source(
             s.line(f"query = (first + unit - head * blocks) * {lanes}")
             s.line(f"rows = min({lanes}, queries - query)")
             s.line(f"entry = table + head * {8 * (_PLACES + len(patterns))}")
-            _write_queries(s, tile, turned, row)
+            _write_queries(s, tile, query_transposed, row)
             s.line("k_at = k + word(entry, 1)")
             _write_tiles(s, "k", "k_at", "depth", "turned_q", "scores", row, lanes, "0")
             _write_scores(s, dtype, program, patterns, tile, lanes)
@@ -310,10 +310,10 @@ def attention_source(
     )
 
 
-def _write_queries(s: Source, tile: Tile, turned: bool, row: int) -> None:
-    if turned:
+def _write_queries(s: Source, tile: Tile, query_transposed: bool, row: int) -> None:
+    if query_transposed:
         s.line("q_at = q + word(entry, 0) + query * q_stride")
-        write_turned(s, tile, "q_at", "q_stride", "rows", "depth", "turned_q", str(row))
+        write_transposed_panel(s, tile, "q_at", "q_stride", "rows", "depth", "turned_q", str(row))
         return
     s.line(f"q_at = q + word(entry, 0) + query * {tile.size}")
     with s.block("for i in range(depth):"):
@@ -410,7 +410,9 @@ def _write_operand(
         s.line(f"x{k}_at += query * x{k}_query")
     if pattern == "full" and dtype.is_floating and dtype.size == tile.size:
         with s.block(f"if x{k}_key == {tile.size}:"):
-            write_turned(s, tile, f"x{k}_at", f"x{k}_query", "rows", "keys", "buffer", str(row))
+            write_transposed_panel(
+                s, tile, f"x{k}_at", f"x{k}_query", "rows", "keys", "buffer", str(row)
+            )
         with s.block("else:"):
             element_by_element()
     else:
@@ -456,8 +458,8 @@ def attention_call(group: FusedGroup) -> NativeCall:
         raise Unsupported(f"{queries} queries")
     if plan.depth > _MAX_DEPTH:
         raise Unsupported(f"queries of {plan.depth} terms")
-    turned = plan.query.strides[-1] in (0, size)
-    if not turned and plan.query.strides[-2] not in (0, size):
+    query_transposed = plan.query.strides[-1] in (0, size)
+    if not query_transposed and plan.query.strides[-2] not in (0, size):
         raise Unsupported("neither the queries nor their terms lie side by side")
     if plan.out[-1] != size and plan.width > 1:
         raise Unsupported("the terms of the result do not lie side by side")
@@ -470,17 +472,17 @@ def attention_call(group: FusedGroup) -> NativeCall:
     if keys * 2 * tile.lanes * size > _WIDE_BYTES:
         vectors = 1
     lanes = vectors * tile.lanes
-    key_turned, key_stride = _side(plan.key, size)
+    key_transposed, key_stride = _side(plan.key, size)
     # The second product sums over keys: its rows are the terms of a value.
     *outer, key_bytes, term_bytes = plan.value.strides
     value = replace(plan.value, strides=(*outer, term_bytes, key_bytes))
-    value_turned, value_stride = _side(value, size)
+    value_transposed, value_stride = _side(value, size)
 
     call = CallBuilder()
     heads, blocks = prod(batch), -(-queries // lanes)
     table = np.stack([_offsets(batch, strides[:-2]) for strides in _strides(plan)], axis=1)
-    key_rows = cover(keys, row_limit(tile, plan.key.strides[-2], key_turned))
-    value_rows = cover(plan.width, row_limit(tile, value.strides[-2], value_turned))
+    key_rows = cover(keys, row_limit(tile, plan.key.strides[-2], key_transposed))
+    value_rows = cover(plan.width, row_limit(tile, value.strides[-2], value_transposed))
     part = depth_blocks(1, keys)[0][3]
     spread = [
         o.dtype.size for o, pattern in zip(plan.operands, plan.patterns) if pattern != "scalar"
@@ -505,7 +507,7 @@ def attention_call(group: FusedGroup) -> NativeCall:
     words += [call.temp(scratch * chunks), scratch, part]
     words += [
         Pointer("in", plan.query.ref.index, plan.query.offset),
-        plan.query.strides[-2 if turned else -1],
+        plan.query.strides[-2 if query_transposed else -1],
     ]
     words += [Pointer("in", plan.key.ref.index, plan.key.offset), plan.key.strides[-2], key_stride]
     words += [
@@ -515,12 +517,12 @@ def attention_call(group: FusedGroup) -> NativeCall:
         value.strides[-1],
     ]
     words += [Pointer("out", 0), plan.out[-2]]
-    for rows, is_turned in ((key_rows, key_turned), (value_rows, value_turned)):
+    for rows, is_transposed in ((key_rows, key_transposed), (value_rows, value_transposed)):
         words += [
             rows.count,
             rows.height,
             rows.tall,
-            *rows.pointers(matmul_tiles(tile, vectors, is_turned), vectors),
+            *rows.pointers(matmul_tiles(tile, vectors, is_transposed), vectors),
         ]
     for operand in plan.operands:
         words += [
@@ -528,7 +530,9 @@ def attention_call(group: FusedGroup) -> NativeCall:
             operand.strides[-2],
             operand.strides[-1],
         ]
-    source = attention_source(tile, vectors, plan.dtype, turned, plan.program, plan.patterns)
+    source = attention_source(
+        tile, vectors, plan.dtype, query_transposed, plan.program, plan.patterns
+    )
     call.launch(Launch(source, tuple(words), chunks=chunks, cost_ns=cost))
     moved = sum(t.nbytes for t in (*group.inputs, group.tensor(group.outputs[0])))
     return call.finish(moved, 2 * prod(plan.space) * (plan.depth + plan.width))

@@ -26,7 +26,7 @@ from tfjit.kernels.source import KernelSource, Source
 
 NARROW: Final = frozenset({dtypes.float16, dtypes.bfloat16})
 # terms of the sums added in one pass, so that a row of the result is read and written less often
-_TOGETHER: Final = 4
+_UNROLL: Final = 4
 _WORDS: Final = ("matrices", "rows", "k", "n", "table", "a", "a_row", "a_step", "b", "b_row", "c")
 
 
@@ -45,7 +45,7 @@ def other_call(spec: NodeSpec, swapped: tuple[bool, bool], conjugated: bool) -> 
         return _through_float32(spec)
     conjugated = conjugated and x.dtype.is_complex
     if swapped[1]:
-        return _turned_first(spec, conjugated)
+        return _transpose_first(spec, conjugated)
     return _plain(spec.inputs, swapped[0], conjugated)
 
 
@@ -97,21 +97,27 @@ def _cast(source: DType, target: DType) -> dict[str, object]:
     return {"SrcT": source, "DstT": target, "Truncate": False}
 
 
-def _turned_first(spec: NodeSpec, conjugated: bool) -> NativeCall:
+def _transpose_first(spec: NodeSpec, conjugated: bool) -> NativeCall:
     """Swap the second input's axes back, then multiply."""
     y = spec.inputs[1]
     rank = len(y.shape)
     order = np.array([*range(rank - 2), rank - 1, rank - 2], np.int32)
-    turned = TensorSpec(y.dtype, (*y.shape[:-2], y.shape[-1], y.shape[-2]))
+    transposed = TensorSpec(y.dtype, (*y.shape[:-2], y.shape[-1], y.shape[-2]))
     attrs = {"T": y.dtype, "Tperm": dtypes.int32}
-    turn = NodeSpec(
-        f"{spec.name}/turned", "Transpose", attrs, (y, TensorSpec(dtypes.int32, (rank,))), (turned,)
+    transpose = NodeSpec(
+        f"{spec.name}/turned",
+        "Transpose",
+        attrs,
+        (y, TensorSpec(dtypes.int32, (rank,))),
+        (transposed,),
     )
-    members = [Member(turn, (Ref(INPUT, 1), Ref(CONSTANT, 0)))]
+    members = [Member(transpose, (Ref(INPUT, 1), Ref(CONSTANT, 0)))]
     if conjugated:
         members.append(
             Member(
-                NodeSpec(f"{spec.name}/conjugated", "Conj", {"T": y.dtype}, (turned,), (turned,)),
+                NodeSpec(
+                    f"{spec.name}/conjugated", "Conj", {"T": y.dtype}, (transposed,), (transposed,)
+                ),
                 (Ref(0),),
             )
         )
@@ -119,7 +125,7 @@ def _turned_first(spec: NodeSpec, conjugated: bool) -> NativeCall:
         name: False if name in ("transpose_b", "adj_y") else value
         for name, value in spec.attrs.items()
     }
-    product = replace(spec, attrs=rest, inputs=(spec.inputs[0], turned), constants={})
+    product = replace(spec, attrs=rest, inputs=(spec.inputs[0], transposed), constants={})
     members.append(Member(product, (Ref(INPUT, 0), Ref(len(members) - 1))))
     return _chained(
         FusedGroup(
@@ -230,9 +236,9 @@ def plain_source(dtype: DType, conjugated: bool) -> KernelSource:
             with s.block("for j in range(n):"):
                 s.line(f"st_out(c_p, j, {expressions.literal(0, dtype)}, 0)")
             s.line("q = 0")
-            with s.block(f"while q + {_TOGETHER} <= k:"):
-                add(_TOGETHER)
-                s.line(f"q += {_TOGETHER}")
+            with s.block(f"while q + {_UNROLL} <= k:"):
+                add(_UNROLL)
+                s.line(f"q += {_UNROLL}")
             with s.block("while q < k:"):
                 add(1)
                 s.line("q += 1")

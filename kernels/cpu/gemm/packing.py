@@ -262,7 +262,9 @@ def pack_source(tile: Tile) -> KernelSource:
             with s.block("for segment in range(segments):"):
                 s.line("at = start + segment * segment_stride")
                 with s.block(f"if row_stride == {tile.size} and row_bytes != {tile.size}:"):
-                    write_turned(s, tile, "at", "column_stride", "columns", "k", "out", "row_bytes")
+                    write_transposed_panel(
+                        s, tile, "at", "column_stride", "columns", "k", "out", "row_bytes"
+                    )
                 with s.block("else:"):
                     with s.block(f"if columns * {tile.size} != row_bytes:"):
                         s.line("fill_bytes(out, 0, k * row_bytes)")
@@ -334,7 +336,7 @@ def pack_rows_source(tile: Tile) -> KernelSource:
     return KernelSource(s.text(), title=f"pack rows {tile.kind}")
 
 
-def write_turned(
+def write_transposed_panel(
     s: Source,
     tile: Tile,
     source: str,

@@ -113,12 +113,12 @@ def _lanes(program: LoopProgram) -> int:
     """
     steps = [
         step
-        for step in program.block.walk()
+        for step in program.block.all_steps()
         if step.op not in CONTROL and any(program.values[v].size != 1 for v in step.results)
     ]
     carried = [
         v
-        for step in program.block.walk()
+        for step in program.block.all_steps()
         for v in step.results
         if step.op in CONTROL and program.values[v].size != 1
     ]

@@ -63,7 +63,7 @@ class Item:
     steps: list[Step]
     is_stage: bool = False
     reads: set[int] = field(default_factory=set)
-    gives: set[int] = field(default_factory=set)
+    defines: set[int] = field(default_factory=set)
 
 
 def items_of(program: LoopProgram, block: Block) -> list[Item]:
@@ -83,11 +83,11 @@ def items_of(program: LoopProgram, block: Block) -> list[Item]:
 
     for step in block.steps:
         reads = free_values(step)
-        scalars = {r for r in stage.gives if program.is_scalar(r)}
+        scalars = {r for r in stage.defines if program.is_scalar(r)}
         arrays = [v for v in (*step.args, *step.results) if not program.is_scalar(v)]
         if step.op in CONTROL or step.op in INDEXED or not arrays:
             if (
-                reads & stage.gives
+                reads & stage.defines
                 or step.op == SET_ELEMENT
                 or (step.op in CONTROL and _touches_arrays(program, step))
             ):
@@ -98,8 +98,8 @@ def items_of(program: LoopProgram, block: Block) -> list[Item]:
             close()
         size = program.values[arrays[0]].size
         stage.steps.append(step)
-        stage.reads |= reads - stage.gives
-        stage.gives.update(step.results)
+        stage.reads |= reads - stage.defines
+        stage.defines.update(step.results)
     close()
     return found
 
@@ -107,7 +107,10 @@ def items_of(program: LoopProgram, block: Block) -> list[Item]:
 def _touches_arrays(program: LoopProgram, step: Step) -> bool:
     values = {*step.args, *step.results, *free_values(step)}
     inner = {
-        r for block in step.blocks for other in block.walk() for r in (*other.args, *other.results)
+        r
+        for block in step.blocks
+        for other in block.all_steps()
+        for r in (*other.args, *other.results)
     }
     return any(not program.is_scalar(v) for v in values | inner)
 
@@ -122,7 +125,7 @@ def split_targets(
     value.
     """
     targets = [t for t in targets if t.value != t.old]
-    maker = {v: number for number, item in enumerate(items) for v in item.gives}
+    maker = {v: number for number, item in enumerate(items) for v in item.defines}
     late = [t for t in targets if t.value not in maker]
     early = [t for t in targets if t.value in maker]
     while True:

@@ -91,7 +91,7 @@ class StageWriter:
         stores: dict[int, list[Buffer]] = {}
         for t in targets:
             stores.setdefault(t.value, []).append(t.buffer)
-        for v in sorted(item.gives & later):
+        for v in sorted(item.defines & later):
             if not self.program.is_scalar(v) and v not in stores:
                 stores[v] = [self.temp(v)]
         for v, buffers in stores.items():

@@ -69,7 +69,7 @@ def is_tileable(program: LoopProgram) -> bool:
 
     No scalar is computed from an array, and all arrays have one size.
     """
-    steps = list(program.block.walk())
+    steps = list(program.block.all_steps())
     return (
         not any(step.op in REDUCTIONS or step.op in INDEXED for step in steps)
         and len(array_sizes(program)) == 1
@@ -253,11 +253,14 @@ class _Writer(StageWriter):
         They are only compared with, or begin a loop: sizes and counts, which vary from run to run.
         """
         used: dict[int, bool] = {}
-        for step in self.program.block.walk():
+        for step in self.program.block.all_steps():
             for a in step.args:
                 used[a] = used.get(a, True) and step.op in _COMPARISONS
         reads = {
-            r for step in self.program.block.walk() for block in step.blocks for r in block.results
+            r
+            for step in self.program.block.all_steps()
+            for block in step.blocks
+            for r in block.results
         }
         return [
             v

@@ -14,7 +14,7 @@ from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import format_shape, is_compatible
 from tfjit.kernels.cpu.reference.hashing import fingerprint64
-from tfjit.kernels.memory_limits import check_room
+from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.kernels.registry import NodeSpec, reference
 
 Arrays = Sequence[np.ndarray]
@@ -158,7 +158,7 @@ def _fill(node: NodeSpec, inputs: Arrays) -> Arrays:
     if value.ndim and value.shape != (1,):
         invalid(f"value must represent a scalar, got shape {shape_text(value)}")
     shape = _sizes(dims, "dims")
-    check_room(shape, value.dtype)
+    check_fits_in_memory(shape, value.dtype)
     return (np.full(shape, value.reshape(()), value.dtype),)
 
 
@@ -181,7 +181,7 @@ def _fake_param(node: NodeSpec, inputs: Arrays) -> Arrays:
 def _empty(node: NodeSpec, inputs: Arrays) -> Arrays:
     dtype = node.attrs["dtype"]
     shape = _sizes(inputs[0], "shape")
-    check_room(shape, dtype.as_numpy_dtype)
+    check_fits_in_memory(shape, dtype.as_numpy_dtype)
     if dtype is dtypes.string:
         return (np.full(shape, b"", object),)
     return (np.zeros(shape, dtype.as_numpy_dtype),)
@@ -197,7 +197,7 @@ def _broadcast_to(node: NodeSpec, inputs: Arrays) -> Arrays:
         )
     try:
         np.broadcast_shapes(x.shape, shape)
-        check_room(shape, x.dtype)
+        check_fits_in_memory(shape, x.dtype)
         return (contiguous(np.broadcast_to(x, shape)),)
     except ValueError:
         invalid(f"Incompatible shapes: {shape_text(x)} vs. {format_shape(shape)}")
@@ -263,14 +263,14 @@ def _range(node: NodeSpec, inputs: Arrays) -> Arrays:
     if dtype.kind in "iu":
         first, last, step = int(start), int(limit), int(delta)
         size = -(-abs(last - first) // abs(step))
-        check_room((size,), np.int64)
+        check_fits_in_memory((size,), np.int64)
         return (
             (np.array([first + i * step for i in range(size)], dtype),)
             if size < 64
             else (_arange(first, step, size, dtype),)
         )
     size = math.ceil(abs((float(limit) - float(start)) / float(delta)))
-    check_room((size,), np.int64, copies=2)
+    check_fits_in_memory((size,), np.int64, copies=2)
     # TensorFlow evaluates start + i * delta in the op's own type.
     return (start + np.arange(size).astype(dtype) * delta,)
 
@@ -288,7 +288,7 @@ def _linspace(node: NodeSpec, inputs: Arrays) -> Arrays:
     num = int(inputs[2])
     if num <= 0:
         invalid(f"Requires num > 0: {num}")
-    check_room((num,), inputs[0].dtype)
+    check_fits_in_memory((num,), inputs[0].dtype)
     out = np.empty(num, inputs[0].dtype)
     if num > 1:
         step = (stop - start) / inputs[0].dtype.type(num - 1)
@@ -368,7 +368,7 @@ def _check_numerics(node: NodeSpec, inputs: Arrays) -> Arrays:
 @reference("Diag")
 def _diag(node: NodeSpec, inputs: Arrays) -> Arrays:
     (x,) = inputs
-    check_room((x.size, x.size), x.dtype)
+    check_fits_in_memory((x.size, x.size), x.dtype)
     out = np.zeros((x.size, x.size), x.dtype)
     np.fill_diagonal(out, x.reshape(-1))
     return (out.reshape(x.shape * 2),)

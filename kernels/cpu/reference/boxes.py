@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tfjit.kernels.cpu.reference.array import Arrays, invalid, shape_text
-from tfjit.kernels.memory_limits import check_room
+from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.kernels.registry import NodeSpec, reference
 
 Array = np.ndarray
@@ -168,7 +168,7 @@ def _non_max_suppression(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 def _filled(values: Array, count: int) -> Array:
     """Values followed by 0 up to a length."""
-    check_room((count,), values.dtype)
+    check_fits_in_memory((count,), values.dtype)
     out = np.zeros(count, values.dtype)
     out[: len(values)] = values
     return out
@@ -261,7 +261,7 @@ def _combined(node: NodeSpec, inputs: Arrays) -> Arrays:
         invalid("boxes must have 4 columns")
     batch, _, classes = scores.shape
     size = min(most, each * classes) if node.attrs["pad_per_class"] else most
-    check_room((batch, size, 4), np.float32)
+    check_fits_in_memory((batch, size, 4), np.float32)
     out_boxes = np.zeros((batch, size, 4), np.float32)
     out_scores, out_classes = (
         np.zeros((batch, size), np.float32),

@@ -114,10 +114,10 @@ def _adjust_hue(node: NodeSpec, inputs: Arrays) -> Arrays:
     wide = _computed(images)
     with np.errstate(all="ignore"):
         hue, spread, value = _hue_of(*_channels(wide))
-        turned = np.mod(hue + np.mod(delta, np.float32(1)), np.float32(1))
+        rotated = np.mod(hue + np.mod(delta, np.float32(1)), np.float32(1))
         low = value - spread
         return (
-            np.stack([low + ramp * spread for ramp in _ramps(turned)], -1).astype(
+            np.stack([low + ramp * spread for ramp in _ramps(rotated)], -1).astype(
                 images.dtype, copy=False
             ),
         )

@@ -25,7 +25,7 @@ from tfjit.kernels.cpu.reference.windows import (
     widened,
     without_border,
 )
-from tfjit.kernels.memory_limits import check_room
+from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.kernels.registry import NodeSpec, reference
 
 # A patch matrix above this is built image by image, so that it stays in the cache's reach.
@@ -306,7 +306,7 @@ def _conv3d(node: NodeSpec, inputs: Arrays) -> Arrays:
         invalid(f"input depth must be equal to filter depth: {x.shape[4]} vs {w.shape[3]}")
     windows = volume_windows(node, x.shape[1:4], w.shape[:3])
     shape = (x.shape[0], *(v.out for v in windows), w.shape[4])
-    check_room(shape, x.dtype, 2)
+    check_fits_in_memory(shape, x.dtype, 2)
     out = np.zeros(shape, x.dtype)
     if out.size and w.size:
         bordered = padded(x, windows)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tfjit.kernels.cpu.reference.array import Arrays, invalid, shape_text
 from tfjit.kernels.cpu.reference.resize import round_away
-from tfjit.kernels.memory_limits import check_room
+from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.kernels.registry import NodeSpec, reference
 
 Array = np.ndarray
@@ -111,7 +111,7 @@ def _crop_and_resize(node: NodeSpec, inputs: Arrays) -> Arrays:
     crop = int(size[0]), int(size[1])
     if crop[0] <= 0 or crop[1] <= 0:
         invalid("crop dimensions must be positive")
-    check_room((count, *crop, channels), f32)
+    check_fits_in_memory((count, *crop, channels), f32)
     _check_index(index, batch)
     rows, cols = _axes(boxes, (height, width), crop)
     which = index.reshape(-1)[:, None, None]
@@ -168,7 +168,7 @@ def _crop_grad_image(node: NodeSpec, inputs: Arrays) -> Arrays:
     if channels != grads.shape[3]:
         invalid("image_size and grads are incompatible")
     dtype = np.dtype(node.attrs["T"].as_numpy_dtype)
-    check_room((batch, height, width, channels), dtype)
+    check_fits_in_memory((batch, height, width, channels), dtype)
     _check_index(index, batch)
     rows, cols = _axes(boxes, (height, width), crop)
     total = np.zeros((batch * height * width, channels), np.float64 if dtype == np.float64 else f32)
@@ -292,7 +292,7 @@ def _project(node: NodeSpec, inputs: Arrays) -> Arrays:
     fill = inputs[3][()] if len(inputs) > 3 else f32(0)
     if len(inputs) > 3 and inputs[3].ndim:
         invalid(f"fill_value must be a scalar{shape_text(inputs[3])}")
-    check_room((images.shape[0], height, width, images.shape[3]), images.dtype)
+    check_fits_in_memory((images.shape[0], height, width, images.shape[3]), images.dtype)
     mode = node.attrs["fill_mode"].upper()
     a0, a1, a2, b0, b1, b2, c0, c1 = (transforms[:, i, None, None] for i in range(8))
     x, y = np.arange(width, dtype=f32), np.arange(height, dtype=f32)[:, None]
@@ -359,7 +359,7 @@ def _glimpse(node: NodeSpec, inputs: Arrays) -> Arrays:
     for length in (out_height, out_width):
         if length < 0:
             invalid(f"Expected a non-negative size, got {length}")
-    check_room((batch, out_height, out_width, channels), f32)
+    check_fits_in_memory((batch, out_height, out_width, channels), f32)
     y = _starts(node, offsets[:, 0], height, out_height) + np.arange(out_height)
     x = _starts(node, offsets[:, 1], width, out_width) + np.arange(out_width)
     inside = (((y >= 0) & (y < height))[:, :, None] & ((x >= 0) & (x < width))[:, None])[..., None]

@@ -9,7 +9,7 @@ import numpy as np
 
 from tfjit.framework.types.shape import format_shape
 from tfjit.kernels.cpu.reference.array import Arrays, invalid, shape_text
-from tfjit.kernels.memory_limits import check_room
+from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.kernels.registry import NodeSpec, reference
 
 
@@ -214,7 +214,7 @@ def _scatter_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
     indices, updates, shape = inputs
     if shape.ndim != 1:
         invalid(f"Shape must be a vector, not {shape_text(shape)}")
-    check_room([int(s) for s in shape], updates.dtype)
+    check_fits_in_memory([int(s) for s in shape], updates.dtype)
     out = np.zeros([int(s) for s in shape], updates.dtype)
     if out.size == 0 and (indices.size or updates.size):
         invalid("Indices and updates specified for empty output tensor")
@@ -258,8 +258,8 @@ def _one_hot(node: NodeSpec, inputs: Arrays) -> Arrays:
         invalid(f"Expected axis to be -1 or between [0, {indices.ndim + 1}).  But received: {axis}")
     axis = indices.ndim if axis == -1 else axis
     shape = (*indices.shape[:axis], depth, *indices.shape[axis:])
-    check_room(shape, on.dtype, copies=2)
-    check_room((depth,), np.int64)
+    check_fits_in_memory(shape, on.dtype, copies=2)
+    check_fits_in_memory((depth,), np.int64)
     count = [1] * (indices.ndim + 1)
     count[axis] = depth
     hit = np.expand_dims(indices, axis) == np.arange(depth).reshape(count)
@@ -437,7 +437,7 @@ def _dynamic_stitch(node: NodeSpec, inputs: Arrays) -> Arrays:
         if x.size:
             size = max(size, int(x.max()) + 1)
     inner = data[0].shape[indices[0].ndim :]
-    check_room((size, *inner), data[0].dtype)
+    check_fits_in_memory((size, *inner), data[0].dtype)
     out = (
         np.zeros((size, *inner), data[0].dtype)
         if data[0].dtype != object

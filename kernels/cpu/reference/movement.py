@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tfjit.kernels.cpu.reference.array import Arrays, contiguous, invalid, normal_axis, shape_text
-from tfjit.kernels.memory_limits import check_room
+from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.kernels.registry import NodeSpec, reference
 
 
@@ -166,7 +166,7 @@ def _tile(node: NodeSpec, inputs: Arrays) -> Arrays:
     for i, m in enumerate(multiples):
         if m < 0:
             invalid(f"Expected multiples[{i}] >= 0, but got {m}")
-    check_room([size * m for size, m in zip(x.shape, multiples.tolist())], x.dtype)
+    check_fits_in_memory([size * m for size, m in zip(x.shape, multiples.tolist())], x.dtype)
     return (np.tile(x, multiples.tolist()) if x.ndim else x.copy(),)
 
 
@@ -205,7 +205,9 @@ def _pad(node: NodeSpec, inputs: Arrays) -> Arrays:
         value: Any = fill[()]
     else:
         value = b"" if x.dtype == object else np.zeros((), x.dtype)
-    check_room([before + size + after for size, (before, after) in zip(x.shape, pairs)], x.dtype)
+    check_fits_in_memory(
+        [before + size + after for size, (before, after) in zip(x.shape, pairs)], x.dtype
+    )
     out = np.full(
         [before + size + after for size, (before, after) in zip(x.shape, pairs)], value, x.dtype
     )

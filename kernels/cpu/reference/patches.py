@@ -11,7 +11,7 @@ import numpy as np
 
 from tfjit.kernels.cpu.conv.window import Window, attr_text, make_window
 from tfjit.kernels.cpu.reference.array import Arrays, invalid, shape_text
-from tfjit.kernels.memory_limits import check_room
+from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.kernels.registry import NodeSpec, reference
 
 Array = np.ndarray
@@ -81,7 +81,7 @@ def _extract(node: NodeSpec, inputs: Arrays) -> Arrays:
     ]
     count = int(np.prod([w.size for w in windows]))
     out = (images.shape[0], *(w.out for w in windows), count * images.shape[-1])
-    check_room(out, images.dtype, 2)
+    check_fits_in_memory(out, images.dtype, 2)
     if 0 in out:
         return (np.zeros(out, images.dtype),)
     return (windowed(padded(images, windows), windows).reshape(out),)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfjit.kernels.cpu.reference.array import Arrays, invalid, shape_text
-from tfjit.kernels.memory_limits import check_room
+from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.kernels.registry import NodeSpec, reference
 
 f32 = np.float32
@@ -141,7 +141,7 @@ def sized(node: NodeSpec, images: Array, size: Array, name: str = "shape_t") -> 
         invalid("image must have at least one channel")
     if in_height <= 0 or in_width <= 0:
         invalid("input image must be of non-zero size")
-    check_room((batch, height, width, channels), f32)
+    check_fits_in_memory((batch, height, width, channels), f32)
     return height, width
 
 
@@ -247,7 +247,7 @@ def _resize_nearest_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
     check_size(size)
     if (size <= 0).any():
         invalid("shape_t's elements must be positive")
-    check_room((grads.shape[0], int(size[0]), int(size[1]), grads.shape[3]), f32)
+    check_fits_in_memory((grads.shape[0], int(size[0]), int(size[1]), grads.shape[3]), f32)
     total = grads if grads.dtype.kind in "iu" else _wide(grads, grads.dtype)
     for axis in (1, 2):
         total = sum_by_index(
@@ -419,15 +419,15 @@ def _spans(node: NodeSpec, size: int, out: int, scale: Any, translation: Any) ->
     """
     radius, kernel = _KERNELS[node.attrs["kernel_type"].decode().lower()]
     inverse = f32(1) / f32(scale)
-    stretch = np.maximum(inverse, f32(1)) if node.attrs["antialias"] else f32(1)
-    reach = f32(radius) * stretch
+    kernel_scale = np.maximum(inverse, f32(1)) if node.attrs["antialias"] else f32(1)
+    reach = f32(radius) * kernel_scale
     centre = (np.arange(out, dtype=f32) + f32(0.5)) * inverse - inverse * f32(translation)
     outside = (centre < 0) | (centre > size)
     first = np.clip(np.ceil(centre - reach - f32(0.5)), 0, size - 1).astype(np.int64)
     last = np.clip(np.floor(centre + reach - f32(0.5)), -1, size - 1).astype(np.int64)
     place = first + np.arange(max(1, int((last - first).max(initial=0)) + 1))[:, None]
     used = (place <= last) & ~outside
-    weight = np.where(used, kernel((place.astype(f32) + f32(0.5) - centre) / stretch), f32(0))
+    weight = np.where(used, kernel((place.astype(f32) + f32(0.5) - centre) / kernel_scale), f32(0))
     total = weight.sum(0)
     normal = np.abs(total) >= f32(1000) * np.finfo(f32).tiny
     weight = np.where(normal, weight / np.where(normal, total, f32(1)), f32(0)).astype(f32)

@@ -11,7 +11,7 @@ from tfjit.framework.types import dtypes
 from tfjit.kernels.cpu.reference.array import Arrays, invalid, shape_text
 from tfjit.kernels.cpu.reference.reduction import cut_quotient, highest, wide
 from tfjit.kernels.cpu.reference.string import as_strings, invalid_strings
-from tfjit.kernels.memory_limits import check_room
+from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.kernels.registry import NodeSpec, reference
 
 
@@ -60,7 +60,7 @@ def _reduce_rows(
     others are combined if counts_in.
     """
     values = wide(data)
-    check_room((count, *data.shape[1:]), values.dtype)
+    check_fits_in_memory((count, *data.shape[1:]), values.dtype)
     out = np.full((count, *data.shape[1:]), start, values.dtype)
     if ids.size:
         if (np.diff(ids) < 0).any():
@@ -158,7 +158,7 @@ def _sparse_rows(node: NodeSpec, inputs: Arrays) -> np.ndarray:
         first = int(np.flatnonzero(bad)[0])
         invalid(f"Bad: indices[{first}] == {indices[first]} out of range [0, {data.shape[0]})")
     rows = wide(data)[indices]
-    check_room((count, *data.shape[1:]), rows.dtype)
+    check_fits_in_memory((count, *data.shape[1:]), rows.dtype)
     out = np.zeros((count, *data.shape[1:]), rows.dtype)
     np.add.at(out, ids, rows)
     scale = _SCALES[node.op.removeprefix("SparseSegment").removesuffix("WithNumSegments")]
@@ -245,7 +245,7 @@ def _bincount(node: NodeSpec, inputs: Arrays) -> Arrays:
     if (flat < 0).any():
         invalid("Input arr must be non-negative!")
     keep = flat < size
-    check_room((size,), weights.dtype, copies=2)
+    check_fits_in_memory((size,), weights.dtype, copies=2)
     out = np.zeros(size, weights.dtype)
     np.add.at(out, flat[keep], weights.reshape(-1)[keep] if weights.size else weights.dtype.type(1))
     return (out,)
@@ -265,7 +265,7 @@ def _dense_bincount(node: NodeSpec, inputs: Arrays) -> Arrays:
     if weights.size and weights.shape != values.shape:
         invalid("Input indices and weights must have the same shape")
     shape = (*values.shape[:-1], size) if values.ndim == 2 else (size,)
-    check_room(shape, weights.dtype, copies=2)
+    check_fits_in_memory(shape, weights.dtype, copies=2)
     out = np.zeros(shape, weights.dtype)
     keep = values < size
     places = np.nonzero(keep)

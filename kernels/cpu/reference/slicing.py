@@ -9,7 +9,7 @@ import numpy as np
 from tfjit.framework.types import strided_slice
 from tfjit.framework.types.shape import format_shape
 from tfjit.kernels.cpu.reference.array import Arrays, contiguous, invalid, shape_text
-from tfjit.kernels.memory_limits import check_room
+from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.kernels.registry import NodeSpec, reference
 
 
@@ -45,7 +45,7 @@ def _strided_slice_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
     dy = inputs[4]
     if dy.shape != dense.final_shape:
         invalid(f"shape of dy was {shape_text(dy)} instead of {format_shape(dense.final_shape)}")
-    check_room(shape, dy.dtype)
+    check_fits_in_memory(shape, dy.dtype)
     out = np.zeros(shape, dy.dtype)
     out[dense.index()] = dy.reshape(dense.sizes)  # type: ignore[arg-type]
     return (out,)

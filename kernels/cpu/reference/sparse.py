@@ -17,7 +17,7 @@ from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.types.dtypes import string
 from tfjit.framework.types.shape import format_shape
 from tfjit.kernels.cpu.reference.serialized import tensor_message
-from tfjit.kernels.memory_limits import check_room
+from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.kernels.registry import NodeSpec, reference
 
 Arrays = Sequence[Any]
@@ -126,7 +126,7 @@ def _sparse_to_dense(node: NodeSpec, inputs: Arrays) -> Arrays:
         _check_indices(indices, sizes)
     elif ((indices < 0) | (indices >= np.array(sizes, np.int64))).any():
         raise refused(f"Indices are not valid (out of bounds).  Shape: {listed(sizes)}")
-    check_room(sizes, values.dtype)
+    check_fits_in_memory(sizes, values.dtype)
     dense = np.empty(sizes, values.dtype)
     dense[...] = default[()]
     dense[tuple(indices.T)] = values if values.ndim else values[()]

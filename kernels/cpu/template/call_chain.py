@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfjit.framework.cooperative_yield import breathe
+from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.op_defs.op_traits import IDENTITY, RESHAPE
 from tfjit.kernels.cpu.template.call_builder import moved_pointer
 from tfjit.kernels.ir.fused_group import CONSTANT, INPUT, FusedGroup, Ref, node_suffix
@@ -108,7 +108,7 @@ def chained_call(
         raise Unsupported("one value is several outputs")
     chain = CallChain(group)
     for number, member in enumerate(group.members):
-        breathe()
+        yield_interpreter()
         builder = build if build is not None else find_native(member.spec.op)
         if member.spec.has_trait(IDENTITY | RESHAPE):
             if Ref(number) not in chain.places:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tfjit.framework.cooperative_yield import breathe
+from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.errors import OpError
 from tfjit.framework.op_defs.op_traits import IDENTITY, RESHAPE
 from tfjit.framework.scalar import elementwise
@@ -219,7 +219,7 @@ class RegionBuilder:
         return found
 
     def _compute(self, ref: Ref, index: IndexMap) -> tuple[bool, int]:
-        breathe()
+        yield_interpreter()
         if ref.member in (INPUT, CONSTANT) or self._is_leaf(ref):
             return False, self._operand(ref, index)
         member = self.group.members[ref.member]

@@ -120,7 +120,7 @@ def at(array: np.ndarray, word: int = 0) -> int:
     return int(array.ctypes.data) + 8 * word
 
 
-def fallback() -> table_executor.Walk:
+def fallback() -> table_executor.RunTable:
     table = table_executor_ir.load()["tfjit_walk_table"]
     return table_executor._fallback(
         ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_size_t)(table),
@@ -129,7 +129,7 @@ def fallback() -> table_executor.Walk:
 
 
 @pytest.fixture(params=["builtin", "fallback"])
-def walk(request: pytest.FixtureRequest) -> table_executor.Walk:
+def walk(request: pytest.FixtureRequest) -> table_executor.RunTable:
     return table_executor.get() if request.param == "builtin" else fallback()
 
 
@@ -138,7 +138,7 @@ def test_is_a_builtin() -> None:
     assert table_executor.ready()
 
 
-def test_patches(walk: table_executor.Walk, code: dict[str, int]) -> None:
+def test_patches(walk: table_executor.RunTable, code: dict[str, int]) -> None:
     out = np.zeros(6, np.float32)
     args = block(0, 0, at(out), 6)
     table = StepTable(
@@ -154,7 +154,7 @@ def test_patches(walk: table_executor.Walk, code: dict[str, int]) -> None:
         assert args[8] == y.ctypes.data + 12
 
 
-def test_chain_runs_in_order(walk: table_executor.Walk, code: dict[str, int]) -> None:
+def test_chain_runs_in_order(walk: table_executor.RunTable, code: dict[str, int]) -> None:
     n = 280
     ones, buffers = np.ones(16, np.float32), np.zeros((n + 1, 16), np.float32)
     blocks = np.zeros((n, 8), np.int64)
@@ -166,7 +166,7 @@ def test_chain_runs_in_order(walk: table_executor.Walk, code: dict[str, int]) ->
     assert (buffers == np.arange(n + 1, dtype=np.float32)[:, None]).all()
 
 
-def test_empty_and_many_arrays(walk: table_executor.Walk) -> None:
+def test_empty_and_many_arrays(walk: table_executor.RunTable) -> None:
     assert walk(StepTable(0, []).words) == 0
     arrays = [np.zeros(n % 3, np.int8) for n in range(100)]
     found = np.zeros(100, np.int64)
@@ -176,7 +176,7 @@ def test_empty_and_many_arrays(walk: table_executor.Walk) -> None:
 
 
 @pytest.mark.parametrize("failing", [0, 2, 4, 5])
-def test_status_stops(walk: table_executor.Walk, code: dict[str, int], failing: int) -> None:
+def test_status_stops(walk: table_executor.RunTable, code: dict[str, int], failing: int) -> None:
     position = np.array([failing], np.int64)
     failers = [block(at(position), n) for n in range(5)]
     counters = [block() for _ in range(5)]
@@ -192,7 +192,7 @@ def test_status_stops(walk: table_executor.Walk, code: dict[str, int], failing: 
     assert [int(counter[2]) for counter in counters] == [1] * failing + [0] * (5 - failing)
 
 
-def test_chunks_without_pool(walk: table_executor.Walk, code: dict[str, int]) -> None:
+def test_chunks_without_pool(walk: table_executor.RunTable, code: dict[str, int]) -> None:
     args = block()
     assert walk(StepTable(0, [(code["count"], at(args), 5)]).words) == 0
     assert args[2:9].tolist() == [5, 5, 5, 5, 5, 5, 0]
@@ -200,7 +200,7 @@ def test_chunks_without_pool(walk: table_executor.Walk, code: dict[str, int]) ->
     assert args[2] == 5
 
 
-def test_trace(walk: table_executor.Walk, code: dict[str, int]) -> None:
+def test_trace(walk: table_executor.RunTable, code: dict[str, int]) -> None:
     blocks = [block(n) for n in (0, 200_000, 0, 400_000)]
     table = StepTable(0, [(code["spin"], at(args), 1) for args in blocks])
     stamps = np.zeros(9, np.int64)
@@ -217,7 +217,7 @@ def test_trace(walk: table_executor.Walk, code: dict[str, int]) -> None:
     assert not stamps.any()
 
 
-def test_cancel(walk: table_executor.Walk, code: dict[str, int]) -> None:
+def test_cancel(walk: table_executor.RunTable, code: dict[str, int]) -> None:
     flag = np.zeros(1, np.int64)
     counters = [block() for _ in range(4)]
     setter = block(at(flag))
@@ -235,9 +235,9 @@ def test_cancel(walk: table_executor.Walk, code: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("cuttable", [False, True])
+@pytest.mark.parametrize("cancellable", [False, True])
 def test_cancel_between_chunks(
-    walk: table_executor.Walk, code: dict[str, int], cuttable: bool, threads: int
+    walk: table_executor.RunTable, code: dict[str, int], cancellable: bool, threads: int
 ) -> None:
     """What may be cut ends there; anything else is whole, and what follows does not run."""
     flag, behind, chunks = np.zeros(1, np.int64), block(), 1000
@@ -247,13 +247,13 @@ def test_cancel_between_chunks(
         0,
         [(code["cancel_in"], at(args), chunks), (code["count"], at(behind), 1)],
         costs=[10**9, 1],
-        cuttable=[cuttable, False],
+        cancellable=[cancellable, False],
         cancel=at(flag),
         pool=pool.state_address if pool is not None else 0,
     )
-    assert walk(table.words) == (-1 if cuttable else -2)
+    assert walk(table.words) == (-1 if cancellable else -2)
     assert behind[2] == 0
-    if not cuttable:
+    if not cancellable:
         assert args[4] == chunks
     elif pool is None:
         assert args[4] == 3
@@ -265,16 +265,18 @@ def test_cancel_between_chunks(
     assert (args[4], behind[2]) == (chunks, 1)
 
 
-@pytest.mark.parametrize("cuttable", [False, True])
+@pytest.mark.parametrize("cancellable", [False, True])
 def test_the_last_instruction_is_cut(
-    walk: table_executor.Walk, code: dict[str, int], cuttable: bool
+    walk: table_executor.RunTable, code: dict[str, int], cancellable: bool
 ) -> None:
     """A walk that left something undone says so, though nothing follows."""
     flag = np.zeros(1, np.int64)
     args = block(at(flag), 0)
-    table = StepTable(0, [(code["cancel_in"], at(args), 4)], cuttable=[cuttable], cancel=at(flag))
-    assert walk(table.words) == (-1 if cuttable else 0)
-    assert args[4] == (1 if cuttable else 4)
+    table = StepTable(
+        0, [(code["cancel_in"], at(args), 4)], cancellable=[cancellable], cancel=at(flag)
+    )
+    assert walk(table.words) == (-1 if cancellable else 0)
+    assert args[4] == (1 if cancellable else 4)
 
 
 def counted_loop(
@@ -300,7 +302,7 @@ def counted_loop(
 
 
 @pytest.mark.parametrize("trips", [0, 1, 7])
-def test_loop(walk: table_executor.Walk, code: dict[str, int], trips: int) -> None:
+def test_loop(walk: table_executor.RunTable, code: dict[str, int], trips: int) -> None:
     kept: list[np.ndarray] = []
     left, before, inside, after = np.array([trips]), block(), block(), block()
     loop = counted_loop(code, kept, left, [(code["count"], at(inside), 1)], 1)
@@ -313,7 +315,7 @@ def test_loop(walk: table_executor.Walk, code: dict[str, int], trips: int) -> No
     assert (trace[1::2] >= 0).all()
 
 
-def test_nested_loops(walk: table_executor.Walk, code: dict[str, int]) -> None:
+def test_nested_loops(walk: table_executor.RunTable, code: dict[str, int]) -> None:
     kept: list[np.ndarray] = []
     outer, inner, args = np.array([5]), np.array([0]), block()
     refill = block(at(inner), 3)
@@ -334,7 +336,7 @@ def test_nested_loops(walk: table_executor.Walk, code: dict[str, int]) -> None:
     ],
 )
 def test_branches(
-    walk: table_executor.Walk,
+    walk: table_executor.RunTable,
     code: dict[str, int],
     kind: int,
     dtype: type,
@@ -359,7 +361,7 @@ def test_branches(
         assert (int(skipped[2]), int(taken[2])) == ((0, 1) if value in jumps else (1, 0))
 
 
-def test_status_in_a_loop(walk: table_executor.Walk, code: dict[str, int]) -> None:
+def test_status_in_a_loop(walk: table_executor.RunTable, code: dict[str, int]) -> None:
     kept: list[np.ndarray] = []
     left, inside = np.array([10]), block()
     failing = block(at(left), 4)
@@ -373,7 +375,7 @@ def test_status_in_a_loop(walk: table_executor.Walk, code: dict[str, int]) -> No
 
 @pytest.mark.parametrize("empty", [False, True])
 def test_an_endless_loop_is_cancelled(
-    walk: table_executor.Walk, code: dict[str, int], empty: bool
+    walk: table_executor.RunTable, code: dict[str, int], empty: bool
 ) -> None:
     flag, args = np.zeros(1, np.int64), block()
     loop = (
@@ -390,7 +392,7 @@ def test_an_endless_loop_is_cancelled(
 
 
 @pytest.mark.parametrize("release", [False, True])
-def test_gil(walk: table_executor.Walk, code: dict[str, int], release: bool) -> None:
+def test_gil(walk: table_executor.RunTable, code: dict[str, int], release: bool) -> None:
     """The step waits for a word that another Python thread sets: it comes only if the GIL is
     released.
     """
@@ -411,7 +413,7 @@ def test_gil(walk: table_executor.Walk, code: dict[str, int], release: bool) -> 
 
 
 def test_denormals_are_flushed_and_the_control_word_restored(
-    walk: table_executor.Walk, code: dict[str, int]
+    walk: table_executor.RunTable, code: dict[str, int]
 ) -> None:
     if cpu_features.host().isa == "generic" and arch_ir.architecture(os.uname().machine) == "other":
         return  # no control word is known there
@@ -429,7 +431,7 @@ def test_denormals_are_flushed_and_the_control_word_restored(
         assert np.float32(1.5e-38) * np.float32(0.5) != 0
 
 
-def test_wrong_arguments(walk: table_executor.Walk) -> None:
+def test_wrong_arguments(walk: table_executor.RunTable) -> None:
     table = StepTable(1, []).words
     x = np.zeros(3)
     assert walk(table, x) == 0

@@ -10,7 +10,7 @@ from tfjit.passes.ir.value_text import TextError
 from tfjit.runtime.lowering.lowered_parser import parse_lowered
 from tfjit.runtime.lowering.lowered_text import print_lowered
 from tfjit.runtime.resources.variables_and_resources import Variable
-from tfjit.runtime.schedule.kernel_selection import build_calls
+from tfjit.runtime.schedule.kernel_selection import select_kernels
 
 EVERYTHING = """
     lowered feeds=3 body
@@ -75,7 +75,7 @@ def test_comments_say_which_kernels_serve() -> None:
         %2: float32<40,50> = reference 'f' MatrixInverse(%0)
         fetch %1
     """)
-    build_calls(made)
+    select_kernels(made)
     text = print_lowered(made)
     assert "Neg(%0)  # compiled: loop neg" in text
     assert "# not compiled: no native builder for MatrixInverse" in text

@@ -458,16 +458,16 @@ def overtaken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Runs that gave way to the compiled step, from now on; they ask for it at once."""
     found: list[bool] = []
 
-    class Noting(step_osr.Watch):
+    class Noting(step_osr.TierUpWatch):
         def __call__(self) -> None:
             try:
                 super().__call__()
-            except step_osr.Overtaken:
+            except step_osr.TierUp:
                 found.append(True)
                 raise
 
     monkeypatch.setattr(step_osr, "PATIENCE_S", 0.0)
-    monkeypatch.setattr(plan, "Watch", Noting)
+    monkeypatch.setattr(plan, "TierUpWatch", Noting)
     return found
 
 

@@ -7,7 +7,7 @@ import pytest
 import tfjit.ops  # noqa: F401  (registers every op)
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.ir.text_format import parse_graph
-from tfjit.runtime.lowering.variable_hazards import late_writes, shared_reads
+from tfjit.runtime.lowering.variable_hazards import aliasing_reads, sink_writes
 
 HEAD = """
     v = VariableV2(dtype=float32, shape=<4>)
@@ -29,9 +29,9 @@ def decided(lines: str) -> tuple[list[str], list[str], set[str]]:
     def is_view(name: str) -> bool:
         return graph.node(name).op in ("Identity", "Reshape")
 
-    late = late_writes(graph, order, is_read, is_view, variables)
+    late = sink_writes(graph, order, is_read, is_view, variables)
     assert_topological(graph, late)
-    return order, late, shared_reads(graph, late, is_read, is_view, variables)
+    return order, late, aliasing_reads(graph, late, is_read, is_view, variables)
 
 
 def assert_topological(graph: DataflowGraph, order: list[str]) -> None:
@@ -71,7 +71,7 @@ def test_reads_of_resources_never_share() -> None:
     """)
     order = [name for name in graph.topological_order() if not name.startswith("_S")]
     variables = {"old": "v", "w": "v"}
-    assert shared_reads(graph, order, lambda n: n == "old", lambda n: False, variables) == set()
+    assert aliasing_reads(graph, order, lambda n: n == "old", lambda n: False, variables) == set()
 
 
 def test_writes_that_would_wait_for_each_other_stay() -> None:
@@ -89,7 +89,7 @@ def test_writes_that_would_wait_for_each_other_stay() -> None:
     """)
     order = [name for name in graph.topological_order() if not name.startswith("_S")]
     variables = {"a": "v", "wv": "v", "b": "u", "wu": "u"}
-    late = late_writes(graph, order, lambda n: n in "ab", lambda n: False, variables)
+    late = sink_writes(graph, order, lambda n: n in "ab", lambda n: False, variables)
     assert late == order
 
 

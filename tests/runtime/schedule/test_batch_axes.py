@@ -7,7 +7,7 @@ import pytest
 from tests.runtime.lowered_programs import node, read
 from tfjit.kernels.registry import NodeSpec
 from tfjit.runtime.lowering.row_splits import Axis, Part
-from tfjit.runtime.schedule.batch_axes import Mixed, by_rows, part_of, reshaped_axis
+from tfjit.runtime.schedule.batch_axes import NotIndependent, part_of, reshaped_axis, shard_spec
 
 ROWS = 8
 VALUES = """
@@ -60,7 +60,7 @@ def spec_of(line: str) -> NodeSpec:
 def test_rows_that_stay_apart(
     line: str, axes: tuple[Axis, ...], inputs: tuple[Axis, ...], output: Axis
 ) -> None:
-    rule = by_rows(spec_of(line), axes, ROWS)
+    rule = shard_spec(spec_of(line), axes, ROWS)
     assert (rule.inputs, rule.outputs) == (inputs, (output,))
 
 
@@ -78,8 +78,8 @@ def test_rows_that_stay_apart(
     ],
 )
 def test_rows_that_depend_on_each_other(line: str, axes: tuple[Axis, ...], reason: str) -> None:
-    with pytest.raises(Mixed, match=reason):
-        by_rows(spec_of(line), axes, ROWS)
+    with pytest.raises(NotIndependent, match=reason):
+        shard_spec(spec_of(line), axes, ROWS)
 
 
 @pytest.mark.parametrize(
@@ -99,13 +99,13 @@ def test_rows_in_another_shape(
 
 
 def test_rows_that_another_shape_tears_apart() -> None:
-    with pytest.raises(Mixed, match="are not one axis of"):
+    with pytest.raises(NotIndependent, match="are not one axis of"):
         reshaped_axis((8, 3), 0, (2, 12), ROWS)
 
 
 def test_a_node_for_a_part_of_the_rows() -> None:
     spec = spec_of("float32<8,2> = reference 'n' Slice(%0, %12, %13)")
-    rule = by_rows(spec, (0, None, None), ROWS)
+    rule = shard_spec(spec, (0, None, None), ROWS)
     made = part_of(spec, rule, Part(2, 5, ROWS))
     assert made.inputs[0].shape == (3, 3) and made.outputs[0].shape == (3, 2)
     assert made.constants[1].tolist() == [0, 1] and made.constants[2].tolist() == [3, 2]

@@ -86,19 +86,17 @@ def test_values_do_not_depend_on_the_budget(
     groups = [i for i in variant.lowered.instructions if i.node.op == "_Fused"]
     assert variant.calls.groups == len(groups) > 0
     own = {
-        i.call.launches[-1].source
-        for i in groups
-        if i.call is not None and i.call is not i.one_by_one
+        i.call.launches[-1].source for i in groups if i.call is not None and i.call is not i.unfused
     }
     assert len(own) <= budget
-    assert variant.calls.one_by_one == sum(i.call is i.one_by_one for i in groups)
+    assert variant.calls.unfused == sum(i.call is i.unfused for i in groups)
 
 
 def test_one_by_one_while_the_kernel_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TFJIT_JIT", "eager")
     _, got, variant = run_both(random_graph(60, 7), FEEDS)
     assert variant.lowered is not None
-    shared = set(kernel_selection.sources(i.one_by_one for i in variant.lowered.instructions))
+    shared = set(kernel_selection.sources(i.unfused for i in variant.lowered.instructions))
     own = {
         s
         for s in kernel_selection.sources(i.call for i in variant.lowered.instructions)
@@ -112,8 +110,8 @@ def test_one_by_one_while_the_kernel_is_not_there(monkeypatch: pytest.MonkeyPatc
         replace(environment, addresses=lambda s: None if s in own else store.lookup(s)),
         "early",
     )
-    groups = [i for i in variant.lowered.instructions if i.one_by_one is not None]
-    assert any(step.call(i) is i.one_by_one for i in groups)
+    groups = [i for i in variant.lowered.instructions if i.unfused is not None]
+    assert any(step.call(i) is i.unfused for i in groups)
     (early,) = step.run([FEEDS["b:0"], FEEDS["x:0"]])
     np.testing.assert_array_equal(early, got)
 
@@ -131,7 +129,7 @@ def test_equal_groups_share_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     np.testing.assert_allclose(got, expected, 1e-4, 1e-5)
     assert variant.calls is not None
-    assert (variant.calls.groups, variant.calls.shared, variant.calls.one_by_one) == (5, 4, 0)
+    assert (variant.calls.groups, variant.calls.shared, variant.calls.unfused) == (5, 4, 0)
 
 
 def test_an_error_names_the_member(monkeypatch: pytest.MonkeyPatch) -> None:

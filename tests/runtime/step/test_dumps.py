@@ -17,7 +17,7 @@ from tfjit.protos import GraphDef
 from tfjit.runtime.lowering.lowered_parser import parse_lowered
 from tfjit.runtime.lowering.lowered_text import print_lowered
 from tfjit.runtime.lowering.verifier import verify_lowered
-from tfjit.runtime.schedule.kernel_selection import build_calls
+from tfjit.runtime.schedule.kernel_selection import select_kernels
 
 Case = tuple[Any, dict[str, Any]]
 
@@ -97,10 +97,10 @@ def check_read_back(files: list[Path]) -> str:
         lowered = parse_lowered(text, tensors)
         verify_lowered(lowered)
         assert print_lowered(lowered, full=tensors, kernels=False) == text, path
-        build_calls(lowered)
+        select_kernels(lowered)
         served = print_lowered(lowered, full=tensors)
         again = parse_lowered(served, tensors)
-        build_calls(again)
+        select_kernels(again)
         assert print_lowered(again, full=tensors) == served
     for path in files:
         text = path.read_text(encoding="utf-8")

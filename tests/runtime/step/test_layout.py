@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.runtime.lowered_programs import layout, read
-from tfjit.runtime.step.layout import Layout, Stretch
+from tfjit.runtime.step.layout import Layout, NativeRun
 from tfjit.runtime.step.memory_planner import align
 
 
@@ -11,7 +11,7 @@ def shape_of(found: Layout) -> list[list[str] | str]:
     """Stretches as lists of nodes, Python kernels as names."""
     return [
         [i.node.name for i in segment.instructions]
-        if isinstance(segment, Stretch)
+        if isinstance(segment, NativeRun)
         else segment[1].node.name
         for segment in found.segments
     ]
@@ -76,16 +76,16 @@ def test_scratch_memory_lies_beside_what_is_alive() -> None:
 
 def test_argument_blocks_hold_words_offsets_and_patches() -> None:
     found = layout(read(CHAIN))
-    (stretch,) = found.stretches
-    assert [(code, chunks) for code, _, chunks in stretch.rows] == [
+    (native_run,) = found.native_runs
+    assert [(code, chunks) for code, _, chunks in native_run.rows] == [
         (100, 1), (101, 1), (102, 1), (103, 1)
     ]  # fmt: skip
-    assert [block for _, block, _ in stretch.rows] == [0, 5, 10, 15]
-    assert [found.words[block : block + 3] for _, block, _ in stretch.rows] == [[0, 0, 7]] * 4
+    assert [block for _, block, _ in native_run.rows] == [0, 5, 10, 15]
+    assert [found.words[block : block + 3] for _, block, _ in native_run.rows] == [[0, 0, 7]] * 4
     # addresses in the arena: out of a, in and out of b and c, in of d
     assert found.arena_words == [(4, 0), (8, 0), (9, SIZE), (13, SIZE), (14, 0), (18, 0)]
     # addresses known at the call: the feed, and new memory
-    assert [(p.array, p.word) for p in stretch.patches] == [("f0", 3), ("x4", 19)]
+    assert [(p.array, p.word) for p in native_run.patches] == [("f0", 3), ("x4", 19)]
 
 
 def test_the_address_of_a_constant_is_known() -> None:
@@ -110,7 +110,7 @@ def test_variables_are_named_by_first_use() -> None:
         fetch
     """)
     found = layout(made)
-    assert [p.array for s in found.stretches for p in s.patches] == ["v0", "f0", "v1", "f0"]
+    assert [p.array for s in found.native_runs for p in s.patches] == ["v0", "f0", "v1", "f0"]
     assert found.scope["var_v0"] is made.values[1].variable
 
 
@@ -126,7 +126,7 @@ def test_an_addition_holds_its_variables_lock_in_a_stretch_of_its_own() -> None:
     """)
     found = layout(made)
     assert shape_of(found) == [["a"], ["add"], ["b"]]
-    assert [s.locked for s in found.stretches] == [None, made.values[0], None]
+    assert [s.locked for s in found.native_runs] == [None, made.values[0], None]
 
 
 LOOP = """
@@ -146,10 +146,10 @@ LOOP = """
 
 def test_a_compiled_loop_is_jumps_inside_one_stretch() -> None:
     found = layout(read(LOOP), in_place=("y",))
-    (stretch,) = found.stretches
+    (native_run,) = found.native_runs
     # the copy at the iteration's end has gone away: y writes over the value
-    assert [i.node.name for i in stretch.instructions] == ["l", "l", "l", "y", "l", "z"]
-    assert stretch.loops and found.lives.root(found.lowered.values[3]).index == 2
+    assert [i.node.name for i in native_run.instructions] == ["l", "l", "l", "y", "l", "z"]
+    assert native_run.loops and found.lives.root(found.lowered.values[3]).index == 2
     assert set(offsets(found)) == {2}
 
 

@@ -425,12 +425,12 @@ def _reversed(inputs: Sequence[Any], lengths: Any) -> list[Any]:
     if lengths is None:
         return list(reversed(inputs))
     flat = [nest.flatten(value) for value in inputs]
-    turned = [
+    transposed = [
         unstack(reverse_sequence(stack(list(parts)), lengths, 0, 1), num=len(inputs))
         for parts in zip(*flat, strict=True)
     ]
     return [
-        nest.pack_sequence_as(value, [parts[i] for parts in turned])
+        nest.pack_sequence_as(value, [parts[i] for parts in transposed])
         for i, value in enumerate(inputs)
     ]
 

@@ -205,11 +205,11 @@ def _as_bytes(array: np.ndarray) -> np.ndarray:
     if all(type(e) is bytes for e in elements):
         return array
     result = np.empty(array.shape, object)
-    result.reshape(-1)[:] = [_one_as_bytes(e) for e in elements]
+    result.reshape(-1)[:] = [_element_as_bytes(e) for e in elements]
     return result
 
 
-def _one_as_bytes(element: Any) -> bytes:
+def _element_as_bytes(element: Any) -> bytes:
     if isinstance(element, str):
         return element.encode()
     if isinstance(element, bytes):

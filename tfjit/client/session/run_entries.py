@@ -38,7 +38,7 @@ class Resolved:
     form: Literal["one", "list", "any"]
 
 
-def as_fetched(array: Any) -> Any:
+def fetched_value(array: Any) -> Any:
     """Copy a fed value that is also fetched, as the caller's own."""
     return np.array(array)
 
@@ -71,7 +71,7 @@ def leaf_values(
     return [
         None
         if leaf.is_operation
-        else as_fetched(fed[leaf.name])
+        else fetched_value(fed[leaf.name])
         if leaf.name in fed
         else _as_numbers(leaf, next(rest))
         for leaf in leaves

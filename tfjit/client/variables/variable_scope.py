@@ -353,7 +353,7 @@ def _get_variable(
                 functools.partial(initializer, known_shape.as_list(), dtype=wanted),
                 wanted.base_dtype,
             )
-        elif _takes_no_arguments(initializer):
+        elif _is_nullary(initializer):
             initial = initializer
         else:
             raise ValueError(
@@ -423,7 +423,7 @@ def _default_initializer(name: str, dtype: DType) -> Callable[..., Any]:
     raise ValueError(f"An initializer for variable {name} of {dtype.base_dtype} is required")
 
 
-def _takes_no_arguments(function: Callable[..., Any]) -> bool:
+def _is_nullary(function: Callable[..., Any]) -> bool:
     empty = inspect.Parameter.empty
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return all(

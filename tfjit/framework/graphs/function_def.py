@@ -190,10 +190,10 @@ class _Body:
                 attr_values.fill_proto(node.attr["dtype"], as_dtype(dtype))
                 attr_values.fill_proto(node.attr["shape"], TensorShape(shape))
                 names.append(name)
-            self._know(arg.name, mine)
+            self._define(arg.name, mine)
         return names
 
-    def _know(self, key: str, names: list[str]) -> None:
+    def _define(self, key: str, names: list[str]) -> None:
         self.names[key] = names
         for i, name in enumerate(names):
             self.names[f"{key}:{i}"] = [name]
@@ -209,7 +209,9 @@ class _Body:
                 self._bind(bound)
                 attrs[name] = attr_values.from_proto(bound)
         for arg, (first, last) in arg_ranges(op_def.outputs, attrs).items():
-            self._know(f"{node.name}:{arg}", [f"{node.name}:{slot}" for slot in range(first, last)])
+            self._define(
+                f"{node.name}:{arg}", [f"{node.name}:{slot}" for slot in range(first, last)]
+            )
 
     def _find(self, text: str) -> list[str]:
         found = self.names.get(text)

@@ -107,7 +107,7 @@ class FunctionGraph(Graph):
         """The graph that is no function's body, around all that are."""
         return outermost(self)
 
-    def takes(self, graph: Graph) -> bool:
+    def can_capture_from(self, graph: Graph) -> bool:
         """Return whether tensors of `graph` may be used here.
 
         They may be if `graph` is this graph or one around it.
@@ -116,7 +116,7 @@ class FunctionGraph(Graph):
         return (
             graph is self
             or graph is outer
-            or (isinstance(outer, FunctionGraph) and outer.takes(graph))
+            or (isinstance(outer, FunctionGraph) and outer.can_capture_from(graph))
         )
 
     def capture(self, tensor: Tensor, name: str | None = None) -> Tensor:
@@ -129,7 +129,7 @@ class FunctionGraph(Graph):
         found = self._captures.get(id(tensor))
         if found is not None:
             return found[1]
-        if not self.takes(tensor.op.graph):
+        if not self.can_capture_from(tensor.op.graph):
             raise ValueError(
                 f"{tensor} is out of scope and cannot be used here: it is of another function or "
                 f"code block than '{self.name}'. Use return "
@@ -221,7 +221,7 @@ class FunctionGraph(Graph):
             for item in control_inputs:
                 graph = getattr(item, "graph", None)
                 if isinstance(graph, Graph) and graph is not self:
-                    if self.takes(graph):
+                    if self.can_capture_from(graph):
                         self.control_captures[_operation_of(item, graph)] = None
                 else:
                     inside.append(item)
@@ -295,7 +295,7 @@ def building(graph: Graph) -> Any:
     Such a body can take the tensors of `graph`.
     """
     current = get_default_graph()
-    if current is graph or (isinstance(current, FunctionGraph) and current.takes(graph)):
+    if current is graph or (isinstance(current, FunctionGraph) and current.can_capture_from(graph)):
         return nullcontext(current)
     return graph.as_default()
 

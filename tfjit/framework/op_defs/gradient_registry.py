@@ -52,7 +52,7 @@ def with_needed(gradient: GradientFn) -> GradientFn:
     return gradient
 
 
-def takes_needed(gradient: GradientFn) -> bool:
+def accepts_needed(gradient: GradientFn) -> bool:
     """Return whether a gradient function was marked by `with_needed`."""
     return gradient in _with_needed
 

@@ -228,7 +228,7 @@ def matmul(
             a, transpose_a = _conjugate(a), True
         if adjoint_b:
             b, transpose_b = _conjugate(b), True
-        turned = {"transpose_a": transpose_a, "transpose_b": transpose_b}
+        transposed = {"transpose_a": transpose_a, "transpose_b": transpose_b}
         half = (
             dtypes.bfloat16 in kinds
             and kinds[0] is not kinds[1]
@@ -237,11 +237,13 @@ def matmul(
         if half or (hinted and all(kind in (dtypes.float32, dtypes.bfloat16) for kind in kinds)):
             both_half = kinds == (dtypes.bfloat16, dtypes.bfloat16)
             hints = {"a_is_sparse": a_is_sparse, "b_is_sparse": b_is_sparse}
-            out = tensor("SparseMatMul", None if both_half else scope, a=a, b=b, **turned, **hints)
+            out = tensor(
+                "SparseMatMul", None if both_half else scope, a=a, b=b, **transposed, **hints
+            )
             return tensor("Cast", scope, x=out, DstT=dtypes.bfloat16) if both_half else out
         if widened:
             return _batch_product(scope, a, b, transpose_a, transpose_b, grad_a, grad_b, wanted)
-        return tensor("MatMul", scope, a=a, b=b, **turned, grad_a=grad_a, grad_b=grad_b)
+        return tensor("MatMul", scope, a=a, b=b, **transposed, grad_a=grad_a, grad_b=grad_b)
 
 
 def _batch_product(
@@ -409,7 +411,7 @@ def _as_matrix(x: Tensor, axes: AxisLike, axes_last: bool) -> tuple[Tensor, Tens
     order = [free, summed]
     if not axes_last:
         sides, order = sides[::-1], order[::-1]
-    turned = tensor("Transpose", None, x=x, perm=tensor("ConcatV2", None, values=order, axis=0))
-    return tensor("Reshape", None, tensor=turned, shape=tensor("Pack", None, values=sides)), sizes[
-        0
-    ]
+    transposed = tensor("Transpose", None, x=x, perm=tensor("ConcatV2", None, values=order, axis=0))
+    return tensor(
+        "Reshape", None, tensor=transposed, shape=tensor("Pack", None, values=sides)
+    ), sizes[0]

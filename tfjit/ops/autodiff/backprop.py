@@ -127,11 +127,11 @@ def backpropagate(
 
     Where that is a function's body, ys and xs may be of graphs it takes tensors of.
     """
-    walk = _Walk(ys, xs, stops, colocate, gate)
+    backward = _BackwardPass(ys, xs, stops, colocate, gate)
     for y, gradient in zip(ys, grad_ys, strict=True):
-        walk.add(y, gradient)
-    walk.run(ys)
-    return [walk.total(x) for x in xs]
+        backward.add(y, gradient)
+    backward.run(ys)
+    return [backward.total(x) for x in xs]
 
 
 def _graph_of(values: Sequence[Tensor]) -> Any:
@@ -141,14 +141,14 @@ def _graph_of(values: Sequence[Tensor]) -> Any:
     """
     graph = values[0].graph if values else get_default_graph()
     for value in values:
-        if isinstance(value.graph, FunctionGraph) and value.graph.takes(graph):
+        if isinstance(value.graph, FunctionGraph) and value.graph.can_capture_from(graph):
             graph = value.graph
     other = next(
         (
             v
             for v in values
             if v.graph is not graph
-            and not (isinstance(graph, FunctionGraph) and graph.takes(v.graph))
+            and not (isinstance(graph, FunctionGraph) and graph.can_capture_from(v.graph))
         ),
         None,
     )
@@ -260,7 +260,7 @@ def is_trainable(tensor: Tensor) -> bool:
     return tensor.dtype.base_dtype in _TRAINABLE
 
 
-class _Walk:
+class _BackwardPass:
     """One walk from the ys back to the xs.
 
     It keeps the gradients that have arrived at each tensor, and the number still to come at each
@@ -439,7 +439,7 @@ class _Walk:
             op.name.replace("/", "_") + "_grad" if op.name.startswith("_") else op.name + "_grad"
         )
         with scope, place, outside(loops.place(state)):
-            if gradient_registry.takes_needed(rule):
+            if gradient_registry.accepts_needed(rule):
                 results = list(rule(op, needed, *incoming))
             else:
                 results = self._apply(rule, op, incoming, state)
@@ -586,7 +586,7 @@ def _sum(arrived: Sequence[Gradient], tensor: Tensor) -> Gradient | None:
 
 def all_ready(gradients: Sequence[Gradient | None]) -> list[Gradient | None]:
     """Return the same gradients, none of which is ready before all are."""
-    from tfjit.ops.control_flow.control_flow import tuple as together
+    from tfjit.ops.control_flow.control_flow import tuple as grouped
 
     parts = [
         part
@@ -594,7 +594,7 @@ def all_ready(gradients: Sequence[Gradient | None]) -> list[Gradient | None]:
         for part in ((g.values, g.indices) if isinstance(g, IndexedSlices) else (g,))
         if part is not None
     ]
-    ready = iter(together(parts) if parts else [])
+    ready = iter(grouped(parts) if parts else [])
     made: list[Gradient | None] = []
     for g in gradients:
         if isinstance(g, IndexedSlices):

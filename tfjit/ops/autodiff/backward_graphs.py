@@ -64,12 +64,12 @@ class BackwardGraph(FunctionGraph):
         self._moved: dict[tuple[Any, ...], Operation] = {}
         self.changed = False  # True once the forward body got outputs
 
-    def takes(self, graph: Graph) -> bool:
+    def can_capture_from(self, graph: Graph) -> bool:
         """Return whether tensors of `graph` may be used here.
 
         Tensors of the forward body may.
         """
-        return graph is self.forward or super().takes(graph)
+        return graph is self.forward or super().can_capture_from(graph)
 
     def capture(self, tensor: Tensor, name: str | None = None) -> Tensor:
         """Return the inner tensor for one of the forward body or outside."""

@@ -53,12 +53,12 @@ def _gather_v2(op: Operation, grad: Tensor) -> Gradients:
     middle = raw.Rank(input=indices)
     taken = raw.Range(start=axis, limit=axis + middle, delta=1)
     last = raw.Range(start=axis + middle, limit=rank - 1 + middle, delta=1)
-    turned = raw.Transpose(x=grad, perm=raw.ConcatV2(values=[taken, before, last], axis=0))
+    transposed = raw.Transpose(x=grad, perm=raw.ConcatV2(values=[taken, before, last], axis=0))
     sizes = [raw.GatherV2(params=shape, indices=axes, axis=0) for axes in (before, after)]
     rest = raw.ConcatV2(values=sizes, axis=0)
     flat = raw.Reshape(tensor=indices, shape=convert_to_tensor([-1]))
     rows = raw.Reshape(
-        tensor=turned, shape=raw.ConcatV2(values=[raw.Shape(input=flat), rest], axis=0)
+        tensor=transposed, shape=raw.ConcatV2(values=[raw.Shape(input=flat), rest], axis=0)
     )
     number = raw.GatherV2(params=shape, indices=axis, axis=0)
     summed = raw.UnsortedSegmentSum(data=rows, segment_ids=flat, num_segments=number)

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 @RegisterGradient("MatMul")
 def _matmul(op: Operation, grad: Tensor) -> Gradients:
     a, b = conj(op.inputs[0]), conj(op.inputs[1])
-    turned = op.get_attr("transpose_a"), op.get_attr("transpose_b")
+    transposed = op.get_attr("transpose_a"), op.get_attr("transpose_b")
 
     def product(x: Tensor, y: Tensor, tx: bool, ty: bool) -> Tensor:
         return raw.MatMul(a=x, b=y, transpose_a=tx, transpose_b=ty)
 
-    if turned == (False, False):
+    if transposed == (False, False):
         return product(grad, b, False, True), product(a, grad, True, False)
-    if turned == (False, True):
+    if transposed == (False, True):
         return product(grad, b, False, False), product(grad, a, True, False)
-    if turned == (True, False):
+    if transposed == (True, False):
         return product(b, grad, False, True), product(a, grad, False, False)
     return product(b, grad, True, True), product(grad, a, True, True)
 

@@ -76,11 +76,11 @@ def _prod(op: Operation, grad: Tensor) -> Gradients:
     shape = raw.Shape(input=x)
     reduced = raw.Prod(input=raw.GatherV2(params=shape, indices=axes, axis=0), reduction_indices=0)
     rest = raw.Prod(input=raw.GatherV2(params=shape, indices=others, axis=0), reduction_indices=0)
-    turned = raw.Transpose(x=x, perm=order)
-    flat = raw.Reshape(tensor=turned, shape=raw.Pack(values=[reduced, rest]))
+    transposed = raw.Transpose(x=x, perm=order)
+    flat = raw.Reshape(tensor=transposed, shape=raw.Pack(values=[reduced, rest]))
     left = raw.Cumprod(x=flat, axis=0, exclusive=True)
     right = raw.Cumprod(x=flat, axis=0, exclusive=True, reverse=True)
-    product = raw.Reshape(tensor=conj(left) * conj(right), shape=raw.Shape(input=turned))
+    product = raw.Reshape(tensor=conj(left) * conj(right), shape=raw.Shape(input=transposed))
     return grad * raw.Transpose(x=product, perm=raw.InvertPermutation(x=order)), None
 
 

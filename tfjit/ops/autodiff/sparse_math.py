@@ -38,12 +38,12 @@ def _sparse_matmul(op: Operation, grad: Tensor) -> Gradients:
         return made if made.dtype.base_dtype is wanted else raw.Cast(x=made, DstT=wanted)
 
     kinds = a.dtype.base_dtype, b.dtype.base_dtype
-    turned = op.get_attr("transpose_a"), op.get_attr("transpose_b")
-    if turned == (False, False):
+    transposed = op.get_attr("transpose_a"), op.get_attr("transpose_b")
+    if transposed == (False, False):
         return product(grad, b, kinds[0], ty=True), product(a, grad, kinds[1], tx=True)
-    if turned == (False, True):
+    if transposed == (False, True):
         return product(grad, b, kinds[0]), product(grad, a, kinds[1], tx=True)
-    if turned == (True, False):
+    if transposed == (True, False):
         return product(b, grad, kinds[0], ty=True), product(a, grad, kinds[1])
     return product(b, grad, kinds[0], True, True), product(grad, a, kinds[1], True, True)
 

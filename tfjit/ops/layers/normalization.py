@@ -316,14 +316,14 @@ def _last_axis(op_type: str, logits: TensorLike, axis: int | None, name: str | N
                 x=tensor("AddV2", None, x=last, y=1 + axis),
                 y=tensor("AddV2", None, x=last, y=1),
             )
-            ends, turned = (
+            ends, transposed = (
                 tensor("Pack", None, values=[place, last]),
                 tensor("Pack", None, values=[last, place]),
             )
             places = tensor(
                 "Range", None, start=0, limit=tensor("AddV2", None, x=last, y=1), delta=1
             )
-            perm = tensor("DynamicStitch", None, indices=[places, ends], data=[places, turned])
+            perm = tensor("DynamicStitch", None, indices=[places, ends], data=[places, transposed])
             swapped = tensor(op_type, None, logits=tensor("Transpose", None, x=value, perm=perm))
             return tensor("Transpose", None, x=swapped, perm=perm)
     if not -rank <= axis < rank:

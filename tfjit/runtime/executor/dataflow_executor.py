@@ -39,7 +39,7 @@ class DataflowPlan:
     """Partitions made ready for the executor: propagation tables and a runner a node. Shared by
     concurrent runs.
 
-    gives_variant: one of the results is a variant, which no caller outside the runtime can be
+    returns_variant: one of the results is a variant, which no caller outside the runtime can be
     given.
     """
 
@@ -50,7 +50,7 @@ class DataflowPlan:
         results = [
             item.node for e in self.executors for item in e.flow.items if item.node.op == "_Retval"
         ]
-        self.gives_variant = any(node.input_dtypes[0].name == "variant" for node in results)
+        self.returns_variant = any(node.input_dtypes[0].name == "variant" for node in results)
         self._num_results = len(results)
 
     def run(self, feeds: Sequence[Any], context: StepContext, pool: ThreadPool) -> list[Any]:
@@ -65,7 +65,7 @@ class DataflowPlan:
                 )
         if context.as_arrays:
             return context.return_values
-        return [own(value) for value in context.return_values]
+        return [copy_out(value) for value in context.return_values]
 
     def after_fork(self) -> None:
         """Put things in order in a forked child."""
@@ -318,7 +318,7 @@ class _Run:
         self.context.cancellation.cancel()
 
 
-def own(value: Any) -> Any:
+def copy_out(value: Any) -> Any:
     """A fetched value as the caller's own: a fed array, a constant or a variable's memory, as the
     step leaves it, may stand behind it.
     """

@@ -291,7 +291,7 @@ class _Referenced(NodeRunner):
         self._device = device
         self._constants = constants
         self._make_state = find_initial_state(node.op)
-        self._takes_variable = any(d.is_ref or d is dtypes.resource for d in node.input_dtypes)
+        self._has_variable_input = any(d.is_ref or d is dtypes.resource for d in node.input_dtypes)
 
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
         for value in inputs:
@@ -320,7 +320,7 @@ class _Referenced(NodeRunner):
 
     def _with_references(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Sequence[Any]:
         """Reference outputs are the variable itself."""
-        if not self._takes_variable:
+        if not self._has_variable_input:
             return outputs
         values = iter(outputs)
         result = []

@@ -111,7 +111,7 @@ class FlowGraph:
             return
         frames = {item.node.name: item.frame for item in self.items}
         # Merges of loops
-        turns = {
+        loop_merges = {
             name
             for item in nexts
             for name in (self.items[target].node.name for target, _, _ in item.edges)
@@ -128,7 +128,7 @@ class FlowGraph:
                 frame = frames[name]
                 if (
                     name in seen
-                    or (frame == item.frame and name in turns)
+                    or (frame == item.frame and name in loop_merges)
                     or (node.has_trait(ENTER) and frame != item.frame)
                 ):
                     continue  # where the iteration began

@@ -40,12 +40,12 @@ class Slots:
             if self._free:
                 self._free -= 1
                 return
-            turn = threading.Lock()
-            turn.acquire()
-            entry = (-priority, next(self._arrivals), turn)
+            granted = threading.Lock()
+            granted.acquire()
+            entry = (-priority, next(self._arrivals), granted)
             heapq.heappush(self._waiting, entry)
         try:
-            turn.acquire()
+            granted.acquire()
         except BaseException:  # an interrupt: pass on the turn that may have come
             with self._lock:
                 if entry in self._waiting:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tfjit.framework.errors import OpError
 from tfjit.framework.op_defs.op_def import registry
-from tfjit.framework.op_defs.op_traits import WHILE
+from tfjit.framework.op_defs.op_traits import IF, WHILE
 from tfjit.framework.types import dtypes
 from tfjit.kernels.registry import NodeSpec, find_reference
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
@@ -25,7 +25,6 @@ from tfjit.runtime.lowering.structured_control_flow import Construct
 from tfjit.runtime.resources.variables_and_resources import Variable
 
 _NUMBER: Final = re.compile(r"%(\d+)")
-_BOOLEAN: Final = frozenset({"If", "StatelessIf"})
 
 
 def parse_lowered(
@@ -342,7 +341,11 @@ class _Parser:
             node = Node(self.graph, name, -1, op, {}, None)
             parent = self.regions[-1].construct if self.regions else None
             construct = Construct(
-                node, self.level + (role == "loop"), parent, op in _BOOLEAN, sequence=self.line
+                node,
+                self.level + (role == "loop"),
+                parent,
+                registry.has_trait(op, IF),
+                sequence=self.line,
             )
             region = begun(construct, self.regions)
         elif not self.regions or self.regions[-1].construct.is_loop != (role in ("test", "repeat")):

@@ -24,7 +24,7 @@ StatelessIf %p`, `case` and `join`. `copy 'node' %k` keeps the value of a variab
 differs from what the place tells: `level=` the loops that may give a value anew, `from` the node
 that it is an output of, `in` the body that an instruction's node stands in.
 
-The graph, and which code serves instructions, are not part of the text: `build_calls` finds the
+The graph, and which code serves instructions, are not part of the text: `select_kernels` finds the
 latter again. A comment says what it found. `lowered_parser.py` reads the text.
 """
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from tfjit.framework.cooperative_yield import paced
+from tfjit.framework.cooperative_yield import yielding
 from tfjit.framework.op_defs.op_traits import (
     ASSIGN,
     ASSIGN_ADD,
@@ -29,7 +29,7 @@ from tfjit.passes.analysis.shape_inference import TABLE_OPS
 from tfjit.runtime.kernel_api.custom_kernels import custom_kernel
 from tfjit.runtime.kernel_api.missing_kernels import missing_kernel
 from tfjit.runtime.kernel_api.op_kernel import find_runtime_kernel
-from tfjit.runtime.lowering.variable_hazards import late_writes, shared_reads
+from tfjit.runtime.lowering.variable_hazards import aliasing_reads, sink_writes
 from tfjit.runtime.resources.variables_and_resources import Variable
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Instruction:
 
     serving: native (compiled), reference (NumPy), runtime (a kernel with the session's context),
     copy (a variable's value kept before the variable changes). compute: the Python kernel (not for
-    native). spec: what its kernel knows. call: compiled code for it. one_by_one: for a group of
+    native). spec: what its kernel knows. call: compiled code for it. unfused: for a group of
     small tensors, its members' own kernels; they serve while `call` is not loaded. construct: the
     innermost loop or branch it stands in. role: of a marker (control), which has its construct's
     predicate as input. graph, path: where its node is; a path tells the nodes of one body from
@@ -115,7 +115,7 @@ class Instruction:
     compute: Callable[..., Any] | None = None
     call: NativeCall | None = None
     reason: str = ""
-    one_by_one: NativeCall | None = None
+    unfused: NativeCall | None = None
     construct: Construct | None = None
     role: Role | None = None
     graph: DataflowGraph | None = None
@@ -142,7 +142,7 @@ class Lowered:
     feeds: dict[int, Value]
     feed_count: int  # of the run; a feed that nothing needs has no value
     # node -> (how, why), for explain
-    served: dict[str, tuple[str, str]] = field(default_factory=dict)
+    kernel_kinds: dict[str, tuple[str, str]] = field(default_factory=dict)
     graph: DataflowGraph | None = None
     is_body: bool = False
     is_part: bool = False
@@ -214,7 +214,7 @@ class Lowering:
         graph = self.graph
         order = [name for name in graph.topological_order() if name not in ("_SOURCE", "_SINK")]
         if graph.has_trait(VARIABLE):
-            order = late_writes(
+            order = sink_writes(
                 graph,
                 order,
                 self._is_read,
@@ -222,7 +222,7 @@ class Lowering:
                 _variables(graph, order),
             )
             self._shared.update(id(graph.node(name)) for name in reads_that_share(graph, order))
-        for name in paced(order):
+        for name in yielding(order):
             node = graph.node(name)
             inputs = [self.by_output[source] for source in graph.inputs(name)]
             self._sequence[0] += 1
@@ -273,7 +273,7 @@ class Lowering:
         self.result.values.append(value)
         return value
 
-    def seen_as(self, value: Value, like: Value) -> Value:
+    def viewed_as(self, value: Value, like: Value) -> Value:
         """A view of `value` with the shape of another."""
         made = Value(
             len(self.result.values),
@@ -337,16 +337,16 @@ class Lowering:
         self._sequence[0] += 1
         self._emit(Instruction(node, "copy", [source], [target], spec, copy_out, moves=True))
 
-    def _served(self, node: Node, how: str, why: str = "") -> None:
+    def _note_kind(self, node: Node, how: str, why: str = "") -> None:
         if self.outer is None:
-            self.result.served[node.name] = (how, why)
+            self.result.kernel_kinds[node.name] = (how, why)
 
     def _node(self, node: Node, inputs: list[Value]) -> None:
         op = node.op
         if node.has_trait(CONTROL_FLOW):
             raise NotStatic(f"{node.name} ({op}) is control flow")
         if op in NOTHING_OPS:
-            self._served(node, "nothing")
+            self._note_kind(node, "nothing")
         elif op == "_Arg" and self.outer is not None:
             self.by_output[node.name, 0] = self.inputs[node.attrs["index"]]
         elif op == "_Arg":
@@ -357,11 +357,11 @@ class Lowering:
                     node, 0, "handle", _variable_shape(node, variable), variable=variable
                 )
                 handle.dtype = variable.dtype
-                self._served(node, "variable")
+                self._note_kind(node, "variable")
                 return
             shape = static_shape(node, 0) if node.output_dtypes[0].is_numpy_compatible else ()
             self.result.feeds[index] = self._value(node, 0, "feed", shape, feed=index)
-            self._served(node, "feed")
+            self._note_kind(node, "feed")
         elif op == "_Retval":
             value = inputs[0]
             if value.dtype.name == "variant" and self.outer is None and not self.result.is_body:
@@ -370,7 +370,7 @@ class Lowering:
                 value = self._fetched_reference(node, value)
             value.fetched = value.fetched or self.outer is None
             self.fetches[node.attrs["index"]] = value
-            self._served(node, "fetch")
+            self._note_kind(node, "fetch")
         elif op == "Const":
             if not node.output_dtypes[0].is_numpy_compatible:
                 raise NotStatic(f"{node.name} is a constant of type {node.output_dtypes[0].name}")
@@ -378,14 +378,14 @@ class Lowering:
             if not array.flags.c_contiguous:
                 array = np.ascontiguousarray(array).reshape(array.shape)
             self._value(node, 0, "const", array.shape, array=array, level=0)
-            self._served(node, "constant")
+            self._note_kind(node, "constant")
         elif node.has_trait(VARIABLE):
             variable = self.find_variable(node)
             handle = self._value(
                 node, 0, "handle", _variable_shape(node, variable), variable=variable, level=0
             )
             handle.dtype = variable.dtype  # kernels see the variable's own buffer
-            self._served(node, "variable")
+            self._note_kind(node, "variable")
         elif op == "ReadVariableOp" or (node.is_view and inputs[0].storage == "handle"):
             self._read(node, inputs[0])
         # else it checks a shape that comes at run time
@@ -416,11 +416,13 @@ class Lowering:
                 self._kernel(node, inputs)
             except NotStatic as other:
                 raise NotStatic(f"{why}; {other}") from None
-            self._served(node, self.result.served.get(node.name, ("runtime", ""))[0], str(why))
+            self._note_kind(
+                node, self.result.kernel_kinds.get(node.name, ("runtime", ""))[0], str(why)
+            )
             return
         for slot, value in enumerate(outputs):
             self.by_output[node.name, slot] = value
-        self._served(node, "loop" if node.has_trait(WHILE) else "branch")
+        self._note_kind(node, "loop" if node.has_trait(WHILE) else "branch")
 
     def _is_read(self, name: str) -> bool:
         return _is_read(self.graph.node(name))
@@ -429,7 +431,7 @@ class Lowering:
         if node.op != "ReadVariableOp" and _carries_variable(node):
             # the reference or handle itself goes on
             self.by_output[node.name, 0] = handle
-            self._served(node, "variable")
+            self._note_kind(node, "variable")
             return
         assert handle.variable is not None
         shape = static_shape(node, 0)
@@ -438,7 +440,7 @@ class Lowering:
             level, construct = construct.level - 1, construct.parent
         value = self._value(node, 0, "variable", shape, variable=handle.variable, level=level)
         self.result.reads[value.index] = (node, self.construct)
-        self._served(node, "variable read")
+        self._note_kind(node, "variable read")
 
     def _fetched_reference(self, node: Node, handle: Value) -> Value:
         """The value of a fetched reference variable, as it is when the step ends: nothing orders
@@ -470,7 +472,7 @@ class Lowering:
             self._value(
                 node, 0, source.storage, static_shape(node, 0), base=source, level=source.level
             )
-        self._served(node, "view")
+        self._note_kind(node, "view")
 
     def _kernel(self, node: Node, inputs: list[Value]) -> None:
         runtime = custom_kernel(node) or find_runtime_kernel(node)
@@ -511,7 +513,7 @@ class Lowering:
                 constants,
             )
             self._emit(Instruction(node, "runtime", list(inputs), outputs, spec, runtime.compute))
-            self._served(node, "runtime")
+            self._note_kind(node, "runtime")
             return
         in_specs = tuple(v.spec for v in inputs)
         out_specs = tuple(
@@ -534,7 +536,7 @@ class Lowering:
         if reference is None and not backend.compiles(node.op):
             raise missing_kernel(node)
         self._emit(Instruction(node, "reference", list(inputs), outputs, spec, reference), level)
-        self._served(node, "reference")
+        self._note_kind(node, "reference")
 
     def _level(self, node: Node, inputs: Sequence[Value]) -> int:
         """How many loops around a node may change what it computes, as far as it may leave the
@@ -744,7 +746,7 @@ def _is_read(node: Node) -> bool:
 
 def reads_that_share(graph: DataflowGraph, order: Sequence[str] | None = None) -> set[str]:
     """The reads of reference variables that give the variable's own memory
-    (`write_order.shared_reads`). order: of execution; the topological one without.
+    (`write_order.aliasing_reads`). order: of execution; the topological one without.
     """
     if not graph.has_trait(VARIABLE):
         return set()
@@ -753,7 +755,7 @@ def reads_that_share(graph: DataflowGraph, order: Sequence[str] | None = None) -
     def is_view(name: str) -> bool:
         return graph.node(name).is_view
 
-    return shared_reads(
+    return aliasing_reads(
         graph, order, lambda name: _is_read(graph.node(name)), is_view, _variables(graph, order)
     )
 

@@ -209,7 +209,7 @@ def _move(outer: Lowering, node: Node, moves: list[tuple[Value, Value]]) -> None
         source, target = waiting[0]  # they go round: keep what this one overwrites
         kept = outer.new_value(node, 0, target.dtype, target.shape, level=outer.level)
         outer.copy(target, kept)
-        waiting = [(outer.seen_as(kept, s) if s.root is target else s, t) for s, t in waiting]
+        waiting = [(outer.viewed_as(kept, s) if s.root is target else s, t) for s, t in waiting]
 
 
 def changes_variables(graph: DataflowGraph) -> bool:

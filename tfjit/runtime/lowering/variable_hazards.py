@@ -19,7 +19,7 @@ _SEARCH_LIMIT = 8
 """
 
 
-def late_writes(
+def sink_writes(
     graph: DataflowGraph,
     order: Sequence[str],
     is_read: Callable[[str], bool],
@@ -56,7 +56,7 @@ def late_writes(
     return _sorted(graph, order, before)
 
 
-def shared_reads(
+def aliasing_reads(
     graph: DataflowGraph,
     order: Sequence[str],
     is_read: Callable[[str], bool],
@@ -68,7 +68,7 @@ def shared_reads(
 
     In TensorFlow every such read shares the variable's memory, so what the graph orders behind a
     write sees it, wherever the read itself stands (`with control_dependencies([v.assign(5)]): y = v
-    + 0` is 5). Arguments are those of `late_writes`; what the graph leaves open is decided there,
+    + 0` is 5). Arguments are those of `sink_writes`; what the graph leaves open is decided there,
     in favour of the old value.
     """
     reads: dict[str, list[str]] = {}
@@ -77,7 +77,7 @@ def shared_reads(
         if name in variables:
             if not is_read(name):
                 writes.append(name)
-            elif _takes_reference(graph, name):
+            elif _has_reference_input(graph, name):
                 reads.setdefault(variables[name], []).append(name)
     budget = _SEARCH_LIMIT * len(order)
     shared: set[str] = set()
@@ -98,7 +98,7 @@ def shared_reads(
     return shared
 
 
-def _takes_reference(graph: DataflowGraph, name: str) -> bool:
+def _has_reference_input(graph: DataflowGraph, name: str) -> bool:
     source, slot = graph.inputs(name)[0]
     # the snapshot of a variable is a copy
     return graph.node(source).output_dtypes[slot].is_ref and graph.node(name).op != "Snapshot"

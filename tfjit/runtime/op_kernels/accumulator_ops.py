@@ -49,7 +49,7 @@ class Accumulator(ABC):
         self.count = 0
         self.step = 0
         self._lock = threading.Lock()
-        self._takes: deque[_Take] = deque()
+        self._pending_takes: deque[_Take] = deque()
 
     @abstractmethod
     def _add(self, gradient: Any) -> None:
@@ -89,7 +89,7 @@ class Accumulator(ABC):
         def cancel() -> None:
             with self._lock:
                 try:
-                    self._takes.remove(take)
+                    self._pending_takes.remove(take)
                 except ValueError:
                     return  # the take is over
             done(errors.CancelledError(None, None, _CANCELLED))
@@ -99,14 +99,14 @@ class Accumulator(ABC):
             done(errors.CancelledError(None, None, _CANCELLED))
             return
         with self._lock:
-            self._takes.append(take)
+            self._pending_takes.append(take)
         self._advance()
 
     def _advance(self) -> None:
         taken: list[tuple[_Take, Sequence[Any]]] = []
         with self._lock:
-            while self._takes and self.count >= self._takes[0].required:
-                taken.append((self._takes.popleft(), self._result()))
+            while self._pending_takes and self.count >= self._pending_takes[0].required:
+                taken.append((self._pending_takes.popleft(), self._result()))
                 self.count = 0
                 self.step += 1
         for take, result in taken:
@@ -116,8 +116,8 @@ class Accumulator(ABC):
     def close(self) -> None:
         """Cancel waiting takes at the end of the session."""
         with self._lock:
-            waiting = list(self._takes)
-            self._takes.clear()
+            waiting = list(self._pending_takes)
+            self._pending_takes.clear()
         for take in waiting:
             take.manager.deregister(take.token)
             take.done(errors.CancelledError(None, None, _CANCELLED))

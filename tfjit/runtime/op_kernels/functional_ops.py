@@ -34,8 +34,8 @@ from tfjit.runtime.plan.function_plan import (
     BodyPlan,
     BodyVariant,
     cancelled,
+    edge_value,
     given,
-    on_edge,
     types_of,
     widened,
 )
@@ -114,7 +114,7 @@ class _While(FunctionKernel):
         self._loops: dict[tuple[Any, ...], tuple[BodyVariant, BodyVariant, bool]] = {}
 
     def __call__(self, ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-        values = [on_edge(value) for value in inputs]
+        values = [edge_value(value) for value in inputs]
         context = ctx.step
         types = types_of(values)
         loop = self._loops.get(types)
@@ -192,7 +192,7 @@ class _While(FunctionKernel):
                     return values
             finally:
                 step.free.append(instance)
-                variant.hurry()
+                variant.count_slow_run()
 
 
 class _Branches(FunctionKernel):
@@ -208,7 +208,7 @@ class _Branches(FunctionKernel):
     def __call__(self, ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
         ref = self._refs[self._choose(inputs[0])]
         arguments = inputs[1:]
-        values = [on_edge(value) for value in arguments]
+        values = [edge_value(value) for value in arguments]
         results = self._plan(ctx.step.host, ref).body(types_of(values)).call(values, ctx.step)
         return self._results(ctx, results, arguments)
 
@@ -239,7 +239,7 @@ class _Call(FunctionKernel):
         return self._call(ctx, inputs)
 
     def _call(self, ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-        values = [on_edge(value) for value in inputs]
+        values = [edge_value(value) for value in inputs]
         _DEPTH.calls += 1
         try:
             results = (
@@ -393,7 +393,7 @@ class _RemoteCall(_Call):
             device,
             lambda: BodyPlan(ctx.step.host, _on_device(self._library.body(ref), device)),
         )
-        values = [on_edge(value) for value in inputs[1:]]
+        values = [edge_value(value) for value in inputs[1:]]
         return self._results(ctx, plan.body(types_of(values)).call(values, ctx.step), inputs[1:])
 
 

@@ -11,7 +11,7 @@ from tfjit.framework import errors
 from tfjit.framework.types.shape import format_shape, is_compatible
 from tfjit.runtime.kernel_api.op_kernel import OpContext, RuntimeKernel, kernel_maker
 from tfjit.runtime.op_kernels.functional_ops import FunctionKernel, kernel_of_functions
-from tfjit.runtime.plan.function_plan import cancelled, on_edge, types_of
+from tfjit.runtime.plan.function_plan import cancelled, edge_value, types_of
 
 if TYPE_CHECKING:
     from tfjit.framework.types.shape import Shape
@@ -30,7 +30,7 @@ class _MapDefun(FunctionKernel):
         self._stated: list[Shape] = [shape.dims_tuple for shape in node.attrs["output_shapes"]]
 
     def __call__(self, ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-        values = [on_edge(value) for value in inputs]
+        values = [edge_value(value) for value in inputs]
         mapped, captured = values[: self._mapped], values[self._mapped :]
         rows = _rows(mapped)
         shapes = list(self._stated)

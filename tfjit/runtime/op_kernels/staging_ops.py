@@ -134,7 +134,7 @@ class _Area:
                 f"'{self.memory_limit}'.",
             )
 
-    def has_room(self, count: int, size_bytes: int) -> bool:
+    def has_capacity(self, count: int, size_bytes: int) -> bool:
         """Return whether tensors of that size fit beside `count` tuples."""
         if self.capacity and count >= self.capacity:
             return False
@@ -152,7 +152,7 @@ class StagingArea(_Area):
         """Append a tuple, if there is room."""
         size_bytes = _size_bytes(values)
         self.check_bytes(size_bytes)
-        if not self.has_room(len(self.tuples), size_bytes):
+        if not self.has_capacity(len(self.tuples), size_bytes):
             return None
         self.tuples.append(values)
         self.size_bytes += size_bytes
@@ -210,7 +210,7 @@ class StagingMap(_Area):
         self.check_bytes(size_bytes)
         if len(indices) == self.width:
             self._check_indices(key, indices)
-            if not self.has_room(len(self.complete), size_bytes):
+            if not self.has_capacity(len(self.complete), size_bytes):
                 return None
             self._add(key, list(values))
             return ()

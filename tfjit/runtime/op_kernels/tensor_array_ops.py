@@ -150,15 +150,15 @@ def gather(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
                 "are supported when packing zero-size TensorArrays.",
             )
         return (np.empty((0, *(d or 0 for d in shape or ())), dtype.as_numpy_dtype),)
-    together, values = array.read_many(indices)
-    first = together.shape[1:] if together is not None else np.shape(values[0])
+    gathered, values = array.read_many(indices)
+    first = gathered.shape[1:] if gathered is not None else np.shape(values[0])
     if not is_compatible(shape, first):
         raise invalid(
             f"TensorArray was passed element_shape {shape_text(shape)} which does not match the "
             f"Tensor at index 0: {format_shape(first)}"
         )
-    if together is not None:
-        return (together,)
+    if gathered is not None:
+        return (gathered,)
     for i, value in enumerate(values):
         if np.shape(value) != first:
             raise invalid(
@@ -230,8 +230,8 @@ def concat(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
             np.empty((0, *(d or 0 for d in rest or ())), dtype.as_numpy_dtype),
             np.zeros(0, np.int64),
         )
-    together, values = array.read_many(np.arange(size))
-    shapes = [together.shape[1:]] * size if together is not None else [np.shape(v) for v in values]
+    gathered, values = array.read_many(np.arange(size))
+    shapes = [gathered.shape[1:]] * size if gathered is not None else [np.shape(v) for v in values]
     for i, shape in enumerate(shapes):
         if not shape:
             raise invalid(
@@ -251,8 +251,8 @@ def concat(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
                 f"index {i} has (excepting dimension 0) shape: {format_shape(shape[1:])}"
             )
     lengths = np.array([shape[0] for shape in shapes], np.int64)
-    if together is not None:
-        return (together.reshape(int(lengths.sum()), *together.shape[2:]), lengths)
+    if gathered is not None:
+        return (gathered.reshape(int(lengths.sum()), *gathered.shape[2:]), lengths)
     return (np.concatenate(values), lengths)
 
 

@@ -385,10 +385,10 @@ def gather(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
         raise invalid(
             f"Trying to gather element {int(index)} in a list with {found.length} elements."
         )
-    together = found.take(indices)
-    if together is not None:
-        merge_shapes(shape, together.shape[1:])
-        return (together,)
+    gathered = found.take(indices)
+    if gathered is not None:
+        merge_shapes(shape, gathered.shape[1:])
+        return (gathered,)
     values = [found.get(int(index)) for index in indices]
     if not is_fully_defined(found.element_shape):
         for value in values:

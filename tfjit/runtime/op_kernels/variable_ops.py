@@ -13,7 +13,7 @@ import numpy as np
 
 from tfjit.framework import errors
 from tfjit.framework.types.shape import format_shape, is_compatible, is_fully_defined
-from tfjit.kernels.memory_limits import check_room
+from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.runtime.kernel_api.op_kernel import OpContext, runtime_kernel
 from tfjit.runtime.resources.variables_and_resources import (
     DEFAULT_CONTAINER,
@@ -180,7 +180,7 @@ def temporary_variable(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
         )
     name = ctx.attrs.get("var_name", b"").decode() or ctx.name
     dtype = ctx.attrs["dtype"]
-    check_room(shape, dtype.as_numpy_dtype)
+    check_fits_in_memory(shape, dtype.as_numpy_dtype)
     variable = Variable(DEFAULT_CONTAINER, name, dtype, shape)
     variable.assign(np.zeros(shape, dtype.as_numpy_dtype), take=True)
     return (variable,)

@@ -23,7 +23,7 @@ from tfjit.runtime.step.step import Reroute
 
 if TYPE_CHECKING:
     from tfjit.framework.types.shape import Shape
-    from tfjit.passes.analysis.shape_inference import Given
+    from tfjit.passes.analysis.shape_inference import ArgumentInfo
     from tfjit.passes.ir.function_library import Function
     from tfjit.passes.pipeline import Partition, PipelineReport
     from tfjit.runtime.plan.host import PlanHost
@@ -35,7 +35,7 @@ log = logging.getLogger("tfjit.plan")
 ArgumentType = Any
 
 
-def on_edge(value: Any) -> Any:
+def edge_value(value: Any) -> Any:
     """A value in the form that bodies take: C-contiguous arrays, scalars too; other objects as they
     are.
     """
@@ -60,22 +60,24 @@ def _type_of(value: Any) -> ArgumentType:
     return None
 
 
-def given(types: Sequence[ArgumentType]) -> list[Given]:
+def given(types: Sequence[ArgumentType]) -> list[ArgumentInfo]:
     """The same for shape inference."""
     from tfjit.passes.analysis.list_shapes import ListShape
-    from tfjit.passes.analysis.shape_inference import Given
+    from tfjit.passes.analysis.shape_inference import ArgumentInfo
 
     return [
-        Given((), t.shape)
+        ArgumentInfo((), t.shape)
         if isinstance(t, Variable)
-        else Given((), items=t)
+        else ArgumentInfo((), items=t)
         if isinstance(t, ListShape)
-        else Given(t)
+        else ArgumentInfo(t)
         for t in types
     ]
 
 
-def widened(types: Sequence[ArgumentType], found: Sequence[Given]) -> tuple[ArgumentType, ...]:
+def widened(
+    types: Sequence[ArgumentType], found: Sequence[ArgumentInfo]
+) -> tuple[ArgumentType, ...]:
     """The types of a loop's variables in every iteration. types: those that enter; found: what
     shape inference makes of them.
     """
@@ -108,7 +110,7 @@ class BodyVariant(Variant):
         """Nothing: see above."""
 
     def call(self, values: Sequence[Any], context: StepContext) -> list[Any]:
-        """The body's results for arguments in the form of `on_edge`; in that form too where a step
+        """The body's results for arguments in the form of `edge_value`; in that form too where a step
         serves it.
         """
         step = self.step
@@ -118,10 +120,10 @@ class BodyVariant(Variant):
             except Reroute as why:
                 log.debug("plan %s: %s", self.plan.name, why)
             finally:
-                self.hurry()
+                self.count_slow_run()
         return self.call_dynamic(values, context)
 
-    def hurry(self) -> None:
+    def count_slow_run(self) -> None:
         """After a run: begin to replace reference kernels, where that has not begun, and say that
         somebody waits for it.
         """
@@ -150,7 +152,7 @@ class BodyVariant(Variant):
             as_arrays=True,
         )
         try:
-            return [on_edge(value) for value in dataflow.run(values, own, session.pool())]
+            return [edge_value(value) for value in dataflow.run(values, own, session.pool())]
         finally:
             cancellation.release()
 

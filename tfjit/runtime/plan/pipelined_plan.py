@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tfjit.framework.op_defs.op_traits import VARIABLE
-from tfjit.runtime.executor.dataflow_executor import own
+from tfjit.runtime.executor.dataflow_executor import copy_out
 from tfjit.runtime.plan.plan import Plan, Variant
-from tfjit.runtime.resources.variables_and_resources import BUFFERS, Variable
+from tfjit.runtime.resources.variables_and_resources import VARIABLE_EPOCH, Variable
 
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
@@ -85,7 +85,7 @@ class StagedPlan(Plan):
         super().__init__(session, feeds, fetches, targets, dtypes)
         self.stages = tuple(stages)
         self._variables = tuple(variables)
-        self._known_buffers = 0  # `BUFFERS` when every variable was seen to have a value
+        self._known_buffers = 0  # `VARIABLE_EPOCH` when every variable was seen to have a value
 
     @property
     def largest(self) -> StagePlan:
@@ -108,7 +108,7 @@ class StagedPlan(Plan):
             return self._run_stages(dict(zip(self.feeds, values, strict=True)), pool)
 
     def _initialized(self) -> bool:
-        buffers = BUFFERS[0]
+        buffers = VARIABLE_EPOCH[0]
         if buffers != self._known_buffers:
             if any(variable.value is None for variable in self._variables):
                 return False
@@ -129,7 +129,7 @@ class StagedPlan(Plan):
             else:
                 results = variant.run(arrays, None, pool)
             known.update(zip(stage.fetches, results, strict=True))
-        return [own(known[name]) if name in on_edges else known[name] for name in self.fetches]
+        return [copy_out(known[name]) if name in on_edges else known[name] for name in self.fetches]
 
     def held(self) -> list[Variant]:
         return [*super().held(), *(variant for stage in self.stages for variant in stage.held())]

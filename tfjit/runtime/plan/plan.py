@@ -32,10 +32,10 @@ from tfjit.runtime.lowering.lowering import Lowered, NotStatic, lower
 from tfjit.runtime.lowering.verifier import verify_lowered
 from tfjit.runtime.plan import plan_warm_start
 from tfjit.runtime.plan.plan_cache_budget import NODE_BYTES
-from tfjit.runtime.schedule.kernel_selection import CallReport, all_calls, build_calls, sources
+from tfjit.runtime.schedule.kernel_selection import CallReport, all_calls, select_kernels, sources
 from tfjit.runtime.step.dumps import dump_kernels, dump_lowered, dump_step
 from tfjit.runtime.step.step import Reroute, Step
-from tfjit.runtime.step.step_osr import Overtaken, Watch, may_begin_again
+from tfjit.runtime.step.step_osr import TierUp, TierUpWatch, is_restartable
 
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
@@ -183,7 +183,7 @@ class Variant:
             self._later = self._upgrade
         else:
             if mode == "eager":
-                self.build_calls()
+                self.select_kernels()
                 store.compile(sources(all_calls(self.lowered)), refusals=True)
             self._take(self._make_step())
             self.compile_done.set()
@@ -260,7 +260,7 @@ class Variant:
         """
         assert self.lowered is not None
         try:
-            self.build_calls()
+            self.select_kernels()
         except Exception as error:  # a builder's bug: `_upgrade` meets it again, and reports it
             log.debug("plan %s: %s", self.plan.name, error)
             return False
@@ -342,7 +342,7 @@ class Variant:
             if self.failure is not None:
                 raise self.failure
 
-    def build_calls(self) -> None:
+    def select_kernels(self) -> None:
         """Ask the builders, once, how compiled code serves the instructions, and dump it where that
         is wanted.
         """
@@ -350,7 +350,7 @@ class Variant:
         with self._building:
             if self.calls is not None:
                 return
-            self.calls = build_calls(self.lowered, self.plan.session.split_threads)
+            self.calls = select_kernels(self.lowered, self.plan.session.split_threads)
         if self.report is not None and self.report.folder is not None:
             dump_lowered(self.report.folder, self.lowered)
             dump_kernels(self.report.folder, self.lowered.instructions)
@@ -395,9 +395,9 @@ class Variant:
         try:
             assert self.lowered is not None
             with self._timed():
-                self.build_calls()
+                self.select_kernels()
             instructions = self.lowered.instructions
-            soon = sources(i.one_by_one or i.call for i in instructions)
+            soon = sources(i.unfused or i.call for i in instructions)
             all_of_them = sources(all_calls(self.lowered))
         # a builder's bug must not end the thread that serves every session
         except BaseException as error:
@@ -407,12 +407,12 @@ class Variant:
         if any(source not in known and store.lookup(source) is None for source in all_of_them):
             # in two parts: what is shared is compiled first, and its step need not wait for the
             # rest
-            self._when_ready(soon, Variant._swap_early, all_of_them)
+            self._when_ready(soon, Variant._install_unfused, all_of_them)
         else:
             self._await(all_of_them)
 
     def _await(self, wanted: list[KernelSource]) -> None:
-        self._when_ready(wanted, Variant._swap, wanted)
+        self._when_ready(wanted, Variant._install_compiled, wanted)
 
     def _when_ready(
         self, sources: list[KernelSource], job: Callable[..., None], *args: Any
@@ -429,20 +429,20 @@ class Variant:
 
         store.when_ready(sources, submit)
 
-    def _swap_early(self, wanted: list[KernelSource]) -> None:
+    def _install_unfused(self, wanted: list[KernelSource]) -> None:
         store.load(wanted)  # what the disk has
         if not store.settled(wanted):
             try:
-                self._swap_step()
+                self._install_step()
             except BaseException as error:
                 self._fail(error)
                 return
         self._await(wanted)
 
-    def _swap(self, kernels: list[KernelSource]) -> None:
+    def _install_compiled(self, kernels: list[KernelSource]) -> None:
         try:
             with self._timed():
-                self._swap_step()
+                self._install_step()
             if (
                 self._fingerprint
                 and kernels
@@ -454,7 +454,7 @@ class Variant:
             return
         self.compile_done.set()
 
-    def _swap_step(self) -> None:
+    def _install_step(self) -> None:
         if not self.plan.session.closed:
             self._take(self._make_step())
             if self.plan.variants.get(self.feed_shapes) is self:  # type: ignore[arg-type]
@@ -520,14 +520,14 @@ class Variant:
                 if (
                     not self.compile_done.is_set()
                     and self.lowered is not None
-                    and may_begin_again(self.lowered)
+                    and is_restartable(self.lowered)
                 ):
-                    context.watch = Watch(
+                    context.watch = TierUpWatch(
                         self.upgrade, lambda: self.compile_done.is_set() and self.step is not step
                     )
                 try:
                     return step.run(values, context)
-                except Overtaken:
+                except TierUp:
                     context.watch, step = None, self.step
                     assert step is not None
                     return step.run(values, context)
@@ -539,7 +539,7 @@ class Variant:
         results = dataflow.run(
             values, context, pool if pool is not None else self.plan.session.pool()
         )
-        if dataflow.gives_variant:
+        if dataflow.returns_variant:
             raise errors.InternalError(
                 None, None, "Tensorflow type 21 not convertible to numpy dtype."
             )

@@ -53,7 +53,7 @@ class VariantBudget:
             self._entries[variant] = (nbytes, unique)
             self._count(nbytes, unique, 1)
             if self.held_bytes > self.limit_bytes:
-                self._make_room(variant)
+                self._evict(variant)
 
     def forget(self, variant: Variant) -> None:
         """Its plan lets go of it."""
@@ -69,7 +69,7 @@ class VariantBudget:
             variant.idle = 0 if variant.used else variant.idle + 1
             variant.used = False
 
-    def _make_room(self, newest: Variant) -> None:
+    def _evict(self, newest: Variant) -> None:
         for variant in sorted(self._entries, key=lambda v: v.idle, reverse=True):
             if self.held_bytes <= self.limit_bytes:
                 break

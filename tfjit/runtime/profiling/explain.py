@@ -257,7 +257,7 @@ class Explanation:
             calls = self.calls
             lines.append(
                 f"of {calls.groups} groups {calls.shared} share another's kernel; "
-                f"{calls.one_by_one} too small for a separate one run member by member"
+                f"{calls.unfused} too small for a separate one run member by member"
             )
         lines.append(str(self.held))
         counters = store.snapshot()
@@ -386,11 +386,11 @@ def served_nodes(variant: Variant, step: Step, times: StepTimes | None = None) -
         if instruction.serving != "copy" and instruction.role in (None, "loop", "branch"):
             by_node[instruction.node.name] = instruction
     graph, device = variant.partitions[0].graph, variant.partitions[0].device
-    served = dict(variant.lowered.served)
+    kernel_kinds = dict(variant.lowered.kernel_kinds)
     # nodes in bodies, after the graph's own nodes
     for name, instruction in by_node.items():
-        served.setdefault(name, (instruction.serving, instruction.reason))
-    for name, (how, why) in served.items():
+        kernel_kinds.setdefault(name, (instruction.serving, instruction.reason))
+    for name, (how, why) in kernel_kinds.items():
         at = by_node.get(name)
         node = at.node if at is not None else graph.node(name)
         if at is None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tfjit.runtime.lowering.lowering import Instruction
     from tfjit.runtime.plan.plan import Plan, Variant
-    from tfjit.runtime.step.layout import Stretch
+    from tfjit.runtime.step.layout import NativeRun
 
 MEASURE_S: Final = 0.5
 _MIN_RUNS, _MAX_RUNS = 5, 500
@@ -118,11 +118,11 @@ def _measure(step: Any, instance: Callable[..., Any], run: Callable[[], Any]) ->
     layout, scope = step.layout, instance.__globals__
     ticks_per_us = table_executor.ticks_per_second() * 1e-6
     parts = [part for _, part in layout.table_words]
-    tables = [scope[f"t{k}"] for k in range(len(layout.stretches))] + [
+    tables = [scope[f"t{k}"] for k in range(len(layout.native_runs))] + [
         table.words for table in scope["parts"]
     ]
-    stretches = [*layout.stretches, *(part.stretch for part in parts)]
-    stamps = [np.zeros(1 + 2 * len(stretch.rows), np.int64) for stretch in stretches]
+    native_runs = [*layout.native_runs, *(part.native_run for part in parts)]
+    stamps = [np.zeros(1 + 2 * len(native_run.rows), np.int64) for native_run in native_runs]
     python_kernels = {
         f"k{position}": instruction for position, instruction in _python_segments(layout)
     }
@@ -147,14 +147,14 @@ def _measure(step: Any, instance: Callable[..., Any], run: Callable[[], Any]) ->
             table_executor.set_trace(table, 0)
         scope.update(kept)
     found: dict[str, NodeTime] = {}
-    for stretch, stamped in zip(layout.stretches, rows):
-        _add_rows(found, stretch, np.median(np.array(stamped), axis=0) / ticks_per_us)
+    for native_run, stamped in zip(layout.native_runs, rows):
+        _add_rows(found, native_run, np.median(np.array(stamped), axis=0) / ticks_per_us)
     for placed in layout.parts.values():
         longest: dict[str, NodeTime] = {}
         for part in placed:
             times: dict[str, NodeTime] = {}
-            stamped = rows[len(layout.stretches) + parts.index(part)]
-            _add_rows(times, part.stretch, np.median(np.array(stamped), axis=0) / ticks_per_us)
+            stamped = rows[len(layout.native_runs) + parts.index(part)]
+            _add_rows(times, part.native_run, np.median(np.array(stamped), axis=0) / ticks_per_us)
             for name, entry in times.items():
                 longest[name] = max(longest.get(name, entry), entry, key=lambda e: e.us)
         for name, entry in longest.items():
@@ -168,12 +168,12 @@ def _measure(step: Any, instance: Callable[..., Any], run: Callable[[], Any]) ->
     return StepTimes(found, statistics.median(whole) * 1e6, count, layout.env.threads)
 
 
-def _add_rows(found: dict[str, NodeTime], stretch: Stretch, elapsed_us: np.ndarray) -> None:
+def _add_rows(found: dict[str, NodeTime], native_run: NativeRun, elapsed_us: np.ndarray) -> None:
     """Add the time of each table row to its nodes.
 
     Nodes of a row that runs parts get the parts' own times.
     """
-    for owned, us in zip(stretch.owners, elapsed_us.tolist(), strict=True):
+    for owned, us in zip(native_run.owners, elapsed_us.tolist(), strict=True):
         total = sum(one.launch.cost_ns for one in owned)
         for one in owned:
             if one.instruction.spec.op != PARTS:

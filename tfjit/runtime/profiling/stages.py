@@ -137,7 +137,7 @@ class PlanStages:
         if self._predicted is None:
             session = self.plan.session
             with session.settings():
-                self.variant.build_calls()
+                self.variant.select_kernels()
                 env = session.step_environment(self.variant.partitions[0].device)
                 self._predicted = predicted_step(lowered, env, self.plan.name)
         return self._predicted

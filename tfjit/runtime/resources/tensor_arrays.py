@@ -265,10 +265,10 @@ class TensorArray:
         """
         with self._lock:
             self._check_open()
-            together = self._read_together(indices)
+            gathered = self._gathered_read(indices)
             return (
-                (together, [])
-                if together is not None
+                (gathered, [])
+                if gathered is not None
                 else (None, [self._read(int(i)) for i in indices])
             )
 
@@ -285,7 +285,7 @@ class TensorArray:
                 return None
             return self._elements.block(0, size)
 
-    def _read_together(self, indices: np.ndarray) -> np.ndarray | None:
+    def _gathered_read(self, indices: np.ndarray) -> np.ndarray | None:
         if (
             indices.size == 0
             or int(indices.min()) < 0
@@ -296,10 +296,10 @@ class TensorArray:
             return None
         if self.clear_after_read and indices.size > 1 and len(np.unique(indices)) < indices.size:
             return None
-        together = self._elements.take(indices)
-        if together is not None:
+        gathered = self._elements.take(indices)
+        if gathered is not None:
             self._marks[indices] |= _READ | (_CLEARED if self.clear_after_read else 0)
-        return together
+        return gathered
 
     def _read(self, index: int) -> Any:
         elements = self._elements

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
 
 _NEAR: Final = 16  # versions to the newest from which one element is read without a copy
-_FEW: Final = 64  # changes of a short list before it is copied
+_MIN_CHANGES: Final = 64  # changes of a short list before it is copied
 
 
 class TensorList:
@@ -192,7 +192,7 @@ class TensorList:
         """
         with self._lock:
             elements = self._own()
-            if self._changes > max(self.length, _FEW):
+            if self._changes > max(self.length, _MIN_CHANGES):
                 made = self._next(elements.copy(), 0)
                 elements = made._elements  # type: ignore[assignment]
             else:

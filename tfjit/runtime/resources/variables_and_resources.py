@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tfjit.runtime.host.io_pool import IoPool
 
 DEFAULT_CONTAINER = "localhost"
-BUFFERS = [0]
+VARIABLE_EPOCH = [0]
 """A number that changes with each variable's array of this process.
 
 It changes whenever a variable gets or loses its array: steps look at variables again then.
@@ -85,13 +85,13 @@ class Variable:
             else np.array(value, order="C")
         )
         self.value = fresh
-        BUFFERS[0] = next(_changes)
+        VARIABLE_EPOCH[0] = next(_changes)
         return fresh
 
     def clear(self) -> None:
         """Forget the value: the variable is uninitialised again."""
         self.value = None
-        BUFFERS[0] = next(_changes)
+        VARIABLE_EPOCH[0] = next(_changes)
 
     def initialized_value(self) -> np.ndarray:
         """Return the value. Raises FailedPreconditionError when there is none."""

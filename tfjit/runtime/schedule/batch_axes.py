@@ -23,12 +23,12 @@ from tfjit.kernels.registry import NodeSpec, TensorSpec
 from tfjit.runtime.lowering.row_splits import Axis, Part
 
 
-class Mixed(Exception):
+class NotIndependent(Exception):
     """A row of a result depends on other rows, or nobody has said that it does not."""
 
 
 @dataclass(frozen=True, slots=True)
-class ByRows:
+class ShardSpec:
     """inputs, outputs: along which axes a node takes and gives rows. sizes: (input, place): a known
     vector that has the length of an output's axis by rows at that place, and must have that of a
     part.
@@ -51,17 +51,17 @@ def reshaped_axis(shape: tuple[int, ...], axis: Axis, new: tuple[int, ...], rows
         if count == before and length % rows == 0 and length:
             return k
         count *= length
-    raise Mixed(f"rows of {list(shape)} along axis {axis} are not one axis of {list(new)}")
+    raise NotIndependent(f"rows of {list(shape)} along axis {axis} are not one axis of {list(new)}")
 
 
-def by_rows(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+def shard_spec(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:
     """How a node takes and gives rows when its inputs are by rows along `axes`; it may ask for more
     of them to be by rows.
 
     Raises Mixed when results of one row depend on other rows.
     """
     if all(axis is None for axis in axes):
-        return ByRows(tuple(axes), (None,) * len(spec.outputs))
+        return ShardSpec(tuple(axes), (None,) * len(spec.outputs))
     rule = _RULES.get(spec.op)
     if rule is None and spec.has_trait(REDUCTION):
         rule = _reduction
@@ -71,10 +71,10 @@ def by_rows(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
         return rule(spec, axes, rows)
     if elementwise.lookup(spec.op) is not None:
         return _elementwise(spec, axes, rows)
-    raise Mixed(f"{spec.op} is not known to keep rows apart")
+    raise NotIndependent(f"{spec.op} is not known to keep rows apart")
 
 
-def part_of(spec: NodeSpec, rule: ByRows, part: Part) -> NodeSpec:
+def part_of(spec: NodeSpec, rule: ShardSpec, part: Part) -> NodeSpec:
     """The same node for a part of the rows."""
     constants = _parts_of_known(spec.constants, rule, part)
     for k, place in rule.sizes:
@@ -97,7 +97,7 @@ def part_of(spec: NodeSpec, rule: ByRows, part: Part) -> NodeSpec:
 
 
 def _parts_of_known(
-    constants: Mapping[int, np.ndarray], rule: ByRows, part: Part
+    constants: Mapping[int, np.ndarray], rule: ShardSpec, part: Part
 ) -> dict[int, np.ndarray]:
     found = {}
     for k, value in constants.items():
@@ -126,79 +126,79 @@ def _positive(axis: Any, rank: int) -> int:
 
 def _known(spec: NodeSpec, k: int) -> np.ndarray:
     if k not in spec.constants:
-        raise Mixed(f"input {k} of {spec.name} is not known")
+        raise NotIndependent(f"input {k} of {spec.name} is not known")
     return np.asarray(spec.constants[k])
 
 
 def _only(axes: Sequence[Axis], *at: int) -> None:
     """Nothing but these inputs may be by rows."""
     if any(axis is not None for k, axis in enumerate(axes) if k not in at):
-        raise Mixed("an operand that all rows read is by rows")
+        raise NotIndependent("an operand that all rows read is by rows")
 
 
-def _elementwise(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+def _elementwise(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:
     rank = max((len(t.shape) for t in spec.inputs), default=0)
     found = {rank - len(t.shape) + axis for t, axis in zip(spec.inputs, axes) if axis is not None}
     if len(found) != 1:
-        raise Mixed(f"{spec.op} would put rows of different axes together")
+        raise NotIndependent(f"{spec.op} would put rows of different axes together")
     (axis,) = found
     if spec.op == "Select" and any(t.shape != spec.inputs[0].shape for t in spec.inputs):
-        raise Mixed("Select by a vector")
+        raise NotIndependent("Select by a vector")
     length = spec.outputs[0].shape[axis]
     needed: list[Axis] = []
     for t, own in zip(spec.inputs, axes):
         at = axis - (rank - len(t.shape))
         if own is not None and t.shape[own] != length:
-            raise Mixed(f"{spec.op} repeats rows")
+            raise NotIndependent(f"{spec.op} repeats rows")
         needed.append(at if at >= 0 and t.shape[at] == length else None)
-    return ByRows(tuple(needed), (axis,) * len(spec.outputs))
+    return ShardSpec(tuple(needed), (axis,) * len(spec.outputs))
 
 
-def _bias_add(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+def _bias_add(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:
     rank = len(spec.inputs[0].shape)
     channels = (
         1 if bytes(spec.attrs.get("data_format", b"NHWC")) == b"NCHW" and rank > 2 else rank - 1
     )
     _only(axes, 0)
     if axes[0] == channels:
-        raise Mixed("the channels are by rows")
-    return ByRows((axes[0], None), (axes[0],))
+        raise NotIndependent("the channels are by rows")
+    return ShardSpec((axes[0], None), (axes[0],))
 
 
-def _product(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
-    turned_a, turned_b = (
+def _product(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:
+    transposed_a, transposed_b = (
         bool(spec.attrs.get("transpose_a", False)),
         bool(spec.attrs.get("transpose_b", False)),
     )
-    row, column = (1 if turned_a else 0), (0 if turned_b else 1)
+    row, column = (1 if transposed_a else 0), (0 if transposed_b else 1)
     if tuple(axes) == (row, None):
-        return ByRows((row, None), (0,))
+        return ShardSpec((row, None), (0,))
     if tuple(axes) == (None, column):
-        return ByRows((None, column), (1,))
-    raise Mixed("rows are summed over")
+        return ShardSpec((None, column), (1,))
+    raise NotIndependent("rows are summed over")
 
 
-def _batch_product(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+def _batch_product(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:
     x, y = spec.inputs
     rank = len(spec.outputs[0].shape)
     row = len(x.shape) - (1 if spec.attrs.get("adj_x", False) else 2)
     column = len(y.shape) - (2 if spec.attrs.get("adj_y", False) else 1)
     if axes[0] == row and axes[1] is None and (len(y.shape) == 2 or prod(y.shape[:-2]) == 1):
-        return ByRows((row, None), (rank - 2,))
+        return ShardSpec((row, None), (rank - 2,))
     if axes[1] == column and axes[0] is None and (len(x.shape) == 2 or prod(x.shape[:-2]) == 1):
-        return ByRows((None, column), (rank - 1,))
+        return ShardSpec((None, column), (rank - 1,))
     found = {rank - len(t.shape) + axis for t, axis in zip(spec.inputs, axes) if axis is not None}
     (at, *others) = found
     if others or at >= rank - 2:
-        raise Mixed("rows are summed over")
+        raise NotIndependent("rows are summed over")
     length = spec.outputs[0].shape[at]
     needed: list[Axis] = []
     for t, own in zip(spec.inputs, axes):
         k = at - (rank - len(t.shape))
         if own is not None and t.shape[own] != length:
-            raise Mixed("a product repeats rows")
+            raise NotIndependent("a product repeats rows")
         needed.append(k if k >= 0 and t.shape[k] == length else None)
-    return ByRows((needed[0], needed[1]), (at,))
+    return ShardSpec((needed[0], needed[1]), (at,))
 
 
 def _alike(axes: Sequence[Axis], at: Sequence[int]) -> int:
@@ -206,61 +206,61 @@ def _alike(axes: Sequence[Axis], at: Sequence[int]) -> int:
     found = {axes[k] for k in at} - {None}
     _only(axes, *at)
     if len(found) != 1:
-        raise Mixed("inputs are by rows along different axes")
+        raise NotIndependent("inputs are by rows along different axes")
     (axis,) = found
     assert axis is not None
     return axis
 
 
-def _concat(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+def _concat(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:
     count = len(spec.inputs) - 1
     values, axis_at = (range(count), count) if spec.op == "ConcatV2" else (range(1, count + 1), 0)
     joined = _positive(_known(spec, axis_at).reshape(-1)[0], len(spec.outputs[0].shape))
     axis = _alike(axes, values)
     if axis == joined:
-        raise Mixed("rows are joined to others")
-    return ByRows(tuple(axis if k in values else None for k in range(count + 1)), (axis,))
+        raise NotIndependent("rows are joined to others")
+    return ShardSpec(tuple(axis if k in values else None for k in range(count + 1)), (axis,))
 
 
-def _pack(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+def _pack(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:
     at = _positive(spec.attrs.get("axis", 0), len(spec.outputs[0].shape))
     axis = _alike(axes, range(len(axes)))
-    return ByRows((axis,) * len(axes), (axis + (axis >= at),))
+    return ShardSpec((axis,) * len(axes), (axis + (axis >= at),))
 
 
-def _unpack(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+def _unpack(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:
     at = _positive(spec.attrs.get("axis", 0), len(spec.inputs[0].shape))
     axis = _alike(axes, (0,))
     if axis == at:
-        raise Mixed("rows become tensors of their own")
-    return ByRows((axis,), (axis - (axis > at),) * len(spec.outputs))
+        raise NotIndependent("rows become tensors of their own")
+    return ShardSpec((axis,), (axis - (axis > at),) * len(spec.outputs))
 
 
-def _split(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+def _split(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:
     value, axis_at = (1, 0) if spec.op == "Split" else (0, 2)
     axis = _alike(axes, (value,))
     if axis == _positive(_known(spec, axis_at).reshape(-1)[0], len(spec.inputs[value].shape)):
-        raise Mixed("rows are split")
-    return ByRows(
+        raise NotIndependent("rows are split")
+    return ShardSpec(
         tuple(axis if k == value else None for k in range(len(axes))), (axis,) * len(spec.outputs)
     )
 
 
-def _transpose(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+def _transpose(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:
     axis = _alike(axes, (0,))
     order = [_positive(k, len(spec.inputs[0].shape)) for k in _known(spec, 1).reshape(-1)]
-    return ByRows((axis, None), (order.index(axis),))
+    return ShardSpec((axis, None), (order.index(axis),))
 
 
-def _slice(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+def _slice(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:
     axis = _alike(axes, (0,))
     if int(_known(spec, 1)[axis]) != 0 or spec.outputs[0].shape[axis] != spec.inputs[0].shape[axis]:
-        raise Mixed("some rows are left out")
+        raise NotIndependent("some rows are left out")
     _known(spec, 2)
-    return ByRows((axis, None, None), (axis,), ((2, axis),))
+    return ShardSpec((axis, None, None), (axis,), ((2, axis),))
 
 
-def _strided_slice(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+def _strided_slice(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:
     axis = _alike(axes, (0,))
     begin, end, strides = (_known(spec, k) for k in (1, 2, 3))
     masks = {
@@ -268,11 +268,11 @@ def _strided_slice(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
         for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
     }
     if masks["ellipsis"] or masks["new_axis"]:
-        raise Mixed("a slice with an ellipsis or new axes")
+        raise NotIndependent("a slice with an ellipsis or new axes")
     length = spec.inputs[0].shape[axis]
     out = axis - sum(masks["shrink_axis"] >> k & 1 for k in range(axis))
     if axis >= len(begin):
-        return ByRows((axis, None, None, None), (out,))
+        return ShardSpec((axis, None, None, None), (out,))
     bit = 1 << axis
     whole = (
         int(strides[axis]) == 1
@@ -280,38 +280,38 @@ def _strided_slice(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
         and not masks["shrink_axis"] & bit
     )
     if whole and masks["end"] & bit:
-        return ByRows((axis, None, None, None), (out,))
+        return ShardSpec((axis, None, None, None), (out,))
     if whole and int(end[axis]) == length:
-        return ByRows((axis, None, None, None), (out,), ((2, axis),))
-    raise Mixed("some rows are left out")
+        return ShardSpec((axis, None, None, None), (out,), ((2, axis),))
+    raise NotIndependent("some rows are left out")
 
 
-def _reduction(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+def _reduction(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:
     axis = _alike(axes, (0,))
     rank = len(spec.inputs[0].shape)
     reduced = {_positive(k, rank) for k in _known(spec, 1).reshape(-1)}
     if axis in reduced:
-        raise Mixed("rows are reduced")
+        raise NotIndependent("rows are reduced")
     kept = bool(spec.attrs.get("keep_dims", False))
-    return ByRows((axis, None), (axis if kept else axis - sum(k < axis for k in reduced),))
+    return ShardSpec((axis, None), (axis if kept else axis - sum(k < axis for k in reduced),))
 
 
-def _arg_reduction(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+def _arg_reduction(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:
     axis = _alike(axes, (0,))
     reduced = _positive(_known(spec, 1).reshape(-1)[0], len(spec.inputs[0].shape))
     if axis == reduced:
-        raise Mixed("rows are reduced")
-    return ByRows((axis, None), (axis - (axis > reduced),))
+        raise NotIndependent("rows are reduced")
+    return ShardSpec((axis, None), (axis - (axis > reduced),))
 
 
-def _last_axis(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+def _last_axis(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:
     axis = _alike(axes, (0,))
     if axis == len(spec.inputs[0].shape) - 1:
-        raise Mixed("rows are normalized")
-    return ByRows((axis,), (axis,))
+        raise NotIndependent("rows are normalized")
+    return ShardSpec((axis,), (axis,))
 
 
-def _view(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+def _view(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:
     _only(axes, 0)
     axis = reshaped_axis(spec.inputs[0].shape, axes[0], spec.outputs[0].shape, rows)
     sizes: tuple[tuple[int, int], ...] = ()
@@ -319,40 +319,42 @@ def _view(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
         _known(spec, 1)
         assert axis is not None
         sizes = ((1, axis),)
-    return ByRows((axes[0], *(None,) * (len(axes) - 1)), (axis,), sizes)
+    return ShardSpec((axes[0], *(None,) * (len(axes) - 1)), (axis,), sizes)
 
 
-def _same(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+def _same(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:
     axis = _alike(axes, range(len(axes)))
-    return ByRows((axis,) * len(axes), (axis,) * len(spec.outputs))
+    return ShardSpec((axis,) * len(axes), (axis,) * len(spec.outputs))
 
 
-def _get_row(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+def _get_row(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:
     axis = _alike(axes, (0,))
     if axis == 0:
-        raise Mixed("an element of what is by rows")
-    return ByRows((axis, None), (axis - 1,))
+        raise NotIndependent("an element of what is by rows")
+    return ShardSpec((axis, None), (axis - 1,))
 
 
-def _set_row(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+def _set_row(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:
     _only(axes, 0, 2)
     found = ({axes[0]} if axes[0] is not None else set()) | (
         {axes[2] + 1} if axes[2] is not None else set()
     )
     if len(found) != 1 or 0 in found:
-        raise Mixed("an element is set of what is by rows")
+        raise NotIndependent("an element is set of what is by rows")
     (axis,) = found
-    return ByRows((axis, None, axis - 1), (axis,))
+    return ShardSpec((axis, None, axis - 1), (axis,))
 
 
-def _fused(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+def _fused(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:
     group: FusedGroup = spec.attrs["group"]
     inputs, _, rules = _group_rules(group, axes, rows)
-    return ByRows(tuple(inputs), tuple(_axis_of(ref, inputs, {}, rules) for ref in group.outputs))
+    return ShardSpec(
+        tuple(inputs), tuple(_axis_of(ref, inputs, {}, rules) for ref in group.outputs)
+    )
 
 
 def _axis_of(
-    ref: Ref, inputs: Sequence[Axis], constants: Mapping[int, Axis], rules: Sequence[ByRows]
+    ref: Ref, inputs: Sequence[Axis], constants: Mapping[int, Axis], rules: Sequence[ShardSpec]
 ) -> Axis:
     if ref.member == INPUT:
         return inputs[ref.index]
@@ -363,22 +365,22 @@ def _axis_of(
 
 def _group_rules(
     group: FusedGroup, axes: Sequence[Axis], rows: int
-) -> tuple[list[Axis], dict[int, Axis], list[ByRows]]:
+) -> tuple[list[Axis], dict[int, Axis], list[ShardSpec]]:
     """(axes of the inputs, of the constants, how each member takes and gives rows): what a member
     asks of them may change the others.
     """
     inputs, constants = list(axes), dict[int, Axis]()
     while True:
-        rules: list[ByRows] = []
+        rules: list[ShardSpec] = []
         asked = False
         for member in group.members:
             found = [_axis_of(ref, inputs, constants, rules) for ref in member.inputs]
-            rule = by_rows(member.spec, found, rows)
+            rule = shard_spec(member.spec, found, rows)
             for ref, have, needed in zip(member.inputs, found, rule.inputs, strict=True):
                 if have == needed:
                     continue
                 if have is not None or needed is None or ref.member not in (INPUT, CONSTANT):
-                    raise Mixed(f"{member.spec.name} takes a value by rows and whole")
+                    raise NotIndependent(f"{member.spec.name} takes a value by rows and whole")
                 (inputs if ref.member == INPUT else constants)[ref.index] = needed
                 asked = True
             rules.append(rule)
@@ -408,7 +410,7 @@ def _part_of_group(group: FusedGroup, axes: Sequence[Axis], part: Part) -> Fused
 
 
 def _member_constants(
-    member: Member, rule: ByRows, values: list[np.ndarray], part: Part
+    member: Member, rule: ShardSpec, values: list[np.ndarray], part: Part
 ) -> dict[int, np.ndarray]:
     """What a member knows of its inputs; sizes change among the group's own constants, too."""
     found = _parts_of_known(member.spec.constants, rule, part)
@@ -419,7 +421,7 @@ def _member_constants(
     return found
 
 
-_RULES: Final[Mapping[str, Callable[[NodeSpec, Sequence[Axis], int], ByRows]]] = {
+_RULES: Final[Mapping[str, Callable[[NodeSpec, Sequence[Axis], int], ShardSpec]]] = {
     "BiasAdd": _bias_add,
     "MatMul": _product,
     **dict.fromkeys(("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), _batch_product),
@@ -440,4 +442,4 @@ _RULES: Final[Mapping[str, Callable[[NodeSpec, Sequence[Axis], int], ByRows]]] =
 }
 
 
-__all__ = ["ByRows", "Mixed", "by_rows", "part_of", "reshaped_axis"]
+__all__ = ["ShardSpec", "NotIndependent", "shard_spec", "part_of", "reshaped_axis"]

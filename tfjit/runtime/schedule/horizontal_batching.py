@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tfjit.framework.cooperative_yield import breathe
+from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.op_defs.op_traits import ASSIGN_ADD
 from tfjit.runtime.lowering.lowering import PARTS
 
@@ -34,7 +34,7 @@ _GAIN_NS: Final = 2000.0  # what a bundle must save
 _FILLED: Final = 0.75
 # a thread's part of a bundle that waits for no more members: what they read should still be in the
 # caches
-_ENOUGH_NS: Final = 50_000.0
+_FULL_BUNDLE_NS: Final = 50_000.0
 _WINDOW: Final = 256
 """So far ahead of its turn may an instruction run."""
 
@@ -101,7 +101,7 @@ def plan(
     loads: dict[int, _Load] = {}
     if threads > 1 and lowered.graph is not None:
         for position, instruction in enumerate(instructions):
-            breathe()
+            yield_interpreter()
             call = calls.get(id(instruction))
             alone = (
                 call is None
@@ -138,10 +138,10 @@ def _candidate(call: NativeCall, threads: int) -> _Load | None:
 
 def _gain(loads: Sequence[_Load], threads: int) -> float:
     """What running them as a bundle saves."""
-    together = max(
+    bundled_ns = max(
         sum(load.total_ns for load in loads) / threads, max(load.longest_ns for load in loads)
     )
-    return sum(load.alone_ns for load in loads) - together - HANDOVER_NS
+    return sum(load.alone_ns for load in loads) - bundled_ns - HANDOVER_NS
 
 
 def _rows(
@@ -205,7 +205,7 @@ class _Order:
         self._waiting: dict[_Key, int] = dict.fromkeys(self._names, 0)
         for path, graph in {i.path: i.graph for i in instructions if i.graph is not None}.items():
             for node in graph:
-                breathe()
+                yield_interpreter()
                 name = (path, node)
                 self._waiting.setdefault(name, 0)
                 followers = [(path, follower) for follower in graph.successors(node)]
@@ -254,18 +254,18 @@ class _Order:
             self._emit((first,))
             return
         begun = len(self.slots)
-        turn = first  # the first that is neither out nor held
+        cursor = first  # the first that is neither out nor held
         while True:
-            breathe()
-            while turn < end and (turn in self._out or turn in self._held):
-                turn += 1
-            if self._hold(min(end, turn + _WINDOW)):
+            yield_interpreter()
+            while cursor < end and (cursor in self._out or cursor in self._held):
+                cursor += 1
+            if self._hold(min(end, cursor + _WINDOW)):
                 continue
-            if turn < end and turn in self._ready:
-                self._emit((turn,))
+            if cursor < end and cursor in self._ready:
+                self._emit((cursor,))
             elif not self._held:
                 break
-            elif turn == end or self._gain() >= _GAIN_NS:
+            elif cursor == end or self._gain() >= _GAIN_NS:
                 self._flush()
             else:
                 self._emit((self._held_back(),))
@@ -280,17 +280,19 @@ class _Order:
         if not self._small or self._small[0] >= end:
             return False
         self._held.add(heapq.heappop(self._small))
-        if self._is_enough():
+        if self._fills_threads():
             self._flush()
         return True
 
     def _gain(self) -> float:
         return _gain([self._loads[position] for position in self._held], self._threads)
 
-    def _is_enough(self) -> bool:
+    def _fills_threads(self) -> bool:
         total = sum(self._loads[position].total_ns for position in self._held)
         longest = max(self._loads[position].longest_ns for position in self._held)
-        return total - longest >= _ENOUGH_NS * self._threads and total >= longest * self._threads
+        return (
+            total - longest >= _FULL_BUNDLE_NS * self._threads and total >= longest * self._threads
+        )
 
     def _flush(self) -> None:
         held, self._held = sorted(self._held), set()
@@ -340,17 +342,17 @@ def _uses(instructions: Sequence[Instruction]) -> list[tuple[int, int]]:
     written: dict[int, int] = {}
     read: dict[int, list[int]] = {}
     for position, instruction in enumerate(instructions):
-        gives = {
+        special_writes = {
             value.root.index for value in instruction.outputs if value.root.storage != "handle"
         } & special
-        takes = {value.root.index for value in instruction.inputs} & special
-        for index in takes | gives:
+        special_reads = {value.root.index for value in instruction.inputs} & special
+        for index in special_reads | special_writes:
             if index in written:
                 found.append((written[index], position))
-        for index in gives:
+        for index in special_writes:
             found += [(earlier, position) for earlier in read.pop(index, []) if earlier != position]
             written[index] = position
-        for index in takes:
+        for index in special_reads:
             read.setdefault(index, []).append(position)
     return found
 

@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tfjit.framework.cooperative_yield import breathe
+from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.scalar import elementwise
 from tfjit.kernels.registry import NativeCall, NodeSpec, Unsupported
 from tfjit.runtime.lowering.lowering import compilable, native_call
@@ -43,20 +43,20 @@ _LAUNCH_NS: Final = 8.0  # of the walker and of a kernel's prologue
 @dataclass(frozen=True, slots=True)
 class CallReport:
     """kernels: distinct texts that the plan's calls need. groups: fused groups; shared: those whose
-    kernel another group of the plan has too; one_by_one: those that get no kernel of their own.
+    kernel another group of the plan has too; unfused: those that get no kernel of their own.
     """
 
     kernels: int = 0
     groups: int = 0
     shared: int = 0
-    one_by_one: int = 0
+    unfused: int = 0
 
 
-def build_calls(lowered: Lowered, threads: int = 1) -> CallReport:
+def select_kernels(lowered: Lowered, threads: int = 1) -> CallReport:
     """Ask the native builders how compiled code would serve each instruction; those that decline
     stay with their reference.
 
-    Sets `call`, and for small groups `one_by_one`; a small group over the plan's budget has the
+    Sets `call`, and for small groups `unfused`; a small group over the plan's budget has the
     latter as its `call`. Sets `splits` of what so many threads divide.
     """
     backend = lowered.backend
@@ -64,7 +64,7 @@ def build_calls(lowered: Lowered, threads: int = 1) -> CallReport:
     waiting = [i for i in compilable(lowered) if i.call is None and not i.reason]
     small: dict[Hashable, list[tuple[Instruction, FusedGroup]]] = {}
     for instruction in waiting:
-        breathe()
+        yield_interpreter()
         group = _group_of(instruction.spec)
         if group is None:
             instruction.call, instruction.reason = memo.call(instruction.spec)
@@ -81,7 +81,7 @@ def build_calls(lowered: Lowered, threads: int = 1) -> CallReport:
     )
     for rank, alike in enumerate(ranked):
         for instruction, group in alike:
-            breathe()
+            yield_interpreter()
             _build_small(instruction, group, memo, rank < MAX_SMALL_KERNELS)
     lowered.splits = find_splits(lowered, threads)
     return _report(lowered)
@@ -104,13 +104,13 @@ def _build_small(instruction: Instruction, group: FusedGroup, memo: _Memo, wante
     """Both ways for a small group; only the second where no kernel is wanted for it."""
     spec = instruction.spec
     try:
-        instruction.one_by_one = memo.backend.member_call(group, spec.constants, memo.build)
+        instruction.unfused = memo.backend.member_call(group, spec.constants, memo.build)
     except Unsupported:
         wanted = True
     if wanted:
         instruction.call, instruction.reason = native_call(memo.backend, spec)
     else:
-        instruction.call = instruction.one_by_one
+        instruction.call = instruction.unfused
 
 
 class _Memo:
@@ -194,7 +194,7 @@ def sources(calls: Iterable[NativeCall | None]) -> list[KernelSource]:
     """Every source the calls need, each once, in a fixed order."""
     found: dict[KernelSource, None] = {}
     for call in {id(c): c for c in calls if c is not None}.values():
-        breathe()
+        yield_interpreter()
         found.update(dict.fromkeys(call.sources()))
     return list(found)
 
@@ -207,7 +207,7 @@ def all_calls(lowered: Lowered) -> Iterator[NativeCall | None]:
 
 def _report(lowered: Lowered) -> CallReport:
     groups = [i for i in lowered.instructions if i.node.op == "_Fused" and i.call is not None]
-    own = [i for i in groups if i.call is not i.one_by_one]
+    own = [i for i in groups if i.call is not i.unfused]
     texts = {i.call.launches[-1].source for i in own if i.call is not None and i.call.launches}
     total = len(sources(all_calls(lowered)))
     return CallReport(total, len(groups), len(own) - len(texts), len(groups) - len(own))
@@ -217,7 +217,7 @@ __all__ = [
     "MAX_SMALL_KERNELS",
     "CallReport",
     "all_calls",
-    "build_calls",
+    "select_kernels",
     "gain_ns",
     "signature",
     "sources",

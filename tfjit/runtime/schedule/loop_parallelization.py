@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tfjit.framework.cooperative_yield import breathe
+from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.op_defs.op_traits import ASSIGN, ASSIGN_ADD
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer
 from tfjit.runtime.lowering.lowering import (
@@ -35,7 +35,13 @@ from tfjit.runtime.lowering.lowering import (
 )
 from tfjit.runtime.lowering.row_splits import Axis, Part, RowPart, RowSplit
 from tfjit.runtime.schedule import branch_lowering
-from tfjit.runtime.schedule.batch_axes import ByRows, Mixed, by_rows, part_of, reshaped_axis
+from tfjit.runtime.schedule.batch_axes import (
+    NotIndependent,
+    ShardSpec,
+    part_of,
+    reshaped_axis,
+    shard_spec,
+)
 from tfjit.runtime.schedule.horizontal_batching import HANDOVER_NS, chunks_of
 
 if TYPE_CHECKING:
@@ -43,7 +49,7 @@ if TYPE_CHECKING:
 
 # of one iteration: a loop that does less is over before a thread has joined
 _LEAST_NS: Final = 3000.0
-_GAIN: Final = 0.93  # of its time at most must be left
+_MAX_TIME_LEFT: Final = 0.93  # of its time at most must be left
 _REPEATS: Final = 20  # taken for the trip count of a loop
 _SEEDS: Final = 24  # ways to divide a loop that are looked at
 
@@ -69,7 +75,7 @@ def find_splits(lowered: Lowered, threads: int) -> list[RowSplit]:
             or at < taken
         ):
             continue
-        breathe()
+        yield_interpreter()
         end = next(
             k
             for k in range(at, len(instructions))
@@ -133,7 +139,7 @@ class _Run:
         self.hoisted: list[Instruction] = []
         self.axes: dict[int, int] = {}
         self.seeds: dict[int, int] = {}
-        self.rules: dict[int, ByRows] = {}
+        self.rules: dict[int, ShardSpec] = {}
 
     @property
     def members(self) -> list[Instruction]:
@@ -146,14 +152,14 @@ class _Run:
         if not self._take_writers() or self._iteration_ns() < _LEAST_NS:
             return None
         for value, axis in self._candidates():
-            breathe()
+            yield_interpreter()
             if not self._try(value, axis):
                 continue
             self._extend_forward()
             self._extend_backward()
             try:
                 return self._build(min(threads, self.rows))
-            except Mixed:
+            except NotIndependent:
                 return None
         return None
 
@@ -214,7 +220,7 @@ class _Run:
             while self._pass():
                 pass
             self._settle()
-        except Mixed:
+        except NotIndependent:
             return False
         return bool(self.axes)
 
@@ -226,24 +232,24 @@ class _Run:
             return self.axes.get(value.index)
         return reshaped_axis(value.base.shape, self._axis(value.base), value.shape, self.rows)
 
-    def _rule(self, instruction: Instruction) -> ByRows:
+    def _rule(self, instruction: Instruction) -> ShardSpec:
         """How an instruction takes and gives rows, by what is known now. Raises Mixed."""
         found = [self._axis(value) for value in instruction.inputs]
         if instruction.role is not None:
             if any(axis is not None for axis in found):
-                raise Mixed("rows decide for themselves")
-            return ByRows(tuple(found), ())
+                raise NotIndependent("rows decide for themselves")
+            return ShardSpec(tuple(found), ())
         if instruction.moves:
             given = self.axes.get(instruction.outputs[0].root.index)
             axis = found[0] if given is None else given
-            rule = ByRows((axis,), (axis,))
+            rule = ShardSpec((axis,), (axis,))
         else:
-            rule = by_rows(instruction.spec, found, self.rows)
+            rule = shard_spec(instruction.spec, found, self.rows)
         if any(
             have is not None and have != needed
             for have, needed in zip(found, rule.inputs, strict=True)
         ):
-            raise Mixed(f"{instruction.node.name} takes rows along another axis")
+            raise NotIndependent(f"{instruction.node.name} takes rows along another axis")
         return rule
 
     def _pass(self) -> bool:
@@ -259,11 +265,11 @@ class _Run:
                 known = self.axes.setdefault(value.root.index, -1)
                 if known == -1:
                     if value.base is not None or value.shape[axis] % self.rows:
-                        raise Mixed(f"{instruction.node.name} gives rows in pieces")
+                        raise NotIndependent(f"{instruction.node.name} gives rows in pieces")
                     self.axes[value.root.index] = axis
                     changed = True
                 elif known != axis:
-                    raise Mixed(f"{instruction.node.name} gives rows along another axis")
+                    raise NotIndependent(f"{instruction.node.name} gives rows along another axis")
         return changed
 
     def _settle(self) -> None:
@@ -271,21 +277,23 @@ class _Run:
         for instruction in self.members:
             self._take(instruction, self._rule(instruction))
 
-    def _take(self, instruction: Instruction, rule: ByRows) -> None:
+    def _take(self, instruction: Instruction, rule: ShardSpec) -> None:
         for value, needed in zip(instruction.inputs, rule.inputs, strict=True):
             if needed is not None and value.shape[needed] % self.rows:
-                raise Mixed(f"{instruction.node.name} takes rows in pieces")
+                raise NotIndependent(f"{instruction.node.name} takes rows in pieces")
             if self._axis(value) != needed and value.root.index in self.inside:
-                raise Mixed(f"{instruction.node.name} takes rows of what is whole")
+                raise NotIndependent(f"{instruction.node.name} takes rows of what is whole")
         for value, axis in zip(instruction.outputs, rule.outputs, strict=True):
             if self.axes.get(value.root.index) != axis:
-                raise Mixed(f"{instruction.node.name} gives what is whole where rows are wanted")
+                raise NotIndependent(
+                    f"{instruction.node.name} gives what is whole where rows are wanted"
+                )
         by_row = any(axis is not None for axis in (*rule.inputs, *rule.outputs))
         may_fail = instruction.call is not None and any(
             launch.errors for launch in instruction.call.launches
         )
         if by_row and may_fail and not _fails_alike(instruction, rule):
-            raise Mixed(f"{instruction.node.name} may fail for one row")
+            raise NotIndependent(f"{instruction.node.name} may fail for one row")
         self.rules[id(instruction)] = rule
 
     def _extend_forward(self) -> None:
@@ -351,14 +359,14 @@ class _Run:
                 axis = self.rules[id(reader)].inputs[k]
                 try:
                     found.add(reshaped_axis(value.shape, axis, root.shape, self.rows))
-                except Mixed:
+                except NotIndependent:
                     return None
         return found.pop() if len(found) == 1 else None
 
     def _add(self, instruction: Instruction, found: Sequence[Axis], wanted: Axis = None) -> bool:
         """Take one more instruction whose inputs are by rows along `found`."""
         try:
-            rule = by_rows(instruction.spec, found, self.rows)
+            rule = shard_spec(instruction.spec, found, self.rows)
             if any(
                 have is not None and have != needed
                 for have, needed in zip(found, rule.inputs, strict=True)
@@ -372,7 +380,7 @@ class _Run:
             )
             self._take(instruction, rule)
             self.inside.update(roots)
-        except Mixed:
+        except NotIndependent:
             for value in instruction.outputs:
                 self.axes.pop(value.root.index, None)
             return False
@@ -393,7 +401,7 @@ class _Run:
             sum(_weight(i) * _ns(i.call) for i in part.lowered.instructions if i.call is not None)
             for part in parts
         )
-        if apart + HANDOVER_NS > _GAIN * alone:
+        if apart + HANDOVER_NS > _MAX_TIME_LEFT * alone:
             return None
         node = self.instructions[self.loop].node
         sources: dict[int, Value] = {}
@@ -430,7 +438,7 @@ class _Run:
         return self._axis(value)
 
 
-def _fails_alike(instruction: Instruction, rule: ByRows) -> bool:
+def _fails_alike(instruction: Instruction, rule: ShardSpec) -> bool:
     """Whether a kernel that may fail does so for all rows at once: what it checks is the index of
     an element, the same for all.
     """
@@ -478,7 +486,7 @@ class _PartBuilder:
     def build(self, members: Sequence[Instruction], given: Sequence[int], first: bool) -> RowPart:
         """first: whether this part gives what is the same for all."""
         for instruction in members:
-            breathe()
+            yield_interpreter()
             self._add(instruction)
         targets: dict[int, tuple[Value, int]] = {}
         fetches: list[Value] = []
@@ -541,12 +549,12 @@ class _PartBuilder:
         )  # fmt: skip
         self.out.append(kept)
 
-    def _call(self, instruction: Instruction, spec: NodeSpec, rule: ByRows) -> NativeCall:
+    def _call(self, instruction: Instruction, spec: NodeSpec, rule: ShardSpec) -> NativeCall:
         sliced = any(rule.inputs[k] is not None for k in spec.constants) or spec.op == "_Fused"
         key = (
             id(instruction),
             self.part.first
-            if sliced and _knows_rows(spec, rule)
+            if sliced and _depends_on_row_count(spec, rule)
             else -1 - (self.part.last - self.part.first),
         )
         if key not in self.made:
@@ -556,7 +564,7 @@ class _PartBuilder:
             else:
                 call, reason = native_call(self.run.lowered.backend, spec)
                 if call is None:
-                    raise Mixed(reason)
+                    raise NotIndependent(reason)
                 self.made[key] = call
         return self.made[key]
 
@@ -614,7 +622,7 @@ class _PartBuilder:
         self.out.insert(0, made) if reads else self.out.append(made)
 
 
-def _knows_rows(spec: NodeSpec, rule: ByRows) -> bool:
+def _depends_on_row_count(spec: NodeSpec, rule: ShardSpec) -> bool:
     """Whether a call may hold some rows of a constant, which differ from part to part."""
     if any(rule.inputs[k] is not None for k in spec.constants):
         return True

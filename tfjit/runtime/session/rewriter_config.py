@@ -128,13 +128,13 @@ def disabled_passes(graph_options: Any, optional: frozenset[str]) -> frozenset[s
             wanted.update(passes_of_group(name))
         replaced = {pass_ for group in OPTIMIZERS for pass_ in passes_of_group(group)}
         disabled |= replaced - wanted
-        disabled -= wanted - _turned_off(rewriter)
+        disabled -= wanted - _disabled_by(rewriter)
     if rewriter.disable_meta_optimizer:
         disabled |= {"simplify", "fuse", "drop_control_edges"}
     return frozenset(disabled)
 
 
-def _turned_off(rewriter: Any) -> set[str]:
+def _disabled_by(rewriter: Any) -> set[str]:
     from tfjit.passes.ir.pass_registry import passes_of_group
 
     off = [name for toggle, name in TOGGLES.items() if getattr(rewriter, toggle) == _OFF]

@@ -78,12 +78,12 @@ def comparing_kernel(
         log.warning("%s: it has no reference, so nothing is compared", compiled.title)
         return lambda context, inputs: compiled.run(context, [_array(value) for value in inputs])
     plain = python_kernel(instruction, replace(env, compiles=False), planned=False)
-    said: set[str] = set()
+    logged: set[str] = set()
 
     def say(text: str) -> None:
         # of a loop the first iteration, of many runs the first
-        if text.partition(" ")[0] not in said:
-            said.add(text.partition(" ")[0])
+        if text.partition(" ")[0] not in logged:
+            logged.add(text.partition(" ")[0])
             log.warning("TFJIT_COMPARE: %s: %s", compiled.title, text)
 
     def run(context: StepContext | None, inputs: Sequence[Any]) -> Sequence[Any]:
@@ -178,7 +178,7 @@ class _Compiled:
             inputs=given,
             outputs=outputs,
             call=call,
-            one_by_one=None,
+            unfused=None,
             construct=None,
             role=None,
             moves=False,

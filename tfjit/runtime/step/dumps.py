@@ -29,17 +29,15 @@ def dump_lowered(folder: Path, lowered: Lowered) -> None:
 
 def kernel_texts(instructions: Iterable[Instruction]) -> dict[str, str]:
     """Return the text of every kernel, with the nodes that it serves, by a file name."""
-    served: dict[KernelSource, list[str]] = {}
+    users: dict[KernelSource, list[str]] = {}
     for instruction in instructions:
         for call in {
-            id(call): call
-            for call in (instruction.call, instruction.one_by_one)
-            if call is not None
+            id(call): call for call in (instruction.call, instruction.unfused) if call is not None
         }.values():
             for source in call.sources():
-                served.setdefault(source, []).append(_described(instruction))
+                users.setdefault(source, []).append(_described(instruction))
     texts: dict[str, str] = {}
-    for source, nodes in served.items():
+    for source, nodes in users.items():
         title = re.sub(r"[^\w+-]+", "_", source.title or "kernel")[:_TITLE_LENGTH]
         head = [f"# {source.title or 'kernel'}, entries {', '.join(source.entries)}; serves:"]
         head += [f"#   {node}" for node in dict.fromkeys(nodes)]

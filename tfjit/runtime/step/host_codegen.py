@@ -16,9 +16,9 @@ from tfjit.runtime.host.interrupts import unwatched, watched
 from tfjit.runtime.kernel_api.kernel_errors import at_node
 from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.lowering.lowering import Instruction, Value
-from tfjit.runtime.resources.variables_and_resources import BUFFERS
+from tfjit.runtime.resources.variables_and_resources import VARIABLE_EPOCH
 from tfjit.runtime.step.host_kernels import PythonKernel, python_kernel
-from tfjit.runtime.step.layout import Layout, Stretch, cancelled
+from tfjit.runtime.step.layout import Layout, NativeRun, cancelled
 from tfjit.runtime.step.memory_planner import RECYCLE_BYTES
 
 
@@ -76,8 +76,8 @@ class StepText:
         made: set[int] = set()
         dying = self._python_made()
         for segment in self._layout.segments:
-            if isinstance(segment, Stretch):
-                self._emit_stretch(source, segment, known, made)
+            if isinstance(segment, NativeRun):
+                self._emit_native_run(source, segment, known, made)
                 position = segment.end
             else:
                 if segment[1].role is not None:
@@ -160,7 +160,7 @@ class StepText:
         if not variables:
             return
         conditional = self._conditional_variables()
-        self._layout.scope["reroute"], self._layout.scope["buffers"] = _reroute, BUFFERS
+        self._layout.scope["reroute"], self._layout.scope["buffers"] = _reroute, VARIABLE_EPOCH
         source.line("now = buffers[0]")
         with source.block("if now != seen:"):
             source.line("seen = None")
@@ -214,41 +214,44 @@ class StepText:
             source.line(f"if {name} is None: uninitialized(var_{name}, {node!r})")
         return name
 
-    def _emit_stretch(
-        self, source: Source, stretch: Stretch, known: set[str], made: set[int]
+    def _emit_native_run(
+        self, source: Source, native_run: NativeRun, known: set[str], made: set[int]
     ) -> None:
         arrays: list[str] = []
-        for instruction in stretch.instructions:
+        for instruction in native_run.instructions:
             self._emit_outputs(source, instruction, made)
-        self._emit_stretch_variables(source, stretch, known)
-        for patch in stretch.patches:
+        self._emit_native_run_variables(source, native_run, known)
+        for patch in native_run.patches:
             if patch.array not in arrays:
                 arrays.append(patch.array)
-        k = stretch.index
-        if stretch.loops and "flag" not in arrays:
+        k = native_run.index
+        if native_run.loops and "flag" not in arrays:
             arrays.append("flag")
         self._layout.scope[f"arrays{k}"] = arrays
         call = ", ".join([f"t{k}", *arrays])
-        if stretch.loops:
-            self._emit_looping_walk(source, stretch, call)
+        if native_run.loops:
+            self._emit_looping_run(source, native_run, call)
         # other runs of this and other plans may add to the variable too
-        elif stretch.locked is not None:
-            lock = f"lock_{self._layout.variable_name(stretch.locked)}"
-            assert stretch.locked.variable is not None
-            self._layout.scope[lock] = stretch.locked.variable.lock
+        elif native_run.locked is not None:
+            lock = f"lock_{self._layout.variable_name(native_run.locked)}"
+            assert native_run.locked.variable is not None
+            self._layout.scope[lock] = native_run.locked.variable.lock
             with source.block(f"with {lock}:"):
                 source.line(f"r = walk({call})")
         else:
             source.line(f"r = walk({call})")
         source.line(f"if r: native_failure({k}, r, w)")
 
-    def _emit_looping_walk(self, source: Source, stretch: Stretch, call: str) -> None:
+    def _emit_looping_run(self, source: Source, native_run: NativeRun, call: str) -> None:
         """A walk that an interrupt may end, before the failure that it reports is looked at: what
         an earlier one reported goes first.
         """
         self._layout.scope["watched"], self._layout.scope["unwatched"] = watched, unwatched
         for one in (
-            one for owners in stretch.owners for one in owners if one.instruction.node.op == "_Loop"
+            one
+            for owners in native_run.owners
+            for one in owners
+            if one.instruction.node.op == "_Loop"
         ):
             source.line(f"w[{one.block}] = 0")
         source.line("flag = watched(context.cancellation)")
@@ -307,9 +310,11 @@ class StepText:
                 self._cases.pop()
             source.end()
 
-    def _emit_stretch_variables(self, source: Source, stretch: Stretch, known: set[str]) -> None:
+    def _emit_native_run_variables(
+        self, source: Source, native_run: NativeRun, known: set[str]
+    ) -> None:
         tests = Source()
-        for instruction in stretch.instructions:
+        for instruction in native_run.instructions:
             for value in instruction.inputs:
                 if value.root.storage in ("variable", "handle"):
                     self._emit_variable(tests, value.root, known, instruction.node.name)
@@ -399,7 +404,7 @@ class StepText:
             from tfjit.runtime.step.compare import comparing_kernel
 
             return comparing_kernel(instruction, call, self._layout.env)
-        return python_kernel(instruction, self._layout.env, bool(self._layout.stretches))
+        return python_kernel(instruction, self._layout.env, bool(self._layout.native_runs))
 
     def _emit_return(self, source: Source, known: set[str]) -> None:
         results: list[str] = []

@@ -41,8 +41,8 @@ def python_kernel(
         op = node.op if node.op_def is None else node.op_def.name
         input_dtypes, output_dtypes = tuple(node.input_dtypes), tuple(node.output_dtypes)
         output_shapes = tuple(node.output_shapes)
-        takes_variant = any(dtype.name == "variant" for dtype in input_dtypes)
-        reads_list = takes_variant and any(dtype.is_numpy_compatible for dtype in output_dtypes)
+        has_variant_input = any(dtype.name == "variant" for dtype in input_dtypes)
+        reads_list = has_variant_input and any(dtype.is_numpy_compatible for dtype in output_dtypes)
 
         def run_runtime(context: StepContext | None, inputs: Sequence[Any]) -> Sequence[Any]:
             assert context is not None
@@ -63,10 +63,10 @@ def python_kernel(
                 raise kernel_error(error, op, node.name, inputs) from _cause(error)
             if reads_list:
                 outputs = [
-                    _as_planned(value, shape, op, node.name)
+                    _checked_element(value, shape, op, node.name)
                     for value, shape in zip(outputs, output_shapes, strict=True)
                 ]
-            return _apart(outputs, inputs) if reads_variable else outputs
+            return _copy_aliased(outputs, inputs) if reads_variable else outputs
 
         return run_runtime
     spec = instruction.spec
@@ -91,7 +91,7 @@ def python_kernel(
                 o if o.base is None and o.flags.c_contiguous else np.array(o, order="C")
                 for o in map(np.asarray, outputs)
             ]
-        return _apart(outputs, inputs)
+        return _copy_aliased(outputs, inputs)
 
     return run_reference
 
@@ -124,7 +124,7 @@ def _cause(error: Exception) -> Exception | None:
     return None if isinstance(error, errors.OpError) else error
 
 
-def _as_planned(value: Any, shape: Shape, op: str, node: str) -> Any:
+def _checked_element(value: Any, shape: Shape, op: str, node: str) -> Any:
     """What came out of a list, in the shape and order in memory that compiled code takes it to
     have. Raises InvalidArgumentError.
     """
@@ -140,7 +140,7 @@ def _as_planned(value: Any, shape: Shape, op: str, node: str) -> Any:
     return value if value.flags.c_contiguous else np.array(value, order="C")
 
 
-def _apart(outputs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+def _copy_aliased(outputs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
     """Outputs none of which is an input array itself: what it stands for may be a feed, a constant
     or a variable's buffer.
     """

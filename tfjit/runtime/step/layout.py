@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfjit.framework import errors
-from tfjit.framework.cooperative_yield import breathe
+from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.op_defs.op_traits import ASSIGN_ADD
 from tfjit.kernels.executor import table_executor, table_executor_ir
 from tfjit.kernels.jit.target import available_cpus
@@ -73,13 +73,13 @@ class PlacedPart:
     result: int = 0
 
     @property
-    def stretch(self) -> Stretch:
+    def native_run(self) -> NativeRun:
         """Its instructions."""
-        return self.layout.stretches[0]
+        return self.layout.native_runs[0]
 
 
 @dataclass(slots=True)
-class Stretch:
+class NativeRun:
     """Consecutive compiled launches. rows: (address of code, first word of the argument block,
     chunks).
 
@@ -109,9 +109,9 @@ class Layout:
         self.calls: dict[int, NativeCall] = {}
         # id(instruction) -> what its Python kernel runs beside the reference
         self.compared: dict[int, NativeCall] = {}
-        self.stretches: list[Stretch] = []
+        self.native_runs: list[NativeRun] = []
         # what is not in a stretch by its slot, markers too
-        self.segments: list[Stretch | tuple[int, Instruction]] = []
+        self.segments: list[NativeRun | tuple[int, Instruction]] = []
         self.constants: list[np.ndarray] = []  # kept alive: argument blocks hold their addresses
         self.scope: dict[str, Any] = {}  # names of the generated code that all instances share
         self.words: list[int] = []
@@ -152,8 +152,8 @@ class Layout:
         while its own kernel is not there.
         """
         for instruction in self.lowered.instructions:
-            breathe()
-            for call in (instruction.call, instruction.one_by_one):
+            yield_interpreter()
+            for call in (instruction.call, instruction.unfused):
                 if call is not None and all(self._is_loaded(source) for source in call.sources()):
                     (self.compared if self.env.compares else self.calls)[id(instruction)] = call
                     break
@@ -177,7 +177,9 @@ class Layout:
         ):
             return
         parts = [PlacedPart(plan, Layout(plan.lowered, env)) for plan in split.parts]
-        if any(len(part.layout.segments) != 1 or len(part.layout.stretches) != 1 for part in parts):
+        if any(
+            len(part.layout.segments) != 1 or len(part.layout.native_runs) != 1 for part in parts
+        ):
             return
         self.lowered = replace(self.lowered, instructions=split.applied(self.lowered.instructions))
         self.parts[id(split.instruction)] = parts
@@ -203,7 +205,7 @@ class Layout:
         """
         fetched_roots = {self.lives.root(value).index for value in self.lowered.fetches}
         for position, members in enumerate(self.slots):
-            breathe()
+            yield_interpreter()
             given: list[Interval] = []  # to outputs of this slot: two of them never share
             for instruction in members:
                 if id(instruction) in self.calls:
@@ -262,43 +264,43 @@ class Layout:
         return None
 
     def _build_segments(self) -> None:
-        stretch: Stretch | None = None
+        native_run: NativeRun | None = None
         labels = branch_lowering.Labels()
         for position, members in enumerate(self.slots):
             instruction = members[0]
-            if self._goes_away(instruction):
-                if stretch is not None:
-                    stretch.end = position + 1
+            if self._is_coalesced(instruction):
+                if native_run is not None:
+                    native_run.end = position + 1
             elif self.is_native(instruction):
                 adds = (
                     instruction.node.has_trait(ASSIGN_ADD)
                     and instruction.inputs[0].variable is not None
                 )
                 locked = instruction.inputs[0] if adds else None
-                if stretch is None or stretch.locked is not None or locked is not None:
-                    stretch = Stretch(index=len(self.stretches), locked=locked)
-                    self.stretches.append(stretch)
-                    self.segments.append(stretch)
-                stretch.instructions.extend(members)
-                stretch.end = position + 1
+                if native_run is None or native_run.locked is not None or locked is not None:
+                    native_run = NativeRun(index=len(self.native_runs), locked=locked)
+                    self.native_runs.append(native_run)
+                    self.segments.append(native_run)
+                native_run.instructions.extend(members)
+                native_run.end = position + 1
                 if instruction.role is not None:
-                    self._add_jump(stretch, instruction, labels)
+                    self._add_jump(native_run, instruction, labels)
                     continue
                 if instruction.spec.op == PARTS:
-                    self._add_parts(stretch, instruction)
+                    self._add_parts(native_run, instruction)
                     continue
-                owned = [self._add_blocks(stretch, member) for member in members]
+                owned = [self._add_blocks(native_run, member) for member in members]
                 if len(members) > 1:
-                    self._add_bundle(stretch, owned)
+                    self._add_bundle(native_run, owned)
                 else:
                     for one in owned[0]:
-                        stretch.rows.append((self._code(one.launch), one.block, one.chunks))
-                        stretch.owners.append([one])
+                        native_run.rows.append((self._code(one.launch), one.block, one.chunks))
+                        native_run.owners.append([one])
             else:
-                stretch = None
+                native_run = None
                 self.segments.append((position, instruction))
 
-    def _goes_away(self, instruction: Instruction) -> bool:
+    def _is_coalesced(self, instruction: Instruction) -> bool:
         """Whether it is a copy from a buffer to itself."""
         if not instruction.moves or id(instruction) not in self.calls:
             return False
@@ -309,47 +311,47 @@ class Layout:
         return source is target
 
     def _add_jump(
-        self, stretch: Stretch, marker: Instruction, labels: branch_lowering.Labels
+        self, native_run: NativeRun, marker: Instruction, labels: branch_lowering.Labels
     ) -> None:
         """What a marker of a loop or branch becomes, and where earlier jumps go that were to come
         here.
         """
-        stretch.loops |= marker.role == "loop"
-        for row, target in labels.arrive(marker, len(stretch.rows)):
-            stretch.rows[row] = (target, *stretch.rows[row][1:])
-        for jump in labels.leave(marker, len(stretch.rows)):
+        native_run.loops |= marker.role == "loop"
+        for row, target in labels.arrive(marker, len(native_run.rows)):
+            native_run.rows[row] = (target, *native_run.rows[row][1:])
+        for jump in labels.leave(marker, len(native_run.rows)):
             block = len(self.words)
             self.words.extend((0,) * STATUS_WORDS)
             if jump.test is not None:
                 word = len(self.words)
                 self.words += (0, *jump.test)
-                self._point_at(stretch, word, marker.inputs[0], 0)
-            stretch.rows.append((jump.target, block, jump.kind))
-            stretch.owners.append([])
+                self._point_at(native_run, word, marker.inputs[0], 0)
+            native_run.rows.append((jump.target, block, jump.kind))
+            native_run.owners.append([])
 
     def _code(self, launch: Launch) -> int:
         return self._addresses[launch.source][launch.entry]
 
-    def _add_blocks(self, stretch: Stretch, instruction: Instruction) -> list[Owned]:
+    def _add_blocks(self, native_run: NativeRun, instruction: Instruction) -> list[Owned]:
         """The argument blocks of an instruction's launches."""
         call = self.calls[id(instruction)]
         self.constants.extend(call.constants)
         owned = []
         for launch in call.launches:
-            breathe()
+            yield_interpreter()
             block = len(self.words)
             self.words.extend((0,) * STATUS_WORDS)
             for word in launch.words:
                 if isinstance(word, Pointer):
-                    self._point(stretch, instruction, call, word)
+                    self._point(native_run, instruction, call, word)
                 else:
                     self.words.append(_signed(word))
             chunks = horizontal_batching.chunks_of(launch.chunks, self.env.threads)
             owned.append(Owned(instruction, launch, block, chunks))
-            stretch.cost_ns += launch.cost_ns
+            native_run.cost_ns += launch.cost_ns
         return owned
 
-    def _add_bundle(self, stretch: Stretch, owned: Sequence[Sequence[Owned]]) -> None:
+    def _add_bundle(self, native_run: NativeRun, owned: Sequence[Sequence[Owned]]) -> None:
         """One row for all of them; `tfjit_bundle` in thread_pool_ir.py says how its argument block
         is laid out.
         """
@@ -368,10 +370,10 @@ class Layout:
             one = owned[member][launch]
             self.block_words.append((len(self.words) + 1, one.block))
             self.words += (self._code(one.launch), 0, chunk, size)
-        stretch.rows.append((table_executor_ir.load()["tfjit_bundle"], block, len(chunks)))
-        stretch.owners.append([one for member in owned for one in member])
+        native_run.rows.append((table_executor_ir.load()["tfjit_bundle"], block, len(chunks)))
+        native_run.owners.append([one for member in owned for one in member])
 
-    def _add_parts(self, stretch: Stretch, instruction: Instruction) -> None:
+    def _add_parts(self, native_run: NativeRun, instruction: Instruction) -> None:
         """One row whose chunks walk the tables of the parts.
 
         `tfjit_parts` in table_executor_ir.py describes its argument block.
@@ -389,23 +391,23 @@ class Layout:
             self.arena_words += [
                 (part.words + word, arena + offset) for word, offset in inner.arena_words
             ]
-            for patch in part.stretch.patches:
+            for patch in part.native_run.patches:
                 value, start = part.plan.place_of(patch.array)
-                self._point_at(stretch, part.words + patch.word, value, start + patch.offset)
-        stretch.loops = True
+                self._point_at(native_run, part.words + patch.word, value, start + patch.offset)
+        native_run.loops = True
         cost = sum(
             launch.cost_ns
             for part in parts
-            for one in part.stretch.owners
+            for one in part.native_run.owners
             for launch in (o.launch for o in one)
         )
-        stretch.cost_ns += cost
+        native_run.cost_ns += cost
         launch = Launch(KernelSource("", title="parts"), (), chunks=len(parts), cost_ns=cost)
-        stretch.rows.append((table_executor_ir.load()["tfjit_parts"], block, len(parts)))
-        stretch.owners.append([Owned(instruction, launch, block, len(parts))])
+        native_run.rows.append((table_executor_ir.load()["tfjit_parts"], block, len(parts)))
+        native_run.owners.append([Owned(instruction, launch, block, len(parts))])
 
     def _point(
-        self, stretch: Stretch, instruction: Instruction, call: NativeCall, pointer: Pointer
+        self, native_run: NativeRun, instruction: Instruction, call: NativeCall, pointer: Pointer
     ) -> None:
         word = len(self.words)
         self.words.append(0)
@@ -419,8 +421,8 @@ class Layout:
                 (word, self._temps[id(instruction), pointer.index].offset + pointer.offset)
             )
         elif pointer.kind == "cancel":
-            stretch.patches.append(Patch("flag", word, pointer.offset))
-            stretch.loops = True
+            native_run.patches.append(Patch("flag", word, pointer.offset))
+            native_run.loops = True
         elif pointer.kind == "state":
             make = find_initial_state(instruction.node.op)
             assert make is not None, f"{instruction.node.op} has no initial state"
@@ -433,9 +435,9 @@ class Layout:
             value = (instruction.inputs if pointer.kind == "in" else instruction.outputs)[
                 pointer.index
             ]
-            self._point_at(stretch, word, value, pointer.offset)
+            self._point_at(native_run, word, value, pointer.offset)
 
-    def _point_at(self, stretch: Stretch, word: int, value: Value, offset: int) -> None:
+    def _point_at(self, native_run: NativeRun, word: int, value: Value, offset: int) -> None:
         root = self.lives.root(value)
         if root.storage == "const":
             assert root.array is not None
@@ -445,7 +447,7 @@ class Layout:
         elif root.index in self.buffers:
             self.arena_words.append((word, self.buffers[root.index].offset + offset))
         else:
-            stretch.patches.append(Patch(self.name_of(root), word, offset))
+            native_run.patches.append(Patch(self.name_of(root), word, offset))
 
     def name_of(self, root: Value) -> str:
         """The generated code's name for an array that is not at a planned address."""
@@ -466,7 +468,7 @@ class Layout:
         """Whether a run borrows its arena from the session."""
         return self.arena_bytes >= SHARED_BYTES
 
-    def _is_cuttable(self, owned: Owned) -> bool:
+    def _is_cancellable(self, owned: Owned) -> bool:
         """Whether a launch may end between two chunks when the run is to stop: it writes nothing
         that outlives the run.
         """
@@ -481,16 +483,16 @@ class Layout:
             root.storage == "buffer" for root in written
         )
 
-    def _native_failure(self, stretch: int, result: int, words: np.ndarray) -> None:
+    def _native_failure(self, native_run: int, result: int, words: np.ndarray) -> None:
         """Raise what a compiled kernel reported. result: 1 + row of the stretch."""
         if result < 0:
             raise cancelled()
         row = result - 1
-        owners = self.stretches[stretch].owners[row]
+        owners = self.native_runs[native_run].owners[row]
         failed: list[tuple[Owned, int, int]] = []
         for part in self.parts.get(id(owners[0].instruction), ()):
             if words[part.result] < 0:
-                words[self.stretches[stretch].rows[row][1]] = 0
+                words[self.native_runs[native_run].rows[row][1]] = 0
                 raise cancelled()
         for one, block in [
             *((one, one.block) for one in owners),
@@ -500,7 +502,7 @@ class Layout:
             words[block] = words[block + 1] = 0
             if status and one.instruction.spec.op != PARTS:
                 failed.append((one, status, detail))
-        words[self.stretches[stretch].rows[row][1]] = 0  # a bundle's own
+        words[self.native_runs[native_run].rows[row][1]] = 0  # a bundle's own
         one, status, detail = failed[0]
         name = one.instruction.node.name
         if status not in one.launch.errors:  # failures of several kinds are bits; one is reported
@@ -523,7 +525,7 @@ class Layout:
             if words[part.result] > 0:
                 found += [
                     (one, part.words + one.block)
-                    for one in part.stretch.owners[int(words[part.result]) - 1]
+                    for one in part.native_run.owners[int(words[part.result]) - 1]
                 ]
         return found
 
@@ -544,7 +546,7 @@ class Layout:
         address = words.ctypes.data
         for word, block in self.block_words:
             words[word] = address + 8 * block
-        pool = self.env.pool() if self.stretches else None
+        pool = self.env.pool() if self.native_runs else None
         ticks_per_ns = table_executor.ticks_per_second() * 1e-9 if pool is not None else 0.0
         scope["w"], scope["constants"], scope["native_failure"] = (
             words,
@@ -554,18 +556,18 @@ class Layout:
         tables = scope["parts"] = [_part_table(part, address) for _, part in self.table_words]
         for (word, _), part_table in zip(self.table_words, tables, strict=True):
             words[word] = part_table.words.ctypes.data
-        for k, stretch in enumerate(self.stretches):
+        for k, native_run in enumerate(self.native_runs):
             arrays = self.scope[f"arrays{k}"]
             index = {name: i for i, name in enumerate(arrays)}
             table = table_executor.StepTable(
                 len(arrays),
                 instructions=[
-                    (code, address + 8 * block, chunks) for code, block, chunks in stretch.rows
+                    (code, address + 8 * block, chunks) for code, block, chunks in native_run.rows
                 ],
                 patches=[
                     *(
                         (index[patch.array], address + 8 * patch.word, patch.offset)
-                        for patch in stretch.patches
+                        for patch in native_run.patches
                     ),
                     *(
                         (index["flag"], table.cancel_address, 0)
@@ -575,13 +577,13 @@ class Layout:
                 ],
                 costs=[
                     int(sum(one.launch.cost_ns for one in owned) * ticks_per_ns)
-                    for owned in stretch.owners
+                    for owned in native_run.owners
                 ],
-                cuttable=[
-                    bool(owned) and all(self._is_cuttable(one) for one in owned)
-                    for owned in stretch.owners
+                cancellable=[
+                    bool(owned) and all(self._is_cancellable(one) for one in owned)
+                    for owned in native_run.owners
                 ],
-                release_gil=stretch.loops or stretch.cost_ns > KEEP_GIL_NS,
+                release_gil=native_run.loops or native_run.cost_ns > KEEP_GIL_NS,
                 cancel_array=index.get("flag", -1),
                 pool=pool.state_address if pool is not None else 0,
             )
@@ -593,7 +595,7 @@ def _part_table(part: PlacedPart, address: int) -> table_executor.StepTable:
     """What one thread walks. address: of the instance's argument blocks."""
     blocks = address + 8 * part.words
     return table_executor.StepTable(
-        0, [(code, blocks + 8 * block, chunks) for code, block, chunks in part.stretch.rows]
+        0, [(code, blocks + 8 * block, chunks) for code, block, chunks in part.native_run.rows]
     )
 
 

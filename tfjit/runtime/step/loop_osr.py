@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 PATIENCE_S: Final = 0.05
 """A loop that has not ended by then has its rest compiled."""
-_LOOK_S: Final = 0.01
+_POLL_INTERVAL_S: Final = 0.01
 
 
-class _Continued(Exception):
+class _LoopTierUp(Exception):
     """The rest of the loop's iterations are compiled."""
 
     def __init__(self, carried: Sequence[np.ndarray]) -> None:
@@ -58,7 +58,7 @@ class _Watch:
         self.next_look = time.monotonic() + PATIENCE_S
 
     def __call__(self, loop: LoopStep, carried: list[np.ndarray]) -> None:
-        """Raises CancelledError when the run is to stop, _Continued when compiled code can take
+        """Raises CancelledError when the run is to stop, _LoopTierUp when compiled code can take
         over.
         """
         if self.cancellation.cancelled:
@@ -68,14 +68,14 @@ class _Watch:
         now = time.monotonic()
         if now < self.next_look:
             return
-        self.next_look = now + _LOOK_S
+        self.next_look = now + _POLL_INTERVAL_S
         if self.loop is not loop:
             self.loop = loop
             self._prepare(loop)
         if self.rest is not None and all(
             store.lookup(source) is not None for source in self.rest[1].sources()
         ):
-            raise _Continued(carried)
+            raise _LoopTierUp(carried)
 
     def _prepare(self, loop: LoopStep) -> None:
         self.rest = None
@@ -103,12 +103,12 @@ def run_loop(
     watch = _Watch(program, context, env.compiles, env.device.backend)
     try:
         return program.run(inputs, watch)
-    except _Continued as rest:
+    except _LoopTierUp as rest:
         assert watch.rest is not None
-        return _go_on(node, env, context, *watch.rest, [*rest.carried, *inputs])
+        return _resume(node, env, context, *watch.rest, [*rest.carried, *inputs])
 
 
-def _go_on(
+def _resume(
     node: Node,
     env: StepEnvironment,
     context: StepContext,

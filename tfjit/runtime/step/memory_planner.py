@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfjit.kernels.memory_limits import check_room
+from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.runtime.host.fork_safety import release_lock
 
 ALIGNMENT = 64
@@ -65,16 +65,16 @@ def lay_out(intervals: Sequence[Interval]) -> int:
             interval.offset = 0
             continue
         best = -1
-        for j, (_, room) in enumerate(free):
-            if room >= size and (best < 0 or room < free[best][1]):
+        for j, (_, gap) in enumerate(free):
+            if gap >= size and (best < 0 or gap < free[best][1]):
                 best = j
         if best >= 0:
-            offset, room = free[best]
+            offset, gap = free[best]
             interval.offset = offset
-            if room == size:
+            if gap == size:
                 del free[best]
             else:
-                free[best] = (offset + size, room - size)
+                free[best] = (offset + size, gap - size)
         else:
             # grow the block at the end instead of leaving it behind
             if free and free[-1][0] + free[-1][1] == top:
@@ -108,7 +108,7 @@ def _give_back(free: list[tuple[int, int]], offset: int, size: int) -> None:
 
 def aligned_bytes(nbytes: int) -> np.ndarray:
     """An uninitialised uint8 array of nbytes whose data is 64-byte aligned."""
-    check_room((nbytes,), np.uint8)
+    check_fits_in_memory((nbytes,), np.uint8)
     raw = np.empty(nbytes + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + nbytes]

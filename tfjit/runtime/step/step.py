@@ -74,12 +74,12 @@ class Step:
         self.free: list[Callable[[Sequence[np.ndarray], StepContext | None], list[Any]]] = []
         self._lock = threading.Lock()
         self._layout = Layout(lowered, env)
-        self.native = bool(self._layout.stretches)
+        self.native = bool(self._layout.native_runs)
         # a loop looks at the run's cancellation
         self.needs_context = lowered.has_loops or any(
             i.serving == "runtime" and self.call(i) is None for i in lowered.instructions
         )
-        self._walk = table_executor.get() if self.native else None
+        self._run_table = table_executor.get() if self.native else None
         self.arena_bytes = self._layout.arena_bytes
         self._text = StepText(self._layout).generate()
         filename = f"<tfjit step {name}>"
@@ -161,7 +161,7 @@ class Step:
             pass
         with self._lock:
             scope = self._layout.instance_scope()
-        scope["walk"] = self._walk
+        scope["walk"] = self._run_table
         exec(self._code, scope)
         # neither stays among its functions' globals, where it would close a ring: an instance goes
         # when it is let go of

@@ -20,11 +20,11 @@ PATIENCE_S: Final = 0.05
 """A run that has not ended by then has its step compiled."""
 
 
-class Overtaken(Exception):
+class TierUp(Exception):
     """The compiled step is there."""
 
 
-def may_begin_again(lowered: Lowered) -> bool:
+def is_restartable(lowered: Lowered) -> bool:
     """Whether a run of these instructions that is left in the middle changes nothing that a second
     one sees.
     """
@@ -36,15 +36,15 @@ def may_begin_again(lowered: Lowered) -> bool:
     )
 
 
-class Watch:
+class TierUpWatch:
     """Looks, before each iteration of a loop that Python runs, whether the run has been overtaken.
 
-    begin: starts the compilation. is_there: whether it is done.
+    begin: starts the compilation. compiled_ready: whether it is done.
     """
 
-    def __init__(self, begin: Callable[[], None], is_there: Callable[[], bool]) -> None:
+    def __init__(self, begin: Callable[[], None], compiled_ready: Callable[[], bool]) -> None:
         self._begin: Callable[[], None] | None = begin
-        self._is_there = is_there
+        self._compiled_ready = compiled_ready
         self._until = time.monotonic() + PATIENCE_S
 
     def __call__(self) -> None:
@@ -54,8 +54,8 @@ class Watch:
                 return
             self._begin()
             self._begin = None
-        if self._is_there():
-            raise Overtaken
+        if self._compiled_ready():
+            raise TierUp
 
 
-__all__ = ["PATIENCE_S", "Overtaken", "Watch", "may_begin_again"]
+__all__ = ["PATIENCE_S", "TierUp", "TierUpWatch", "is_restartable"]
