@@ -28,7 +28,7 @@ def merge(made: Clusters, producer: str, consumer: str) -> Cluster | None:
     """Merge the drafts of two nodes if that is proven to close no cycle."""
     a, b = made.of[producer], made.of[consumer]
     level = made.level_if_merged(a, b)
-    return None if level is None else made.merge(a, b, level, made.settled(a, b))
+    return None if level is None else made.merge(a, b, level, made.covered_uses(a, b))
 
 
 def test_levels_rise_along_edges_and_control_edges() -> None:
@@ -41,12 +41,12 @@ def test_levels_rise_along_edges_and_control_edges() -> None:
 def test_a_merge_takes_members_inputs_and_what_waits_outside() -> None:
     made = clusters(DIAMOND)
     a, b = made.of["a"], made.of["b"]
-    assert made.settled(a, b) == {"a": 1} and made.escapes(a, b)  # c takes a, too
+    assert made.covered_uses(a, b) == {"a": 1} and made.escapes(a, b)  # c takes a, too
     assert made.new_inputs(a, b) == set() and made.live_out_after(a, b, {"a": 1}) == 2
     merged = merge(made, "a", "b")
     assert merged is made.of["a"] is made.of["b"]
     assert sorted(merged.members) == ["a", "b"] and merged.inputs == {("x", 0)}
-    assert merged.pending == {"a": 1, "b": 1}
+    assert merged.live_out == {"a": 1, "b": 1}
 
 
 def test_a_merge_around_a_node_outside_would_close_a_cycle() -> None:
@@ -59,7 +59,7 @@ def test_a_merge_around_a_node_outside_would_close_a_cycle() -> None:
     assert made.level_if_merged(merged, made.of["d"]) is not None
     whole = merge(made, "a", "d")
     assert whole is not None and sorted(whole.members) == ["a", "b", "c", "d"]
-    assert whole.pending == {"d": 0}
+    assert whole.live_out == {"d": 0}
 
 
 def test_drafts_of_one_level_never_depend_on_each_other() -> None:
@@ -67,7 +67,7 @@ def test_drafts_of_one_level_never_depend_on_each_other() -> None:
     assert made.level_if_merged(made.of["b"], made.of["c"]) == 2
 
 
-def test_a_merged_draft_tells_what_escapes() -> None:
+def test_a_merged_cluster_tells_what_escapes() -> None:
     made = clusters(DIAMOND + "e = Sin(b)")
     merge(made, "a", "b")
     assert made.escapes(made.of["a"], made.of["d"])

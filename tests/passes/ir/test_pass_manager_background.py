@@ -27,12 +27,12 @@ def looks(monkeypatch: pytest.MonkeyPatch, job: Callable[[], object]) -> int:
     """How often a job, as background work, looks whether its slice is over."""
     count = 0
 
-    def end_slice(pace: cooperative_yield._Pace) -> None:
+    def end_slice(state: cooperative_yield._YieldState) -> None:
         nonlocal count
         count += 1
-        pace.slice_s = -1.0
+        state.slice_s = -1.0
 
-    monkeypatch.setattr(cooperative_yield._Pace, "end_slice", end_slice)
+    monkeypatch.setattr(cooperative_yield._YieldState, "end_slice", end_slice)
     with cooperative_yield.background():
         monkeypatch.setattr(cooperative_yield, "_due", 0.0)
         job()

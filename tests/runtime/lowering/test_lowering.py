@@ -73,7 +73,7 @@ def test_views_share_memory_and_run_nothing() -> None:
         """,
     )
     assert made.values[4].root is made.values[3]
-    assert {name: how for name, (how, _) in made.served.items()} == {
+    assert {name: how for name, (how, _) in made.kernel_kinds.items()} == {
         "x": "feed",
         "two": "constant",
         "size": "constant",

@@ -35,7 +35,7 @@ def _however_little(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("TFJIT_JIT", "eager")
     monkeypatch.setenv("TFJIT_DISABLE", "compile_loops")
     monkeypatch.setattr(loop_parallelization, "_LEAST_NS", 0.0)
-    monkeypatch.setattr(loop_parallelization, "_GAIN", 1e9)
+    monkeypatch.setattr(loop_parallelization, "_MAX_TIME_LEFT", 1e9)
     monkeypatch.setattr(
         DirectSession, "split_threads", property(lambda self: self.threads if self._splits else 1)
     )

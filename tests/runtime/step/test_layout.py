@@ -144,7 +144,7 @@ LOOP = """
 """
 
 
-def test_a_compiled_loop_is_jumps_inside_one_stretch() -> None:
+def test_a_compiled_loop_is_jumps_inside_one_native_run() -> None:
     found = layout(read(LOOP), in_place=("y",))
     (native_run,) = found.native_runs
     # the copy at the iteration's end has gone away: y writes over the value

@@ -338,7 +338,7 @@ class _Parser:
             op = reader.match(WORD, "an op type")[0]
             if registry.has_trait(op, WHILE) != (role == "loop"):
                 reader.fail(f"{op} is no {role}")
-            node = Node(self.graph, name, -1, op, {}, None)
+            node = Node(self.graph, name, -1, op, {}, definition(op))
             parent = self.regions[-1].construct if self.regions else None
             construct = Construct(
                 node,
