@@ -442,7 +442,7 @@ def test_random_programs(seed: int, threads: str, jit: str) -> None:
         writer = _Writer(seed)
         values = [x, x * 0.5, x @ x * 0.1]
         return [
-            *writer.block(writer.block(values, tf.constant(1), x, 3), tf.constant(0), x, 1),
+            *writer.block(writer.block(values, tf.constant(1), x, 3), tf.constant(0), x, 2),
             values[2],
         ]
 
