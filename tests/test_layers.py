@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import ast
-import functools
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.room_graph import (
+    FOLDERS,
+    ROOMS,
+    ROOT,
+    imports,
+    may_import,
+    room_of,
+    sources,
+)
 
-# From the user down to the wire. A layer imports itself and those after it.
-LAYERS = ("client", "runtime", "passes", "kernels", "framework", "protos")
-# Where the source of `tfjit.<layer>` stands in the tree.
-FOLDERS = {
-    layer: ROOT / layer if layer in ("passes", "kernels", "protos") else ROOT / "tfjit" / layer
-    for layer in (*LAYERS, "ops")
-}
 # A library and the only layer that may import it.
 HOMES = {
     "networkx": "passes",
@@ -30,79 +28,6 @@ HOMES = {
     "matplotlib": None,
     "tensorflow": None,
 }
-# The rooms of each layer, from the bottom: a room imports only rooms before it.
-# "" is the layer's own folder.
-ROOMS = {
-    "framework": ("", "types", "scalar", "op_defs", "files", "graphs"),
-    "kernels": (
-        *("", "vmath", "vmath.tools", "ir", "codegen", "jit", "executor", "cpu.template"),
-        *("cpu.elementwise", "cpu.random", "cpu.gemm", "cpu.data_movement", "cpu.reduction"),
-        *("cpu.conv", "cpu.loop_program", "cpu.reference", "cpu"),
-    ),
-    "passes": (
-        *("ir", "analysis", "fusion", "canonicalize", "partitioning", "legalize"),
-        *("control_flow", "loops", ""),
-    ),
-    "runtime": (
-        *("host", "resources", "kernel_api", "", "lowering", "schedule", "step", "executor"),
-        *("plan", "op_kernels", "profiling", "session"),
-    ),
-    "ops": (
-        *("core", "arithmetic", "random_values", "layers", "arrays", "images", "sparse", "state"),
-        *("containers", "control_flow", "", "records", "autodiff"),
-    ),
-    "client": ("session", "variables", "data", "rnn", "training", "saving", ""),
-}
-
-
-def sources() -> Iterator[tuple[str, Path]]:
-    """Yield (layer, file) of every module that is not generated; "top" is above all layers."""
-    for layer, folder in FOLDERS.items():
-        for path in sorted(folder.rglob("*.py")):
-            if not path.name.endswith("_pb2.py"):
-                yield layer, path
-    for path in [
-        *sorted((ROOT / "tfjit").glob("*.py")),
-        *sorted((ROOT / "tfjit" / "demo").glob("*.py")),
-    ]:
-        yield "top", path
-
-
-@functools.cache
-def imports(path: Path) -> tuple[tuple[int, str], ...]:
-    """Return (line, dotted name) of each import, lazy and type-only ones included.
-
-    `from a import b` gives "a.b": b may be a module, and its layer is that of `a.b` either way.
-    """
-    found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
-        if isinstance(node, ast.Import):
-            found += [(node.lineno, alias.name) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}:{node.lineno}: relative import"
-            found += [(node.lineno, f"{node.module}.{alias.name}") for alias in node.names]
-    return tuple(found)
-
-
-def may_import(importer: str, imported: str) -> bool:
-    """Return whether code in layer `importer` may import `tfjit.<imported>`."""
-    if importer == "top" or importer == imported:
-        return True
-    if imported == "ops":
-        return importer == "client"
-    if importer == "ops":
-        return imported == "framework"
-    return imported in LAYERS and LAYERS.index(importer) < LAYERS.index(imported)
-
-
-@functools.cache
-def room_of(layer: str, dotted: str) -> str:
-    """Return the room that a dotted name below a layer is in: "cpu.gemm" of "cpu.gemm.packing"."""
-    parts = dotted.split(".")
-    for length in range(len(parts), 0, -1):
-        if (FOLDERS[layer].joinpath(*parts[:length]) / "__init__.py").is_file():
-            return ".".join(parts[:length])
-    return ""
 
 
 def test_the_rule_itself() -> None:
