@@ -8,4 +8,4 @@ from __future__ import annotations
 from typing import Final
 
 BLOCKS_PER_OUTPUT: Final = 256
-"""Blocks that a run reserves for each output, whatever its distribution takes of them."""
+"""Blocks that a run reserves for each output, used or not."""

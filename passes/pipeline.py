@@ -13,8 +13,10 @@ from tfjit.framework.gc_pause import collection_paused
 from tfjit.passes.analysis.shape_inference import ArgumentInfo
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.ir.function_library import Function, indexed
-from tfjit.passes.ir.pass_context import DeviceInfo, Pass, PassContext, PassOptions
-from tfjit.passes.ir.pass_manager import (
+from tfjit.passes.ir.run_spec import RunSpec
+from tfjit.passes.ir.subgraph import extract
+from tfjit.passes.manager.pass_context import DeviceInfo, Pass, PassContext, PassOptions
+from tfjit.passes.manager.pass_manager import (
     Fixpoint,
     PassManager,
     PassReport,
@@ -23,9 +25,7 @@ from tfjit.passes.ir.pass_manager import (
     PipelineReport,
     Step,
 )
-from tfjit.passes.ir.pass_registry import PASSES, SHAPES
-from tfjit.passes.ir.run_spec import RunSpec
-from tfjit.passes.ir.subgraph import extract
+from tfjit.passes.manager.pass_registry import PASSES, SHAPES
 from tfjit.passes.partitioning.partition import Partition, partition
 from tfjit.passes.partitioning.place import raise_unplaced
 

@@ -31,7 +31,16 @@ ROOMS = {
         *("cpu.conv", "cpu.loop_program", "cpu.reference", "cpu"),
     ),
     "passes": (
-        *("ir", "analysis", "fusion", "canonicalize", "partitioning", "legalize"),
+        *(
+            "ir",
+            "text",
+            "manager",
+            "analysis",
+            "fusion",
+            "canonicalize",
+            "partitioning",
+            "legalize",
+        ),
         *("control_flow", "loops", ""),
     ),
     "runtime": (

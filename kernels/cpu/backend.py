@@ -1,4 +1,4 @@
-"""Describe the CPU as a backend, by the builders and templates of this folder.
+"""Describe the CPU as a backend, by this folder's builders and templates.
 
 Templates are imported when a group of their kind first comes up: a session with a warm cache needs
 few of them.
@@ -31,17 +31,19 @@ if TYPE_CHECKING:
 
 
 class CpuBackend(Backend):
-    """Compiled launches where a builder has them, NumPy for all else."""
+    """Use compiled launches where a builder has them, NumPy for all else."""
 
     device_type = HOST
     name = "cpu"
     priority = 60
-    memory_limit_bytes = 256 * 1024 * 1024  # what TensorFlow reports for a CPU device
+    memory_limit_bytes = 256 * 1024 * 1024  # the limit that TensorFlow reports for a CPU device
     lowers = True
 
     def has_kernel(self, op: str, dtypes: Sequence[DType]) -> bool:
-        """Return True: ops that only exist to be imported (SaveV2 ...) count, so that they prune
-        away unharmed; running one raises UnimplementedError.
+        """Return True.
+
+        Ops that only exist to be imported (SaveV2 ...) count, so that they prune away unharmed;
+        running one raises UnimplementedError.
         """
         return True
 

@@ -1,4 +1,4 @@
-"""The kernel of a `_Fused` node: from a group to the template that serves it."""
+"""Choose the template that compiles a `_Fused` node's group."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ ANCHORS: Final[Mapping[str, str]] = {
     "Conv2D": "conv2d",
     "DepthwiseConv2dNative": "depthwise",
 }
-"""Op types whose kernels take an epilogue, and the kind of group they make."""
+"""Map op types with an epilogue to the kind of their group."""
 
 
 def epilogue_of(group: FusedGroup) -> tuple[Epilogue, tuple[Ref, ...]]:
-    """The epilogue of a group around its anchor, and the operands it reads.
+    """Return the epilogue of a group around its anchor, and its operands.
 
     Raises Unsupported when a member is no scalar function of the product and operands that are a
     scalar, a vector along the last axis, a vector along the rows or of the product's shape.
@@ -97,7 +97,7 @@ def _pattern(operand: Operand, shape: Sequence[int], tensor: TensorSpec) -> Patt
 
 
 def remap_inputs(call: NativeCall, order: Sequence[int]) -> NativeCall:
-    """A call whose input k is input order[k] of another node."""
+    """Return a call with input k read from input order[k] of another node."""
 
     def moved(word: Word) -> Word:
         return (
@@ -154,8 +154,9 @@ def _anchored(group: FusedGroup, known: Mapping[int, np.ndarray]) -> NativeCall:
 
 
 def group_call(group: FusedGroup, known: Mapping[int, np.ndarray]) -> NativeCall:
-    """Launches of a group through the template of its kind. known: values of external inputs.
-    Raises Unsupported.
+    """Return a group's launches through the template of its kind.
+
+    known: values of external inputs. Raises Unsupported.
     """
     # one template each, imported when a group of its kind comes up
     if group.kind == "loop":

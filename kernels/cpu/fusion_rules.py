@@ -19,14 +19,18 @@ if TYPE_CHECKING:
     from tfjit.kernels.ir.scalar_program import Program
 
 _REPEATED_NS: Final = 0.25
-"""What a loop may spend per element on computing values again: reading them back from memory takes
-about as long.
+"""The time per element that a loop may spend on recomputing values.
+
+Reading them back from memory takes about as long.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class CpuTemplate:
-    """A template of the CPU. check: raises Unsupported for a group that is not its."""
+    """Describe a template of the CPU.
+
+    check: raises Unsupported for a group that does not fit the template.
+    """
 
     check: Callable[[FusedGroup], object]
     takes_plain: bool = False
@@ -46,8 +50,9 @@ def _check_loop(group: FusedGroup) -> None:
 
 
 def _check_repetition(group: FusedGroup, program: Program) -> None:
-    """Raise Unsupported where a loop computes much more than its members do one by one: values that
-    it needs at several places.
+    """Raise Unsupported where a loop computes much more than its members.
+
+    The surplus is values that the loop needs at several places.
     """
     once = sum(
         cost_model.op_ns(m.spec.op, m.spec.outputs[0].dtype.size)
@@ -94,7 +99,7 @@ _PRODUCT_DTYPES: Final = frozenset({"float32", "float64", "float16", "bfloat16"}
 
 
 class _Rules:
-    """The CPU's rules of fusion."""
+    """Hold the CPU's rules of fusion."""
 
     anchors = fused.ANCHORS
 
@@ -111,7 +116,7 @@ class _Rules:
         if spec.op == "MatMul" and 1 in result.shape:
             rows, columns = result.shape
             if columns == 1 or (rows == 1 and 1 not in spec.constants):
-                return False  # a kernel of its own, which reads the matrix as it lies
+                return False  # a separate kernel reads the matrix as it lies
         return spec.attrs.get("data_format", b"NHWC") in (b"NHWC", "NHWC")
 
     def reduces_by_rows(self, shape: Sequence[int], axes: Sequence[int]) -> bool:

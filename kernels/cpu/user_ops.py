@@ -237,7 +237,7 @@ def user_kernel(
     """Return the kernel of a function.
 
     The function takes inputs and outputs by position, and attrs (name -> type) by name. Raises
-    ValueError for one that does not fit, or whose text does not compile alone.
+    ValueError for a function that does not fit, or with a text that does not compile alone.
     """
     plain = getattr(function, "py_func", function)  # Numba's dispatcher
     if not isinstance(plain, types.FunctionType):

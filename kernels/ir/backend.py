@@ -1,8 +1,8 @@
 """Declare the protocol of device backends, and register them.
 
-Passes and runtime ask the backend of a partition's device what it computes and how: they import no
-device's folder. A plan asks while it is built; a run asks nothing. The folder of a device (such as
-`kernels/cpu/`) has one class derived from `Backend` and is registered by one call of
+Passes and runtime ask the backend of a partition's device for rules, kernels and costs: they import
+no device's folder. A plan asks while it is built; a run asks nothing. The folder of a device (such
+as `kernels/cpu/`) has one class derived from `Backend` and is registered by one call of
 `register_backend`; its sessions, placement, fusion and executor then know the device.
 """
 
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
     from tfjit.kernels.registry import Builder, NativeCall, NodeSpec, Reference, TensorSpec
 
 HOST: Final = "CPU"
-"""The type of the device on which feeds arrive, and that every process has."""
+"""The type of device that receives feeds; every process has one."""
 
 
 class Template(Protocol):
-    """A form of fused group that a backend has kernels for."""
+    """Describe a form of fused group that a backend has kernels for."""
 
     @property
     def takes_plain(self) -> bool:
-        """Whether groups that are plainly of its form need not be shown to it.
+        """Return whether groups plainly of its form are accepted unseen.
 
         A plain loop has members over one shape that move nothing. The operands of a plain epilogue
         are scalars, vectors along the last axis or of the product's shape.
         """
 
     def accepts(self, group: FusedGroup) -> None:
-        """Raise Unsupported where the template does not take a group of its kind."""
+        """Raise Unsupported where the template does not take a group."""
 
 
 class FusionRules(Protocol):
-    """Judge nodes and groups for a device, while fusion groups a partition's nodes.
+    """Judge nodes and groups for a device, while fusion groups nodes.
 
     anchors: op types that an epilogue may follow, with the kind of group they make.
     """
@@ -52,19 +52,19 @@ class FusionRules(Protocol):
     anchors: Mapping[str, str]
 
     def template_of(self, kind: str) -> Template | None:
-        """Return the template for groups of a kind, None where the backend has none."""
+        """Return the template for a kind of group, or None."""
 
     def holds(self, dtype: DType) -> bool:
         """Return whether fused kernels load and store a dtype."""
 
     def takes_anchor(self, spec: NodeSpec) -> bool:
-        """Return whether a node whose op type is an anchor may start a group.
+        """Return whether a node of an anchor's op type may start a group.
 
-        spec.constants: the inputs whose values are known; spec.inputs is empty.
+        spec.constants: the inputs with known values; spec.inputs is empty.
         """
 
     def reduces_by_rows(self, shape: Sequence[int], axes: Sequence[int]) -> bool:
-        """Return whether a reduction is one of rows: of kind "rows", not "reduce"."""
+        """Return whether a reduction is of kind "rows", not "reduce"."""
 
     def is_cheap(self, op: str) -> bool:
         """Return whether computing an op again costs less than keeping its result."""
@@ -90,7 +90,10 @@ class Backend(ABC):
     # devices
 
     def device_count(self, config: Any) -> int:
-        """Return the number of devices of a session. config: its ConfigProto, or None."""
+        """Return the number of devices of a session.
+
+        config: the session's ConfigProto, or None.
+        """
         if config is not None and self.device_type in config.device_count:
             return int(config.device_count[self.device_type])
         return 1
@@ -98,11 +101,11 @@ class Backend(ABC):
     # memory
 
     def to_device(self, value: Any) -> Any:
-        """Return a host array, of a constant or received, as kernels of this device take it.
+        """Return a host array as kernels of this device take arrays.
 
-        The result has the array's `shape`. Strings, resources and variants stay as they are. A
-        kernel gets arguments such as shapes and axes as host arrays or as this method gives them
-        (`passes/analysis/host_memory.py`).
+        The array is a constant or received. The result has the array's `shape`. Strings, resources
+        and variants stay as they are. A kernel gets arguments such as shapes and axes as host
+        arrays or as this method gives them (`passes/analysis/host_memory.py`).
         """
         return value
 
@@ -141,7 +144,7 @@ class Backend(ABC):
 
     @property
     def fusion(self) -> FusionRules | None:
-        """The rules of fusion, None where the device computes each node by itself."""
+        """Return the rules of fusion, None for a device without fusion."""
         return None
 
     def member_call(
@@ -158,9 +161,9 @@ class Backend(ABC):
         raise Unsupported(f"the {self.name} backend compiles no loops")
 
     def part_copy(self, whole: TensorSpec, part: tuple[slice, ...], reads: bool) -> NativeCall:
-        """Return the copy of a part of an array to an array of its own. Raises Unsupported.
+        """Return the copy of a part of an array to a separate array.
 
-        reads: else from there back into the whole.
+        reads: else from the separate array back into the whole. Raises Unsupported.
         """
         raise Unsupported(f"the {self.name} backend compiles no kernels")
 
@@ -177,7 +180,7 @@ _LOADED: dict[str, Backend] = {}
 
 
 def register_backend(device_type: str, factory: str) -> None:
-    """Make a type of device known to the sessions that are made from now on.
+    """Register a type of device for sessions made from now on.
 
     factory: "module:name" of a function or class that gives the Backend, imported on first use.
     Raises AlreadyExistsError for a type that is registered.

@@ -36,7 +36,7 @@ def node_suffix(name: str) -> str:
 
 
 class Ref(NamedTuple):
-    """A value inside a group.
+    """Name a value inside a group.
 
     It is output `index` of member `member`, or external input (INPUT) or constant (CONSTANT) number
     `index`.
@@ -48,7 +48,7 @@ class Ref(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A node of the graph in a group.
+    """Hold a node of the graph in a group.
 
     inputs: the source of each of its inputs, in the op's order.
     """
@@ -222,9 +222,10 @@ class FusedGroup:
         return values[ref.member][ref.index]
 
     def for_inputs(self, inputs: Sequence[TensorSpec]) -> FusedGroup:
-        """Return the group for inputs of these shapes, itself where it was made for them.
+        """Return the group for inputs of these shapes.
 
-        Raises Unsupported for shapes that it cannot have.
+        A group that was made for them is returned itself. Raises Unsupported for shapes that the
+        group cannot have.
         """
         if all(own.shape == given.shape for own, given in zip(self.inputs, inputs)):
             return self

@@ -60,14 +60,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Steps in order, with the block's parameters (a loop's own) and results."""
+    """Hold steps in order, with the block's parameters (a loop's own) and results."""
 
     params: tuple[int, ...]
     steps: tuple[Step, ...]
     results: tuple[int, ...]
 
     def all_steps(self) -> Iterator[Step]:
-        """Yield every step in order, with those of inner blocks."""
+        """Yield every step in order, steps of inner blocks included."""
         for step in self.steps:
             yield step
             for block in step.blocks:
@@ -138,7 +138,7 @@ class LoopProgram:
         return replace(self, values=values, inputs=(*again.args, *self.inputs), block=block)
 
     def explain(self) -> str:
-        """Return one line: the counts of operations, and the predicted time of an iteration."""
+        """Return one line: operation counts, and an iteration's predicted time."""
         loops = sum(1 for step in self.block.all_steps() if step.op == WHILE)
         branches = sum(1 for step in self.block.all_steps() if step.op in (IF, CASE))
         plain = sum(1 for step in self.block.all_steps() if step.op not in CONTROL)
@@ -211,7 +211,7 @@ def block_reads(block: Block) -> set[int]:
 
 
 class _Interpreter:
-    """Interpreter of a program by NumPy."""
+    """Interpret a program by NumPy."""
 
     def __init__(self, program: LoopProgram, poll: Poll | None) -> None:
         self.program = program

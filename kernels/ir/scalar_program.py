@@ -30,7 +30,7 @@ class ScalarOp:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Elementwise ops in execution order.
+    """Hold elementwise ops in execution order.
 
     inputs: dtype of each input value; outputs: value indices.
     """

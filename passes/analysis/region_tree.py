@@ -13,8 +13,8 @@ from tfjit.framework.op_defs.op_traits import CASE, IF, WHILE
 from tfjit.passes.analysis.shape_inference import ArgumentInfo
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.function_library import Function, indexed
-from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import tensor_shape
+from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.manager.rewriter import tensor_shape
 
 
 @dataclass(eq=False, slots=True)

@@ -24,8 +24,8 @@ from tfjit.passes.analysis.list_shapes import ListShape, element_read, list_made
 from tfjit.passes.ir.constant_value import constant_value
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.function_library import Function
-from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.pass_registry import SHAPES
+from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.manager.pass_registry import SHAPES
 
 MAX_VALUE_ELEMENTS: Final = 1024  # what sets shapes is small; larger constants are for folding
 TABLE_OPS: Final = frozenset(

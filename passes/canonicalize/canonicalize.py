@@ -21,8 +21,8 @@ from tfjit.passes.canonicalize.fold_transposes import PRODUCTS, absorb_transpose
 from tfjit.passes.canonicalize.lower_einsum import lower_einsum
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
-from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import (
+from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.manager.rewriter import (
     constant,
     drop,
     insert_constant,

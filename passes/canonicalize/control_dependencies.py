@@ -9,7 +9,7 @@ from typing import Final
 from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.op_defs.op_traits import CONTROL_FLOW, PLACEHOLDER, VARIABLE
 from tfjit.passes.ir.dataflow_graph import CONTROL, SINK, SOURCE, DataflowGraph, Node
-from tfjit.passes.ir.pass_context import PassContext
+from tfjit.passes.manager.pass_context import PassContext
 
 MAX_EFFECTS: Final = 4096  # sets of effects are bit masks: this bounds memory to 512 bytes a node
 

@@ -13,7 +13,7 @@ from tfjit.framework.op_defs.op_traits import NEVER_EVALUATED
 from tfjit.framework.types.shape import TensorShape
 from tfjit.framework.types.tensors import OpaqueTensor
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
-from tfjit.passes.ir.pass_context import PassContext
+from tfjit.passes.manager.pass_context import PassContext
 
 _IGNORED: Final = frozenset(
     {"_output_shapes", "_class", "_has_manual_control_dependencies", "_XlaHasReferenceVars"}

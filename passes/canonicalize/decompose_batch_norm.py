@@ -12,8 +12,8 @@ from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import Shape
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
-from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import constant, insert_constant, tensor_shape
+from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.manager.rewriter import constant, insert_constant, tensor_shape
 
 
 def decompose_batch_norm(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:

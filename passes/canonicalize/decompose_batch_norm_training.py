@@ -13,8 +13,8 @@ from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import Shape
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
-from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import insert_constant, is_static, tensor_dtype, tensor_shape
+from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.manager.rewriter import insert_constant, is_static, tensor_dtype, tensor_shape
 
 _Tensor = tuple[str, int]
 _CHANNELS_LAST = (b"NHWC", b"NDHWC")

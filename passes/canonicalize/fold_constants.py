@@ -14,7 +14,7 @@ from tfjit.framework.types.shape import num_elements
 from tfjit.passes.analysis.constant_evaluation import NotEvaluated, can_evaluate, evaluate
 from tfjit.passes.ir.constant_value import constant_value
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
-from tfjit.passes.ir.pass_context import PassContext
+from tfjit.passes.manager.pass_context import PassContext
 
 
 def fold_constants(graph: DataflowGraph, ctx: PassContext) -> None:

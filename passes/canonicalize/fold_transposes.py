@@ -6,8 +6,8 @@ from typing import Final
 
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
-from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import constant
+from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.manager.rewriter import constant
 
 PRODUCTS: Final = ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 

@@ -13,8 +13,8 @@ import numpy as np
 from tfjit.framework.types import dtypes
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
-from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import (
+from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.manager.rewriter import (
     constant,
     insert_constant,
     is_static,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph
-from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.subgraph import ancestors
+from tfjit.passes.manager.pass_context import PassContext
 
 
 def prune(graph: DataflowGraph, ctx: PassContext) -> None:

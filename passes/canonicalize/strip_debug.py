@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Final
 
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
-from tfjit.passes.ir.pass_context import PassContext
+from tfjit.passes.manager.pass_context import PassContext
 
 _PASS_ON: Final = frozenset({"Print", "CheckNumerics", "CheckNumericsV2", "DebugGradientIdentity"})
 _GO: Final = frozenset({"Assert", "PrintV2"})

@@ -20,7 +20,7 @@ from tfjit.passes.ir.dataflow_graph import (
     Node,
 )
 from tfjit.passes.ir.declined import Declined
-from tfjit.passes.ir.pass_context import PassContext
+from tfjit.passes.manager.pass_context import PassContext
 
 # what tf.while_loop appends to the name of a loop to name its frame
 _CONTEXT: Final = "while_context"

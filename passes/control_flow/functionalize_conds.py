@@ -18,7 +18,7 @@ from tfjit.passes.control_flow.outline import BodyBuilder, check_members, free_n
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph, Edge
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.function_library import SCALAR_PREDICATE
-from tfjit.passes.ir.pass_context import PassContext
+from tfjit.passes.manager.pass_context import PassContext
 
 Tensor = tuple[str, int]
 # (predicate, 1 where it must hold or 0): a node with a set of them is alive when all are so

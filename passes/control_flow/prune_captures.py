@@ -11,8 +11,8 @@ from tfjit.framework.op_defs.op_traits import CASE, IF, WHILE
 from tfjit.framework.types.dtypes import DType
 from tfjit.passes.ir.dataflow_graph import SINK, DataflowGraph, Node
 from tfjit.passes.ir.function_library import Function, indexed
-from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.subgraph import ancestors
+from tfjit.passes.manager.pass_context import PassContext
 
 Tensor = tuple[str, int]
 

@@ -17,8 +17,8 @@ from tfjit.passes.analysis.shape_inference import ArgumentInfo
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.function_library import Function, passed_through
-from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import constant, is_static, tensor_shape
+from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.manager.rewriter import constant, is_static, tensor_shape
 
 
 def specialize_bodies(graph: DataflowGraph, ctx: PassContext) -> None:

@@ -12,7 +12,7 @@ from tfjit.passes.ir.dataflow_graph import SINK
 
 if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
-    from tfjit.passes.ir.pass_context import PassContext
+    from tfjit.passes.manager.pass_context import PassContext
 
 CONVOLUTIONS: Final = frozenset({"Conv2D", "DepthwiseConv2dNative"})
 

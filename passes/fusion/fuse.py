@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tfjit.kernels.ir.backend import FusionRules
     from tfjit.kernels.ir.fused_group import FusedGroup
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
-    from tfjit.passes.ir.pass_context import PassContext
+    from tfjit.passes.manager.pass_context import PassContext
 
     Finder = Callable[
         [DataflowGraph, Clusters, GroupMaker, PassContext], list[tuple[str, list[str]]]

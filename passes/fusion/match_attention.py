@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tfjit.passes.fusion.clusters import Clusters
     from tfjit.passes.fusion.fused_group_builder import GroupMaker
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
-    from tfjit.passes.ir.pass_context import PassContext
+    from tfjit.passes.manager.pass_context import PassContext
 
 _MAX_BETWEEN: Final = 24
 """Nodes looked at between the softmax and the scores, those of the mask counted."""

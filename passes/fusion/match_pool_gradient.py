@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tfjit.passes.fusion.clusters import Clusters
     from tfjit.passes.fusion.fused_group_builder import GroupMaker
     from tfjit.passes.ir.dataflow_graph import DataflowGraph
-    from tfjit.passes.ir.pass_context import PassContext
+    from tfjit.passes.manager.pass_context import PassContext
 
 
 def may_hold_pool_gradient(graph: DataflowGraph) -> bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tfjit.passes.fusion.clusters import Clusters
     from tfjit.passes.fusion.fused_group_builder import GroupMaker
     from tfjit.passes.fusion.roles import RoleFinder
-    from tfjit.passes.ir.pass_context import PassContext
+    from tfjit.passes.manager.pass_context import PassContext
 
 MAX_COPIED: Final = 4
 """Nodes that are computed again for one value."""

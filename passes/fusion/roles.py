@@ -23,7 +23,7 @@ from tfjit.passes.ir.constant_value import constant_value
 if TYPE_CHECKING:
     from tfjit.kernels.ir.backend import FusionRules
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
-    from tfjit.passes.ir.pass_context import PassContext
+    from tfjit.passes.manager.pass_context import PassContext
 
 MAX_PARTS: Final = 8
 """A node that cuts its input into more parts stays a kernel of its own."""

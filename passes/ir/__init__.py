@@ -1,4 +1,4 @@
-"""Represent a graph for the passes: nodes, edges, functions, text form, verifier.
+"""Represent a graph for the passes: nodes, edges, functions, verifier.
 
-In: GraphDef, text, or operations of a Graph. Out: DataflowGraph. Not in here: rewrites, choices.
+In: GraphDef, or operations of a Graph. Out: DataflowGraph. Not in here: rewrites, choices.
 """

@@ -12,7 +12,7 @@ from tfjit.framework.op_defs.op_def import OpDef
 from tfjit.framework.op_defs.op_traits import CONTROL_FLOW, TRANSFER
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.ir.graph_def import CUSTOM
-from tfjit.passes.ir.pass_context import PassContext
+from tfjit.passes.manager.pass_context import PassContext
 
 _NOT_ASKED: Final = frozenset({"_Arg", "_Retval", "ControlTrigger", CUSTOM})
 

@@ -31,9 +31,9 @@ from tfjit.passes.ir.function_library import (
     FunctionLibrary,
     key_of,
 )
-from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import reads_reference
 from tfjit.passes.legalize.symbolic_gradient import gradient_function
+from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.manager.rewriter import reads_reference
 
 # calls that double at each level could fill the memory: from here on they stay calls
 MAX_NODES: Final = 200_000

@@ -7,8 +7,8 @@ from __future__ import annotations
 from tfjit.framework.errors import NotFoundError
 from tfjit.framework.op_defs.op_traits import PLACEHOLDER
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph
-from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.run_spec import check_spec, parse_tensor_name
+from tfjit.passes.manager.pass_context import PassContext
 
 
 def lower_feeds(graph: DataflowGraph, ctx: PassContext) -> None:

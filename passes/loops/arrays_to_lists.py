@@ -22,8 +22,8 @@ from tfjit.passes.analysis.region_tree import Scope, is_structured
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.function_library import indexed
-from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import insert_constant
+from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.manager.rewriter import insert_constant
 
 _UNDERSTOOD: Final = frozenset(
     {"TensorArrayScatterV3", "TensorArrayReadV3", "TensorArrayWriteV3", "TensorArrayGatherV3"}

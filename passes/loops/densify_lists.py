@@ -25,9 +25,9 @@ from tfjit.passes.analysis.region_tree import (
 from tfjit.passes.ir.constant_value import constant_value
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
-from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.pass_registry import SHAPES
-from tfjit.passes.ir.rewriter import insert_constant, is_static, tensor_shape
+from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.manager.pass_registry import SHAPES
+from tfjit.passes.manager.rewriter import insert_constant, is_static, tensor_shape
 
 _ROUNDS: Final = 4  # each may make element shapes known that the next one needs
 

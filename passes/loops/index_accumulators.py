@@ -31,11 +31,11 @@ from tfjit.passes.analysis.region_tree import (
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.function_library import indexed
-from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.pass_registry import SHAPES
-from tfjit.passes.ir.rewriter import insert_constant, tensor_shape
 from tfjit.passes.loops.arrays_to_lists import array_gradients
 from tfjit.passes.loops.stacks_to_lists import stacks_to_lists
+from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.manager.pass_registry import SHAPES
+from tfjit.passes.manager.rewriter import insert_constant, tensor_shape
 
 _LISTS: Final = frozenset({"TensorListPushBack", "TensorListPopBack", "EmptyTensorList"})
 _STACKS: Final = frozenset({"StackV2", "StackPushV2", "StackPopV2"})

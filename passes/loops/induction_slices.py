@@ -14,8 +14,8 @@ from tfjit.passes.analysis.induction_variables import Loop, read_loop, value_of
 from tfjit.passes.analysis.region_tree import Scope, close_scopes, is_structured, open_scopes
 from tfjit.passes.ir.constant_value import constant_value
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
-from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import insert_constant, is_static, tensor_shape
+from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.manager.rewriter import insert_constant, is_static, tensor_shape
 
 Tensor = tuple[str, int]
 

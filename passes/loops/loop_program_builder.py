@@ -39,7 +39,7 @@ from tfjit.passes.ir.function_library import (
     indexed,
     passed_through,
 )
-from tfjit.passes.ir.pass_context import LOOP_PROGRAM, PassContext
+from tfjit.passes.manager.pass_context import LOOP_PROGRAM, PassContext
 
 if TYPE_CHECKING:
     from tfjit.framework.op_defs.attrs import FuncRef

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
-    from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.pass_registry import SHAPES
+    from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.manager.pass_registry import SHAPES
 
 
 def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:

@@ -23,9 +23,9 @@ from tfjit.passes.ir.constant_value import constant_value
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.function_library import indexed
-from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import insert_constant, is_static, tensor_shape
 from tfjit.passes.loops.arrays_to_lists import counts
+from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.manager.rewriter import insert_constant, is_static, tensor_shape
 
 _MIN_ROWS_IN_PLACE: Final = (
     256  # a product that sums over so many rows in one iteration is as fast there

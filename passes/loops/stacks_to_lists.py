@@ -11,9 +11,9 @@ from tfjit.passes.analysis.induction_variables import argument, value_of
 from tfjit.passes.analysis.region_tree import Scope
 from tfjit.passes.ir.dataflow_graph import Node
 from tfjit.passes.ir.declined import Declined
-from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import insert_constant
 from tfjit.passes.ir.subgraph import ancestors
+from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.manager.rewriter import insert_constant
 
 
 def stacks_to_lists(top: Scope, ctx: PassContext) -> None:

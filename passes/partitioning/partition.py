@@ -17,7 +17,7 @@ from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import Shape
 from tfjit.passes.analysis.host_memory import input_on_host, output_on_host
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph, Edge, Node
-from tfjit.passes.ir.pass_context import PassContext
+from tfjit.passes.manager.pass_context import PassContext
 from tfjit.passes.partitioning.distribute_loops import add_control_loops, colocate_control_flow
 
 

@@ -15,7 +15,7 @@ from tfjit.framework.types import device_spec, dtypes
 from tfjit.framework.types.device_spec import DeviceSpec
 from tfjit.framework.types.dtypes import DType
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
-from tfjit.passes.ir.pass_context import DeviceInfo, PassContext, PassOptions
+from tfjit.passes.manager.pass_context import DeviceInfo, PassContext, PassOptions
 
 log: Final = logging.getLogger("tfjit.placement")
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from tfjit.passes.ir.constant_value import constant_value
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
-from tfjit.passes.ir.pass_context import PassContext
+from tfjit.passes.manager.pass_context import PassContext
 
 MAX_ELEMENTS: Final = 16
 

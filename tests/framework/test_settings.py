@@ -16,7 +16,7 @@ import tfjit
 from tfjit import cli
 from tfjit.framework import settings
 from tfjit.framework.env import Env
-from tfjit.passes.ir.text_format import parse_graph
+from tfjit.passes.text.text_format import parse_graph
 
 
 def test_read_when_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,8 @@ from tfjit.kernels.registry import NodeSpec, TensorSpec, find_native, find_refer
 from tfjit.passes.analysis.shape_inference import infer_shapes
 from tfjit.passes.fusion.fuse import fuse
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
-from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.text_format import parse_graph
+from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.text.text_format import parse_graph
 
 
 def fused(text: str) -> tuple[DataflowGraph, PassContext]:

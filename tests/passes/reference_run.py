@@ -13,11 +13,11 @@ from tfjit.framework.types.dtypes import as_dtype
 from tfjit.kernels.registry import NodeSpec, TensorSpec, find_reference
 from tfjit.passes.canonicalize.prune import prune
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
-from tfjit.passes.ir.pass_context import PassContext, PassOptions
 from tfjit.passes.ir.run_spec import RunSpec
-from tfjit.passes.ir.text_format import parse_graph
 from tfjit.passes.legalize.lower_feeds import lower_feeds
+from tfjit.passes.manager.pass_context import PassContext, PassOptions
 from tfjit.passes.partitioning.partition import Partition
+from tfjit.passes.text.text_format import parse_graph
 
 
 def run_lowered(graph: DataflowGraph, feeds: Sequence[np.ndarray]) -> dict[int, np.ndarray]:

@@ -18,13 +18,13 @@ from tests.passes.reference_run import run_partitions
 from tfjit.framework.errors import InternalError, InvalidArgumentError
 from tfjit.framework.types import dtypes
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
-from tfjit.passes.ir.pass_context import ClientRendezvous, DeviceInfo, PassContext, PassOptions
-from tfjit.passes.ir.pass_manager import Fixpoint
-from tfjit.passes.ir.pass_registry import PASSES, SHAPES
 from tfjit.passes.ir.run_spec import RunSpec
-from tfjit.passes.ir.text_format import parse_graph
+from tfjit.passes.manager.pass_context import ClientRendezvous, DeviceInfo, PassContext, PassOptions
+from tfjit.passes.manager.pass_manager import Fixpoint
+from tfjit.passes.manager.pass_registry import PASSES, SHAPES
 from tfjit.passes.partitioning.place import place_graph
 from tfjit.passes.pipeline import GRAPH_PASSES, PARTITION_PASSES, PIPELINES, build, run_passes
+from tfjit.passes.text.text_format import parse_graph
 from tfjit.runtime.session import rewriter_config
 
 TEXT = """

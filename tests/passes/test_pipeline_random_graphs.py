@@ -15,9 +15,9 @@ from tfjit.framework.types.dtypes import as_dtype
 from tfjit.framework.types.shape import TensorShape
 from tfjit.kernels.registry import NodeSpec, TensorSpec, find_reference
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
-from tfjit.passes.ir.pass_context import DeviceInfo, PassOptions
 from tfjit.passes.ir.run_spec import RunSpec
 from tfjit.passes.ir.subgraph import ancestors
+from tfjit.passes.manager.pass_context import DeviceInfo, PassOptions
 from tfjit.passes.partitioning.place import place_graph
 from tfjit.passes.pipeline import build
 

@@ -15,8 +15,8 @@ from tfjit.kernels.source import KernelSource
 from tfjit.passes.analysis.shape_inference import infer_shapes
 from tfjit.passes.control_flow.specialize_regions import specialize_bodies
 from tfjit.passes.ir.dataflow_graph import Node
-from tfjit.passes.ir.pass_context import PassContext, PassOptions
-from tfjit.passes.ir.text_format import parse_graph
+from tfjit.passes.manager.pass_context import PassContext, PassOptions
+from tfjit.passes.text.text_format import parse_graph
 from tfjit.runtime.lowering.lowered_parser import parse_lowered
 from tfjit.runtime.lowering.lowered_text import print_lowered
 from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value, lower

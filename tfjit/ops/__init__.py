@@ -123,7 +123,10 @@ def __dir__() -> list[str]:
 
 
 def _late(operator: str) -> Callable[..., Any]:
-    """The operator until it is first used: loads the module that replaces all of them."""
+    """Return a stand-in for an operator until its first use.
+
+    The first use loads the module that replaces all stand-ins.
+    """
 
     def apply(*operands: Any) -> Any:
         importlib.import_module("tfjit.ops.operators")

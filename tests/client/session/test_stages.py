@@ -11,7 +11,7 @@ import pytest
 import tfjit
 from tfjit.client.session.stages import Compiled, Lowered
 from tfjit.framework.env import Env
-from tfjit.passes.ir.text_format import parse_graph
+from tfjit.passes.text.text_format import parse_graph
 from tfjit.runtime.lowering.lowered_parser import parse_lowered
 from tfjit.runtime.plan import plan_warm_start
 

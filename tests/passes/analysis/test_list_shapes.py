@@ -7,8 +7,8 @@ import pytest
 from tfjit.framework.types.shape import Shape
 from tfjit.passes.analysis.list_shapes import EMPTY, ListShape
 from tfjit.passes.analysis.shape_inference import infer_shapes
-from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.text_format import parse_graph
+from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.text.text_format import parse_graph
 
 HEAD = """
     any = Const(dtype=int32, value=int32<>[-1])

@@ -11,10 +11,10 @@ from tfjit.passes.canonicalize.canonicalize import simplify
 from tfjit.passes.canonicalize.fold_constants import fold_constants
 from tfjit.passes.canonicalize.prune import prune
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
-from tfjit.passes.ir.pass_context import PassContext, PassOptions
 from tfjit.passes.ir.run_spec import RunSpec
-from tfjit.passes.ir.text_format import parse_graph
+from tfjit.passes.manager.pass_context import PassContext, PassOptions
 from tfjit.passes.pipeline import run_passes
+from tfjit.passes.text.text_format import parse_graph
 
 PASSES = (infer_shapes, simplify, prune)
 SPECIAL = np.array([[1.5, -0.0, 0.0], [np.nan, np.inf, -np.inf]], np.float32)
@@ -235,10 +235,10 @@ def test_unknown_shapes_stop_what_needs_them() -> None:
         CONSTANTS.replace("shape=<2,3>)", "shape=<?,3>)")
         + "y = Mul(x, one)\n z = Reshape(y, shape)"
     )
-    from tfjit.passes.ir.pass_context import PassOptions
     from tfjit.passes.ir.run_spec import RunSpec
-    from tfjit.passes.ir.text_format import parse_graph
     from tfjit.passes.legalize.lower_feeds import lower_feeds
+    from tfjit.passes.manager.pass_context import PassOptions
+    from tfjit.passes.text.text_format import parse_graph
 
     graph = parse_graph(text)
     ctx = PassContext(RunSpec(("x:0",), ("z:0",)), PassOptions(verify=True))

@@ -13,10 +13,10 @@ from tfjit.passes.canonicalize.canonicalize import simplify
 from tfjit.passes.canonicalize.control_dependencies import _has_effect, drop_control_edges
 from tfjit.passes.canonicalize.prune import prune
 from tfjit.passes.ir.dataflow_graph import SINK, DataflowGraph
-from tfjit.passes.ir.pass_context import PassContext, PassOptions
 from tfjit.passes.ir.run_spec import RunSpec
 from tfjit.passes.ir.subgraph import ancestors
 from tfjit.passes.legalize.lower_feeds import lower_feeds
+from tfjit.passes.manager.pass_context import PassContext, PassOptions
 from tfjit.passes.pipeline import run_passes
 
 X = np.ones(2, np.float32)

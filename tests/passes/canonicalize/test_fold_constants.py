@@ -13,10 +13,10 @@ from tfjit.passes.analysis.shape_inference import infer_shapes
 from tfjit.passes.canonicalize.fold_constants import fold_constants
 from tfjit.passes.canonicalize.prune import prune
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
-from tfjit.passes.ir.pass_context import PassContext, PassOptions
 from tfjit.passes.ir.run_spec import RunSpec
-from tfjit.passes.ir.text_format import parse_graph
+from tfjit.passes.manager.pass_context import PassContext, PassOptions
 from tfjit.passes.pipeline import run_passes
+from tfjit.passes.text.text_format import parse_graph
 
 FOLD = (infer_shapes, fold_constants, prune)
 

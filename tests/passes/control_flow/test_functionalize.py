@@ -17,12 +17,12 @@ from tfjit.framework.errors import InvalidArgumentError
 from tfjit.passes.control_flow.functionalize import functionalize
 from tfjit.passes.control_flow.prune_captures import trim_bodies
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
-from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.run_spec import RunSpec
 from tfjit.passes.ir.subgraph import extract
-from tfjit.passes.ir.text_format import parse_graph, print_graph
+from tfjit.passes.manager.pass_context import PassContext
 from tfjit.passes.partitioning.place import place
 from tfjit.passes.pipeline import run_passes
+from tfjit.passes.text.text_format import parse_graph, print_graph
 from tfjit.protos import GraphDef
 
 tf1 = tf.compat.v1

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tfjit.passes.control_flow.prune_captures import trim_bodies
-from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.run_spec import RunSpec
-from tfjit.passes.ir.text_format import parse_graph, print_graph
+from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.text.text_format import parse_graph, print_graph
 
 
 def test_a_dead_branch_inside_a_branch_leaves_with_its_constant() -> None:

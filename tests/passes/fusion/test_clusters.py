@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tfjit.passes.fusion.clusters import Cluster, Clusters
-from tfjit.passes.ir.text_format import parse_graph
+from tfjit.passes.text.text_format import parse_graph
 
 DIAMOND = """
     x = Placeholder(shape=<3>)

@@ -17,10 +17,10 @@ from tfjit.kernels.registry import find_native
 from tfjit.passes.analysis.shape_inference import infer_shapes
 from tfjit.passes.fusion.fuse import fuse
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
-from tfjit.passes.ir.pass_context import PassContext, PassOptions
 from tfjit.passes.ir.run_spec import RunSpec
-from tfjit.passes.ir.text_format import parse_graph
+from tfjit.passes.manager.pass_context import PassContext, PassOptions
 from tfjit.passes.pipeline import build
+from tfjit.passes.text.text_format import parse_graph
 
 # nodes that keep a value from being used inside only: what a fetch becomes
 FETCH = "_Retval"

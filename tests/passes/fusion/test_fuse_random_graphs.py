@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.passes.fusing import evaluate
 from tfjit.passes.analysis.shape_inference import infer_shapes
 from tfjit.passes.fusion.fuse import fuse
-from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.text_format import parse_graph
+from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.text.text_format import parse_graph
 
 UNARY = ["Tanh", "Relu", "Neg", "Abs", "Sigmoid", "Relu6", "Identity", "Softmax"]
 BINARY = ["AddV2", "Sub", "Maximum", "Minimum", "SquaredDifference"]

@@ -13,7 +13,7 @@ from tfjit.framework.graphs import graph as framework_graph
 from tfjit.framework.op_defs.op_def import registry
 from tfjit.framework.types import dtypes
 from tfjit.passes.ir.dataflow_graph import CONTROL, SINK, SOURCE, DataflowGraph, Edge
-from tfjit.passes.ir.text_format import parse_graph
+from tfjit.passes.text.text_format import parse_graph
 from tfjit.protos import graph_pb2
 
 DIAMOND = """

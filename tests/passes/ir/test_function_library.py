@@ -17,7 +17,7 @@ from tfjit.passes.ir.dataflow_graph import SINK, DataflowGraph
 from tfjit.passes.ir.function_library import Function, FunctionLibrary, named_functions
 from tfjit.passes.ir.run_spec import RunSpec
 from tfjit.passes.ir.subgraph import extract
-from tfjit.passes.ir.text_format import TextError, parse_graph, print_graph
+from tfjit.passes.text.text_format import TextError, parse_graph, print_graph
 from tfjit.protos import function_pb2, graph_pb2
 
 tensorflow = pytest.importorskip("tensorflow")

@@ -10,10 +10,10 @@ import pytest
 from tfjit.framework.errors import InvalidArgumentError, NotFoundError
 from tfjit.framework.types.tensors import truth
 from tfjit.passes.ir.dataflow_graph import SINK, DataflowGraph
-from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.run_spec import RunSpec
-from tfjit.passes.ir.text_format import parse_graph, print_graph
 from tfjit.passes.legalize.inline_functions import inline_functions
+from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.text.text_format import parse_graph, print_graph
 
 FUNCTIONS = """
     function 'f'{} {

@@ -9,11 +9,11 @@ from tfjit.framework.errors import InvalidArgumentError, NotFoundError
 from tfjit.framework.types import dtypes
 from tfjit.passes.canonicalize.prune import prune
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE
-from tfjit.passes.ir.pass_context import ClientRendezvous, PassContext, PassOptions
 from tfjit.passes.ir.run_spec import RunSpec, check_spec, parse_tensor_name
 from tfjit.passes.ir.subgraph import extract
-from tfjit.passes.ir.text_format import parse_graph
 from tfjit.passes.legalize.lower_feeds import lower_feeds
+from tfjit.passes.manager.pass_context import ClientRendezvous, PassContext, PassOptions
+from tfjit.passes.text.text_format import parse_graph
 
 GRAPH = """
     x    = Placeholder(dtype=float32, shape=<?,2>)

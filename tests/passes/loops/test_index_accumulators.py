@@ -16,8 +16,8 @@ from tests.passes.plan_graphs import ops_of
 from tfjit.framework import errors
 from tfjit.passes.analysis.induction_variables import read_loop
 from tfjit.passes.analysis.region_tree import open_scopes
-from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.text_format import parse_graph
+from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.text.text_format import parse_graph
 
 tf1 = tf.compat.v1
 

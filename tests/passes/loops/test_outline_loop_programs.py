@@ -19,11 +19,11 @@ from tfjit.framework.types import dtypes as d
 from tfjit.kernels.cpu.loop_program.builder import program_call
 from tfjit.kernels.ir.loop_program import LoopProgram
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
-from tfjit.passes.ir.pass_context import PassContext, PassOptions
 from tfjit.passes.ir.run_spec import RunSpec
-from tfjit.passes.ir.text_format import parse_graph, print_graph
-from tfjit.passes.ir.value_text import format_value
+from tfjit.passes.manager.pass_context import PassContext, PassOptions
 from tfjit.passes.pipeline import build
+from tfjit.passes.text.text_format import parse_graph, print_graph
+from tfjit.passes.text.value_text import format_value
 
 tf1 = tf.compat.v1
 

@@ -17,8 +17,8 @@ from tests.passes.reference_run import run_partitions
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.kernels.registry import find_reference
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
-from tfjit.passes.ir.pass_context import DeviceInfo, PassOptions
 from tfjit.passes.ir.run_spec import RunSpec
+from tfjit.passes.manager.pass_context import DeviceInfo, PassOptions
 from tfjit.passes.partitioning.partition import Partition
 from tfjit.passes.partitioning.place import place_graph
 from tfjit.passes.pipeline import build

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
-from tfjit.passes.ir.pass_context import DeviceInfo, PassContext, PassOptions
+from tfjit.passes.manager.pass_context import DeviceInfo, PassContext, PassOptions
 from tfjit.passes.partitioning.place import place
 from tfjit.passes.partitioning.rebalance import TRANSFER_US, Measured, rebalance
 

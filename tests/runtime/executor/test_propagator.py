@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tfjit.framework.errors import InvalidArgumentError
-from tfjit.passes.ir.text_format import parse_graph
+from tfjit.passes.text.text_format import parse_graph
 from tfjit.runtime.executor.propagator import FlowGraph, Propagator
 from tfjit.runtime.kernel_api.op_kernel import DEAD
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.runtime.lowered_programs import check_text, read
-from tfjit.passes.ir.value_text import TextError
+from tfjit.passes.text.value_text import TextError
 from tfjit.runtime.lowering.lowered_parser import parse_lowered
 from tfjit.runtime.lowering.lowered_text import print_lowered
 from tfjit.runtime.resources.variables_and_resources import Variable

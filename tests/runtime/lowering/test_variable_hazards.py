@@ -6,7 +6,7 @@ import pytest
 
 import tfjit.ops  # noqa: F401  (registers every op)
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
-from tfjit.passes.ir.text_format import parse_graph
+from tfjit.passes.text.text_format import parse_graph
 from tfjit.runtime.lowering.variable_hazards import aliasing_reads, sink_writes
 
 HEAD = """

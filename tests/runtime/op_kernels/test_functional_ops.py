@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tfjit
-from tfjit.passes.ir.text_format import parse_graph
+from tfjit.passes.text.text_format import parse_graph
 
 tf = pytest.importorskip("tensorflow")
 tf1 = tf.compat.v1

@@ -22,8 +22,8 @@ from tests.runtime.covering import covers
 from tests.runtime.session.configs import CPU, World, X, config, tf1
 from tfjit import cli
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
-from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.pass_registry import PASSES, passes_of_group
+from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.manager.pass_registry import PASSES, passes_of_group
 from tfjit.runtime.host import io_pool
 from tfjit.runtime.host.inter_op_pool import Slots
 from tfjit.runtime.kernel_api.op_kernel import OpContext
@@ -642,7 +642,7 @@ def test_passes_that_run_once_or_out_of_time(world: World, monkeypatch: pytest.M
         == {**dict.fromkeys(TWICE, 1), **twice}
     )
     assert counted("meta_optimizer_iterations: ONE") == dict.fromkeys(TWICE, 1)
-    from tfjit.passes.ir import pass_manager
+    from tfjit.passes.manager import pass_manager
 
     began = time.perf_counter()
     ticks = iter(range(10**6))

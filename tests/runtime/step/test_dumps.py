@@ -11,8 +11,8 @@ import pytest
 
 import tfjit
 from tfjit.framework.env import Env
-from tfjit.passes.ir.tensor_files import FOLDER, TensorFiles
-from tfjit.passes.ir.text_format import TextError, parse_graph, print_graph, read_dump
+from tfjit.passes.text.tensor_files import FOLDER, TensorFiles
+from tfjit.passes.text.text_format import TextError, parse_graph, print_graph, read_dump
 from tfjit.protos import GraphDef
 from tfjit.runtime.lowering.lowered_parser import parse_lowered
 from tfjit.runtime.lowering.lowered_text import print_lowered

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def global_norm(t_list: Any, name: str | None = None) -> Tensor:
-    """The square root of the sum of squares of all elements of all tensors."""
+    """Return the square root of all elements' sum of squares.
+
+    The sum is over all tensors.
+    """
     with name_scope(name, "global_norm", [t for t in t_list if t is not None]):
         halves = [tensor("L2Loss", None, t=t) for t in t_list if t is not None]
         stacked = tensor("Pack", None, values=halves, axis=0)
@@ -30,7 +33,7 @@ def global_norm(t_list: Any, name: str | None = None) -> Tensor:
 def clip_by_norm(
     t: TensorLike, clip_norm: TensorLike, axes: Any = None, name: str | None = None
 ) -> Tensor:
-    """`t` scaled down to an L2 norm of at most clip_norm."""
+    """Scale `t` down to an L2 norm of at most clip_norm."""
     with name_scope(name, "clip_by_norm", [t, clip_norm]) as scope:
         values = convert_to_tensor(t, name="t")
         squares = tensor("Mul", None, x=values, y=values)
@@ -49,8 +52,9 @@ def clip_by_norm(
 def clip_by_global_norm(
     t_list: Any, clip_norm: TensorLike, use_norm: TensorLike | None = None, name: str | None = None
 ) -> tuple[list[Any], Tensor]:
-    """(tensors scaled down together to a global norm of at most clip_norm, that norm before). None
-    entries stay.
+    """Scale tensors down together to a global norm of at most clip_norm.
+
+    Returns (scaled tensors, the norm before). None entries stay.
     """
     norm = global_norm(t_list) if use_norm is None else convert_to_tensor(use_norm)
     with name_scope(name, "clip_by_global_norm", [t for t in t_list if t is not None]):

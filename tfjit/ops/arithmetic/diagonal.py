@@ -41,7 +41,7 @@ def _set_diag(c: ShapeContext) -> Shapes:
 
 
 def _band(c: ShapeContext, index: int) -> tuple[int, int] | None:
-    """(lowest, highest) diagonal, where the input that says so is known."""
+    """Return (lowest, highest) diagonal, where the input for them is known."""
     values = int_list_constant(c, index)
     if values is None:
         return None

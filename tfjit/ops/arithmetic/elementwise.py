@@ -1,5 +1,6 @@
-"""Scalar functions over tensors; dtypes, shapes and kernels follow from the rows of
-framework.elementwise.
+"""Define scalar functions over tensors.
+
+Dtypes, shapes and kernels follow from the rows of framework.elementwise.
 """
 
 from __future__ import annotations
@@ -720,8 +721,9 @@ register_elementwise(
 
 
 def elementwise_function(public: str, op_type: str, text: str) -> Callable[..., Tensor]:
-    """A public function whose arguments are the op's inputs and numeric attrs, in the
-    op's order.
+    """Return a public function of the op's inputs and numeric attrs.
+
+    The arguments are in the op's order.
     """
 
     names = [arg.name for arg in registry.require(op_type).inputs]
@@ -868,7 +870,7 @@ population_count = elementwise_function(
 
 
 def add(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """x + y; joins strings."""
+    """Return x + y; joins strings."""
     with name_scope(name, "Add", [x]) as scope:
         x = convert_to_tensor(
             x, name="x", preferred_dtype=y.dtype.base_dtype if isinstance(y, Tensor) else None
@@ -878,7 +880,10 @@ def add(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
 
 
 def add_n(inputs: TensorLike, name: str | None = None) -> Tensor:
-    """The sum of tensors of one shape. Raises ValueError for no tensors."""
+    """Return the sum of tensors of one shape.
+
+    Raises ValueError for no tensors.
+    """
     if not inputs or not isinstance(inputs, (list, tuple)):
         raise ValueError(
             "Inputs must be an iterable of at least one Tensor/IndexedSlices with the same dtype "
@@ -896,17 +901,17 @@ def accumulate_n(
     tensor_dtype: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """As `add_n`."""
+    """Return the sum of tensors, as `add_n`."""
     return add_n(inputs, name=name or "AccumulateNV2")
 
 
 def equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """x == y, elementwise."""
+    """Return x == y, elementwise."""
     return tensor("Equal", name, x=x, y=y)
 
 
 def not_equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """x != y, elementwise."""
+    """Return x != y, elementwise."""
     return tensor("NotEqual", name, x=x, y=y)
 
 
@@ -918,14 +923,14 @@ def approximate_equal(
 
 
 def logical_xor(x: TensorLike, y: TensorLike, name: str = "LogicalXor") -> Tensor:
-    """Whether exactly one is true."""
+    """Return whether exactly one is true."""
     with name_scope(name, "LogicalXor", [x, y]) as scope:
         return logical_and(logical_or(x, y), logical_not(logical_and(x, y)), name=scope)
 
 
 @maps_sparse_values
 def abs(x: TensorLike, name: str | None = None) -> Tensor:
-    """|x|; real for complex numbers."""
+    """Return |x|; real for complex numbers."""
     with name_scope(name, "Abs", [x]) as scope:
         x = convert_to_tensor(x, name="x")
         if x.dtype.is_complex:
@@ -937,20 +942,26 @@ complex_abs = abs
 
 
 def pow(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """x to the power of y. Negative integer powers of integers fail when they run."""
+    """Return x to the power of y.
+
+    Negative integer powers of integers fail when they run.
+    """
     with name_scope(name, "Pow", [x]) as scope:
         return tensor("Pow", scope, x=x, y=y)
 
 
 def round(x: TensorLike, name: str | None = None) -> Tensor:
-    """The nearest integer, halves to even; integers unchanged."""
+    """Return the nearest integer, halves to even; integers unchanged."""
     x = convert_to_tensor(x, name="x")
     return x if x.dtype.is_integer else tensor("Round", name, x=x)
 
 
 @maps_sparse_values
 def cast(x: TensorLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
-    """`x` as another dtype; the tensor itself where it has it."""
+    """Convert `x` to another dtype.
+
+    A tensor of that dtype is returned as it is.
+    """
     wanted = as_dtype(dtype).base_dtype
     if isinstance(x, Tensor) and x.dtype is wanted:
         return x
@@ -962,7 +973,7 @@ def cast(x: TensorLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
 
 
 def saturate_cast(value: TensorLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
-    """`cast`, with what lies outside of the dtype's range taken to its ends."""
+    """Convert as `cast`, after clipping to the dtype's range."""
     with name_scope(name, "saturate_cast", [value]) as scope:
         value = convert_to_tensor(value, name="value")
         wanted, given = as_dtype(dtype).base_dtype, value.dtype.base_dtype
@@ -992,7 +1003,10 @@ to_complex128 = _to(dtypes.complex128, "ToComplex128")
 
 
 def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
-    """real + imag * i. Raises TypeError for other than two float32 or two float64."""
+    """Return real + imag * i.
+
+    Raises TypeError for other than two float32 or two float64.
+    """
     with name_scope(name, "Complex", [real, imag]) as scope:
         real, imag = convert_to_tensor(real, name="real"), convert_to_tensor(imag, name="imag")
         kinds = (real.dtype.base_dtype, imag.dtype.base_dtype)
@@ -1042,7 +1056,7 @@ angle = _part("Angle", "The angle of complex numbers.")
 
 
 def conj(x: TensorLike, name: str | None = None) -> Tensor:
-    """The conjugate; real tensors unchanged."""
+    """Return the conjugate; real tensors unchanged."""
     value = convert_to_tensor(x, name="x")
     return tensor("Conj", name, input=value) if value.dtype.is_complex else value
 
@@ -1060,7 +1074,10 @@ AS_FLOAT = {
 
 
 def truediv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """x / y; integers as floats. Raises TypeError for differing dtypes."""
+    """Return x / y; integers as floats.
+
+    Raises TypeError for differing dtypes.
+    """
     with name_scope(name, "truediv", [x, y]) as scope:
         x = convert_to_tensor(
             x, name="x", preferred_dtype=y.dtype.base_dtype if isinstance(y, Tensor) else None
@@ -1078,7 +1095,10 @@ def truediv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
 
 
 def divide(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """x / y as Python's operator has it; integers as floats. x may be sparse."""
+    """Return x / y by Python's operator; integers as floats.
+
+    x may be sparse.
+    """
     if is_sparse(x):
         with name_scope(name, "truediv", [y]):
             quotient: Tensor = x / y
@@ -1087,7 +1107,7 @@ def divide(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 
 def div(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """x / y; integers are divided rounding down, as Python 2 did."""
+    """Return x / y; integers are divided rounding down, as Python 2 did."""
     with name_scope(name, "div", [x, y]) as scope:
         x = convert_to_tensor(
             x, name="x", preferred_dtype=y.dtype.base_dtype if isinstance(y, Tensor) else None
@@ -1099,7 +1119,7 @@ def div(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
 
 
 def div_no_nan(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """x / y, 0 where y is 0."""
+    """Return x / y, 0 where y is 0."""
     with name_scope(name, "div_no_nan", [x, y]) as scope:
         x = convert_to_tensor(
             x, name="x", preferred_dtype=y.dtype.base_dtype if isinstance(y, Tensor) else None
@@ -1109,7 +1129,7 @@ def div_no_nan(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
 
 
 def floordiv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """x / y, rounded down."""
+    """Return x / y, rounded down."""
     with name_scope(name, "floordiv", [x, y]) as scope:
         return tensor("FloorDiv", scope, x=x, y=y)
 
@@ -1117,7 +1137,10 @@ def floordiv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
 def clip_by_value(
     t: TensorLike, clip_value_min: Any, clip_value_max: Any, name: str | None = None
 ) -> Tensor:
-    """`t` held between two bounds. Raises InvalidArgumentError when the bounds change its shape."""
+    """Clip `t` to two bounds.
+
+    Raises InvalidArgumentError when the bounds change its shape.
+    """
     with name_scope(name, "clip_by_value", [t, clip_value_min, clip_value_max]) as scope:
         values = convert_to_tensor(t, name="t")
         lower = minimum(values, clip_value_max)
@@ -1128,7 +1151,10 @@ def clip_by_value(
 
 
 def scalar_mul(scalar: Any, x: TensorLike, name: str | None = None) -> Tensor:
-    """scalar * x. Raises ValueError when the scalar is none."""
+    """Return scalar * x.
+
+    Raises ValueError when the scalar is none.
+    """
     x = convert_to_tensor(x)
     factor = convert_to_tensor(scalar, dtype=x.dtype.base_dtype, name="scalar")
     if factor.shape.rank not in (None, 0):

@@ -199,12 +199,12 @@ def matmul(
     grad_b: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """a [..., m, k] times b [..., k, n] -> [..., m, n]. Raises ValueError when both transpose and
-    adjoint are asked for.
+    """Multiply a [..., m, k] by b [..., k, n] -> [..., m, n].
 
     a_is_sparse, b_is_sparse: float32 and bfloat16 matrices are multiplied by SparseMatMul.
-    output_type: the product's dtype. grad_a, grad_b: whether an operand is a gradient, which the
-    node tells who reads the graph.
+    output_type: the product's dtype. grad_a, grad_b: whether an operand is a gradient; the node
+    keeps this for readers of the graph. Raises ValueError when both transpose and adjoint are asked
+    for.
     """
     with name_scope(name, "MatMul", [a, b]) as scope:
         if transpose_a and adjoint_a:
@@ -256,7 +256,7 @@ def _batch_product(
     grad_y: bool,
     out_type: Any,
 ) -> Tensor:
-    """Return a batched product; with a dtype of its own where one is given."""
+    """Return a batched product, of dtype `out_type` where one is given."""
     options = {"adj_x": adj_x, "adj_y": adj_y, "grad_x": grad_x, "grad_y": grad_y}
     if out_type is None:
         return tensor("BatchMatMulV2", name, x=x, y=y, **options)
@@ -282,7 +282,7 @@ def matvec(
     b_is_sparse: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """a [..., m, k] times b [..., k] -> [..., m]."""
+    """Multiply a [..., m, k] by b [..., k] -> [..., m]."""
     with name_scope(name, "MatVec", [a, b]) as scope:
         b = convert_to_tensor(b, name="b")
         column = tensor("ExpandDims", None, input=b, dim=-1)
@@ -298,12 +298,15 @@ def matvec(
 
 
 def cross(a: TensorLike, b: TensorLike, name: str | None = None) -> Tensor:
-    """The cross product of vectors of 3."""
+    """Return the cross product of vectors of 3."""
     return tensor("Cross", name, a=a, b=b)
 
 
 def einsum(equation: str, *inputs: Any, name: str | None = None) -> Tensor:
-    """Sums of products by index letters; more than two inputs are contracted from the left."""
+    """Sum products by index letters.
+
+    More than two inputs are contracted from the left.
+    """
     equation = equation.replace(" ", "")
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
@@ -329,7 +332,10 @@ def einsum(equation: str, *inputs: Any, name: str | None = None) -> Tensor:
 
 
 def tensordot(a: TensorLike, b: TensorLike, axes: AxisLike, name: str | None = None) -> Tensor:
-    """Sum over `axes`: a number (last of a with first of b) or a pair of lists or tensors."""
+    """Sum products over `axes`.
+
+    axes: a number (last of a with first of b) or a pair of lists or tensors.
+    """
     with name_scope(name, "Tensordot", [a, b, axes]) as scope:
         a, b = convert_to_tensor(a, name="a"), convert_to_tensor(b, name="b")
         rank_a, rank_b = a.shape.rank, b.shape.rank
@@ -374,8 +380,9 @@ def tensordot(a: TensorLike, b: TensorLike, axes: AxisLike, name: str | None = N
 
 
 def _tensordot(a: Tensor, b: Tensor, axes_a: Any, axes_b: Any, name: str) -> Tensor:
-    """Sum over axes of tensors whose ranks, or axes, the run alone knows: one product
-    of matrices.
+    """Sum products over axes by one product of matrices.
+
+    Only the run knows the ranks of the tensors, or the axes.
     """
     matrix_a, free_a = _as_matrix(a, axes_a, axes_last=True)
     matrix_b, free_b = _as_matrix(b, axes_b, axes_last=False)
@@ -389,8 +396,9 @@ def _tensordot(a: Tensor, b: Tensor, axes_a: Any, axes_b: Any, name: str) -> Ten
 
 
 def _as_matrix(x: Tensor, axes: AxisLike, axes_last: bool) -> tuple[Tensor, Tensor]:
-    """Return x with `axes` joined as one side of a matrix and the others as the other, and the
-    others' sizes.
+    """Return x as a matrix with `axes` joined on one side.
+
+    The other axes are joined on the other side; their sizes are returned, too.
     """
     rank, shape = tensor("Rank", None, input=x), tensor("Shape", None, input=x)
     given = tensor("Reshape", None, tensor=convert_to_tensor(axes, dtype=dtypes.int32), shape=[-1])

@@ -215,7 +215,7 @@ def reduce_variance(
     keepdims: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """The variance (not corrected for the sample's size)."""
+    """Return the variance (not corrected for the sample's size)."""
     with name_scope(name, "reduce_variance", [input_tensor]):
         x = convert_to_tensor(input_tensor)
         mean = reduce_mean(x, axis, True)
@@ -233,7 +233,7 @@ def reduce_std(
     keepdims: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """The standard deviation (not corrected for the sample's size)."""
+    """Return the standard deviation (not corrected for the sample's size)."""
     with name_scope(name, "reduce_std", [input_tensor]):
         return tensor("Sqrt", None, x=reduce_variance(input_tensor, axis, keepdims))
 
@@ -246,7 +246,7 @@ def reduce_logsumexp(
     reduction_indices: AxisLike | None = None,
     keep_dims: bool | None = None,
 ) -> Tensor:
-    """log(sum(exp(x))), without overflow."""
+    """Return log(sum(exp(x))), without overflow."""
     axis = renamed(axis, reduction_indices, "axis", "reduction_indices")
     keep = bool(renamed(keepdims, keep_dims, "keepdims", "keep_dims"))
     with name_scope(name, "ReduceLogSumExp", [input_tensor]) as scope:
@@ -282,7 +282,7 @@ def count_nonzero(
     keep_dims: bool | None = None,
     input: TensorLike | None = None,
 ) -> Tensor:
-    """How many elements are not zero (or not empty strings)."""
+    """Count the elements that are not zero (or not empty strings)."""
     value = renamed(input_tensor, input, "input_tensor", "input")
     axis = renamed(axis, reduction_indices, "axis", "reduction_indices")
     keep = bool(renamed(keepdims, keep_dims, "keepdims", "keep_dims"))
@@ -305,7 +305,10 @@ def argmax(
     dimension: AxisLike | None = None,
     output_type: DTypeLike = dtypes.int64,
 ) -> Tensor:
-    """The index of the largest value along an axis (0), the first one of equals."""
+    """Return the index of the largest value along an axis (0).
+
+    Of equal values the first counts.
+    """
     axis = renamed(axis, dimension, "axis", "dimension")
     return tensor(
         "ArgMax",
@@ -323,7 +326,10 @@ def argmin(
     dimension: AxisLike | None = None,
     output_type: DTypeLike = dtypes.int64,
 ) -> Tensor:
-    """The index of the smallest value along an axis (0), the first one of equals."""
+    """Return the index of the smallest value along an axis (0).
+
+    Of equal values the first counts.
+    """
     axis = renamed(axis, dimension, "axis", "dimension")
     return tensor(
         "ArgMin",
@@ -340,7 +346,7 @@ def arg_max(
     output_type: DTypeLike = dtypes.int64,
     name: str | None = None,
 ) -> Tensor:
-    """`argmax` by its older name."""
+    """Return `argmax`; its older name."""
     return argmax(input, dimension, name, output_type=output_type)
 
 
@@ -350,7 +356,7 @@ def arg_min(
     output_type: DTypeLike = dtypes.int64,
     name: str | None = None,
 ) -> Tensor:
-    """`argmin` by its older name."""
+    """Return `argmin`; its older name."""
     return argmin(input, dimension, name, output_type=output_type)
 
 
@@ -361,7 +367,10 @@ def cumsum(
     reverse: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """Running sums; exclusive leaves each element itself out, reverse runs from the end."""
+    """Return running sums.
+
+    exclusive leaves each element itself out, reverse runs from the end.
+    """
     with name_scope(name, "Cumsum", [x]) as scope:
         return tensor("Cumsum", scope, x=x, axis=axis, exclusive=exclusive, reverse=reverse)
 
@@ -373,7 +382,7 @@ def cumprod(
     reverse: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """Running products."""
+    """Return running products."""
     with name_scope(name, "Cumprod", [x]) as scope:
         return tensor("Cumprod", scope, x=x, axis=axis, exclusive=exclusive, reverse=reverse)
 
@@ -385,7 +394,7 @@ def cumulative_logsumexp(
     reverse: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """Running log(sum(exp(x)))."""
+    """Return running log(sum(exp(x)))."""
     with name_scope(name, "CumulativeLogsumexp", [x]) as scope:
         return tensor(
             "CumulativeLogsumexp", scope, x=x, axis=axis, exclusive=exclusive, reverse=reverse

@@ -303,7 +303,10 @@ unsorted_segment_min = _unsorted("UnsortedSegmentMin", "The minimum")
 
 
 def _counts(data: Tensor, segment_ids: TensorLike, num_segments: TensorLike) -> Tensor:
-    """How many entries each segment has, at least 1, shaped to divide by."""
+    """Return each segment's number of entries, at least 1.
+
+    The result is shaped to divide by.
+    """
     ids = convert_to_tensor(segment_ids)
     flat = tensor("Reshape", None, tensor=ids, shape=[-1])
     ones = tensor("OnesLike", None, x=tensor("Cast", None, x=flat, DstT=data.dtype.base_dtype))
@@ -326,7 +329,7 @@ def _counts(data: Tensor, segment_ids: TensorLike, num_segments: TensorLike) -> 
 def unsorted_segment_mean(
     data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, name: str | None = None
 ) -> Tensor:
-    """The mean of the entries of each segment; 0 for a segment without any."""
+    """Return the mean of each segment's entries; 0 for an empty segment."""
     with name_scope(name, "UnsortedSegmentMean"):
         data = convert_to_tensor(data)
         total = unsorted_segment_sum(data, segment_ids, num_segments)
@@ -336,7 +339,7 @@ def unsorted_segment_mean(
 def unsorted_segment_sqrt_n(
     data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, name: str | None = None
 ) -> Tensor:
-    """The sum of the entries of each segment over the square root of their number."""
+    """Return each segment's sum over the square root of its size."""
     with name_scope(name, "UnsortedSegmentSqrtN"):
         data = convert_to_tensor(data)
         total = unsorted_segment_sum(data, segment_ids, num_segments)
@@ -390,7 +393,10 @@ def bincount(
     dtype: DTypeLike = dtypes.int32,
     name: str | None = None,
 ) -> Tensor:
-    """How often (or with what weight) each of 0, 1, .. occurs among non-negative integers."""
+    """Count each of 0, 1, .. among non-negative integers.
+
+    With weights, each occurrence counts by its weight.
+    """
     with name_scope(name, "bincount"):
         values = convert_to_tensor(arr, name="arr", dtype=dtypes.int32)
         flat = tensor("Reshape", None, tensor=values, shape=[-1])
@@ -420,8 +426,9 @@ def histogram_fixed_width(
     dtype: DTypeLike = dtypes.int32,
     name: str | None = None,
 ) -> Tensor:
-    """How many values fall into each of `nbins` equal bins of a range; what lies outside goes to
-    the ends.
+    """Count the values in each of `nbins` equal bins of a range.
+
+    Values outside of the range count in the first or last bin.
     """
     with name_scope(name, "histogram_fixed_width", [values, value_range, nbins]) as scope:
         return tensor(

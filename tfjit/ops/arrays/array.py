@@ -1,4 +1,7 @@
-"""Shapes, constants, placeholders, identities: what makes a tensor or only relabels one."""
+"""Define shapes, constants, placeholders and identities.
+
+These ops make tensors or only relabel them.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ def _shape(c: ShapeContext) -> Shapes:
 
 
 def _known_elements(sizes: tuple[int | None, ...]) -> tuple[int, list[int]]:
-    """(product of the known sizes, places of the unknown ones)"""
+    """Return (product of the known sizes, places of the unknown ones)."""
     known = 1
     for size in sizes:
         if size is not None:
@@ -96,7 +99,7 @@ def _squeeze(c: ShapeContext) -> Shapes:
         elif wanted:
             out.append(size)
         elif size is None:
-            return [None]  # whether it goes is only seen when the graph runs
+            return [None]  # only the run shows whether this axis is dropped
         elif size != 1:
             out.append(size)
     return [tuple(out)]
@@ -607,7 +610,10 @@ register_op(
 def placeholder(
     dtype: DTypeLike, shape: ShapeLike | None = None, name: str | None = None
 ) -> Tensor:
-    """A tensor that every run feeds. shape: None for any."""
+    """Return a tensor that every run feeds.
+
+    shape: None for any.
+    """
     attrs = {"dtype": as_dtype(dtype), "shape": TensorShape(shape)}
     return get_default_graph().create_op("Placeholder", (), attrs=attrs, name=name).outputs[0]
 
@@ -615,12 +621,12 @@ def placeholder(
 def placeholder_with_default(
     input: TensorLike, shape: ShapeLike, name: str | None = None
 ) -> Tensor:
-    """`input`, unless a run feeds something else of the given shape."""
+    """Return `input`, unless a run feeds another value of the given shape."""
     return tensor("PlaceholderWithDefault", name, input=input, shape=TensorShape(shape))
 
 
 def identity(input: Any, name: str | None = None) -> Tensor:
-    """The same value as another tensor, or as another sparse tensor."""
+    """Return the same value as another tensor, dense or sparse."""
     if is_sparse(input):
         with name_scope(name, "Identity", [input.values]):
             return type(input)(
@@ -633,43 +639,49 @@ def identity(input: Any, name: str | None = None) -> Tensor:
 
 
 def identity_n(input: TensorLike, name: str | None = None) -> list[Tensor]:
-    """The same values as other tensors."""
+    """Return the same values as other tensors."""
     return list(create("IdentityN", name, input=input).outputs)
 
 
 @maps_sparse_values
 def stop_gradient(input: TensorLike, name: str | None = None) -> Tensor:
-    """`input`, taken for a constant by gradients."""
+    """Return `input`, a constant for gradients."""
     return tensor("StopGradient", name, input=input)
 
 
 def prevent_gradient(input: TensorLike, message: str = "", name: str | None = None) -> Tensor:
-    """`input`; asking for a gradient through it is an error."""
+    """Return `input`; asking for a gradient through it is an error."""
     return tensor("PreventGradient", name, input=input, message=message)
 
 
 def guarantee_const(input: TensorLike, name: str | None = None) -> Tensor:
-    """`input`, of which the caller promises that it never changes."""
+    """Return `input`; the caller promises that its value never changes."""
     return tensor("GuaranteeConst", name, input=input)
 
 
 def ensure_shape(x: TensorLike, shape: ShapeLike, name: str | None = None) -> Tensor:
-    """`x`, checked to have `shape` when it runs."""
+    """Return `x`, checked to have `shape` when it runs."""
     return tensor("EnsureShape", name, input=x, shape=TensorShape(shape))
 
 
 def check_numerics(tensor: TensorLike, message: str, name: str | None = None) -> Tensor:
-    """`tensor`; InvalidArgumentError when it holds NaN or Inf."""
+    """Return `tensor`; InvalidArgumentError when it holds NaN or Inf."""
     return call("CheckNumerics", name, tensor=tensor, message=message)
 
 
 def bitcast(input: TensorLike, type: Any, name: str | None = None) -> Tensor:
-    """The same bits as another type; a size ratio becomes, or takes, the last axis."""
+    """Reinterpret the bits as another type.
+
+    A ratio of the types' sizes becomes, or takes, the last axis.
+    """
     return tensor("Bitcast", name, input=input, type=as_dtype(type))
 
 
 def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
-    """The shape as an integer vector; a constant where it is fully known."""
+    """Return the shape as an integer vector.
+
+    A fully known shape gives a constant.
+    """
     if is_sparse(input):
         return tensor("Cast", name, x=input.dense_shape, DstT=as_dtype(out_type))
     value = convert_to_tensor(input)
@@ -684,12 +696,12 @@ def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> 
 def shape_n(
     input: TensorLike, out_type: DTypeLike = dtypes.int32, name: str | None = None
 ) -> list[Tensor]:
-    """The shapes of several tensors."""
+    """Return the shapes of several tensors."""
     return list(create("ShapeN", name, input=input, out_type=as_dtype(out_type)).outputs)
 
 
 def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
-    """The number of elements; a constant where it is known."""
+    """Return the number of elements; a constant where it is known."""
     if is_sparse(input):
         with name_scope(name, "Size", [input.values]) as scope:
             sizes = tensor("Cast", None, x=input.dense_shape, DstT=as_dtype(out_type))
@@ -702,7 +714,7 @@ def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> T
 
 
 def rank(input: Any, name: str | None = None) -> Tensor:
-    """The number of axes; a constant where it is known."""
+    """Return the number of axes; a constant where it is known."""
     if is_sparse(input):
         return size(input.dense_shape, name=name)
     value = convert_to_tensor(input)
@@ -712,14 +724,14 @@ def rank(input: Any, name: str | None = None) -> Tensor:
 
 
 def reshape(tensor: TensorLike, shape: ShapeLike, name: str | None = None) -> Tensor:
-    """The same elements in another shape; one size may be -1."""
+    """Return the same elements in another shape; one size may be -1."""
     return call("Reshape", name, tensor=tensor, shape=shape)
 
 
 def squeeze(
     input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None
 ) -> Tensor:
-    """Drop axes of size 1: those of `axis`, or all."""
+    """Drop the axes of size 1 in `axis`, or all of size 1."""
     axis = squeeze_dims if axis is None else axis
     axes = [] if axis is None else [axis] if np.isscalar(axis) else list(axis)
     return tensor("Squeeze", name, input=input, squeeze_dims=axes)
@@ -731,7 +743,10 @@ def expand_dims(
     name: str | None = None,
     dim: AxisLike | None = None,
 ) -> Tensor:
-    """Put an axis of size 1 in. Raises ValueError when no axis is given."""
+    """Insert an axis of size 1.
+
+    Raises ValueError when no axis is given.
+    """
     axis = dim if axis is None else axis
     if axis is None:
         raise ValueError("Must specify an axis argument to tf.expand_dims()")
@@ -739,18 +754,19 @@ def expand_dims(
 
 
 def broadcast_to(input: TensorLike, shape: ShapeLike, name: str | None = None) -> Tensor:
-    """`input` repeated along axes of size 1 until it has `shape`."""
+    """Repeat `input` along axes of size 1 until it has `shape`."""
     return tensor("BroadcastTo", name, input=input, shape=shape)
 
 
 def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
-    """The shape of an elementwise result, as a tensor."""
+    """Return the shape of an elementwise result, as a tensor."""
     return tensor("BroadcastArgs", None, s0=shape_x, s1=shape_y)
 
 
 def broadcast_static_shape(shape_x: TensorShape, shape_y: TensorShape) -> TensorShape:
-    """The static shape of an elementwise result. Raises ValueError when the shapes
-    don't broadcast.
+    """Return the static shape of an elementwise result.
+
+    Raises ValueError when the shapes don't broadcast.
     """
     return TensorShape(broadcast_tuples(as_shape(shape_x), as_shape(shape_y)))
 
@@ -765,12 +781,15 @@ register_op(
 
 
 def fill(dims: Any, value: TensorLike, name: str | None = None, layout: Any = None) -> Tensor:
-    """A tensor of one value. layout: of a DTensor; there is no kernel that lays a tensor out."""
+    """Return a tensor of one value.
+
+    layout: of a DTensor; there is no kernel that lays a tensor out.
+    """
     return _laid_out(tensor("Fill", name, dims=dims, value=value), layout)
 
 
 def _laid_out(value: Tensor, layout: Any) -> Tensor:
-    """Return a tensor, or where a DTensor layout is given the Relayout of it."""
+    """Return a tensor, or its Relayout where a DTensor layout is given."""
     return (
         value
         if layout is None
@@ -799,21 +818,30 @@ def _filled(shape: ShapeLike, dtype: DTypeLike, name: str, value: TensorLike) ->
 def zeros(
     shape: ShapeLike, dtype: DTypeLike = dtypes.float32, name: str | None = None, layout: Any = None
 ) -> Tensor:
-    """A tensor of zeros (False, or empty strings). layout: as of `fill`."""
+    """Return a tensor of zeros (False, or empty strings).
+
+    layout: as of `fill`.
+    """
     return _laid_out(_filled(shape, dtype, name or "zeros", 0), layout)
 
 
 def ones(
     shape: ShapeLike, dtype: DTypeLike = dtypes.float32, name: str | None = None, layout: Any = None
 ) -> Tensor:
-    """A tensor of ones. layout: as of `fill`."""
+    """Return a tensor of ones.
+
+    layout: as of `fill`.
+    """
     return _laid_out(_filled(shape, dtype, name or "ones", 1), layout)
 
 
 def zeros_like(
     tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True
 ) -> Tensor:
-    """Zeros of the shape, and unless said otherwise the dtype, of a tensor."""
+    """Return zeros of a tensor's shape.
+
+    The dtype is the tensor's, too, unless another is given.
+    """
     with name_scope(name, "zeros_like", [tensor.values if is_sparse(tensor) else tensor]) as scope:
         if is_sparse(tensor):
             sizes = tensor.shape if tensor.shape.is_fully_defined() else tensor.dense_shape
@@ -839,7 +867,10 @@ def ones_like(
     name: str | None = None,
     optimize: bool = True,
 ) -> Tensor:
-    """Ones of the shape, and unless said otherwise the dtype, of a tensor."""
+    """Return ones of a tensor's shape.
+
+    The dtype is the tensor's, too, unless another is given.
+    """
     with name_scope(name, "ones_like", [tensor]) as scope:
         value = convert_to_tensor(tensor, name="tensor")
         wanted = value.dtype.base_dtype if dtype is None else as_dtype(dtype)
@@ -855,7 +886,10 @@ def range(
     dtype: DTypeLike | None = None,
     name: str = "range",
 ) -> Tensor:
-    """start, start + delta .. up to, not including, limit; with one argument 0 .. start."""
+    """Return start, start + delta .. up to, not including, limit.
+
+    With one argument the range is 0 .. start.
+    """
     if limit is None:
         start, limit = 0, start
     with name_scope(name, "Range", [start, limit, delta]) as scope:
@@ -885,10 +919,10 @@ def _cast(value: Tensor, dtype: Any) -> Tensor:
 def linspace(
     start: TensorLike, stop: Any, num: Any, name: str | None = None, axis: int = 0
 ) -> Tensor:
-    """`num` evenly spaced values from start to stop, both included, along a new axis of the shape
-    they broadcast to.
+    """Return `num` evenly spaced values from start to stop.
 
-    Integers become floats.
+    Both ends are included. The values lie along a new axis of the shape that start and stop
+    broadcast to. Integers become floats.
     """
     with name_scope(name, "linspace", [start, stop]):
         first = convert_to_tensor(start, name="start")
@@ -904,8 +938,9 @@ def linspace(
 
 
 def _spaced(first: Tensor, last: Tensor, count: Tensor, axis: int, kind: Any) -> Tensor:
-    """Return the values between two tensors that have size 1 along `axis`; the last
-    one is exact.
+    """Return evenly spaced values between two tensors.
+
+    The tensors have size 1 along `axis`; the last value is exact.
     """
     one = constant(1, count.dtype)
     steps = tensor("Maximum", None, x=tensor("Sub", None, x=count, y=one), y=one)
@@ -937,23 +972,24 @@ lin_space = linspace
 
 
 def invert_permutation(x: TensorLike, name: str | None = None) -> Tensor:
-    """The permutation that undoes `x`."""
+    """Return the permutation that undoes `x`."""
     return tensor("InvertPermutation", name, x=x)
 
 
 def diag(diagonal: TensorLike, name: str | None = None) -> Tensor:
-    """A tensor of twice the rank with `diagonal` on its diagonal."""
+    """Return a tensor of twice the rank with `diagonal` on its diagonal."""
     return tensor("Diag", name, diagonal=diagonal)
 
 
 def diag_part(input: TensorLike, name: str | None = None) -> Tensor:
-    """The diagonal of a tensor of even rank."""
+    """Return the diagonal of a tensor of even rank."""
     return tensor("DiagPart", name, input=input)
 
 
 def meshgrid(*args: Any, indexing: str = "xy", name: str = "meshgrid") -> list[Tensor]:
-    """Coordinate arrays of vectors; "xy" swaps the first two axes. Raises ValueError for another
-    indexing.
+    """Return coordinate arrays of vectors.
+
+    Indexing "xy" swaps the first two axes. Raises ValueError for another indexing.
     """
     if indexing not in ("xy", "ij"):
         raise ValueError(
@@ -985,7 +1021,10 @@ def sequence_mask(
     dtype: DTypeLike = dtypes.bool,
     name: str | None = None,
 ) -> Tensor:
-    """lengths [...] -> mask [..., maxlen], true at the first `length` places."""
+    """Return a mask [..., maxlen], true at the first `length` places.
+
+    lengths [...].
+    """
     with name_scope(name, "SequenceMask", [lengths, maxlen]):
         lengths = convert_to_tensor(lengths)
         if maxlen is None:
@@ -1013,7 +1052,10 @@ def eye(
     dtype: DTypeLike = dtypes.float32,
     name: str | None = None,
 ) -> Tensor:
-    """The identity matrix [*batch_shape, num_rows, num_columns]; square by default."""
+    """Return the identity matrix [*batch_shape, num_rows, num_columns].
+
+    Square by default.
+    """
     with name_scope(name, "eye", [num_rows, num_columns, batch_shape]):
         square = num_columns is None
         columns = num_rows if square else num_columns

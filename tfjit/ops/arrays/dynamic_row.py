@@ -16,8 +16,8 @@ def _rows(c: ShapeContext) -> Shapes:
     return [c.inputs[0]]
 
 
-# What lists and tensor arrays of known size become while a plan is made. message: of the error for
-# a bad index, with {detail} for it.
+# Lists and tensor arrays of known size become these ops while a plan is made. message: the error
+# for a bad index, with {detail} in place of the index.
 register_op(
     "_GetRow",
     inputs=("rows: T", "index: int32"),

@@ -104,7 +104,7 @@ def _one_hot(c: ShapeContext) -> Shapes:
 
 
 def _scatter_nd_update(c: ShapeContext, shape: Shape, indices: Shape, updates: Shape) -> Shapes:
-    """indices [outer..., depth], updates [outer..., shape[depth:]...]"""
+    """Check indices [outer..., depth] and updates [outer..., shape[depth:]...]."""
     if shape is not None and None not in shape and 0 in shape:
         sizes = (c.num_elements(indices), c.num_elements(updates))
         if any(n is not None and n > 0 for n in sizes):
@@ -435,7 +435,7 @@ def gather(
     axis: AxisLike | None = None,
     batch_dims: int = 0,
 ) -> Tensor:
-    """Slices of `params` along an axis, by number."""
+    """Gather slices of `params` along an axis, by number."""
     del validate_indices  # always checked
     if axis is None:
         axis = batch_dims
@@ -451,8 +451,9 @@ def gather_nd(
     batch_dims: int = 0,
     bad_indices_policy: str = "",
 ) -> Tensor:
-    """Elements or slices of `params` by index vectors, in each of the batches of the first
-    `batch_dims` axes.
+    """Gather elements or slices of `params` by index vectors.
+
+    The first `batch_dims` axes are batches, each gathered alone.
 
     bad_indices_policy: "ERROR" (as "" and "DEFAULT"), or "IGNORE": an index outside gives zero.
     """
@@ -468,8 +469,9 @@ def gather_nd(
 
 
 def _with_batch_places(indices: Tensor, batch_dims: int) -> Tensor:
-    """Return index vectors that begin with the place of their batch. Raises ValueError for an
-    unknown rank of indices.
+    """Return index vectors that begin with the place of their batch.
+
+    Raises ValueError for an unknown rank of indices.
     """
     rank = indices.shape.rank
     if rank is None:
@@ -519,7 +521,7 @@ def scatter_nd(
     bad_indices_policy: str = "",
     name: str | None = None,
 ) -> Tensor:
-    """A tensor of zeros with `updates` added at index vectors.
+    """Return a tensor of zeros with `updates` added at index vectors.
 
     bad_indices_policy: "ERROR" (as "" and "DEFAULT"), or "IGNORE": an update outside is left out.
     """
@@ -536,7 +538,7 @@ def scatter_nd(
 def tensor_scatter_nd_update(
     tensor: TensorLike, indices: TensorLike, updates: TensorLike, name: str | None = None
 ) -> Tensor:
-    """A copy of `tensor` with `updates` put at index vectors."""
+    """Copy `tensor` with `updates` put at index vectors."""
     return call("TensorScatterUpdate", name, tensor=tensor, indices=indices, updates=updates)
 
 
@@ -547,7 +549,7 @@ def tensor_scatter_nd_add(
     bad_indices_policy: str = "",
     name: str | None = None,
 ) -> Tensor:
-    """A copy of `tensor` with `updates` added at index vectors."""
+    """Copy `tensor` with `updates` added at index vectors."""
     return call(
         "TensorScatterAdd",
         name,
@@ -565,7 +567,7 @@ def tensor_scatter_nd_sub(
     bad_indices_policy: str = "",
     name: str | None = None,
 ) -> Tensor:
-    """A copy of `tensor` with `updates` subtracted at index vectors."""
+    """Copy `tensor` with `updates` subtracted at index vectors."""
     return call(
         "TensorScatterSub",
         name,
@@ -583,7 +585,7 @@ def tensor_scatter_nd_max(
     bad_indices_policy: str = "",
     name: str | None = None,
 ) -> Tensor:
-    """A copy of `tensor` with the larger of old value and update at index vectors."""
+    """Copy `tensor` with the maximum of value and update at index vectors."""
     return call(
         "TensorScatterMax",
         name,
@@ -601,7 +603,7 @@ def tensor_scatter_nd_min(
     bad_indices_policy: str = "",
     name: str | None = None,
 ) -> Tensor:
-    """A copy of `tensor` with the smaller of old value and update at index vectors."""
+    """Copy `tensor` with the minimum of value and update at index vectors."""
     return call(
         "TensorScatterMin",
         name,
@@ -626,8 +628,10 @@ def one_hot(
     dtype: DTypeLike | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """indices [...] -> [..., depth] with on_value (1) at the index, off_value (0) elsewhere. Raises
-    TypeError for differing dtypes.
+    """Return one-hot rows: indices [...] -> [..., depth].
+
+    The element at the index is on_value (1), others are off_value (0). Raises TypeError for
+    differing dtypes.
     """
     with name_scope(name, "one_hot", [indices, depth, on_value, off_value]) as scope:
         kinds = [
@@ -659,8 +663,10 @@ def where(
     y: TensorLike | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Elements (or, for a vector condition, rows) of x or y; with neither, the index vectors of
-    true elements int64 [n, rank].
+    """Select elements of x or y, or return the indices of true elements.
+
+    A vector condition selects rows. With neither x nor y, the result is index vectors int64 [n,
+    rank].
     """
     if x is None and y is None:
         with name_scope(name, "Where", [condition]) as scope:
@@ -676,7 +682,7 @@ def where_v2(
     y: TensorLike | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """As `where`, with all three broadcast."""
+    """Select as `where`, with all three broadcast."""
     if x is None and y is None:
         return where(condition, name=name)
     if x is None or y is None:
@@ -685,19 +691,22 @@ def where_v2(
 
 
 def unique(x: TensorLike, out_idx: Any = dtypes.int32, name: str | None = None) -> Any:
-    """(y, idx): distinct values in order of first appearance, and each element's number."""
+    """Return (y, idx): distinct values, and each element's number.
+
+    Values are in order of first appearance.
+    """
     return call("Unique", name, x=x, out_idx=as_dtype(out_idx))
 
 
 def unique_with_counts(x: TensorLike, out_idx: Any = dtypes.int32, name: str | None = None) -> Any:
-    """(y, idx, count): as `unique`, with how often each value occurs."""
+    """Return (y, idx, count): as `unique`, with the count of each value."""
     return call("UniqueWithCounts", name, x=x, out_idx=as_dtype(out_idx))
 
 
 def setdiff1d(
     x: TensorLike, y: TensorLike, index_dtype: DTypeLike = dtypes.int32, name: str | None = None
 ) -> Any:
-    """(out, idx): elements of x that are not in y, and where they stood."""
+    """Return (out, idx): elements of x not in y, and their places."""
     return call("ListDiff", name, x=x, y=y, out_idx=as_dtype(index_dtype))
 
 
@@ -708,7 +717,10 @@ def searchsorted(
     out_type: DTypeLike = dtypes.int32,
     name: str | None = None,
 ) -> Tensor:
-    """Where values would be put into sorted rows [..., n]. Raises ValueError for another side."""
+    """Return insertion places of values in sorted rows [..., n].
+
+    Raises ValueError for another side.
+    """
     if side not in ("left", "right"):
         raise ValueError(f"Argument `side` must be either 'right' or 'left', but got '{side}'")
     with name_scope(name, "searchsorted", [sorted_sequence, values]):
@@ -736,14 +748,14 @@ def searchsorted(
 
 
 def unravel_index(indices: TensorLike, dims: Any, name: str | None = None) -> Tensor:
-    """Flat indices as index vectors [rank, n]."""
+    """Convert flat indices to index vectors [rank, n]."""
     return tensor("UnravelIndex", name, indices=indices, dims=dims)
 
 
 def dynamic_partition(
     data: TensorLike, partitions: Any, num_partitions: int, name: str | None = None
 ) -> list[Tensor]:
-    """`data` split into lists by number."""
+    """Split `data` into lists by number."""
     return list(
         create(
             "DynamicPartition",
@@ -756,19 +768,22 @@ def dynamic_partition(
 
 
 def dynamic_stitch(indices: TensorLike, data: TensorLike, name: str | None = None) -> Tensor:
-    """Tensors merged by index; where an index repeats, the last one stays."""
+    """Merge tensors by index.
+
+    Where an index repeats, the last element stays.
+    """
     return tensor("DynamicStitch", name, indices=indices, data=data)
 
 
 def nth_element(
     input: TensorLike, n: Any, reverse: bool = False, name: str | None = None
 ) -> Tensor:
-    """The n-th smallest (largest) value of each row."""
+    """Return the n-th smallest (largest) value of each row."""
     return tensor("NthElement", name, input=input, n=n, reverse=reverse)
 
 
 def bucketize(input: TensorLike, boundaries: Any, name: str | None = None) -> Tensor:
-    """Which bucket each value falls into."""
+    """Return the bucket number of each value."""
     return tensor("Bucketize", name, input=input, boundaries=boundaries)
 
 
@@ -800,5 +815,5 @@ register_op(
 def resource_gather(
     resource: Tensor, indices: TensorLike, dtype: DTypeLike, name: str | None = None
 ) -> Tensor:
-    """Rows of a resource variable by number."""
+    """Gather rows of a resource variable by number."""
     return tensor("ResourceGather", name, resource=resource, indices=indices, dtype=dtype)

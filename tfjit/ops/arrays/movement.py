@@ -478,7 +478,7 @@ register_op(
 
 
 def concat(values: TensorLike, axis: AxisLike, name: str = "concat") -> Tensor:
-    """Tensors joined along an axis."""
+    """Join tensors along an axis."""
     if not isinstance(values, (list, tuple)):
         values = [values]
     if len(values) == 1:
@@ -489,7 +489,10 @@ def concat(values: TensorLike, axis: AxisLike, name: str = "concat") -> Tensor:
 
 
 def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
-    """Tensors of one shape joined along a new axis. Raises ValueError for an axis out of range."""
+    """Join tensors of one shape along a new axis.
+
+    Raises ValueError for an axis out of range.
+    """
     if axis == 0 and not isinstance(values, Tensor):
         try:
             return (
@@ -513,7 +516,7 @@ def _any_tensor(values: Any) -> bool:
 
 
 def parallel_stack(values: Any, name: str = "parallel_stack") -> Tensor:
-    """As `stack` along axis 0, of tensors whose shapes are known."""
+    """Join tensors of known shapes as `stack` along axis 0."""
     with name_scope(name) as scope:
         parts = [convert_to_tensor(v) for v in values]
         inner = TensorShape(parts[0].shape_tuple)
@@ -529,7 +532,10 @@ def parallel_stack(values: Any, name: str = "parallel_stack") -> Tensor:
 def unstack(
     value: TensorLike, num: int | None = None, axis: int = 0, name: str = "unstack"
 ) -> list[Tensor]:
-    """The slices along an axis. Raises ValueError when their number is neither given nor known."""
+    """Return the slices along an axis.
+
+    Raises ValueError when their number is neither given nor known.
+    """
     if num is None:
         value = convert_to_tensor(value)
         known = value.shape_tuple
@@ -551,8 +557,9 @@ def split(
     num: int | None = None,
     name: str = "split",
 ) -> list[Tensor]:
-    """`value` cut along an axis: into a number of equal parts, or into parts of given sizes (one
-    may be -1).
+    """Split `value` along an axis.
+
+    The parts are equal, by their number, or have given sizes (one may be -1).
     """
     if isinstance(num_or_size_splits, (int, np.integer)):
         return list(
@@ -576,7 +583,7 @@ def split(
 def transpose(
     a: TensorLike, perm: TensorLike | None = None, name: str = "transpose", conjugate: bool = False
 ) -> Tensor:
-    """Axes in another order; without `perm` in reverse."""
+    """Reorder axes; without `perm` in reverse."""
     with name_scope(name, "transpose", [a]) as scope:
         op = "ConjugateTranspose" if conjugate else "Transpose"
         a = convert_to_tensor(a, name="a")
@@ -595,7 +602,10 @@ def transpose(
 def matrix_transpose(
     a: TensorLike, name: str = "matrix_transpose", conjugate: bool = False
 ) -> Tensor:
-    """The last two axes swapped. Raises ValueError when the rank is known and below 2."""
+    """Swap the last two axes.
+
+    Raises ValueError when the rank is known and below 2.
+    """
     with name_scope(name, "matrix_transpose", [a]):
         a = convert_to_tensor(a, name="a")
         known = a.shape_tuple
@@ -620,14 +630,14 @@ def matrix_transpose(
 
 
 def tile(input: TensorLike, multiples: TensorLike, name: str | None = None) -> Tensor:
-    """`input` repeated `multiples[i]` times along axis i."""
+    """Repeat `input` `multiples[i]` times along axis i."""
     return tensor("Tile", name, input=input, multiples=multiples)
 
 
 def repeat(
     input: TensorLike, repeats: TensorLike, axis: int | None = None, name: str | None = None
 ) -> Tensor:
-    """Repeat the slices along an axis, or the elements of the flattened tensor.
+    """Repeat slices along an axis, or elements of the flattened tensor.
 
     repeats: one number for all slices, or one for each. Raises TypeError for an axis that is no
     integer.
@@ -671,7 +681,7 @@ def repeat(
             limit=total,
             delta=tensor("OnesLike", None, x=total),
         )
-        # place p takes the first slice whose repetitions end behind it
+        # place p takes the first slice with repetitions that end behind p
         ends = tensor("ExpandDims", None, input=tensor("Cumsum", None, x=counts, axis=0), dim=0)
         indices = tensor(
             "UpperBound",
@@ -723,8 +733,9 @@ def pad(
     name: str | None = None,
     constant_values: TensorLike = 0,
 ) -> Tensor:
-    """paddings [rank, 2] before and after each axis; mode CONSTANT, REFLECT or SYMMETRIC. Raises
-    ValueError for another mode.
+    """Pad a tensor: paddings [rank, 2] before and after each axis.
+
+    mode CONSTANT, REFLECT or SYMMETRIC. Raises ValueError for another mode.
     """
     mode = mode.upper()
     if mode == "CONSTANT":
@@ -745,7 +756,7 @@ def pad(
 
 
 def reverse(tensor: TensorLike, axis: AxisLike, name: str | None = None) -> Tensor:
-    """Axes read backwards."""
+    """Reverse axes."""
     return create("ReverseV2", name, tensor=tensor, axis=axis).outputs[0]
 
 
@@ -761,7 +772,7 @@ def reverse_sequence(
     seq_dim: int | None = None,
     batch_dim: int | None = None,
 ) -> Tensor:
-    """The first seq_lengths[i] elements of each batch entry reversed."""
+    """Reverse the first seq_lengths[i] elements of each batch entry."""
     seq = seq_dim if seq_axis is None else seq_axis
     batch = batch_dim if batch_axis is None else batch_axis
     return tensor(
@@ -775,5 +786,5 @@ def reverse_sequence(
 
 
 def roll(input: TensorLike, shift: TensorLike, axis: AxisLike, name: str | None = None) -> Tensor:
-    """Elements moved along axes, what leaves at the end coming in at the front."""
+    """Move elements along axes; those past the end enter in front."""
     return tensor("Roll", name, input=input, shift=shift, axis=axis)

@@ -11,7 +11,10 @@ from tfjit.ops.core.type_lists import INDEX
 
 
 def _scatter(c: ShapeContext) -> Shapes:
-    """ref [rows, inner...], indices [any], updates [any, inner...] or a scalar"""
+    """Check ref [rows, inner...], indices [any] and updates.
+
+    Updates are [any, inner...] or a scalar.
+    """
     ref = c.with_rank_at_least(0, 1)
     indices, updates = c.inputs[1], c.inputs[2]
     if ref is not None and indices is not None and updates is not None and updates != ():

@@ -140,7 +140,10 @@ register_op(
 def slice(
     input_: TensorLike, begin: TensorLike, size: TensorLike, name: str | None = None
 ) -> Tensor:
-    """size[i] elements from begin[i] on along each axis; -1 reaches to the end."""
+    """Return size[i] elements from begin[i] on along each axis.
+
+    A size of -1 reaches to the end.
+    """
     return tensor("Slice", name, input=input_, begin=begin, size=size)
 
 
@@ -157,8 +160,9 @@ def strided_slice(
     var: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """A NumPy-like slice; a bit of a mask is about the entry of that number. var: a variable that
-    `assign` of the slice writes.
+    """Return a NumPy-like slice.
+
+    Bit k of a mask applies to entry k. var: a variable that `assign` of the slice writes.
     """
     if strides is None:
         strides = tensor("OnesLike", None, x=begin)
@@ -214,10 +218,12 @@ def _check_index(index: TensorLike) -> None:
 
 
 def slice_helper(value: Tensor, entries: Any, var: Any = None) -> Tensor:
-    """`value[entries]`: integers, slices, `...`, None and scalar tensors; a boolean tensor selects
-    as `boolean_mask`.
+    """Return `value[entries]`.
 
-    var: the variable whose value it is, which `assign` of the slice writes.
+    entries: integers, slices, `...`, None and scalar tensors; a boolean tensor selects as
+    `boolean_mask`.
+
+    var: the variable that holds the value; `assign` of the slice writes it.
     """
     if (
         isinstance(entries, (Tensor, np.ndarray))
@@ -296,7 +302,10 @@ def _pack_indices(parts: list[Any], name: str) -> Tensor:
 def boolean_mask(
     tensor: TensorLike, mask: TensorLike, name: str = "boolean_mask", axis: int | None = None
 ) -> Tensor:
-    """tensor [before..., mask shape..., rest...] -> [before..., number of true, rest...]."""
+    """Return the elements where a mask is true.
+
+    tensor [before..., mask shape..., rest...] -> [before..., number of true, rest...].
+    """
     with name_scope(name, "boolean_mask", [tensor, mask]):
         value, chosen = (
             convert_to_tensor(tensor, name="tensor"),

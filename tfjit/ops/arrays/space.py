@@ -31,7 +31,7 @@ def _space_to_batch_shape(
     n: int | None,
     to_batch: bool,
 ) -> Shapes:
-    """Shared by SpaceToBatch and BatchToSpace, of 2 or n blocks."""
+    """Infer the shape of SpaceToBatch and BatchToSpace, of 2 or n blocks."""
     if shape is None:
         return [None]
     if n is None:
@@ -189,14 +189,14 @@ register_op(
 def space_to_batch_nd(
     input: TensorLike, block_shape: TensorLike, paddings: TensorLike, name: str | None = None
 ) -> Tensor:
-    """Spatial blocks moved into the batch axis."""
+    """Move spatial blocks into the batch axis."""
     return tensor("SpaceToBatchND", name, input=input, block_shape=block_shape, paddings=paddings)
 
 
 def batch_to_space_nd(
     input: TensorLike, block_shape: TensorLike, crops: TensorLike, name: str | None = None
 ) -> Tensor:
-    """The inverse of `space_to_batch_nd`."""
+    """Invert `space_to_batch_nd`."""
     return tensor("BatchToSpaceND", name, input=input, block_shape=block_shape, crops=crops)
 
 
@@ -207,7 +207,7 @@ def space_to_batch(
     name: str | None = None,
     block_shape: TensorLike | None = None,
 ) -> Tensor:
-    """`space_to_batch_nd` with square blocks of images."""
+    """Apply `space_to_batch_nd` with square blocks to images."""
     size = renamed(block_shape, block_size, "block_shape", "block_size")
     out = space_to_batch_nd(input, np.array([size, size], np.int64), paddings, name)
     out.set_shape((None,) * 4)
@@ -221,7 +221,7 @@ def batch_to_space(
     name: str | None = None,
     block_shape: TensorLike | None = None,
 ) -> Tensor:
-    """`batch_to_space_nd` with square blocks of images."""
+    """Apply `batch_to_space_nd` with square blocks to images."""
     size = renamed(block_shape, block_size, "block_shape", "block_size")
     out = batch_to_space_nd(input, np.array([size, size], np.int64), crops, name)
     out.set_shape((None,) * 4)
@@ -231,24 +231,24 @@ def batch_to_space(
 def space_to_depth(
     input: TensorLike, block_size: int, name: str | None = None, data_format: str = "NHWC"
 ) -> Tensor:
-    """Spatial blocks moved into the channels."""
+    """Move spatial blocks into the channels."""
     return tensor("SpaceToDepth", name, input=input, block_size=block_size, data_format=data_format)
 
 
 def depth_to_space(
     input: TensorLike, block_size: int, name: str | None = None, data_format: str = "NHWC"
 ) -> Tensor:
-    """Channels moved into spatial blocks."""
+    """Move channels into spatial blocks."""
     return tensor("DepthToSpace", name, input=input, block_size=block_size, data_format=data_format)
 
 
 def required_space_to_batch_paddings(
     input_shape: Any, block_shape: TensorLike, base_paddings: Any = None, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return (paddings, crops) int32[blocks, 2] that make each size divisible by its block:
-    constants where all is known.
+    """Return (paddings, crops) int32[blocks, 2] that fit sizes to their blocks.
 
-    Raises ValueError when the number of blocks is unknown.
+    The padded sizes are divisible by the blocks. Known sizes give constants. Raises ValueError when
+    the number of blocks is unknown.
     """
     with name_scope(name, "required_space_to_batch_paddings", [input_shape, block_shape]):
         sizes = convert_to_tensor(input_shape, dtype=dtypes.int32, name="input_shape")

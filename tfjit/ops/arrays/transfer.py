@@ -1,4 +1,7 @@
-"""Values that enter and leave a graph: arguments, return values, send and receive."""
+"""Declare ops of values that enter or leave a graph.
+
+Arguments, return values, send and receive.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from tfjit.kernels.ir.backend import HOST, Backend
 
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
-    from tfjit.passes.ir.pass_context import HasKernel
+    from tfjit.passes.manager.pass_context import HasKernel
 
 
 def has_kernel(backends: Mapping[str, Backend], passes_on: Callable[[str], bool]) -> HasKernel:

@@ -15,10 +15,10 @@ from tfjit.framework.types import dtypes
 from tfjit.kernels.registry import NodeSpec, find_reference
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.graph_def import derived_attrs, signature
-from tfjit.passes.ir.group_text import KEY, WORD, quoted, read_tensor
-from tfjit.passes.ir.tensor_files import TensorFiles
-from tfjit.passes.ir.text_format import definition
-from tfjit.passes.ir.value_text import TextError, ValueReader, statements
+from tfjit.passes.text.group_text import KEY, WORD, quoted, read_tensor
+from tfjit.passes.text.tensor_files import TensorFiles
+from tfjit.passes.text.text_format import definition
+from tfjit.passes.text.value_text import TextError, ValueReader, statements
 from tfjit.runtime.lowering.lowered_text import Region, begun, expected_path
 from tfjit.runtime.lowering.lowering import Instruction, Lowered, Serving, Value, copy_out
 from tfjit.runtime.lowering.structured_control_flow import Construct

@@ -36,8 +36,8 @@ from typing import Final
 
 from tfjit.framework.op_defs import attrs as attr_forms
 from tfjit.passes.ir.graph_def import derived_attrs
-from tfjit.passes.ir.group_text import tensor_text
-from tfjit.passes.ir.value_text import Full, format_value
+from tfjit.passes.text.group_text import tensor_text
+from tfjit.passes.text.value_text import Full, format_value
 from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
 from tfjit.runtime.lowering.structured_control_flow import Construct
 

@@ -139,7 +139,7 @@ class _While(FunctionKernel):
         """
         from tfjit.passes.analysis.shape_inference import infer_loop
         from tfjit.passes.control_flow.rotate_loop import loop_step
-        from tfjit.passes.ir.pass_context import PassContext
+        from tfjit.passes.manager.pass_context import PassContext
 
         cond, body = (self._library.body(ref) for ref in self._refs)
         wide = widened(types, infer_loop(body, given(types), PassContext()))

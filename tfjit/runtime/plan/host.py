@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from tfjit.framework.env import Env
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
-    from tfjit.passes.ir.pass_context import PassOptions
     from tfjit.passes.ir.run_spec import RunSpec
+    from tfjit.passes.manager.pass_context import PassOptions
     from tfjit.passes.pipeline import Partition, PipelineReport
     from tfjit.runtime.executor.dataflow_executor import DataflowPlan
     from tfjit.runtime.host.device import DeviceManager

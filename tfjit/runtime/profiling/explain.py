@@ -12,7 +12,7 @@ import numpy as np
 from tfjit.framework import errors
 from tfjit.kernels.executor.roofline import MachineLimits, machine_limits
 from tfjit.kernels.jit.store import store
-from tfjit.passes.ir.value_text import format_value
+from tfjit.passes.text.value_text import format_value
 from tfjit.runtime.lowering.lowering import Instruction
 from tfjit.runtime.profiling.kernel_timing import (
     StepTimes,
@@ -302,7 +302,7 @@ def _measured_lines(nodes: Sequence[ServedNode], measured: Measured) -> list[str
 
 def _reasons(report: PipelineReport) -> list[tuple[str, str, list[str]]]:
     """Return (pass, text, nodes it was said of), once for each text."""
-    from tfjit.passes.ir.pass_context import LOOP_PROGRAM
+    from tfjit.passes.manager.pass_context import LOOP_PROGRAM
 
     found: dict[tuple[str, str], list[str]] = {}
     for entry in report.passes:

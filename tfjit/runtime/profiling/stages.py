@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from tfjit.framework import errors
-from tfjit.passes.ir.text_format import print_graph
+from tfjit.passes.text.text_format import print_graph
 from tfjit.runtime.lowering.lowered_text import print_lowered
 from tfjit.runtime.profiling.explain import COMPILE_TIMEOUT_S, served_nodes
 from tfjit.runtime.step.dumps import kernel_texts

@@ -139,7 +139,7 @@ class DirectSession(BackendSession):
 
     def extend(self, graph_def: Any) -> None:
         from tfjit.passes.ir.dataflow_graph import DataflowGraph
-        from tfjit.passes.ir.pass_context import PassContext
+        from tfjit.passes.manager.pass_context import PassContext
         from tfjit.passes.partitioning.place import place
 
         self.check_open()
@@ -154,7 +154,7 @@ class DirectSession(BackendSession):
     def extend_from(self, graph: Any, version: int) -> None:
         from tfjit.passes.ir.dataflow_graph import DataflowGraph
         from tfjit.passes.ir.graph_def import add_and_change
-        from tfjit.passes.ir.pass_context import PassContext
+        from tfjit.passes.manager.pass_context import PassContext
         from tfjit.passes.partitioning.place import place
 
         self.check_open()
@@ -322,8 +322,8 @@ class DirectSession(BackendSession):
 
         The placement is for all later runs. Call it with the graph lock held.
         """
-        from tfjit.passes.ir.pass_context import PassContext
         from tfjit.passes.ir.subgraph import extract
+        from tfjit.passes.manager.pass_context import PassContext
         from tfjit.passes.partitioning.place import place, raise_unplaced
 
         graph = self.graph

@@ -38,8 +38,8 @@ class PartialRun:
         fetches: Sequence[str],
         targets: Sequence[str],
     ) -> None:
-        from tfjit.passes.ir.pass_context import ClientRendezvous
         from tfjit.passes.ir.run_spec import RunSpec
+        from tfjit.passes.manager.pass_context import ClientRendezvous
         from tfjit.passes.pipeline import build
 
         self._session = session

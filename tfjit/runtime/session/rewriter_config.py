@@ -13,7 +13,7 @@ from tfjit.framework import errors
 from tfjit.runtime.host import fork_safety
 
 if TYPE_CHECKING:
-    from tfjit.passes.ir.pass_context import Pass
+    from tfjit.passes.manager.pass_context import Pass
 
 _OFF: Final = 2
 _ON: Final = frozenset({1, 3})  # ON, AGGRESSIVE
@@ -108,7 +108,7 @@ def disabled_passes(graph_options: Any, optional: frozenset[str]) -> frozenset[s
 
     optional: the names of all of them.
     """
-    from tfjit.passes.ir.pass_registry import passes_of_group
+    from tfjit.passes.manager.pass_registry import passes_of_group
 
     optimizer, rewriter = graph_options.optimizer_options, graph_options.rewrite_options
     disabled: set[str] = set()
@@ -135,7 +135,7 @@ def disabled_passes(graph_options: Any, optional: frozenset[str]) -> frozenset[s
 
 
 def _disabled_by(rewriter: Any) -> set[str]:
-    from tfjit.passes.ir.pass_registry import passes_of_group
+    from tfjit.passes.manager.pass_registry import passes_of_group
 
     off = [name for toggle, name in TOGGLES.items() if getattr(rewriter, toggle) == _OFF]
     return {pass_ for name in off for pass_ in passes_of_group(name)}

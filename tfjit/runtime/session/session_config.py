@@ -14,7 +14,7 @@ from tfjit.runtime.session import rewriter_config
 if TYPE_CHECKING:
     from tfjit.kernels.ir.backend import Backend
     from tfjit.passes.ir.dataflow_graph import Node
-    from tfjit.passes.ir.pass_context import HasKernel, PassOptions
+    from tfjit.passes.manager.pass_context import HasKernel, PassOptions
     from tfjit.runtime.host.device import DeviceManager
 
 
@@ -126,8 +126,8 @@ def make_pass_options(
     kernel_creator: Callable[[Node], Any] | None = None,
 ) -> PassOptions:
     """Return the options of this session's passes."""
-    from tfjit.passes.ir.pass_context import DEFAULT_MAX_FOLDED_BYTES, DeviceInfo, PassOptions
-    from tfjit.passes.ir.pass_registry import OPTIMIZATIONS
+    from tfjit.passes.manager.pass_context import DEFAULT_MAX_FOLDED_BYTES, DeviceInfo, PassOptions
+    from tfjit.passes.manager.pass_registry import OPTIMIZATIONS
 
     def backend_of(device: str) -> Backend:
         return devices.lookup(device).backend

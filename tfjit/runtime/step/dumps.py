@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfjit.passes.ir.tensor_files import FOLDER, TensorFiles
+from tfjit.passes.text.tensor_files import FOLDER, TensorFiles
 from tfjit.runtime.lowering.lowered_text import print_lowered
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from tfjit.passes.ir.run_spec import RunSpec
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
-    from tfjit.passes.ir.pass_manager import PassManager, PipelineItem
+    from tfjit.passes.manager.pass_manager import PassManager, PipelineItem
 
 DEFAULT_DEVICE: Final = "/job:localhost/replica:0/task:0/device:CPU:0"
 DEFAULT_MAX_FOLDED_BYTES: Final = 10 << 20
@@ -163,7 +163,7 @@ class PassContext:
     def manager(self) -> PassManager:
         """Return the manager that runs the passes of the plan."""
         if self._manager is None:
-            from tfjit.passes.ir.pass_manager import PassManager
+            from tfjit.passes.manager.pass_manager import PassManager
 
             self._manager = PassManager(self)
         return self._manager

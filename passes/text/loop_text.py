@@ -30,7 +30,7 @@ import numpy as np
 from tfjit.framework.types import dtypes
 from tfjit.kernels.ir.loop_program import IF, WHILE, Block, LoopProgram, Step
 from tfjit.kernels.registry import TensorSpec
-from tfjit.passes.ir.group_text import KEY, WORD, Reader, quoted, read_tensor, tensor_text
+from tfjit.passes.text.group_text import KEY, WORD, Reader, quoted, read_tensor, tensor_text
 
 OPENING: Final = re.compile(r"\bloop \{$")
 """The end of the first line of a program."""

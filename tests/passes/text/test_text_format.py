@@ -14,8 +14,8 @@ from tfjit.framework.op_defs.attrs import FuncRef, Unset, equal
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import TensorShape
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
-from tfjit.passes.ir.text_format import TextError, parse_graph, print_graph
-from tfjit.passes.ir.value_text import ValueReader, format_value
+from tfjit.passes.text.text_format import TextError, parse_graph, print_graph
+from tfjit.passes.text.value_text import ValueReader, format_value
 
 SMALL = """
     x    = Placeholder(dtype=float32, shape=<?,3>) @/device:CPU:1

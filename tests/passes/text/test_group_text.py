@@ -10,10 +10,10 @@ import pytest
 from tests.passes.reference_run import run_partitions
 from tfjit.framework.types import dtypes
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
-from tfjit.passes.ir.pass_context import PassOptions
 from tfjit.passes.ir.run_spec import RunSpec
-from tfjit.passes.ir.text_format import TextError, parse_graph, print_graph
+from tfjit.passes.manager.pass_context import PassOptions
 from tfjit.passes.pipeline import build
+from tfjit.passes.text.text_format import TextError, parse_graph, print_graph
 from tfjit.protos import GraphDef
 
 GRAPH = """

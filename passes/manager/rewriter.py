@@ -14,7 +14,7 @@ from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
 
 if TYPE_CHECKING:
-    from tfjit.passes.ir.pass_context import PassContext
+    from tfjit.passes.manager.pass_context import PassContext
 
 
 def tensor_shape(graph: DataflowGraph, src: str, slot: int) -> Shape:

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import tfjit as tf
-from tfjit.passes.ir import pass_registry
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
-from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.pass_registry import PASSES
+from tfjit.passes.manager import pass_registry
+from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.manager.pass_registry import PASSES
 
 
 @pytest.fixture(autouse=True)

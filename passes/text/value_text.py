@@ -24,9 +24,9 @@ from tfjit.framework.types.shape import Shape, TensorShape
 from tfjit.framework.types.tensors import OpaqueTensor
 from tfjit.kernels.ir.fused_group import FusedGroup
 from tfjit.kernels.ir.loop_program import LoopProgram
-from tfjit.passes.ir.group_text import KEY, QUOTED, WORD, format_group, read_group
-from tfjit.passes.ir.loop_text import CLOSING, OPENING, format_program, read_program
-from tfjit.passes.ir.tensor_files import TensorFiles
+from tfjit.passes.text.group_text import KEY, QUOTED, WORD, format_group, read_group
+from tfjit.passes.text.loop_text import CLOSING, OPENING, format_program, read_program
+from tfjit.passes.text.tensor_files import TensorFiles
 
 INLINE_ELEMENTS: Final = 16
 _NUMBER: Final = re.compile(

@@ -12,7 +12,7 @@ from tfjit.framework.op_defs.op_traits import CASE, IF, WHILE
 
 if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import DataflowGraph
-    from tfjit.passes.ir.pass_context import Pass
+    from tfjit.passes.manager.pass_context import Pass
 
 SHAPES: Final = "shapes"
 """The analysis that `infer_shapes` computes: output shapes, known values, variables' shapes."""

@@ -44,9 +44,9 @@ from tfjit.framework.types.shape import Shape
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.function_library import Function
 from tfjit.passes.ir.graph_def import FUSED, LOOP, derived_attrs, find_op_def, signature
-from tfjit.passes.ir.group_text import KEY
-from tfjit.passes.ir.tensor_files import FOLDER, TensorFiles
-from tfjit.passes.ir.value_text import (
+from tfjit.passes.text.group_text import KEY
+from tfjit.passes.text.tensor_files import FOLDER, TensorFiles
+from tfjit.passes.text.value_text import (
     Full,
     TextError,
     ValueReader,

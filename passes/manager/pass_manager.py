@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Final
 from tfjit.framework import settings
 from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.errors import InternalError, OpError
-from tfjit.passes.ir.pass_registry import PASSES, SHAPES, PassInfo
-from tfjit.passes.ir.tensor_files import FOLDER, TensorFiles
-from tfjit.passes.ir.text_format import print_graph
+from tfjit.passes.manager.pass_registry import PASSES, SHAPES, PassInfo
+from tfjit.passes.text.tensor_files import FOLDER, TensorFiles
+from tfjit.passes.text.text_format import print_graph
 
 if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import DataflowGraph
-    from tfjit.passes.ir.pass_context import Pass, PassContext
+    from tfjit.passes.manager.pass_context import Pass, PassContext
 
 log: Final = logging.getLogger("tfjit.passes")
 
