@@ -132,7 +132,8 @@ def train(folder, names, epochs, shuffle):
         if latest:
             saver.restore(session, latest)
         begin = int(session.run(step))
-        writer = tf.summary.FileWriter(place, session.graph)
+        # Files are named by the second; two writers of one second would share one.
+        writer = tf.summary.FileWriter(place, session.graph, filename_suffix=f".{begin:03}")
         coordinator = tf.train.Coordinator()
         threads = tf.train.start_queue_runners(session, coordinator)
         try:
