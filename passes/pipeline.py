@@ -1,4 +1,4 @@
-"""The order of the passes with its reasons, and the building of a run's partitions by it."""
+"""Declare the order of the passes with its reasons, and build a run's partitions."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ _TITLES: Final = {
 
 
 def describe() -> str:
-    """Return the pipelines as text: each step with its group and the reason for its place."""
+    """Return the pipelines as text: each step with its group and reason."""
     lines: list[str] = []
     for name, pipeline in PIPELINES.items():
         lines += [f"{name}: {_TITLES[name]}", *_described(pipeline, 1), ""]
@@ -185,14 +185,13 @@ def build(
     options: PassOptions | None = None,
     lock: AbstractContextManager[Any] | None = None,
 ) -> tuple[list[Partition], PipelineReport]:
-    """The partitions that one run of a session's graph executes, and what the passes did.
+    """Return the partitions that one run of a session's graph executes, with a report.
 
-    graph: the whole graph; it is not changed, what the run needs is copied. Nodes without an
-    assigned device are placed here. lock: held while the copy is made; who extends the graph waits
-    no longer than that.
-    Raises TensorFlow's errors for a spec that does not fit the graph and for nodes that cannot be
-    placed or whose shapes contradict each other; a pass that breaks the graph or fails raises
-    InternalError naming it.
+    graph: the whole graph, which stays unchanged; the nodes that the run needs are copied. Nodes
+    without an assigned device are placed here. lock: held while the copy is made, so that a thread
+    that extends the graph waits no longer than that. Raises TensorFlow's errors for a spec that
+    does not fit the graph, and for nodes that cannot be placed or whose shapes contradict each
+    other. A pass that breaks the graph or fails raises InternalError with the name of the pass.
     """
     with collection_paused():
         return _build(graph, PassContext(spec, options or PassOptions()), lock or nullcontext())
@@ -201,10 +200,9 @@ def build(
 def build_body(
     function: Function, given: Sequence[ArgumentInfo], options: PassOptions | None = None
 ) -> tuple[list[Partition], PipelineReport]:
-    """The partitions of a body that is called with arguments of these shapes, by index; the body
-    itself is not changed.
+    """Return the partitions of a body for arguments of these shapes, by index.
 
-    Raises what `build` raises.
+    The body itself stays unchanged. Raises the errors that `build` raises.
     """
     with collection_paused():
         ctx = PassContext(options=options or PassOptions())
@@ -269,9 +267,9 @@ def _finish(
 def run_passes(
     graph: DataflowGraph, passes: Sequence[PipelineItem | Pass | str], ctx: PassContext
 ) -> PipelineReport:
-    """Run passes over one graph, in place, with all that the manager does. For tests and tools.
+    """Run passes over one graph, in place, with the checks of the manager.
 
-    passes: items of a pipeline, names of registered passes, or functions.
+    passes: items of a pipeline, names of registered passes, or functions. For tests and tools.
     """
     ctx.manager.run_pipeline(_items(passes, ()), graph, ctx)
     return ctx.manager.report
@@ -291,7 +289,7 @@ def _items(
 def _run_custom(name: str, pass_: Pass, graph: DataflowGraph, ctx: PassContext) -> DataflowGraph:
     """Run a user's own pass and the passes that make its graph whole again.
 
-    Returns the graph that goes on: the one from before where the pass failed.
+    Return the graph to continue with: the one from before where the pass failed.
     """
     manager = ctx.manager
     if name in manager.disabled or not ctx.options.optimize:

@@ -1,4 +1,7 @@
-"""The value of a node whose inputs are known while planning, by the NumPy reference kernels."""
+"""Evaluate nodes while planning, by the NumPy reference kernels.
+
+Constant folding and shape inference call `evaluate` on nodes whose inputs are known.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,13 @@ from tfjit.passes.ir.dataflow_graph import Node
 
 
 class NotEvaluated(Exception):
-    """A node has no value while planning; the text says why."""
+    """No value of a node while planning; the text gives the reason."""
 
 
 def can_evaluate(node: Node) -> bool:
-    """Whether the op is one that may be computed once instead of at every run: no state, no control
-    flow, a reference kernel.
+    """Return whether a node may be computed once instead of in every run.
+
+    Such a node has no state, no control flow and a reference kernel.
     """
     return (
         not node.is_stateful
@@ -33,10 +37,11 @@ def can_evaluate(node: Node) -> bool:
 
 
 def evaluate(node: Node, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Every output of a node, read-only arrays of the dtypes the node promises.
+    """Return every output of a node as a read-only array.
 
-    Raises NotEvaluated when it has no reference kernel, or the kernel fails: then the run itself
-    shall fail, in its own words.
+    The arrays have the dtypes of the node's outputs. Raises NotEvaluated when the node has no
+    reference kernel, or when the kernel fails: the run itself then fails with the kernel's own
+    error.
     """
     kernel = find_reference(node.op)
     if kernel is None:
@@ -75,7 +80,7 @@ def evaluate(node: Node, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         if is_arithmetic:
             array = _flushed(array)
         if not array.flags.c_contiguous or array.flags.writeable:
-            # the kernel may have given a view of an input, or of memory it keeps
+            # the kernel may have returned a view of an input, or of memory that the kernel keeps
             array = np.array(array, order="C")
         array.setflags(write=False)
         frozen.append(array)
@@ -83,8 +88,9 @@ def evaluate(node: Node, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def _flushed(array: np.ndarray) -> np.ndarray:
-    """The array with subnormal floats made zero of their sign, as TensorFlow's threads and compiled
-    kernels have them.
+    """Return the array with subnormal floats replaced by zeros of the same sign.
+
+    TensorFlow's threads and compiled kernels flush subnormal floats in the same way.
     """
     if array.dtype not in (np.float32, np.float64) or array.size == 0:
         return array

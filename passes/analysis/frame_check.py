@@ -1,5 +1,6 @@
-"""Whether the frames of a graph make sense: what a loop of TensorFlow 1 must look like for anything
-to be said of it.
+"""Check that the frames of a graph form well-structured loops.
+
+Later analyses of v1 loops rely on that structure.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _ADVICE: Final = (
 
 @dataclass(eq=False, slots=True)
 class _Frame:
-    """What an Enter node opens; the graph around all loops is its own parent."""
+    """A frame that an Enter node opens; the outermost graph is its own parent."""
 
     name: str
     parent: _Frame | None = None
@@ -31,15 +32,16 @@ class _Frame:
 
 
 def check_frames(graph: DataflowGraph) -> None:
-    """Raises InvalidArgumentError when a node has inputs from different frames, when an Enter names
-    no frame, an Exit leaves none or a loop has two LoopCond nodes, InternalError when one name
-    stands for frames in different frames. Reads the graph only.
+    """Raise an error for a graph whose frames are inconsistent.
 
-    A plan is checked before loops are rewritten, since a rewritten loop would hide what is wrong
-    with it. Feeding a tensor inside of a loop is how most such graphs come about: what is fed is
-    outside of all frames.
+    Raises InvalidArgumentError when a node has inputs from different frames, when an Enter names no
+    frame, when an Exit leaves none, or when a loop has two LoopCond nodes. Raises InternalError
+    when one name is used for frames with different parents. The graph is only read.
+
+    A plan is checked before loops are rewritten, since a rewritten loop would hide the fault. Most
+    such graphs come from feeding a tensor inside a loop: a fed tensor is outside of all frames.
     Source: TensorFlow 2.5, graph/control_flow.cc; the order of the walk decides which of several
-    faults is told.
+    faults is reported.
     """
     frames: dict[str, _Frame] = {SOURCE: _Frame("")}
     reached_from: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Frames of v1 loops: the loop that each node is in."""
+"""Find the frame of each node of a graph with v1 loops."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph
 
 @dataclass(slots=True)
 class Frames:
-    """Which loop each node is in.
+    """The frame of each node, and the nodes that delimit each frame.
 
-    of: node -> frame name, "" outside of loops; enter, condition: frame -> one of its Enter nodes,
-    its LoopCond; outer: frame -> frame.
+    of: node -> frame name, "" outside of loops. enter, condition: frame -> one of its Enter nodes,
+    its LoopCond. outer: frame -> enclosing frame.
     """
 
     of: dict[str, str] = field(default_factory=dict)
@@ -24,7 +24,7 @@ class Frames:
 
 
 def find_frames(graph: DataflowGraph) -> Frames:
-    """The frames of a graph, from its Enter and Exit nodes."""
+    """Return the frames of a graph, found from its Enter and Exit nodes."""
     frames = Frames()
     for name in yielding(graph.topological_order()):
         node = graph.node(name)

@@ -1,5 +1,6 @@
-"""Which inputs and outputs of CPU kernels TensorFlow keeps in host memory: it decides between
-`_Send` and `_HostSend`.
+"""List the host-memory inputs and outputs of TensorFlow's CPU kernels.
+
+They decide between `_Send` and `_HostSend` for a value that crosses devices.
 """
 
 from __future__ import annotations
@@ -124,14 +125,14 @@ _ALWAYS_ON_HOST: Final = frozenset({"string", "resource"})
 
 
 def input_on_host(node: Node, slot: int) -> bool:
-    """Whether TensorFlow's CPU kernel of the node takes this input in host memory."""
+    """Return whether TensorFlow's CPU kernel reads this input from host memory."""
     return node.input_dtypes[slot].base_dtype.name in _ALWAYS_ON_HOST or _listed(
         node, slot, inputs=True
     )
 
 
 def output_on_host(node: Node, slot: int) -> bool:
-    """Whether TensorFlow's CPU kernel of the node gives this output in host memory."""
+    """Return whether TensorFlow's CPU kernel leaves this output in host memory."""
     return node.output_dtypes[slot].base_dtype.name in _ALWAYS_ON_HOST or _listed(
         node, slot, inputs=False
     )

@@ -1,5 +1,6 @@
-"""How often a loop runs, and which of its variables count: what follows from constant starts,
-constant steps and constant limits.
+"""Find the induction variables and trip counts of While loops.
+
+Both follow from constant starts, constant steps and constant limits.
 """
 
 from __future__ import annotations
@@ -16,16 +17,17 @@ from tfjit.passes.ir.function_library import indexed
 
 Tensor = tuple[str, int]
 
-# what the condition `a op b` says of the counter, with the counter on the left; with it on the
-# right the sides are changed
+# Relation of the induction variable to the limit in a condition `a op b`, with the variable on the
+# left. With the variable on the right the relation is mirrored.
 _COMPARISONS: Final = {"Less": "<", "LessEqual": "<=", "Greater": ">", "GreaterEqual": ">="}
 _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """A variable of a loop, an int32 or int64 scalar: `start` at first, and `step` more in each
-    iteration.
+    """An induction variable: an int32 or int64 scalar of a loop.
+
+    The first value is `start`; each iteration adds `step`.
     """
 
     number: int
@@ -34,7 +36,7 @@ class Counter:
     dtype: np.dtype
 
     def after(self, trips: int) -> int | None:
-        """Its value after so many iterations; None where that does not fit its type."""
+        """Return the value after `trips` iterations, None if the dtype overflows."""
         value = self.start + self.step * trips
         limits = np.iinfo(self.dtype)
         return value if limits.min <= value <= limits.max else None
@@ -42,11 +44,12 @@ class Counter:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A While of a scope's graph. cond, body: scopes of their own. unchanged: numbers of variables
-    that the body returns as they came.
+    """A While of a scope's graph.
 
-    counters: by number. steps: what is added to a variable in each iteration, by number, whatever
-    it starts with. trips: how often the body runs, where that is known; at_most: how often at most.
+    cond, body: scopes of the loop's functions. unchanged: numbers of the variables that the body
+    returns unchanged. counters: induction variables by number. steps: the constant that an
+    iteration adds to a variable, by number, whether or not the start is known. trips: the trip
+    count, where known. at_most: an upper bound of the trip count, where known.
     """
 
     scope: Scope
@@ -61,33 +64,34 @@ class Loop:
 
     @property
     def inputs(self) -> list[Tensor]:
-        """What the variables start with."""
+        """Return the tensors that enter the loop as its variables."""
         return self.scope.graph.inputs(self.name)
 
 
 def value_of(scope: Scope, tensor: Tensor) -> np.ndarray | None:
-    """A tensor's value as far as it is known while planning."""
+    """Return a tensor's static value, None where unknown."""
     found = constant_value(scope.graph, *tensor)
     return found if found is not None else scope.ctx.values.get(tensor)
 
 
 def behind_identities(scope: Scope, tensor: Tensor) -> Tensor:
-    """What Identity nodes hand on."""
+    """Return the tensor behind any Identity nodes."""
     while scope.graph.node(tensor[0]).op == "Identity":
         tensor = scope.graph.inputs(tensor[0])[0]
     return tensor
 
 
 def argument(scope: Scope, tensor: Tensor) -> int | None:
-    """The number of the argument that a tensor of a body is."""
+    """Return the number of the argument that a tensor of a body is, else None."""
     name, _ = behind_identities(scope, tensor)
     node = scope.graph.node(name)
     return node.attrs["index"] if node.op == "_Arg" else None
 
 
 def counted_from(scope: Scope, tensor: Tensor) -> tuple[int, int]:
-    """(offset, number): a tensor of a body as an argument and a constant added to it; number -1
-    where it is not that.
+    """Return (offset, number): a tensor of a body as an argument plus a constant.
+
+    The number is -1 where the tensor has no such form.
     """
     offset = 0
     while True:
@@ -108,7 +112,7 @@ def counted_from(scope: Scope, tensor: Tensor) -> tuple[int, int]:
 
 
 def read_loop(scope: Scope, name: str) -> Loop:
-    """What is known of a While."""
+    """Analyse a While node."""
     assert scope.graph.node(name).has_trait(WHILE)
     cond, body = scope.children[name]
     unchanged = set()
@@ -142,8 +146,9 @@ def _integer(value: np.ndarray | None) -> int | None:
 
 
 def _trips(loop: Loop, tensor: Tensor) -> tuple[int | None, int | None]:
-    """How often a condition is true, from the first time on, and how often at most; None where that
-    does not follow from counters.
+    """Return a condition's trip count and an upper bound of the trip count.
+
+    Each is None where that does not follow from induction variables.
     """
     cond = loop.cond
     tensor = behind_identities(cond, tensor)
@@ -180,7 +185,7 @@ def _trips(loop: Loop, tensor: Tensor) -> tuple[int | None, int | None]:
     if distance <= 0 and relation in (("<", "<=") if counter.step > 0 else (">", ">=")):
         return 0, 0
     if relation not in (("<", "<=") if counter.step > 0 else (">", ">=")):
-        # it moves away from the limit: it stops at once or runs on until it overflows
+        # the variable moves away from the limit: the loop stops at once or runs until an overflow
         return None, None
     trips = -(-distance // abs(counter.step))
     return (trips, trips) if counter.after(trips) is not None else (None, None)
@@ -192,7 +197,10 @@ def _is_true(scope: Scope, tensor: Tensor) -> bool:
 
 
 def _outer_value(loop: Loop, tensor: Tensor) -> np.ndarray | None:
-    """A value in the condition: known there, or what enters the loop and stays as it is."""
+    """Return the value of a tensor in the condition.
+
+    The value is known there, or belongs to a loop variable that no iteration changes.
+    """
     value = value_of(loop.cond, tensor)
     k = argument(loop.cond, tensor)
     if value is None and k in loop.unchanged and k is not None:

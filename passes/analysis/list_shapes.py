@@ -1,5 +1,6 @@
-"""What shape inference knows of tensor lists: the shape that a list accepts, that of the elements
-put into it, and its length.
+"""Represent the shapes of tensor lists during shape inference.
+
+A list has an accepted element shape, the shape of the elements put into the list, and a length.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ _JOINED: Final = frozenset({"AddN", "AddV2", "Add"})
 
 @dataclass(frozen=True, slots=True)
 class ListShape:
-    """accepts: of every element, as the list was made. holds: of the elements put into it; EMPTY
-    before the first. length: None is unknown. has_gaps: there may be elements that were never set;
-    they read as zeros.
+    """The static shape of a tensor list.
+
+    accepts: element shape that the list was created with. holds: shape of the elements put into the
+    list; EMPTY before the first. length: None is unknown. has_gaps: some elements may never have
+    been set; these read as zeros.
     """
 
     accepts: Shape = None
@@ -32,7 +35,7 @@ class ListShape:
 
     @property
     def element(self) -> Shape:
-        """What an element has that was put into it."""
+        """Return the shape of an element that was put into the list."""
         if isinstance(self.holds, str):
             return self.accepts
         return (
@@ -42,14 +45,14 @@ class ListShape:
         )
 
     def with_element(self, shape: Shape) -> ListShape:
-        """After an element of that shape was put into it."""
+        """Return the list after an element of that shape was put into the list."""
         return replace(
             self,
             holds=shape if isinstance(self.holds, str) else shape_rules.relax(self.holds, shape),
         )
 
     def relax(self, other: ListShape | None) -> ListShape | None:
-        """What holds of both."""
+        """Return the facts that hold for both lists."""
         if other is None:
             return None
         if isinstance(self.holds, str):
@@ -69,11 +72,13 @@ class ListShape:
         )
 
     def read_as(self, asked: Shape, is_all_asked: bool) -> Shape:
-        """The shape of an element that is read. asked: what the reader says of it; is_all_asked:
-        that is all it will say at run time.
+        """Return the shape of an element that is read.
 
-        A gap has the shape that list and reader say, and that of the others where these leave
-        something open.
+        asked: the element shape that the reader requests. is_all_asked: the reader requests no more
+        than that at run time.
+
+        A gap has the shape that the list and the reader give together. Where these leave a
+        dimension open, the gap has the shape of the other elements.
         """
         if not self.has_gaps:
             return self.element
@@ -92,9 +97,10 @@ def list_made(
     as_shape: Callable[[int], Shape],
     as_number: Callable[[int], int | None],
 ) -> ListShape | None:
-    """The list that output 0 of a node is; None where it is none, or nothing is known of it.
+    """Return the list that output 0 of a node is.
 
-    lists, shapes: of the inputs. as_shape, as_number: an input read as a shape, or as a number.
+    None where the output is no list, or nothing is known about the list. lists, shapes: of the
+    inputs. as_shape, as_number: read an input as a shape, or as a number.
     """
     op = node.op
     if op == "EmptyTensorList":
@@ -104,7 +110,7 @@ def list_made(
     if op == "TensorListFromTensor":
         rows = shapes[0]
         if rows == ():
-            return None  # an error of the run
+            return None  # an error at run time
         return ListShape(
             as_shape(1), None if rows is None else rows[1:], None if rows is None else rows[0]
         )
@@ -127,7 +133,7 @@ def list_made(
     if op == "TensorListResize":
         return replace(first, length=_length(as_number(1)), has_gaps=True)
     if node.has_trait(IDENTITY) or op in ("ZerosLike", "TensorListPopBack"):
-        return first  # the list goes through
+        return first  # the same list is passed on
     if op in _JOINED:
         found: ListShape | None = first
         for other in lists[1:]:
@@ -146,13 +152,11 @@ def element_read(
     as_shape: Callable[[int], Shape],
     is_constant: Callable[[int], bool],
 ) -> dict[int, Shape]:
-    """Shapes of the outputs of a node that follow from the list that is its first
-    input, by slot.
-    """
+    """Return the output shapes that follow from the list at input 0, by slot."""
     if node.op == "TensorListGetItem":
         return {0: found.read_as(as_shape(2), is_constant(2))}
     if node.op == "TensorListPopBack":
         return {1: found.read_as(as_shape(1), is_constant(1))}
     if node.op == "TensorListStack" and found.element is not None:
-        return {0: (found.length, *found.element)}  # gaps have the shape of the others
+        return {0: (found.length, *found.element)}  # gaps have the shape of the other elements
     return {}

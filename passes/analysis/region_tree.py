@@ -1,5 +1,6 @@
-"""A graph and the bodies of its loops and branches, copied to be rewritten together: tensors that
-flow in and out of bodies are one web.
+"""Copy a graph's loop and branch bodies into a tree of scopes.
+
+The scopes are rewritten together. Tensors that flow in and out of bodies form one alias class.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from tfjit.passes.manager.rewriter import tensor_shape
 
 @dataclass(eq=False, slots=True)
 class Scope:
-    """One graph. function: whose body it is a copy of; None for the plan's own graph. node, key,
-    number: what names it in the parent.
+    """One region: a graph and its place in the parent's graph.
 
-    ctx: of the shape inference over it.
+    function: the function whose body was copied; None for the plan's own graph. node, key, number:
+    the parent's node, its attribute and the index therein that name the function. ctx: context of
+    the shape inference over the graph.
     """
 
     graph: DataflowGraph
@@ -35,26 +37,27 @@ class Scope:
     changed: bool = False
 
     def all(self) -> Iterator[Scope]:
-        """This scope and those inside it, from outside in."""
+        """Yield this scope and all nested scopes, outermost first."""
         yield self
         for scopes in self.children.values():
             for scope in scopes:
                 yield from scope.all()
 
 
-# what ran for its effect on an array or stack before
+# Op types that need not run for an effect any more: arrays and stacks have become values.
 _PURE: Final = frozenset({"_GetRow", "_SetRow", "TensorListPushBack", "TensorListPopBack"})
 ScopedTensor = tuple[int, str, int]  # id of a scope, node, output
 
 
 def is_structured(node: Node) -> bool:
-    """Whether a node runs bodies that are followed."""
+    """Return whether a node runs bodies that become scopes."""
     return node.has_trait(WHILE | IF | CASE)
 
 
 def open_scopes(graph: DataflowGraph, ctx: PassContext) -> Scope:
-    """The scopes of a graph, whose shapes are known; the bodies are copies, whose shapes are
-    inferred here.
+    """Return the scopes of a graph whose shapes are known.
+
+    The bodies are copies; their shapes are inferred here.
     """
     scope = Scope(graph, ctx)
     _open_children(scope)
@@ -94,7 +97,7 @@ def _open_children(scope: Scope) -> None:
 
 
 def fold_scopes(top: Scope) -> None:
-    """Fold in the bodies whatever follows from the shapes that are known there."""
+    """Fold in the bodies everything that follows from the known shapes."""
     for scope in top.all():
         if scope is not top:
             scope.ctx.run(scope.graph, "fold_body")
@@ -111,9 +114,7 @@ def _refs(node: Node) -> list[tuple[str, int, FuncRef]]:
 
 
 def close_scopes(scope: Scope) -> None:
-    """Put the changed bodies into the library of the plan, and name them in the nodes that run
-    them.
-    """
+    """Add the changed bodies to the plan's library and refer to them in their nodes."""
     for name, children in scope.children.items():
         node = scope.graph.node(name)
         for child in children:
@@ -147,8 +148,9 @@ def close_scopes(scope: Scope) -> None:
 
 
 class AliasClasses:
-    """Tensors that stand for the same object, by union of edges (R. Tarjan, "Efficiency of a good
-    but not linear set union algorithm").
+    """Classes of tensors that refer to the same object, by union-find over edges.
+
+    Source: R. Tarjan, "Efficiency of a good but not linear set union algorithm".
     """
 
     def __init__(self, top: Scope) -> None:
@@ -160,7 +162,7 @@ class AliasClasses:
                     self._through_bodies(scope, node)
 
     def find(self, place: ScopedTensor) -> ScopedTensor:
-        """What stands for the web of a tensor."""
+        """Return the representative of a tensor's alias class."""
         path = []
         while (up := self._parent.get(place, place)) != place:
             path.append(place)
@@ -170,7 +172,7 @@ class AliasClasses:
         return place
 
     def join(self, a: ScopedTensor, b: ScopedTensor) -> None:
-        """Both are of one web."""
+        """Merge the alias classes of two tensors."""
         self._parent[self.find(a)] = self.find(b)
 
     def _through_bodies(self, scope: Scope, node: Node) -> None:

@@ -1,5 +1,6 @@
-"""Static shapes and small known values, as far as they follow from the feeds, constants and
-variables of a run.
+"""Infer static shapes and small static values.
+
+They follow from the feeds, constants and variables of a run.
 """
 
 from __future__ import annotations
@@ -27,19 +28,22 @@ from tfjit.passes.ir.function_library import Function
 from tfjit.passes.manager.pass_context import PassContext
 from tfjit.passes.manager.pass_registry import SHAPES
 
-MAX_VALUE_ELEMENTS: Final = 1024  # what sets shapes is small; larger constants are for folding
+# values that set shapes are small; larger constants are for folding
+MAX_VALUE_ELEMENTS: Final = 1024
 TABLE_OPS: Final = frozenset(
     {"HashTable", "MutableHashTable", "MutableHashTableOfTensors", "MutableDenseHashTable"}
 )
-_MAX_ROUNDS: Final = 4  # loops whose shapes have not settled by then get unknown ones
+_MAX_ROUNDS: Final = 4  # loops whose shapes have not converged by then get unknown ones
 
 Tensor = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class ArgumentInfo:
-    """What is known of an argument or a result of a body. variable: the shape of the variable
-    behind a resource; None is an unknown one. items: of a tensor list.
+    """Static facts about an argument or a result of a body.
+
+    variable: the shape of the variable behind a resource; None is an unknown shape. items: of a
+    tensor list.
     """
 
     shape: Shape
@@ -48,7 +52,7 @@ class ArgumentInfo:
     items: ListShape | None = None
 
     def relax(self, other: ArgumentInfo) -> ArgumentInfo:
-        """What is known of an argument that may be either; its value stays."""
+        """Return the facts that hold for both; the value stays."""
         items = self.items.relax(other.items) if self.items is not None else None
         variable = shape_rules.relax(self.variable, other.variable)
         return replace(
@@ -59,9 +63,7 @@ class ArgumentInfo:
 def infer_body(
     function: Function, given: Sequence[ArgumentInfo], ctx: PassContext
 ) -> list[ArgumentInfo]:
-    """Shapes of a function's results, and what lists they are, for what is known of
-    its arguments.
-    """
+    """Return the shapes and lists of a function's results for given arguments."""
     scratch = ctx.inferred_bodies
     key = (
         id(function.graph),
@@ -88,7 +90,7 @@ def infer_body(
             )
             for src, slot in function.returned
         ]
-        scratch[key] = function, found  # the function: its id stays its own
+        scratch[key] = function, found  # keep the function, so that no other graph gets its id
     results: list[ArgumentInfo] = scratch[key][1]
     return results
 
@@ -96,9 +98,10 @@ def infer_body(
 def infer_loop(
     body: Function, given: Sequence[ArgumentInfo], ctx: PassContext
 ) -> list[ArgumentInfo]:
-    """What the variables of a loop are in every iteration, its first included: the entering ones,
-    widened by what the body makes of them until that changes nothing more. given: the entering
-    variables, whose values do not count.
+    """Return the facts about a loop's variables that hold in every iteration.
+
+    The entering variables are widened by the results of the body until nothing changes any more.
+    given: the entering variables, whose values do not count.
     """
     wide = [replace(g, value=None) for g in given]
     for _ in range(_MAX_ROUNDS):
@@ -106,7 +109,7 @@ def infer_loop(
         if wider == wide:
             return wide
         wide = wider
-    # of what still changes nothing is known; the others are as they are whatever it is
+    # The variables that still change become unknown; the others are stable whatever those are.
     while True:
         wider = [old.relax(new) for old, new in zip(wide, infer_body(body, wide, ctx), strict=True)]
         if wider == wide:
@@ -118,13 +121,14 @@ def infer_loop(
 
 
 def infer_shapes(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Fill in `output_shapes` of every node, and `ctx.values` with small integer tensors that are
-    known while planning.
+    """Fill in `output_shapes` of every node, and small static values in `ctx.values`.
 
-    Before:  x<5,3> -> Shape -> Reshape     After:  the same nodes; Shape's value [5, 3] is known, and Reshape's output shape
-    Keeps: the graph; a shape that was known stays at least as well known. Feeds with known shapes
-    make everything static known. A node whose inputs contradict each other is left unknown: the run
-    itself reports it, in its kernel's words.
+    Before: x<5,3> -> Shape -> Reshape
+    After: the same nodes; Shape's value [5, 3] is known, and Reshape's output shape
+    Keeps: the graph; a shape that was known stays at least as well known.
+
+    Feeds with known shapes make everything static known. A node whose inputs contradict each other
+    is left unknown: the run itself reports the error of the kernel.
     """
     if ctx.is_valid(SHAPES, graph):
         return
@@ -132,8 +136,8 @@ def infer_shapes(graph: DataflowGraph, ctx: PassContext) -> None:
     inference.settle()
     for name, shapes in inference.shapes.items():
         graph.node(name).output_shapes = shapes
-    # Only a complete inference stands: what a pass makes known later (a default taken for an unfed
-    # placeholder) may contradict a shape that was inferred from what was known before.
+    # Only a complete inference is kept. A pass may make more known later, such as a default taken
+    # for an unfed placeholder; that may contradict a shape inferred from the earlier facts.
     complete = all(
         shape is not None and None not in shape
         for shapes in inference.shapes.values()
@@ -149,7 +153,7 @@ def infer_shapes(graph: DataflowGraph, ctx: PassContext) -> None:
 
 
 class _Inference:
-    """One inference over a graph, repeated while the shapes that loops carry round still change."""
+    """Infer shapes over one graph, repeated while the shapes that loops carry still change."""
 
     def __init__(
         self,
@@ -158,7 +162,7 @@ class _Inference:
         given: Mapping[str, ArgumentInfo] | None = None,
     ) -> None:
         self.graph, self.ctx = graph, ctx
-        self.given = given or {}  # what is known of arguments, by `_Arg`
+        self.given = given or {}  # facts about arguments, by `_Arg`
         self.order = graph.topological_order()
         self.loop_merges: dict[str, list[Tensor]] = {}  # Merge -> its inputs that are back edges
         for name in yielding(self.order):
@@ -186,7 +190,7 @@ class _Inference:
         self.tables: dict[Tensor, tuple[int, Shape]] = {}
 
     def settle(self) -> None:
-        """Infer until no loop carries another shape round than was assumed."""
+        """Repeat the inference until each loop carries the shapes that were assumed."""
         for round in range(_MAX_ROUNDS + 1):
             self.give_up = round == _MAX_ROUNDS
             self.run()
@@ -199,8 +203,9 @@ class _Inference:
             self.visit(self.graph.node(name), self.graph.inputs(name))
 
     def loops_converged(self) -> bool:
-        """Whether each loop's Merge was assumed as its inputs then turned out; if not, the
-        assumptions are widened.
+        """Return whether each loop's Merge has the shape that was assumed.
+
+        Assumptions that do not hold are widened.
         """
         converged = True
         for name in self.loop_merges:
@@ -213,7 +218,7 @@ class _Inference:
         return converged
 
     def value(self, tensor: Tensor) -> np.ndarray | None:
-        """The array of a tensor that is a Const or was found to be one."""
+        """Return the array of a tensor that is a Const or has a static value."""
         known = self.values.get(tensor)
         return known if known is not None else constant_value(self.graph, *tensor)
 
@@ -250,8 +255,10 @@ class _Inference:
         self.shapes[node.name] = (self.assumed[node.name], ())
 
     def is_numbers_of_one_shape(self, node: Node, inputs: list[Tensor]) -> bool:
-        """Whether a node is an elementwise one of floating-point tensors of one known shape; its
-        output's is settled then, and there is neither a handle nor a value to follow.
+        """Infer an elementwise node of floating-point tensors of one known shape.
+
+        Return whether the node is one. Its output shape is then set, and the node has neither a
+        handle nor a value to propagate.
         """
         if (
             node.op_def is None
@@ -271,7 +278,7 @@ class _Inference:
         return True
 
     def by_op(self, node: Node, inputs: list[Tensor]) -> tuple[Shape, ...]:
-        """Output shapes by the op's shape function, merged with what the node knew."""
+        """Return output shapes by the op's shape function, merged with the known ones."""
         known = node.output_shapes
         if not known:
             return ()
@@ -285,8 +292,8 @@ class _Inference:
         if node.op_def is None or node.op in ("_Arg", "_Recv", "_HostRecv"):
             return known
         if node.op == "Enter":
-            # its shape function must forget the shape, since the loop may change it; here loops are
-            # followed round
+            # The op's shape function must forget the shape, since the loop may change the variable.
+            # This inference iterates over loops instead.
             return (self.merged(node, known[0], self.shapes[inputs[0][0]][inputs[0][1]]),)
         if node.op == "ReadVariableOp" and inputs[0] in self.handles:
             return (self.merged(node, known[0], self.handles[inputs[0]]),)
@@ -301,7 +308,7 @@ class _Inference:
                 else (*keys[: len(keys) - rank], *value_shape)
             )
             return (self.merged(node, known[0], values),)
-        op = node.op_def.name  # of a custom kernel, the op that it computes
+        op = node.op_def.name  # for a custom kernel, the op type that the kernel computes
         if registry.shape_fn(op) is None:
             return known
         context = ShapeContext(
@@ -325,8 +332,9 @@ class _Inference:
         return tuple(self.merged(node, old, new) for old, new in zip(known, found))
 
     def by_bodies(self, node: Node, inputs: list[Tensor]) -> list[Shape] | None:
-        """Output shapes of a node that runs functions, by inference through them; None for other
-        nodes.
+        """Return output shapes of a node that runs functions, by inference in its bodies.
+
+        None for other nodes.
         """
         attrs = node.attrs
         refs: Sequence[FuncRef]
@@ -354,7 +362,7 @@ class _Inference:
         found: list[ArgumentInfo] | None = None
         for ref in refs:
             if ref.name not in library:
-                return None  # an error of the run
+                return None  # an error at run time
             body = library.body(ref)
             if (
                 len(body.inputs) != len(given)
@@ -384,8 +392,9 @@ class _Inference:
     def follow_lists(
         self, node: Node, inputs: list[Tensor], shapes: tuple[Shape, ...]
     ) -> tuple[Shape, ...]:
-        """Carry what is known of tensor lists along; the output shapes with what follows from the
-        list that is read.
+        """Propagate tensor lists, and return the output shapes.
+
+        The shapes include the facts that follow from the list that is read.
         """
         if node.name in self.given:
             items = self.given[node.name].items
@@ -415,14 +424,15 @@ class _Inference:
             return shapes
         if node.op == "TensorListLength" and lists[0].length is not None:
             self.record_value(node, 0, (lists[0].length,), ())
-        # what the op's own rule says is what the reader asks for, which nothing makes true
+        # The op's own rule gives the shape that the reader requests, and nothing guarantees that
+        # shape.
         known = element_read(
             node, lists[0], as_shape, lambda index: self.value(inputs[index]) is not None
         )
         return tuple(known.get(slot, shape) for slot, shape in enumerate(shapes))
 
     def small(self, name: str, slot: int) -> np.ndarray | None:
-        """The value of a tensor that may set shapes."""
+        """Return the value of a tensor that may set shapes."""
         value = self.value((name, slot))
         return (
             value
@@ -442,9 +452,7 @@ class _Inference:
             self.ctx.log(name, reason)
 
     def follow_handles(self, node: Node, inputs: list[Tensor]) -> None:
-        """Carry the shapes of resource variables, and of what lookup tables hold, along the edges
-        of their handles.
-        """
+        """Propagate the shapes of resource variables and lookup tables along handle edges."""
         if node.op == "VarHandleOp":
             shape = node.attrs.get("shape")
             if isinstance(shape, TensorShape):
@@ -468,7 +476,7 @@ class _Inference:
                     self.tables[node.name, slot] = self.tables[inputs[0]]
 
     def follow_values(self, node: Node, inputs: list[Tensor], shapes: tuple[Shape, ...]) -> None:
-        """Work out the values of small integer outputs, fully or by element."""
+        """Compute the values of small integer outputs, fully or by element."""
         if node.name in self.given:
             value = self.given[node.name].value
             if value is not None:
@@ -525,8 +533,10 @@ class _Inference:
     def record_value(
         self, node: Node, slot: int, elements: tuple[int | None, ...], shape: tuple[int, ...]
     ) -> None:
-        """Record an integer output by its elements; a full one is a value, unless it does not fit
-        its dtype (the run reports that).
+        """Record an integer output by its elements.
+
+        Elements that are all known make a value, unless the value does not fit the dtype: the run
+        reports that.
         """
         self.partial[node.name, slot] = elements
         if None in elements:
@@ -539,8 +549,9 @@ class _Inference:
             self.values[node.name, slot] = value
 
     def elements(self, tensor: Tensor) -> tuple[int | None, ...] | None:
-        """Elements of an integer scalar or vector, None where unknown; None when nothing is known
-        of it.
+        """Return the elements of an integer scalar or vector, None where unknown.
+
+        Return None when nothing is known about the tensor.
         """
         found = self.partial.get(tensor)
         if found is not None:
@@ -561,7 +572,7 @@ class _Inference:
         return None
 
     def partial_vector(self, tensor: Tensor) -> Shape:
-        """An integer vector read as a shape: negative and unknown elements are None."""
+        """Return an integer vector read as a shape: negative and unknown elements are None."""
         found = self.elements(tensor)
         return (
             None
@@ -572,8 +583,9 @@ class _Inference:
     def partial_elements(
         self, node: Node, inputs: list[Tensor], operands: list[np.ndarray | None]
     ) -> tuple[int | None, ...] | None:
-        """Elements of the vector or scalar output of an op that moves integers about, where some of
-        them are known.
+        """Return the partly known elements of a vector or scalar output.
+
+        The op only moves or combines integers.
         """
         op = node.op
         if node.has_trait(RESHAPE):
@@ -634,7 +646,7 @@ class _Inference:
     def sliced(
         self, node: Node, inputs: list[Tensor], operands: list[np.ndarray | None]
     ) -> tuple[int | None, ...] | None:
-        """Elements of vector[begin:end:stride] or vector[i]."""
+        """Return the elements of vector[begin:end:stride] or vector[i]."""
         found = self.elements(inputs[0])
         begin, end, strides = operands[1:4]
         if found is None or begin is None or end is None or strides is None or begin.size != 1:
@@ -657,7 +669,7 @@ class _Inference:
         ]
 
     def combined(self, node: Node, inputs: list[Tensor]) -> tuple[int | None, ...] | None:
-        """Elementwise integer arithmetic of scalars and vectors."""
+        """Return elementwise integer arithmetic of scalars and vectors."""
         left, right = self.elements(inputs[0]), self.elements(inputs[1])
         if (
             left is None
