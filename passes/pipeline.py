@@ -1,4 +1,4 @@
-"""Declare the order of the passes with its reasons, and build a run's partitions."""
+"""Declare the order of the passes, and build a run's partitions."""
 
 from __future__ import annotations
 
@@ -145,7 +145,10 @@ PIPELINES: Final[Mapping[str, Pipeline]] = {
         Step("prune"),
     ),
 }
-"""Every pipeline by name. Passes run the last four over bodies, by `PassContext.run`."""
+"""Every pipeline by name.
+
+Passes run the last four over bodies, by `PassContext.run`.
+"""
 
 _TITLES: Final = {
     "graph": "over the whole graph of a run",
@@ -185,7 +188,7 @@ def build(
     options: PassOptions | None = None,
     lock: AbstractContextManager[Any] | None = None,
 ) -> tuple[list[Partition], PipelineReport]:
-    """Return the partitions that one run of a session's graph executes, with a report.
+    """Return the partitions of one run of a session's graph, with a report.
 
     graph: the whole graph, which stays unchanged; the nodes that the run needs are copied. Nodes
     without an assigned device are placed here. lock: held while the copy is made, so that a thread
@@ -200,9 +203,9 @@ def build(
 def build_body(
     function: Function, given: Sequence[ArgumentInfo], options: PassOptions | None = None
 ) -> tuple[list[Partition], PipelineReport]:
-    """Return the partitions of a body for arguments of these shapes, by index.
+    """Return the partitions of a body for arguments of these shapes.
 
-    The body itself stays unchanged. Raises the errors that `build` raises.
+    The body itself stays unchanged. given: by index. Raises the errors that `build` raises.
     """
     with collection_paused():
         ctx = PassContext(options=options or PassOptions())
@@ -267,7 +270,7 @@ def _finish(
 def run_passes(
     graph: DataflowGraph, passes: Sequence[PipelineItem | Pass | str], ctx: PassContext
 ) -> PipelineReport:
-    """Run passes over one graph, in place, with the checks of the manager.
+    """Run passes over one graph, in place, by the pass manager.
 
     passes: items of a pipeline, names of registered passes, or functions. For tests and tools.
     """
@@ -278,7 +281,7 @@ def run_passes(
 def _items(
     passes: Sequence[PipelineItem | Pass | str] | None, standard: Pipeline
 ) -> Sequence[PipelineItem | Pass]:
-    """Return the items that a session asks for in place of the standard ones."""
+    """Return a session's own items, or else the standard ones."""
     return (
         standard
         if passes is None
@@ -287,7 +290,7 @@ def _items(
 
 
 def _run_custom(name: str, pass_: Pass, graph: DataflowGraph, ctx: PassContext) -> DataflowGraph:
-    """Run a user's own pass and the passes that make its graph whole again.
+    """Run a user's pass, and the passes that repair its graph.
 
     Return the graph to continue with: the one from before where the pass failed.
     """

@@ -1,6 +1,6 @@
 """Evaluate nodes while planning, by the NumPy reference kernels.
 
-Constant folding and shape inference call `evaluate` on nodes whose inputs are known.
+Folding and shape inference call `evaluate` on nodes whose inputs are known.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class NotEvaluated(Exception):
 
 
 def can_evaluate(node: Node) -> bool:
-    """Return whether a node may be computed once instead of in every run.
+    """Return whether a node may be computed once for all runs.
 
     Such a node has no state, no control flow and a reference kernel.
     """
@@ -88,7 +88,7 @@ def evaluate(node: Node, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def _flushed(array: np.ndarray) -> np.ndarray:
-    """Return the array with subnormal floats replaced by zeros of the same sign.
+    """Return the array with subnormal floats flushed to signed zeros.
 
     TensorFlow's threads and compiled kernels flush subnormal floats in the same way.
     """

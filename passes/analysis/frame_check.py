@@ -21,7 +21,7 @@ _ADVICE: Final = (
 
 @dataclass(eq=False, slots=True)
 class _Frame:
-    """A frame that an Enter node opens; the outermost graph is its own parent."""
+    """A frame that an Enter node opens; the root is its own parent."""
 
     name: str
     parent: _Frame | None = None

@@ -24,7 +24,7 @@ class Frames:
 
 
 def find_frames(graph: DataflowGraph) -> Frames:
-    """Return the frames of a graph, found from its Enter and Exit nodes."""
+    """Find the frames of a graph by its Enter and Exit nodes."""
     frames = Frames()
     for name in yielding(graph.topological_order()):
         node = graph.node(name)

@@ -82,14 +82,14 @@ def behind_identities(scope: Scope, tensor: Tensor) -> Tensor:
 
 
 def argument(scope: Scope, tensor: Tensor) -> int | None:
-    """Return the number of the argument that a tensor of a body is, else None."""
+    """Return the argument number of a tensor of a body, else None."""
     name, _ = behind_identities(scope, tensor)
     node = scope.graph.node(name)
     return node.attrs["index"] if node.op == "_Arg" else None
 
 
 def counted_from(scope: Scope, tensor: Tensor) -> tuple[int, int]:
-    """Return (offset, number): a tensor of a body as an argument plus a constant.
+    """Return (offset, number) of a tensor that is an argument plus a constant.
 
     The number is -1 where the tensor has no such form.
     """
@@ -146,7 +146,7 @@ def _integer(value: np.ndarray | None) -> int | None:
 
 
 def _trips(loop: Loop, tensor: Tensor) -> tuple[int | None, int | None]:
-    """Return a condition's trip count and an upper bound of the trip count.
+    """Return a condition's trip count and an upper bound of that.
 
     Each is None where that does not follow from induction variables.
     """

@@ -45,7 +45,7 @@ class ListShape:
         )
 
     def with_element(self, shape: Shape) -> ListShape:
-        """Return the list after an element of that shape was put into the list."""
+        """Return the list with one more element of that shape set."""
         return replace(
             self,
             holds=shape if isinstance(self.holds, str) else shape_rules.relax(self.holds, shape),
@@ -152,7 +152,7 @@ def element_read(
     as_shape: Callable[[int], Shape],
     is_constant: Callable[[int], bool],
 ) -> dict[int, Shape]:
-    """Return the output shapes that follow from the list at input 0, by slot."""
+    """Return the output shapes that follow from the input list, by slot."""
     if node.op == "TensorListGetItem":
         return {0: found.read_as(as_shape(2), is_constant(2))}
     if node.op == "TensorListPopBack":

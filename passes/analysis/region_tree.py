@@ -114,7 +114,7 @@ def _refs(node: Node) -> list[tuple[str, int, FuncRef]]:
 
 
 def close_scopes(scope: Scope) -> None:
-    """Add the changed bodies to the plan's library and refer to them in their nodes."""
+    """Add the changed bodies to the library and refer to them."""
     for name, children in scope.children.items():
         node = scope.graph.node(name)
         for child in children:
@@ -148,7 +148,7 @@ def close_scopes(scope: Scope) -> None:
 
 
 class AliasClasses:
-    """Classes of tensors that refer to the same object, by union-find over edges.
+    """Classes of tensors for the same object, by union-find over edges.
 
     Source: R. Tarjan, "Efficiency of a good but not linear set union algorithm".
     """

@@ -153,7 +153,7 @@ def infer_shapes(graph: DataflowGraph, ctx: PassContext) -> None:
 
 
 class _Inference:
-    """Infer shapes over one graph, repeated while the shapes that loops carry still change."""
+    """Infer shapes over one graph until the loop-carried shapes converge."""
 
     def __init__(
         self,
@@ -218,7 +218,7 @@ class _Inference:
         return converged
 
     def value(self, tensor: Tensor) -> np.ndarray | None:
-        """Return the array of a tensor that is a Const or has a static value."""
+        """Return the array of a Const or of a static value."""
         known = self.values.get(tensor)
         return known if known is not None else constant_value(self.graph, *tensor)
 
@@ -278,7 +278,7 @@ class _Inference:
         return True
 
     def by_op(self, node: Node, inputs: list[Tensor]) -> tuple[Shape, ...]:
-        """Return output shapes by the op's shape function, merged with the known ones."""
+        """Return output shapes by the op's shape function and the known shapes."""
         known = node.output_shapes
         if not known:
             return ()
@@ -332,7 +332,7 @@ class _Inference:
         return tuple(self.merged(node, old, new) for old, new in zip(known, found))
 
     def by_bodies(self, node: Node, inputs: list[Tensor]) -> list[Shape] | None:
-        """Return output shapes of a node that runs functions, by inference in its bodies.
+        """Infer output shapes of a node that runs functions from its bodies.
 
         None for other nodes.
         """
@@ -572,7 +572,7 @@ class _Inference:
         return None
 
     def partial_vector(self, tensor: Tensor) -> Shape:
-        """Return an integer vector read as a shape: negative and unknown elements are None."""
+        """Return an integer vector as a shape: negative and unknown are None."""
         found = self.elements(tensor)
         return (
             None

@@ -1,5 +1,6 @@
-"""Groups under construction: which node is in which, and when two may become one without closing a
-cycle.
+"""Grow clusters of nodes that fusion may turn into groups.
+
+Levels decide when two clusters may merge without closing a cycle.
 """
 
 from __future__ import annotations
@@ -14,26 +15,31 @@ if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 
 MAX_MEMBERS: Final = 100
-"""Compiling takes about a millisecond an op on top of 90: larger groups cost more than they save.
+"""Compiling takes about a millisecond an op on top of 90.
+
+Larger groups cost more than they save.
 """
 _MAX_SCAN: Final = 64
-"""A node with more consumers than that is taken to have one outside any group, so that a huge
-fan-out stays linear.
+"""Consumers of a node that are looked at.
+
+A node with more is taken to have one outside any group, so that a huge fan-out stays linear.
 """
 _MAX_ROOTS: Final = 16
 """A node that depends on more roots than that fuses with nothing."""
-# Results are dead or late on their own: nodes are fused only when they hang on the same roots.
+# The results of these ops are dead or late independently of other nodes. Nodes fuse only when they
+# depend on the same roots.
 _ROOT: Final = CONTROL_FLOW | RECV | BLOCKING | CALLS_PYTHON
 
 
 class Cluster:
-    """A group while the pass decides. A node alone is a draft of one member with kind "".
+    """A group under construction; a lone node is one too.
 
-    kind: template that will serve it; level: above the levels of all groups it takes anything from;
-    space: the shape its loop runs over (a name where it is unknown); anchor: the convolution,
-    matmul or first reduction in it; axes: reduced dims of `space`; waits: whether a member has
-    control inputs; moves: whether one only renames positions. live_out: member -> number of its
-    consumers outside; inputs: tensors taken from outside.
+    kind: the template that will serve the group, "" for a lone node. level: above the levels of all
+    groups that the cluster has inputs from. space: the iteration shape of the loop, or a name where
+    the shape is unknown. anchor: the convolution, matmul or first reduction among the members.
+    axes: reduced dims of `space`. waits: whether a member has control inputs. moves: whether a
+    member only renames positions. live_out: member -> number of its consumers outside. inputs:
+    tensors from outside.
     """
 
     __slots__ = (
@@ -63,11 +69,12 @@ class Cluster:
 
 
 class Clusters:
-    """The partition of a graph's nodes into drafts.
+    """The partition of a graph's nodes into clusters.
 
-    Nodes are added in topological order. Level of a draft > level of every draft it depends on, so
-    that equal or lower levels prove that there is no path; a merge that cannot keep this with what
-    was added so far is refused. That is sufficient, not necessary, and needs no search.
+    Nodes are added in topological order. The level of a cluster is above the level of every cluster
+    that it depends on, so that equal or lower levels prove that there is no path. A merge that
+    cannot keep this for the nodes added so far is refused. The test is sufficient, not necessary,
+    and needs no search.
     """
 
     def __init__(self, graph: DataflowGraph) -> None:
@@ -81,7 +88,7 @@ class Clusters:
         self._root_ops = {node.name for node in graph.op_nodes() if node.has_trait(_ROOT)}
 
     def add(self, node: Node) -> Cluster:
-        """Take the next node of the topological order as a draft of its own."""
+        """Add the next node of the topological order as a new cluster."""
         name = node.name
         graph = self.graph
         sources = graph.inputs(name)
@@ -121,13 +128,15 @@ class Clusters:
         return found if len(found) <= _MAX_ROOTS else frozenset({(name, CONTROL)})
 
     def same_context(self, a: str, b: str) -> bool:
-        """Whether two nodes are alive or dead in the same runs and iterations, and wait for the
-        same senders and queues.
+        """Return whether two nodes depend on the same roots.
+
+        Both are then alive or dead in the same runs and iterations, and wait for the same senders
+        and queues.
         """
         return not self._root_ops or self.roots[a] == self.roots[b]
 
     def consumers_of(self, name: str) -> set[str]:
-        """Nodes that take a tensor from a node or wait for it."""
+        """Return the nodes with a data or control input from this node."""
         found = self.successors.get(name)
         if found is None:
             found = self.successors[name] = set(self.graph._succ[name])
@@ -135,7 +144,7 @@ class Clusters:
         return found
 
     def producers(self, cluster: Cluster) -> Iterable[Cluster]:
-        """Drafts that a draft takes something from, itself left out; some may come twice."""
+        """Yield the clusters that a cluster depends on; some come twice."""
         of = self.of
         for member in cluster.members:
             for src, _ in self.sources[member]:
@@ -148,7 +157,7 @@ class Clusters:
                     yield found
 
     def covered_uses(self, producer: Cluster, consumer: Cluster) -> dict[str, int]:
-        """Members of a draft that the other one uses -> how many of its members do."""
+        """Return the members that the consumer uses, with their use counts."""
         found: dict[str, int] = {}
         live_out = producer.live_out
         for member in consumer.members:
@@ -161,7 +170,7 @@ class Clusters:
         return found
 
     def escapes(self, producer: Cluster, consumer: Cluster) -> bool:
-        """Whether anything but `consumer` uses or waits for members of a draft."""
+        """Return whether a node outside `consumer` uses or waits for a member."""
         covered_uses = self.covered_uses(producer, consumer)
         return any(
             count > covered_uses.get(member, 0)
@@ -170,7 +179,10 @@ class Clusters:
         )
 
     def new_inputs(self, producer: Cluster, consumer: Cluster) -> set[tuple[str, int]]:
-        """Tensors that a draft takes from outside both, as far as the other does not take them."""
+        """Return the inputs that a consumer adds to the producer's inputs.
+
+        Tensors of the producer itself are left out.
+        """
         of = self.of
         return {
             tensor
@@ -181,14 +193,17 @@ class Clusters:
     def live_out_after(
         self, producer: Cluster, consumer: Cluster, covered_uses: dict[str, int]
     ) -> int:
-        """How many members of the union would have consumers outside it. covered_uses: of the two."""
+        """Return the number of live-out members of the union.
+
+        covered_uses: of the two clusters.
+        """
         done = sum(
             1 for member, count in covered_uses.items() if producer.live_out[member] == count
         )
         return len(producer.live_out) + len(consumer.live_out) - done
 
     def _used_by_others(self, cluster: Cluster, inside: Cluster) -> bool:
-        """Whether a node added so far, outside both drafts, depends on the first."""
+        """Return whether an added node outside both clusters depends on the first."""
         for member in cluster.members:
             consumers = self.consumers_of(member)
             if len(consumers) > _MAX_SCAN:
@@ -200,11 +215,12 @@ class Clusters:
         return False
 
     def level_if_merged(self, a: Cluster, b: Cluster) -> int | None:
-        """Level of the union of two drafts, or None when it is not proven to leave the graph of
-        groups without a cycle.
+        """Return the level of the union of two clusters.
+
+        None when the merge is not proven to keep the graph of groups acyclic.
         """
         low, high = (a, b) if a.level <= b.level else (b, a)
-        # neither depends on the other: whatever either needs lies below both
+        # neither depends on the other: all dependencies of either lie below both
         if low.level == high.level:
             return low.level
         if self._needs_only_below(high, low):
@@ -214,8 +230,9 @@ class Clusters:
         return None
 
     def _needs_only_below(self, cluster: Cluster, low: Cluster) -> bool:
-        """Whether all that a draft takes anything from, `low` and itself left out, is
-        below `low`.
+        """Return whether all dependencies of a cluster lie below `low`.
+
+        `low` and the cluster itself are left out.
         """
         level, of, sources, waits = low.level, self.of, self.sources, self.waits
         for member in cluster.members:
@@ -240,8 +257,10 @@ class Clusters:
         return True
 
     def adds_no_wait(self, producer: Cluster, consumer: Cluster) -> bool:
-        """Whether the union of a draft and one that uses its values waits for no control input that
-        a result needed elsewhere does not wait for today, directly or through the values it takes.
+        """Return whether the union adds no control dependency to a live-out result.
+
+        consumer: a cluster that uses values of the producer. A result that is needed elsewhere may
+        only wait, directly or through its operands, for the control inputs that it waits for today.
         """
         before, after = (
             frozenset(self._outer_waits(x, y))
@@ -249,8 +268,8 @@ class Clusters:
         )
         if after - before and self.escapes(producer, consumer):
             return False
-        # a lone consumer takes a value of the producer and so waits for all that the value waits
-        # for
+        # A lone consumer uses a value of the producer, so it waits for the same control inputs
+        # already.
         return len(consumer.members) == 1 or not (
             before - after and self.escapes(consumer, producer)
         )
@@ -263,10 +282,10 @@ class Clusters:
                     yield src
 
     def merge(self, a: Cluster, b: Cluster, level: int, covered_uses: dict[str, int]) -> Cluster:
-        """Make one draft of a draft and one that uses its values; the larger one's object stays and
-        takes the members of the other.
+        """Merge a cluster with one that uses its values.
 
-        covered_uses: of the two.
+        The object of the larger one stays and gets the members of the other. covered_uses: of the
+        two.
         """
         for src, count in covered_uses.items():
             a.live_out[src] -= count

@@ -1,4 +1,4 @@
-"""Zero padding before a convolution becomes the convolution's own."""
+"""Fold zero padding before a convolution into the convolution."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ CONVOLUTIONS: Final = frozenset({"Conv2D", "DepthwiseConv2dNative"})
 
 
 def absorb_padding(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Give a convolution the padding of the Pad it reads, where nothing else uses that.
+    """Give a convolution the padding of its Pad, used nowhere else.
 
-    Before:  x -> Pad -> Conv2D(VALID)      After:  x -> Conv2D(EXPLICIT)
+    Before: x -> Pad -> Conv2D(VALID)
+    After: x -> Conv2D(EXPLICIT)
     Keeps: values (both pad with zeros), control edges, the Pad's name in the convolution's origin.
     """
     if graph.op_types.isdisjoint(CONVOLUTIONS):
@@ -40,7 +41,7 @@ def absorb_padding(graph: DataflowGraph, ctx: PassContext) -> None:
 
 
 def _obstacle(graph: DataflowGraph, pad: Node, conv: Node) -> str:
-    """Why the padding cannot be the convolution's own; "" when it can."""
+    """Return why the padding cannot be folded; "" when it can."""
     if (
         graph.consumers(pad.name) != [(conv.name, 0)]
         or graph.control_consumers(pad.name)
@@ -89,4 +90,4 @@ def _absorb(graph: DataflowGraph, pad: Node, conv: Node) -> None:
     graph.remove_op(pad.name)
     for src, _ in operands[1:]:
         if graph.has_node(src) and not (set(graph.successors(src)) - {SINK}):
-            graph.remove_op(src)  # a constant that only said how to pad
+            graph.remove_op(src)  # a constant that only gave the padding

@@ -1,4 +1,4 @@
-"""Fusion: nodes that one kernel computes become one `_Fused` node."""
+"""Fuse nodes that one kernel computes into one `_Fused` node."""
 
 from __future__ import annotations
 
@@ -28,34 +28,43 @@ if TYPE_CHECKING:
     Finder = Callable[
         [DataflowGraph, Clusters, GroupMaker, PassContext], list[tuple[str, list[str]]]
     ]
-    """Finds (anchor, members in order) of every group of a fixed form."""
+    """A search for groups of a fixed form: (anchor, ordered members)."""
 
 MAX_OUTPUTS: Final = 12
 MAX_INPUTS: Final = 24
-"""Pointers a loop holds in registers or near; more would be reloaded in every iteration."""
+"""Pointers that a loop holds in registers or near.
+
+More would be reloaded in every iteration.
+"""
 SHARED_ELEMENTS: Final = 1 << 14
-"""From this size on, reading a tensor once instead of twice is worth a kernel of its own."""
+"""From this size on, one read saved is worth a kernel."""
 PIECEWISE: Final = frozenset({"BiasAdd", "Add", "AddV2"})
-"""Sums that a loop takes along which reads them in pieces."""
+"""Sums that move into the loop of consumers that read slices."""
 _MAX_SIBLINGS: Final = 8
 _REPEAT_LIMIT: Final = 16
-"""A smaller value is computed again for each element of a loop at most so many times as often."""
+"""The most often that a loop may recompute a smaller value's element."""
 
 
 def fuse(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Replace groups of nodes by `_Fused` nodes, whose attr `group` is a
-    `kernels.group.FusedGroup`.
+    """Replace groups of nodes by `_Fused` nodes.
 
-    Before:  x -> Conv2D -> BiasAdd -> Relu -> y (fetched)      After:  x -> _Fused(conv2d) -> y
-    What fuses: zero padding into the convolution it feeds; the two products of an attention with
-    the softmax between them; the gradient of maximum pooling with those of the ReLU and the bias
-    before it; elementwise nodes with a matmul or convolution before them, with the reduction they
-    feed, with reductions along the same rows (softmax, layer norm), with each other; reductions of
-    one tensor over the same axes, a variance with its mean among them.
-    Keeps: every value that anything outside a group uses (it becomes an output of the group),
-    control edges (the group waits for what its members waited for), dead-ness, and the order of
-    side effects: only stateless nodes fuse. A group takes the name and place of its last member,
-    and the origin of all.
+    The attr `group` of a `_Fused` node is a `kernels.group.FusedGroup`.
+
+    Before: x -> Conv2D -> BiasAdd -> Relu -> y (fetched)
+    After: x -> _Fused(conv2d) -> y
+
+    These fuse:
+    - zero padding into the convolution that uses it;
+    - the two products of an attention with the softmax between them;
+    - the gradient of maximum pooling with those of the ReLU and the bias before it;
+    - elementwise nodes with the matmul or convolution before them, with the reduction behind them,
+      with reductions along the same rows (softmax, layer norm), and with each other;
+    - reductions of one tensor over the same axes, including a variance with its mean.
+
+    Keeps: every value that a node outside a group uses (the value becomes an output of the group),
+    control edges (the group waits for everything that its members waited for), deadness, and the
+    order of side effects: only stateless nodes fuse. A group gets the name and place of its last
+    member, and the origin of all.
     Needs: one device a graph, and `infer_shapes` for all but chains of one unknown shape.
     """
     rules = ctx.backend.fusion
@@ -85,7 +94,7 @@ class _Fuser:
     # ---- deciding
 
     def add(self, node: Node) -> None:
-        """Take the next node of the topological order and let it join what it can."""
+        """Add the next node of the topological order and merge its cluster."""
         cluster = self.clusters.add(node)
         role = self.roles.find(node)
         if role is None:
@@ -105,7 +114,7 @@ class _Fuser:
         tried.sort(key=lambda d: (d.kind in self.roles.anchor_kinds, d.level), reverse=True)
         for producer in tried:
             self._attempt(self.clusters.of[producer.members[0]], node)
-        if role.kind == "reduce":  # the mean that squared distances were taken from
+        if role.kind == "reduce":  # the mean that the squared distances use
             current = self.clusters.of[node.name]
             for name in sorted(
                 {
@@ -118,9 +127,10 @@ class _Fuser:
         self._join_siblings(node)
 
     def _is_read_in_pieces(self, node: Node) -> bool:
-        """Whether all that takes a value are slices for elementwise nodes, as of a recurrent cell's
-        gates: a loop over them has it at hand, where a product's epilogue would read and write the
-        whole once more.
+        """Return whether all users of a value are slices for elementwise nodes.
+
+        The gates of a recurrent cell are such slices. A loop over the slices has the value in
+        registers, where a product's epilogue would write and read the whole value once more.
         """
         if node.op not in PIECEWISE:
             return False
@@ -138,7 +148,7 @@ class _Fuser:
         )
 
     def _attempt(self, other: Cluster, node: Node, siblings: bool = False) -> None:
-        """Let the node's draft and another become one, or log why not."""
+        """Merge the node's cluster with another, or log the reason against it."""
         current = self.clusters.of[node.name]
         if other is current:
             return
@@ -151,8 +161,9 @@ class _Fuser:
                 )
 
     def _join_siblings(self, node: Node) -> None:
-        """Let loops and rows that read the same large tensor read it together, and reductions over
-        the same axes of it.
+        """Merge loops, rows and reductions that read the same large tensor.
+
+        Reductions must be over the same axes.
         """
         clusters = self.clusters
         cluster = clusters.of[node.name]
@@ -188,7 +199,7 @@ class _Fuser:
                     self._attempt(other, node, siblings=True)
 
     def _join(self, producer: Cluster, consumer: Cluster, node: Node, siblings: bool) -> None:
-        """Merge two drafts, or say why not by raising Declined or Unsupported."""
+        """Merge two clusters, or raise Declined or Unsupported with the reason."""
         clusters = self.clusters
         size = len(producer.members) + len(consumer.members)
         if size > MAX_MEMBERS:
@@ -272,15 +283,13 @@ class _Fuser:
     # ---- doing
 
     def rewrite(self) -> None:
-        """Put `_Fused` nodes in place of the drafts that are worth it."""
+        """Replace the clusters that are worth a kernel by `_Fused` nodes."""
         chosen = self._chosen()
         unneeded = rematerialize(chosen, self.clusters, self.roles, self.maker, self.ctx)
         self._put(chosen, unneeded)
 
     def rewrite_found(self, kind: str, find: Finder) -> None:
-        """Put `_Fused` nodes in place of what a search finds in the graph: groups whose form is
-        fixed.
-        """
+        """Replace the groups of a fixed form that a search finds."""
         for name in yielding(self.graph.topological_order()):
             self.clusters.add(self.graph.node(name))
         found = find(self.graph, self.clusters, self.maker, self.ctx)
@@ -288,7 +297,7 @@ class _Fuser:
 
     def _put(self, chosen: list[Chosen], unneeded: Sequence[str]) -> None:
         made = []
-        # all before the first is put in: making a group looks at the graph as it was
+        # make all groups before the first replacement: making a group reads the original graph
         for group in chosen:
             made.append(
                 (
@@ -310,7 +319,7 @@ class _Fuser:
             self.graph.tie_ends()
 
     def _chosen(self) -> list[Chosen]:
-        """The drafts that make a group, with their members in order."""
+        """Return the clusters that become groups, with their members in order."""
         seen: set[int] = set()
         found: list[Chosen] = []
         for name in sorted(self.clusters.position, key=self.clusters.position.__getitem__):
@@ -328,7 +337,7 @@ class _Fuser:
                 )
                 continue
             try:
-                # trimming may have changed what the template sees
+                # the dropped reshapes may have changed the group that the template accepts
                 template = self.rules.template_of(cluster.kind)
                 plain = cluster.kind == "loop" and not cluster.moves
                 if not plain or template is None or not template.takes_plain:
@@ -342,8 +351,9 @@ class _Fuser:
         return found
 
     def _drops_results(self, cluster: Cluster) -> bool:
-        """Whether a draft is one node with a large result that nobody takes, which a group need not
-        write: a loss without its gradient.
+        """Return whether a cluster is one node with a large unused result.
+
+        A group need not write the unused result: a loss without its gradient.
         """
         if cluster.kind != "rows" or len(cluster.members) > 1:
             return False
@@ -351,8 +361,9 @@ class _Fuser:
         return 0 < sum(1 for k in slots if self.graph.consumers(cluster.members[0], k)) < len(slots)
 
     def _trimmed(self, cluster: Cluster) -> list[str]:
-        """The members without reshapes and identities at either end, which cost nothing where they
-        are.
+        """Return the members without the reshapes and identities at either end.
+
+        These cost nothing outside the group.
         """
         members = sorted(cluster.members, key=self.clusters.position.__getitem__)
         inside = set(members)
@@ -381,7 +392,7 @@ class _Fuser:
             for dst, slot in graph.consumers(m, out)
             if dst not in inside
         ]
-        # what is only taken inside gives nothing to follow
+        # values used inside only have no followers
         leaving = [m for m in members if not graph._succ[m].keys() <= inside]
         followers = [
             dst for m in leaving for dst in graph.control_consumers(m) if dst not in inside
@@ -415,11 +426,12 @@ class _Fuser:
 
 
 def _joined_kind(producer: str, consumer: str) -> str | None:
-    """Kind of the union of a group and one that uses its values, None where no template computes
-    both.
+    """Return the kind of a group united with its consumer's group.
+
+    None where no template computes both.
     """
     if producer == "loop":
-        return consumer  # into an epilogue too, when what it gives is an operand there
+        return consumer  # into an epilogue too, when the loop's result is an operand there
     if consumer == "loop":
         return producer
     return producer if producer == consumer and producer in ("rows", "reduce") else None

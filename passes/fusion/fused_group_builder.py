@@ -1,4 +1,4 @@
-"""From the names of a draft's members to the FusedGroup that a kernel builder takes."""
+"""Build the FusedGroup of a cluster for a kernel builder."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from tfjit.passes.fusion.roles import RoleFinder
     from tfjit.passes.ir.dataflow_graph import DataflowGraph
 
-# op types whose inputs of those numbers say what to do, and become part of the group where their
-# values are known
+# op types with inputs at these numbers that are parameters: they become part of the group where
+# their values are known
 UNKNOWN: Final = -1
-"""Size of a dim that is not known when the group is made; the builder gets the group again with the
-sizes of a run.
+"""Size of a dim that is unknown while the group is made.
+
+The builder gets the group again with the sizes of a run.
 """
 
 
@@ -44,7 +45,7 @@ class GroupMaker:
         self._renamed: dict[tuple[str, int], tuple[str, int]] = {}
 
     def tensor(self, name: str, slot: int) -> TensorSpec:
-        """dtype and shape of a tensor; unknown sizes stand as UNKNOWN."""
+        """Return dtype and shape of a tensor; unknown sizes are UNKNOWN."""
         node = self.graph.node(name)
         shape = node.output_shapes[slot]
         dtype = node.output_dtypes[slot]._base
@@ -57,7 +58,7 @@ class GroupMaker:
         return found
 
     def spec(self, name: str) -> NodeSpec:
-        """The NodeSpec of a node that is still in the graph."""
+        """Return the NodeSpec of a node that is still in the graph."""
         found = self._specs.get(name)
         if found is None:
             node = self.graph.node(name)
@@ -85,9 +86,9 @@ class GroupMaker:
         copies: Sequence[str] = (),
         given: Collection[str] = (),
     ) -> tuple[FusedGroup, list[tuple[str, int]]]:
-        """The group of these members and, for each of its outputs, the (node, slot) it is.
+        """Return the group of these members, with (node, slot) per output.
 
-        trial: without reason and costs. copies: nodes of other groups that this one computes too;
+        trial: without reason and costs. copies: nodes of other groups that this group computes too.
         given: members that are no results any more.
         """
         ordered = sorted({*members, *copies}, key=self.clusters.position.__getitem__)
@@ -122,9 +123,7 @@ class GroupMaker:
     def _inputs(
         self, ordered: Sequence[str], inside: dict[str, int], anchor: str
     ) -> tuple[list[tuple[tuple[str, int], TensorSpec]], dict[tuple[str, int], int]]:
-        """External inputs in the order of the group: those of the anchor first, then
-        by first use.
-        """
+        """Return external inputs: the anchor's first, then by first use."""
         found: list[tuple[tuple[str, int], TensorSpec]] = []
         numbers: dict[tuple[str, int], int] = {}
         for name in ([anchor] if anchor in inside else []) + list(ordered):
@@ -136,13 +135,16 @@ class GroupMaker:
         return found, numbers
 
     def external_inputs(self, members: Collection[str], anchor: str) -> list[tuple[str, int]]:
-        """Where the inputs of a group come from now, other groups being already replaced."""
+        """Return the present sources of a group's inputs.
+
+        Other groups may have been replaced already.
+        """
         ordered = sorted(members, key=self.clusters.position.__getitem__)
         inputs, _ = self._inputs(ordered, {name: k for k, name in enumerate(ordered)}, anchor)
         return [self._renamed.get(source, source) for source, _ in inputs]
 
     def renamed(self, names: dict[tuple[str, int], tuple[str, int]]) -> None:
-        """Tensors that have another name now, because their group was put into the graph."""
+        """Record the new names of tensors of a group in the graph."""
         self._renamed.update(names)
 
     def _outputs(
@@ -163,15 +165,16 @@ class GroupMaker:
                 if data["src_output"] >= 0
             }
             found += [(name, slot) for slot in sorted(used)]
-        if not found:  # nobody takes a tensor: the last member was a target
+        if not found:  # no node uses a tensor: the last member was a target
             found.append((ordered[-1], 0))
         return found
 
     def suits_epilogue(
         self, name: str, producer: set[str] | Sequence[str], space: Sequence[int]
     ) -> bool:
-        """Whether a node's operands plainly have forms that an epilogue over products of shape
-        `space` reads; False when it takes a closer look to tell.
+        """Return whether an epilogue can surely read the operands of a node.
+
+        space: shape of the products. False when only the template can tell.
         """
         spec = self.spec(name)
         if (
@@ -193,7 +196,7 @@ class GroupMaker:
         return elementwise.lookup(spec.op) is not None or spec.op in BIAS
 
     def check(self, group: FusedGroup) -> None:
-        """Raise Unsupported where the template of the group's kind does not take it."""
+        """Raise Unsupported where the template of the group's kind refuses the group."""
         template = self.rules.template_of(group.kind)
         if template is None:
             raise Unsupported(f"the device has no template for {group.kind} groups")
@@ -201,7 +204,7 @@ class GroupMaker:
 
 
 def _described(group: FusedGroup) -> FusedGroup:
-    """The group with its reason and its predicted traffic and work."""
+    """Return the group with its reason and its predicted traffic and work."""
     tensors = [*group.inputs, *(group.tensor(ref) for ref in group.outputs)]
     moved = sum(max(t.nbytes, 0) for t in tensors)
     alone = sum(max(t.nbytes, 0) for m in group.members for t in (*m.spec.inputs, *m.spec.outputs))
@@ -239,7 +242,7 @@ def _described(group: FusedGroup) -> FusedGroup:
 
 
 def anchor_flops(spec: NodeSpec) -> int:
-    """Multiplications and additions of a matmul or convolution; 0 for anything else."""
+    """Return the flops of a matmul or convolution, else 0."""
     if not spec.has_trait(MATRIX_PRODUCT) and spec.op not in ("Conv2D", "DepthwiseConv2dNative"):
         return 0
     weights, result = spec.inputs[1].shape, spec.outputs[0]

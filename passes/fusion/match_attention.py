@@ -1,4 +1,4 @@
-"""Attention: two matrix products with a softmax between them become one group."""
+"""Match attentions: two matrix products with a softmax between them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from tfjit.passes.manager.pass_context import PassContext
 
 _MAX_BETWEEN: Final = 24
-"""Nodes looked at between the softmax and the scores, those of the mask counted."""
+"""Nodes looked at between softmax and scores, those of the mask counted."""
 
 
 def may_hold_attention(graph: DataflowGraph) -> bool:
-    """Whether a graph has a softmax and two matrix products at all."""
+    """Return whether a graph has a softmax and two matrix products."""
     return (
         "Softmax" in graph.op_types
         and sum(node.has_trait(MATRIX_PRODUCT) for node in graph.op_nodes()) > 1
@@ -30,11 +30,14 @@ def may_hold_attention(graph: DataflowGraph) -> bool:
 def find_attention(
     graph: DataflowGraph, clusters: Clusters, maker: GroupMaker, ctx: PassContext
 ) -> list[tuple[str, list[str]]]:
-    """(second product, members in order) of every attention in a graph whose nodes are all in
-    `clusters`.
+    """Return (second product, members in order) of every attention in a graph.
 
-    Looks for  MatMul(q, k) -> elementwise nodes (scale, mask) -> Softmax -> MatMul(., v), none of the values between needed elsewhere,
-    and takes the transposes of q, k, v and of the result with it, which the kernel reads and writes through.
+    All nodes of the graph are in `clusters`. The pattern is
+
+        MatMul(q, k) -> elementwise nodes (scale, mask) -> Softmax -> MatMul(., v)
+
+    where no value between is needed elsewhere. The transposes of q, k, v and of the result become
+    members too: the kernel reads and writes through them.
     """
     found = []
     for name in list(clusters.position):
@@ -53,8 +56,9 @@ def find_attention(
 
 
 def _members(graph: DataflowGraph, clusters: Clusters, second: Node) -> list[str] | None:
-    """Names of the nodes of an attention that ends in this product, None where the pattern is not
-    there.
+    """Return the nodes of an attention that ends in this product.
+
+    None where the pattern does not match.
     """
     inside = [second.name]
     name, slot = clusters.sources[second.name][0]
@@ -73,7 +77,7 @@ def _members(graph: DataflowGraph, clusters: Clusters, second: Node) -> list[str
     last = _result(graph, clusters, second.name)
     inside += last
     results = {second.name, *last}
-    # what lies between the products is nobody else's, and the group waits for nothing
+    # the values between the products have no other users, and the group waits for nothing
     names = set(inside)
     for member in names:
         node = graph.node(member)
@@ -96,10 +100,10 @@ def _members(graph: DataflowGraph, clusters: Clusters, second: Node) -> list[str
 def _path_to_product(
     graph: DataflowGraph, clusters: Clusters, name: str, left: list[int]
 ) -> list[str] | None:
-    """The nodes that lead back to a product through elementwise ones, the product last; None where
-    none or several ways do.
+    """Return the elementwise nodes back to a product, and the product.
 
-    left: how many nodes may still be looked at.
+    None where no path or several paths lead to one. left: the number of nodes that may still be
+    looked at.
     """
     left[0] -= 1
     node = graph.node(name)
@@ -122,7 +126,7 @@ def _path_to_product(
 
 
 def _moves(graph: DataflowGraph, clusters: Clusters, name: str, consumer: str) -> list[str]:
-    """Transposes, and the views between them, that lie before a product and serve it alone."""
+    """Return the transposes, with views between, that only feed a product."""
     views: list[str] = []
     taken: list[str] = []
     while (
@@ -143,7 +147,7 @@ def _moves(graph: DataflowGraph, clusters: Clusters, name: str, consumer: str) -
 
 
 def _result(graph: DataflowGraph, clusters: Clusters, name: str) -> list[str]:
-    """The transpose that alone takes a product's result."""
+    """Return the transpose that is the only user of a product's result."""
     consumers = clusters.consumers_of(name)
     if len(consumers) != 1:
         return []

@@ -1,4 +1,4 @@
-"""The gradient of maximum pooling and those of the ReLU and the bias before it become one group."""
+"""Match gradients of maximum pooling, of the ReLU and bias before."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ if TYPE_CHECKING:
 
 
 def may_hold_pool_gradient(graph: DataflowGraph) -> bool:
-    """Whether a graph has a gradient of maximum pooling at all."""
+    """Return whether a graph has a gradient of maximum pooling."""
     return "MaxPoolGrad" in graph.op_types
 
 
 def find_pool_gradients(
     graph: DataflowGraph, clusters: Clusters, maker: GroupMaker, ctx: PassContext
 ) -> list[tuple[str, list[str]]]:
-    """(the gradient of pooling, members in order) of every such group in a graph whose nodes are
-    all in `clusters`.
+    """Return (gradient of pooling, ordered members) of every match.
 
-    Looks for  MaxPoolGrad(x, y, dy) -> ReluGrad(., x) -> BiasAddGrad,  either of the last two alone too. What the ReLU gave is what
-    was pooled, so that one pass over it does all three.
+    All nodes of the graph are in `clusters`. The pattern is
+
+        MaxPoolGrad(x, y, dy) -> ReluGrad(., x) -> BiasAddGrad
+
+    with one or both of the last two. The output of the ReLU is the input of the pooling, so that
+    one pass over that tensor computes all three.
     """
     found = []
     for name in list(clusters.position):
@@ -50,7 +53,7 @@ def find_pool_gradients(
 
 
 def _members(graph: DataflowGraph, clusters: Clusters, name: str) -> list[str]:
-    """Names of a gradient of pooling and of what can be computed with it."""
+    """Return a gradient of pooling and the nodes to join."""
     members = [name]
     following = clusters.consumers_of(name)
     if len(following) == 1 and SINK not in graph.successors(name):
@@ -75,7 +78,7 @@ def _members(graph: DataflowGraph, clusters: Clusters, name: str) -> list[str]:
 
 
 def _joins(graph: DataflowGraph, clusters: Clusters, first: str, other: str) -> bool:
-    """Whether a node runs where and when the first one does, and waits for nothing."""
+    """Return whether a node has the first's device and context, and no control input."""
     same_device = graph.node(other).assigned_device == graph.node(first).assigned_device
     return (
         same_device

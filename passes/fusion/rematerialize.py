@@ -1,5 +1,6 @@
-"""Cheap values that several groups need are computed in each of them instead of being written by
-one and read by the others.
+"""Recompute cheap values in each group that uses them.
+
+Otherwise one group would write the value and the others would read it.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ MAX_COPIED: Final = 4
 """Nodes that are computed again for one value."""
 _MAX_CONSUMERS: Final = 8
 _SMALL_BYTES: Final = 4096
-"""An operand up to that size counts as free: it stays in the first-level cache."""
+"""An operand up to that size counts as free: L1 holds one."""
 
 
 @dataclass(slots=True)
 class Chosen:
-    """A group that will be made. members: its own nodes, in order; copies: nodes of other groups
-    that it computes again; given: its own nodes that no longer are results, because whoever needs
-    them computes them.
+    """A group that will be made.
+
+    members: its nodes, in order. copies: nodes of other groups that the group computes again.
+    given: members that no longer are results, because each user computes them again.
     """
 
     kind: str
@@ -42,18 +44,19 @@ class Chosen:
 def rematerialize(
     chosen: list[Chosen], clusters: Clusters, roles: RoleFinder, maker: GroupMaker, ctx: PassContext
 ) -> list[str]:
-    """Let groups compute cheap results of others themselves, where nobody else needs those and no
-    more is read than before.
+    """Recompute cheap results of other groups instead of reading them.
 
-    Changes the groups in place and drops those that are left with one node. Returns the nodes that
-    nobody needs any more, consumers first.
+    A result qualifies where no other node needs it and no group reads more than before. Changes the
+    groups in place, and drops those that are left with one node. Returns the nodes that are no
+    longer needed, consumers first.
     """
     loop = roles.rules.template_of("loop")
     takes_plain = loop is not None and loop.takes_plain
     group_of = {name: group for group in chosen for name in group.members}
-    readers: dict[str, list[Chosen]] = {}  # groups that read a value for what they compute again
+    # groups that read a value for the nodes that they compute again
+    readers: dict[str, list[Chosen]] = {}
     unneeded: list[str] = []
-    # late values first: what a copied node needs may then be copied along with it
+    # late values first: the inputs of a copied node may then be copied along
     for name in sorted(clusters.position, key=clusters.position.__getitem__, reverse=True):
         home = group_of.get(name)
         takers = _takers(name, home, group_of, clusters)
@@ -98,8 +101,9 @@ def rematerialize(
 def _takers(
     name: str, home: Chosen | None, group_of: Mapping[str, Chosen], clusters: Clusters
 ) -> list[Chosen]:
-    """The other groups that take a node's value; empty when anything else needs it, or only waits
-    for it.
+    """Return the other groups that use a node's value.
+
+    Empty when any other node needs the value or has a control edge from the node.
     """
     consumers = clusters.consumers_of(name)
     if len(consumers) > _MAX_CONSUMERS:
@@ -115,7 +119,7 @@ def _takers(
 
 
 def _drop_dead(group: Chosen, clusters: Clusters) -> list[str]:
-    """Take out the members that no result of the group needs any more."""
+    """Remove the members that no result of the group needs any more."""
     inside = set(group.members)
     live: set[str] = set()
     for name in reversed(group.members):
@@ -132,8 +136,9 @@ def _drop_dead(group: Chosen, clusters: Clusters) -> list[str]:
 
 
 def _chain(name: str, home: Chosen | None, clusters: Clusters, roles: RoleFinder) -> list[str]:
-    """The node and what it needs from inside its group, in order; empty when that is too much, not
-    cheap, or waits for something.
+    """Return the node and its inputs from inside its group, in order.
+
+    Empty when these are too many or not cheap, or have control inputs.
     """
     found: list[str] = []
     stack = [name]
@@ -164,15 +169,16 @@ def _may_take(
     roles: RoleFinder,
     maker: GroupMaker,
 ) -> bool:
-    """Whether a group is in a place to compute the value itself and reads at most as many large
-    operands as now.
+    """Return whether a group can compute the value without reading more.
+
+    The group may read at most as many large operands as now.
     """
     if len(taker.members) + len(taker.copies) + len(copied) > MAX_MEMBERS:
         return False
     members = [*taker.members, *taker.copies]
     if not all(clusters.same_context(node, taker.members[-1]) for node in copied):
         return False
-    # what the copied nodes read from outside is all that the group could read more than now
+    # only the outside inputs of the copied nodes could add to the reads of the group
     if _large_inputs(copied, clusters, roles):
         now = _large_inputs(members, clusters, roles)
         then = _large_inputs([*members, *copied], clusters, roles)
@@ -187,8 +193,9 @@ def _may_take(
 
 
 def _is_plain(taker: Chosen, copied: Sequence[str], clusters: Clusters, roles: RoleFinder) -> bool:
-    """Whether a loop only gets more of what it does at each place, which its template takes as it
-    takes the rest.
+    """Return whether a loop only gets elementwise work of its space.
+
+    The loop's template accepts such work without a check.
     """
     into = clusters.of[taker.members[-1]]
     if taker.kind != "loop" or into.moves or any(clusters.of[node].moves for node in taker.copies):
@@ -200,7 +207,7 @@ def _is_plain(taker: Chosen, copied: Sequence[str], clusters: Clusters, roles: R
 
 
 def _fits(taker: Chosen, copied: Sequence[str], maker: GroupMaker) -> bool:
-    """Whether the template of a group takes it with those nodes."""
+    """Return whether a group's template accepts those nodes too."""
     try:
         group, _ = maker.make(
             taker.members,
@@ -217,7 +224,7 @@ def _fits(taker: Chosen, copied: Sequence[str], maker: GroupMaker) -> bool:
 
 
 def _large_inputs(members: Sequence[str], clusters: Clusters, roles: RoleFinder) -> int:
-    """Bytes of the operands from outside that do not stay in the nearest cache anyway."""
+    """Return the bytes of outside operands too large for L1."""
     inside = set(members)
     total = 0
     for src, slot in {

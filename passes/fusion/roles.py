@@ -1,4 +1,4 @@
-"""What part a node can play in a fused group."""
+"""Find the role that a node can have in a fused group."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ if TYPE_CHECKING:
     from tfjit.passes.manager.pass_context import PassContext
 
 MAX_PARTS: Final = 8
-"""A node that cuts its input into more parts stays a kernel of its own."""
+"""A node that splits its input into more parts stays unfused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """kind: of the group the node alone would make. space: the shape its loop runs over, a name
-    where it is unknown. axes: reduced dims.
+    """The role of a node in a group.
+
+    kind: of the group that the node alone would make. space: the iteration shape, or a name where
+    the shape is unknown. axes: reduced dims.
     """
 
     kind: str
@@ -41,7 +43,7 @@ class Role:
 
 
 class RoleFinder:
-    """Roles of a graph's nodes. rules: of the device that the graph is for."""
+    """Roles of a graph's nodes, by the device's fusion rules."""
 
     def __init__(self, graph: DataflowGraph, ctx: PassContext, rules: FusionRules) -> None:
         self.graph = graph
@@ -52,34 +54,36 @@ class RoleFinder:
         self._roles: dict[str, Role | None] = {}
 
     def shape(self, name: str, slot: int) -> tuple[int, ...] | None:
-        """Static shape of a tensor, None when any of it is unknown."""
+        """Return the static shape of a tensor, None if partly unknown."""
         found: tuple[int, ...] | None = self.graph.node(name).output_shapes[slot]
         return None if found is None or None in found else found
 
     def space(self, name: str, slot: int) -> Any:
-        """Static shape of a tensor, or a name that tensors share only if their unknown shapes
-        agree.
+        """Return the static shape of a tensor, or else a name.
+
+        Tensors share a name only if their unknown shapes agree.
         """
         shape = self.shape(name, slot)
         return shape if shape is not None else self._symbols.get((name, slot), f"{name}:{slot}")
 
     def elements(self, space: Any) -> int | None:
-        """Number of elements, None when unknown."""
+        """Return the number of elements, None when unknown."""
         return prod(space) if isinstance(space, tuple) else None
 
     def value(self, name: str, slot: int) -> np.ndarray | None:
-        """Value of a tensor that is known while planning."""
+        """Return the static value of a tensor."""
         found = constant_value(self.graph, name, slot)
         return found if found is not None else self.ctx.values.get((name, slot))
 
     def is_view(self, name: str) -> bool:
-        """Whether a node computes nothing: an identity, a reshape, a transpose."""
+        """Return whether a node computes nothing: an identity, a reshape, a transpose."""
         node = self.graph.node(name)
         return node.has_trait(IDENTITY | RESHAPE) or node.op in MOVING
 
     def is_loops_own(self, name: str) -> bool:
-        """Whether only loops read through a node: slices, and transposes that move the inner dim,
-        which take tiles.
+        """Return whether only loops read through a node.
+
+        Such nodes are slices, and transposes that move the inner dim and need tiles.
         """
         node = self.graph.node(name)
         if node.op != "Transpose":
@@ -88,16 +92,17 @@ class RoleFinder:
         return order is None or not len(order) or int(order[-1]) % len(order) != len(order) - 1
 
     def is_free(self, name: str) -> bool:
-        """Whether a node costs nothing outside a group: its result is its input's buffer."""
+        """Return whether a node's output is its input's buffer: no cost."""
         return self.graph.node(name).has_trait(IDENTITY | RESHAPE)
 
     def is_cheap(self, name: str) -> bool:
-        """Whether computing the node's elements again costs less than keeping them."""
+        """Return whether computing the node's elements again costs less than storing them."""
         return self.is_view(name) or self.rules.is_cheap(self.graph.node(name).op)
 
     def find(self, node: Node) -> Role | None:
-        """The node's role, None for one that no group takes; found once, in the graph as it was
-        when that was first asked.
+        """Return the node's role, None for a node that no group includes.
+
+        The role is found once, in the graph of the first call.
         """
         try:
             return self._roles[node.name]
@@ -141,7 +146,7 @@ class RoleFinder:
         spaces = {self.space(src, slot) for src, slot in self.graph.inputs(node.name)}
         spaces.discard(())
         if node.op == "Select" or node.op in BIAS:
-            return None  # their operands do not broadcast as NumPy's do
+            return None  # the operands of these do not broadcast by NumPy's rules
         symbol: Any = f"{node.name}:0"
         if len(spaces) == 1:
             (symbol,) = spaces
@@ -156,7 +161,7 @@ class RoleFinder:
         if self.shape(*sources[1 if node.op == "Split" else 0]) is None:
             return None
         if node.op == "Reshape" and self.value(*sources[1]) is None:
-            return None  # a shape that comes at run time is checked there
+            return None  # a shape from run time is checked there
         if node.op in MOVING:
             if any(self.value(*sources[slot]) is None for slot in PARAMETERS.get(node.op, ())):
                 return None
@@ -200,5 +205,5 @@ class RoleFinder:
 
 
 def reduced_axes(axes: np.ndarray, rank: int) -> tuple[int, ...]:
-    """The dims that axes name, each once, in order."""
+    """Return the distinct reduced dims, in order."""
     return tuple(sorted({int(a) % rank for a in np.asarray(axes).reshape(-1)})) if rank else ()
