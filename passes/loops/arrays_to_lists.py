@@ -1,5 +1,6 @@
-"""The tensor arrays that gradients of v1 loops are kept in become tensor lists, which are values
-and need no order of effects.
+"""Turn the tensor arrays of gradients of v1 loops into tensor lists.
+
+Lists are values and need no order of effects.
 """
 
 from __future__ import annotations
@@ -31,18 +32,21 @@ _UNDERSTOOD: Final = frozenset(
 
 
 def array_gradients(top: Scope, ctx: PassContext) -> None:
-    """Rewrite the gradients of tensor arrays that are filled whole and read in a loop, or written
-    in a loop and taken out whole.
+    """Rewrite gradients of tensor arrays that one loop reads or writes.
 
-    Before:  g = TensorArrayGradV3(a); f = TensorArrayScatterV3(g, range, x); While(a, f:
-    TensorArrayReadV3(TensorArrayGradV3(a), i, f))
-    After:   l = TensorListFromTensor(x);                                     While(l: TensorListGetItem(l, i))
-    Before:  w = While(a, 0.: f + TensorArrayWriteV3(TensorArrayGradV3(a), i, x));
-    TensorArrayGatherV3(TensorArrayGradV3(a), range, w)
-    After:   w = While(TensorListReserve: TensorListSetItem(l, i, x));             TensorListStack(w)
-    The second where i takes no value twice, since gradients add up. Such an array is one thing
-    under many handles; all of them are in the plan's own graph and in bodies of its loops. Keeps:
-    values. Elements that nobody wrote are zeros in both. The scopes are changed.
+    Such an array is filled whole and read in a loop, or written in a loop and gathered whole.
+
+    Before: g = TensorArrayGradV3(a); f = TensorArrayScatterV3(g, range, x);
+            While(a, f: TensorArrayReadV3(TensorArrayGradV3(a), i, f))
+    After:  l = TensorListFromTensor(x); While(l: TensorListGetItem(l, i))
+    Before: w = While(a, 0.: f + TensorArrayWriteV3(TensorArrayGradV3(a), i, x));
+            TensorArrayGatherV3(TensorArrayGradV3(a), range, w)
+    After:  w = While(TensorListReserve: TensorListSetItem(l, i, x)); TensorListStack(w)
+    Keeps: values. Elements that were never written are zeros in both.
+
+    The second form applies where i has no value twice, since gradients add up. Such an array is one
+    object under many handles. All of the handles are in the plan's own graph and in bodies of its
+    loops. The scopes are changed.
     """
     loops: dict[str, Loop] = {}
     for node in list(top.graph.op_nodes()):
@@ -62,8 +66,9 @@ def array_gradients(top: Scope, ctx: PassContext) -> None:
 def _gradients_of(
     top: Scope, array: Node, loops: dict[str, Loop]
 ) -> list[tuple[Loop | None, Node]]:
-    """Where handles of an array's gradients are made: (the loop whose body it is, or None; the
-    node).
+    """Return where handles of an array's gradients are made.
+
+    Each entry is (the loop of the body, or None; the node).
     """
     found: list[tuple[Loop | None, Node]] = []
     for name, k in top.graph.consumers(array.name, 0):
@@ -83,7 +88,7 @@ def _gradients_of(
 
 
 def _users(graph: DataflowGraph, name: str) -> list[tuple[str, int]]:
-    """Who takes a tensor, through Identity nodes."""
+    """Return the users of a tensor, through Identity nodes."""
     found = []
     for user, k in graph.consumers(name, 0):
         if graph.node(user).op == "Identity":
@@ -102,7 +107,10 @@ class _Gradient:
         self.dtype: DType = array.attrs["dtype"]
 
     def rewrite(self) -> None:
-        """Make it a list. Raises Declined before anything is changed."""
+        """Turn the gradient into a list.
+
+        Raises Declined before anything is changed.
+        """
         for loop, made in self.handles:
             graph = self.graph if loop is None else loop.body.graph
             if graph.consumers(made.name, 1):
@@ -271,7 +279,10 @@ class _Gradient:
             raise Declined("it is not filled or emptied whole, in the order of its elements")
 
     def _expect_no_other_use(self, loop: Loop, m: int, known: set[str]) -> None:
-        """Of a flow: by those known, by handles of the gradient, and to be carried on."""
+        """Raise Declined if a flow has a use beyond the known ones.
+
+        Other uses are the handles of the gradient, and the result of the body.
+        """
         if self.graph.consumers(loop.name, m):
             raise Declined(f"what '{loop.name}' leaves of its flow is used")
         handles = {made.name for _, made in self.handles}
@@ -293,8 +304,9 @@ class _Gradient:
 
 
 def _drop(graph: DataflowGraph, name: str) -> None:
-    """Remove a node and the Identity nodes of it that nobody takes; who waits for it waits for what
-    it waited for.
+    """Remove the node and its unused Identity users.
+
+    Its control successors get control edges from its inputs and control inputs.
     """
     for user, _ in graph.consumers(name):
         if graph.node(user).op == "Identity":
@@ -308,8 +320,9 @@ def _drop(graph: DataflowGraph, name: str) -> None:
 
 
 def counts(loop: Loop, tensor: Tensor) -> bool:
-    """Whether a number in a body is another one in each iteration, since it follows
-    from a counter.
+    """Return whether a number in a body differs in each iteration.
+
+    That follows from an induction variable.
     """
     body = loop.body
     tensor = behind_identities(body, tensor)
@@ -325,7 +338,7 @@ def counts(loop: Loop, tensor: Tensor) -> bool:
 
 
 def _carry(top: Scope, loop: Loop, m: int, start: Tensor) -> None:
-    """Let variable m of a loop be a list that starts with this one."""
+    """Make variable m of a loop a list starting with `start`."""
     graph = top.graph
     node = graph.node(loop.name)
     variant = graph.node(start[0]).output_dtypes[start[1]]

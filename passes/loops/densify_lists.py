@@ -1,5 +1,6 @@
-"""Tensor lists and tensor arrays of known size and element shape become dense arrays, whose rows
-are read and written by index.
+"""Turn tensor lists and arrays of static shape into dense arrays.
+
+Their elements become rows that are read and written by index.
 """
 
 from __future__ import annotations
@@ -32,8 +33,7 @@ from tfjit.passes.manager.rewriter import insert_constant, is_static, tensor_sha
 _ROUNDS: Final = 4  # each may make element shapes known that the next one needs
 
 _IDENTITY_LIKE: Final = frozenset({"Identity", "_Arg", "_Retval"})
-# op -> (what it takes of a web, what it gives of one): input and output numbers of lists, of flows,
-# of handles
+# op -> (inputs, outputs) in the alias class: slots of lists, of flows, of handles
 _LISTS: Final[dict[str, tuple[tuple[int, ...], tuple[int, ...]]]] = {
     "TensorListFromTensor": ((), (0,)),
     "TensorListReserve": ((), (0,)),
@@ -72,19 +72,23 @@ _INDEXED: Final = {
 
 
 def dense_lists(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Replace lists and tensor arrays by the arrays [length, *element shape] that their stacks are.
+    """Replace lists and tensor arrays by the arrays that their stacks are.
 
-    Before:  l = TensorListReserve([2], 9); While(l: TensorListSetItem(l, i, x)); TensorListStack
-    After:   l = Fill([9, 2], 0);           While(l: _SetRow(l, i, x));           Identity
-    Of lists: TensorListReserve and TensorListFromTensor, with items read and set, stacks, lengths,
-    through loops and branches. Of arrays: TensorArrayV3 that is filled and emptied whole, row by
-    row of a loop's counter, or single rows, each row written once; the flow becomes the array. An
-    array not all of whose elements are known to be written stays where it declares no element
-    shape, since reading one that is not is an error then. (Of a list, an element that is not set is
-    zeros; a stack of none but such is zeros here, and for undeclared element shapes an error in
-    TensorFlow.)
-    Keeps: values and errors. Needs: `infer_shapes`, `inline_functions`; the shapes that it makes
-    known it follows up itself.
+    Such an array has the shape [length, *element shape].
+
+    Before: l = TensorListReserve([2], 9); While(l: TensorListSetItem(l, i, x)); TensorListStack
+    After:  l = Fill([9, 2], 0);           While(l: _SetRow(l, i, x));           Identity
+    Keeps: values and errors.
+    Needs: `infer_shapes`, `inline_functions`. This pass propagates the shapes that it makes known.
+
+    Lists: TensorListReserve and TensorListFromTensor, with items read and set, stacks, lengths,
+    through loops and branches. Arrays: a TensorArrayV3 that is filled and emptied whole, row by row
+    of a loop's induction variable, or by single rows, each row written once; the flow becomes the
+    array.
+
+    An array stays where some element may never be written and the array declares no element shape,
+    since reading such an element is an error then. An unset element of a list is zeros. A stack of
+    only unset elements is zeros here, and for undeclared element shapes an error in TensorFlow.
     """
     if not _has_lists(graph):
         return
@@ -98,13 +102,13 @@ def dense_lists(graph: DataflowGraph, ctx: PassContext) -> None:
     if changed:
         ctx.run(graph, "simplify", "fold_constants", "infer_shapes")
         top = open_scopes(graph, ctx)
-        fold_scopes(top)  # values that only their shape is asked of are not needed then
+        fold_scopes(top)  # values used only for their shape are not needed then
         close_scopes(top)
         ctx.run(graph, "trim_loops", "infer_shapes")
 
 
 def _has_lists(graph: DataflowGraph) -> bool:
-    """Whether lists or arrays are made in a graph or in the bodies that it runs."""
+    """Return whether a graph or its bodies make lists or arrays."""
     library = graph.functions
     graphs = [graph]
     if any(is_structured(node) for node in graph.op_nodes()):
@@ -115,24 +119,25 @@ def _has_lists(graph: DataflowGraph) -> bool:
 
 
 def _overlap(taken: list[np.ndarray]) -> bool:
-    """Whether some row is in two of the sets."""
+    """Return whether some row is in two of the sets."""
     return bool(taken) and bool((np.sum(taken, axis=0) > 1).any())
 
 
 @dataclass(slots=True)
 class _AliasClass:
-    """The tensors of one list or flow, or of one array's handle. uses: (scope, node) of every op
-    that makes or takes it.
+    """The tensors of one list or flow, or of one array's handle.
+
+    uses: (scope, node) of every op that makes or uses a tensor of the class.
     """
 
     tensors: list[ScopedTensor] = field(default_factory=list)
     uses: list[tuple[Scope, Node]] = field(default_factory=list)
-    foreign: str = ""  # an op that takes or makes it otherwise
+    foreign: str = ""  # an op that makes or uses a tensor in another way
 
 
 @dataclass(frozen=True, slots=True)
 class _Dense:
-    """What a web becomes; a handle becomes a number that nobody looks at."""
+    """The array for an alias class; handles become unused numbers."""
 
     dtype: DType
     shape: tuple[int, ...]
@@ -140,7 +145,7 @@ class _Dense:
 
 
 class _Round:
-    """One look at all webs of a plan."""
+    """One rewrite of all alias classes of a plan."""
 
     def __init__(self, graph: DataflowGraph, ctx: PassContext) -> None:
         self.ctx = ctx
@@ -149,7 +154,7 @@ class _Round:
         self.found: dict[ScopedTensor, _Dense] = {}
 
     def run(self) -> bool:
-        """Rewrite what can be; whether there was any."""
+        """Rewrite the alias classes that qualify; return whether there was one."""
         for scope in self.top.all():
             for node in scope.graph.op_nodes():
                 self._join(scope, node)
@@ -184,7 +189,7 @@ class _Round:
                 self.alias_classes.join((id(scope), *inputs[k]), (id(scope), node.name, slot))
 
     def _members(self) -> dict[ScopedTensor, _AliasClass]:
-        """The webs that some list or array is in."""
+        """Return the alias classes that contain a list or array."""
         roots: dict[ScopedTensor, _AliasClass] = {}
         for scope in self.top.all():
             for node in scope.graph.op_nodes():
@@ -244,7 +249,7 @@ class _Round:
             self.found[root] = dense
             self.ctx.log(name, f"is an array {dense.dtype.name}{list(dense.shape)}")
 
-    # ---- may it be dense, and of what shape
+    # ---- eligibility and shape
 
     def _value(self, scope: Scope, tensor: tuple[str, int]) -> np.ndarray | None:
         found = constant_value(scope.graph, *tensor)
@@ -318,8 +323,9 @@ class _Round:
         return _Dense(dtype, (counts.pop(), *(size or 0 for size in known[0])))
 
     def _expect_bodies(self, alias_class: _AliasClass) -> None:
-        """Outside of loops and branches there is nothing to gain, and a kernel of the list itself
-        knows every error.
+        """Raise Declined for a list outside of loops and branches.
+
+        Nothing would be gained there, and the kernels of lists report every error.
         """
         if all(scope == id(self.top) for scope, _, _ in alias_class.tensors):
             raise Declined("no loop or branch takes it")
@@ -411,11 +417,10 @@ class _Round:
     def _rows(
         self, owner: Scope, scope: Scope, node: Node, index: tuple[str, int], count: int
     ) -> tuple[np.ndarray, bool]:
-        """Which rows an op reads or writes, none of them twice, and whether it comes to all of
-        them.
+        """Return the rows that an op uses, and whether all surely.
 
-        owner: where the array is made: an op there takes one row, one in the body of a loop there
-        those that a counter gives.
+        No row comes twice. owner: the scope that makes the array. An op there uses one row; an op
+        in the body of a loop there uses the rows of an induction variable.
         """
         rows = np.zeros(count, bool)
         if scope is owner:
@@ -452,8 +457,9 @@ class _Round:
         return self.found.get(self.alias_classes.find((id(scope), *tensor)))
 
     def _rewrite(self, scope: Scope) -> None:
-        """Types of what carries webs first, so that every tensor has its type when the ops that
-        take it are made.
+        """Change the types of carriers of alias classes first, then the ops.
+
+        Every tensor has its type before its users are made.
         """
         graph = scope.graph
         nodes = [
@@ -534,7 +540,7 @@ class _Round:
         given: list[_Dense | None],
     ) -> None:
         op, name = node.op, node.name
-        inputs = graph.inputs(name)  # as they are by now
+        inputs = graph.inputs(name)  # the inputs at this point of the rewrite
         if op == "TensorArrayV3":
             assert given[1] is not None
             flow = self._zeros(graph, graph.new_name(f"{name}/rows"), given[1], node)
@@ -570,7 +576,7 @@ class _Round:
             graph.change_op(
                 name, "Const", [], {"dtype": as_dtype(value.dtype), "value": value}
             ).output_shapes = ((),)
-        else:  # the whole of it
+        else:  # an op on the whole array
             source = {
                 "TensorListFromTensor": 0,
                 "TensorListStack": 0,

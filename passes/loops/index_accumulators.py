@@ -1,5 +1,7 @@
-"""What a loop keeps for its gradient: lists that one loop of known length fills and another
-empties, with their positions worked out.
+"""Index the values that a loop stores for its gradient.
+
+One loop of known length fills such a list and another empties it. The positions of the elements are
+computed.
 """
 
 from __future__ import annotations
@@ -42,17 +44,22 @@ _STACKS: Final = frozenset({"StackV2", "StackPushV2", "StackPopV2"})
 
 
 def accumulators(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Index what a loop of known length puts into lists for another loop that takes it out again.
+    """Index the lists that one loop fills and another empties.
 
-    Before:  w = While(l: TensorListPushBack(l, x)); g = While(w: TensorListPopBack(w) -> x)
-    After:   w = While(l: TensorListSetItem(l, i, x)), l of n elements for n iterations; g = While(w: TensorListGetItem(w, n - 1 - i))
-    Stacks of v1 loops become such lists first. A value that does not change in the loop goes to the
-    second loop straight, a counter becomes arithmetic, a constant a constant. What a loop counts to
-    is known behind it too. Of lists that start empty, get one element in each iteration and are
-    used by loops that take out no more than went in, one in an iteration. What nobody needs goes:
-    control edges that order nothing keep it alive before.
-    Keeps: values, and errors other than those of lists. Needs: `infer_shapes`, `functionalize`.
-    Next: `dense_lists` makes arrays of them.
+    Before: w = While(l: TensorListPushBack(l, x)); g = While(w: TensorListPopBack(w) -> x)
+    After:  w = While(l: TensorListSetItem(l, i, x)), l of n elements for n iterations;
+            g = While(w: TensorListGetItem(w, n - 1 - i))
+    Keeps: values, and errors other than those of lists.
+    Needs: `infer_shapes`, `functionalize`. Next: `dense_lists` makes arrays of these lists.
+
+    The filling loop has a known length. Stacks of v1 loops become such lists first. A value that
+    does not change in the loop goes to the second loop directly, an induction variable becomes
+    arithmetic, and a constant stays a constant. The final value of an induction variable is known
+    behind the loop too.
+
+    A list qualifies if it starts empty, gets one element in each iteration, and is used by loops
+    that pop one element in an iteration and no more than were pushed. Control edges without an
+    effect are dropped first, since they would keep unneeded values alive.
     """
     if not any(
         node.op in ("StackV2", "EmptyTensorList") or _accumulates(graph, node)
@@ -64,7 +71,7 @@ def accumulators(graph: DataflowGraph, ctx: PassContext) -> None:
     _drop_control_edges(top)
     _finish(top, ctx)
     top = open_scopes(graph, ctx)
-    fold_scopes(top)  # what is only asked for its shape is not needed then
+    fold_scopes(top)  # values used only for their shape are not needed then
     _finish(top, ctx)
     top = open_scopes(graph, ctx)
     for scope in list(top.all()):
@@ -77,7 +84,7 @@ def accumulators(graph: DataflowGraph, ctx: PassContext) -> None:
 
 
 def _accumulates(graph: DataflowGraph, node: Node) -> bool:
-    """Whether a loop or branch has lists or stacks inside."""
+    """Return whether a loop or branch contains lists or stacks."""
     if not is_structured(node):
         return False
     refs = [value for value in node.attrs.values() if isinstance(value, FuncRef)]
@@ -92,7 +99,7 @@ def _accumulates(graph: DataflowGraph, node: Node) -> bool:
 def _drop_control_edges(top: Scope) -> None:
     for scope in top.all():
         for node in list(scope.graph.op_nodes()):
-            # it stands for who is dead, and nobody is in a body
+            # ControlTrigger only propagates deadness, and function bodies have no dead nodes.
             if node.op == "ControlTrigger" and scope is not top:
                 scope.graph.change_op(node.name, "NoOp", [], {})
         scope.ctx.run(scope.graph, "drop_control_edges")
@@ -107,10 +114,10 @@ def _finish(top: Scope, ctx: PassContext) -> None:
 
 @dataclass(slots=True)
 class _Filled:
-    """A list that a loop fills. number: of the loop's variable. push: in its body; value: what is
-    pushed, behind Identity nodes.
+    """A list that a loop fills.
 
-    emptiers: (the loop that takes it, its variable, its TensorListPopBack) for each.
+    number: of the loop's variable. push: the push in the body. value: the pushed tensor, behind
+    Identity nodes. emptiers: (loop, its variable, its TensorListPopBack) for each loop that pops.
     """
 
     loop: Loop
@@ -122,7 +129,7 @@ class _Filled:
 
 
 class _Level:
-    """The loops of one graph, and the lists that go from one to another."""
+    """The loops of one graph, and the lists handed between them."""
 
     def __init__(self, scope: Scope, ctx: PassContext) -> None:
         self.scope, self.ctx, self.graph = scope, ctx, scope.graph
@@ -130,7 +137,7 @@ class _Level:
         self.numbers: dict[tuple[str, int, int], Tensor] = {}
 
     def run(self) -> None:
-        """Rewrite what can be."""
+        """Rewrite the lists that qualify."""
         graph = self.graph
         for name in [
             name for name in graph.topological_order() if graph.node(name).has_trait(WHILE)
@@ -149,13 +156,13 @@ class _Level:
                     self.ctx.log(graph.inputs(loop.name)[k][0], f"stays a list: {why}")
 
     def _settle_counters(self, loop: Loop) -> None:
-        """Who takes what a loop has counted to takes the number."""
+        """Replace the final values of induction variables by constants."""
         for k, counter in loop.counters.items():
             value = counter.after(loop.trips or 0)
             if value is not None and self.graph.consumers(loop.name, k):
                 number = np.array(value, counter.dtype)
                 if self.graph.node(loop.name).is_stateful:
-                    # it may mean to wait for the loop's effects
+                    # the consumer may rely on the order behind the loop's effects
                     for consumer, _ in self.graph.consumers(loop.name, k):
                         self.graph.add_control_edge(loop.name, consumer)
                 self.graph.redirect_output(
@@ -165,10 +172,13 @@ class _Level:
                 )
                 self.scope.changed = True
 
-    # ---- what is there
+    # ---- matching
 
     def _read(self, loop: Loop, k: int) -> _Filled | None:
-        """The list that variable k of a loop is; None where it is none that fills from nothing."""
+        """Return the list that variable k of a loop fills.
+
+        None where the variable is no list that starts empty.
+        """
         made = self.graph.node(self.graph.inputs(loop.name)[k][0])
         if made.op != "EmptyTensorList":
             return None
@@ -203,7 +213,10 @@ class _Level:
         return filled
 
     def _one_user(self, loop: Loop, k: int, op: str) -> Node:
-        """The one node of a body that makes its variable k anew: its list input is the variable."""
+        """Return the one node of a body that updates variable k.
+
+        Its list input is the variable.
+        """
         graph = loop.body.graph
         wanted = next(n for n in graph.op_nodes() if n.op == "_Retval" and n.attrs["index"] == k)
         source, slot = behind_identities(loop.body, graph.inputs(wanted.name)[0])
@@ -224,7 +237,7 @@ class _Level:
         return found
 
     def _other_user(self, scope: Scope, name: str, slot: int, known: set[str]) -> str:
-        """Who takes a tensor, through Identity nodes, besides those known."""
+        """Return an unknown user of a tensor, through Identity nodes."""
         for user, _ in scope.graph.consumers(name, slot):
             if scope.graph.node(user).op == "Identity":
                 found = self._other_user(scope, user, 0, known)
@@ -275,13 +288,16 @@ class _Level:
         self.scope.changed = True
 
     def _straight(self, emptier: Loop, m: int, pop: Node, value: Tensor) -> None:
-        """What is popped is another tensor of the body; the variable is left to nobody."""
+        """Replace the popped value by another tensor of the body.
+
+        The loop variable becomes unused.
+        """
         graph = emptier.body.graph
         graph.redirect_output(pop.name, 1, *value)
         self._keep(emptier, m, pop)
 
     def _carried(self, emptier: Loop, m: int, pop: Node, value: Tensor) -> None:
-        """The variable becomes what was pushed, and stays it."""
+        """Make the variable the pushed value, which stays unchanged."""
         dtype: DType = self.graph.node(value[0]).output_dtypes[value[1]].base_dtype
         shape = tensor_shape(self.graph, *value)
         self._keep(emptier, m, pop)
@@ -312,7 +328,7 @@ class _Level:
         emptier.body.graph.redirect_output(pop.name, 1, arg, 0)
 
     def _keep(self, loop: Loop, m: int, pop: Node) -> None:
-        """The body gives its variable m back as it came."""
+        """Return variable m unchanged from the body."""
         graph = loop.body.graph
         result, arg = indexed(graph, "_Retval")[m], indexed(graph, "_Arg")[m]
         graph.replace_input(result.name, 0, arg.name, 0)
@@ -323,8 +339,9 @@ class _Level:
         loop.body.changed = True
 
     def _indexed(self, filled: _Filled) -> None:
-        """Pushed and popped elements are set and read by their positions in a list of
-        full length.
+        """Set and read elements by position in a full list.
+
+        They were pushed and popped before.
         """
         loop, push, made = filled.loop, filled.push, filled.made
         graph, dtype = loop.body.graph, push.attrs["element_dtype"]
@@ -358,17 +375,18 @@ class _Level:
             self._keep(emptier, m, pop)
 
     def _position(self, loop: Loop) -> Tensor:
-        """The number of the iteration, in a body."""
+        """Return the number of the iteration, in a body."""
         return self._number(loop, 0, 1)
 
     def _popped(self, emptier: Loop, loop: Loop) -> Tensor:
-        """The position of the element that an iteration of `emptier` takes of what
-        `loop` pushed.
+        """Return the position of the element that an iteration of `emptier` pops.
+
+        `loop` pushed the elements.
         """
         return self._number(emptier, (loop.trips or 0) - 1, -1)
 
     def _number(self, loop: Loop, start: int, step: int) -> Tensor:
-        """start + step * the number of the iteration, in a body; made once."""
+        """Return start + step * iteration number, in a body; made once."""
         key = loop.name, start, step
         found = self.numbers.get(key)
         if found is None:
@@ -420,7 +438,7 @@ class _Level:
         return found
 
     def _scaled(self, body: Scope, like: Node, number: Tensor, start: int, step: int) -> Tensor:
-        """start + step * number, of int32."""
+        """Return start + step * number, of int32."""
         graph = body.graph
         if abs(step) != 1:
             number = _node(
@@ -447,7 +465,7 @@ class _Level:
     # ---- variables
 
     def _may_read_before(self, loop: Loop, read: Node) -> bool:
-        """Whether a loop that reads a variable leaves all variables as they are."""
+        """Return whether a loop that reads a variable changes no variable."""
         k = argument(loop.body, loop.body.graph.inputs(read.name)[0])
         return (
             k is not None
@@ -456,7 +474,10 @@ class _Level:
         )
 
     def _read_before(self, loop: Loop, read: Node, name: str) -> str:
-        """The same read in front of the loop, behind all that the loop waits for."""
+        """Read the variable before the loop, behind the loop's inputs.
+
+        Returns the name of the new read.
+        """
         graph = self.graph
         k = argument(loop.body, loop.body.graph.inputs(read.name)[0])
         assert k is not None
@@ -477,7 +498,10 @@ class _Level:
 
 
 def _small(loop: Loop) -> list[Counter]:
-    """The counters of a loop of known length whose values are far from the limits of int32."""
+    """Return a loop's induction variables with values far from the int32 limits.
+
+    The trip count of the loop is known.
+    """
     values = {
         c: (c.start, c.start + c.step * (loop.trips or 0), c.step) for c in loop.counters.values()
     }
@@ -485,7 +509,7 @@ def _small(loop: Loop) -> list[Counter]:
 
 
 def _writes(scope: Scope) -> bool:
-    """Whether nodes of a body, or of those inside it, may change a variable."""
+    """Return whether a body, or a nested one, may change a variable."""
     for node in scope.graph.op_nodes():
         if node.name in scope.children:
             if any(_writes(child) for child in scope.children[node.name]):

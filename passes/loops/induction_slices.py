@@ -1,4 +1,4 @@
-"""Slices that move with a loop's counter: the size that they have in every iteration."""
+"""Find the static size of slices that move with an induction variable."""
 
 from __future__ import annotations
 
@@ -24,15 +24,18 @@ _DEEP: Final = 32
 
 
 def size_slices(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Make Slice nodes of the StridedSlice nodes in loops' bodies whose begin and end move
-    together, and stay within their array.
+    """Turn StridedSlice nodes in loops into Slice nodes of static size.
 
-    Before:  While(k < 9: x<9,9>[k : k + 1])      After:  While(k < 9: Slice(x, [k, 0], [1, 9]))
-    What moves: a loop's counter with a constant start, step and limit, times a constant and plus
-    one. With it the shape of the slice is known, as no shape rule can know it: out of its array's
-    bounds a StridedSlice is shorter.
-    Keeps: every value. Needs: `infer_shapes`, and limits that are constants in the bodies
-    (`trim_bodies`).
+    Begin and end of such a slice move together and stay within the array.
+
+    Before: While(k < 9: x<9,9>[k : k + 1])
+    After: While(k < 9: Slice(x, [k, 0], [1, 9]))
+    Keeps: every value.
+    Needs: `infer_shapes`, and limits that are constants in the bodies (`trim_bodies`).
+
+    Begin is an induction variable with a constant start, step and limit, times a constant and plus
+    one. The shape of the slice is then known. No shape rule can infer that shape: a StridedSlice is
+    shorter where it leaves the bounds of its array.
     """
     if not _has_candidates(graph):
         return
@@ -59,7 +62,7 @@ def _has_candidates(graph: DataflowGraph) -> bool:
 
 
 def _is_open(graph: DataflowGraph, node: Node) -> bool:
-    """Whether a slice's begin and end come at run time, and not as single indices only."""
+    """Return whether begin, end and shape of a slice are not static."""
     begin, end = graph.inputs(node.name)[1:3]
     return (
         constant_value(graph, *begin) is None
@@ -70,7 +73,7 @@ def _is_open(graph: DataflowGraph, node: Node) -> bool:
 
 @dataclass(frozen=True)
 class _Affine:
-    """constant + sum of factor * place; places are tensors of scopes."""
+    """A form constant + sum of factor * place, of scoped tensors."""
 
     constant: int
     terms: Mapping[tuple[int, str, int], int] = field(default_factory=dict)
@@ -85,7 +88,7 @@ class _Affine:
 
 
 class _Sizer:
-    """Looks at one plan's bodies."""
+    """Sizes the slices in one plan's bodies."""
 
     def __init__(self, top: Scope, ctx: PassContext) -> None:
         self.ctx = ctx
@@ -96,7 +99,7 @@ class _Sizer:
             for child in children
         }
         self.loops: dict[tuple[int, str], Loop] = {}
-        # least and greatest value of a counter in its body
+        # least and greatest value of an induction variable in its body
         self.ranges: dict[tuple[int, str, int], tuple[int, int]] = {}
 
     def visit(self, scope: Scope) -> None:
@@ -108,7 +111,7 @@ class _Sizer:
             self.ctx.log(node.name, reason or f"is a slice of {list(node.output_shapes[0] or ())}")
 
     def _loop(self, scope: Scope) -> Loop | None:
-        """The loop whose body a scope is."""
+        """Return the loop of a scope that is a loop's body."""
         parent = self.parents.get(id(scope))
         if (
             parent is None
@@ -124,7 +127,7 @@ class _Sizer:
     # ---- numbers
 
     def _affine(self, scope: Scope, tensor: Tensor, deep: int = 0) -> _Affine:
-        """An integer scalar in terms of counters and of what is not looked into."""
+        """Return a scalar as an affine form of opaque tensors."""
         known = value_of(scope, tensor)
         if known is not None and known.size == 1:
             return _Affine(int(known.reshape(-1)[0]))
@@ -165,7 +168,7 @@ class _Sizer:
         return itself
 
     def _least(self, value: _Affine, sign: int = 1) -> int | None:
-        """The least value of sign * value."""
+        """Return the least value of sign * value."""
         found = sign * value.constant
         for place, factor in value.terms.items():
             bounds = self.ranges.get(place)
@@ -179,7 +182,7 @@ class _Sizer:
     def _elements(
         self, scope: Scope, tensor: Tensor, count: int
     ) -> list[tuple[_Affine, Tensor | int]] | None:
-        """The elements of a vector, each with the tensor or number that it is."""
+        """Return the elements of a vector, each with its tensor or number."""
         known = value_of(scope, tensor)
         if known is not None:
             return [(_Affine(int(v)), int(v)) for v in known.reshape(-1)]
@@ -196,7 +199,7 @@ class _Sizer:
         return found
 
     def _sized(self, scope: Scope, node: Node) -> str:
-        """Rewrite a slice; or the reason why it stays."""
+        """Rewrite a slice, or return the reason against that."""
         graph = scope.graph
         x, begin, end, strides = graph.inputs(node.name)
         shape, steps = tensor_shape(graph, *x), value_of(scope, strides)

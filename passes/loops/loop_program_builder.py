@@ -1,5 +1,6 @@
-"""From structured control flow to loop programs: bodies of While, If and calls inlined as blocks of
-steps.
+"""Build loop programs from structured control flow.
+
+Bodies of While, If and calls are inlined as blocks of steps.
 """
 
 from __future__ import annotations
@@ -49,14 +50,19 @@ MAX_STEPS: Final = 400
 """A longer program takes seconds to compile."""
 _MAX_DEPTH: Final = 12
 _MAX_KNOWN: Final = 64
-"""Elements of a constant argument that a body is simplified for: axes, shapes."""
+"""Most elements of a constant argument that a body is simplified for.
+
+Axes and shapes are such arguments.
+"""
 _FILLS: Final = {"ZerosLike": 0, "OnesLike": 1}
 
 
 @dataclass(frozen=True, slots=True)
 class Outer:
-    """A tensor of the graph around the loop: an output of a node there, or of one that is to be
-    made (`Hoisted`, slot 0), or a constant.
+    """A tensor of the graph around the loop.
+
+    The tensor is an output of a node there, or of a node that is still to be made (`Hoisted`, slot
+    0), or a constant.
     """
 
     node: str = ""
@@ -67,7 +73,10 @@ class Outer:
 
 @dataclass(frozen=True, slots=True)
 class Hoisted:
-    """A node to be made before the loop. attrs: of the op; shape: of its output."""
+    """A node to be made before the loop.
+
+    attrs: of the op. shape: of its output.
+    """
 
     name: str
     op: str
@@ -79,11 +88,11 @@ class Hoisted:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A tensor as the program sees it. value: its number; of a splat (an array of equal elements)
-    the number of the element.
+    """A tensor as the program sees it.
 
-    shape: the tensor's. outer: the same tensor in the graph around the loop, where it is one.
-    packed: of a vector made by Pack, the scalars, which an index is taken from; it has no value
+    value: number of the tensor; for a splat (an array of equal elements) the number of the element.
+    shape: of the tensor. outer: the same tensor in the graph around the loop, if there is one.
+    packed: the scalars of a vector made by Pack, for use as an index; such a vector has no value
     itself.
     """
 
@@ -96,14 +105,16 @@ class Operand:
 
     @property
     def size(self) -> int:
-        """Number of elements."""
+        """Return the number of elements."""
         return prod(self.shape)
 
 
 @dataclass(slots=True)
 class BuiltLoop:
-    """program: what runs. inputs: the tensors it is given. results: by output of the While, the
-    program's output or the tensor outside that it is. hoisted: nodes to make first.
+    """A program and its connections to the graph.
+
+    program: the loop program. inputs: its input tensors. results: by output of the While, the
+    program's output or the outside tensor with that value. hoisted: nodes to make first.
     """
 
     program: LoopProgram
@@ -121,8 +132,9 @@ class _Scope:
 
 
 class LoopBuilder:
-    """Builds the program of one While node. Raises Unsupported with the reason where the loop does
-    not qualify.
+    """Builds the program of one While node.
+
+    Raises Unsupported with the reason where the loop does not qualify.
     """
 
     def __init__(self, graph: DataflowGraph, ctx: PassContext) -> None:
@@ -142,7 +154,10 @@ class LoopBuilder:
         self.depth = 0
 
     def build(self, node: Node, wanted: Sequence[int]) -> BuiltLoop:
-        """The program of a While node. wanted: the outputs that are used."""
+        """Build the program of a While node.
+
+        wanted: the outputs that are used.
+        """
         operands = [self._outside(src, slot) for src, slot in self.graph.inputs(node.name)]
         results = self._while(node, operands)
         outputs: list[int] = []
@@ -188,7 +203,7 @@ class LoopBuilder:
         return len(self.values) - 1
 
     def _outside(self, src: str, slot: int) -> Operand:
-        """A tensor of the graph around the loop."""
+        """Return a tensor of the graph around the loop."""
         node = self.graph.node(src)
         value = constant_value(self.graph, src, slot)
         if value is not None:
@@ -212,8 +227,9 @@ class LoopBuilder:
         return Operand(self.input_values[key], dtype.base_dtype, shape, outer=outer)
 
     def _constant(self, array: np.ndarray, outer: Outer | None = None) -> Operand:
-        """A constant: a literal where it has one element or all are equal, else a
-        tensor outside.
+        """Return a constant as an operand.
+
+        The operand is a literal where all elements are equal, else a tensor outside.
         """
         dtype = as_dtype(array.dtype)
         shape = array.shape
@@ -233,7 +249,10 @@ class LoopBuilder:
         return self.constants[key]
 
     def _in_memory(self, operand: Operand) -> int:
-        """The number of a value that has the operand's elements: a splat becomes an array."""
+        """Return the number of a value with the operand's elements.
+
+        A splat becomes an array.
+        """
         if operand.packed:
             raise Unsupported("scalars packed into a vector are used as one")
         if not operand.splat:
@@ -257,7 +276,7 @@ class LoopBuilder:
     def _inline(
         self, graph: DataflowGraph, args: Mapping[int, Operand], function: Function
     ) -> list[Operand]:
-        """The results of a body whose nodes become steps of the current block."""
+        """Inline a body as steps of the block; return its results."""
         operands: dict[tuple[str, int], Operand] = {}
         for name in yielding(graph.topological_order()):
             node = graph.node(name)
@@ -327,11 +346,12 @@ class LoopBuilder:
             return [self._outer(outer, node.output_dtypes[0], _static(node, 0))]
         raise Unsupported(f"{node.name} ({op}) is no operation on single elements")
 
-    # ---- what does not change
+    # ---- loop-invariant values
 
     def _hoist(self, node: Node, inputs: Sequence[Operand]) -> Outer | None:
-        """The node's output computed before the loop, where all its inputs are there and it can do
-        no harm; else None.
+        """Hoist a node before the loop, and return its output.
+
+        None unless all of its inputs are outside the loop and the node may run early.
         """
         op = node.op
         if (
@@ -356,8 +376,9 @@ class LoopBuilder:
         return Outer(hoisted=self.hoisted_by[key])
 
     def _broadcast(self, operand: Operand, shape: tuple[int, ...], node: Node) -> Operand:
-        """The operand of an elementwise step over `shape`: one element, or as many as
-        the result.
+        """Return the operand of an elementwise step over `shape`.
+
+        The operand has one element, or as many as the result.
         """
         if operand.size == prod(shape) or operand.size == 1 or operand.splat:
             return operand
@@ -423,8 +444,9 @@ class LoopBuilder:
         return Operand(result, dtype, shape)
 
     def _indexed(self, node: Node, inputs: list[Operand]) -> Operand | None:
-        """A part of an array at an index that the loop computes, or the array with that part
-        replaced; None for other slices.
+        """Return a part of an array at an index, or replace one.
+
+        None for other slices.
         """
         array, op = inputs[0], node.op
         if op == "StridedSlice":
@@ -480,7 +502,7 @@ class LoopBuilder:
         return Operand(result, array.dtype, array.shape)
 
     def _from_end(self, index: Operand, extent: int) -> Operand:
-        """An index that counts from the end where it is negative, as a slice's does."""
+        """Return an index with negative values counted from the end."""
         negative, moved, chosen = (
             self._new(d.bool, ()),
             self._new(index.dtype, ()),
@@ -492,8 +514,9 @@ class LoopBuilder:
         return Operand(chosen, index.dtype, ())
 
     def _truth(self, operand: Operand, name: str) -> int:
-        """A scalar as the predicate of a branch or loop: numbers are true when they
-        are not zero.
+        """Return a scalar as the predicate of a branch or loop.
+
+        Numbers other than zero are true.
         """
         if operand.size != 1:
             raise Unsupported(f"the condition of {name} has shape {list(operand.shape)}")
@@ -537,8 +560,9 @@ class LoopBuilder:
         finish: Callable[[list[Operand]], list[int]],
         params: Sequence[int] = (),
     ) -> tuple[Block, list[Operand]]:
-        """A body as a block, and its results. finish: what the block gives, written while it is
-        still open.
+        """Return a body as a block, and its results.
+
+        finish: returns the results of the block, and writes steps while the block is still open.
         """
         self.depth += 1
         if self.depth > _MAX_DEPTH:
@@ -686,8 +710,9 @@ def _static(node: Node, slot: int) -> tuple[int, ...]:
 
 
 def _without_dead_steps(block: Block, wanted: set[int]) -> Block:
-    """The block without steps whose results nobody reads; those that may fail count as read, since
-    they report.
+    """Return the block without steps that have unused results.
+
+    Steps that may fail count as used, since they report errors.
     """
     needed = set(wanted) | set(block.results)
     kept: list[Step] = []
@@ -712,8 +737,9 @@ def _without_dead_steps(block: Block, wanted: set[int]) -> Block:
 
 
 def renumbered(program: LoopProgram) -> LoopProgram:
-    """The same program with values numbered in order of appearance, so that like loops have one
-    text.
+    """Return the program with values numbered in order of appearance.
+
+    Equal loops then have one text.
     """
     numbers: dict[int, int] = {}
 

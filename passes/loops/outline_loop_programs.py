@@ -1,5 +1,6 @@
-"""Loops that one kernel computes: a While over scalars and elementwise arrays becomes a `_Loop`
-node.
+"""Replace a While over scalars and elementwise arrays by a `_Loop` node.
+
+One kernel computes the whole loop.
 """
 
 from __future__ import annotations
@@ -23,17 +24,22 @@ from tfjit.passes.manager.pass_registry import SHAPES
 
 
 def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Replace While nodes by `_Loop` nodes, whose attr `program` is a
-    `kernels.loop_program.LoopProgram`.
+    """Replace While nodes by `_Loop` nodes.
 
-    Before:  0, x -> While(cond: i < 9, body: i + 1, x * x)      After:  x -> _Loop
-    What qualifies: loop variables of static shapes that stay the same; bodies of elementwise ops,
+    The attr `program` of a `_Loop` node is a `kernels.loop_program.LoopProgram`.
+
+    Before: 0, x -> While(cond: i < 9, body: i + 1, x * x)
+    After: x -> _Loop
+    Keeps: every value and error, and the nodes that wait for the loop. A loop variable that the
+        body
+    returns unchanged becomes the tensor that enters the loop.
+    Needs: `infer_shapes`; `dense_lists` for TensorLists and TensorArrays.
+
+    Loop variables must have static shapes that stay the same. Bodies may contain elementwise ops,
     reductions of whole arrays to scalars, constants, reshapes, parts of arrays by index, and
-    branches, loops and calls of the same. What does not change in the loop is computed before it.
-    Keeps: every value and error, and what waits for the loop. A loop variable that the body gives
-    back as it is becomes the tensor it was.
-    Needs: `infer_shapes`; `dense_lists` for TensorLists and TensorArrays. The bodies are
-    specialized and simplified here; what is in the library stays as it is.
+    branches, loops and calls of the same. Values that do not change in the loop are computed before
+    the loop. The bodies are specialized and simplified here; the functions in the library stay
+    unchanged.
     """
     made = 0
     for name in yielding(graph.topological_order()):
@@ -45,7 +51,7 @@ def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
         )
         try:
             built = LoopBuilder(graph, ctx).build(node, wanted)
-            ctx.backend.loop_call(built.program)  # may refuse what the builder took
+            ctx.backend.loop_call(built.program)  # may refuse a program that the builder accepts
         except (Unsupported, OpError) as reason:
             ctx.log(name, f"stays a {node.op}: {reason}")
             continue
@@ -55,11 +61,11 @@ def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
     if made:
         graph.tie_ends()
         ctx.invalidate(SHAPES)
-        ctx.run(graph, "infer_shapes")  # behind a loop of known shapes more is known
+        ctx.run(graph, "infer_shapes")  # more shapes are known behind a loop of known shapes
 
 
 def _replace(graph: DataflowGraph, node: Node, built: BuiltLoop) -> None:
-    """Put the `_Loop` node, and what is computed before it, in the place of a While."""
+    """Replace a While by hoisted nodes and the `_Loop` node."""
     name = node.name
     waits = graph.control_inputs(name)
     made: dict[int, str] = {}
@@ -138,7 +144,7 @@ def _replace(graph: DataflowGraph, node: Node, built: BuiltLoop) -> None:
 
 
 def _drop_unused(graph: DataflowGraph, names: Sequence[str]) -> None:
-    """Remove nodes without effects that nothing takes any more, and what only they needed."""
+    """Remove unused nodes without effects, and inputs that only they used."""
     waiting = list(names)
     while waiting:
         name = waiting.pop()

@@ -1,5 +1,7 @@
-"""Sums of products over the iterations of a loop become one product behind it: the gradient of a
-weight that a loop uses in each step.
+"""Sink sums of products behind a loop, as one product.
+
+Such a sum is the gradient of a weight that a loop uses in each iteration. The product is over all
+iterations.
 """
 
 from __future__ import annotations
@@ -28,15 +30,18 @@ from tfjit.passes.manager.pass_context import PassContext
 from tfjit.passes.manager.rewriter import insert_constant, is_static, tensor_shape
 
 _MIN_ROWS_IN_PLACE: Final = (
-    256  # a product that sums over so many rows in one iteration is as fast there
+    256  # a product that sums over 256 rows in one iteration is as fast there
 )
-_MAX_BYTES: Final = 256 << 20  # of what is kept of all iterations
+_MAX_BYTES: Final = 256 << 20  # of the values stored for all iterations
 _SUMS: Final = frozenset({"AddV2", "Add", "AddN"})
 
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """A variable that a body adds one thing to. term: what it adds, a node of the body."""
+    """A variable that a body adds one term to.
+
+    term: the node of the body that computes the term.
+    """
 
     number: int
     added_by: Node
@@ -44,16 +49,22 @@ class _Sum:
 
 
 def loop_sums(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Take sums of matrix products, and of the columns of their factors, out of loops of known
-    length.
+    """Sink sums of matrix products and of columns behind loops.
 
-    Before:  w = While(s: s + MatMul(_GetRow(a, i), g, transpose_a=True))                    a <n, rows, p>, g <rows, q>
-    After:   w = While(t: _SetRow(t, i, g)); s + MatMul(reshape(a), reshape(w), transpose_a=True)    t <n, rows, q>
-    One product over all rows has no sum to read and write in each iteration, and what is left in
-    the loop may not need other rows. Also BiasAddGrad(g), once g is kept. The numbers are added in
-    another order, as in any two products of matrices. Of float32 and float64; a is an array whose n
-    rows the loop takes each once; products of few rows in an iteration; each sum is used in nothing
-    but itself. Keeps: values but for rounding. Needs: `dense_lists`.
+    Before: w = While(s: s + MatMul(_GetRow(a, i), g, transpose_a=True))
+            a <n, rows, p>, g <rows, q>
+    After:  w = While(t: _SetRow(t, i, g)); s + MatMul(reshape(a), reshape(w), transpose_a=True)
+            t <n, rows, q>
+    Keeps: values but for rounding.
+    Needs: `dense_lists`.
+
+    The loops have a known length. One product over all rows has no sum to read and write in each
+    iteration, and the nodes left in the loop may not need other rows. BiasAddGrad(g) is a sum of
+    columns and sinks too, once g is stored. The terms are added in another order, as in any two
+    products of matrices.
+
+    The pass accepts float32 and float64; an array a of n rows, each used in one iteration; products
+    of few rows in an iteration; and sums that are used only to add the next term.
     """
     if not graph.has_trait(WHILE):
         return
@@ -73,7 +84,7 @@ def loop_sums(graph: DataflowGraph, ctx: PassContext) -> None:
 
 
 def graph_loops(scope: Scope) -> list[str]:
-    """The While nodes of a scope, in order."""
+    """Return the While nodes of a scope, in order."""
     return [
         name for name in scope.graph.topological_order() if scope.graph.node(name).has_trait(WHILE)
     ]
@@ -86,11 +97,11 @@ class _Sums:
         self.scope, self.ctx = scope, ctx
         self.loop: Loop = read_loop(scope, name)
         self.body: DataflowGraph = self.loop.body.graph
-        # of the body -> (its rows in the graph around, how many in an iteration)
+        # tensor of the body -> (its rows in the outer graph, their number in an iteration)
         self.kept: dict[Tensor, tuple[Tensor, int]] = {}
 
     def run(self) -> bool:
-        """Take out what can be; whether there was any."""
+        """Sink the sums that qualify; return whether there was one."""
         loop = self.loop
         if loop.trips is None or loop.trips < 2:
             return False
@@ -118,7 +129,7 @@ class _Sums:
         return True
 
     def _sum(self, k: int) -> _Sum | None:
-        """The sum that variable k is."""
+        """Return the sum that variable k is."""
         loop, body = self.loop, self.body
         if not self.scope.graph.consumers(loop.name, k):
             return None
@@ -148,7 +159,7 @@ class _Sums:
         )
 
     def _users(self, scope: Scope, name: str) -> list[str]:
-        """Who takes a tensor, through Identity nodes."""
+        """Return the users of a tensor, through Identity nodes."""
         found = []
         for user, _ in scope.graph.consumers(name, 0):
             found += self._users(scope, user) if scope.graph.node(user).op == "Identity" else [user]
@@ -211,8 +222,10 @@ class _Sums:
     # ---- rows of arrays
 
     def _row_of(self, factor: Tensor, index: Tensor | None = None) -> tuple[int, Tensor] | None:
-        """(variable that is the array, index) of a row of an unchanging array all of whose rows the
-        loop takes; index: the one it has.
+        """Return (number of the array variable, index) of a row.
+
+        The loop does not change the array and uses all of its rows. index: the index that the row
+        must have.
         """
         node = self.body.node(factor[0])
         if node.op != "_GetRow":
@@ -237,12 +250,12 @@ class _Sums:
         return (k, at) if self._stays_inside(at) else None
 
     def _stays_inside(self, index: Tensor) -> bool:
-        """Whether an index that counts takes the values from 0 to trips - 1."""
+        """Return whether an induction index has values 0 to trips - 1."""
         ends = sorted(self._index_at(index, trip) for trip in (0, (self.loop.trips or 1) - 1))
         return ends == [0, (self.loop.trips or 1) - 1]
 
     def _index_at(self, index: Tensor, trip: int) -> int:
-        """The value of an index that counts, in one iteration."""
+        """Return the value of an induction index in one iteration."""
         index = behind_identities(self.loop.body, index)
         k = argument(self.loop.body, index)
         if k is not None:
@@ -257,15 +270,16 @@ class _Sums:
         return sides[0] - sides[1] if node.op == "Sub" else sides[0] + sides[1]
 
     def _whole(self, found: _Sum, factor: Tensor) -> Tensor:
-        """The rows of an array that the loop takes one of in each iteration."""
+        """Return the rows of an array of which each iteration uses one."""
         array = self.body.inputs(factor[0])[0]
         k = argument(self.loop.body, array)
         assert k is not None
         return self._flat(found, self.loop.inputs[k], tensor_shape(self.body, *array) or ())  # type: ignore[arg-type]
 
     def _keep(self, found: _Sum, factor: Tensor, index: Tensor) -> Tensor:
-        """The rows of what an iteration makes: the sum's variable becomes the array that they are
-        written to.
+        """Store a value of each iteration as rows of an array.
+
+        The variable of the sum becomes that array. Returns the array as a matrix.
         """
         loop, body, graph = self.loop, self.body, self.scope.graph
         rows = tensor_shape(body, *factor)
@@ -337,8 +351,9 @@ class _Sums:
         return made.name, 0
 
     def _replace(self, found: _Sum, total: Tensor, in_place: bool) -> None:
-        """Who takes the sum behind the loop takes the other one; in_place: its variable is
-        something else now.
+        """Replace the sum behind the loop by `total`.
+
+        in_place: the variable of the sum has become an array.
         """
         loop, body, graph, k = self.loop, self.body, self.scope.graph, found.number
         start = self._init if in_place else loop.inputs[k]
@@ -357,7 +372,7 @@ class _Sums:
 
 
 def _is_zero(graph: DataflowGraph, tensor: Tensor) -> bool:
-    """Whether a tensor is known to hold nothing but zeros."""
+    """Return whether a tensor is known to contain only zeros."""
     node = graph.node(tensor[0])
     if node.op in ("ZerosLike", "Identity"):
         return node.op == "ZerosLike" or _is_zero(graph, graph.inputs(node.name)[0])

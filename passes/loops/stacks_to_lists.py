@@ -1,5 +1,6 @@
-"""Stacks that one loop fills and another empties become tensor lists, which are values and need no
-order of effects.
+"""Turn stacks that one loop fills and another empties into tensor lists.
+
+Lists are values and need no order of effects.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ from tfjit.passes.manager.rewriter import insert_constant
 
 
 def stacks_to_lists(top: Scope, ctx: PassContext) -> None:
-    """Rewrite what the gradients of v1 loops keep their values in; the scopes are changed, the
-    caller closes them.
+    """Rewrite the stacks that store values for gradients of v1 loops.
 
-    Before:  s = StackV2; w = While(s: StackPushV2(s, x)); g = While(s: StackPopV2(s) -> x)
-    After:   s = EmptyTensorList; w = While(s: TensorListPushBack(s, x)); g = While(w: TensorListPopBack(w) -> x)
-    Of stacks without a limit of their size that one loop pushes to once in an iteration, and that
-    another one, which comes behind it, pops from once. Keeps: values; control edges at pushes and
-    pops.
+    Before: s = StackV2; w = While(s: StackPushV2(s, x)); g = While(s: StackPopV2(s) -> x)
+    After:  s = EmptyTensorList; w = While(s: TensorListPushBack(s, x));
+            g = While(w: TensorListPopBack(w) -> x)
+    Keeps: values; control edges at pushes and pops.
+
+    The stack has no size limit. One loop pushes to the stack once in an iteration, and another loop
+    behind that one pops once in an iteration. The scopes are changed; the caller closes them.
     """
     for node in [node for node in top.graph.op_nodes() if node.op == "StackV2"]:
         try:
@@ -40,7 +42,10 @@ class _Stack:
         self.top, self.node = top, node
 
     def rewrite(self) -> None:
-        """Make it a list. Raises Declined before anything is changed."""
+        """Turn the stack into a list.
+
+        Raises Declined before anything is changed.
+        """
         graph, node = self.top.graph, self.node
         dtype = node.attrs["elem_type"]
         size = value_of(self.top, graph.inputs(node.name)[0])
@@ -71,7 +76,7 @@ class _Stack:
         self._pop(self.top.children[emptier][1], pop, out_of)
 
     def _use(self, name: str, k: int) -> tuple[str, int, Node]:
-        """(loop, variable, the one node that uses it)."""
+        """Return (loop, variable, the one node that uses the variable)."""
         node = self.top.graph.node(name)
         if not node.has_trait(WHILE):
             raise Declined(f"{node.op} '{name}' uses it")
@@ -96,7 +101,7 @@ class _Stack:
         return name, k, users[0]
 
     def _retype(self, name: str, k: int, variant: object) -> None:
-        """The loop carries a list."""
+        """Make the loop variable a list."""
         graph = self.top.graph
         loop = graph.node(name)
         shapes = loop.output_shapes

@@ -1,5 +1,6 @@
-"""Loops whose nodes lie on several devices: every device gets a loop of its own that runs as often,
-and carries nothing.
+"""Give each device of a distributed loop a control loop.
+
+A control loop runs as often as the loop and carries no value.
 """
 
 from __future__ import annotations
@@ -17,15 +18,19 @@ from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph, Edge, No
 
 
 def colocate_control_flow(graph: DataflowGraph) -> None:
-    """Move control-flow nodes beside what they pass on: Switch and Exit to their data input, Enter
-    and NextIteration to their first reader.
+    """Colocate control-flow nodes with the nodes around them.
 
-    Before:  m=Merge on CPU:1 -> s=Switch on CPU:0      After:  s on CPU:1
-    Keeps: everything but the assigned devices of those nodes. Source: TensorFlow 2.5,
-    graph/graph_partition.cc.
+    Switch and Exit move to the device of their data input, Enter and NextIteration to that of their
+    first reader.
+
+    Before: m=Merge on CPU:1 -> s=Switch on CPU:0
+    After: s on CPU:1
+    Keeps: everything but the assigned devices of those nodes.
+
+    Source: TensorFlow 2.5, graph/graph_partition.cc.
     """
-    # TensorFlow walks depth first from the source, and a node that follows another may be moved
-    # before or after it
+    # TensorFlow walks depth first from the source, so a node that follows another may be moved
+    # before or after that node.
     stack, seen = [SOURCE], set()
     while stack:
         name = stack.pop()
@@ -50,7 +55,7 @@ def _follow(graph: DataflowGraph, node: Node) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ControlLoop:
-    """The nodes of a control loop that others are tied to."""
+    """The nodes of a control loop that other nodes connect to."""
 
     enter: str
     merge: str
@@ -59,14 +64,15 @@ class ControlLoop:
 def add_control_loops(
     graph: DataflowGraph, new_name: Callable[[str], str]
 ) -> dict[tuple[str, str], int]:
-    """Give every device that a loop's edges lead to a control loop: Enter, Merge, Switch by the
-    loop's own condition, NextIteration.
+    """Add a control loop to each device that loop edges enter.
 
-    The destination of each such edge waits for the Merge of its device's control loop, until
-    partitioning lets the receive wait in its stead: so a receive happens once an iteration. Loops
-    within loops are stacked.
-    Returns (Merge, destination) -> number of edges that brought it in. Raises InvalidArgumentError
-    for a loop without LoopCond.
+    A control loop is Enter, Merge, Switch by the loop's own condition, and NextIteration.
+
+    The destination of each such edge waits for the Merge of its device's control loop. Partitioning
+    then makes the receive wait instead, so that a receive happens once an iteration. Control loops
+    of nested loops are nested too.
+    Returns (Merge, destination) -> number of edges between devices for that pair.
+    Raises InvalidArgumentError for a loop without LoopCond.
     Source: TensorFlow 2.5, graph/graph_partition.cc.
     """
     if not graph.has_trait(ENTER):
@@ -89,10 +95,10 @@ def add_control_loops(
 
 
 def _crossed_frame(graph: DataflowGraph, frames: Frames, edge: Edge) -> str:
-    """The frame in which an edge leads from one device to another; "" for edges on one device and
-    outside of loops.
+    """Return the frame in which an edge leads between devices.
 
-    An Exit gives its value to the frame around its own, and an Enter takes its input from there.
+    The result is "" for edges on one device and outside of loops. An Exit outputs to the frame
+    around its own, and an Enter gets its input from there.
     """
     if edge.src == SOURCE or edge.dst == SINK:
         return ""
@@ -113,8 +119,10 @@ def _add_loops(
     loops: dict[tuple[str, str], ControlLoop],
     new_name: Callable[[str], str],
 ) -> None:
-    """Add the control loop of the frame that an edge crosses devices in on its destination's
-    device, and those of the frames around it.
+    """Add control loops for an edge that crosses devices.
+
+    These are the loops of the frame and of the frames around it, on the device of the edge's
+    destination.
     """
     dst = graph.node(edge.dst)
     device = dst.assigned_device
@@ -146,7 +154,7 @@ def _add_loops(
 def _add_loop(
     graph: DataflowGraph, frames: Frames, frame: str, dst: Node, new_name: Callable[[str], str]
 ) -> ControlLoop:
-    """The four nodes of one control loop, on the device of `dst`."""
+    """Add the nodes of a control loop on the device of `dst`."""
     condition = frames.condition.get(frame)
     if condition is None:
         raise InvalidArgumentError(
@@ -183,7 +191,10 @@ def _add(
     attrs: dict[str, object],
     frame: str,
 ) -> Node:
-    """A node whose edges come later: in a loop each needs another first."""
+    """Add a node without edges.
+
+    In a loop each node needs another first.
+    """
     node = graph.add_loose_node(name, op, attrs, like)
     node.output_shapes = tuple(
         (0,) if dtype is dtypes.float32 else () for dtype in node.output_dtypes

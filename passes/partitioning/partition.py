@@ -1,5 +1,6 @@
-"""One graph a device (or task): edges between them become `_Send` and `_Recv` pairs with
-TensorFlow's names and keys.
+"""Split a graph into partitions, one for each device or task.
+
+Edges between partitions become `_Send` and `_Recv` pairs with TensorFlow's names and keys.
 """
 
 from __future__ import annotations
@@ -23,30 +24,34 @@ from tfjit.passes.partitioning.distribute_loops import add_control_loops, coloca
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """What one device (or task) executes of a run. device: its full name, or what the location
-    function gave.
+    """The part of a run that one device or task executes.
+
+    device: its full name, or the result of the location function.
     """
 
     device: str
     graph: DataflowGraph
 
     def to_graph_def(self) -> Any:
-        """The partition as a GraphDef message."""
+        """Return the partition as a GraphDef message."""
         return self.graph.to_graph_def()
 
 
 def partition(graph: DataflowGraph, ctx: PassContext) -> list[Partition]:
-    """Split a placed graph by location, with one `_Send`/`_Recv` pair for each tensor and receiving
-    partition.
+    """Split a placed graph by location into partitions.
 
-    Before:  x on CPU:0 -> y on CPU:1 (twice)      After:  x -> x/_0=_Send      and      x/_1=_Recv -> y (twice)
-    Keeps: every node with its id and name in exactly one partition, and all orderings: a control
-    edge travels as an empty tensor, from a Const that waits for its source to an Identity that its
-    destination waits for. A loop across devices gets a control loop on each of them
-    (distribute_loops.py), so that its receives run once an iteration. The partitions are in order
-    of location name; a graph of one location is handed on as it is.
-    Raises InvalidArgumentError for a loop across devices that has no LoopCond.
-    Source: TensorFlow 2.5, graph/graph_partition.cc.
+    Each tensor gets one `_Send`/`_Recv` pair for each receiving partition.
+
+    Before: x on CPU:0 -> y on CPU:1 (twice)
+    After: x -> x/_0=_Send and x/_1=_Recv -> y (twice)
+    Keeps: every node with its id and name in exactly one partition, and all orderings.
+
+    A control edge is sent as an empty tensor, from a Const that waits for the edge's source to an
+    Identity that the edge's destination waits for. A loop across devices gets a control loop on
+    each of them (distribute_loops.py), so that its receives run once an iteration. The partitions
+    are in order of location name; a graph of one location is returned unchanged. Raises
+    InvalidArgumentError for a loop across devices that has no LoopCond. Source: TensorFlow 2.5,
+    graph/graph_partition.cc.
     """
     for node in graph.op_nodes():
         node.assigned_device = node.assigned_device or ctx.options.client_device
@@ -75,14 +80,17 @@ def _device_of(node: Node) -> str:
 
 
 def _namer(ctx: PassContext) -> Callable[[str], str]:
-    """What names new nodes: "x/_0" in direct sessions, "x_S0" in distributed ones."""
+    """Return the function that names new nodes.
+
+    Names are "x/_0" in direct sessions, "x_S0" in distributed ones.
+    """
     counter = ctx.options.partition_counter or itertools.count()
     separator = "_S" if ctx.options.distributed_names else "/_"
     return lambda prefix: f"{prefix}{separator}{next(counter)}"
 
 
 class _Splitter:
-    """Puts the sends and receives of one split into the partitions."""
+    """Adds the sends and receives of one split to the partitions."""
 
     def __init__(
         self,
@@ -94,20 +102,20 @@ class _Splitter:
         loop_waits: dict[tuple[str, str], int],
     ) -> None:
         self.new_name = new_name
-        # node -> (the Merge of a control loop it waits for, how many of its inputs that stands for)
+        # node -> (the Merge of a control loop that the node waits for, the number of its inputs
+        # that the edge covers)
         self.loop_waits = {dst: (merge, count) for (merge, dst), count in loop_waits.items()}
         self.graph, self.locations, self.parts = graph, locations, parts
         self.incarnations = {device.name: device.incarnation for device in ctx.options.devices}
-        # Keys name edges by dense ids: what was pruned does not count, and TensorFlow's copies of a
+        # Keys name edges by dense ids. Pruned edges do not count, and TensorFlow's copies of a
         # graph have three edges from source to sink before all others.
         ids = sorted(
             edge.id for edge in graph.all_edges() if (edge.src, edge.dst) != (SOURCE, SINK)
         )
         self.edge_numbers = {id: number for number, id in enumerate(ids, 3)}
-        # (source, slot or -1, receiving partition) -> the node there that stands for it
+        # (source, slot or -1, receiving partition) -> the node there with that value
         self.received: dict[tuple[str, int, str], str] = {}
-        # Ids go on from one partition to the next, so that a node of any partition is known by its
-        # id.
+        # Ids continue from one partition to the next, so that ids are unique over all partitions.
         self.next_id = graph.num_node_ids
 
     def run(self) -> None:
@@ -117,9 +125,9 @@ class _Splitter:
             part.tie_ends()
 
     def connect(self, node: Node) -> None:
-        """Give a node's partition what its inputs from other partitions need."""
+        """Add the receives for a node's inputs from other partitions."""
         here = self.locations[node.name]
-        # receives of references: they read when dst's other inputs are there
+        # receives of references: they read when dst's other inputs are ready
         waits_for_readers: list[str] = []
         others: list[str] = []
         merge, unused = self.loop_waits.get(node.name, ("", 0))
@@ -150,7 +158,7 @@ class _Splitter:
                 self.parts[here].add_control_edge(known, node.name)
             else:
                 self.parts[here].add_data_edge(known, 0, node.name, edge.dst_input)
-        if merge and unused <= 0:  # a receive waits in the node's stead
+        if merge and unused <= 0:  # a receive waits instead of the node
             self.parts[here].remove_control_edge(merge, node.name)
         for receive in waits_for_readers:
             for other in others:
@@ -158,10 +166,9 @@ class _Splitter:
                     self.parts[here].add_control_edge(other, receive)
 
     def transfer(self, edge: Edge, dst: Node, here: str, gate: str) -> str:
-        """Make the pair for one edge; returns the node of the receiving partition that stands for
-        its source.
+        """Add the pair for one edge; return its receiving node.
 
-        gate: what the receive waits for in a loop, "" outside.
+        gate: the node that the receive waits for in a loop, "" outside.
         """
         src = self.graph.node(edge.src)
         there = self.parts[self.locations[edge.src]]
@@ -214,7 +221,8 @@ class _Splitter:
         receive.output_shapes = (shape,)
         if not edge.is_control:
             if src.output_dtypes[slot].is_ref:
-                receive.attrs["_start_time"] = 0  # TensorFlow marks the reads of references so
+                # TensorFlow marks the reads of references in this way
+                receive.attrs["_start_time"] = 0
             return receive.name
         waited = self.add(
             self.parts[here],

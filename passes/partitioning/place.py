@@ -1,4 +1,7 @@
-"""Which device each node runs on: device specs, colocation groups, kernels, soft placement."""
+"""Assign each node a device.
+
+Device specs, colocation groups, kernels and soft placement decide.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +24,19 @@ log: Final = logging.getLogger("tfjit.placement")
 
 
 def place(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Give every node that has no assigned device one of `options.devices`.
+    """Assign one of `options.devices` to every node without an assigned device.
 
-    Before:  v=VariableV2 @/cpu:1 -> Assign -> y      After:  v and Assign on CPU:1, y on CPU:0
-    Keeps: what is assigned already, so a session places its whole graph, and again what extending
-    it adds: variables get one device for all runs. Nodes that share a `loc:@` class, a reference or
-    a resource share a device; a node without inputs goes where all its consumers are, shapes follow
-    their input, and an Identity between two nodes that ask for one device goes there. A node that
-    cannot be placed is noted in `graph.unplaced`, and `pipeline.build` raises for runs that need
-    it; with `options.strict_placement` the first one raises InvalidArgumentError here.
-    Source: TensorFlow 2.5, common_runtime/placer.cc and colocation_graph.cc.
+    Before: v=VariableV2 @/cpu:1 -> Assign -> y
+    After: v and Assign on CPU:1, y on CPU:0
+    Keeps: assigned devices. A session places its whole graph, and later the nodes that extend the
+    graph, so variables have one device for all runs.
+
+    Nodes that share a `loc:@` class, a reference or a resource share a device. A node without
+    inputs follows its consumers if all of them are on one device, a shape query follows its input,
+    and an Identity between two nodes that request one device goes there. A node that cannot be
+    placed is noted in `graph.unplaced`, and `pipeline.build` raises for runs that need the node;
+    with `options.strict_placement` the first one raises InvalidArgumentError here. Source:
+    TensorFlow 2.5, common_runtime/placer.cc and colocation_graph.cc.
     """
     _Placer(graph, ctx).run()
     if graph.unplaced and ctx.options.strict_placement:
@@ -38,13 +44,14 @@ def place(graph: DataflowGraph, ctx: PassContext) -> None:
 
 
 def place_graph(graph: DataflowGraph, options: PassOptions) -> None:
-    """`place` for a session, which has options and no run yet."""
+    """Run `place` for a session, which has options and no run yet."""
     place(graph, PassContext(options=options))
 
 
 def raise_unplaced(graph: DataflowGraph, needed: DataflowGraph) -> None:
-    """Raise InvalidArgumentError for the node of `needed` that the placer of `graph` failed at
-    first.
+    """Raise InvalidArgumentError for the first unplaced node in `needed`.
+
+    `graph` holds the nodes that could not be placed, in order.
     """
     for name, reason in graph.unplaced.items():
         if name in needed and name not in needed.shields:
@@ -57,7 +64,10 @@ class _Conflict(Exception):
 
 @dataclass(slots=True)
 class _Group:
-    """Nodes that must share a device. kinds: device types with a kernel for all of them."""
+    """Nodes that must share a device.
+
+    kinds: device types with a kernel for all of them.
+    """
 
     leader: Node
     requested: DeviceSpec
@@ -69,10 +79,12 @@ class _Group:
 
 @dataclass(slots=True)
 class _Signature:
-    """What nodes of one op type and dtypes have in common. kinds: as in a group; shares: they take
-    or give a reference or a resource; generates: they make one tensor out of nothing, so that they
-    may go where their consumers are; found: names of the devices for one of them that only needs a
-    kernel, best first, None until that was asked.
+    """Placement facts shared by all nodes of one op type and dtypes.
+
+    kinds: as in a group. shares: the nodes have references or resources as inputs or outputs.
+    generates: the nodes have one output and no inputs, so that they may follow their consumers.
+    found: names of the devices for a node that only needs a kernel, best first; None until first
+    needed.
     """
 
     kinds: tuple[str, ...]
@@ -95,7 +107,7 @@ class _Placer:
         self.groups: dict[str, _Group] = {}
         self.signatures: dict[tuple[Any, ...], _Signature] = {}
         self.candidates: dict[tuple[object, ...], list[str]] = {}
-        self.broken: dict[str, str] = {}  # root of a group that cannot be placed -> why
+        self.broken: dict[str, str] = {}  # root of a group that cannot be placed -> reason
         self.logs = settings.logs("placement")
         self.reports = self.logs or self.options.log_device_placement
 
@@ -119,7 +131,7 @@ class _Placer:
         self.colocate_references(
             [node for node, signature in zip(nodes, signatures, strict=True) if signature.shares]
         )
-        # what breaks a group comes before what has no device, as TensorFlow reports it
+        # broken groups come before nodes without a device, in TensorFlow's order of reports
         for root, reason in self.broken.items():
             graph.unplaced[root] = reason
         later = []
@@ -144,7 +156,7 @@ class _Placer:
     # ---- groups
 
     def start_group(self, node: Node) -> None:
-        """A group of one, from the node's own device and kernels."""
+        """Make a group of one node from its own device and kernels."""
         self.parent[node.name] = node.name
         if node.assigned_device:
             spec = device_spec.parse(node.assigned_device)
@@ -170,12 +182,12 @@ class _Placer:
             group.resource = requested
 
     def kinds(self, node: Node) -> tuple[str, ...]:
-        """Device types that have a kernel for the node."""
+        """Return the device types that have a kernel for the node."""
         return self.signature(node).kinds
 
     def signature(self, node: Node) -> _Signature:
-        """What the node has in common with others of its op type and dtypes."""
-        # dtypes are interned, so their addresses stand for them
+        """Return the placement facts of the node's op type and dtypes."""
+        # dtypes are interned, so an address identifies a dtype
         key = (node.op, *map(id, node.input_dtypes), 0, *map(id, node.output_dtypes))
         found = self.signatures.get(key)
         if found is None:
@@ -188,7 +200,10 @@ class _Placer:
         return found
 
     def root(self, name: str) -> str:
-        """The name that stands for a node's group; a node that had none gets one."""
+        """Return the name of the root of a node's group.
+
+        A node without a group gets one.
+        """
         parent = self.parent
         if name not in parent:
             self.start_group(self.graph.node(name))
@@ -200,8 +215,9 @@ class _Placer:
         return top
 
     def colocate_classes(self, nodes: list[Node]) -> None:
-        """Join nodes of one `loc:@` class. The class of a node's own name counts as well, whoever
-        comes first.
+        """Join nodes of one `loc:@` class, in any order.
+
+        The class of a node's own name counts as well.
         """
         for node in nodes:
             for other in _colocated_with(node) if "_class" in node.attrs else ():
@@ -215,8 +231,9 @@ class _Placer:
                     self.join(node.name, other, node)
 
     def colocate_references(self, nodes: list[Node]) -> None:
-        """Join what makes a reference or resource with what takes it; where both ask for a device,
-        the maker's wins.
+        """Join makers and users of references or resources.
+
+        Where both request a device, the maker's request wins.
         """
         for node in nodes:
             if _is_exempt(node) or not _shares(node.input_dtypes):
@@ -241,7 +258,10 @@ class _Placer:
                 self.join(src, node.name, node)
 
     def join(self, x: str, y: str, blamed: Node) -> None:
-        """Make two nodes' groups one. A conflict breaks the joint group."""
+        """Join the groups of two nodes.
+
+        A conflict breaks the joint group.
+        """
         x_root, y_root = self.root(x), self.root(y)
         if x_root == y_root:
             return
@@ -300,8 +320,9 @@ class _Placer:
     # ---- choosing
 
     def assign(self, node: Node, signature: _Signature, wanted: str) -> None:
-        """Put a node on `wanted` where that is possible, else on the best device of its group."""
-        if node.name not in self.parent:  # it shares its device with nobody and asks for none
+        """Assign `wanted` if possible, else the best device of the node's group."""
+        # the node shares its device with no other node and requests none
+        if node.name not in self.parent:
             found = signature.found
             if found is None:
                 found = signature.found = self.unconstrained(signature.kinds)
@@ -332,14 +353,14 @@ class _Placer:
             log.warning("%s: (%s): %s", node.name, node.op, node.assigned_device)
 
     def unconstrained(self, kinds: tuple[str, ...]) -> list[str]:
-        """Names of the devices for a node that only needs a kernel, best first."""
+        """Return devices for a node that only needs a kernel, best first."""
         found = self.candidates.get(kinds)
         if found is None:
             found = self.candidates[kinds] = self.matching(DeviceSpec(), kinds)
         return found
 
     def devices_for(self, group: _Group) -> list[str]:
-        """Names of the devices that may take a group, best first."""
+        """Return the names of the possible devices of a group, best first."""
         if group.assigned:
             return [group.assigned] if group.assigned in self.devices else []
         key = (group.requested, group.resource, group.kinds)
@@ -366,7 +387,7 @@ class _Placer:
 
         return [device.name for device in sorted(fitting, key=rank)]
 
-    # ---- what went wrong
+    # ---- errors
 
     def fail(self, node: Node, reason: str, name_operation: bool = True) -> None:
         """Break the node's group."""
@@ -438,7 +459,7 @@ def _describe(node: Node) -> str:
 
 
 def _colocated_with(node: Node) -> list[str]:
-    """Names in the node's `loc:@` classes."""
+    """Return the names in the node's `loc:@` classes."""
     classes = node.attrs.get("_class")
     if not classes:
         return []
@@ -451,14 +472,14 @@ def _colocated_with(node: Node) -> list[str]:
 
 
 def is_constrained(node: Node) -> bool:
-    """Whether the node asks for a device or may have to share one."""
+    """Return whether the node requests or may share a device."""
     if node.device or "_class" in node.attrs:
         return True
     return _shares(node.input_dtypes + node.output_dtypes)
 
 
 def _is_exempt(node: Node) -> bool:
-    """Tell whether a node takes resources from other devices than its own."""
+    """Return whether a node uses resources of devices other than its own."""
     return node.has_trait(WHILE | IF | CASE | CALL | SEND) or node.op in (
         "RemoteCall",
         "ReduceDataset",
@@ -471,8 +492,9 @@ def _shares(types: tuple[DType, ...]) -> bool:
 
 
 def _is_between_equals(graph: DataflowGraph, node: Node) -> bool:
-    """Whether the node is an Identity from one node that asks for a device to one that asks for the
-    same: it goes there too.
+    """Return whether the node is an Identity between equal device requests.
+
+    Such a node goes to the same device.
     """
     if node.op not in ("Identity", "RefIdentity"):
         return False
@@ -502,7 +524,10 @@ _FIELDS: Final = (
 
 
 def _conflict(a: DeviceSpec, b: DeviceSpec) -> str:
-    """The kind of field ("types") in which two specs exclude each other; "" when they do not."""
+    """Return the kind of field in which two specs conflict.
+
+    A kind is a plural such as "types"; "" without a conflict.
+    """
     for name, plural in _FIELDS:
         x, y = getattr(a, name), getattr(b, name)
         if x is not None and y is not None and x != y:
@@ -511,8 +536,9 @@ def _conflict(a: DeviceSpec, b: DeviceSpec) -> str:
 
 
 def _merge(a: DeviceSpec, b: DeviceSpec, soft: bool) -> DeviceSpec:
-    """What satisfies both. A conflict of type or id clears both fields when `soft`, others raise
-    _Conflict.
+    """Return the spec that satisfies both.
+
+    A conflict of type or id clears both fields when `soft`; other conflicts raise _Conflict.
     """
     kind = _conflict(a, b)
     if not kind:

@@ -1,5 +1,6 @@
-"""Devices for movable nodes from what the nodes have been measured to cost. Pure: it decides, and
-moves nothing.
+"""Choose devices for movable nodes by measured costs.
+
+The functions are pure: they decide, and move nothing.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ from tfjit.framework.op_defs.op_traits import CONTROL_FLOW
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph
 from tfjit.passes.partitioning.place import is_constrained
 
-TRANSFER_US: Final = 50.0  # a value handed from one local device's executor to another's
+TRANSFER_US: Final = 50.0  # hand a value from one local device's executor to another's
 BYTES_PER_US: Final = 10_000.0
-GAIN: Final = 0.9  # a placement is taken if it promises at most this part of the time
+GAIN: Final = 0.9  # a placement is accepted if it promises at most this part of the time
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What ran as one kernel. origin: the user's nodes it stands for. nbytes: of its outputs."""
+    """The measured cost of one kernel.
+
+    origin: the user's nodes that the kernel computes. nbytes: of its outputs.
+    """
 
     origin: tuple[str, ...]
     cost_us: float
@@ -30,8 +34,10 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """moves: node -> its new device. before_us, after_us: the predicted time of a step, as it is
-    and after the moves.
+    """A set of moves and the predicted times.
+
+    moves: node -> its new device. before_us, after_us: the predicted time of a step before and
+    after the moves.
     """
 
     moves: Mapping[str, str]
@@ -41,7 +47,7 @@ class Decision:
 
 @dataclass(slots=True)
 class _Unit:
-    """Nodes that move as one."""
+    """Nodes that move together."""
 
     names: list[str]
     device: str
@@ -56,15 +62,18 @@ def rebalance(
     measured: Sequence[Measured],
     devices: Sequence[str],
 ) -> Decision:
-    """New devices for the nodes of a run.
+    """Return new devices for the nodes of a run.
 
-    graph: the session's, placed; it is not changed. needed: the nodes of the run. devices: of one
-    type, the client's first. Fixed are: nodes that have state, ask for a device, share one with
-    others (`loc:@`, references, resources), and control flow. What ran as one kernel moves as one;
-    what nobody measured (it was folded, or is a constant) goes with what takes it. Method: list
-    scheduling by the longest path to the end, each unit where it is finished first, values handed
-    over at TRANSFER_US and BYTES_PER_US. Source: Topcuoglu, Hariri, Wu 2002, "Performance-effective
-    and low-complexity task scheduling" (HEFT).
+    graph: the session's, placed, which stays unchanged. needed: the nodes of the run. devices: of
+    one type, the client's first.
+
+    Fixed are: nodes that have state, request a device, share one with others (`loc:@`, references,
+    resources), and control flow. The nodes of one kernel move together. A node without a
+    measurement, such as a folded one or a constant, goes with a consumer.
+
+    Method: list scheduling by the longest path to the end. Each unit goes to the device that
+    finishes it first; values are handed over at TRANSFER_US and BYTES_PER_US. Source: Topcuoglu,
+    Hariri, Wu 2002, "Performance-effective and low-complexity task scheduling" (HEFT).
     """
     units, flow = _units(graph, list(needed), measured)
     order = _by_rank(units, flow)
@@ -96,8 +105,9 @@ def _is_fixed(graph: DataflowGraph, name: str) -> bool:
 def _units(
     graph: DataflowGraph, needed: Sequence[str], measured: Sequence[Measured]
 ) -> tuple[dict[int, _Unit], nx.DiGraph]:
-    """The units, and the graph of their numbers in which an edge's `nbytes` says what is handed
-    over.
+    """Return the units, and the graph of their numbers.
+
+    An edge leads from a unit to a unit that uses its values.
     """
     here = set(needed)
     parent = {name: name for name in needed}
@@ -128,7 +138,7 @@ def _units(
         for src in graph._pred[name]:
             if src in here and src != SOURCE and root(src) != root(name):
                 flow.add_edge(root(src), root(name))
-    # what waits for each other in a circle, once joined, goes as one
+    # units that wait for each other in a cycle, once joined, become one unit
     condensed = nx.condensation(flow)
     number = {name: index for index, data in condensed.nodes(data=True) for name in data["members"]}
     units: dict[int, _Unit] = {}
@@ -138,7 +148,7 @@ def _units(
         unit.names.append(name)
         if _is_fixed(graph, name):
             unit.fixed, unit.device = True, graph.node(name).assigned_device
-    for unit in units.values():  # members on several devices: nothing that could move as one
+    for unit in units.values():  # members on several devices cannot move together
         unit.fixed = (
             unit.fixed or len({graph.node(name).assigned_device for name in unit.names}) > 1
         )
@@ -155,8 +165,9 @@ def _handover_us(unit: _Unit) -> float:
 
 
 def _by_rank(units: Mapping[int, _Unit], flow: nx.DiGraph) -> list[int]:
-    """The units, those with the longest way to the end first; inputs always come before what takes
-    them.
+    """Return the units, those with the longest path to the end first.
+
+    A unit always comes before its consumers.
     """
     rank: dict[int, float] = {}
     for index in reversed(list(nx.topological_sort(flow))):
@@ -176,7 +187,10 @@ def _schedule(
     devices: Sequence[str],
     where: Mapping[int, str],
 ) -> tuple[float, dict[int, str]]:
-    """(time of the step in us, device of each unit). where: the units whose device is given."""
+    """Return (time of the step in us, device of each unit).
+
+    where: the units with a given device.
+    """
     free = dict.fromkeys(devices, 0.0)
     end: dict[int, float] = {}
     chosen: dict[int, str] = {}

@@ -1,4 +1,7 @@
-"""Small constants are made anew on each device that reads them, instead of being sent there."""
+"""Replicate small constants on each device that reads them.
+
+A copy is cheaper than a send.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,15 @@ MAX_ELEMENTS: Final = 16
 
 
 def replicate_constants(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Give each device that reads a small Const from several devices a Const of its own.
+    """Give each reading device its own copy of a small Const.
 
-    Before:  c=Const on CPU:0 -> a on CPU:1, b on CPU:2      After:  c/replicate/_0 on CPU:1 -> a, c/replicate/_1 on CPU:2 -> b
+    Before: c=Const on CPU:0 -> a on CPU:1, b on CPU:2
+    After: c/replicate/_0 on CPU:1 -> a, c/replicate/_1 on CPU:2 -> b
+    Keeps: the control inputs of the constant, attrs, origin.
+    Needs: `place`.
+
     Fires for at most 16 elements, readers on two devices or more, and no control edge out of the
-    constant.
-    Keeps: what the constant waits for, attrs, origin. Needs: `place`.
-    Source: TensorFlow 2.21, seen in the partition graphs of two-device sessions.
+    constant. Source: TensorFlow 2.21, seen in the partition graphs of two-device sessions.
     """
     if len(ctx.options.devices) < 2:
         return

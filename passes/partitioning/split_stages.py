@@ -1,9 +1,9 @@
-"""A run in stages: what may wait (queues, readers) apart from what can be compiled, which then
-knows the shapes that came.
+"""Split a run into stages at its blocking nodes.
 
-A graph that takes its batch out of a queue would be run node by node as a whole, because one of its
-nodes may wait. Cut behind that node, the rest is a run whose batch is fed: a straight-line step for
-the shapes that the batch has.
+Queues and readers may block. The nodes behind them can be compiled, for the shapes that arrive. A
+graph that dequeues its batch would be run node by node as a whole, because one of its nodes may
+block. Cut behind that node, the rest is a run with a fed batch: a straight-line step for the shapes
+of the batch.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from tfjit.passes.ir.run_spec import RunSpec, parse_tensor_name
 from tfjit.passes.ir.subgraph import needed_nodes
 
 MIN_BETWEEN: Final = 8
-"""Nodes that pay for a stage between two that wait; fewer run with these. (Two runs cost some 40 us
-more than one.)
+"""Fewest nodes for a stage of their own between two blocking stages.
+
+Fewer nodes run with a blocking stage. Two runs cost some 40 us more than one.
 """
 
 _REPLICABLE: Final = frozenset({"Const", "NoOp"})
@@ -34,11 +35,11 @@ _REPLICABLE: Final = frozenset({"Const", "NoOp"})
 
 @dataclass(slots=True)
 class Stage:
-    """One of the runs that make up a run, in their order.
+    """One of the runs that make up a run, in order.
 
     feeds, fetches: tensor names. targets: node names. cut: nodes of earlier stages, which are not
-    looked at again. waits: some of its nodes may wait; the others of the stage were too few for one
-    of their own.
+    looked at again. waits: some nodes are blocking; the other nodes of the stage were too few for
+    a separate stage.
     """
 
     waits: bool
@@ -52,17 +53,19 @@ class Stage:
 def split_stages(
     graph: DataflowGraph, spec: RunSpec, waits: Callable[[Node], bool]
 ) -> tuple[list[Stage], str]:
-    """(stages, ""), or ([], why the run is not cut). waits: whether a node may wait for what other
-    steps do.
+    """Return (stages, ""), or ([], why the run is not cut).
 
-    Keeps: each needed node runs in one stage, after all that it depends on, but for constants and
-    nodes that make handles, which every stage that needs them has. What waits runs as early as it
-    can, anything else as late as it can. No node waits for what a later stage does: a run is left
-    whole where nodes of two stages use one resource that the first one waits for, where Python
-    functions run that may do anything, where what waits stands in v1 control flow, and where a
-    value between stages is no array; and where something that does not depend on what waits may
-    fail, since its error would have to wait too.
+    waits: returns whether a node may wait for the effect of another step.
+
+    Keeps: each needed node runs in one stage, after all of its dependencies. Constants and nodes
+    that make handles run in every stage that needs them. Blocking nodes run as early as possible,
+    all others as late as possible. No node waits for the effect of a later stage.
     Needs: the whole graph of a session, in which the names of the spec exist.
+
+    A run is left whole where nodes of two stages use one resource that the first one waits for,
+    where Python functions with unknown effects run, where a blocking node is in v1 control flow,
+    and where a value between stages is no array. A run is also left whole where a node that does
+    not depend on a blocking node may fail, since its error would have to wait too.
     """
     try:
         return _Splitter(graph, spec, waits).stages(), ""
@@ -94,8 +97,9 @@ class _Splitter:
         return stages
 
     def _sources(self, name: str) -> Iterable[tuple[str, int]]:
-        """(node, output) of everything that a needed node depends on in this run; the output of a
-        control edge is CONTROL.
+        """Yield (node, output) of each dependency of a needed node.
+
+        The output of a control edge is CONTROL.
         """
         for edge in self.graph.edges_into(name):
             if (
@@ -106,7 +110,7 @@ class _Splitter:
                 yield edge.src, edge.src_output
 
     def _targets(self, name: str) -> Iterable[tuple[str, int]]:
-        """(node, output) of everything that depends on a node, by which of its outputs."""
+        """Yield (dependent node, output) for each use of a node."""
         for edge in self.graph.edges_out_of(name):
             if (
                 edge.dst != SINK
@@ -116,9 +120,9 @@ class _Splitter:
                 yield edge.dst, edge.src_output
 
     def _before_waiting(self) -> list[str]:
-        """What waits and all that it depends on, each behind what it depends on."""
+        """Return the blocking nodes and their ancestors, in topological order."""
         order: list[str] = []
-        state: dict[str, bool] = {}  # seen; True when it is in `order`
+        state: dict[str, bool] = {}  # seen; True when the node is in `order`
         stack = [(name, False) for name in sorted(self.waiting)]
         while stack:
             name, done = stack.pop()
@@ -138,8 +142,9 @@ class _Splitter:
         return order
 
     def _plain(self) -> set[str]:
-        """Nodes that may run once in each stage: constants, and what makes handles
-        out of nothing.
+        """Return the nodes that may run once in each stage.
+
+        These are constants, and nodes without inputs that make handles.
         """
         found = set()
         for name in self.needed:
@@ -157,8 +162,9 @@ class _Splitter:
         return found
 
     def _levels(self, before: list[str]) -> dict[str, int]:
-        """Odd levels for what waits, as low as may be; even ones for the rest, as
-        high as may be.
+        """Return odd levels for blocking nodes, even levels for the others.
+
+        Odd levels are as low as possible, even ones as high as possible.
         """
         lowest: dict[str, int] = {}
         for name in before:
@@ -183,7 +189,7 @@ class _Splitter:
         return levels
 
     def _merged(self, levels: dict[str, int]) -> list[Stage]:
-        """The stages; levels of few nodes run with what waits beside them."""
+        """Return the stages; small levels join the blocking nodes beside them."""
         stages: list[Stage] = []
         last = max(levels.values())
         by_level: dict[int, set[str]] = {}
@@ -202,8 +208,9 @@ class _Splitter:
         return stages
 
     def _handle(self, source: str) -> tuple[str, str] | None:
-        """What stands for a resource, of the node that a handle comes from; None where it does not
-        come from a plain node.
+        """Return (container, name) of the resource behind a handle.
+
+        None where the handle does not come from a plain node.
         """
         while source not in self.plain:
             node = self.graph.node(source)
@@ -215,8 +222,9 @@ class _Splitter:
         return (node.attrs.get("container") or b"").decode(), shared.decode() or source
 
     def _handles(self, name: str) -> list[tuple[str, str] | None]:
-        """The resources that a node uses: what its handles stand for, or (staging areas) what it
-        names itself.
+        """Return the resources that a node uses.
+
+        They are the resources of its handles, or for staging areas the node's own name.
         """
         found: list[tuple[str, str] | None] = []
         attrs = self.graph.node(name).attrs
@@ -284,7 +292,7 @@ class _Splitter:
         return seen
 
     def _connect(self, stages: list[Stage], stage_of: dict[str, int]) -> None:
-        """Fill in what the stages feed, fetch and run."""
+        """Fill in the feeds, fetches and targets of the stages."""
         last = len(stages) - 1
         fetches: list[dict[str, None]] = [{} for _ in stages]
         targets: list[dict[str, None]] = [{} for _ in stages]
@@ -321,7 +329,7 @@ class _Splitter:
             )
 
     def _uses(self, stage: Stage, feed: str) -> bool:
-        """Whether a stage depends on what the run is fed."""
+        """Return whether a stage depends on a feed of the run."""
         node, slot = parse_tensor_name(feed)
         seen = needed_nodes(
             self.graph,
@@ -341,7 +349,7 @@ class _Splitter:
 
 
 def _is_old_handle(node: Node) -> bool:
-    """Whether a node without inputs makes a handle that is a reference to a string."""
+    """Return whether a node's output is a string reference as handle."""
     return (
         bool(node.output_dtypes)
         and node.output_dtypes[0].is_ref
