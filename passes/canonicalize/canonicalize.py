@@ -1,5 +1,6 @@
-"""Local rewrites that keep every value, bit by bit: identities, no-op movement, arithmetic that
-changes nothing.
+"""Apply local rewrites that keep every value bit by bit.
+
+They remove identities, movement of no elements, and arithmetic that changes nothing.
 """
 
 from __future__ import annotations
@@ -36,13 +37,16 @@ Rule = Callable[[DataflowGraph, PassContext, Node], "str | None"]
 
 
 def simplify(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Apply the local rules once to every node, inputs first, so that chains collapse in one walk.
+    """Apply the local rules once to every node, inputs first.
 
-    Before:  x -> Identity -> Reshape to x's own shape -> Mul by 1 -> y      After:  x -> y
-    Keeps: every value bit by bit (batch norm excepted, which becomes reductions and elementwise
-    operations; and products that read a transposed operand in its place, and those of Einsum: their
-    sums may be rounded elsewhere), names of fetched nodes, control edges (what a dropped node
-    waited for, its consumers wait for), and the reads of reference variables.
+    Chains collapse in one walk, since inputs come first.
+
+    Before: x -> Identity -> Reshape to x's own shape -> Mul by 1 -> y
+    After: x -> y
+    Keeps: every value bit by bit, names of fetched nodes, control edges (the consumers of a dropped
+    node wait for its control inputs), and the reads of reference variables. Batch norm is an
+    exception: it becomes reductions and elementwise operations. So are products that read a
+    transposed operand in its place, and those of Einsum: their sums may be rounded at other places.
     Needs: `infer_shapes` for the rules on shapes.
     """
     for name in yielding(graph.topological_order()):
@@ -61,24 +65,25 @@ def simplify(graph: DataflowGraph, ctx: PassContext) -> None:
                 break
 
 
-# ---- rules: each returns what it did, or None when its pattern is not there
+# ---- rules: each returns a description of its change, or None when its pattern does not match
 
 
 def _identity(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """x -> Identity -> y  becomes  x -> y, unless it reads a reference variable: when
-    it reads matters.
+    """Rewrite x -> Identity -> y to x -> y.
+
+    A read of a reference variable stays, since the time of the read matters.
     """
     src, slot = graph.inputs(node.name)[0]
     if graph.node(src).output_dtypes[slot].is_ref:
         raise Declined(f"it reads the variable '{src}'")
     if graph.node(src).has_trait(CONTROL_FLOW) and graph.control_consumers(node.name):
-        # they tell constants which branch they are in
+        # the control edges put constants into the branch
         raise Declined("control edges out of a branch hang on it")
     return drop(graph, node, src, slot)
 
 
 def _identity_n(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """Each output becomes its input."""
+    """Replace each output by its input."""
     inputs = graph.inputs(node.name)
     if graph.control_consumers(node.name) or graph.control_inputs(node.name):
         raise Declined("control edges hang on it")
@@ -93,8 +98,9 @@ def _identity_n(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | Non
 
 
 def _same_shape_movement(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """Reshape, Squeeze, ExpandDims, Tile, Slice, BroadcastTo... whose output has the static shape
-    of its input moves nothing.
+    """Drop a Reshape, Slice, Tile or the like that moves nothing.
+
+    Its output has the static shape of its input.
     """
     (src, slot), *operands = graph.inputs(node.name)
     shape = tensor_shape(graph, src, slot)
@@ -106,8 +112,9 @@ def _same_shape_movement(graph: DataflowGraph, ctx: PassContext, node: Node) -> 
 
 
 def _reshape_chain(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """Reshape(Reshape(x)) becomes one Reshape, when the result's shape is static (so that no -1
-    asks for the middle one).
+    """Rewrite Reshape(Reshape(x)) to one Reshape.
+
+    The result's shape must be static, so that no -1 depends on the middle shape.
     """
     src, _ = graph.inputs(node.name)[0]
     first = graph.node(src)
@@ -128,7 +135,7 @@ def _reshape_chain(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | 
 
 
 def _transpose(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """Transpose by the identity goes; Transpose(Transpose(x)) becomes one."""
+    """Drop identity transposes, and join Transpose(Transpose(x)) into one."""
     (src, slot), (perm_src, perm_slot) = graph.inputs(node.name)
     perm = constant(graph, ctx, perm_src, perm_slot)
     if perm is None or node.op != "Transpose":
@@ -136,7 +143,7 @@ def _transpose(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None
     axes = [int(axis) for axis in perm.reshape(-1)]
     axes = [axis + len(axes) if axis < 0 else axis for axis in axes]
     if sorted(axes) != list(range(len(axes))):
-        return None  # the run reports it
+        return None  # an error at run time
     if axes == list(range(len(axes))):
         return drop(graph, node, src, slot)
     first = graph.node(src)
@@ -169,8 +176,9 @@ def _transpose(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None
 def _become_reshape(
     graph: DataflowGraph, ctx: PassContext, node: Node, src: str, slot: int
 ) -> str | None:
-    """Put a Reshape in the place of a node that moves no element: only axes of size 1 come, go or
-    move.
+    """Replace a node that moves no element by a Reshape.
+
+    Only axes of size 1 come, go or move.
     """
     shape = node.output_shapes[0]
     if not is_static(shape) or shape is None:
@@ -184,7 +192,7 @@ def _become_reshape(
 
 
 def _cast(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """A cast to the type it has goes; so does a lossless one that a second cast undoes."""
+    """Drop a no-op cast, or a lossless cast with its inverse."""
     src, slot = graph.inputs(node.name)[0]
     source, target = node.attrs["SrcT"], node.attrs["DstT"]
     if source is target:
@@ -207,7 +215,7 @@ def _lossless(narrow: object, wide: object) -> bool:
     return (getattr(narrow, "name", ""), getattr(wide, "name", "")) in _LOSSLESS
 
 
-# float to wider float is left out: it flushes subnormals and quiets NaNs on the way
+# A cast from float to a wider float is left out: it flushes subnormals and quiets NaNs.
 _LOSSLESS: Final = {
     (narrow, wide)
     for narrow, widths in {
@@ -224,11 +232,11 @@ _LOSSLESS: Final = {
 
 
 def _multiply_by_one(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """x * 1 and x / 1 are x, whatever x is."""
+    """Rewrite products and quotients by 1 to their operand."""
     inputs = graph.inputs(node.name)
     sides = (1,) if node.op in ("RealDiv", "Div", "FloorDiv", "TruncateDiv") else (1, 0)
     if node.op == "FloorDiv" and tensor_dtype(graph, *inputs[0]).is_floating:
-        return None  # it rounds
+        return None  # FloorDiv of floats rounds
     for side in sides:
         if _is_all(constant(graph, ctx, *inputs[side]), 1):
             other = inputs[1 - side]
@@ -238,8 +246,9 @@ def _multiply_by_one(graph: DataflowGraph, ctx: PassContext, node: Node) -> str 
 
 
 def _add_zero(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """x + (-0.0) and x - 0.0 are x; x + 0.0 is not: it turns -0.0 into 0.0. In integers every zero
-    will do.
+    """Rewrite x + (-0.0) and x - 0.0 to x.
+
+    x + 0.0 is different: it turns -0.0 into 0.0. For integers every zero qualifies.
     """
     inputs = graph.inputs(node.name)
     subtracts = node.op == "Sub"
@@ -273,13 +282,13 @@ def _is_all(value: np.ndarray | None, number: int) -> bool:
 
 
 def _need_shape(graph: DataflowGraph, node: Node, other: tuple[str, int], what: str) -> None:
-    """Refuse when the constant also widens the other operand by broadcasting."""
+    """Raise Declined if the constant also widens the other operand by broadcasting."""
     if not same_shape(tensor_shape(graph, *other), node.output_shapes[0]):
         raise Declined(f"the {what} may broadcast '{other[0]}'")
 
 
 def _undo(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """Neg(Neg(x)), LogicalNot(LogicalNot(x)), Invert(Invert(x)), Conj(Conj(x)) are x."""
+    """Rewrite op(op(x)) to x for Neg, LogicalNot, Invert and Conj."""
     src, _ = graph.inputs(node.name)[0]
     if graph.node(src).op != node.op or graph.control_inputs(src):
         return None
@@ -287,13 +296,13 @@ def _undo(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
 
 
 def _idempotent(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """Relu(Relu(x)), Abs(Abs(x)), Floor(Floor(x)) ... are the inner one."""
+    """Rewrite op(op(x)) to op(x) for Relu, Abs, Floor and the like."""
     src, slot = graph.inputs(node.name)[0]
     return drop(graph, node, src, slot) if graph.node(src).op == node.op else None
 
 
 def _pad_nothing(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """Padding by zero rows and columns moves nothing."""
+    """Drop padding by zero rows and columns."""
     inputs = graph.inputs(node.name)
     paddings = constant(graph, ctx, *inputs[1])
     return (
@@ -304,21 +313,22 @@ def _pad_nothing(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | No
 
 
 def _concat_one(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """The concatenation of one tensor is that tensor."""
+    """Rewrite the concatenation of one tensor to that tensor."""
     inputs = graph.inputs(node.name)
     values = inputs[1:] if node.op == "Concat" else inputs[:-1]
     return drop(graph, node, *values[0]) if len(values) == 1 else None
 
 
 def _sum_of_one(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """AddN of one tensor is that tensor."""
+    """Rewrite AddN of one tensor to that tensor."""
     inputs = graph.inputs(node.name)
     return drop(graph, node, *inputs[0]) if len(inputs) == 1 else None
 
 
 def _reduce_nothing(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """A reduction over no axis, or over axes of size 1, moves its input (TensorFlow copies there
-    too: -0.0 stays -0.0).
+    """Replace a reduction over axes of size 1 by its input.
+
+    A reduction over no axis is another. TensorFlow copies the elements too: -0.0 stays -0.0.
     """
     inputs = graph.inputs(node.name)
     axes = constant(graph, ctx, *inputs[1])
@@ -337,7 +347,7 @@ def _reduce_nothing(graph: DataflowGraph, ctx: PassContext, node: Node) -> str |
 
 
 def _strided_slice_all(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """x[:, :, ...] is x."""
+    """Rewrite x[:, :, ...] to x."""
     inputs = graph.inputs(node.name)
     if node.attrs["shrink_axis_mask"] or node.attrs["new_axis_mask"]:
         return None

@@ -1,5 +1,6 @@
-"""Control edges that order nothing: both ends are kept in order by other edges, or nothing before
-the edge has an effect.
+"""Remove control edges that order nothing.
+
+Other edges keep both ends in order, or nothing before the edge has an effect.
 """
 
 from __future__ import annotations
@@ -15,15 +16,18 @@ MAX_EFFECTS: Final = 4096  # sets of effects are bit masks: this bounds memory t
 
 
 def drop_control_edges(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Remove a control edge when every effect that it puts before its end stands before it by other
-    edges too.
+    """Remove control edges that add no effect before their destination.
 
-    Before:  read -> a -> b -> y    a -> NoOp -> ^y        After:  read -> a -> b -> y
+    Every effect before such an edge precedes the destination by other edges too.
+
+    Before: read -> a -> b -> y, a -> NoOp -> ^y
+    After: read -> a -> b -> y
+    Keeps: the order of any two effects, and the set of effects before each node.
+
     An effect is a stateful op, the read of a reference, or a check. Gradients are full of such
-    edges (tf.tuple ties the gradients of one op together), and they keep nodes from fusing and
-    buffers from dying.
-    Keeps: the order of any two effects, and which effects happen before each node. Graphs with
-    control flow are left alone: there a control edge also says whether a node runs.
+    edges (tf.tuple ties the gradients of one op together), and the edges keep nodes from fusing and
+    buffers from dying. Graphs with control flow are left alone: there a control edge also decides
+    whether a node runs.
     """
     if graph.has_trait(CONTROL_FLOW):
         return
@@ -40,7 +44,8 @@ def drop_control_edges(graph: DataflowGraph, ctx: PassContext) -> None:
             f"{MAX_EFFECTS}",
         )
         return
-    done: dict[str, int] = {}  # node -> mask of the effects that have happened when it has run
+    # node -> mask of the effects that have happened when the node has run
+    done: dict[str, int] = {}
     dropped = 0
     for name in order:
         yield_interpreter()
@@ -61,8 +66,8 @@ def drop_control_edges(graph: DataflowGraph, ctx: PassContext) -> None:
         if name in effects:
             before |= 1 << effects[name]
         done[name] = before
-    # of what is tied to the sink, fetches and targets stay; a node that took over a tie from one it
-    # replaced may go
+    # Of the ties to the sink, those of fetches and targets stay. A node that took over a tie from a
+    # replaced node may lose the tie.
     asked: list[str] = []
     taken_over: list[str] = []
     for edge in graph.edges_into(SINK):
@@ -80,7 +85,7 @@ def drop_control_edges(graph: DataflowGraph, ctx: PassContext) -> None:
 
 
 def _is_taken_over(graph: DataflowGraph, ctx: PassContext, src: str) -> bool:
-    """Whether a node tied to the sink is neither a fetch nor a target."""
+    """Return whether a node of the sink is no fetch or target."""
     if src == SOURCE or src in ctx.spec.targets:
         return False
     node = graph.node(src)
@@ -90,8 +95,9 @@ def _is_taken_over(graph: DataflowGraph, ctx: PassContext, src: str) -> bool:
 def _cover(
     graph: DataflowGraph, waits: list[str], before: int, done: dict[str, int]
 ) -> tuple[int, list[str]]:
-    """(effects before a node with its control inputs `waits`, those of them that add none). The
-    widest are taken first; ids break ties.
+    """Return (effects before a node, control inputs that add none).
+
+    waits: the control inputs. The widest are taken first; ids break ties.
     """
     loose = []
     for src in sorted(waits, key=lambda src: (-done[src].bit_count(), graph.node(src).id)):
@@ -103,7 +109,7 @@ def _cover(
 
 
 def _effects(graph: DataflowGraph, order: list[str]) -> list[str]:
-    """The nodes that are effects, in the given order."""
+    """Return the nodes that are effects, in the given order."""
     by_type: dict[str, bool] = {}
     references = False
     for node in map(graph.node, order):
@@ -125,7 +131,7 @@ def _has_effect(graph: DataflowGraph, node: Node) -> bool:
 
 
 def _is_effect(node: Node) -> bool:
-    """Whether nodes of the op type are effects, whatever they read."""
+    """Return whether nodes of the op type are effects, for any input."""
     # an EnsureShape has no state, but runs for the error that it may raise
     return not _is_pure(node) and (
         node.is_stateful or node.op == "EnsureShape" or node.op_def is None
@@ -133,13 +139,14 @@ def _is_effect(node: Node) -> bool:
 
 
 def _is_pure(node: Node) -> bool:
-    """Tell whether an op is stateful only to be neither folded nor merged."""
+    """Return whether an op is stateful only to prevent folding and merging."""
     return node.op == "_Arg" or node.has_trait(PLACEHOLDER | VARIABLE)
 
 
 def _tie_loose_ends(graph: DataflowGraph) -> None:
-    """Give nodes that have lost their only input a tie to the source. Ties to the sink mean "asked
-    for": none are made.
+    """Tie nodes that have lost their only input to the source.
+
+    Ties to the sink mark fetches and targets: none are made.
     """
     for node in graph.op_nodes():
         if not graph._pred[node.name]:

@@ -1,4 +1,4 @@
-"""Common subexpressions: what is computed twice from the same inputs is computed once."""
+"""Eliminate common subexpressions: compute equal nodes once."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ _IGNORED: Final = frozenset(
 
 
 def eliminate_common_subexpressions(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Let consumers of equal nodes take the first of them.
+    """Replace equal nodes by the first of them.
 
-    Before:  a=Square(x)  b=Square(x)  c=Add(a, b)      After:  a=Square(x)  c=Add(a, a)
-    Equal: same op, attrs, device, inputs (in any order where the op is commutative) and control
-    inputs. The survivor is the first in topological order and keeps its name; origins are joined.
-    Keeps: stateful nodes, control flow, sends and receives, and whatever reads a reference, since a
-    write may come between.
+    Before: a=Square(x) b=Square(x) c=Add(a, b)
+    After: a=Square(x) c=Add(a, a)
+    Keeps: stateful nodes, control flow, sends and receives, and every reader of a reference, since
+    a write may come between.
+
+    Equal nodes have the same op, attrs, device, inputs (in any order where the op is commutative)
+    and control inputs. The survivor is the first in topological order and keeps its name; origins
+    are joined.
     """
     first: dict[Hashable, Node] = {}
     for name in yielding(graph.topological_order()):
@@ -75,8 +78,9 @@ def eliminate_common_subexpressions(graph: DataflowGraph, ctx: PassContext) -> N
 
 
 class _ArrayKey:
-    """Equal where dtype, shape and bytes are. Only the ends are hashed: weights are many and seldom
-    equal.
+    """A key that is equal where dtype, shape and bytes are.
+
+    Only the ends are hashed: weights are many and seldom equal.
     """
 
     __slots__ = ("_hash", "array")
@@ -97,7 +101,7 @@ class _ArrayKey:
 
 
 def hashable(value: Any) -> Hashable:
-    """A stand-in for an attr value that is equal where the values are, bit by bit."""
+    """Return a key of an attr value, for comparison bit by bit."""
     if isinstance(value, np.ndarray):
         if value.dtype == object:
             return ("strings", value.shape, tuple(value.reshape(-1).tolist()))

@@ -1,5 +1,6 @@
-"""Batch norm at inference is a few elementwise operations by vectors, most of which are known while
-planning.
+"""Decompose batch norm at inference into elementwise operations by vectors.
+
+Most of the vectors are known while planning.
 """
 
 from __future__ import annotations
@@ -17,15 +18,23 @@ from tfjit.passes.manager.rewriter import constant, insert_constant, tensor_shap
 
 
 def decompose_batch_norm(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """FusedBatchNorm*(x, scale, offset, mean, variance; is_training=False)  becomes  x * a + b.
+    """Rewrite FusedBatchNorm*(x, ..., is_training=False) to x * a + b.
 
-    a = scale / sqrt(variance + epsilon), b = offset - mean * a, both worked out in float64 and rounded once. The AddV2 keeps the
-    node's name. x [batch, height, width, channels], or with channels second in NCHW; a and b [channels] (or [channels, 1, 1]).
-    Where scale, offset, mean or variance are not constant (read from variables, say), the node becomes  (x - mean) * a + offset  with a
-    computed in float32 at run time: differences first, since the rounding of mean * a could be larger than the result.
-    Fires when x is float32, only the first output is used, and the channels of x and of the four vectors are known and fit: the node
-    itself says best that they do not, and a vector of one element would be broadcast.
-    Raises Declined, with the reason, where something is in the way.
+    Before: FusedBatchNorm*(x, scale, offset, mean, variance; is_training=False)
+    After: x * a + b, with a = scale / sqrt(variance + epsilon), b = offset - mean * a
+
+    Both a and b are computed in float64 and rounded once. The AddV2 keeps the node's name. x is
+    [batch, height, width, channels], or has the channels second in NCHW; a and b are [channels] (or
+    [channels, 1, 1]).
+
+    Where scale, offset, mean or variance are not constant (read from variables, for example), the
+    node becomes (x - mean) * a + offset with a computed in float32 at run time. The difference
+    comes first, since the rounding of mean * a could be larger than the result.
+
+    Fires when x is float32, only the first output is used, and the channels of x and of the four
+    vectors are known and equal. The node itself reports a mismatch best, and a vector of one
+    element would be broadcast.
+    Raises Declined, with the reason, where a condition does not hold.
     """
     if node.attrs.get("is_training", True):
         return None
@@ -66,8 +75,9 @@ def decompose_batch_norm(graph: DataflowGraph, ctx: PassContext, node: Node) -> 
 def _channels(
     graph: DataflowGraph, layout: bytes, x: tuple[str, int], statistics: Sequence[tuple[str, int]]
 ) -> int:
-    """The number of channels, which x and all statistics are known to have; Declined where they are
-    not.
+    """Return the number of channels that x and all statistics have.
+
+    Raises Declined where the numbers are unknown or differ.
     """
     image = tensor_shape(graph, *x)
     if image is None or len(image) != len(layout):
@@ -89,8 +99,9 @@ def _from_run_time_statistics(
     x: tuple[str, int],
     statistics: Sequence[tuple[str, int]],
 ) -> str:
-    """(x - mean) * (scale * rsqrt(variance + epsilon)) + offset, of vectors that are known at run
-    time only.
+    """Rewrite batch norm of run-time vectors to elementwise operations.
+
+    The form is (x - mean) * (scale * rsqrt(variance + epsilon)) + offset.
     """
     if graph.control_inputs(node.name):
         raise Declined("it waits for other nodes, as would all it became")

@@ -1,5 +1,6 @@
-"""Batch norm of a batch's own statistics, and its gradient, as reductions and elementwise
-operations, which fuse like others.
+"""Decompose batch norm of batch statistics, and its gradient.
+
+They become reductions and elementwise operations, which fuse like others.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ _CHANNELS_FIRST = (b"NCHW", b"NCDHW")
 
 
 class _Maker:
-    """Adds float32 nodes beside a batch norm. shape: of x; vector: [channels]; kept: how a value
-    for each channel lies beside x.
+    """Adds float32 nodes beside a batch norm.
+
+    shape: of x. vector: [channels]. kept: the shape that broadcasts a value of each channel over x.
     """
 
     def __init__(self, graph: DataflowGraph, ctx: PassContext, node: Node, x: _Tensor) -> None:
@@ -47,7 +49,7 @@ class _Maker:
         self._axes = insert_constant(graph, node, np.array(self.axes, np.int32), "axes")
 
     def op(self, op: str, inputs: list[_Tensor], shape: Shape, **attrs: Any) -> _Tensor:
-        """A new node of that shape."""
+        """Add a node of that shape."""
         name = self.graph.new_name(f"{self.node.name}/{op.lower()}")
         attrs = {"T": dtypes.float32, **attrs}
         return self.graph.add_node_op(
@@ -55,22 +57,22 @@ class _Maker:
         ).name, 0
 
     def number(self, value: float) -> _Tensor:
-        """A scalar constant."""
+        """Add a scalar constant."""
         return insert_constant(self.graph, self.node, np.array(value, np.float32), "number")
 
     def reduced(self, op: str, x: _Tensor) -> _Tensor:
-        """[channels]: Sum or Mean over all other axes."""
+        """Add a Sum or Mean over all axes but the channels."""
         return self.op(op, [x, self._axes], self.vector, keep_dims=False, Tidx=dtypes.int32)
 
     def beside(self, vector: _Tensor) -> _Tensor:
-        """[channels] as an operand beside x."""
+        """Return a [channels] vector as an operand beside x."""
         if self.kept == self.vector:
             return vector
         target = insert_constant(self.graph, self.node, np.array(self.kept, np.int32), "shape")
         return self.op("Reshape", [vector, target], self.kept, Tshape=dtypes.int32)
 
     def inverse_deviation(self, variance: _Tensor) -> _Tensor:
-        """[channels]: 1 / sqrt(variance + epsilon)."""
+        """Add 1 / sqrt(variance + epsilon), of shape [channels]."""
         shifted = self.op(
             "AddV2", [variance, self.number(self.node.attrs.get("epsilon", 1e-4))], self.vector
         )
@@ -88,13 +90,17 @@ def _require_plain(graph: DataflowGraph, node: Node) -> None:
 
 
 def decompose_batch_norm_training(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """FusedBatchNorm*(x, scale, offset, mean, variance; is_training=True)  becomes  (x - m) * (scale / sqrt(v + epsilon)) + offset.
+    """Rewrite FusedBatchNorm*(x, ..., is_training=True) to elementary operations.
 
-    m and v are the Mean of x and of its squared distances from m over all axes but the channels',
-    which one pass over x gives. The running statistics (outputs 1 and 2, the variance times n / (n
-    - 1)) are m and v mixed with the inputs mean and variance by exponential_avg_factor; outputs 3
-    and 4 are m and v. The AddV2 keeps the node's name. Fires when all inputs are float32 and the
-    shape of x is known and not empty. Raises Declined, with the reason, elsewhere.
+    Before: FusedBatchNorm*(x, scale, offset, mean, variance; is_training=True)
+    After: (x - m) * (scale / sqrt(v + epsilon)) + offset
+
+    m and v are the Mean of x and of its squared distances from m, over all axes but the channels.
+    One pass over x computes both. The running statistics (outputs 1 and 2, the variance times n /
+    (n - 1)) are m and v mixed with the inputs mean and variance by exponential_avg_factor; outputs
+    3 and 4 are m and v. The AddV2 keeps the node's name. Fires when all inputs are float32 and the
+    shape of x is known and not empty.
+    Raises Declined, with the reason, elsewhere.
     """
     if not node.attrs.get("is_training", True):
         return None
@@ -130,7 +136,7 @@ def decompose_batch_norm_training(graph: DataflowGraph, ctx: PassContext, node: 
         graph.redirect_output(node.name, 2, *mixed(unbiased, old_variance))
     graph.redirect_output(node.name, 3, *mean)
     graph.redirect_output(node.name, 4, *variance)
-    if 5 in used:  # what kernels of other devices hand to the gradient
+    if 5 in used:  # the value that kernels of other devices pass to the gradient
         graph.redirect_output(
             node.name, 5, *insert_constant(graph, node, np.zeros(0, np.float32), "reserve")
         )
@@ -140,14 +146,16 @@ def decompose_batch_norm_training(graph: DataflowGraph, ctx: PassContext, node: 
 
 
 def decompose_batch_norm_grad(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """FusedBatchNormGrad*(dy, x, scale, m, v, ...) becomes two sums over the batch and one
-    elementwise expression.
+    """Rewrite FusedBatchNormGrad to two sums and an elementwise expression.
 
-    With r = 1 / sqrt(v + epsilon), n elements a channel, sums over all axes but the channels':
-    offset's gradient b = sum(dy), scale's s = p * r with p = sum(dy * (x - m)), and x's scale * r *
-    ((dy - b / n) - (x - m) * (p * r * r / n)), or dy * (scale * r) where is_training is False. The
-    Mul keeps the node's name. Fires when all inputs are float32, the shape of x is known and not
-    empty, and the reserved outputs are unused.
+    Before: FusedBatchNormGrad*(dy, x, scale, m, v, ...)
+    After: the gradients of x, scale and offset below
+
+    With r = 1 / sqrt(v + epsilon), n elements a channel, and sums over all axes but the channels:
+    the offset's gradient is b = sum(dy), and the scale's is s = p * r with p = sum(dy * (x - m)).
+    The gradient of x is scale * r * ((dy - b / n) - (x - m) * (p * r * r / n)), or dy * (scale * r)
+    where is_training is False. The Mul keeps the node's name. Fires when all inputs are float32,
+    the shape of x is known and not empty, and the reserved outputs are unused.
     Raises Declined, with the reason, elsewhere.
     """
     _require_plain(graph, node)

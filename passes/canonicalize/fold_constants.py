@@ -1,5 +1,6 @@
-"""Constant folding: what does not depend on a feed, a variable or chance is computed once, while
-planning.
+"""Fold constants: compute static values once, while planning.
+
+Such values depend on no feed, no variable and no random number.
 """
 
 from __future__ import annotations
@@ -18,17 +19,18 @@ from tfjit.passes.manager.pass_context import PassContext
 
 
 def fold_constants(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Replace nodes whose inputs are all constants, and shapes that are known, by Const nodes.
+    """Replace nodes of constant inputs, and known shapes, by Const nodes.
 
-    Before:  a=Const -> b=Square -> y     Shape(x<5,3>) -> y      After:  b=Const -> y     Const [5, 3] -> y
-    Keeps: names (the Const takes the place of the node; a node with several outputs gets one Const
-    an output, named after it), control inputs of what is folded, and errors: what fails to evaluate
-    stays for the run to report. Stateful ops, control flow and tensors above `max_folded_bytes`
-    stay.
-    Needs: `infer_shapes` for shapes; without it only values of Const nodes count.
+    Before: a=Const -> b=Square -> y, Shape(x<5,3>) -> y
+    After: b=Const -> y, Const [5, 3] -> y
+    Keeps: names, control inputs of folded nodes, and errors. The Const gets the place of the node;
+    a node with several outputs gets one Const an output, named after the node. A node that fails to
+    evaluate stays for the run to report. Stateful ops, control flow and tensors above
+    `max_folded_bytes` stay.
+    Needs: `infer_shapes` for shapes; without that only values of Const nodes count.
     """
-    # Where a branch may be dead, a constant in it must wait for what it was made of, or it would be
-    # alive in the dead branch.
+    # A constant in a branch that may be dead must wait for the inputs of the folded node. Otherwise
+    # the constant would be alive in the dead branch.
     may_be_dead = graph.has_trait(CONTROL_FLOW)
     known = {name for name, _ in ctx.values}
     for name in yielding(graph.topological_order()):
@@ -36,7 +38,7 @@ def fold_constants(graph: DataflowGraph, ctx: PassContext) -> None:
         if node.op == "Const" or not node.output_dtypes:
             continue
         inputs = graph.inputs(name)
-        # the cheapest question first: it is no for nearly every node
+        # the cheapest test first: nearly every node fails here
         if name not in known and (not inputs or graph.node(inputs[0][0]).op != "Const"):
             continue
         if (
@@ -68,7 +70,10 @@ def fold_constants(graph: DataflowGraph, ctx: PassContext) -> None:
 def _values(
     graph: DataflowGraph, ctx: PassContext, node: Node, inputs: list[tuple[str, int]]
 ) -> list[np.ndarray] | None:
-    """The values of all outputs, or None when the node stays; near misses are logged."""
+    """Return the values of all outputs, or None when the node stays.
+
+    Near misses are logged.
+    """
     found = [ctx.values.get((node.name, slot)) for slot in range(len(node.output_dtypes))]
     if all(value is not None for value in found):
         return [value for value in found if value is not None]
@@ -101,8 +106,9 @@ def _values(
 def replace_by_constants(
     graph: DataflowGraph, node: Node, values: list[np.ndarray], waits: list[str]
 ) -> None:
-    """Put Const nodes in the place of a node. waits: nodes the constants wait for by
-    control edges.
+    """Replace a node by Const nodes.
+
+    waits: the control inputs of the constants.
     """
     name = node.name
     if len(values) == 1:
@@ -125,12 +131,13 @@ def replace_by_constants(
         if not waits:
             graph.add_control_edge(SOURCE, made.name)
         graph.redirect_output(name, slot, made.name, 0)
-    if not graph.edges_out_of(name):  # else something waits for the node itself, and it stays
+    # else a control edge leaves the node itself, and the node stays
+    if not graph.edges_out_of(name):
         graph.remove_op(name)
 
 
 def const_attrs(node: Node, value: np.ndarray, slot: int = 0) -> dict[str, Any]:
-    """Attrs of a Const that stands for an output of a node; `_class` and the like stay with it."""
+    """Return attrs of a Const for a node's output, private attrs included."""
     kept = {
         key: attr
         for key, attr in node.attrs.items()

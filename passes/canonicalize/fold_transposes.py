@@ -1,4 +1,4 @@
-"""A transpose before a matrix product becomes the product's own."""
+"""Fold transposes before a matrix product into the product."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ PRODUCTS: Final = ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 
 
 def absorb_transposes(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """MatMul(Transpose(x), y) becomes MatMul(x, y, transpose_a=True), for both sides, and for
-    batches whose last two axes change places.
+    """Rewrite MatMul(Transpose(x), y) to MatMul(x, y, transpose_a=True).
 
-    The sums are the same; where one is rounded may differ, as it does between TensorFlow's kernels
-    for the two forms.
+    Both sides qualify, and batches with their last two axes swapped.
+
+    The sums are the same. Their rounding may differ, as between TensorFlow's kernels for the two
+    forms.
     """
     names = ("transpose_a", "transpose_b") if node.op == "MatMul" else ("adj_x", "adj_y")
     taken = []

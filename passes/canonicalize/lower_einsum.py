@@ -1,4 +1,4 @@
-"""Einsum as what it is made of: transposes, a matrix product or an elementwise one, sums."""
+"""Lower Einsum to transposes, sums, and a matrix or elementwise product."""
 
 from __future__ import annotations
 
@@ -32,10 +32,9 @@ _DTYPES: Final = frozenset(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Term:
-    """A tensor of the lowered expression, one label an axis. op: "" for input `number` of the
-    Einsum.
+    """A tensor of the lowered expression, one label an axis.
 
-    inputs: what the op reads; arrays become constants.
+    op: "" for input `number` of the Einsum. inputs: operands of the op; arrays become constants.
     """
 
     op: str
@@ -47,11 +46,15 @@ class Term:
 
 
 def lower_einsum(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """Einsum("bij,bjk->bik", x, y)  becomes  BatchMatMulV2(x, y), and so on for every equation whose labels differ within a term.
+    """Lower an Einsum node to simpler operations.
 
-    Fires when the inputs' shapes are known. Sums are the same; where they are rounded may differ.
-    Raises Declined, with the reason, where something is in the way, among it everything that the
-    run reports as an error.
+    Before: Einsum("bij,bjk->bik", x, y)
+    After: BatchMatMulV2(x, y)
+
+    Every equation with distinct labels within each term qualifies. Fires when the inputs' shapes
+    are known. Sums are the same; their rounding may differ.
+    Raises Declined, with the reason, elsewhere, and for everything that the run reports as an
+    error.
     """
     inputs = graph.inputs(node.name)
     dtype = node.attrs["T"]
@@ -107,8 +110,10 @@ def plan_einsum(
     known: Sequence[bool],
     is_complex: bool = False,
 ) -> Term:
-    """The expression of an equation with one or two inputs of these shapes. known: which are
-    constants, whose transposes cost nothing.
+    """Return the expression of an equation with one or two inputs.
+
+    shapes: of the inputs. known: whether each input is a constant; transposes of constants cost
+    nothing.
 
     Raises Declined for labels that come twice in a term, and for shapes that do not fit the
     equation.
@@ -156,7 +161,10 @@ def _used(label: str, number: int, terms: Sequence[Term], out: str) -> bool:
 def _without_dots(
     texts: Sequence[str], right: str, shapes: Sequence[tuple[int, ...]]
 ) -> tuple[list[str], str]:
-    """The terms and the result with a digit for each axis of an ellipsis, counted from the last."""
+    """Return the terms and the result with digits for ellipsis axes.
+
+    The digits count from the last axis.
+    """
     hidden = [
         len(shape) - len(text) + 3 if "..." in text else 0
         for text, shape in zip(texts, shapes, strict=True)
@@ -173,8 +181,9 @@ def _without_dots(
 
 
 def _without_broadcast(term: Term, other: Term) -> Term:
-    """A term without the axes of its ellipsis that have one element where the other term has
-    another number of them.
+    """Return a term without the ellipsis axes that broadcast.
+
+    Such an axis has one element, and another size in the other term.
     """
     sizes = dict(zip(other.labels, other.shape, strict=True))
     kept = [
@@ -203,7 +212,7 @@ def _transposed(term: Term, labels: str) -> Term:
 
 
 def _summed(term: Term, over: set[str]) -> Term:
-    """A term summed over some labels."""
+    """Return a term summed over some labels."""
     axes = [k for k, label in enumerate(term.labels) if label in over]
     if not axes:
         return term
@@ -213,7 +222,7 @@ def _summed(term: Term, over: set[str]) -> Term:
 
 
 def _elementwise(a: Term, b: Term, out: str, sizes: Mapping[str, int]) -> Term:
-    """A product that sums up nothing, or whose inputs have the same labels."""
+    """Return a product without sums, or of inputs with equal labels."""
     order = out + "".join(label for label in a.labels if label not in out)
 
     def aligned(term: Term) -> Term:
@@ -227,13 +236,13 @@ def _elementwise(a: Term, b: Term, out: str, sizes: Mapping[str, int]) -> Term:
 
 
 def _orders(labels: set[str], *like: str) -> list[str]:
-    """The ways to order labels as they come in these terms."""
+    """Return the orders of labels that follow these terms."""
     return list(dict.fromkeys("".join(label for label in term if label in labels) for term in like))
 
 
 @dataclass(frozen=True, slots=True)
 class _Arrangement:
-    """One way to bring a product into the form of matrices: labels of each part, in order."""
+    """One matrix form of a product: the ordered labels of each part."""
 
     first: Term
     second: Term
@@ -243,7 +252,7 @@ class _Arrangement:
     columns: str
 
     def layouts(self) -> tuple[tuple[str, str], tuple[str, str]]:
-        """For each input the order of its labels, and the one with both matrix axes swapped."""
+        """Return each input's label order, plain and with swapped matrix axes."""
         rows, summed, columns = self.rows, self.summed, self.columns
         return (self.batch + rows + summed, self.batch + summed + rows), (
             self.batch + summed + columns,
@@ -268,7 +277,10 @@ def _arrangements(a: Term, b: Term, out: str) -> Iterator[_Arrangement]:
 def _product(
     a: Term, b: Term, out: str, sizes: Mapping[str, int], known: Sequence[bool], is_complex: bool
 ) -> Term:
-    """The matrix product, or the batch of them, that moves the fewest elements before and after."""
+    """Return the matrix product, or batch of these, with fewest moves.
+
+    Moved elements count before and after the product.
+    """
 
     def swaps(choice: _Arrangement) -> bool:
         return not (is_complex and choice.batch)  # an adjoint is conjugated

@@ -1,4 +1,4 @@
-"""Keep what a run needs and drop the rest."""
+"""Keep the nodes that a run needs and drop the others."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from tfjit.passes.manager.pass_context import PassContext
 def prune(graph: DataflowGraph, ctx: PassContext) -> None:
     """Drop every node that no fetch or target depends on.
 
-    Before:  x -> y -> _retval_y    x -> z      After:  x -> y -> _retval_y
+    Before: x -> y -> _retval_y, x -> z
+    After: x -> y -> _retval_y
     Keeps: every data and control ancestor of `_SINK`, with its name, id, device and attrs. An
-    `_Arg` that nothing uses goes like any other node: the others keep their `index`.
-    Needs: `lower_feeds` has run: it ties what the run asks for, and nothing else, to `_SINK`, and a
-    feed shields what used to feed it.
+    unused `_Arg` is dropped like any other node: the others keep their `index`.
+    Needs: `lower_feeds`, which ties only fetches and targets to `_SINK`, and makes a feed shield
+    the former producers of the fed tensor.
     """
     keep = ancestors(graph, [SINK])
     dropped = [name for name in graph.nodes if name not in keep and name != SOURCE]

@@ -1,5 +1,6 @@
-"""Assertions, prints and checks of numbers taken out, for configs that ask for it
-(RewriterConfig.debug_stripper).
+"""Strip assertions, prints and checks of numbers.
+
+Configs request this by RewriterConfig.debug_stripper.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ _GO: Final = frozenset({"Assert", "PrintV2"})
 
 
 def strip_debug(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Make an Assert or PrintV2 a NoOp, and a Print or CheckNumerics an Identity of its first
-    input.
+    """Turn Assert and PrintV2 into NoOp, Print and CheckNumerics into Identity.
 
-    Before:  x -> Print(x, data) -> y      After:  x -> Identity -> y, which waits for nothing else
-    Keeps: control edges, so that what ran before or after such a node still does; their other
-    inputs go with what makes only them.
+    The Identity is of the first input.
+
+    Before: x -> Print(x, data) -> y
+    After: x -> Identity -> y, which waits for nothing else
+    Keeps: control edges, so that the order around such a node stays. The other inputs are dropped,
+    with the nodes that only they need.
     Source: TensorFlow 2.5, grappler/optimizers/debug_stripper.cc.
     """
     if not ctx.options.strip_debug:

@@ -1,4 +1,7 @@
-"""Structured While and If out of TensorFlow 1's Enter, Merge, Switch, Exit and NextIteration."""
+"""Turn v1 loops and conditionals into structured While and If.
+
+The v1 forms are Enter, Merge, Switch, Exit and NextIteration.
+"""
 
 from __future__ import annotations
 
@@ -22,25 +25,31 @@ from tfjit.passes.ir.dataflow_graph import (
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.manager.pass_context import PassContext
 
-# what tf.while_loop appends to the name of a loop to name its frame
+# suffix that tf.while_loop adds to the name of a loop to name its frame
 _CONTEXT: Final = "while_context"
 
 
 def functionalize(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Turn the loops and conditionals of the v1 form into While and If nodes with bodies in the
-    function library.
+    """Turn v1 loops and conditionals into While and If nodes with bodies.
 
-    Before:  x -> Enter -> Merge -> Switch -> body -> NextIteration -> Merge, Switch -> Exit -> y; cond of Merge -> LoopCond -> Switch
-    After:   x -> While(cond=..., body=...) -> y
-    Before:  x -> Switch by p -> two branches -> Merge -> y          After:  p, x -> If(then_branch=..., else_branch=...) -> y
-    Loops go first, from the inside out, so that a conditional that holds a loop holds one node;
-    then conditionals, in the bodies of the loops too. What a loop reads and does not change (a
-    constant Enter) becomes a variable that it passes on.
+    The bodies are in the function library.
+
+    Before: x -> Enter -> Merge -> Switch -> body -> NextIteration -> Merge, Switch -> Exit -> y;
+            cond of Merge -> LoopCond -> Switch
+    After:  x -> While(cond=..., body=...) -> y
+    Before: x -> Switch by p -> two branches -> Merge -> y
+    After:  p, x -> If(then_branch=..., else_branch=...) -> y
     Keeps: names, ids and devices of the nodes that move into bodies; control edges; every value and
-    its order of side effects. Leaves alone, and says why: frames that do not have this shape,
-    reference variables carried along, bodies on several devices, bodies with operations that wait
-    for others (queues, barriers, receives): the dataflow executor lets other nodes run meanwhile.
-    Needs: `place` has run, since a body lies on one device.
+    the order of side effects.
+    Needs: `place`, since a body is on one device.
+
+    Loops go first, from the inside out, so that a conditional around a loop contains one node. Then
+    come conditionals, also in the bodies of the loops. A constant Enter is a value that a loop
+    reads and does not change; the value becomes a variable that the loop passes on.
+
+    These stay, with a logged reason: frames of another structure, loop-carried reference variables,
+    bodies on several devices, and bodies with blocking operations (queues, barriers, receives). The
+    dataflow executor lets other nodes run while those block.
     """
     if graph.has_trait(ENTER | EXIT):
         check_frames(graph)
@@ -54,7 +63,7 @@ def _functionalize_loops(graph: DataflowGraph, ctx: PassContext) -> None:
     members: dict[str, list[str]] = {}
     for name, frame in frames.of.items():
         members.setdefault(frame, []).append(name)
-    left: set[str] = set()  # frames that stay, and those around them
+    left: set[str] = set()  # frames that stay, and the frames around them
     for frame in sorted(frames.enter, key=lambda frame: -_depth(frames, frame)):
         outer = frames.outer[frame]
         try:
@@ -83,8 +92,9 @@ def _depth(frames: Frames, frame: str) -> int:
 
 @dataclass(slots=True)
 class _Variable:
-    """One loop variable: Enter -> Merge -> Switch -> ... -> NextIteration -> Merge, and its Exits;
-    a Switch may be missing.
+    """One loop variable: Enter -> Merge -> Switch -> ... -> NextIteration.
+
+    NextIteration leads back to Merge, and Switch to the Exits. A Switch may be missing.
     """
 
     enter: str
@@ -96,8 +106,9 @@ class _Variable:
 
 @dataclass(slots=True)
 class _Loop:
-    """A frame as a loop. condition, body: nodes that belong to them; a pure node may belong to
-    both.
+    """A frame as a loop.
+
+    condition, body: their nodes; a pure node may belong to both.
     """
 
     name: str
@@ -111,12 +122,15 @@ class _Loop:
 
     @property
     def enters(self) -> list[str]:
-        """The Enter nodes, as the loop's variables are numbered."""
+        """Return the Enter nodes, in the order of the loop's variables."""
         return [variable.enter for variable in self.variables] + self.invariants
 
 
 def _read_loop(graph: DataflowGraph, frames: Frames, frame: str, members: list[str]) -> _Loop:
-    """The parts of a frame. Raises Declined."""
+    """Return the parts of a frame.
+
+    Raises Declined.
+    """
     members = [name for name in members if name in graph]
     inside = set(members)
     by_op: dict[str, list[str]] = {}
@@ -188,8 +202,9 @@ def _read_loop(graph: DataflowGraph, frames: Frames, frame: str, members: list[s
 def _check_borders(
     graph: DataflowGraph, frames: Frames, frame: str, members: Sequence[str], enters: Iterable[str]
 ) -> None:
-    """Nothing may come in but through Enter nodes, all from the frame around, nor go out but
-    through Exit nodes.
+    """Raise Declined unless Enter and Exit nodes are the only borders.
+
+    All Enter nodes must come from the enclosing frame.
     """
     outer = frames.outer[frame]
     inside, entering = set(members), set(enters)
@@ -252,8 +267,9 @@ def _behind(
     borders: set[str],
     barred: set[str],
 ) -> set[str]:
-    """Nodes of the loop that the roots depend on, as far as its borders. roots: (node, whether its
-    control inputs count).
+    """Return the loop nodes that the roots depend on.
+
+    The borders of the loop end the search. roots: (node, whether its control inputs count).
     """
     found: set[str] = set()
     stack: list[str] = []
@@ -277,7 +293,10 @@ def _behind(
 
 
 class _Rewriter:
-    """Makes the While of one loop. Nothing is changed before its bodies are made."""
+    """Makes the While of one loop.
+
+    The bodies are made before anything is changed.
+    """
 
     def __init__(self, graph: DataflowGraph, ctx: PassContext, loop: _Loop) -> None:
         self.graph = graph
@@ -351,7 +370,7 @@ class _Rewriter:
         return builder
 
     def _take_arguments(self, builder: BodyBuilder) -> None:
-        """What a body sees of the loop's borders: its arguments."""
+        """Replace the loop's borders by the arguments of a body."""
         for index, variable in enumerate(self.loop.variables):
             builder.replace((variable.merge, 0), index)
             for switch in variable.switches:

@@ -1,4 +1,4 @@
-"""Structured If out of TensorFlow 1's Switch and Merge."""
+"""Turn v1 Switch and Merge into structured If."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ from tfjit.passes.ir.function_library import SCALAR_PREDICATE
 from tfjit.passes.manager.pass_context import PassContext
 
 Tensor = tuple[str, int]
-# (predicate, 1 where it must hold or 0): a node with a set of them is alive when all are so
+# (predicate, 1 or 0 as the predicate must be): a node with a set of these is alive when all of them
+# hold
 Condition = tuple[Tensor, int]
 State = frozenset[Condition]
 
 _ALWAYS: Final[State] = frozenset()
-# a branch has no tensor of these that stands for "not computed"
+# a branch has no tensor of these dtypes for a value that was not computed
 _NEVER_MADE_UP: Final = frozenset({"resource", "variant"})
 
 
 def functionalize_conds(graph: DataflowGraph, ctx: PassContext) -> None:
-    """The conditionals' half of `functionalize`: the Merges that one predicate decides become an
-    If, inner ones first.
+    """Turn the Merges that one predicate decides into an If, innermost first.
 
-    When a node is alive follows from the Switches before it; what is alive only where the predicate
-    holds (or does not) is the branch. A branch that a later part of the same conditional looks into
-    (as gradients do) gives those tensors out besides.
+    This is the part of `functionalize` for conditionals. The Switches before a node determine when
+    the node is alive. A branch is the nodes that are alive only where the predicate holds, or only
+    where the predicate does not hold. A later part of the same conditional may use tensors of a
+    branch, as gradients do; these become outputs too.
     """
     if not graph.has_trait(MERGE):
         return
@@ -49,7 +50,7 @@ def functionalize_conds(graph: DataflowGraph, ctx: PassContext) -> None:
 
 
 class _States:
-    """When each node is alive. None: not known, or never."""
+    """The conditions for each node to be alive; None for unknown."""
 
     def __init__(self) -> None:
         self._of: dict[str, State | None] = {SOURCE: _ALWAYS}
@@ -59,19 +60,20 @@ class _States:
         return self._of[name]
 
     def set(self, name: str, state: State | None) -> None:
-        """Note the state of a node, in the graph's order or as it is made."""
+        """Record the state of a node, in topological order or on creation."""
         self._of[name] = state
         if state:
             self._nodes.setdefault(state, []).append(name)
 
     def nodes(self, state: State) -> list[str]:
-        """The nodes that are alive in exactly this state, also those that are no longer in the
-        graph.
+        """Return the nodes that are alive in exactly this state.
+
+        Nodes that have left the graph are included.
         """
         return self._nodes.get(state, [])
 
     def of_edge(self, graph: DataflowGraph, edge: Edge) -> State | None:
-        """When a value comes along an edge."""
+        """Return the state in which a value comes along an edge."""
         state = self._of[edge.src]
         if state is not None and not edge.is_control and graph.node(edge.src).has_trait(SWITCH):
             return _union([state, frozenset({(_predicate(graph, edge.src), edge.src_output)})])
@@ -79,8 +81,9 @@ class _States:
 
 
 def _predicate(graph: DataflowGraph, switch: str) -> Tensor:
-    """What decides a Switch, behind Identity nodes: each part of a conditional has
-    one of its own.
+    """Return the predicate of a Switch, behind Identity nodes.
+
+    Each part of a conditional has an Identity for itself.
     """
     name, slot = graph.inputs(switch)[1]
     while graph.node(name).op == "Identity" and not graph.node(name).input_dtypes[0].is_ref:
@@ -90,9 +93,9 @@ def _predicate(graph: DataflowGraph, switch: str) -> Tensor:
 
 @dataclass(slots=True)
 class _Group:
-    """The Merges that one predicate decides where `state` holds, and its Switches.
+    """The Merges and Switches that one predicate decides in `state`.
 
-    merges: Merge -> its input that comes when the predicate does not hold (0 or 1).
+    merges: Merge -> its input for a false predicate (0 or 1).
     """
 
     state: State
@@ -103,11 +106,11 @@ class _Group:
 
     @property
     def merges(self) -> list[str]:
-        """The Merges, in the graph's order."""
+        """Return the Merges, in the graph's order."""
         return list(self.sides)
 
     def branch(self, graph: DataflowGraph, side: int) -> list[str]:
-        """The nodes that are alive only when the predicate is as `side` says."""
+        """Return the nodes that are alive for this predicate value only."""
         return [
             name
             for name in self.states.nodes(self.state | {(self.predicate, side)})
@@ -116,8 +119,9 @@ class _Group:
 
 
 def _find_groups(graph: DataflowGraph, ctx: PassContext) -> list[_Group]:
-    """When each node is alive, and the groups. What is in loops that were left, or behind odd
-    Merges, has no known state.
+    """Return the groups, by the state of each node.
+
+    Nodes in loops that stay, or behind odd Merges, have no known state.
     """
     frames = find_frames(graph).of if graph.has_trait(ENTER) else {}
     states = _States()
@@ -164,7 +168,7 @@ def _find_groups(graph: DataflowGraph, ctx: PassContext) -> list[_Group]:
 
 
 def _union(states: list[State | None]) -> State | None:
-    """All conditions together; None when one is unknown or two contradict each other."""
+    """Return the union of conditions; None if unknown or contradictory."""
     found: set[Condition] = set()
     for state in states:
         if state is None:
@@ -178,11 +182,11 @@ def _union(states: list[State | None]) -> State | None:
 
 
 def _decided(states: list[State | None]) -> tuple[State, Tensor, int] | None:
-    """Of a Merge whose two inputs differ in one predicate only: (state, predicate, the input that
-    comes when it does not hold).
+    """Return (state, predicate, input for a false predicate) of a Merge.
 
-    An input that is there whatever the predicate says (shapes in gradients of sparse reads are)
-    counts for the other side: a Merge that has both may pass either on.
+    The two inputs of the Merge must differ in one predicate only. An input that comes for either
+    value of the predicate, such as a shape in gradients of sparse reads, counts for the other side:
+    a Merge that has both may forward either.
     """
     if len(states) != 2 or states[0] is None or states[1] is None:
         return None
@@ -198,10 +202,10 @@ def _decided(states: list[State | None]) -> tuple[State, Tensor, int] | None:
 
 @dataclass(slots=True)
 class _Output:
-    """One output of an If. values: what each branch gives: a tensor of the graph, a constant, or
-    None where nobody looks.
+    """One output of an If.
 
-    replaces: the tensor of the graph that it stands for.
+    values: the result of each branch: a tensor of the graph, a constant, or None for a value that
+    is never read. replaces: the replaced tensor of the graph.
     """
 
     replaces: Tensor
@@ -211,7 +215,10 @@ class _Output:
 
 @dataclass(slots=True)
 class _Plan:
-    """One If: its Merges, the nodes of its branches (else, then) and its outputs."""
+    """One If: its Merges, its outputs, and the nodes of its branches.
+
+    members: by branch, else before then.
+    """
 
     merges: list[str]
     members: tuple[list[str], list[str]]
@@ -219,8 +226,9 @@ class _Plan:
 
 
 class _Rewriter:
-    """Makes the Ifs of one group: one for each level, which is how many of the group's own Merges
-    stand before a node.
+    """Makes the Ifs of one group, one for each level.
+
+    The level of a node is the number of the group's own Merges before the node.
     """
 
     def __init__(self, graph: DataflowGraph, group: _Group, ctx: PassContext) -> None:
@@ -230,7 +238,7 @@ class _Rewriter:
         self.switches = set(group.switches)
         self.side = {name: side for side in (0, 1) for name in group.branch(graph, side)}
         self.level: dict[str, int] = {}
-        self.given: dict[Tensor, Tensor] = {}  # tensor that a branch gives out -> output of its If
+        self.given: dict[Tensor, Tensor] = {}  # tensor that a branch returns -> output of its If
         self.ifs: dict[int, str] = {}  # level -> its If
 
     def run(self) -> None:
@@ -238,7 +246,7 @@ class _Rewriter:
         self._check()
         self._find_levels()
         levels = sorted({self.level.get(name, 0) for name in (*group.merges, *self.side)})
-        # may raise; from here on the graph changes
+        # may raise; the graph changes only after this
         plans = [(level, self._plan(level)) for level in levels]
         for level, plan in plans:
             self._build(level, plan)
@@ -253,8 +261,9 @@ class _Rewriter:
         graph.tie_ends()
 
     def _check(self) -> None:
-        """Raises Declined unless the branches are closed: values come in by Switch or live anyway,
-        and go out by Merge.
+        """Raise Declined unless the branches are closed.
+
+        Values must come in by Switch or be alive anyway, and leave by Merge.
         """
         graph, group = self.graph, self.group
         predicate = graph.inputs(group.switches[0])[1]
@@ -283,7 +292,7 @@ class _Rewriter:
                     raise Declined(f"'{edge.dst}' takes '{name}' out of its branch")
 
     def _find_levels(self) -> None:
-        """Levels of the nodes behind a Merge of the group; all others have 0."""
+        """Find the levels of nodes behind Merges; others have 0."""
         graph, group = self.graph, self.group
         behind: set[str] = set()
         waiting = deque(group.merges)
@@ -292,7 +301,7 @@ class _Rewriter:
                 if dst != SINK and dst not in behind:
                     behind.add(dst)
                     waiting.append(dst)
-        # a branch may also be waited for by a control edge, which its If then gives out
+        # A control edge may also wait for a branch; the If then has that edge.
         waited = any(
             edge.is_control
             for name in self.side
@@ -342,7 +351,7 @@ class _Rewriter:
         return _Plan(merges, members, outputs)
 
     def _outputs_of(self, name: str, level: int) -> Iterator[Tensor]:
-        """The tensors of a branch's node that later levels take."""
+        """Return the tensors of a branch's node that later levels use."""
         slots = {
             edge.src_output
             for edge in self.graph.edges_out_of(name)
@@ -414,7 +423,7 @@ class _Rewriter:
         self.ctx.log(name, f"{op} of {len(inputs)} inputs and {len(plan.outputs)} outputs")
 
     def _source(self, tensor: Tensor) -> Tensor:
-        """What the If takes for a tensor that comes into a branch."""
+        """Return the If's input for a tensor that enters a branch."""
         if tensor[0] in self.switches:
             return self.graph.inputs(tensor[0])[0]
         return self.given.get(tensor, tensor)
@@ -429,7 +438,7 @@ class _Rewriter:
         return body.absent(output.dtype, self.graph.node(name).output_shapes[slot])
 
     def _waiting(self, name: str) -> list[str]:
-        """The nodes outside of the conditional that wait for one of it."""
+        """Return the outside nodes that wait for a node of the conditional."""
         edges = self.graph.edges_out_of(name)
         return [
             e.dst
@@ -439,7 +448,7 @@ class _Rewriter:
 
 
 def _index(slot: int) -> np.ndarray:
-    """Merge's second output as a constant."""
+    """Return Merge's second output as a constant."""
     value = np.array(slot, np.int32)
     value.setflags(write=False)
     return value

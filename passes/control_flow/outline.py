@@ -1,4 +1,7 @@
-"""Parts of a graph as bodies of functions: what the two halves of `functionalize` share."""
+"""Outline parts of a graph as bodies of functions.
+
+Both halves of `functionalize` use this module.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,15 @@ if TYPE_CHECKING:
 
 
 def check_members(graph: DataflowGraph, names: Iterable[str]) -> None:
-    """Raises Declined for nodes that cannot go into one body: on several devices, or waiting for
-    others.
+    """Raise Declined for nodes that cannot go into one body.
+
+    Such nodes are on several devices, or block.
     """
     devices = set()
     for name in names:
         node = graph.node(name)
         devices.add(node.assigned_device)
-        # in a body, the node that it waits for might never get its turn
+        # in a body, the awaited node might never run
         if node.has_trait(BLOCKING | TRANSFER):
             raise Declined(f"{node.op} '{name}' may wait for nodes outside")
     if len(devices) > 1:
@@ -35,16 +39,15 @@ def check_members(graph: DataflowGraph, names: Iterable[str]) -> None:
 
 
 def free_name(graph: DataflowGraph, name: str) -> str:
-    """The name itself where the graph does not have it yet, else one made from it."""
+    """Return the name itself where free, else a name made from it."""
     return name if name not in graph else graph.new_name(name)
 
 
 class BodyBuilder:
-    """Makes the body of one function out of nodes of a graph, which are copied.
+    """Builds the body of one function from copies of a graph's nodes.
 
     members: the nodes. types, shapes: of the arguments. like: device and origin of the nodes made.
-    Say which tensors of the graph the arguments stand for (`replace`), then `connect`, then give
-    the results.
+    Call `replace` for the tensors that become arguments, then `connect`, then give the results.
     """
 
     def __init__(
@@ -70,16 +73,17 @@ class BodyBuilder:
         ]
 
     def replace(self, tensor: tuple[str, int], index: int) -> None:
-        """In the body, argument `index` stands for this tensor of the graph."""
+        """Replace this tensor of the graph by argument `index` in the body."""
         self._replaced[tensor] = self._arguments[index]
 
     def argument(self, index: int) -> tuple[str, int]:
-        """An argument as a tensor of the body."""
+        """Return an argument as a tensor of the body."""
         return self._arguments[index], 0
 
     def connect(self) -> None:
-        """Give the members the arguments they take. Raises Declined for an input that is neither a
-        member nor replaced.
+        """Connect the members to their arguments.
+
+        Raises Declined for an input that is neither a member nor replaced.
         """
         for name in self._members:
             for index, tensor in enumerate(self._source.inputs(name)):
@@ -88,7 +92,7 @@ class BodyBuilder:
                     self.graph.add_data_edge(inside, slot, name, index)
 
     def rename(self, names: Iterable[str]) -> None:
-        """Give members names of their own: those that another body has too. After `connect`."""
+        """Rename members that another body has too, after `connect`."""
         graph, shared = self.graph, set(names)
         for old in [name for name in graph.topological_order() if name in shared]:
             node = graph.node(old)
@@ -108,8 +112,9 @@ class BodyBuilder:
             self._renamed[old] = new
 
     def moved(self, tensor: tuple[str, int]) -> tuple[str, int]:
-        """The tensor of the body that stands for one of the graph. Raises Declined when there is
-        none.
+        """Return the tensor of the body for a tensor of the graph.
+
+        Raises Declined when there is none.
         """
         argument = self._replaced.get(tensor)
         if argument is not None:
@@ -120,24 +125,29 @@ class BodyBuilder:
         return tensor
 
     def constant(self, value: np.ndarray) -> tuple[str, int]:
-        """A Const of the body. value: a read-only array."""
+        """Add a Const to the body.
+
+        value: a read-only array.
+        """
         attrs = {"dtype": as_dtype(value.dtype), "value": value}
         return self._add("constant", "Const", (), attrs, [value.shape]), 0
 
     def absent(self, dtype: DType, shape: Shape) -> tuple[str, int]:
-        """A tensor that nobody looks at: FakeParam."""
+        """Add a FakeParam, for a tensor that is never read."""
         return self._add(
             "absent", "FakeParam", (), {"dtype": dtype, "shape": TensorShape(shape)}, [shape]
         ), 0
 
     def result(self, index: int, tensor: tuple[str, int], waits: Iterable[str] = ()) -> None:
-        """Make a tensor of the body its result `index`, given once the nodes `waits` have run."""
+        """Make a tensor of the body its result `index`, after `waits`."""
         dtype = self.graph.node(tensor[0]).output_dtypes[tensor[1]].base_dtype
         self._add(f"retval_{index}", "_Retval", [tensor], {"T": dtype, "index": index}, [], waits)
 
     def finish(self, must_run: Iterable[str] = ()) -> Function:
-        """The function. must_run: nodes that run whether or not a result depends on them, besides
-        those with effects.
+        """Return the function.
+
+        must_run: nodes that run whether or not a result depends on them, besides those with
+        effects.
         """
         effects = [
             node.name
@@ -158,7 +168,8 @@ class BodyBuilder:
         shapes: Sequence[Shape],
         waits: Iterable[str] = (),
     ) -> str:
-        name = free_name(self.graph, f"{self._name}/{name}")  # no other body of the plan has it
+        # no other body of the plan has this name
+        name = free_name(self.graph, f"{self._name}/{name}")
         return self.graph.add_node_op(
             name,
             op,

@@ -1,4 +1,4 @@
-"""Bodies of loops and branches take what they use, and give what is used."""
+"""Prune unused inputs and outputs of loop and branch bodies."""
 
 from __future__ import annotations
 
@@ -20,18 +20,21 @@ _BRANCH_ATTRS: Final = ("then_branch", "else_branch")
 
 
 def trim_bodies(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Move constants into the bodies of While, If and Case, and drop variables, inputs and outputs
-    that nobody needs.
+    """Prune captures of While, If and Case; move constants into bodies.
 
-    Before:  c = Const; w = While(i, c, cond, body), whose body returns c as it came      After:  w = While(i, cond', body'), c inside
-    Of a loop, a variable goes that the body returns unchanged and whose start is a constant, and
-    one that only it itself depends on; who used what comes out of an unchanged variable takes its
-    start, unless the loop has effects that it may mean to wait for; a resource is taken from before
-    the loop even then, and a control edge does the waiting. Of a branch, inputs that no branch uses
-    and outputs that nobody takes; two inputs of the same tensor become one. Then the same in the
-    bodies. Bodies are copied before they are changed: others may name them.
-    Keeps: every value, effects and their order. Needs: nothing; it finds more after
-    `fold_constants`.
+    Before: c = Const; w = While(i, c, cond, body), where body returns c unchanged
+    After:  w = While(i, cond', body'), c inside
+    Keeps: every value, effects and their order.
+    Needs: nothing; more captures can be pruned after `fold_constants`.
+
+    A loop variable is dropped if the body returns it unchanged and its start is a constant, or if
+    only the variable itself depends on it. Users of the output of an unchanged variable get its
+    start, unless the loop has effects that they may rely on. A resource is replaced by its start
+    even then, and a control edge keeps the order.
+
+    A branch loses inputs that no branch uses, and unused outputs. Two inputs of the same tensor
+    become one. The same is then done in the bodies. Bodies are copied before they are changed:
+    other nodes may name them.
     """
     if _has_structure(graph):
         for name in yielding(graph.topological_order()):
@@ -55,7 +58,7 @@ def _while(graph: DataflowGraph, node: Node, ctx: PassContext) -> None:
         if not node.is_stateful:
             graph.redirect_output(node.name, i, *inputs[i])
         elif node.output_dtypes[i].name == "resource":
-            # it waits for the loop, but not for what the loop hands on
+            # the consumer waits for the loop, but uses the resource from before the loop
             for consumer, _ in graph.consumers(node.name, i):
                 graph.add_control_edge(node.name, consumer)
             graph.redirect_output(node.name, i, *inputs[i])
@@ -92,8 +95,9 @@ def _while(graph: DataflowGraph, node: Node, ctx: PassContext) -> None:
 
 
 def _needed_variables(graph: DataflowGraph, node: Node, cond: Function, body: Function) -> set[int]:
-    """Variables that the condition, an effect or a consumer depends on, through any number of
-    iterations.
+    """Return variables that the condition, an effect or a consumer depends on.
+
+    The dependency may pass through any number of iterations.
     """
     args = {arg.name: i for i, arg in body.args.items()}
     wanted = {arg.name: i for i, arg in cond.args.items()}
@@ -163,7 +167,7 @@ def _branches(graph: DataflowGraph, node: Node, ctx: PassContext) -> None:
 
 
 def _duplicates(inputs: Sequence[Tensor], among: Sequence[int]) -> dict[int, int]:
-    """Input -> an earlier one that is the same tensor."""
+    """Return input -> an earlier input of the same tensor."""
     first: dict[Tensor, int] = {}
     return {i: first[inputs[i]] for i in among if first.setdefault(inputs[i], i) != i}
 
@@ -188,11 +192,11 @@ def _narrowed(
     outputs: Sequence[int],
     ctx: PassContext,
 ) -> FuncRef:
-    """The body with only the arguments `kept`, of these types, and the results `outputs`, numbered
-    anew, in the library.
+    """Return the body with fewer arguments and results, in the library.
 
-    constants: argument -> the Const that it becomes. same: argument -> the one that stands for it
-    too.
+    kept, types: the arguments that stay, renumbered, with their types. outputs: the results that
+    stay, renumbered. constants: argument -> the Const that it becomes. same: argument -> the
+    argument of the same tensor.
     """
     body = function.graph.copy()
     args, results = indexed(body, "_Arg"), indexed(body, "_Retval")
@@ -202,7 +206,7 @@ def _narrowed(
         if i in args and at in args:
             body.redirect_output(args[i].name, 0, args[at].name, 0)
             body.redirect_control(args[i].name, args[at].name)
-        elif i in args:  # the body had no use for the other one
+        elif i in args:  # the body had no use for the other argument
             args[at] = args.pop(i)
     for i, arg in args.items():
         if i in number:
@@ -219,7 +223,7 @@ def _narrowed(
     for at, i in enumerate(outputs):
         body.node(results[i].name).attrs["index"] = at
     ends = [results[i].name for i in outputs] + list(function.must_run)
-    # A dead branch or loop goes now: the one below could not take its inputs apart once their
+    # A dead branch or loop is removed now: its own captures could not be pruned once their
     # arguments are gone.
     alive = ancestors(body, ends) | {args[i].name for i in number if i in args}
     body.remove_nodes_from([node.name for node in body.op_nodes() if node.name not in alive])
@@ -243,7 +247,10 @@ def _renumber(
     outputs: Sequence[int],
     attrs: dict[str, Any],
 ) -> None:
-    """Give the node its new signature; outputs: the old numbers of those that stay."""
+    """Give the node its new signature.
+
+    outputs: the old numbers of the outputs that stay.
+    """
     shapes = tuple(node.output_shapes[i] for i in outputs)
     stated = attrs.get("output_shapes", ())
     attrs["output_shapes"] = tuple(stated[i] for i in outputs) if stated else ()

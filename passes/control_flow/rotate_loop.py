@@ -1,5 +1,6 @@
-"""One iteration of a While as one body: what the loop's body makes of its variables, and whether it
-goes on with them.
+"""Rotate a While into one body that ends with the condition.
+
+The body returns the next values of the variables, and whether the loop continues.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from tfjit.passes.ir.function_library import Function
 
 
 def loop_step(cond: Function, body: Function) -> Function:
-    """The body followed by the condition on its results.
+    """Return the body followed by the condition on its results.
 
-    Before:  body: (i, x) -> (i', x')    cond: (i, x) -> go      After:  (i, x) -> (i', x', go), go from (i', x')
-    Keeps: names of nodes, which body and condition share none of; the condition's effects come
-    after the body's.
+    Before: body: (i, x) -> (i', x'), cond: (i, x) -> go
+    After:  (i, x) -> (i', x', go), go from (i', x')
+    Keeps: names of nodes, which body and condition do not share. The condition's effects come after
+    the body's.
     """
     graph = body.graph.copy()
     inner = cond.graph

@@ -1,5 +1,6 @@
-"""Bodies of loops and branches made ready to be lowered with the graph around them: copies for the
-shapes and constants of one use.
+"""Specialize bodies of loops and branches to be lowered with their graph.
+
+The bodies are copies for the shapes and constants of one use.
 """
 
 from __future__ import annotations
@@ -22,15 +23,18 @@ from tfjit.passes.manager.rewriter import constant, is_static, tensor_shape
 
 
 def specialize_bodies(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Give each While, If and Case whose inputs' shapes are known bodies of its own, and optimize
-    them like any graph.
+    """Specialize and optimize the bodies of each While, If and Case.
 
-    Before:  y = While(x<3,3>, cond, body)      After:  the same node, and `graph.graph["bodies"]["y"]` = (cond's graph, body's graph)
-    The graphs are those of a While's condition and body, of an If's branches for true and false, of
-    a Case's branches by number. In them the shapes of arguments are known, constants that reach
-    them from outside are Const nodes, and what can be fused is.
-    Keeps: the graph; `lower` takes the bodies along or leaves the node to its kernel. Needs:
-    `infer_shapes`, `inline_functions`.
+    The shapes of the node's inputs must be known.
+
+    Before: y = While(x<3,3>, cond, body)
+    After: the same node, and `graph.graph["bodies"]["y"]` = (cond's graph, body's graph)
+    Keeps: the graph; `lower` uses the bodies or leaves the node to its kernel.
+    Needs: `infer_shapes`, `inline_functions`.
+
+    The graphs are those of a While's condition and body, of an If's branches for true and false, or
+    of a Case's branches by number. In these graphs the shapes of arguments are known, constants
+    from outside are Const nodes, and nodes are fused.
     """
     nodes = [
         graph.node(name)
@@ -55,7 +59,7 @@ class _Specializer:
         self.inputs = graph.inputs(node.name)[skipped:]
 
     def bodies(self) -> list[DataflowGraph]:
-        """The optimized bodies, in the order of the attrs."""
+        """Return the optimized bodies, in the order of the attrs."""
         node, library = self.node, self.graph.functions
         attrs = node.attrs
         if node.has_trait(WHILE):
@@ -105,11 +109,11 @@ def specialized_body(
     ctx: PassContext,
     device: str = "",
 ) -> DataflowGraph:
-    """A copy of a function's graph for one use, simplified; the function itself is not changed.
+    """Return a simplified copy of a function's graph for one use.
 
-    given: what is known of the arguments, by index. constants: values of arguments, by index; who
-    takes one of those takes a Const. pipeline: the name of the one that runs over it, with `ctx`.
-    device: of nodes that have none.
+    The function itself stays unchanged. given: facts about the arguments, by index. constants:
+    values of arguments, by index; users of such an argument get a Const. pipeline: the name of the
+    pipeline that runs over the copy, with `ctx`. device: of nodes that have none.
     """
     body = function.graph.copy()
     body.graph.pop("bodies", None)
@@ -125,8 +129,9 @@ def specialized_body(
 
 
 def _replace_argument(body: DataflowGraph, arg: Node, value: np.ndarray) -> None:
-    """Who takes an argument takes a constant, but for the results, where it shows that the argument
-    stays as it is.
+    """Replace an argument by a constant, except in a direct result.
+
+    A result that is the argument shows that the loop does not change the variable.
     """
     k = arg.attrs["index"]
     taken = [edge for edge in arg.out_edges if not edge.is_control]

@@ -1,5 +1,6 @@
-"""Nodes that run a kernel of the session's own maker instead of a built-in one
-(SessionOptions.custom_kernel_creator).
+"""Replace built-in kernels by a session's own kernels.
+
+SessionOptions.custom_kernel_creator makes them.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ _NOT_ASKED: Final = frozenset({"_Arg", "_Retval", "ControlTrigger", CUSTOM})
 
 @dataclass(frozen=True, slots=True)
 class CustomOpDef(OpDef):
-    """The contract of a node with a custom kernel: that of its op type, and the kernel. Stateful
-    and without traits, for nobody knows what it does.
+    """The contract of a node with a custom kernel.
+
+    The contract is that of the op type, with the kernel. The op is stateful and without traits,
+    since the effects of the kernel are unknown.
     """
 
     kernel: Callable[[Any, Sequence[Any]], Sequence[Any]] | None = None
@@ -30,12 +33,15 @@ class CustomOpDef(OpDef):
 
 
 def custom_kernels(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Ask the session's kernel creator for each node, and make those it has a kernel for opaque to
-    the other passes.
+    """Ask the session's kernel creator for a kernel of each node.
 
-    Before:  x -> Tanh -> y      After:  x -> _CustomKernel -> y, its op_def a CustomOpDef named Tanh, its attrs and shape rule Tanh's
-    Keeps: everything when there is no creator. Needs: `prune`, so that nobody is asked for what
-    does not run, and devices.
+    Nodes with such a kernel become opaque to the other passes.
+
+    Before: x -> Tanh -> y
+    After: x -> _CustomKernel -> y, its op_def a CustomOpDef named Tanh, its attrs and shape rule
+    Tanh's
+    Keeps: everything when there is no creator.
+    Needs: `prune`, so that no kernel is requested for nodes that do not run, and devices.
     """
     create = ctx.options.kernel_creator
     if create is None:

@@ -1,5 +1,6 @@
-"""Calls become the nodes of their bodies, so that every later pass sees through them; bodies that
-are left get names of their own.
+"""Inline function bodies in place of their calls.
+
+Every later pass then sees the nodes of the bodies. Bodies that are left get unique names.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from tfjit.passes.legalize.symbolic_gradient import gradient_function
 from tfjit.passes.manager.pass_context import PassContext
 from tfjit.passes.manager.rewriter import reads_reference
 
-# calls that double at each level could fill the memory: from here on they stay calls
+# Calls that double at each level could fill the memory. Beyond this number they stay calls.
 MAX_NODES: Final = 200_000
 
 _MAY_GO: Final = frozenset(
@@ -47,27 +48,31 @@ _MAY_GO: Final = frozenset(
         "TensorArrayConcatV3",
     }
 )
-"""Ops besides reads and handles of variables whose effects a body may leave out."""
+"""Ops besides variable reads and handles that a body may lose."""
 
 Stack = frozenset[tuple[Any, ...]]  # keys of the functions that a node comes from
 
 
 def inline_functions(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Put the nodes of a function in the place of a node that calls it, and those of a branch in
-    the place of an If or Case whose choice is constant. The bodies that are left (of While, If,
+    """Inline functions in place of their calls, and constant branches.
+
+    A branch replaces an If or Case with a constant choice. The bodies that are left (of While, If,
     Case and calls that stay) are inlined into as well.
 
-    Before:  x -> call=PartitionedCall(f) -> y      After:  x -> call/Square -> call/Neg -> y
-    Keeps: what a call's control inputs, effects and control outputs order: effects of the body wait
-    for what the call waited for, and what waits for the call waits for them (by a NoOp of the
-    call's name). In a graph with Switch nodes a body is dead when any of the call's inputs is.
-    Nodes are named `call/node`, without a device they take the call's, and they stand for its
-    `origin`; bodies that are left are copies for this run, in which nodes are named
-    `node/attr/name`: no two nodes of a plan share a name, so errors, random streams and other state
-    of nodes are told apart by name alone. Stay calls: a function inside of itself; a `_noinline`
-    function with effects, which are then done before any result is there.
-    Needs: `prune`, so that nothing is instantiated for nothing. It may run again when more choices
-    have become constant.
+    Before: x -> call=PartitionedCall(f) -> y
+    After: x -> call/Square -> call/Neg -> y
+    Keeps: the order by a call's control inputs, effects and control outputs. Effects of the body
+    wait for the control inputs of the call, and the control outputs of the call wait for those
+    effects (by a NoOp of the call's name). In a graph with Switch nodes a body is dead when any of
+    the call's inputs is.
+    Needs: `prune`, so that no unneeded function is instantiated. The pass may run again when more
+    choices have become constant.
+
+    Nodes are named `call/node`. They get the call's `origin`, and the call's device if they have
+    none. Bodies that are left are copies for this run, with nodes named `node/attr/name`. No two
+    nodes of a plan share a name, so errors, random streams and other state of nodes are identified
+    by name alone. Two kinds of call stay: a function inside of itself, and a `_noinline` function
+    with effects, which then happen before any result is available.
     """
     if not graph.has_trait(RUNS_FUNCTIONS) and graph.op_types.isdisjoint(
         graph.functions.definitions
@@ -83,7 +88,7 @@ def _may_name_functions(node: Node) -> bool:
 
 
 def _may_go(node: Node) -> bool:
-    """Tell whether a body may lose a node that no result needs."""
+    """Return whether a body may lose a node that no result needs."""
     return node.op in _MAY_GO or node.has_trait(VARIABLE | READS_STATE)
 
 
@@ -95,13 +100,12 @@ class _Inliner:
         # functions that stay calls -> the body that serves them
         self.called: dict[tuple[Any, ...], FuncRef] = {}
         self.nodes = 0
-        self.may_be_dead = False  # whether the graph at hand has Switch nodes
+        self.may_be_dead = False  # the current graph has Switch nodes
 
     def expand(self, graph: DataflowGraph, whole: Stack) -> None:
-        """Inline into `graph` until nothing is left to inline, then see to the bodies that its
-        nodes name.
+        """Inline into `graph` until no call is left to inline.
 
-        whole: the functions that the graph is a body of.
+        The bodies that its nodes name come next. whole: the functions that the graph is a body of.
         """
         stacks: dict[str, Stack] = {}
         self.may_be_dead = graph.has_trait(CONTROL_FLOW)
@@ -144,11 +148,11 @@ class _Inliner:
             if edge.src != SOURCE and not _may_go(graph.node(edge.src))
         ]
         graph.tie_ends()
-        for name in run:  # what takes a result of theirs now may go, and they shall stay
+        for name in run:  # Users of their results may be dropped now, and these nodes shall stay.
             graph.add_control_edge(name, SINK)
 
     def choice(self, graph: DataflowGraph, node: Node) -> tuple[str, FuncRef] | None:
-        """(attr, branch) of an If or Case whose choice is constant."""
+        """Return (attr, branch) of an If or Case with a constant choice."""
         if not node.has_trait(IF | CASE):
             return None
         source = graph.inputs(node.name)[0]
@@ -157,18 +161,18 @@ class _Inliner:
             return None
         if node.has_trait(IF):
             if value.shape and node.attrs.get(SCALAR_PREDICATE):
-                return None  # an error of the run
+                return None  # an error at run time
             attr = "then_branch" if truth(value) else "else_branch"
             return attr, node.attrs[attr]
         branches = node.attrs["branches"]
         if value.size != 1:
-            return None  # an error of the run
+            return None  # an error at run time
         index = int(value.reshape(-1)[0])
         index = index if 0 <= index < len(branches) else len(branches) - 1
         return f"branches_{index}", branches[index]
 
     def stays(self, graph: DataflowGraph, node: Node, ref: FuncRef, stack: Stack) -> bool:
-        """Whether a node stays a call, and why."""
+        """Return whether a node stays a call, and log the reason."""
         if node.op == "RemoteCall":
             self.ctx.log(node.name, "stays: its device is known when it runs")
             return True
@@ -189,16 +193,16 @@ class _Inliner:
         return False
 
     def gradient(self, node: Node) -> FuncRef:
-        """What a SymbolicGradient node calls."""
+        """Return the function that a SymbolicGradient node calls."""
         ref: FuncRef = node.attrs["f"]
         key = ("gradient", *key_of(ref))
         found = self.called.get(key)
         if found is None:
             body = self.library.body(ref)
             if ref.name not in self.library.gradients:
-                # under names of its own: the function itself may be called in the same plan
+                # under separate names: the same plan may call the function itself
                 name = self.library.new_name(f"{ref.name}_to_differentiate")
-                prefix = name.lstrip("_")  # which no node's name begins with
+                prefix = name.lstrip("_")  # a prefix of no node's name
                 body = self.copied(body, name, prefix, node, frozenset({key_of(ref)}))
             found = self.called[key] = gradient_function(self.library, ref, body)
         return found
@@ -206,8 +210,9 @@ class _Inliner:
     # ---- bodies that are left
 
     def adopt(self, node: Node, stack: Stack) -> None:
-        """Give a node bodies of its own that are inlined into; a call that stays gets one that all
-        calls of the function share.
+        """Give a node separate bodies, and inline into these.
+
+        A call that stays gets a body that all calls of the function share.
         """
         ref = self.library.called(node)
         if ref is not None:
@@ -223,7 +228,7 @@ class _Inliner:
                 )
 
     def own(self, node: Node, ref: FuncRef, attr: str, stack: Stack) -> FuncRef:
-        """A body for one attr of one node."""
+        """Return a body for one attr of one node."""
         body = self.library.body(ref)
         if body.unique:
             return ref
@@ -236,7 +241,7 @@ class _Inliner:
         )
 
     def shared(self, node: Node, ref: FuncRef) -> FuncRef:
-        """The body of a function that is called from within itself, or whose calls stay."""
+        """Return the body of a recursive function or a staying call."""
         key = key_of(ref)
         made = self.called.get(key)
         if made is None:
@@ -267,8 +272,9 @@ class _Inliner:
         )
 
     def copied(self, body: Function, name: str, prefix: str, node: Node, stack: Stack) -> Function:
-        """A body of that name with all inlined and its nodes named after `prefix`; they stand for
-        `node`.
+        """Return a copy of a body with everything inlined.
+
+        Its nodes are named after `prefix` and get the origin of `node`.
         """
         graph = DataflowGraph()
         graph.functions = self.library
@@ -281,10 +287,10 @@ class _Inliner:
         outer, self.may_be_dead = self.may_be_dead, False
         self.expand(graph, stack)
         self.may_be_dead = outer
-        for effect in body.must_run:  # the ends are tied anew where something was inlined
+        for effect in body.must_run:  # the ends are tied again where a call was inlined
             if names[effect] in graph:
                 graph.add_control_edge(names[effect], SINK)
-        # effects of what was inlined are tied to the sink: they are the body's
+        # effects of inlined functions are tied to the sink: they are the body's effects
         run = [
             edge.src
             for edge in graph.edges_into(SINK)
@@ -304,8 +310,9 @@ class _Inliner:
     def copy_nodes(
         self, body: DataflowGraph, graph: DataflowGraph, prefix: str, node: Node, *, whole: bool
     ) -> dict[str, str]:
-        """Copies of a body's nodes, without edges: old name -> new one. whole: with arguments and
-        results.
+        """Copy a body's nodes without edges; return old name -> new one.
+
+        whole: with arguments and results.
         """
         names: dict[str, str] = {}
         for old in sorted(body.op_nodes(), key=lambda node: node.id):
@@ -320,7 +327,7 @@ class _Inliner:
                 attrs["_class"] = tuple(_renamed(group, names) for group in attrs["_class"])
             if old.has_trait(ENTER):
                 attrs["frame_name"] = prefix.encode() + attrs["frame_name"]
-            # what takes a variable goes where the variable is
+            # a user of a variable goes to the device of the variable
             reads_variable = any(
                 dtype.is_ref or dtype.name == "resource" for dtype in old.input_dtypes
             )
@@ -357,7 +364,7 @@ class _Inliner:
         inputs: list[tuple[str, int]],
         prefix: str,
     ) -> list[str]:
-        """Put a body in the place of a node; returns the names of the new nodes."""
+        """Replace a node by a function body; return the new names."""
         body = self.library.body(ref)
         if len(inputs) != len(body.inputs) or len(call.output_dtypes) != len(body.outputs):
             raise _misfit(
@@ -377,7 +384,7 @@ class _Inliner:
         consumers, targeted = graph.control_consumers(call.name), SINK in graph._succ[call.name]
         asked = bool(consumers) or targeted
         held = [name for name in names.values() if self.is_held(graph, name, bool(waits))]
-        if waits:  # what is waited for may be a write that shows through an argument
+        if waits:  # an awaited node may write a value that an argument shows
             shown = {src for src, _ in sources if reads_reference(graph, src)}
             held += [
                 name
@@ -416,8 +423,9 @@ class _Inliner:
         return list(names.values())
 
     def is_held(self, graph: DataflowGraph, name: str, waits: bool) -> bool:
-        """Whether a new node waits for the gate: effects for order, nodes without inputs so that
-        they are dead when the call is.
+        """Return whether a new node waits for the gate.
+
+        Effects wait for order. Nodes without inputs wait so that they are dead when the call is.
         """
         node = graph.node(name)
         if waits and node.is_stateful:
@@ -432,9 +440,10 @@ class _Inliner:
         body: Function,
         prefix: str,
     ) -> list[tuple[str, int]]:
-        """Where arguments come from. A reference is read where the call would read it; a Switch's
-        output gets a node of its own, which is dead when the output is: a control edge from the
-        Switch would not be.
+        """Return the sources of the arguments.
+
+        A reference is read where the call would read the value. A Switch's output gets an Identity,
+        which is dead when the output is: a control edge from the Switch would not be.
         """
         found: list[tuple[str, int]] = []
         for index, (src, slot) in enumerate(inputs):

@@ -1,5 +1,6 @@
-"""Feeds and fetches become nodes of the graph: `_Arg` and `_Retval`, or receives from and sends to
-the client.
+"""Lower feeds and fetches to nodes of the graph.
+
+The nodes are `_Arg` and `_Retval`, or receives from and sends to the client.
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ from tfjit.passes.manager.pass_context import PassContext
 
 
 def lower_feeds(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Turn feeds, fetches and targets into nodes and edges, so that later passes need no list of
-    them.
+    """Turn feeds, fetches and targets into nodes and edges.
 
-    Before:  x -> y        (feed x:0, fetch y:0)      After:  _arg_x_0_0 -> y -> _retval_y_0_0 -> _SINK
-    Keeps: every node; what is fed loses the consumers of that output. Only fetches and targets are
-    left tied to `_SINK`. With `options.client` set, `_recv_x_0` and `_send_y_0` meet the client at
-    a rendezvous instead.
-    Raises what `check_spec` raises, unless the graph was extracted for this very run.
+    Later passes then need no list of them.
+
+    Before: x -> y (feed x:0, fetch y:0)
+    After: _arg_x_0_0 -> y -> _retval_y_0_0 -> _SINK
+    Keeps: every node; a fed output loses its consumers. Only fetches and targets stay tied to
+    `_SINK`.
+
+    With `options.client` set, `_recv_x_0` and `_send_y_0` meet the client at a rendezvous instead.
+    Raises the errors of `check_spec`, unless the graph was extracted for this very run.
     """
     spec, client = ctx.spec, ctx.options.client
     if graph.extracted_for is not spec:
@@ -32,7 +36,7 @@ def lower_feeds(graph: DataflowGraph, ctx: PassContext) -> None:
 
     for index, feed in enumerate(spec.feeds):
         node, slot = parse_tensor_name(feed)
-        # left out by `extract` when nothing but the feed names it
+        # left out by `extract` when only the feed names the node
         fed = graph.node(node) if node in graph else None
         known = spec.feed_types.get(feed)
         dtype = known[0] if known else fed.output_dtypes[slot].base_dtype if fed else None

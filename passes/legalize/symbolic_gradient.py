@@ -1,4 +1,4 @@
-"""The gradient of a function as a function, for SymbolicGradient nodes."""
+"""Build the gradient of a function as a function, for SymbolicGradient."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tfjit.passes.ir.graph_def import add_operations
 
 
 def gradient_function(library: FunctionLibrary, ref: FuncRef, flat: Function) -> FuncRef:
-    """The function (arguments, gradients of the results) -> gradients of the arguments, that a
-    SymbolicGradient of `ref` calls.
+    """Return the function that a SymbolicGradient of `ref` calls.
 
-    A GradientDef names it; else it is derived from `flat`, the body without calls, by the gradient
-    functions of its ops, and added to the library. An argument that no result depends on has zeros
-    for a gradient.
+    The function maps arguments and gradients of the results to gradients of the arguments. A
+    GradientDef may name the function. Otherwise the function is derived from `flat`, the body
+    without calls, by the gradient functions of its ops, and added to the library. An argument that
+    no result depends on has zeros for a gradient.
     Raises NotFoundError, as TensorFlow does, for an op without a gradient function.
     """
     named = library.gradients.get(ref.name)
@@ -40,7 +40,7 @@ def gradient_function(library: FunctionLibrary, ref: FuncRef, flat: Function) ->
 
 
 def _differentiate(flat: Function) -> DataflowGraph:
-    # above the passes; the op registry finds families in the same way
+    # ops is above the passes; the op registry finds families in the same way
     ops: Any = importlib.import_module("tfjit.ops")
     gradients = importlib.import_module("tfjit.ops.autodiff.backprop").gradients
     message = flat.graph.to_graph_def()

@@ -1,5 +1,6 @@
-"""Tensor connections of a callable: what consumes one output takes another instead, for that
-callable alone.
+"""Apply the tensor connections of a callable to a copied graph.
+
+Consumers of one output use another output instead, for that callable alone.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ Endpoint = tuple[str, int]
 
 
 def connect(graph: DataflowGraph, spec: RunSpec) -> DataflowGraph:
-    """A new graph of the nodes that a run needs, where the consumers of each connection's second
-    tensor take its first.
+    """Return a new graph of the needed nodes with the connections made.
 
-    Before:  a -> b -> c    x      After, for ("x:0", "b:0"):  x -> c
+    The consumers of each connection's second tensor use its first tensor.
+
+    Before: a -> b -> c, x
+    After: x -> c, for ("x:0", "b:0")
     Keeps: every node that fetches, targets and connections depend on, as `prune.extract` copies
-    them; `graph` is not changed.
+    them; `graph` stays unchanged.
     Needs: `check_connections` has passed.
     """
     pairs = [
@@ -47,8 +50,9 @@ def check_connections(
     feeds: Sequence[str],
     fetches: Sequence[str],
 ) -> None:
-    """Raises InvalidArgumentError or NotFoundError, in TensorFlow's words, for connections that
-    cannot be made.
+    """Raise an error, in TensorFlow's words, for impossible connections.
+
+    The errors are InvalidArgumentError and NotFoundError.
     """
     fed = {parse_tensor_name(feed) for feed in feeds}
     fetched = {parse_tensor_name(fetch) for fetch in fetches}
