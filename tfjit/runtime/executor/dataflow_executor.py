@@ -1,10 +1,10 @@
-"""The dataflow executor: ready nodes of all partitions of a step, run on the caller's thread and
-the inter-op pool.
+"""Run the ready nodes of a step's partitions on several threads.
 
-It serves what a straight-line step cannot: several partitions, control flow, shapes known only at
-run time, kernels that wait. The caller's thread takes ready nodes from one queue. A node measured
-as expensive goes to the pool when the caller has other work; a waiting kernel holds no thread. The
-first error wins: the step is cancelled and its remaining nodes drain.
+The dataflow executor serves the runs that a straight-line step cannot: several partitions, control
+flow, shapes known only at run time, blocking kernels. The caller's thread takes ready nodes from
+one queue. A node measured as expensive goes to the inter-op pool when the caller has other work. A
+blocking kernel holds no thread. The first error wins: the executor cancels the step and drains its
+remaining nodes.
 """
 
 from __future__ import annotations
@@ -36,11 +36,10 @@ EXPENSIVE_NS: Final = 100_000.0  # handing a node to another thread costs tens o
 
 
 class DataflowPlan:
-    """Partitions made ready for the executor: propagation tables and a runner a node. Shared by
-    concurrent runs.
+    """Hold partitions ready for the executor; concurrent runs share a plan.
 
-    returns_variant: one of the results is a variant, which no caller outside the runtime can be
-    given.
+    Each partition has propagation tables and a runner for each node. returns_variant: one of the
+    results is a variant, which only callers inside the runtime may receive.
     """
 
     def __init__(
@@ -54,7 +53,10 @@ class DataflowPlan:
         self._num_results = len(results)
 
     def run(self, feeds: Sequence[Any], context: StepContext, pool: ThreadPool) -> list[Any]:
-        """One step. feeds: values by _Arg index. Returns the fetched values by _Retval index."""
+        """Run one step and return the fetched values by _Retval index.
+
+        feeds: values by _Arg index.
+        """
         context.call_frame = feeds
         context.return_values = [NO_VALUE] * self._num_results
         _Run(self.executors, context, pool).run()
@@ -68,24 +70,25 @@ class DataflowPlan:
         return [copy_out(value) for value in context.return_values]
 
     def after_fork(self) -> None:
-        """Put things in order in a forked child."""
+        """Reset locks in a forked child."""
         for executor in self.executors:
             for runner in executor.runners:
                 runner.after_fork()
 
     def start(self, context: StepContext, pool: ThreadPool) -> _Run:
-        """Begin a step whose feeds and fetches go through its rendezvous (a partial run); `wait` on
-        the result.
+        """Start a partial run: a step fed through its rendezvous.
+
+        Its fetches go through the rendezvous too. The caller waits on the returned run.
         """
         run = _Run(self.executors, context, pool)
-        # a thread of its own: it waits for the caller between the parts, and steps that nobody
-        # continues would use the pool up
+        # The thread is not from the pool: a partial run waits for its caller between parts, and
+        # abandoned partial runs would use up the pool.
         threading.Thread(target=run.run_quietly, name="tfjit-partial-run", daemon=True).start()
         return run
 
 
 class _Executor:
-    """One partition: its device, propagation tables and node runners."""
+    """Hold the device, propagation tables and node runners of one partition."""
 
     def __init__(
         self, partition: Partition, devices: DeviceManager, env: RunnerEnvironment
@@ -102,7 +105,7 @@ class _Executor:
 
 
 class _Run:
-    """One step over all partitions."""
+    """Execute one step over all partitions."""
 
     def __init__(
         self, executors: Sequence[_Executor], context: StepContext, pool: ThreadPool
@@ -118,9 +121,9 @@ class _Run:
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
         self._ready: deque[tuple[_Executor, Propagator, Tagged]] = deque()
-        # to the pool, and not begun there
+        # handed to the pool, but not started there
         self._handed: deque[tuple[_Executor, Propagator, Tagged]] = deque()
-        self._in_flight = 0  # handed to the pool, or waiting in a blocking kernel
+        self._in_flight = 0  # nodes handed to the pool or waiting in a blocking kernel
         self._propagators = [Propagator(executor.flow) for executor in executors]
 
     def run(self) -> None:
@@ -138,8 +141,8 @@ class _Run:
                     handed = self._handed.popleft() if self._handed and not self._ready else None
                     idle = not self._ready and handed is None and self._in_flight
                 if handed is not None:
-                    # no thread of the pool has begun it: they may all be waiting, for runs of
-                    # bodies such as this one
+                    # No pool thread has started this node. All of them may be waiting for runs of
+                    # bodies such as this one.
                     self._process_handed(*handed)
                     continue
                 if idle:
@@ -165,7 +168,7 @@ class _Run:
                         self._on_pool()
                     continue
                 self._process(executor, propagator, tagged)
-        # an interrupt while it waited: what the step began must end before the step does
+        # An interrupt during the wait: the step's outstanding work must end before the step does.
         except BaseException as error:
             self._fail(error)
             self._drain()
@@ -173,8 +176,8 @@ class _Run:
             context.cancellation.deregister(token)
             self.finished.set()
         if self.error is not None:
-            # not kept: its traceback holds this frame, and a ring of them everything of the step
-            # until a garbage collection
+            # The error is not kept in `self`: its traceback holds this frame, and the reference
+            # cycle would keep the whole step alive until a garbage collection.
             failure, self.error = self.error, None
             try:
                 raise failure
@@ -186,21 +189,21 @@ class _Run:
             )
 
     def run_quietly(self) -> None:
-        """`run` on a thread of its own: the error stays in `error`."""
+        """Call `run` on a separate thread; the error stays in `error`."""
         try:
             with self._pool.working():
                 self.run()
-        except BaseException as error:  # kept for who waits
+        except BaseException as error:  # kept for the waiting caller
             self.error = error.with_traceback(None)
 
     def _drain(self) -> None:
-        """Wait for what the pool and waiting kernels still have of a failed step."""
+        """Wait for a failed step's pool work and blocking kernels."""
         with self._lock:
             while self._in_flight:
                 self._wake.wait()
 
     def _on_pool(self) -> None:
-        """Do what was handed to the pool first, if nobody has."""
+        """Run the first node handed to the pool, if any."""
         with self._lock:
             if not self._handed:
                 return
@@ -218,8 +221,8 @@ class _Run:
     def _process(self, executor: _Executor, propagator: Propagator, tagged: Tagged) -> None:
         item = tagged.item
         if self.error is not None:
-            # draining: nothing more is computed, and nothing is propagated; what is outstanding
-            # empties by itself
+            # Draining: the step computes and propagates nothing more, so the outstanding work runs
+            # out by itself.
             return
         if tagged.is_dead and not item.is_transfer and not item.is_merge:
             self._done(executor, propagator, tagged, [DEAD] * len(item.node.output_dtypes))
@@ -236,7 +239,7 @@ class _Run:
                 self._start_blocking(executor, propagator, tagged, runner)
                 return
             start = self._now_ns()
-            # only a send gets here dead
+            # Only a send is called with dead inputs.
             inputs = [DEAD] * len(tagged.inputs) if tagged.is_dead else tagged.inputs
             outputs = runner.run(self.context, inputs, tagged.frame_iteration)
             elapsed = self._now_ns() - start
@@ -319,8 +322,9 @@ class _Run:
 
 
 def copy_out(value: Any) -> Any:
-    """A fetched value as the caller's own: a fed array, a constant or a variable's memory, as the
-    step leaves it, may stand behind it.
+    """Return a fetched value as the caller's own copy.
+
+    The step's value may share the memory of a fed array, a constant or a variable.
     """
     if isinstance(value, np.ndarray):
         return value[()] if value.shape == () else value.copy()
@@ -328,5 +332,5 @@ def copy_out(value: Any) -> Any:
 
 
 def item_index(slot: int) -> Any:
-    """Merge's second output: which input it passed on, as an int32 scalar."""
+    """Return Merge's second output: the input's index as int32 scalar."""
     return np.array(slot, np.int32)

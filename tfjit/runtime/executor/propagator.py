@@ -1,5 +1,7 @@
-"""What may run next: pending counts, dead inputs, loop frames and their iterations. No lock, thread
-or kernel in here.
+"""Decide which nodes are ready.
+
+The state consists of pending counts, dead inputs, loop frames and their iterations. The propagator
+holds no lock, thread or kernel.
 
 Source of the semantics: TensorFlow 2.5, common_runtime/propagator_state.cc and
 immutable_executor_state.cc.
@@ -35,11 +37,11 @@ _MISSING: Final = object()
 
 @dataclass(slots=True)
 class Item:
-    """A node as the propagation sees it.
+    """Describe a node to the propagation.
 
     edges: (destination, its input or -1 for a control edge, source output or -1). pending: in-edges
-    of a non-merge node. controls: control in-edges. frame: static name of the frame its outputs are
-    made in ("" = outside loops).
+    of a non-merge node. controls: control in-edges. frame: static name of the frame that holds the
+    node's outputs ("" = outside loops).
     """
 
     index: int
@@ -58,13 +60,15 @@ class Item:
 
     @property
     def pending(self) -> int:
-        """In-edges that must arrive before a non-merge node runs."""
+        """Return the number of in-edges that a non-merge node awaits."""
         return self.num_inputs + self.controls
 
 
 class FlowGraph:
-    """The immutable part of an executor: items, roots, and how many Enter nodes feed each frame.
-    Raises what `check_frames` raises.
+    """Hold the immutable part of an executor.
+
+    The parts are the items, the roots and the number of Enter nodes of each frame. Raises the
+    errors of `check_frames`.
     """
 
     def __init__(self, graph: DataflowGraph) -> None:
@@ -80,7 +84,7 @@ class FlowGraph:
                 item.is_next = node.has_trait(NEXT_ITERATION)
                 item.is_constant_enter = item.is_enter and bool(node.attrs.get("is_constant"))
                 item.is_control_trigger = node.op == "ControlTrigger"
-                # runs when dead: the other side must hear of it
+                # A transfer runs when dead too: its other end must learn of the deadness.
                 item.is_transfer = node.has_trait(TRANSFER)
             self.items.append(item)
         items = self.items
@@ -100,11 +104,11 @@ class FlowGraph:
         self._check_that_loops_end(graph)
 
     def _check_that_loops_end(self, graph: DataflowGraph) -> None:
-        """Raises InvalidArgumentError for a NextIteration that nothing ever stops: every iteration
-        would start another one.
+        """Raise InvalidArgumentError for a NextIteration that never stops.
 
-        What stops it is a dead value: of a Switch, or of a node on another device, among what it is
-        computed from in its iteration.
+        Each of its iterations would start another one. Only a dead value stops a loop: the value of
+        a Switch, or of a node on another device, among the ancestors of the NextIteration within
+        its iteration.
         """
         nexts = [item for item in self.items if item.is_next]
         if not nexts:
@@ -131,7 +135,7 @@ class FlowGraph:
                     or (frame == item.frame and name in loop_merges)
                     or (node.has_trait(ENTER) and frame != item.frame)
                 ):
-                    continue  # where the iteration began
+                    continue  # the start of the iteration
                 seen.add(name)
                 stack += [source for source, _ in graph.inputs(name)]
                 stack += [source for source in graph.control_inputs(name) if source in frames]
@@ -146,7 +150,7 @@ class FlowGraph:
                 )
 
     def _name_frames(self) -> None:
-        """Give every node its static frame."""
+        """Give each node its static frame."""
         frames: list[str | None] = [None] * len(self.items)
         parents: dict[str, str] = {"": ""}
         ready = deque((item.index, "") for item in self.roots)
@@ -173,8 +177,9 @@ class FlowGraph:
 
 
 def _frame_id(parent: int, iteration: int, name: str) -> int:
-    """The number of a frame in rendezvous keys: every partition that runs the loop must come to the
-    same one.
+    """Return the number of a frame in rendezvous keys.
+
+    All partitions that run the loop must compute the same number.
     """
     return int.from_bytes(
         hashlib.sha256(f"{parent};{iteration};{name}".encode()).digest()[:8], "big"
@@ -183,7 +188,10 @@ def _frame_id(parent: int, iteration: int, name: str) -> int:
 
 @dataclass(slots=True)
 class Tagged:
-    """A node that is ready in one iteration of one frame. inputs: values by slot."""
+    """Describe a ready node in one iteration of one frame.
+
+    inputs: values by slot.
+    """
 
     item: Item
     frame: Frame
@@ -193,12 +201,15 @@ class Tagged:
 
     @property
     def frame_iteration(self) -> str:
-        """The last part of a rendezvous key."""
+        """Return the last part of a rendezvous key."""
         return f"{self.frame.id}:{self.iteration}"
 
 
 class _Iteration:
-    """Counts and inputs of one iteration; entries appear when the first input of a node arrives."""
+    """Hold the counts and inputs of one iteration.
+
+    An entry appears when the first input of its node arrives.
+    """
 
     __slots__ = (
         "dead_counts",
@@ -221,7 +232,7 @@ class _Iteration:
 
 
 class Frame:
-    """One execution of a loop (or the whole graph: the root frame, id 0)."""
+    """Hold one execution of a loop; frame 0 is the graph."""
 
     __slots__ = (
         "dead_exits",
@@ -258,17 +269,17 @@ class Frame:
         self.iterations: dict[int, _Iteration] = {0: _Iteration()}
         self.latest = 0
         self.invariants: list[tuple[Item, Any]] = []
-        # NextIteration values that wait for the window of parallel iterations
+        # values of NextIteration that wait for the window of parallel iterations
         self.queued: list[tuple[Item, Any]] = []
         self.dead_exits: list[Item] = []
 
 
 class Propagator:
-    """The state of one run over a FlowGraph.
+    """Hold the state of one run over a FlowGraph.
 
-    `start()` gives the first ready nodes; `finish(tagged, outputs)` takes a node's outputs and
-    gives the nodes they make ready. `done` once nothing is outstanding. Memory of finished
-    iterations and frames is dropped.
+    `start()` returns the first ready nodes. `finish(tagged, outputs)` takes a node's outputs and
+    returns the nodes that become ready. `done` is set once nothing is outstanding. Finished
+    iterations and frames are freed.
     """
 
     def __init__(self, graph: FlowGraph) -> None:
@@ -278,15 +289,16 @@ class Propagator:
         self.done = False
 
     def start(self) -> list[Tagged]:
-        """The nodes without inputs."""
+        """Return the nodes without inputs."""
         ready = [Tagged(item, self.root, 0, False, []) for item in self._graph.roots]
         self.root.iterations[0].outstanding_ops = len(ready)
         self.done = not ready
         return ready
 
     def finish(self, tagged: Tagged, outputs: Sequence[Any]) -> list[Tagged]:
-        """The nodes that become ready. outputs: values by slot, DEAD where there is none; a dead
-        node's outputs are ignored.
+        """Return the nodes that become ready.
+
+        outputs: values by slot, DEAD for a missing one. The outputs of a dead node are ignored.
         """
         ready: list[Tagged] = []
         item, frame, iteration = tagged.item, tagged.frame, tagged.iteration
@@ -302,11 +314,11 @@ class Propagator:
                 self._activate(item, child, 0, dead, [value], ready)
             child.pending_enters -= 1
             if child.pending_enters == 0:
-                # a dead loop may have nothing outstanding any more
+                # A dead loop may have no outstanding node left.
                 self._settle(child, 0, ready)
         elif item.is_exit:
             if dead:
-                # an earlier iteration's exit is dead because the loop went on
+                # An earlier iteration's exit is dead because the loop continued.
                 if iteration == frame.latest:
                     frame.dead_exits.append(item)
             else:
@@ -410,8 +422,8 @@ class Propagator:
                 state.live.add(target)
                 state.inputs[target] = [value, slot]
         else:
-            # a loop on the untaken side of a conditional: its Enter is dead and nothing will ever
-            # come round
+            # The loop is on the untaken side of a conditional: its Enter is dead, and no
+            # NextIteration value will arrive.
             state.dead_counts[target] = (
                 dst.num_inputs if item.is_enter else state.dead_counts.get(target, 0) + 1
             )
@@ -424,8 +436,9 @@ class Propagator:
             state.outstanding_ops += 1
 
     def _settle(self, frame: Frame, iteration: int, ready: list[Tagged]) -> None:
-        """Drop finished iterations from the oldest on, let queued ones in, and end the frame when
-        nothing is left.
+        """Drop finished iterations and end a frame that has none left.
+
+        Iterations end from the oldest on; each ended iteration admits queued ones.
         """
         while True:
             state = frame.iterations.get(iteration)

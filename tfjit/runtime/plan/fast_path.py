@@ -1,5 +1,6 @@
-"""The way of a run whose plan is known: one dictionary look-up by feed shapes, an instance from the
-step's free list, one call.
+"""Run a known plan with little overhead.
+
+A run is one dictionary look-up by feed shapes, an instance from the step's free list and one call.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
 def plan_runner(
     session: PlanHost, plan: Plan, feeds: Sequence[str], fetches: Sequence[str], pool_index: int = 0
 ) -> Runner:
-    """A runner for values in the order of `feeds` that returns values in the order of `fetches`.
+    """Return a runner of the plan in the caller's order.
 
-    It takes what `plan.run` takes, and looks at nothing but dtype, order in memory and shape of an
-    array before it runs.
+    The runner takes values in the order of `feeds` and returns values in the order of `fetches`.
+    The values are those that `plan.run` takes. Of an array, only dtype, memory order and
+    shape are checked before the run.
     """
     runner = _in_plan_order(session, plan, pool_index)
     feed_order = [list(feeds).index(name) for name in plan.feeds]
@@ -52,8 +54,8 @@ def _in_plan_order(session: PlanHost, plan: Plan, pool_index: int) -> Runner:
     if len(dtypes) == 1:
         dtype0 = dtypes[0]
 
-        # its end stands in run_n once more: a call that both shared would cost a run of 2 us a
-        # fortieth of it
+        # run_n repeats the end of this function: a shared call would cost a run of 2 us a fortieth
+        # of its time.
         def run_1(values: Sequence[Any]) -> list[Any]:
             (a,) = values
             variant = (

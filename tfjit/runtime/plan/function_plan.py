@@ -1,5 +1,7 @@
-"""Bodies of functions as plans: compiled once for each tuple of argument shapes, and for the
-variables that come as arguments.
+"""Run bodies of functions as plans.
+
+A body is compiled once for each tuple of argument shapes, and for the variables among its
+arguments.
 """
 
 from __future__ import annotations
@@ -30,14 +32,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tfjit.plan")
 
-# what a body's plan depends on of one argument: a shape, maybe partly known; the variable itself; a
-# ListShape; None for other objects
+# Type of one argument in the key of a body's variant: a shape, maybe partly known; the variable
+# itself; a ListShape; None for other objects.
 ArgumentType = Any
 
 
 def edge_value(value: Any) -> Any:
-    """A value in the form that bodies take: C-contiguous arrays, scalars too; other objects as they
-    are.
+    """Return a value in the form that bodies take.
+
+    Arrays and scalars become C-contiguous arrays; other objects stay as they are.
     """
     if isinstance(value, np.ndarray):
         return np.asarray(value, order="C")
@@ -45,7 +48,7 @@ def edge_value(value: Any) -> Any:
 
 
 def types_of(values: Sequence[Any]) -> tuple[ArgumentType, ...]:
-    """What a body's plan depends on of these arguments."""
+    """Return the argument types that select a body's variant."""
     return tuple([v.shape if isinstance(v, np.ndarray) else _type_of(v) for v in values])
 
 
@@ -61,7 +64,7 @@ def _type_of(value: Any) -> ArgumentType:
 
 
 def given(types: Sequence[ArgumentType]) -> list[ArgumentInfo]:
-    """The same for shape inference."""
+    """Return the argument types in the form of shape inference."""
     from tfjit.passes.analysis.list_shapes import ListShape
     from tfjit.passes.analysis.shape_inference import ArgumentInfo
 
@@ -78,8 +81,9 @@ def given(types: Sequence[ArgumentType]) -> list[ArgumentInfo]:
 def widened(
     types: Sequence[ArgumentType], found: Sequence[ArgumentInfo]
 ) -> tuple[ArgumentType, ...]:
-    """The types of a loop's variables in every iteration. types: those that enter; found: what
-    shape inference makes of them.
+    """Return the types of a loop's variables in each iteration.
+
+    types: those that enter the loop. found: the result of shape inference.
     """
     return tuple(
         [
@@ -94,24 +98,28 @@ def widened(
 
 
 class BodyVariant(Variant):
-    """A body for arguments of known types. It goes with the plan that calls it, so the session's
-    budget does not count it.
+    """Serve a body for arguments of known types.
+
+    The variant is dropped with the plan that calls the body, so the session's budget does not count
+    it.
     """
 
     def __init__(self, plan: Plan, feed_shapes: tuple[Shape, ...]) -> None:
         super().__init__(plan, feed_shapes)
         if self._later is not None and self._all_on_disk():
-            # its first run is one of many: its code is taken where it is there
+            # The first run of a body is one of many, so it uses compiled code that is already on
+            # disk.
             self._take(self._make_step())
             self._later = None
             self.compile_done.set()
 
     def charge(self) -> None:
-        """Nothing: see above."""
+        """Count nothing: the calling plan's variant owns this one."""
 
     def call(self, values: Sequence[Any], context: StepContext) -> list[Any]:
-        """The body's results for arguments in the form of `edge_value`; in that form too where a step
-        serves it.
+        """Return the body's results for arguments in the form of `edge_value`.
+
+        A step returns its results in that form too.
         """
         step = self.step
         if step is not None and context.collector is None:
@@ -124,18 +132,19 @@ class BodyVariant(Variant):
         return self.call_dynamic(values, context)
 
     def count_slow_run(self) -> None:
-        """After a run: begin to replace reference kernels, where that has not begun, and say that
-        somebody waits for it.
+        """Count a run; start the upgrade if none has begun.
+
+        The count tells the background thread that a caller is waiting.
         """
         self._slow_runs += 1
         if self._later is not None:
             self.upgrade()
 
     def call_dynamic(self, values: Sequence[Any], context: StepContext) -> list[Any]:
-        """The same by the dataflow executor."""
+        """Return the body's results by the dataflow executor."""
         session = self.plan.session
         dataflow = self._dataflow()
-        # a failure ends this body first; what its caller says of it comes from the error
+        # A failure ends this body first; the caller reports the error.
         cancellation = CancellationManager(context.cancellation)
         if cancellation.cancelled:
             raise cancelled()
@@ -158,20 +167,20 @@ class BodyVariant(Variant):
 
 
 def cancelled() -> errors.OpError:
-    """What a step raises that was told to stop."""
+    """Return the error of a cancelled step."""
     return errors.CancelledError(
         None, None, "Step was cancelled by an explicit call to `Session::Close()`."
     )
 
 
 class BodyPlan(Plan):
-    """All that is kept for one body in one plan: a variant for each tuple of argument types."""
+    """Hold one body's variants in one plan, by argument types."""
 
     variant_class = BodyVariant
-    max_variants = 256  # of a loop whose shapes change: one an iteration
+    max_variants = 256  # a loop whose shapes change needs one variant per iteration
 
     def __init__(self, session: PlanHost, function: Function) -> None:
-        # how often asked for, without a variant
+        # number of requests for types that have no variant
         self._seen: dict[tuple[ArgumentType, ...], int] = {}
         feeds = tuple(f"{function.name}:{i}" for i in range(len(function.inputs)))
         super().__init__(
@@ -204,14 +213,15 @@ class BodyPlan(Plan):
         )
 
     def release(self) -> None:
-        """Let go of all variants: the plan that calls the body goes."""
+        """Drop all variants when the calling plan is dropped."""
         for variant in self.drop_all():
             variant.release()
         self.function.graph.dissolve()
 
     def known(self, types: tuple[ArgumentType, ...]) -> BodyVariant | None:
-        """The variant for these arguments where there is one. One is built, behind the caller's
-        back, for what comes a second time.
+        """Return the variant for these argument types, or None.
+
+        The second request for the same types builds a variant in the background.
         """
         found = self.variants.get(types)
         if found is None:
@@ -226,7 +236,7 @@ class BodyPlan(Plan):
         return found
 
     def body(self, types: tuple[ArgumentType, ...]) -> BodyVariant:
-        """The variant for these arguments, built if it is new."""
+        """Return the variant for these argument types; build a missing one."""
         found = self.variants.get(types)
         if found is None:
             found = self.variant(types)

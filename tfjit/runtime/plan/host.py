@@ -1,4 +1,4 @@
-"""The protocol through which plans ask the session that holds them."""
+"""Define the interface of a session for its plans."""
 
 from __future__ import annotations
 
@@ -25,15 +25,18 @@ if TYPE_CHECKING:
 
 
 JitMode = Literal["off", "lazy", "eager"]
-"""When plans are compiled: never, behind the first runs, or before the first result."""
+"""When plans are compiled.
+
+off: never. lazy: in the background of the first runs. eager: before the first result.
+"""
 
 
 class PlanHost(Protocol):
-    """A session as plans, function kernels and step observers see it.
+    """Describe a session to plans, function kernels and step observers.
 
     config: the session's ConfigProto, or None. graph: the whole placed graph, None before it is
     created and after the session is destroyed; hold `graph_lock` while reading or changing it.
-    straight_line: static partitions run as steps. observer: measures steps, None where nothing is
+    straight_line: static partitions run as steps. observer: measures steps, None when nothing is
     left to measure.
     """
 
@@ -54,7 +57,7 @@ class PlanHost(Protocol):
 
     @property
     def split_threads(self) -> int:
-        """Threads that a loop's batch may be divided between."""
+        """Return the number of threads that may divide a loop's batch."""
 
     def check_open(self) -> None:
         """Raise CancelledError once the session is closed."""

@@ -1,6 +1,6 @@
-"""The plan of a run that is cut into stages by passes/partitioning/split_stages.py.
+"""Run a plan in the stages of passes/partitioning/split_stages.py.
 
-The dataflow executor runs the nodes that may wait, compiled steps run the rest.
+The dataflow executor runs the blocking nodes. Compiled steps run the rest.
 """
 
 from __future__ import annotations
@@ -27,13 +27,16 @@ if TYPE_CHECKING:
     from tfjit.runtime.plan.host import PlanHost
 
 MAX_SHAPES: Final = 16
-"""Tuples of shapes that a stage is compiled for; what comes in yet other ones is run node by node.
+"""Number of shape tuples that a stage is compiled for.
+
+Values of further shapes run node by node.
 """
 
 
 class StagePlan(Plan):
-    """The plan of one stage. dtypes, shapes: of its feeds, the shapes as far as the graph knows
-    them.
+    """Serve one stage of a run.
+
+    dtypes, shapes: those of its feeds; the shapes as far as the graph knows them.
     """
 
     def __init__(
@@ -59,17 +62,19 @@ class StagePlan(Plan):
         if found is not None:
             return found
         if self.waits or len(self.variants) >= MAX_SHAPES:
-            shapes = self.shapes  # type: ignore[assignment]  # with unknown sizes: one variant for all that come
+            # unknown sizes: one variant for all further shapes
+            shapes = self.shapes  # type: ignore[assignment]
         return super().variant(shapes)
 
 
 class StagedPlan(Plan):
-    """A run in stages. The plan's own variants serve runs with options, which are looked at as a
-    whole.
+    """Serve a run in stages.
 
-    stages: in the order they run; what one of them fetches is fed to later ones. variables: of all
-    stages. Where one has no value the run is one of the whole: that is an error, or an
-    initialisation, and neither has to wait for a queue.
+    The plan's own variants serve runs with options, which observe the run as a whole.
+
+    stages: in execution order; fetches of a stage feed later ones. variables: of all stages. While
+    a variable has no value, the plan runs unstaged: such a run is an error or an initialisation,
+    and neither has to wait for a queue.
     """
 
     def __init__(
@@ -85,11 +90,11 @@ class StagedPlan(Plan):
         super().__init__(session, feeds, fetches, targets, dtypes)
         self.stages = tuple(stages)
         self._variables = tuple(variables)
-        self._known_buffers = 0  # `VARIABLE_EPOCH` when every variable was seen to have a value
+        self._known_buffers = 0  # `VARIABLE_EPOCH` when each variable was last seen to have a value
 
     @property
     def largest(self) -> StagePlan:
-        """The stage that is worth a look: of those that do not wait, the one of most nodes."""
+        """Return the non-blocking stage with the most nodes, for reports."""
         return max(
             (stage for stage in self.stages if not stage.waits),
             key=lambda stage: stage.size,
@@ -116,7 +121,10 @@ class StagedPlan(Plan):
         return True
 
     def _run_stages(self, known: dict[str, Any], pool: ThreadPool | None) -> list[Any]:
-        """known: values by tensor name."""
+        """Run all stages in order and return the fetched values.
+
+        known: values by tensor name.
+        """
         on_edges: set[str] = set()  # arrays that the runtime may hold as well
         for stage in self.stages:
             arrays = stage.check([_array(known[name]) for name in stage.feeds])
@@ -147,7 +155,7 @@ class StagedPlan(Plan):
 
 
 def _array(value: Any) -> np.ndarray:
-    """A value as a later stage is fed it."""
+    """Return a value in the form that a later stage is fed."""
     return (
         value
         if isinstance(value, np.ndarray)
@@ -162,7 +170,10 @@ def staged_plan(
     targets: tuple[str, ...],
     dtypes: Sequence[DType],
 ) -> StagedPlan | None:
-    """The plan of a run that is worth cutting, else None. The caller holds the graph's lock."""
+    """Return the plan of a run that is worth splitting, else None.
+
+    The caller holds the graph's lock.
+    """
     from tfjit.passes.ir.run_spec import RunSpec, parse_tensor_name
     from tfjit.passes.partitioning.split_stages import split_stages
     from tfjit.runtime.kernel_api.op_kernel import is_blocking

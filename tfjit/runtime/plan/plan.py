@@ -1,11 +1,10 @@
-"""A plan serves one signature (feeds, fetches, targets); its variants serve one tuple of feed
-shapes each.
+"""Serve one signature (feeds, fetches, targets) by variants for feed shapes.
 
-A variant starts on reference kernels. After its first run the native calls are built and their code
-compiled (or loaded from disk) behind the caller's back; then its step is replaced by the compiled
-one. A graph with many groups of small tensors first gets a step of the kernels that its nodes share
-(kernel_selection.py). A plan that a process has had compiled before starts with its compiled step,
-where plan_warm_start.py says that all its kernels are there.
+A variant starts on reference kernels. After its first run, a background thread builds the native
+calls and compiles their code (or loads it from disk). The variant's step is then replaced by the
+compiled one. A graph with many groups of small tensors first gets a step of the kernels that its
+nodes share (kernel_selection.py). A plan that an earlier process compiled starts with its compiled
+step if plan_warm_start.py finds all its kernels on disk.
 """
 
 from __future__ import annotations
@@ -50,28 +49,29 @@ if TYPE_CHECKING:
 log = logging.getLogger("tfjit.plan")
 
 MAX_VARIANTS = 64
-_SHARE = 0.1  # of the interpreter's time that background work takes from others
+_SHARE = 0.1  # share of the interpreter's time that background work takes from other threads
 _HURRIED_SHARE = 0.5
-QUICK_NODES = 300  # from here on the passes take longer than a first result should
+QUICK_NODES = 300  # above this size, the passes take longer than a first result should
 
 
 class _Background:
-    """One daemon thread of the process that upgrades variants, so that no caller waits for a
-    builder or a compile.
+    """Upgrade variants on one daemon thread of the process.
 
-    A fork waits for the job at hand, which may hold import locks that nobody would release in the
-    child; the child goes on with the jobs left over.
+    No caller waits for a builder or a compile.
+
+    A fork waits for the running job, which may hold import locks that no thread would release in
+    the child. The child continues with the remaining jobs.
     """
 
     def __init__(self) -> None:
         self._jobs: deque[tuple[Callable[[], None], Callable[[], float]]] = deque()
-        self._arrived: queue.SimpleQueue[None] = queue.SimpleQueue()  # one entry a job
+        self._arrived: queue.SimpleQueue[None] = queue.SimpleQueue()  # one entry per job
         self._lock = threading.Lock()
         self._busy = threading.RLock()
         self._thread: threading.Thread | None = None
         if hasattr(os, "register_at_fork"):
-            # registered after the kernel store's, so run before them: a job may be waiting for the
-            # store's locks
+            # Registered after the kernel store's handlers, so run before them: a job may be waiting
+            # for the store's locks.
             os.register_at_fork(
                 before=self._before_fork,
                 after_in_parent=self._release,
@@ -79,9 +79,9 @@ class _Background:
             )
 
     def submit(self, job: Callable[[], None], share: Callable[[], float]) -> None:
-        """Run `job` later; it must not raise.
+        """Queue `job`, which must not raise.
 
-        share: how much of the interpreter's time it may take from others
+        share: the share of the interpreter's time that the job may take from other threads
         (framework/cooperative_yield.py).
         """
         self._jobs.append((job, share))
@@ -98,7 +98,7 @@ class _Background:
                 job, share = self._jobs.popleft()
                 with cooperative_yield.background(share):
                     job()
-                # a session that nobody has any more must not live until the next job comes
+                # An abandoned session must not stay alive until the next job arrives.
                 del job, share
 
     def _before_fork(self) -> None:
@@ -125,15 +125,15 @@ _BACKGROUND = _Background()
 
 
 class Variant:
-    """A plan for known feed shapes.
+    """Serve a plan for known feed shapes.
 
-    report: what the passes did. lowered: the single static partition's instructions, or None when
-    the dataflow executor runs it, and then `dynamic_reason` says why. calls: how compiled code
-    serves them. compile_done: set once it runs as fast as it will.
+    report: the passes' report. lowered: the instructions of the single static partition; None when
+    the dataflow executor runs the variant, and then `dynamic_reason` gives the reason. calls: the
+    compiled code of the instructions. compile_done: set once the variant has its fastest form.
 
-    A big graph's first runs are served by the dataflow executor over the unoptimised graph, and the
-    passes run behind them too. Nothing happens behind the first run, which would have to share the
-    interpreter with it: `upgrade` starts it.
+    The dataflow executor serves a big graph's first runs over the unoptimised graph, and the passes
+    run in the background too. No background work starts during the first run, which would have to
+    share the interpreter with it: `upgrade` starts the work.
     """
 
     def __init__(self, plan: Plan, feed_shapes: tuple[Shape, ...]) -> None:
@@ -146,15 +146,15 @@ class Variant:
         self.step: Step | None = None
         self.dataflow: DataflowPlan | None = None
         self.dynamic_reason = ""
-        self.inline: Step | None = None  # the step that runs without a context
+        self.inline: Step | None = None  # the step if it runs without a context
         self.compile_done = threading.Event()
         self.failure: BaseException | None = None
-        self.used = False  # since the session's newest variant came
-        self.idle = 0  # how many variants have come since the last use
+        self.used = False  # used since the session's newest variant was added
+        self.idle = 0  # number of variants added since the last use
         self._lock = threading.Lock()
         self._building = threading.Lock()
-        self._slow_runs = 0  # not by a compiled step, since a background job last asked
-        # what is left to do once the first run is over
+        self._slow_runs = 0  # runs without a compiled step since a background job last asked
+        # the work left for after the first run
         self._later: Callable[[], None] | None = None
         self._fingerprint = ""
         self._made_ms = 0.0  # processor time of passes, builders and layouts
@@ -189,7 +189,7 @@ class Variant:
             self.compile_done.set()
 
     def upgrade(self) -> None:
-        """Begin to replace the reference kernels, unless that has begun. Returns at once."""
+        """Start to replace the reference kernels, once; return at once."""
         with self._lock:
             job, self._later = self._later, None
         if job is not None:
@@ -203,15 +203,17 @@ class Variant:
         _BACKGROUND.submit(with_settings, self._share)
 
     def _share(self) -> float:
-        """A caller who runs this very variant by reference kernels gains most when its compiled
-        step is there soon.
+        """Return the share of the interpreter's time that an upgrade may take.
+
+        A caller that runs this variant on reference kernels gains most from an early compiled step.
         """
         slow, self._slow_runs = self._slow_runs, 0
         return _HURRIED_SHARE if slow else _SHARE
 
     def release(self) -> None:
-        """The session is closed and runs no more: open the rings that the variant is part of. What
-        was made can still be read.
+        """Break the reference cycles of the variant after the session is closed.
+
+        Reports stay readable.
         """
         with self._lock:
             self._later = None
@@ -220,7 +222,7 @@ class Variant:
         self.compile_done.set()
 
     def after_fork(self) -> None:
-        """Put things in order in a forked child."""
+        """Reset locks in a forked child."""
         release_lock(self._lock)
         release_lock(self._building)
         for part in (self.step, self.dataflow):
@@ -228,7 +230,7 @@ class Variant:
                 part.after_fork()
 
     def charge(self) -> None:
-        """Tell the session what this variant holds."""
+        """Report the memory of this variant to the session."""
         session, step, lowered = self.plan.session, self.step, self.lowered
         nodes = sum(len(partition.graph) for partition in self.partitions)
         constants = (
@@ -255,13 +257,15 @@ class Variant:
             self._made_ms += (time.thread_time() - began) * 1e3
 
     def _all_on_disk(self) -> bool:
-        """Build the calls and load their code, compiling nothing. False when something is missing:
-        `_upgrade` sees to it.
+        """Build the calls and load their code without compiling.
+
+        Return False when code is missing: `_upgrade` compiles the missing code.
         """
         assert self.lowered is not None
         try:
             self.select_kernels()
-        except Exception as error:  # a builder's bug: `_upgrade` meets it again, and reports it
+        # a builder's bug: `_upgrade` meets the error again, and reports it
+        except Exception as error:
             log.debug("plan %s: %s", self.plan.name, error)
             return False
         return store.load_present(sources(all_calls(self.lowered)))
@@ -313,14 +317,14 @@ class Variant:
                 self.dataflow = self.plan.session.dataflow_plan(self.partitions)
                 self.compile_done.set()
                 return
-        # the unoptimised graph goes on serving, and says what is wrong where it is
+        # The unoptimised graph continues to serve, and reports a wrong node when it runs.
         except BaseException as error:
             self._fail(error)
             return
         self._upgrade()
 
     def finish_passes(self) -> None:
-        """Run the passes of a big graph now, if they were left for after its first run."""
+        """Run the passes of a big graph now, if they were deferred."""
         with self._lock:
             waits = self._later == self._optimize_and_upgrade
             if waits:
@@ -337,14 +341,16 @@ class Variant:
             if self.lowered is None:
                 self.dataflow = self.plan.session.dataflow_plan(self.partitions)
                 self.compile_done.set()
-        elif self.lowered is None and not self.dynamic_reason:  # the background is at it
+        # the background thread is running the passes
+        elif self.lowered is None and not self.dynamic_reason:
             self.compile_done.wait()
             if self.failure is not None:
                 raise self.failure
 
     def select_kernels(self) -> None:
-        """Ask the builders, once, how compiled code serves the instructions, and dump it where that
-        is wanted.
+        """Ask the builders, once, for compiled code of the instructions.
+
+        The selected kernels are dumped if dumps are on.
         """
         assert self.lowered is not None
         with self._building:
@@ -368,7 +374,7 @@ class Variant:
         return step
 
     def _say_kernels(self, step: Step) -> None:
-        """Log what serves each instruction of a step."""
+        """Log the kernel of each instruction of a step."""
         assert self.lowered is not None
         for instruction in self.lowered.instructions:
             if instruction.role is None:
@@ -399,14 +405,14 @@ class Variant:
             instructions = self.lowered.instructions
             soon = sources(i.unfused or i.call for i in instructions)
             all_of_them = sources(all_calls(self.lowered))
-        # a builder's bug must not end the thread that serves every session
+        # A builder's bug must not end the thread that serves all sessions.
         except BaseException as error:
             self._fail(error)
             return
         known = set(soon)
         if any(source not in known and store.lookup(source) is None for source in all_of_them):
-            # in two parts: what is shared is compiled first, and its step need not wait for the
-            # rest
+            # Two parts: the shared kernels are compiled first, and their step need not wait for the
+            # rest.
             self._when_ready(soon, Variant._install_unfused, all_of_them)
         else:
             self._await(all_of_them)
@@ -417,8 +423,9 @@ class Variant:
     def _when_ready(
         self, sources: list[KernelSource], job: Callable[..., None], *args: Any
     ) -> None:
-        """Submit the job once the sources are settled, unless nobody has the variant any more:
-        waiting code must not keep a session.
+        """Submit the job for a live variant once its sources are settled.
+
+        Pending code must not keep a session alive.
         """
         found = weakref.ref(self)
 
@@ -430,7 +437,7 @@ class Variant:
         store.when_ready(sources, submit)
 
     def _install_unfused(self, wanted: list[KernelSource]) -> None:
-        store.load(wanted)  # what the disk has
+        store.load(wanted)  # load the code that is on disk
         if not store.settled(wanted):
             try:
                 self._install_step()
@@ -461,7 +468,8 @@ class Variant:
                 self.charge()
 
     def _fail(self, error: BaseException) -> None:
-        # else it was in the way of the closing, and would keep what that frees
+        # In a closed session the job ran into the closing, and the error would keep freed objects
+        # alive.
         if not self.plan.session.closed:
             self.failure = error
             log.error(
@@ -470,8 +478,9 @@ class Variant:
         self.compile_done.set()
 
     def refused(self) -> list[tuple[str, str]]:
-        """(node, reason) of every instruction that a refused compilation leaves to its reference
-        kernel.
+        """Return (node, reason) of each instruction whose compilation was refused.
+
+        Its reference kernel serves such an instruction.
         """
         found = []
         for instruction in self.lowered.instructions if self.lowered is not None else ():
@@ -487,8 +496,10 @@ class Variant:
         context: StepContext | None = None,
         pool: ThreadPool | None = None,
     ) -> list[Any]:
-        """One step. values: arrays in the plan's feed order. context: given by a run with options,
-        which also chooses the pool.
+        """Run one step.
+
+        values: arrays in the plan's feed order. context: given by a run with options, which also
+        chooses the pool.
         """
         self.used = True
         if context is None:
@@ -553,8 +564,9 @@ class Variant:
 
 
 class Plan:
-    """All that is kept for one signature. feeds and fetches are tensor names in a fixed order;
-    dtypes are the feeds'.
+    """Hold the variants of one signature.
+
+    feeds and fetches are tensor names in a fixed order. dtypes are those of the feeds.
     """
 
     variant_class: type[Variant] = Variant
@@ -577,13 +589,13 @@ class Plan:
             np.dtype(d.as_numpy_dtype) if d.is_numpy_compatible else None for d in self.dtypes
         )
         self.name = f"{','.join(feeds)}->{','.join(fetches)}/{','.join(targets)}"[:80]
-        self.note = ""  # what part of a run it is, if not all of it
+        self.note = ""  # the part of a run that the plan serves, "" for the whole
         self.variants: dict[tuple[tuple[int, ...], ...], Variant] = {}
         self.observed_steps = 0
         self._lock = threading.Lock()
 
     def spec(self, feed_shapes: Sequence[Shape]) -> RunSpec:
-        """The passes' description of a run with these feed shapes."""
+        """Return the RunSpec of a run with these feed shapes."""
         from tfjit.passes.pipeline import RunSpec
 
         types = {
@@ -599,24 +611,31 @@ class Plan:
         )
 
     def survey(self, feed_shapes: Sequence[Shape]) -> tuple[int, str]:
-        """How many nodes a run needs, and its fingerprint: "" when it is not recorded."""
+        """Return the number of nodes of a run, and its fingerprint.
+
+        The fingerprint is "" for a run that is not recorded.
+        """
         return self.session.survey(self.spec(feed_shapes))
 
     def build(
         self, feed_shapes: Sequence[Shape], quick: bool = False
     ) -> tuple[list[Partition], PipelineReport]:
-        """The partitions of a run with these feed shapes, and what the passes did. quick: only what
-        makes the graph runnable.
+        """Return the partitions and the passes' report for these feed shapes.
+
+        quick: run only the passes that make the graph runnable.
         """
         return self.session.build_partitions(self.spec(feed_shapes), quick)
 
     def lower(self, partition: Partition, feed_shapes: Sequence[Shape]) -> Lowered:
-        """The instructions of the only partition of such a run. Raises NotStatic."""
+        """Return the instructions of a run's only partition.
+
+        Raises NotStatic.
+        """
         backend = self.session.devices.lookup(partition.device).backend
         return lower(partition.graph, self.session.find_variable, len(self.feeds), backend=backend)
 
     def variant(self, shapes: tuple[tuple[int, ...], ...]) -> Variant:
-        """The variant for these feed shapes, built if it is new."""
+        """Return the variant for these feed shapes; build a missing one."""
         found = self.variants.get(shapes)
         if found is not None:
             return found
@@ -634,8 +653,9 @@ class Plan:
             return found
 
     def prepare(self, shapes: tuple[tuple[int, ...], ...]) -> None:
-        """Build the variant for these feed shapes and its compiled code behind the caller's back.
-        Returns at once.
+        """Build the variant for these feed shapes in the background.
+
+        The compiled code is built too. Returns at once.
         """
 
         def job() -> None:
@@ -643,28 +663,31 @@ class Plan:
                 return
             try:
                 self.variant(shapes).upgrade()
-            # the run itself meets what is wrong with these shapes, and says so
+            # A run with these shapes meets the same error and reports it.
             except Exception as error:
                 log.debug("plan %s: no variant for %s: %s", self.name, shapes, error)
 
         _BACKGROUND.submit(job, lambda: _HURRIED_SHARE)
 
     def after_fork(self) -> None:
-        """Put things in order in a forked child."""
+        """Reset locks in a forked child."""
         release_lock(self._lock)
         for variant in self.variants.values():
             variant.after_fork()
 
     def drop(self, variant: Variant) -> None:
-        """Let go of a variant: its shapes are built anew when they come again."""
+        """Drop a variant; its shapes are built anew when they come again."""
         self.variants.pop(variant.feed_shapes, None)  # type: ignore[arg-type]
 
     def held(self) -> list[Variant]:
-        """Every variant. A copy in one step: `drop` takes no lock, and comes from any thread."""
+        """Return all variants as a copy.
+
+        The copy is made in one step: `drop` takes no lock and is called from any thread.
+        """
         return list(self.variants.values())
 
     def drop_all(self) -> list[Variant]:
-        """Let go of every variant; returns them."""
+        """Drop all variants and return them."""
         dropped = list(self.variants.values())
         for variant in dropped:
             self.drop(variant)
@@ -672,8 +695,9 @@ class Plan:
         return dropped
 
     def check(self, values: Sequence[Any]) -> list[Any]:
-        """The values, C-contiguous. values: in feed order; ndarrays, or other edge values for
-        resources and variants.
+        """Return the values as C-contiguous arrays.
+
+        values: in feed order; ndarrays, or other edge values for resources and variants.
 
         Raises InvalidArgumentError when an array has another dtype than its feed.
         """
@@ -699,8 +723,10 @@ class Plan:
         context: StepContext | None = None,
         pool: ThreadPool | None = None,
     ) -> list[Any]:
-        """One step. values: as `check` takes them. pool: for what a static step does not serve;
-        None takes the session's first.
+        """Run one step.
+
+        values: in the form that `check` takes. pool: for runs that no static step serves; None
+        selects the session's first pool.
         """
         arrays = self.check(values)
         variant = self.variant(tuple([getattr(a, "shape", ()) for a in arrays]))

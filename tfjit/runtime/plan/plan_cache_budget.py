@@ -1,5 +1,6 @@
-"""The memory that a session's plans may hold: the variants longest unused give way, whatever plan
-they are of.
+"""Limit the memory of a session's plans by eviction of old variants.
+
+The variants longest unused are dropped first, over all plans.
 """
 
 from __future__ import annotations
@@ -16,18 +17,21 @@ if TYPE_CHECKING:
     from tfjit.runtime.plan.plan import Variant
 
 NODE_BYTES: Final = 8_000
-"""Python objects of a variant a node: working graph, lowering, argument blocks, tables (4 to 7.5 kB
-by tracemalloc, 100 and 250 nodes).
+"""Bytes of a variant's Python objects for each node.
+
+The objects are the working graph, lowering, argument blocks and tables (4 to 7.5 kB by tracemalloc,
+for 100 and 250 nodes).
 """
 _COUNTED_BYTES: Final = 1 << 12  # smaller constants are part of NODE_BYTES
 
 
 class VariantBudget:
-    """Which variants a session holds and what each takes. Thread-safe.
+    """Track the variants of a session and their memory. Thread-safe.
 
-    An array that several variants hold (the graph's own constants, mostly) would not be freed with
-    one of them, so it counts for none. A run marks its variant, which costs it nothing; whenever a
-    variant is new, all the others grow older by one or, if marked, young again.
+    Evicting one variant does not free an array that several variants hold (mostly the graph's own
+    constants), so such an array counts for none of them. A run only marks its variant, which is
+    free. Each new variant raises the age of all others by one; a marked variant's age is reset
+    instead.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -36,14 +40,16 @@ class VariantBudget:
         self.evicted = 0
         self._lock = threading.Lock()
         self._entries: dict[Variant, tuple[int, tuple[np.ndarray, ...]]] = {}
-        self._holders: dict[int, int] = {}  # id of an array -> variants that hold it
+        # id of an array -> number of variants that hold the array
+        self._holders: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def charge(self, variant: Variant, nbytes: int, arrays: Iterable[np.ndarray]) -> None:
-        """The variant takes nbytes and holds these arrays; a second call replaces the first. Others
-        give way where that is too much.
+        """Record that the variant takes nbytes and holds these arrays.
+
+        A second call replaces the first. Above the limit, other variants are evicted.
         """
         unique = tuple({id(a): a for a in arrays if a.nbytes >= _COUNTED_BYTES}.values())
         with self._lock:
@@ -56,12 +62,12 @@ class VariantBudget:
                 self._evict(variant)
 
     def forget(self, variant: Variant) -> None:
-        """Its plan lets go of it."""
+        """Forget a variant that its plan has dropped."""
         with self._lock:
             self._drop(variant)
 
     def after_fork(self) -> None:
-        """Put things in order in a forked child."""
+        """Reset the lock in a forked child."""
         release_lock(self._lock)
 
     def _grow_older(self) -> None:

@@ -1,9 +1,9 @@
-"""What a plan's compiled step was made of the last time, kept beside the kernels so that the next
-process can start with it.
+"""Record the kernels of a plan's compiled step for the next process.
 
-The record of a plan names its kernels in the disk cache and says how long the compiled step took to
-make. It is a hint: a process that finds it, and the kernels, serves the first run by compiled code.
-A wrong one costs the time of building calls, never a value.
+The record lies beside the kernels in the disk cache. It names the plan's kernels and the time that
+the compiled step took to build. A process that finds the record and the kernels serves the first
+run by compiled code. The record is a hint: a wrong one costs the time of building calls, never a
+value.
 """
 
 from __future__ import annotations
@@ -27,14 +27,19 @@ if TYPE_CHECKING:
     from tfjit.passes.ir.run_spec import RunSpec
 
 MAX_NODES: Final = 3000
-"""The passes over a larger graph take longer than any first run, so it is not recorded."""
+"""Largest number of nodes of a recorded plan.
+
+The passes over a larger graph take longer than any first run.
+"""
 _RUNS: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class PlanRecord:
-    """kernels: names in the disk cache. compiled_ms: passes, builders and layout, of processor
-    time; slow_ms: a run without them.
+    """Record the kernels and the costs of a plan.
+
+    kernels: names in the disk cache. compiled_ms: processor time of passes, builders and layout.
+    slow_ms: time of a run without compiled code.
     """
 
     kernels: tuple[str, ...]
@@ -43,15 +48,15 @@ class PlanRecord:
 
     @property
     def pays_soon(self) -> bool:
-        """Whether a program with a few runs to do is done earlier if the first one waits for the
-        compiled step.
-        """
+        """Return whether waiting for the compiled step pays within a few runs."""
         return self.compiled_ms <= _RUNS * self.slow_ms
 
 
 def fingerprint(graph: DataflowGraph, spec: RunSpec, names: Iterable[str]) -> str:
-    """Hash of a signature and of names, op types and known shapes of the nodes it needs: 2 us a
-    node, and enough for a hint.
+    """Return a hash of a run's signature and nodes.
+
+    The hash covers the names, op types and known shapes of the needed nodes. It costs 2 us a node,
+    and is exact enough for a hint.
     """
     digest = hashlib.sha256(
         repr(
@@ -69,7 +74,10 @@ def _path(key: str) -> Path | None:
 
 
 def read(key: str) -> PlanRecord | None:
-    """The record of that fingerprint, if there is one and the disk still has all its kernels."""
+    """Return the record of that fingerprint, or None.
+
+    A record counts only if all its kernels are still on disk.
+    """
     path = _path(key)
     if path is None:
         return None
@@ -79,7 +87,7 @@ def read(key: str) -> PlanRecord | None:
             tuple(map(str, found["kernels"])), float(found["compiled_ms"]), float(found["slow_ms"])
         )
     except (OSError, ValueError, TypeError, KeyError):
-        return None  # not there, of another version, or damaged: it is written anew
+        return None  # missing, of another version, or damaged: the record is written anew
     return (
         record
         if all(
@@ -90,7 +98,7 @@ def read(key: str) -> PlanRecord | None:
 
 
 def write(key: str, sources: Iterable[KernelSource], compiled_ms: float, slow_ms: float) -> None:
-    """Record a plan whose kernels are all loaded. What cannot be written is not recorded."""
+    """Record a plan whose kernels are all loaded; ignore write errors."""
     path = _path(key)
     if path is None:
         return
