@@ -1,9 +1,11 @@
-"""Arenas that the steps of a session share: as many as runs at the same time, each as large as the
+"""Share arenas between the steps of a session.
+
+A session has as many arenas as steps that run at the same time. Each arena is as large as the
 largest step that has used it.
 
-A plan has a variant for each tuple of feed shapes; an arena for each would hold a hundred batch
-sizes' intermediates for the sake of one. A step's argument blocks hold addresses, so an instance
-that gets another arena than last time writes them anew.
+A plan has a variant for each tuple of feed shapes. An arena for each variant would hold a hundred
+batch sizes' intermediates for the sake of one. A step's argument blocks hold addresses, so an
+instance that gets another arena than last time rewrites them.
 """
 
 from __future__ import annotations
@@ -19,13 +21,14 @@ from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.step.memory_planner import aligned_bytes
 
 SHARED_BYTES: Final = 1 << 16
-"""From here on steps share. A smaller arena belongs to its instance: a run that short would feel
-the hand-over (0.3 us).
+"""Size from which steps share arenas.
+
+A smaller arena belongs to its instance: a run that short would feel the hand-over (0.3 us).
 """
 
 
 class Arena:
-    """Memory for the intermediates of one run at a time."""
+    """Hold the intermediates of one run at a time."""
 
     __slots__ = ("address", "memory")
 
@@ -35,11 +38,11 @@ class Arena:
 
 
 class Placement:
-    """Where one instance of a step has its intermediates now.
+    """Map one instance of a step to its present arena.
 
     words, at, offsets: words[at[i]] is the address offsets[i] into the arena. views: name in
     `scope` -> (offset, shape, dtype) of an ndarray over arena memory, for Python kernels. address:
-    of the arena that all these stand for; 0 for none.
+    the address of the arena; 0 for none.
     """
 
     __slots__ = ("__weakref__", "_at", "_offsets", "_scope", "_views", "_words", "address")
@@ -60,11 +63,11 @@ class Placement:
 
     @property
     def has_views(self) -> bool:
-        """Whether it keeps its arena alive."""
+        """Return whether the placement keeps its arena alive."""
         return bool(self._views)
 
     def bind(self, arena: Arena) -> None:
-        """Point at this arena; who calls has it to himself."""
+        """Point at this arena, which only the caller uses."""
         self._words[self._at] = self._offsets + arena.address
         for name, (offset, shape, dtype) in self._views.items():
             empty = 0 in shape
@@ -76,26 +79,27 @@ class Placement:
         self.address = arena.address
 
     def unbind(self) -> None:
-        """Let go of the arena."""
+        """Drop the views of the arena."""
         self.address = 0
         for name in self._views:
             self._scope.pop(name, None)
 
 
 class ArenaPool:
-    """The arenas of a session. Thread-safe."""
+    """Hold the arenas of a session. Thread-safe."""
 
     def __init__(self) -> None:
         self._free: list[Arena] = []
-        # those that keep their arena alive
+        # placements that keep their arena alive
         self._placements: weakref.WeakSet[Placement] = weakref.WeakSet()
         self._lock = threading.Lock()
         self.count = 0
         self.nbytes = 0
 
     def lend(self, nbytes: int) -> Arena:
-        """An arena of at least nbytes, the caller's until `take_back`. One too small
-        is replaced.
+        """Return an arena of at least nbytes, the caller's until `take_back`.
+
+        An arena that is too small is replaced.
         """
         try:
             arena = self._free.pop()
@@ -106,36 +110,37 @@ class ArenaPool:
         with self._lock:
             if arena is not None:
                 self._forget(arena)
-                arena = None  # freed before the larger one is made
+                arena = None  # freed before the larger arena is allocated
             self.count += 1
             self.nbytes += nbytes
         return Arena(nbytes)
 
     def take_back(self, arena: Arena) -> None:
-        """The run is over."""
+        """Return an arena to the pool after the run."""
         self._free.append(arena)
 
     def bind(self, placement: Placement, arena: Arena) -> None:
-        """Point an instance, which is the caller's for this run, at an arena that is his too."""
-        with self._lock:  # `_forget` looks at placements of runs that go on
+        """Point an instance at an arena; the caller owns both."""
+        with self._lock:  # `_forget` reads placements of other running steps
             placement.bind(arena)
             if placement.has_views:
                 self._placements.add(placement)
 
     def clear(self) -> None:
-        """Free what no run uses."""
+        """Free the arenas that no run uses."""
         while self._free:
             arena = self._free.pop()
             with self._lock:
                 self._forget(arena)
 
     def after_fork(self) -> None:
-        """Put things in order in a forked child."""
+        """Reset the lock in a forked child."""
         release_lock(self._lock)
 
     def _forget(self, arena: Arena) -> None:
         for placement in self._placements:
-            if placement.address == arena.address:  # nobody runs there: the arena is ours
+            # no step runs in the arena: the caller has just taken it from the pool
+            if placement.address == arena.address:
                 placement.unbind()
         self.count -= 1
         self.nbytes -= arena.memory.nbytes

@@ -1,9 +1,8 @@
-"""TFJIT_COMPARE: each compiled call beside its reference, on the same inputs, and where the two
-part.
+"""Compare each compiled call with its reference on the same inputs (TFJIT_COMPARE).
 
-A step that compares has no stretches: each instruction is a Python kernel, loops and branches are
-Python's. The compiled call works on copies; what goes on to the next instruction, and what changes
-variables, is the reference's. So a wrong kernel is blamed alone.
+A comparing step has no native runs: each instruction is a Python kernel, and loops and branches are
+Python's. The compiled call works on copies. The next instruction and the variables get the values
+of the reference, so a wrong kernel is blamed alone.
 """
 
 from __future__ import annotations
@@ -33,16 +32,19 @@ log: Final = logging.getLogger("tfjit.compare")
 
 _LOCK: Final = threading.Lock()
 fork_safety.hold(_LOCK, fork_safety.EXTENSION)
-# Units in the last place that one scalar function, and one summed term, may be apart: the vector
-# math is within 8.
+# Allowed difference in units in the last place: of one scalar function, and of one summed term. The
+# vector math is within 8.
 _ULPS_OF_AN_OP: Final = 8.0
 _ULPS_OF_A_TERM: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first element that differs, how many do, and the largest difference. ulps: of the
-    reference's largest element.
+    """Describe the difference of a compiled value from its reference.
+
+    index: the first element that differs. count: the number of different elements. largest: the
+    largest difference. ulps: the same in units in the last place of the reference's largest
+    element.
     """
 
     index: tuple[int, ...]
@@ -70,8 +72,9 @@ class Difference:
 def comparing_kernel(
     instruction: Instruction, call: NativeCall, env: StepEnvironment
 ) -> PythonKernel:
-    """Return the instruction's Python kernel, which also runs the compiled call and logs where they
-    part.
+    """Return a Python kernel that runs both and logs differences.
+
+    The kernel runs the instruction's reference and its compiled call.
     """
     compiled = _Compiled(instruction, call, env)
     if instruction.compute is None and instruction.node.op != "_Loop":
@@ -81,19 +84,20 @@ def comparing_kernel(
     logged: set[str] = set()
 
     def say(text: str) -> None:
-        # of a loop the first iteration, of many runs the first
+        # Only the first difference is logged: of a loop that of the first iteration, of many runs
+        # that of the first run.
         if text.partition(" ")[0] not in logged:
             logged.add(text.partition(" ")[0])
             log.warning("TFJIT_COMPARE: %s: %s", compiled.title, text)
 
     def run(context: StepContext | None, inputs: Sequence[Any]) -> Sequence[Any]:
-        # another run that writes a variable between the two would look like a wrong kernel
+        # A variable written by another run between the two would look like a wrong kernel.
         with _LOCK:
             return compare(context, inputs)
 
     def compare(context: StepContext | None, inputs: Sequence[Any]) -> Sequence[Any]:
         before = [_array(value) for value in inputs]
-        # a variable's first value, which compiled code does not give
+        # Compiled code does not give a variable its first value.
         if any(array is None for array in before):
             return plain(context, inputs)
         copies = [np.array(array, order="C") for array in before]
@@ -141,7 +145,7 @@ def comparing_kernel(
 
 
 class _Compiled:
-    """A compiled call of one instruction, as a step of its own over fed arrays."""
+    """Run one instruction's compiled call as a separate step."""
 
     def __init__(self, instruction: Instruction, call: NativeCall, env: StepEnvironment) -> None:
         from tfjit.runtime.step.step import Step
@@ -166,7 +170,7 @@ class _Compiled:
             same = next(
                 (k for k, source in enumerate(instruction.inputs) if source is result), None
             )
-            if same is not None:  # a reference: the variable itself
+            if same is not None:  # a reference edge: the variable itself
                 outputs.append(given[same])
                 continue
             made = value(result.dtype, result.shape, "buffer", fetched=True)
@@ -219,8 +223,9 @@ class _Compiled:
     def try_run(
         self, context: StepContext | None, arrays: Sequence[Any]
     ) -> tuple[list[Any], OpError | None]:
-        """Run the compiled call, its random streams put back: (outputs, None) or ([], what it
-        raised).
+        """Run the compiled call and restore its random streams afterwards.
+
+        Return (outputs, None), or ([], error) if the call raised.
         """
         streams = [
             (array, array.copy())
@@ -243,11 +248,11 @@ def _array(value: Any) -> Any:
 def first_difference(
     compiled: Any, reference: np.ndarray, ulps: float, inputs: Sequence[np.ndarray] = ()
 ) -> Difference | None:
-    """Return where two arrays part; None where they agree.
+    """Return the first difference of two arrays, or None if they agree.
 
     Floating-point numbers may be `ulps` units in the last place apart, of the largest element or of
-    inputs up to 1: sums that cancel have the error of their terms. NaN agrees with NaN; everything
-    else must be equal.
+    inputs up to 1: sums that cancel have the error of their terms. NaN agrees with NaN. All other
+    values must be equal.
     """
     compiled = np.asarray(compiled)
     if compiled.shape != reference.shape or compiled.dtype != reference.dtype:
@@ -294,7 +299,7 @@ def first_difference(
 
 
 def _epsilon(dtype: np.dtype) -> float:
-    """Return the distance from 1 to the next number; 0 for what is no floating-point type."""
+    """Return the machine epsilon; 0 for non-floating-point types."""
     if dtype.kind in "fc":
         return float(np.finfo(dtype).eps)
     if dtype.kind == "V" or dtype.name.startswith(("bfloat", "float8")):

@@ -1,5 +1,7 @@
-"""TFJIT_DUMP: a plan's lowered partition, the kernels of a plan or of a node, each headed by the
-nodes it serves, and the step around them.
+"""Write a plan's lowered partition, kernels and step for TFJIT_DUMP.
+
+The kernels are those of a plan or of a node. Each text is headed by the nodes that the kernel
+serves.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ def dump_lowered(folder: Path, lowered: Lowered) -> None:
 
 
 def kernel_texts(instructions: Iterable[Instruction]) -> dict[str, str]:
-    """Return the text of every kernel, with the nodes that it serves, by a file name."""
+    """Return the text of each kernel, with its nodes, by file name."""
     users: dict[KernelSource, list[str]] = {}
     for instruction in instructions:
         for call in {

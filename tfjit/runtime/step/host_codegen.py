@@ -1,5 +1,7 @@
-"""The generated straight-line function of a step: it fetches what a stretch needs, hands it over
-and returns the fetched values.
+"""Generate the straight-line Python function of a step.
+
+The function fetches the arrays that a native run needs, calls the table executor and returns the
+fetched values.
 """
 
 from __future__ import annotations
@@ -23,22 +25,23 @@ from tfjit.runtime.step.memory_planner import RECYCLE_BYTES
 
 
 class Reroute(Exception):
-    """The step's assumptions do not hold for this run (a variable changed its shape); the dataflow
-    executor must run it.
+    """Signal that a run breaks the step's assumptions.
+
+    Example: a variable changed its shape. The dataflow executor serves such a run.
     """
 
 
 class StepText:
-    """Writes the function. What it names, it puts into the layout's scope and views."""
+    """Write the host function and fill the layout's scope and views."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._moved = False  # a Python kernel may have given a variable another buffer
-        # of each branch that is open: its number's name, the case
+        # for each open branch: name of its case number, current case
         self._cases: list[tuple[str, int]] = []
 
     def generate(self) -> str:
-        """The text of `make(placement)`, which returns the instance's step function."""
+        """Return the text of `make(placement)`, which returns the instance's step function."""
         source = Source()
         variables = self._variables()
         with source.block("def make(placement):"):
@@ -71,7 +74,7 @@ class StepText:
             source.line(f"nonlocal seen, {', '.join(variables)}")
         self._emit_feeds(source)
         self._emit_variable_checks(source, variables)
-        known: set[str] = set()  # variables whose buffer the code has at hand
+        known: set[str] = set()  # variables whose buffer the code has in a local name
         self._moved = False
         made: set[int] = set()
         dying = self._python_made()
@@ -89,8 +92,10 @@ class StepText:
         self._emit_return(source, known)
 
     def _python_made(self) -> list[tuple[int, str]]:
-        """(last use, name in the generated code) of every array that a Python kernel makes, the
-        first to die at the end.
+        """Return the arrays that Python kernels create, with their last uses.
+
+        Each entry is (last use, name in the generated code). The first array to be released comes
+        last.
         """
         found: set[tuple[int, str]] = set()
         for instruction in self._layout.lowered.instructions:
@@ -104,8 +109,9 @@ class StepText:
         return sorted(found, reverse=True)
 
     def _emit_release(self, source: Source, position: int, dying: list[tuple[int, str]]) -> None:
-        """Let go of what no slot from `position` on reads: a first run would hold every
-        intermediate array to its end.
+        """Delete names that no slot from `position` on reads.
+
+        Without this, a first run would hold all intermediate arrays to its end.
         """
         names = []
         while dying and dying[-1][0] < position:
@@ -121,12 +127,13 @@ class StepText:
             )
 
     def _variables(self) -> dict[str, tuple[Value, bool]]:
-        """By name in the generated code: a value of each variable of the step, and whether compiled
-        code assigns it.
+        """Return a value of each variable of the step, by generated name.
+
+        The second item is true if compiled code assigns the variable.
         """
         found: dict[str, tuple[Value, bool]] = {}
         for instruction in self._layout.lowered.instructions:
-            # what is assigned may be an array in a variable's place (runtime/step/compare.py)
+            # The target may be an array in place of a variable (runtime/step/compare.py).
             assigns = (
                 instruction.node.has_trait(ASSIGN) and instruction.inputs[0].root.storage != "feed"
             )
@@ -151,11 +158,13 @@ class StepText:
     def _emit_variable_checks(
         self, source: Source, variables: Mapping[str, tuple[Value, bool]]
     ) -> None:
-        """Before anything has an effect: a variable that is not of the planned shape sends the run
-        to the dataflow executor, and so does one without a buffer that compiled code would assign.
+        """Emit checks of all variables, in front of all effects.
 
-        Only looked at again when some variable has another array than in the instance's last run.
-        seen is None while one has none.
+        A variable of another shape than planned sends the run to the dataflow executor. So does a
+        variable without a buffer that compiled code would assign.
+
+        The checks are repeated only when some variable has another array than in the instance's
+        last run. `seen` is None while a variable has none.
         """
         if not variables:
             return
@@ -178,8 +187,9 @@ class StepText:
             source.line("seen = now")
 
     def _conditional_variables(self) -> set[str]:
-        """Those that only stretches' loops and branches use: whether they need a value only the
-        dataflow executor finds out.
+        """Return the variables that only loops and branches of native runs use.
+
+        Only the dataflow executor finds out if such a variable needs a value.
         """
         always: set[str] = set()
         sometimes: set[str] = set()
@@ -199,10 +209,11 @@ class StepText:
     def _emit_variable(
         self, source: Source, value: Value, known: set[str], reader: str = ""
     ) -> str:
-        """The name of the variable's buffer, fetched anew when something may have assigned it since
-        the last look.
+        """Return the name of the variable's buffer.
 
-        reader: the node that takes the variable itself, for the error when there is no value.
+        The buffer is fetched anew when an assignment may have replaced it since the last fetch.
+
+        reader: the node that takes the variable itself, for the error about a missing value.
         """
         name = self._layout.variable_name(value)
         if name not in known:
@@ -231,7 +242,7 @@ class StepText:
         call = ", ".join([f"t{k}", *arrays])
         if native_run.loops:
             self._emit_looping_run(source, native_run, call)
-        # other runs of this and other plans may add to the variable too
+        # Other runs, of this plan and others, may add to the variable too.
         elif native_run.locked is not None:
             lock = f"lock_{self._layout.variable_name(native_run.locked)}"
             assert native_run.locked.variable is not None
@@ -243,8 +254,10 @@ class StepText:
         source.line(f"if r: native_failure({k}, r, w)")
 
     def _emit_looping_run(self, source: Source, native_run: NativeRun, call: str) -> None:
-        """A walk that an interrupt may end, before the failure that it reports is looked at: what
-        an earlier one reported goes first.
+        """Emit a table executor call that an interrupt may end.
+
+        An older failure is cleared first. The interrupt flag is released before the new failure is
+        examined.
         """
         self._layout.scope["watched"], self._layout.scope["unwatched"] = watched, unwatched
         for one in (
@@ -270,7 +283,7 @@ class StepText:
     def _emit_marker(
         self, source: Source, position: int, marker: Instruction, known: set[str], made: set[int]
     ) -> None:
-        """A loop or branch in which some Python kernel stands."""
+        """Emit a marker of a loop or branch with Python kernels."""
         construct = marker.construct
         assert construct is not None
         if marker.role in ("loop", "branch"):
@@ -280,7 +293,7 @@ class StepText:
                     self._emit_outputs(source, instruction, made)
                 elif instruction.serving == "runtime":
                     self._moved = True
-        known.clear()  # whether and how often what follows runs is not known
+        known.clear()  # the code below may run any number of times
         if marker.role == "loop":
             self._layout.scope["stop_if_cancelled"] = _stop_if_cancelled
             source.begin("while True:")
@@ -341,7 +354,7 @@ class StepText:
             source.line(f"{name} = empty({shape}, {dtype})")
 
     def _expression(self, source: Source, value: Value, known: set[str], reader: str = "") -> str:
-        """An ndarray expression for a value, for Python kernels."""
+        """Return an ndarray expression for a value, for Python kernels."""
         root = self._layout.lives.root(value)
         if root.storage == "const":
             name = f"c{value.index}"
@@ -369,7 +382,7 @@ class StepText:
     ) -> None:
         kernel = f"k{position}"
         runtime = instruction.serving == "runtime"
-        # a list keeps what is put into it
+        # A list keeps the values that are put into it.
         keeps = runtime and any(value.dtype.name == "variant" for value in instruction.outputs)
         inputs = []
         for value in instruction.inputs:
@@ -395,7 +408,7 @@ class StepText:
         target = f"({', '.join(outputs)},) = " if outputs else ""
         source.line(f"{target}{kernel}(context, {arguments})")
         if runtime:
-            known.clear()  # it may have assigned a variable
+            known.clear()  # the kernel may have assigned a variable
             self._moved = True
 
     def _kernel(self, instruction: Instruction) -> PythonKernel:
@@ -439,8 +452,10 @@ class StepText:
         source.line(f"return [{', '.join(results)}]")
 
     def _result_of_body(self, source: Source, value: Value, known: set[str]) -> str:
-        """What a body returns to its caller's step: constants and arguments as they are (nobody
-        writes them), other memory copied.
+        """Return the expression of a body's result for the calling step.
+
+        Constants and arguments are returned as they are, since no step writes them. Other memory is
+        copied.
         """
         root = self._layout.lives.root(value)
         if value.storage == "handle":
@@ -466,7 +481,7 @@ def _stop_if_cancelled(context: StepContext) -> None:
 
 
 def _own(array: Any, feeds: Sequence[np.ndarray]) -> Any:
-    """The caller's own array: a view, a constant or a feed is copied."""
+    """Return the array, or a copy of a view, constant or feed."""
     if array.base is None and array.flags.writeable and not any(array is feed for feed in feeds):
         return array
     return array.copy()

@@ -1,5 +1,6 @@
-"""The Python kernels that stand between a step's stretches of compiled code, as functions of
-context and inputs.
+"""Wrap the Python kernels between a step's native runs.
+
+A wrapped kernel is a function of context and inputs.
 """
 
 from __future__ import annotations
@@ -85,8 +86,8 @@ def python_kernel(
         except Exception as error:
             raise kernel_error(error, node.op, node.name, inputs) from _cause(error)
         if planned or reads_variable:
-            # arena memory is reused and variables are updated in place: nothing may keep a view of
-            # them; compiled code wants C order
+            # Arena memory is reused and variables are updated in place, so no output may be a view
+            # of either. Compiled code needs C order.
             outputs = [
                 o if o.base is None and o.flags.c_contiguous else np.array(o, order="C")
                 for o in map(np.asarray, outputs)
@@ -97,7 +98,7 @@ def python_kernel(
 
 
 def _interpreted_loop(instruction: Instruction, env: StepEnvironment) -> PythonKernel:
-    """A loop whose kernel is not there yet."""
+    """Return a Python kernel for a loop without compiled code."""
     from tfjit.runtime.step.loop_osr import run_loop
 
     node, spec = instruction.node, instruction.spec
@@ -105,8 +106,8 @@ def _interpreted_loop(instruction: Instruction, env: StepEnvironment) -> PythonK
     def run(context: StepContext | None, inputs: Sequence[Any]) -> Sequence[Any]:
         assert context is not None
         try:
-            # arena memory is reused and variables are updated in place: nothing may keep a view of
-            # them
+            # Arena memory is reused and variables are updated in place, so no output may be a view
+            # of either.
             return [
                 np.array(output, order="C") for output in run_loop(node, spec, env, context, inputs)
             ]
@@ -117,16 +118,18 @@ def _interpreted_loop(instruction: Instruction, env: StepEnvironment) -> PythonK
 
 
 def _cause(error: Exception) -> Exception | None:
-    """What to raise an error from that `kernel_error` makes of this one, and that may be this very
-    one: as its own cause it would live, and its traceback's frames with it, until a garbage
-    collection.
+    """Return the cause for the error that `kernel_error` makes of this one.
+
+    Both may be the same object. An error that is its own cause would live until a garbage
+    collection, together with its traceback's frames.
     """
     return None if isinstance(error, errors.OpError) else error
 
 
 def _checked_element(value: Any, shape: Shape, op: str, node: str) -> Any:
-    """What came out of a list, in the shape and order in memory that compiled code takes it to
-    have. Raises InvalidArgumentError.
+    """Return a list's element in the shape and order of compiled code.
+
+    Raises InvalidArgumentError for another shape.
     """
     if not isinstance(value, np.ndarray):
         return value
@@ -141,8 +144,9 @@ def _checked_element(value: Any, shape: Shape, op: str, node: str) -> Any:
 
 
 def _copy_aliased(outputs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
-    """Outputs none of which is an input array itself: what it stands for may be a feed, a constant
-    or a variable's buffer.
+    """Return the outputs with copies of those that are inputs.
+
+    Such an input may be a feed, a constant or a variable's buffer.
     """
     return [
         o.copy() if isinstance(o, np.ndarray) and any(o is i for i in inputs) else o

@@ -1,6 +1,4 @@
-"""Where everything of a step lies: arena, argument blocks, tables, and which instructions stand in
-one stretch.
-"""
+"""Lay out a step: arena, argument blocks, tables and native runs."""
 
 from __future__ import annotations
 
@@ -29,16 +27,17 @@ if TYPE_CHECKING:
     from tfjit.runtime.lowering.row_splits import RowPart, RowSplit
     from tfjit.runtime.step.step import StepEnvironment
 
-# a stretch predicted shorter keeps the GIL: releasing it lets another thread in for a whole switch
-# interval
+# A native run predicted shorter keeps the GIL: releasing it lets another thread in for a whole
+# switch interval.
 KEEP_GIL_NS = 10_000.0
 STATUS_WORDS = 2
 
 
 @dataclass(slots=True)
 class Patch:
-    """A word of the argument blocks that gets an array's data address plus offset at each call.
-    array: name in the generated code.
+    """Describe a word of the argument blocks that each call fills.
+
+    The word gets an array's data address plus offset. array: name in the generated code.
     """
 
     array: str
@@ -48,8 +47,9 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """A launch in the table. block: first word of its argument block; chunks: into how many it is
-    cut.
+    """Describe a launch in the table.
+
+    block: first word of its argument block. chunks: the number of its chunks.
     """
 
     instruction: Instruction
@@ -60,11 +60,11 @@ class Owned:
 
 @dataclass(slots=True)
 class PlacedPart:
-    """A part of a run of instructions that is divided. layout: of its instructions, all in one
-    stretch; plan: what it is.
+    """Place one part of a divided run of instructions.
 
-    words: where its argument blocks begin among the step's. result: the word in which its walk says
-    how it ended.
+    plan: the part. layout: the layout of its instructions, all in one native run. words: position
+    of its argument blocks among the step's. result: the word that receives the result of its table
+    executor call.
     """
 
     plan: RowPart
@@ -74,18 +74,18 @@ class PlacedPart:
 
     @property
     def native_run(self) -> NativeRun:
-        """Its instructions."""
+        """Return the native run of the part's instructions."""
         return self.layout.native_runs[0]
 
 
 @dataclass(slots=True)
 class NativeRun:
-    """Consecutive compiled launches. rows: (address of code, first word of the argument block,
-    chunks).
+    """Hold consecutive compiled launches.
 
-    owners: for each row the launches it runs, several of a bundle. instructions: those served here;
-    one with empty outputs may have no launch. locked: the variable whose lock the stretch holds.
-    end: the position behind its last slot. loops: whether something repeats.
+    rows: (address of code, first word of the argument block, chunks). owners: the launches of each
+    row, several for a bundle. instructions: those served here; one with empty outputs may have no
+    launch. locked: the variable whose lock the native run holds. end: the position behind its last
+    slot. loops: true if some row may repeat.
     """
 
     rows: list[tuple[int, int, int]] = field(default_factory=list)
@@ -100,41 +100,42 @@ class NativeRun:
 
 
 class Layout:
-    """Where everything of a step lies; shared by its instances."""
+    """Hold the addresses and tables that a step's instances share."""
 
     def __init__(self, lowered: Lowered, env: StepEnvironment) -> None:
         self.lowered = lowered
         self.env = env
-        # id(instruction) -> what serves it, where that is compiled code
+        # id(instruction) -> its compiled code, if any
         self.calls: dict[int, NativeCall] = {}
-        # id(instruction) -> what its Python kernel runs beside the reference
+        # id(instruction) -> the call that its Python kernel runs beside the reference
         self.compared: dict[int, NativeCall] = {}
         self.native_runs: list[NativeRun] = []
-        # what is not in a stretch by its slot, markers too
+        # native runs, and all other instructions by slot, markers too
         self.segments: list[NativeRun | tuple[int, Instruction]] = []
         self.constants: list[np.ndarray] = []  # kept alive: argument blocks hold their addresses
         self.scope: dict[str, Any] = {}  # names of the generated code that all instances share
         self.words: list[int] = []
         self.arena_words: list[tuple[int, int]] = []  # (word, offset in the arena)
-        # (word, first word of the argument block whose address it holds)
+        # (word, first word of the argument block whose address the word holds)
         self.block_words: list[tuple[int, int]] = []
         # name -> (arena offset, value): ndarray views of arena memory
         self.views: dict[str, tuple[int, Value]] = {}
         self._temps: dict[tuple[int, int], Interval] = {}
-        self.buffers: dict[int, Interval] = {}  # root value index -> life in the arena
-        self.fresh: dict[int, Value] = {}  # root value index -> value in newly made output memory
+        self.buffers: dict[int, Interval] = {}  # root value index -> lifetime in the arena
+        # root value index -> value in newly allocated output memory
+        self.fresh: dict[int, Value] = {}
         self._addresses: dict[KernelSource, Mapping[str, int]] = {}
         self._choose()
         self._variables: dict[int, int] = {}  # id(variable) -> its number in generated code
-        # id(instruction) -> the parts that it stands for
+        # id(instruction) -> the parts that the instruction replaces
         self.parts: dict[int, list[PlacedPart]] = {}
-        # (word, the part whose table's address it holds)
+        # (word, the part whose table's address the word holds)
         self.table_words: list[tuple[int, PlacedPart]] = []
         self._jumping = branch_lowering.compiled_constructs(lowered.instructions, self.calls)
         for split in lowered.splits if not env.compares else ():
             self._divide(split)
         lowered = self.lowered
-        # without the pool itself, which a step that has no compiled code never makes
+        # The pool itself is not used: a step without compiled code never creates one.
         self._bundle_threads = (
             min(env.threads, available_cpus()) if env.bundles and self.calls else 1
         )
@@ -142,14 +143,15 @@ class Layout:
         self.lives = Lifetimes(lowered, self.slots, self.calls)
         self._last = self.lives.last
         self._place_buffers()
-        # in-place chains stand under several values but are one interval
+        # An in-place chain is listed under several values but is one interval.
         lives = {id(life): life for life in self.buffers.values()}
         self.arena_bytes = lay_out([*lives.values(), *self._temps.values()])
         self._build_segments()
 
     def _choose(self) -> None:
-        """Native where every piece of code the call needs is compiled; a small group one by one
-        while its own kernel is not there.
+        """Choose a compiled call for each instruction whose code is all loaded.
+
+        A small group runs member by member until its kernel is loaded.
         """
         for instruction in self.lowered.instructions:
             yield_interpreter()
@@ -157,7 +159,7 @@ class Layout:
                 if call is not None and all(self._is_loaded(source) for source in call.sources()):
                     (self.compared if self.env.compares else self.calls)[id(instruction)] = call
                     break
-        # a value that several instructions write is all theirs or all Python's
+        # All writers of a value are compiled, or all are Python kernels.
         mixed = {
             i.outputs[0].index
             for i in self.lowered.instructions
@@ -168,9 +170,7 @@ class Layout:
                 self.calls.pop(id(instruction), None)
 
     def _divide(self, split: RowSplit) -> None:
-        """Put one instruction in the place of a run that is done part by part, if all the code that
-        takes is there.
-        """
+        """Replace a divided run by one instruction, if code is loaded."""
         env = replace(self.env, threads=1, bundles=False)
         if self.env.threads < len(split.parts) or not all(
             self._is_loaded(s) for c in calls_of([split]) if c is not None for s in c.sources()
@@ -196,17 +196,20 @@ class Layout:
         return True
 
     def is_native(self, instruction: Instruction) -> bool:
-        """Whether a stretch has it."""
+        """Return whether the instruction is part of a native run."""
         return id(instruction) in self.calls or id(instruction.construct) in self._jumping
 
     def _place_buffers(self) -> None:
-        """Lives are counted in slots: what the members of a bundle read and write is alive at the
-        same time.
+        """Assign memory to the outputs and temporaries of compiled instructions.
+
+        Lifetimes are counted in slots: the inputs and outputs of a bundle's members are alive at
+        the same time.
         """
         fetched_roots = {self.lives.root(value).index for value in self.lowered.fetches}
         for position, members in enumerate(self.slots):
             yield_interpreter()
-            given: list[Interval] = []  # to outputs of this slot: two of them never share
+            # intervals of this slot's outputs: two outputs never share one
+            given: list[Interval] = []
             for instruction in members:
                 if id(instruction) in self.calls:
                     self._place_outputs(position, instruction, fetched_roots, given)
@@ -239,8 +242,9 @@ class Layout:
     def _reused(
         self, position: int, instruction: Instruction, slot: int, fetched_roots: set[int]
     ) -> Interval | None:
-        """The buffer of an input that dies here, that no other member of the bundle reads, and that
-        this output may be written over; or None.
+        """Return the input buffer that this output may overwrite, or None.
+
+        The input has its last use here, and no other member of the bundle reads it.
         """
         value = instruction.outputs[slot]
         for output, index in self.calls[id(instruction)].in_place:
@@ -301,7 +305,7 @@ class Layout:
                 self.segments.append((position, instruction))
 
     def _is_coalesced(self, instruction: Instruction) -> bool:
-        """Whether it is a copy from a buffer to itself."""
+        """Return whether the instruction is a copy from a buffer to itself."""
         if not instruction.moves or id(instruction) not in self.calls:
             return False
         source, target = (
@@ -313,9 +317,7 @@ class Layout:
     def _add_jump(
         self, native_run: NativeRun, marker: Instruction, labels: branch_lowering.Labels
     ) -> None:
-        """What a marker of a loop or branch becomes, and where earlier jumps go that were to come
-        here.
-        """
+        """Append the rows of a marker, and direct earlier jumps to it."""
         native_run.loops |= marker.role == "loop"
         for row, target in labels.arrive(marker, len(native_run.rows)):
             native_run.rows[row] = (target, *native_run.rows[row][1:])
@@ -333,7 +335,7 @@ class Layout:
         return self._addresses[launch.source][launch.entry]
 
     def _add_blocks(self, native_run: NativeRun, instruction: Instruction) -> list[Owned]:
-        """The argument blocks of an instruction's launches."""
+        """Append the argument blocks of an instruction's launches."""
         call = self.calls[id(instruction)]
         self.constants.extend(call.constants)
         owned = []
@@ -352,8 +354,9 @@ class Layout:
         return owned
 
     def _add_bundle(self, native_run: NativeRun, owned: Sequence[Sequence[Owned]]) -> None:
-        """One row for all of them; `tfjit_bundle` in thread_pool_ir.py says how its argument block
-        is laid out.
+        """Append one row for a bundle of launches.
+
+        `tfjit_bundle` in thread_pool_ir.py describes the layout of its argument block.
         """
         chunks = horizontal_batching.cut(
             [[(one.launch.cost_ns, one.chunks) for one in member] for member in owned],
@@ -374,7 +377,7 @@ class Layout:
         native_run.owners.append([one for member in owned for one in member])
 
     def _add_parts(self, native_run: NativeRun, instruction: Instruction) -> None:
-        """One row whose chunks walk the tables of the parts.
+        """Append one row whose chunks run the tables of the parts.
 
         `tfjit_parts` in table_executor_ir.py describes its argument block.
         """
@@ -450,7 +453,7 @@ class Layout:
             native_run.patches.append(Patch(self.name_of(root), word, offset))
 
     def name_of(self, root: Value) -> str:
-        """The generated code's name for an array that is not at a planned address."""
+        """Return the generated code's name for an array without a planned address."""
         if root.storage == "feed":
             return f"f{root.feed}"
         if root.storage in ("variable", "handle"):
@@ -458,19 +461,23 @@ class Layout:
         return f"x{root.index}"
 
     def variable_name(self, root: Value) -> str:
-        """Return the generated code's name for a variable: numbered in the order of first use."""
+        """Return the generated code's name for a variable.
+
+        Variables are numbered in the order of first use.
+        """
         number = self._variables.setdefault(id(root.variable), len(self._variables))
         self.scope.setdefault(f"var_v{number}", root.variable)
         return f"v{number}"
 
     @property
     def shares_arena(self) -> bool:
-        """Whether a run borrows its arena from the session."""
+        """Return whether a run borrows its arena from the session."""
         return self.arena_bytes >= SHARED_BYTES
 
     def _is_cancellable(self, owned: Owned) -> bool:
-        """Whether a launch may end between two chunks when the run is to stop: it writes nothing
-        that outlives the run.
+        """Return whether a cancelled launch may end between two chunks.
+
+        Such a launch writes nothing that outlives the run.
         """
         instruction = owned.instruction
         if instruction.spec.op == PARTS or any(
@@ -484,7 +491,10 @@ class Layout:
         )
 
     def _native_failure(self, native_run: int, result: int, words: np.ndarray) -> None:
-        """Raise what a compiled kernel reported. result: 1 + row of the stretch."""
+        """Raise the error that a compiled kernel reported.
+
+        result: 1 + row of the native run.
+        """
         if result < 0:
             raise cancelled()
         row = result - 1
@@ -502,7 +512,7 @@ class Layout:
             words[block] = words[block + 1] = 0
             if status and one.instruction.spec.op != PARTS:
                 failed.append((one, status, detail))
-        words[self.native_runs[native_run].rows[row][1]] = 0  # a bundle's own
+        words[self.native_runs[native_run].rows[row][1]] = 0  # the status of a bundle
         one, status, detail = failed[0]
         name = one.instruction.node.name
         if status not in one.launch.errors:  # failures of several kinds are bits; one is reported
@@ -517,8 +527,9 @@ class Layout:
     def _failed_in_parts(
         self, instruction: Instruction, words: np.ndarray
     ) -> list[tuple[Owned, int]]:
-        """(launch, first word of its argument block) of what stopped parts; what stops one stops
-        all.
+        """Return the failed launches of the parallel parts.
+
+        Each is (launch, first word of its argument block). The first failure stops all parts.
         """
         found = []
         for part in self.parts.get(id(instruction), ()):
@@ -530,8 +541,10 @@ class Layout:
         return found
 
     def instance_scope(self) -> dict[str, Any]:
-        """Globals of one instance: its own argument blocks, tables and views, and its arena unless
-        the session lends it.
+        """Return the globals of one instance.
+
+        The instance has separate argument blocks, tables and views, and an arena unless the session
+        lends one.
         """
         scope = dict(self.scope)
         words = np.array(self.words, np.int64)
@@ -592,7 +605,10 @@ class Layout:
 
 
 def _part_table(part: PlacedPart, address: int) -> table_executor.StepTable:
-    """What one thread walks. address: of the instance's argument blocks."""
+    """Return the table that one thread runs.
+
+    address: of the instance's argument blocks.
+    """
     blocks = address + 8 * part.words
     return table_executor.StepTable(
         0, [(code, blocks + 8 * block, chunks) for code, block, chunks in part.native_run.rows]
@@ -600,7 +616,10 @@ def _part_table(part: PlacedPart, address: int) -> table_executor.StepTable:
 
 
 def cancelled() -> errors.OpError:
-    """What a run raises that its session's closing, its timeout or an interrupt ended."""
+    """Return the error of a cancelled run.
+
+    The cause is the session's closing, a timeout or an interrupt.
+    """
     return errors.CancelledError(
         None, None, "Step was cancelled by an explicit call to `Session::Close()`."
     )

@@ -1,9 +1,8 @@
-"""Runs of a `_Loop` node that no compiled code serves yet: by NumPy, until the loop can go on in
-compiled code.
+"""Run a `_Loop` node by NumPy until compiled code can continue.
 
-A first run begins with the reference kernels, an iteration some microseconds. One that lasts has
-the rest of its iterations compiled: the same program, begun with what the loop carries at that
-moment.
+A first run starts with the reference kernels, at some microseconds an iteration. If the run lasts,
+the remaining iterations are compiled: the same program, started from the present loop-carried
+values.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ if TYPE_CHECKING:
     from tfjit.runtime.step.step import StepEnvironment
 
 PATIENCE_S: Final = 0.05
-"""A loop that has not ended by then has its rest compiled."""
+"""Time after which a loop's remaining iterations are compiled."""
 _POLL_INTERVAL_S: Final = 0.01
 
 
 class _LoopTierUp(Exception):
-    """The rest of the loop's iterations are compiled."""
+    """Signal that compiled code for the remaining iterations is ready."""
 
     def __init__(self, carried: Sequence[np.ndarray]) -> None:
         super().__init__()
@@ -42,9 +41,7 @@ class _LoopTierUp(Exception):
 
 
 class _Watch:
-    """Looks, between two iterations, at the clock, the cancellation and the store of
-    compiled code.
-    """
+    """Check clock, cancellation and compiled code between two iterations."""
 
     def __init__(
         self, program: LoopProgram, context: StepContext, compiled: bool, backend: Backend
@@ -52,14 +49,15 @@ class _Watch:
         self.program = program
         self.backend = backend
         self.cancellation = context.cancellation
-        self.rest: tuple[LoopProgram, NativeCall] | None = None  # what goes on with the loop
+        self.rest: tuple[LoopProgram, NativeCall] | None = None  # the compiled rest of the loop
         self.loop: LoopStep | None = None
         self.compiled = compiled
         self.next_look = time.monotonic() + PATIENCE_S
 
     def __call__(self, loop: LoopStep, carried: list[np.ndarray]) -> None:
-        """Raises CancelledError when the run is to stop, _LoopTierUp when compiled code can take
-        over.
+        """Check before an iteration.
+
+        Raises CancelledError when the run must stop, _LoopTierUp when compiled code can continue.
         """
         if self.cancellation.cancelled:
             raise errors.CancelledError(None, None, "Loop execution was cancelled.")
@@ -96,8 +94,9 @@ def run_loop(
     context: StepContext,
     inputs: Sequence[np.ndarray],
 ) -> list[np.ndarray]:
-    """The outputs of a `_Loop` node. Raises CancelledError within milliseconds of a cancellation,
-    and what its members raise.
+    """Return the outputs of a `_Loop` node.
+
+    Raises CancelledError within milliseconds of a cancellation, and the errors of its members.
     """
     program: LoopProgram = spec.attrs["program"]
     watch = _Watch(program, context, env.compiles, env.device.backend)

@@ -1,6 +1,4 @@
-"""Buffers of a step: offsets in one arena by liveness, and recycled memory for big
-fetched arrays.
-"""
+"""Plan a step's memory: arena offsets by liveness, recycled fetched arrays."""
 
 from __future__ import annotations
 
@@ -17,21 +15,22 @@ from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.runtime.host.fork_safety import release_lock
 
 ALIGNMENT = 64
-# from here on a fetched array's memory comes from the recycler: a fresh mapping costs more than the
-# kernel
+# From this size on, the recycler provides a fetched array's memory: a fresh mapping costs more than
+# the kernel.
 RECYCLE_BYTES = 1 << 18
 _RECYCLED_BYTES_LIMIT = 1 << 30
 
 
 def align(n: int) -> int:
-    """n rounded up to the arena's alignment."""
+    """Return n rounded up to the arena's alignment."""
     return (n + ALIGNMENT - 1) & -ALIGNMENT
 
 
 @dataclass(slots=True)
 class Interval:
-    """A buffer's life. nbytes; first and last: positions of the instructions that define it and use
-    it last (inclusive).
+    """Hold a buffer's size and lifetime.
+
+    first and last: positions of the defining instruction and of the last use (inclusive).
     """
 
     nbytes: int
@@ -41,11 +40,10 @@ class Interval:
 
 
 def lay_out(intervals: Sequence[Interval]) -> int:
-    """Give every interval an offset so that buffers alive at the same time do not overlap; returns
-    the arena's size in bytes.
+    """Assign arena offsets to intervals; return the arena's size in bytes.
 
-    Best fit over a free list, in order of definition; freed neighbours merge. O(n log n) for n
-    intervals.
+    Buffers alive at the same time do not overlap. The method is best fit over a free list, in order
+    of definition; freed neighbours merge. O(n log n) for n intervals.
     """
     starts = sorted(
         range(len(intervals)), key=lambda i: (intervals[i].first, -intervals[i].nbytes, i)
@@ -76,7 +74,7 @@ def lay_out(intervals: Sequence[Interval]) -> int:
             else:
                 free[best] = (offset + size, gap - size)
         else:
-            # grow the block at the end instead of leaving it behind
+            # Grow the block at the end instead of leaving it behind.
             if free and free[-1][0] + free[-1][1] == top:
                 offset, _ = free.pop()
                 interval.offset = offset
@@ -107,7 +105,7 @@ def _give_back(free: list[tuple[int, int]], offset: int, size: int) -> None:
 
 
 def aligned_bytes(nbytes: int) -> np.ndarray:
-    """An uninitialised uint8 array of nbytes whose data is 64-byte aligned."""
+    """Return an uninitialised uint8 array of nbytes with 64-byte alignment."""
     check_fits_in_memory((nbytes,), np.uint8)
     raw = np.empty(nbytes + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
@@ -115,21 +113,21 @@ def aligned_bytes(nbytes: int) -> np.ndarray:
 
 
 class OutputRecycler:
-    """Memory of big fetched arrays, handed out again once every view of the old array has died.
+    """Reuse the memory of big fetched arrays once their views have died.
 
-    A ctypes object over the block stands at the base of all views, and its finalizer brings the
-    block back: a weak reference on the array itself would fire while a slice of it is alive.
+    A ctypes object over the block is the base of all views, and its finalizer returns the block: a
+    weak reference on the array itself would fire while a slice of the array is alive.
     """
 
     def __init__(self, limit_bytes: int = _RECYCLED_BYTES_LIMIT) -> None:
-        # by size, that whose block came back longest ago first
+        # by size; the block returned longest ago comes first
         self._free: dict[int, deque[np.ndarray]] = {}
         self._held_bytes = 0
         self._limit_bytes = limit_bytes
         self._lock = threading.RLock()  # a finalizer may run inside `empty` on the same thread
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """An uninitialised C-contiguous array."""
+        """Return an uninitialised C-contiguous array."""
         count = 1
         for d in shape:
             count *= d
@@ -148,7 +146,7 @@ class OutputRecycler:
         return np.frombuffer(memoryview(owner), dtype, count).reshape(shape)
 
     def _give_back(self, block: np.ndarray) -> None:
-        """Keep the block; what came back longest ago is freed where that is too much."""
+        """Keep a returned block; free the oldest ones above the limit."""
         with self._lock:
             blocks = self._free.pop(block.nbytes, None) or deque()
             blocks.append(block)
@@ -162,11 +160,11 @@ class OutputRecycler:
                     del self._free[size]
 
     def after_fork(self) -> None:
-        """Put things in order in a forked child."""
+        """Reset the lock in a forked child."""
         release_lock(self._lock)
 
     def clear(self) -> None:
-        """Free what is held."""
+        """Free all kept blocks."""
         with self._lock:
             self._free.clear()
             self._held_bytes = 0

@@ -1,16 +1,17 @@
-"""A static partition made runnable: one arena, argument blocks, instruction tables, and a generated
-straight-line function.
+"""Make a static partition runnable.
 
-Compiled instructions that follow each other are one *stretch*: one call of the walker
-(`kernels/executor/table_executor.py`) over a table of code addresses and argument blocks.
-Python kernels stand between stretches. The generated function only fetches what a stretch needs
-(fed arrays, variables' buffers, fresh output memory), hands it over and returns the fetched values.
+A step has one arena, argument blocks, instruction tables and a generated straight-line function.
 
-A loop or branch all of whose instructions are compiled is jumps inside a stretch; any other is a
-`while` or `if` of the generated function, with stretches and Python kernels inside.
+Successive compiled instructions form a *native run*: one call of the table executor
+(`kernels/executor/table_executor.py`) over a table of code addresses and argument blocks. Python
+kernels run between native runs. The generated function only fetches the arrays of a native run (fed
+arrays, variables' buffers, fresh output memory), passes them on and returns the fetched values.
 
-Everything that an address goes into (arena, argument blocks, tables) belongs to an *instance*;
-concurrent runs of one step each take an instance from a free list.
+A loop or branch whose instructions are all compiled becomes jumps inside a native run. Any other is
+a `while` or `if` of the generated function, with native runs and Python kernels inside.
+
+All objects that contain addresses (arena, argument blocks, tables) belong to an *instance*.
+Concurrent runs of one step each take an instance from a free list.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ from tfjit.runtime.step.memory_planner import OutputRecycler
 
 @dataclass(frozen=True, slots=True)
 class StepEnvironment:
-    """What a step needs from its session. addresses: compiled entries of a source, or None.
+    """Hold the session's services for a step.
 
-    threads: intra-op threads. pool: makes them, machine code included, so a step without compiled
-    code does not ask for it. bundles: whether launches that do not depend on each other may run at
-    the same time. compiles: whether new code may be compiled. compares: whether each compiled call
-    runs beside its reference (runtime/step/compare.py).
+    addresses: compiled entries of a source, or None. threads: intra-op threads. pool: creates the
+    threads, machine code included, so a step without compiled code does not call it. bundles:
+    independent launches may run at the same time. compiles: new code may be compiled. compares:
+    each compiled call runs beside its reference (runtime/step/compare.py).
     """
 
     device: Device
@@ -61,10 +62,10 @@ class StepEnvironment:
 
 
 class Step:
-    """A runnable static partition.
+    """Run a static partition.
 
-    native: whether any instruction is served by compiled code.
-    needs_context: whether `run` must be given one. `run` is safe to call from several threads.
+    native: compiled code serves some instruction. needs_context: `run` must be given a context.
+    `run` is safe to call from several threads.
     """
 
     def __init__(self, lowered: Lowered, env: StepEnvironment, name: str) -> None:
@@ -75,7 +76,7 @@ class Step:
         self._lock = threading.Lock()
         self._layout = Layout(lowered, env)
         self.native = bool(self._layout.native_runs)
-        # a loop looks at the run's cancellation
+        # A loop checks the run's cancellation.
         self.needs_context = lowered.has_loops or any(
             i.serving == "runtime" and self.call(i) is None for i in lowered.instructions
         )
@@ -93,11 +94,11 @@ class Step:
 
     @property
     def text(self) -> str:
-        """The generated function, for dumps and explanations."""
+        """Return the generated function, for dumps and explanations."""
         return self._text
 
     def serving(self, instruction: Instruction) -> str:
-        """How this step serves an instruction: "native" or what its lowering says."""
+        """Return the serving of an instruction: "native" or that of its lowering."""
         if instruction.role is not None:
             return "native" if self._layout.is_native(instruction) else "Python"
         if id(instruction) in self._layout.compared:
@@ -106,46 +107,53 @@ class Step:
 
     @property
     def bundles(self) -> list[tuple[Instruction, ...]]:
-        """Instructions that run at the same time."""
+        """Return the bundles: instructions that run at the same time."""
         return [members for members in self._layout.slots if len(members) > 1]
 
     @property
     def divisions(self) -> tuple[tuple[int, tuple[str, ...]], ...]:
-        """(parts, nodes) of each run of instructions whose rows the threads divide."""
+        """Return (parts, nodes) of each divided run of instructions.
+
+        The threads divide the rows of such a run.
+        """
         return tuple((len(parts), parts[0].plan.nodes) for parts in self._layout.parts.values())
 
     @property
     def layout(self) -> Layout:
-        """Where everything lies, for measurements."""
+        """Return the layout, for measurements."""
         return self._layout
 
     @property
     def output_bytes(self) -> int:
-        """Memory of fetched arrays that compiled code writes."""
+        """Return the size of the fetched arrays that compiled code writes."""
         return sum(value.spec.nbytes for value in self._layout.fresh.values())
 
     @property
     def own_bytes(self) -> int:
-        """Memory that goes with the step: argument blocks, and arenas that it does not share."""
+        """Return the bytes of argument blocks and unshared arenas."""
         arena = 0 if self._layout.shares_arena else self.arena_bytes
         return (arena + 16 * len(self._layout.words)) * max(len(self.free), 1)
 
     @property
     def constant_bytes(self) -> int:
-        """Constants at hand for compiled code, packed weights among them; each once."""
+        """Return the size of compiled code's constants.
+
+        Packed weights are included; each constant counts once.
+        """
         return sum(array.nbytes for array in {id(a): a for a in self._layout.constants}.values())
 
     def call(self, instruction: Instruction) -> NativeCall | None:
-        """The compiled code that serves an instruction here; None where a Python kernel does."""
+        """Return the instruction's compiled call; None for a Python kernel."""
         return self._layout.calls.get(id(instruction))
 
     def after_fork(self) -> None:
-        """Put things in order in a forked child."""
+        """Reset locks in a forked child."""
         release_lock(self._lock)
 
     def run(self, feeds: Sequence[np.ndarray], context: StepContext | None = None) -> list[Any]:
-        """One run. feeds: C-contiguous arrays of the planned dtypes and shapes, by _Arg index.
-        Returns the fetched values.
+        """Run the step once and return the fetched values.
+
+        feeds: C-contiguous arrays of the planned dtypes and shapes, by _Arg index.
         """
         instance = self.instance()
         try:
@@ -154,7 +162,10 @@ class Step:
             self.free.append(instance)
 
     def instance(self) -> Callable[[Sequence[np.ndarray], StepContext | None], list[Any]]:
-        """A free instance or a new one, for one run; the caller appends it to `free` afterwards."""
+        """Return a free or new instance for one run.
+
+        The caller appends the instance to `free` afterwards.
+        """
         try:
             return self.free.pop()
         except IndexError:
@@ -163,23 +174,24 @@ class Step:
             scope = self._layout.instance_scope()
         scope["walk"] = self._run_table
         exec(self._code, scope)
-        # neither stays among its functions' globals, where it would close a ring: an instance goes
-        # when it is let go of
+        # Neither stays among the globals of its functions: the reference cycle would keep a dropped
+        # instance alive.
         make, placement = scope.pop("make"), scope.pop("placement")
         step: Callable[[Sequence[np.ndarray], StepContext | None], list[Any]] = make(placement)
         return step
 
 
 class _AnyAddress(dict[str, int]):
-    """The address 0 for every entry."""
+    """Map each entry to address 0."""
 
     def __missing__(self, entry: str) -> int:
         return 0
 
 
 def predicted_step(lowered: Lowered, env: StepEnvironment, name: str) -> Step:
-    """Return a step as it will be when all of its kernels are compiled; for its text and its
-    memory. It cannot be run.
+    """Return a step as if all of its kernels were compiled.
+
+    The step shows its text and its memory; it cannot be run.
     """
     nowhere = _AnyAddress()
     return Step(lowered, replace(env, addresses=lambda source: nowhere), f"{name}, predicted")

@@ -1,8 +1,8 @@
-"""First runs that last: a step of reference kernels whose loop still goes round when the compiled
-step is there gives way to that.
+"""Restart a still-looping reference step in compiled code (OSR).
 
-The run then begins again in compiled code, which takes a small part of what is left; so only a step
-without effects may give way.
+A lasting first run gives way to the compiled step once that is ready. The run then starts again
+from the beginning, which takes a small part of the remaining time in compiled code. Only a step
+without effects may restart.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
     from tfjit.runtime.lowering.lowering import Lowered
 
 PATIENCE_S: Final = 0.05
-"""A run that has not ended by then has its step compiled."""
+"""Time after which a running step is compiled."""
 
 
 class TierUp(Exception):
-    """The compiled step is there."""
+    """Signal that the compiled step is ready."""
 
 
 def is_restartable(lowered: Lowered) -> bool:
-    """Whether a run of these instructions that is left in the middle changes nothing that a second
-    one sees.
+    """Return whether an abandoned run of these instructions may restart.
+
+    Such a run changes no state that a second run reads.
     """
     return lowered.has_loops and not any(
         instruction.serving == "runtime"
@@ -37,9 +38,9 @@ def is_restartable(lowered: Lowered) -> bool:
 
 
 class TierUpWatch:
-    """Looks, before each iteration of a loop that Python runs, whether the run has been overtaken.
+    """Check for the compiled step before each iteration of a Python loop.
 
-    begin: starts the compilation. compiled_ready: whether it is done.
+    begin: starts the compilation. compiled_ready: returns true once the compilation is done.
     """
 
     def __init__(self, begin: Callable[[], None], compiled_ready: Callable[[], bool]) -> None:
@@ -48,7 +49,7 @@ class TierUpWatch:
         self._until = time.monotonic() + PATIENCE_S
 
     def __call__(self) -> None:
-        """Raises Overtaken."""
+        """Raise TierUp once the compiled step is ready."""
         if self._begin is not None:
             if time.monotonic() < self._until:
                 return
