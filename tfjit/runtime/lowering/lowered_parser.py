@@ -1,4 +1,4 @@
-"""The reader of the text form of lowered partitions, which `lowered_text.py` describes."""
+"""Parse the text form of lowered partitions (`lowered_text.py`)."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def parse_lowered(
 ) -> Lowered:
     """Return the lowered partition that a text describes, without its graph.
 
-    files: of large tensors that the text only names. find_variable: the variable of a name; without
-    it each is made, of zeros unless it is uninitialised. Runtime instructions have no kernel.
-    Raises TextError naming line and reason.
+    files: of large tensors that the text only names. find_variable: returns the variable of a name;
+    without this function each variable is created, of zeros unless the text marks it uninitialised.
+    Runtime instructions have no kernel. Raises TextError naming line and reason.
     """
     return _Parser(files, find_variable).parse(text)
 
 
 class _Parser:
-    """Reads one partition."""
+    """Parse one partition."""
 
     def __init__(
         self, files: TensorFiles | None, find_variable: Callable[[str], Variable] | None
@@ -55,11 +55,11 @@ class _Parser:
         self.line = 0
         self.lowered: Lowered | None = None
         self.ended = False
-        self.selectors: dict[int, Value] = {}  # id(branch) -> the value that chooses its case
+        self.selectors: dict[int, Value] = {}  # id(branch) -> the value that selects its case
         self.reader = ValueReader("", 0)
 
     def parse(self, text: str) -> Lowered:
-        """Read all lines."""
+        """Parse all lines."""
         for self.line, line in statements(text):
             if not line.strip() or line.lstrip().startswith("#"):
                 continue
@@ -85,7 +85,7 @@ class _Parser:
         return self.lowered
 
     def head(self) -> Lowered:
-        """Read the first line."""
+        """Parse the first line."""
         self.reader.expect("lowered")
         self.reader.expect("feeds")
         self.reader.expect("=")
@@ -94,7 +94,7 @@ class _Parser:
         return Lowered([], [], [], {}, count, is_body=is_body, is_part=is_part)
 
     def statement(self, lowered: Lowered) -> None:
-        """Read a line behind the first."""
+        """Parse a line after the first."""
         reader = self.reader
         outputs = self.outputs() if reader.text.startswith("%", reader.at) else []
         word = reader.match(WORD, "a statement")[0]
@@ -134,7 +134,7 @@ class _Parser:
     # ---- values
 
     def outputs(self) -> list[Value]:
-        """Read values in front of "=", which may be new ones."""
+        """Parse the values in front of "=", which may be new."""
         found = []
         reader = self.reader
         while True:
@@ -150,7 +150,7 @@ class _Parser:
                     value.producer = quoted(reader)
             elif number in self.values:
                 value = self.values[number]
-            else:  # a constant, whose tensor has the type; any other is refused
+            else:  # a constant gets its type from its tensor; any other value is refused
                 value = Value(number, dtypes.float32, (), "const")
             found.append(value)
             if not reader.take(","):
@@ -159,23 +159,23 @@ class _Parser:
         return found
 
     def needs_type(self, value: Value) -> NoReturn:
-        """Refuse a new value without a type that is no constant."""
+        """Refuse a new value that has no type and is no constant."""
         self.reader.fail(f"value %{value.index} needs a type where it is defined")
 
     def word(self, token: str) -> bool:
-        """Step over a token if it comes next."""
+        """Skip a token if the token comes next."""
         self.reader.take("")
         return self.reader.take(token)
 
     def use(self) -> Value:
-        """Read a value that is defined."""
+        """Parse a value that is already defined."""
         number = int(self.reader.match(_NUMBER, "a value such as %0")[1])
         if number not in self.values:
             self.reader.fail(f"value %{number} is used before its definition")
         return self.values[number]
 
     def uses(self) -> list[Value]:
-        """Read values up to the end of the line."""
+        """Parse values up to the end of the line."""
         found = []
         while self.reader.text.startswith("%", self.reader.at):
             found.append(self.use())
@@ -184,20 +184,20 @@ class _Parser:
         return found
 
     def settle(self, value: Value, level: int) -> None:
-        """Give a value its place and, where the text does not tell, its level."""
+        """Set a value's sequence, and its level unless already given."""
         value.sequence = self.line
         if value.level < 0:
             value.level = level
 
     def read_const(self, value: Value) -> None:
-        """Read a constant."""
+        """Parse a constant."""
         value.producer = quoted(self.reader)
         array = self.reader.value()
         value.storage, value.array, value.shape = "const", array, array.shape
         value.dtype = dtypes.as_dtype(array.dtype)
 
     def read_feed(self, value: Value) -> None:
-        """Read a feed."""
+        """Parse a feed."""
         assert self.lowered is not None
         value.storage, value.feed = "feed", self.reader.value()
         self.reader.take("")
@@ -206,7 +206,7 @@ class _Parser:
         self.lowered.feeds[value.feed] = value
 
     def read_handle(self, value: Value) -> None:
-        """Read a variable."""
+        """Parse a variable."""
         value.storage, value.producer = "handle", quoted(self.reader)
         is_resource, empty = self.word("resource"), self.word("uninitialised")
         name = quoted(self.reader) if self.word("of") else value.producer
@@ -223,7 +223,7 @@ class _Parser:
         value.variable = self.variables[name]
 
     def read_read(self, value: Value, at_end: bool = False) -> None:
-        """Read the value of a variable."""
+        """Parse the value of a variable."""
         handle = self.use()
         self.reader.take("")
         value.storage, value.variable, value.producer = (
@@ -235,11 +235,11 @@ class _Parser:
         self.settle(value, 0 if at_end else self.level)
 
     def read_read_at_end(self, value: Value) -> None:
-        """Read the value of a variable behind the last instruction."""
+        """Parse a variable's value after the last instruction."""
         self.read_read(value, at_end=True)
 
     def read_view(self, value: Value) -> None:
-        """Read a view."""
+        """Parse a view."""
         value.base = self.use()
         self.reader.take("")
         value.storage, value.producer = value.base.storage, quoted(self.reader)
@@ -253,7 +253,7 @@ class _Parser:
         return sum(region.construct.is_loop for region in self.regions)
 
     def made(self, outputs: list[Value], storage: Any, producer: str) -> list[Value]:
-        """Define the outputs of an instruction that are new."""
+        """Define the new outputs of an instruction."""
         for value in outputs:
             if value.index in self.values:
                 continue
@@ -266,7 +266,7 @@ class _Parser:
         return outputs
 
     def placed(self, instruction: Instruction) -> Instruction:
-        """Give an instruction its place."""
+        """Set an instruction's construct, path and sequence."""
         instruction.construct = self.regions[-1].construct if self.regions else None
         instruction.sequence = self.line
         path = expected_path(instruction, self.regions)
@@ -274,7 +274,7 @@ class _Parser:
         return instruction
 
     def copy(self, outputs: list[Value], *, moves: bool) -> Instruction:
-        """Read a copy behind its first word."""
+        """Parse a copy after its first word."""
         name = quoted(self.reader)
         self.reader.take("")
         source = self.use()
@@ -286,7 +286,7 @@ class _Parser:
         )
 
     def instruction(self, serving: Any, outputs: list[Value]) -> Instruction:
-        """Read an instruction behind its first word."""
+        """Parse an instruction after its first word."""
         reader = self.reader
         name = quoted(reader)
         reader.take("")
@@ -329,7 +329,7 @@ class _Parser:
         return self.placed(Instruction(node, serving, inputs, outputs, spec, compute))
 
     def marker(self, role: Any) -> Instruction:
-        """Read a marker behind its first word."""
+        """Parse a marker after its first word."""
         reader = self.reader
         inputs: list[Value] = []
         if role in ("loop", "branch"):

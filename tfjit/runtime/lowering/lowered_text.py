@@ -1,4 +1,4 @@
-"""The text form of a lowered partition, in dumps and in tests.
+"""Print a lowered partition as text, for dumps and tests.
 
     lowered feeds=2
     %0 = const 'one' int32<>[1]
@@ -17,15 +17,16 @@
     repeat
     fetch %5
 
-Values have the numbers of `Lowered.values`, and a type where they are defined. Variables are
-`handle 'v' resource` (`uninitialised` where they have no value yet, `of 'w'` where their name is
-another), their values `read %k 'node'` or `read_at_end %k 'node'`. Branches stand between `branch 'b'
-StatelessIf %p`, `case` and `join`. `copy 'node' %k` keeps the value of a variable. Each where it
-differs from what the place tells: `level=` the loops that may give a value anew, `from` the node
-that it is an output of, `in` the body that an instruction's node stands in.
+Values have the numbers of `Lowered.values`, and a type at their definition. Variables are
+`handle 'v' resource` (with `uninitialised` while they have no value, with `of 'w'` for a name that
+differs from the node's). Their values are `read %k 'node'` or `read_at_end %k 'node'`. The bodies
+of a branch lie between `branch 'b' StatelessIf %p`, `case` and `join`. `copy 'node' %k` keeps the
+value of a variable. Three fields appear only if they differ from the value that follows from the
+line's place: `level=` the number of loops that may redefine a value, `from` the node that has the
+value as an output, `in` the body that contains an instruction's node.
 
-The graph, and which code serves instructions, are not part of the text: `select_kernels` finds the
-latter again. A comment says what it found. `lowered_parser.py` reads the text.
+The text contains neither the graph nor the code of instructions: `select_kernels` selects the code
+again. A comment shows the selected code. `lowered_parser.py` parses the text.
 """
 
 from __future__ import annotations
@@ -47,14 +48,17 @@ _TAB: Final = "    "
 def print_lowered(lowered: Lowered, *, full: Full = False, kernels: bool = True) -> str:
     """Return a lowered partition as text.
 
-    full: as `print_graph` has it. kernels: add the code that serves each instruction as a comment.
+    full: as in `print_graph`. kernels: add the code of each instruction as a comment.
     """
     return "".join(f"{line}\n" for line in _Printer(lowered, full, kernels).lines())
 
 
 @dataclass(slots=True)
 class Region:
-    """A loop or branch whose instructions are printed or read now. path: of its markers."""
+    """Track an open loop or branch of the text.
+
+    path: of its markers.
+    """
 
     construct: Construct
     path: str
@@ -62,11 +66,11 @@ class Region:
 
     @property
     def inner_path(self) -> str:
-        """Return the path of the nodes of the body that has begun."""
+        """Return the path of the nodes of the present body."""
         return f"{self.path}{self.construct.node.name}/{self.part}/"
 
     def pass_marker(self, role: str) -> None:
-        """Go on to the body behind a marker."""
+        """Advance to the body after a marker."""
         if role == "test":
             self.part = "body"
         elif role == "case":
@@ -74,20 +78,20 @@ class Region:
 
 
 def begun(construct: Construct, regions: list[Region]) -> Region:
-    """Return the region of a loop or branch inside of others, at its first body."""
+    """Return the region of a construct at its first body."""
     path = regions[-1].inner_path if regions else ""
     return Region(construct, path, "cond" if construct.is_loop else "branch_0")
 
 
 def expected_path(instruction: Instruction, regions: list[Region]) -> str:
-    """Return the path of an instruction that nothing has moved."""
+    """Return the path of an instruction that was not moved."""
     if not regions:
         return ""
     return regions[-1].path if instruction.moves else regions[-1].inner_path
 
 
 class _Printer:
-    """Prints one partition."""
+    """Print one partition."""
 
     def __init__(self, lowered: Lowered, full: Full, kernels: bool) -> None:
         self.lowered, self.full, self.kernels = lowered, full, kernels
@@ -100,7 +104,7 @@ class _Printer:
 
     @property
     def level(self) -> int:
-        """Return the number of loops around the line that comes next."""
+        """Return the number of loops around the next line."""
         return sum(region.construct.is_loop for region in self.regions)
 
     def lines(self) -> Iterator[str]:
@@ -125,11 +129,11 @@ class _Printer:
         yield f"fetch {_names(lowered.fetches)}".rstrip()
 
     def indent(self) -> str:
-        """Return the white space before the line that comes next."""
+        """Return the indentation of the next line."""
         return _TAB * len(self.regions)
 
     def leaf(self, value: Value) -> str:
-        """Return the line of a value that is there before the first instruction."""
+        """Return the line of a value that exists before the first instruction."""
         self.defined.add(value.index)
         name = f"{value.producer!r}"
         if value.storage == "const":
@@ -146,7 +150,10 @@ class _Printer:
         return " ".join(words)
 
     def typed(self, value: Value, level: int, producer: str | None = None) -> str:
-        """Return a value with its type where it is defined here. level, producer: as expected."""
+        """Return a value with its type, if defined here.
+
+        level, producer: the expected ones.
+        """
         if value.index in self.defined and value.storage not in ("feed", "handle"):
             return f"%{value.index}"
         self.defined.add(value.index)
@@ -158,8 +165,9 @@ class _Printer:
         return text
 
     def declared(self, value: Value) -> Iterator[str]:
-        """Yield the lines that define a view, or the value of a variable, and what it is based on,
-        as far as they have not been.
+        """Yield the missing definitions of a view or variable value.
+
+        The definitions of its base come first.
         """
         if value.index in self.defined:
             return
@@ -212,7 +220,9 @@ class _Printer:
         yield self.indent() + (text + self.comment(instruction)).replace("\n", "\n" + self.indent())
 
     def call(self, instruction: Instruction) -> str:
-        """Return op type, inputs and attrs; attrs that follow from the inputs are left out."""
+        """Return op type, inputs and attrs.
+
+        Attrs that follow from the inputs are left out."""
         spec, op_def = instruction.spec, instruction.node.op_def
         derived = (
             derived_attrs(op_def, [v.dtype for v in instruction.inputs])
@@ -228,7 +238,7 @@ class _Printer:
         return f"{spec.op}({', '.join(given)})"
 
     def comment(self, instruction: Instruction) -> str:
-        """Return the code that serves an instruction, as a comment."""
+        """Return the code of an instruction, as a comment."""
         call = instruction.call
         if not self.kernels or (call is None and not instruction.reason):
             return ""

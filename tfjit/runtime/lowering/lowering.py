@@ -1,8 +1,7 @@
-"""A static partition as a list of instructions over values: what a step needs to know, before any
-memory or address is chosen.
+"""Lower a static partition to a list of instructions over values.
 
-`lower` is pure: it runs no kernel, holds no thread and compiles nothing. `step.py` turns its result
-into something that runs.
+The list holds all that a step needs, before memory or addresses are chosen. `lower` is pure: it
+runs no kernel, holds no thread and compiles nothing. `step.py` makes the result runnable.
 """
 
 from __future__ import annotations
@@ -40,12 +39,14 @@ if TYPE_CHECKING:
 
 NOTHING_OPS: Final = frozenset({"NoOp", "ControlTrigger"})
 PARTS: Final = "_Parts"
-"""What the spec of an instruction calls itself that stands for a run of others, done part by part.
-"""
+"""Op type of an instruction that replaces a divided run of instructions."""
 
 
 class NotStatic(Exception):
-    """The partition needs the dataflow executor; the text says why."""
+    """Signal that the partition needs the dataflow executor.
+
+    The text gives the reason.
+    """
 
 
 StorageKind = Literal["const", "feed", "variable", "buffer", "object", "handle"]
@@ -53,13 +54,14 @@ StorageKind = Literal["const", "feed", "variable", "buffer", "object", "handle"]
 
 @dataclass(slots=True)
 class Value:
-    """One tensor of the step.
+    """Describe one tensor of the step.
 
-    storage: const (array known now), feed (an argument of the run), variable (a Variable's current buffer), buffer (arena or fresh
-        output memory), object (a Python object a Python kernel returned), handle (a Variable standing for a ref or resource edge).
-    base: the value whose memory this one shares (a view), or None.
-    read_at_end: a fetched reference, whose variable is read when all else has run.
-    level: the number of loops whose iterations may each give it another value. sequence: its place in the order of the nodes.
+    storage: const (array known now), feed (an argument of the run), variable (a Variable's current
+    buffer), buffer (arena or fresh output memory), object (a Python object returned by a Python
+    kernel), handle (a Variable, for a ref or resource edge). base: the value that provides the
+    memory of this view, or None. read_at_end: a fetched reference, so the variable is read after
+    all instructions. level: the number of surrounding loops that may change the value in each
+    iteration. sequence: position in the order of the nodes.
     """
 
     index: int
@@ -78,7 +80,7 @@ class Value:
 
     @property
     def root(self) -> Value:
-        """The value that owns the memory."""
+        """Return the value that owns the memory."""
         value = self
         while value.base is not None:
             value = value.base
@@ -86,7 +88,7 @@ class Value:
 
     @property
     def spec(self) -> TensorSpec:
-        """dtype and shape as kernels see them."""
+        """Return dtype and shape as kernels see them."""
         return TensorSpec(self.dtype, self.shape)
 
 
@@ -95,16 +97,16 @@ Serving = Literal["native", "reference", "runtime", "copy", "control"]
 
 @dataclass(slots=True)
 class Instruction:
-    """One node that does something at run time.
+    """Describe one node that does work at run time.
 
     serving: native (compiled), reference (NumPy), runtime (a kernel with the session's context),
     copy (a variable's value kept before the variable changes). compute: the Python kernel (not for
-    native). spec: what its kernel knows. call: compiled code for it. unfused: for a group of
+    native). spec: the node as its kernel sees it. call: its compiled code. unfused: for a group of
     small tensors, its members' own kernels; they serve while `call` is not loaded. construct: the
-    innermost loop or branch it stands in. role: of a marker (control), which has its construct's
-    predicate as input. graph, path: where its node is; a path tells the nodes of one body from
-    those of another ("while/cond/"). moves: a copy that serves a loop or a branch, which goes away
-    where both values may have one buffer.
+    innermost loop or branch around the instruction. role: of a marker (control), which has its
+    construct's predicate as input. graph, path: the place of its node; a path separates the nodes
+    of one body from those of another ("while/cond/"). moves: a copy for a loop or a branch,
+    coalesced if both values may have one buffer.
     """
 
     node: Node
@@ -126,34 +128,34 @@ class Instruction:
 
 @dataclass(slots=True)
 class Lowered:
-    """A partition's instructions in execution order, its values, and where feeds and fetches are.
+    """Hold a partition's instructions in execution order and its values.
 
-    Bodies of loops and branches stand among the instructions, between markers
-    (`structured_control_flow.py`). graph: what was lowered, for what may change places; None for a
-    single node. is_body: what is fetched goes on in the caller's step as edges carry it: scalars
-    are arrays, what came in unchanged is not copied. splits: runs of instructions that may be done
-    part by part (`loop_parallelization.py`). is_part: it is such a part itself. backend: of the
-    device that the partition is for.
+    feeds, fetches: the values of feeds and fetches. Bodies of loops and branches lie among the
+    instructions, between markers (`structured_control_flow.py`). graph: the lowered graph, which
+    allows instructions to change places; None for a single node. is_body: the fetches continue in
+    the caller's step in the form of its edges: scalars are arrays, and unchanged arguments are not
+    copied. splits: runs of instructions that may run part by part (`loop_parallelization.py`).
+    is_part: the partition is such a part. backend: of the partition's device.
     """
 
     instructions: list[Instruction]
     values: list[Value]
     fetches: list[Value]
     feeds: dict[int, Value]
-    feed_count: int  # of the run; a feed that nothing needs has no value
-    # node -> (how, why), for explain
+    feed_count: int  # number of the run's feeds; an unused feed has no value
+    # node -> (kind, reason), for explain
     kernel_kinds: dict[str, tuple[str, str]] = field(default_factory=dict)
     graph: DataflowGraph | None = None
     is_body: bool = False
     is_part: bool = False
     splits: list[RowSplit] = field(default_factory=list)
-    # value -> what reads a variable, and where
+    # value -> node and construct of the variable's read
     reads: dict[int, tuple[Node, Construct | None]] = field(default_factory=dict)
     backend: Backend = field(default_factory=lambda: backend_for(HOST))
 
     @property
     def has_loops(self) -> bool:
-        """Whether something may run more than once."""
+        """Return whether some instruction may run more than once."""
         return any(
             instruction.role == "loop" or instruction.node.op == "_Loop"
             for instruction in self.instructions
@@ -161,12 +163,13 @@ class Lowered:
 
 
 class Lowering:
-    """Lowers one graph: a partition, or inside it the body of a loop or branch. Use `lower`.
+    """Lower one graph: a partition, or a body inside one.
 
-    arguments: variables that a body which is a plan of its own is called with. outer: the lowering
-    of the graph around a body. inputs: what the body's _Arg nodes stand for. path: tells its nodes
-    from those of other bodies. out: where its instructions go. construct, level: the loop or branch
-    they stand in, and in how many loops that is.
+    Callers use `lower`. The body is that of a loop or branch. arguments: variables among the
+    arguments of a body that has a separate plan. outer: the lowering of the graph around a body.
+    inputs: the values of the body's _Arg nodes. path: separates its nodes from those of other
+    bodies. out: the list that receives its instructions. construct, level: the loop or branch
+    around the instructions, and the number of loops around them.
     """
 
     def __init__(
@@ -192,25 +195,25 @@ class Lowering:
         self.outer, self.inputs, self.path = outer, inputs, path
         self.out = self.result.instructions
         self.construct: Construct | None = None
-        # of the node that is lowered now
+        # sequence of the present node
         self._sequence: list[int] = outer._sequence if outer is not None else [0]
-        # ids of read nodes that give the variable's own memory
+        # ids of read nodes that share the variable's own memory
         self._shared: set[int] = outer._shared if outer is not None else set()
 
     @property
     def level(self) -> int:
-        """How many loops the instructions stand in."""
+        """Return the number of loops around the instructions."""
         return self.construct.level if self.construct is not None else 0
 
     def run(self) -> Lowered:
-        """The whole partition."""
+        """Lower the whole partition."""
         self.result.fetches = self.run_region()
         if any(value.storage == "handle" for value in self.result.values):
             self._keep_reads_before_writes()
         return self.result
 
     def run_region(self) -> list[Value]:
-        """Lower the graph's nodes into `out`; returns the values of its _Retval nodes."""
+        """Lower the graph's nodes into `out`; return the _Retval values."""
         graph = self.graph
         order = [name for name in graph.topological_order() if name not in ("_SOURCE", "_SINK")]
         if graph.has_trait(VARIABLE):
@@ -231,7 +234,7 @@ class Lowering:
 
     @contextmanager
     def inside(self, construct: Construct, out: list[Instruction]) -> Iterator[None]:
-        """Emit into `out`, which is part of a loop or branch."""
+        """Emit into `out`, the instructions of a loop or branch."""
         kept = self.construct, self.out
         self.construct, self.out = construct, out
         try:
@@ -258,7 +261,7 @@ class Lowering:
         storage: StorageKind = "buffer",
         **kw: Any,
     ) -> Value:
-        """A value that no node's output stands for yet."""
+        """Return a new value that is no output of a node yet."""
         level = self.level if level is None else level
         value = Value(
             len(self.result.values),
@@ -274,7 +277,7 @@ class Lowering:
         return value
 
     def viewed_as(self, value: Value, like: Value) -> Value:
-        """A view of `value` with the shape of another."""
+        """Return a view of `value` with the shape of another."""
         made = Value(
             len(self.result.values),
             like.dtype,
@@ -288,8 +291,9 @@ class Lowering:
         return made
 
     def _emit(self, instruction: Instruction, level: int | None = None) -> None:
-        """Append an instruction; one of a lower level goes in front of the loops whose iterations
-        do not change it.
+        """Append an instruction.
+
+        An instruction of a lower level goes in front of the loops that do not change its result.
         """
         construct, out, left = self.construct, self.out, self.construct
         while (
@@ -311,7 +315,7 @@ class Lowering:
         out.append(instruction)
 
     def marker(self, construct: Construct, role: Role, inputs: list[Value]) -> Instruction:
-        """An instruction that says where a loop or branch begins, decides or ends."""
+        """Return a marker that starts, decides or ends a construct."""
         node = construct.node
         spec = NodeSpec(node.name, node.op, {}, tuple(v.spec for v in inputs), ())
         self._sequence[0] += 1
@@ -329,7 +333,7 @@ class Lowering:
         )
 
     def copy(self, source: Value, target: Value) -> None:
-        """Emit a copy into a value that a loop carries or a branch gives."""
+        """Emit a copy into a loop-carried value or a branch output."""
         node = (
             self.construct.node if self.construct is not None else self.graph.node(target.producer)
         )
@@ -388,7 +392,7 @@ class Lowering:
             self._note_kind(node, "variable")
         elif op == "ReadVariableOp" or (node.is_view and inputs[0].storage == "handle"):
             self._read(node, inputs[0])
-        # else it checks a shape that comes at run time
+        # A Reshape to a shape computed at run time is not a view: its kernel checks the shape.
         elif node.is_view and (op != "Reshape" or inputs[1].root.storage == "const"):
             self._view(node, inputs[0])
         elif node.name in self.graph.graph.get("bodies", ()):
@@ -397,8 +401,9 @@ class Lowering:
             self._kernel(node, inputs)
 
     def _structured(self, node: Node, inputs: list[Value]) -> None:
-        """A loop or branch whose bodies are at hand; one that cannot be lowered is a node like
-        others, whose kernel runs them.
+        """Lower a loop or branch whose bodies are in the graph.
+
+        If that fails, the loop or branch becomes an ordinary node with a runtime kernel.
         """
         from tfjit.runtime.lowering.structured_control_flow import lower_branch, lower_loop
 
@@ -429,7 +434,7 @@ class Lowering:
 
     def _read(self, node: Node, handle: Value) -> None:
         if node.op != "ReadVariableOp" and _carries_variable(node):
-            # the reference or handle itself goes on
+            # The output is the reference or handle itself.
             self.by_output[node.name, 0] = handle
             self._note_kind(node, "variable")
             return
@@ -443,8 +448,9 @@ class Lowering:
         self._note_kind(node, "variable read")
 
     def _fetched_reference(self, node: Node, handle: Value) -> Value:
-        """The value of a fetched reference variable, as it is when the step ends: nothing orders
-        such a fetch against updates.
+        """Return a fetched reference variable's value at the end of the step.
+
+        No edge orders such a fetch against updates.
         """
         source, slot = self.graph.inputs(node.name)[0]
         if not self.graph.node(source).output_dtypes[slot].is_ref:
@@ -490,12 +496,12 @@ class Lowering:
                 raise NotStatic(f"{node.name} ({node.op}) may change the shape of its variable")
             outputs = []
             for slot, dtype in enumerate(node.output_dtypes):
-                # the table itself, for kernels of Python only
+                # The output is the table itself, for Python kernels only.
                 if node.op.removesuffix("V2") in TABLE_OPS:
                     outputs.append(self._value(node, slot, "object", ()))
                 elif dtype.name.startswith("resource") or (dtype.is_ref and not inputs):
                     raise NotStatic(f"{node.name} ({node.op}) makes a resource")
-                elif dtype.is_ref:  # the reference passed through (Assign)
+                elif dtype.is_ref:  # the reference itself (Assign)
                     self.by_output[node.name, slot] = inputs[0]
                     outputs.append(inputs[0])
                 elif dtype.name == "variant":
@@ -539,8 +545,9 @@ class Lowering:
         self._note_kind(node, "reference")
 
     def _level(self, node: Node, inputs: Sequence[Value]) -> int:
-        """How many loops around a node may change what it computes, as far as it may leave the
-        others.
+        """Return the number of loops that may change a node's result.
+
+        A node that cannot leave a loop has the level of that loop.
         """
         if self.construct is None or not self.construct.is_loop:
             return self.level
@@ -555,18 +562,17 @@ class Lowering:
         return min(self.level, construct.level if construct is not None else 0)
 
     def _keep_reads_before_writes(self) -> None:
-        """Copy a variable's value at the read where the variable changes before the value's last
-        use.
+        """Copy variable values that are overwritten before their last use.
 
-        TensorFlow leaves that order to the graph's edges; here a use never sees a write that the
-        graph does not put before it.
+        The copy is made at the read. TensorFlow leaves that order to the graph's edges. Here a use
+        never sees a write that the graph does not order before the use.
         """
         instructions = self.result.instructions
         copies: list[tuple[int, Value]] = []
         for value in overwritten_reads(self.result):
             if id(self.result.reads[value.index][0]) in self._shared:
                 continue
-            # the first instruction that the read precedes in the graph's order
+            # position of the first instruction after the read in the graph's order
             at = next(
                 (i for i, ins in enumerate(instructions) if ins.sequence > value.sequence),
                 len(instructions),
@@ -594,7 +600,7 @@ class Lowering:
 
 
 def overwritten_reads(lowered: Lowered) -> list[Value]:
-    """Return the values of variables that change between the read and its last use."""
+    """Return variable values overwritten between read and last use."""
     instructions = lowered.instructions
     writes: dict[int, list[int]] = {}
     for position, instruction in enumerate(instructions):
@@ -614,7 +620,7 @@ def overwritten_reads(lowered: Lowered) -> list[Value]:
             for construct in (
                 instruction.construct.chain if instruction.construct is not None else ()
             ):
-                # each iteration uses it
+                # each iteration uses the value
                 if construct.is_loop and value.root.sequence < construct.sequence:
                     last_use[value.root.index] = max(
                         last_use[value.root.index], ends[id(construct)]
@@ -629,7 +635,7 @@ def overwritten_reads(lowered: Lowered) -> list[Value]:
         and value.variable is not None
         and not value.read_at_end
         and any(
-            # the write comes after the read
+            # the write follows the read
             instructions[position].sequence > value.sequence
             and position < last_use.get(value.index, -1)
             for position in writes.get(id(value.variable), ())
@@ -644,18 +650,21 @@ def lower(
     arguments: Mapping[int, Variable] | None = None,
     backend: Backend | None = None,
 ) -> Lowered:
-    """The instructions of a static partition.
+    """Return the instructions of a static partition.
 
-    find_variable: the session's Variable of a VariableV2/VarHandleOp node. arguments: for a body,
-    which must be called with just those variables as arguments. backend: of the partition's device;
-    None stands for the host's. Raises NotStatic when the partition needs the dataflow executor, UnimplementedError naming the node when an op has no kernel.
+    find_variable: returns the session's Variable of a VariableV2/VarHandleOp node. arguments: for a
+    body, the variables that all its callers must pass. backend: of the partition's device; None
+    selects the host's. Raises NotStatic when the partition needs the dataflow executor,
+    UnimplementedError naming the node when an op has no kernel.
     """
     return Lowering(graph, find_variable, feed_count, arguments, backend=backend).run()
 
 
 def compilable(lowered: Lowered) -> list[Instruction]:
-    """The instructions that compiled code may serve: all but runtime kernels, of which assignments
-    to variables that have their buffer already, and keep it, count too.
+    """Return the instructions that compiled code may serve.
+
+    These are all but runtime kernels. An assignment to a variable that has a buffer and keeps the
+    buffer counts too.
     """
     destroys = any(
         instruction.node.op == "DestroyResourceOp" for instruction in lowered.instructions
@@ -677,7 +686,7 @@ def _writes_in_place(instruction: Instruction) -> bool:
 
 
 def native_call(backend: Backend, spec: NodeSpec) -> tuple[NativeCall | None, str]:
-    """(launches, "") or (None, reason) for one node."""
+    """Return (launches, "") or (None, reason) for one node."""
     try:
         return backend.native_call(spec), ""
     except Unsupported as unsupported:
@@ -711,17 +720,18 @@ _READS_ONLY: Final = frozenset(
 
 
 def _carries_variable(node: Node) -> bool:
-    """Whether output 0 is a reference or a handle."""
+    """Return whether output 0 is a reference or a handle."""
     return bool(node.output_dtypes) and (
         node.output_dtypes[0].is_ref or node.output_dtypes[0].name == "resource"
     )
 
 
 def _variables(graph: DataflowGraph, order: Sequence[str]) -> dict[str, str]:
-    """The variable that a node reads or changes, by node; an op with several slots counts for its
-    first, the others are its own.
+    """Return the variable that each node reads or changes, by node.
+
+    An optimizer op counts for its first variable; no other node uses its slots.
     """
-    owner: dict[str, str] = {}  # nodes whose output 0 carries a variable
+    owner: dict[str, str] = {}  # node -> the variable that its output 0 carries
     found: dict[str, str] = {}
     for name in order:
         node = graph.node(name)
@@ -745,8 +755,9 @@ def _is_read(node: Node) -> bool:
 
 
 def reads_that_share(graph: DataflowGraph, order: Sequence[str] | None = None) -> set[str]:
-    """The reads of reference variables that give the variable's own memory
-    (`write_order.aliasing_reads`). order: of execution; the topological one without.
+    """Return the reads of reference variables that share the variable's memory.
+
+    See `variable_hazards.aliasing_reads`. order: of execution; None selects the topological order.
     """
     if not graph.has_trait(VARIABLE):
         return set()

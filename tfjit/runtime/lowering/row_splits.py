@@ -1,4 +1,4 @@
-"""Loops divided by batch rows: the parts that threads run side by side."""
+"""Describe loops divided by batch rows into parallel parts."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ Axis = int | None
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows first..last of all `rows`."""
+    """Select rows first..last of all `rows`."""
 
     first: int
     last: int
     rows: int
 
     def shape(self, shape: tuple[int, ...], axis: Axis) -> tuple[int, ...]:
-        """What is left of a shape that is by rows along `axis`."""
+        """Return the part's shape of a tensor sharded along `axis`."""
         if axis is None:
             return shape
         return (*shape[:axis], self.length(shape[axis]), *shape[axis + 1 :])
 
     def length(self, whole: int) -> int:
-        """What is left of an axis by rows."""
+        """Return the part's length of a sharded axis."""
         return whole // self.rows * (self.last - self.first)
 
     def start(self, whole: int) -> int:
-        """Where the part of an axis by rows begins."""
+        """Return the start of the part in a sharded axis."""
         return whole // self.rows * self.first
 
     def slices(self, shape: Sequence[int], axis: int) -> tuple[slice, ...]:
-        """The part of an array by rows along `axis`."""
+        """Return the slices of the part in an array sharded along `axis`."""
         first = self.start(shape[axis])
         return (*(slice(None),) * axis, slice(first, first + self.length(shape[axis])))
 
 
 @dataclass(frozen=True, slots=True)
 class RowPart:
-    """One part of a division. lowered: its instructions, with their calls; its feeds are what it
-    reads outside.
+    """Hold one part of a division.
 
-    sources: by feed, the value outside and the byte where the part's begins. targets: by value
-    index of what the part gives, the same.
+    lowered: its instructions, with their calls; its feeds are the outside values that it reads.
+    sources: for each feed, the outside value and the byte at which the part's rows begin. targets:
+    the same for each value that the part gives, by value index.
     """
 
     rows: Part
@@ -54,24 +54,24 @@ class RowPart:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Names of the nodes that are divided, in order."""
+        """Return the names of the divided nodes, in order."""
         return tuple(
             dict.fromkeys(instruction.node.name for instruction in self.lowered.instructions)
         )
 
     def place_of(self, name: str) -> tuple[Value, int]:
-        """What a name in the part's generated code stands for: a value outside, and the byte where
-        the part's begins.
-        """
+        """Return a generated name's outside value and first byte."""
         kind, number = name[0], int(name[1:])
         return self.sources[number] if kind == "f" else self.targets[number]
 
 
 @dataclass(frozen=True, slots=True)
 class RowSplit:
-    """A division. members: the instructions that it replaces. hoisted: those of them that are the
-    same for all rows and for all iterations; they run once, before it. instruction: stands for the
-    others in the step; its outputs are values that they made.
+    """Hold a division.
+
+    members: the instructions that the division replaces. hoisted: the members that are the same for
+    all rows and iterations; they run once, before the parts. instruction: replaces the other
+    members in the step; its outputs are values that they made.
     """
 
     members: list[Instruction]
@@ -81,7 +81,7 @@ class RowSplit:
     cost_ns: float
 
     def applied(self, instructions: Sequence[Instruction]) -> list[Instruction]:
-        """A step's instructions with this one in the place of its members."""
+        """Return a step's instructions with this one in place of its members."""
         members = {id(member) for member in self.members}
         at = next(k for k, instruction in enumerate(instructions) if id(instruction) in members)
         before = [i for i in instructions[:at] if id(i) not in members]

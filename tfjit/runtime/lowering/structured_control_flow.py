@@ -1,5 +1,6 @@
-"""Loops and branches inside a lowered partition: the instructions of their bodies stand among its
-own, between markers.
+"""Lower loops and branches into the instructions of their partition.
+
+The instructions of the bodies lie among those of the partition, between markers:
 
     While(cond, body)          If(then, else)
       copy init -> carried       branch predicate
@@ -10,10 +11,10 @@ own, between markers.
       copy next -> carried
       repeat
 
-What a loop carries unchanged is read where it lies. A carried value has one buffer; the copy at an
-iteration's end goes away where the next value's kernel can write there itself
-(`runtime/schedule/liveness.py` decides that). What a body computes from unchanging values alone
-stands in front of the loop.
+A value that a loop passes through unchanged is read in place. A loop-carried value has one buffer.
+The copy at an iteration's end is coalesced if the kernel of the next value can write to that buffer
+itself (`runtime/schedule/liveness.py` decides that). Instructions of a body over unchanging values
+alone are placed in front of the loop.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ Role = Literal["loop", "test", "repeat", "branch", "case", "join"]
 
 @dataclass(slots=True, eq=False)
 class Construct:
-    """A loop or a branch. level: how many loops its instructions stand in. parent: the construct
-    around it.
+    """Describe a loop or a branch.
 
-    boolean: a branch by true (region 0) and false (region 1), not by number. prelude: what its body
-    computes of unchanging values. changes_variables: a loop whose bodies assign some variable; then
-    what they read of any is not unchanging. sequence: of the marker it begins with. cases: how many
-    bodies a branch has.
+    level: number of loops around its instructions. parent: the construct around this one. boolean:
+    a branch by true (region 0) and false (region 1), not by number. prelude: instructions of its
+    body over unchanging values alone. changes_variables: a body of the loop assigns some variable;
+    then no variable read inside is unchanging. sequence: of its first marker. cases: number of a
+    branch's bodies.
     """
 
     node: Node
@@ -55,12 +56,12 @@ class Construct:
 
     @property
     def is_loop(self) -> bool:
-        """Whether it repeats."""
+        """Return whether the construct repeats."""
         return self.node.has_trait(WHILE)
 
     @property
     def chain(self) -> list[Construct]:
-        """This one and those around it, from inside out."""
+        """Return this construct and those around it, from inside out."""
         found: list[Construct] = []
         at: Construct | None = self
         while at is not None:
@@ -72,8 +73,9 @@ class Construct:
 def lower_loop(
     outer: Lowering, node: Node, inputs: Sequence[Value], cond: DataflowGraph, body: DataflowGraph
 ) -> list[Value]:
-    """Emit a loop; returns its outputs. Raises NotStatic, and then what was emitted is to be
-    forgotten.
+    """Emit a loop and return its outputs.
+
+    Raises NotStatic; the caller must then drop the emitted instructions.
     """
     construct = Construct(node, outer.level + 1, outer.construct)
     construct.changes_variables = changes_variables(cond) or changes_variables(body)
@@ -119,8 +121,9 @@ def lower_loop(
 def lower_branch(
     outer: Lowering, node: Node, inputs: Sequence[Value], bodies: Sequence[DataflowGraph]
 ) -> list[Value]:
-    """Emit a branch; returns its outputs. bodies: of If the one for true, then the one for false;
-    of Case by number. Raises NotStatic.
+    """Emit a branch and return its outputs.
+
+    bodies: of If, the one for true, then the one for false; of Case, by number. Raises NotStatic.
     """
     selector, arguments = inputs[0], inputs[1:]
     if selector.shape != ():
@@ -177,7 +180,7 @@ def _region(
     arguments: Sequence[Value],
     what: str,
 ) -> list[Value]:
-    """Lower one body into `inside`; returns its results."""
+    """Lower one body into `inside` and return its results."""
     inner = Lowering(
         graph,
         outer.find_variable,
@@ -191,8 +194,9 @@ def _region(
 
 
 def _move(outer: Lowering, node: Node, moves: list[tuple[Value, Value]]) -> None:
-    """Copies as if all were made at once: a value that goes on as another's next is read before it
-    is overwritten.
+    """Emit copies that behave as if all were made at once.
+
+    A target that is also the source of another copy is read before it is overwritten.
     """
     waiting = list(moves)
     while waiting:
@@ -206,14 +210,14 @@ def _move(outer: Lowering, node: Node, moves: list[tuple[Value, Value]]) -> None
                 outer.copy(source, target)
             waiting.remove(free[0])
             continue
-        source, target = waiting[0]  # they go round: keep what this one overwrites
+        source, target = waiting[0]  # a cycle of copies: keep the value that this copy overwrites
         kept = outer.new_value(node, 0, target.dtype, target.shape, level=outer.level)
         outer.copy(target, kept)
         waiting = [(outer.viewed_as(kept, s) if s.root is target else s, t) for s, t in waiting]
 
 
 def changes_variables(graph: DataflowGraph) -> bool:
-    """Whether nodes of a body, or of bodies inside it, may assign a variable."""
+    """Return whether a body or its nested bodies may assign variables."""
     for node in graph.op_nodes():
         if node.has_trait(WHILE | IF | CASE):
             bodies = graph.graph.get("bodies", {}).get(node.name)
@@ -229,17 +233,20 @@ def changes_variables(graph: DataflowGraph) -> bool:
 
 
 _SLICES: Final = ("Slice", "StridedSlice")
-"""Ops that cannot fail where begin and size are constants that shape inference has seen."""
+"""Ops that cannot fail if begin and size are constants.
+
+Shape inference has seen such constants."""
 
 
 def can_leave_loop(node: Node, inputs: Sequence[Value]) -> bool:
-    """Whether a node may run before a loop that might not reach it: it has no effects and cannot
-    fail.
+    """Return whether a node may run before its loop.
+
+    The loop itself might never reach the node. Such a node has no effects and cannot fail.
     """
     if _waits(node):
         return False
     if node.op == "_Fused":
-        # a group reads slices at constant places alone
+        # A group contains only slices at constant positions.
         return all(
             member.spec.op in _SLICES
             or registry.require(member.spec.op).is_speculatable(member.spec.inputs[0].dtype)

@@ -1,8 +1,7 @@
-"""The order of a static partition's nodes: a variable changes after the last use of what was read
-of it, where the graph leaves that open.
+"""Order writes of a variable after uses of its old value.
 
-Otherwise the step would have to keep a copy of what was read (a weight matrix that the gradient of
-its layer's input still needs).
+The order matters only for pairs that the graph leaves unordered. Without it the step would have to
+keep a copy of the value (a weight matrix that the gradient of its layer's input still needs).
 """
 
 from __future__ import annotations
@@ -15,7 +14,9 @@ if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import DataflowGraph
 
 _SEARCH_LIMIT = 8
-"""The searches for what follows the writes together visit at most so many times the graph's nodes.
+"""Limit of visited nodes in searches for writes' descendants.
+
+The limit is a multiple of the graph's nodes, for all searches together.
 """
 
 
@@ -26,13 +27,12 @@ def sink_writes(
     is_view: Callable[[str], bool],
     variables: dict[str, str],
 ) -> list[str]:
-    """`order`, a topological order, with nodes that change a variable moved behind the uses of its
-    value that do not depend on them.
+    """Return a topological `order` with variable writes sunk below independent uses.
 
-    is_read: nodes that take a variable and give its value; is_view: nodes whose result shares their
-    input's memory. variables: for the nodes that change a variable its name, and for nodes that
-    read it. Nodes keep their places as far as that allows; where two writes would have to wait for
-    each other the order stays as it was.
+    A use is independent if it does not depend on the write. is_read: nodes that take a variable and
+    give its value. is_view: nodes that share their input's memory. variables: the variable's name,
+    for nodes that change or read one. Other nodes keep their places as far as possible. If two
+    writes would have to wait for each other, the order stays unchanged.
     """
     reads: dict[str, list[str]] = {}
     writes: list[str] = []
@@ -43,7 +43,8 @@ def sink_writes(
             else:
                 writes.append(name)
     budget = _SEARCH_LIMIT * len(order)
-    before: dict[str, set[str]] = {}  # write -> what has to come first beyond its own inputs
+    # write -> nodes that must come first, apart from its own inputs
+    before: dict[str, set[str]] = {}
     for write in writes:
         uses = _uses(graph, reads.get(variables[write], ()), is_view)
         if not uses:
@@ -63,13 +64,13 @@ def aliasing_reads(
     is_view: Callable[[str], bool],
     variables: dict[str, str],
 ) -> set[str]:
-    """Reads of reference variables that give the variable's own memory: some use of them, or a
-    fetch, comes after a write.
+    """Return the reads of reference variables that share the variable's memory.
 
-    In TensorFlow every such read shares the variable's memory, so what the graph orders behind a
-    write sees it, wherever the read itself stands (`with control_dependencies([v.assign(5)]): y = v
-    + 0` is 5). Arguments are those of `sink_writes`; what the graph leaves open is decided there,
-    in favour of the old value.
+    Some use of such a read, or a fetch, comes after a write. In TensorFlow each such read shares
+    the variable's memory, so all nodes that the graph orders after a write see it, wherever the
+    read itself is (`with control_dependencies([v.assign(5)]): y = v + 0` is 5). Arguments are those
+    of `sink_writes`, which resolves all pairs that the graph leaves unordered in favour of the old
+    value.
     """
     reads: dict[str, list[str]] = {}
     writes: list[str] = []
@@ -100,7 +101,7 @@ def aliasing_reads(
 
 def _has_reference_input(graph: DataflowGraph, name: str) -> bool:
     source, slot = graph.inputs(name)[0]
-    # the snapshot of a variable is a copy
+    # Snapshot copies a variable.
     return graph.node(source).output_dtypes[slot].is_ref and graph.node(name).op != "Snapshot"
 
 
@@ -109,8 +110,9 @@ def _is_fetched(graph: DataflowGraph, name: str) -> bool:
 
 
 def _uses(graph: DataflowGraph, reads: Sequence[str], is_view: Callable[[str], bool]) -> set[str]:
-    """Reads and all nodes that take their memory, through views; fetches, which take nothing before
-    the step ends, left out.
+    """Return the reads and all nodes that use their memory, through views.
+
+    Fetches are left out: they read nothing before the step ends.
     """
     found = set(reads)
     todo = list(reads)

@@ -1,4 +1,4 @@
-"""The check of a lowered partition: what memory, jumps and kernels later take for granted."""
+"""Check the invariants of a lowered partition for memory, jumps and kernels."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from tfjit.runtime.lowering.structured_control_flow import Construct
 
 _GIVEN: Final = frozenset({"const", "feed", "handle", "variable"})
-"""Storage of values that are there without an instruction."""
+"""Storage kinds of values that need no instruction."""
 
 
 def verify_lowered(lowered: Lowered) -> None:
-    """Check that a lowered partition can be run.
+    """Check that a lowered partition can run.
 
-    Values are numbered by their places. Each is written before it is read, on every way through
-    loops and branches, and by copies alone where it is written twice. Copies and views keep types
-    and sizes. Markers enclose loops and branches. A value changes in as many loops as its level
-    says. Handles have variables, and no value of a resource variable is used once the variable has
-    changed. Raises InternalError naming the instruction or value.
+    Values are numbered by position. Each is written before it is read, on all paths through loops
+    and branches, and by copies alone if it is written twice. Copies and views keep types and sizes.
+    Markers enclose loops and branches. A value's level is at most the number of loops around its
+    writes. Handles have variables, and no value of a resource variable is used after a change of
+    the variable. Raises InternalError naming the instruction or value.
     """
     _check_values(lowered)
     _Walk(lowered).run()
@@ -58,8 +58,10 @@ def _check_values(lowered: Lowered) -> None:
 
 
 class _Region:
-    """A loop or branch that is open. before: roots written in front of it, or up to a loop's test.
-    cases: those written by each case that is over.
+    """Track an open loop or branch.
+
+    before: roots written in front of the construct, or up to a loop's test. cases: the roots
+    written by each finished case.
     """
 
     def __init__(self, construct: Construct, written: set[int]) -> None:
@@ -70,11 +72,11 @@ class _Region:
 
 
 class _Walk:
-    """Goes through the instructions in order."""
+    """Check the instructions in order."""
 
     def __init__(self, lowered: Lowered) -> None:
         self.lowered = lowered
-        self.written: set[int] = set()  # roots, on every way to the present instruction
+        self.written: set[int] = set()  # roots written on all paths to the present instruction
         self.levels: dict[int, int] = {}  # root -> loops around the innermost write
         self.makers: dict[int, Instruction] = {}  # root -> the instruction that computes it
         self.regions: list[_Region] = []
@@ -124,7 +126,7 @@ class _Walk:
         for value in instruction.outputs:
             root = value.root
             if root.storage == "handle" and any(v.root is root for v in instruction.inputs):
-                continue  # the reference goes on
+                continue  # the output is the input's reference
             if root.storage in _GIVEN:
                 _fail(f"{name} writes %{root.index}, a {root.storage}")
             if not copies and root.index in self.makers:
@@ -159,7 +161,7 @@ class _Walk:
             _fail(f"'{role}' of '{name}' stands in the wrong place")
         if role == "test":
             region.tested, region.before = True, set(self.written)
-        elif role == "repeat":  # the body may not have run
+        elif role == "repeat":  # the body may never run
             self.written = region.before
             self.regions.pop()
         else:

@@ -106,14 +106,14 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The whole report; `str()` is its text.
+    """Hold the whole report; `str()` is its text.
 
     nodes: in execution order. kernel_count: distinct compiled texts besides shared tile tables.
     output_bytes: fetched arrays that compiled code writes; constant_bytes: constants and packed
-    weights that stay with the plan. unmeasured: why there are no times though they were asked for.
-    bundles: nodes whose launches run at the same time. divisions: (parts, nodes) of loops that the
-    threads run part by part of their rows. devices: full name and backend of each partition's
-    device.
+    weights that stay with the plan. unmeasured: the reason for missing times, if times were
+    requested. bundles: names of nodes with launches that run at the same time. divisions: (parts,
+    nodes) of loops that the threads run part by part of their rows. devices: full name and backend
+    of each partition's device.
     """
 
     signature: str
@@ -135,11 +135,11 @@ class Explanation:
 
     @property
     def peak_bytes(self) -> int:
-        """Most memory that a run holds besides feeds and variables."""
+        """Return the most memory that a run holds besides feeds and variables."""
         return self.arena_bytes + self.output_bytes + self.constant_bytes
 
     def as_json(self) -> dict[str, Any]:
-        """Return all of it as JSON's types."""
+        """Return the report as JSON's types."""
         nodes = []
         for node in self.nodes:
             entry = asdict(node)
@@ -183,7 +183,7 @@ class Explanation:
 
     @property
     def reference_nodes(self) -> tuple[ServedNode, ...]:
-        """Nodes that NumPy serves though everything is compiled."""
+        """Return the nodes that NumPy serves in compiled plans."""
         return tuple(node for node in self.nodes if node.serving == "reference")
 
     def _device_lines(self) -> list[str]:
@@ -360,7 +360,12 @@ def _measure(
         return None, reason
     made_up = [name for name in plan.feeds if name not in given]
     feeds = [
-        given[name] if name in given else sample_feed(tuple(shape or ()), dtype)  # type: ignore[arg-type]
+        given[name]
+        if name in given
+        else sample_feed(
+            tuple(shape or ()),  # type: ignore[arg-type]
+            dtype,  # type: ignore[arg-type]
+        )
         for name, shape, dtype in zip(plan.feeds, feed_shapes, plan.np_dtypes, strict=True)
     ]
     try:
@@ -378,7 +383,7 @@ def _measure(
 
 
 def served_nodes(variant: Variant, step: Step, times: StepTimes | None = None) -> list[ServedNode]:
-    """Return how a step serves each node of a lowered variant, in the order of execution."""
+    """Return each node's service by a step, in execution order."""
     assert variant.lowered is not None
     nodes: list[ServedNode] = []
     by_node: dict[str, Instruction] = {}
@@ -428,7 +433,7 @@ def served_nodes(variant: Variant, step: Step, times: StepTimes | None = None) -
 
 
 def _kernel_count(step: Step, instructions: Sequence[Instruction]) -> int:
-    """Return the number of distinct texts that a step's launches are of."""
+    """Return the number of distinct texts of a step's launches."""
     calls = [step.call(i) or i.call for i in instructions if step.serving(i) == "native"]
     return len(
         {launch.source.digest for call in calls if call is not None for launch in call.launches}
@@ -492,7 +497,7 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
 
 
 def _group_text(node: Node) -> str:
-    """Return the paragraph on a fused group or a loop program; "" for other nodes."""
+    """Return a group's or loop program's paragraph; "" for other nodes."""
     group, program = node.attrs.get("group"), node.attrs.get("program")
     if program is not None:
         return f"{program.explain()}\n{format_value(program)}"

@@ -1,6 +1,6 @@
 """Time each kernel of a step in place.
 
-Times are medians over whole runs with the walker's trace on.
+Times are medians over whole runs with the table executor's trace on.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def _add_rows(found: dict[str, NodeTime], native_run: NativeRun, elapsed_us: np.
 
 
 def _python_segments(layout: Any) -> list[tuple[int, Instruction]]:
-    """Return the Python kernels between stretches by slot.
+    """Return the Python kernels between native runs by slot.
 
     The markers of loops and branches are left out.
     """

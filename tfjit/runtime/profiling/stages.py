@@ -1,4 +1,4 @@
-"""A plan for known feed shapes as stages that can be looked at: lowered, then compiled."""
+"""Show the stages of a plan for known feed shapes: lowered, compiled."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ DIALECTS: Final[tuple[str, ...]] = get_args(Dialect)
 
 @dataclass(frozen=True, slots=True)
 class KernelCost:
-    """The predicted cost of one node of the optimised graph, for one run of it.
+    """Hold the predicted cost of a node for one run.
 
-    serving: "native" where compiled code serves it, else what `explain` says. kernels: titles of
-    the compiled code. memory_bytes: of its outputs and scratch memory; views have none.
+    The node is one of the optimised graph. serving: "native" for compiled code, else the text of
+    `explain`. kernels: titles of the compiled code. memory_bytes: of its outputs and scratch
+    memory; views have none.
     """
 
     node: str
@@ -43,11 +44,11 @@ class KernelCost:
 
 @dataclass(frozen=True, slots=True)
 class MemoryAnalysis:
-    """Memory of one run of a step, in bytes.
+    """Hold the memory of one run of a step, in bytes.
 
     argument_bytes: fed arrays. variable_bytes: variables that are read or written. output_bytes:
     fetched arrays that compiled code writes. arena_bytes: intermediate results, which share memory
-    where their lives allow it. constant_bytes: constants and packed weights, which stay.
+    if their liveness allows. constant_bytes: constants and packed weights, which stay.
     """
 
     argument_bytes: int = 0
@@ -64,7 +65,10 @@ class MemoryAnalysis:
 
 @dataclass(frozen=True, slots=True)
 class CostAnalysis:
-    """Predicted costs of a run: of each kernel, and in total. Loops count one iteration."""
+    """Hold predicted costs of a run: of each kernel, and in total.
+
+    Loops count one iteration.
+    """
 
     kernels: tuple[KernelCost, ...]
     memory: MemoryAnalysis
@@ -99,10 +103,10 @@ class CostAnalysis:
 
 
 class PlanStages:
-    """One variant of a plan: its texts and costs before and after it is compiled, and its runs.
+    """Show one variant of a plan before and after its compilation.
 
-    feeds, fetches: the caller's order of names. reason: why the dataflow executor runs it, "" for a
-    step.
+    The variant has texts, costs and runs. feeds, fetches: the caller's order of names. reason: why
+    the dataflow executor runs the variant, "" for a step.
     """
 
     def __init__(
@@ -129,7 +133,10 @@ class PlanStages:
         return self.variant.lowered
 
     def _step(self, compiled: bool) -> Step:
-        """Return the step that runs, or before the compilation one as if all were compiled."""
+        """Return the running step, or before compilation a predicted one.
+
+        The predicted step treats all kernels as compiled.
+        """
         lowered = self._lowered
         if compiled:
             assert self.variant.step is not None
@@ -143,7 +150,10 @@ class PlanStages:
         return self._predicted
 
     def as_text(self, dialect: Dialect, compiled: bool) -> str:
-        """Return the plan in one form. Raises ValueError where it has none, and says why."""
+        """Return the plan in one form.
+
+        Raises ValueError with the reason if the plan has no such form.
+        """
         if dialect == "graph":
             return "".join(
                 f"# {partition.device}\n{print_graph(partition.graph)}"
@@ -159,7 +169,10 @@ class PlanStages:
         return "\n".join(kernel_texts(lowered.instructions).values())
 
     def cost_analysis(self, compiled: bool) -> CostAnalysis:
-        """Return predicted costs. Raises ValueError for a plan without a step."""
+        """Return predicted costs.
+
+        Raises ValueError for a plan without a step.
+        """
         lowered, step = self._lowered, self._step(compiled)
         instructions = {
             i.node.name: i for i in lowered.instructions if i.role is None and i.serving != "copy"
@@ -183,7 +196,10 @@ class PlanStages:
         )
 
     def memory_analysis(self, compiled: bool) -> MemoryAnalysis:
-        """Return the memory of a run. Raises ValueError for a plan without a step."""
+        """Return the memory of a run.
+
+        Raises ValueError for a plan without a step.
+        """
         lowered, step = self._lowered, self._step(compiled)
         variables = {
             id(value.variable): value.spec.nbytes
@@ -199,9 +215,9 @@ class PlanStages:
         )
 
     def compile(self) -> None:
-        """Wait until the variant runs as fast as it will.
+        """Wait until the variant has its fastest form.
 
-        Raises what made the compilation fail, DeadlineExceededError after ten minutes.
+        Raises the error of the compilation, DeadlineExceededError after ten minutes.
         """
         variant = self.variant
         self.plan.session.check_open()
@@ -214,11 +230,14 @@ class PlanStages:
             raise variant.failure
 
     def run(self, values: Sequence[Any]) -> list[Any]:
-        """Run this variant. values: in the order of the feeds; results: in that of the fetches."""
+        """Run this variant.
+
+        values: in the order of the feeds. results: in the order of the fetches.
+        """
         plan = self.plan
         plan.session.check_open()
         arrays = plan.check([values[i] for i in self._feed_order])
-        # what waits is run in stages, which are variants of their own
+        # Blocking nodes run in stages, which are separate variants.
         results = plan.run(arrays) if self.reason else self.variant.run(arrays)
         return [results[i] for i in self._fetch_order]
 

@@ -1,4 +1,4 @@
-"""Choose kernels, batches, branches, lifetimes and loop parts of lowered code.
+"""Choose kernels, batches, branches, liveness and loop parts of lowered code.
 
-In: Lowered. Out: NativeCalls, lifetimes, jumps, splits. Not in here: memory addresses, execution.
+In: Lowered. Out: NativeCalls, liveness, jumps, splits. Not in here: memory addresses, execution.
 """

@@ -1,10 +1,10 @@
-"""Which axis of a node's outputs the rows of its inputs run along: where no row of a result depends
-on another row of an operand.
+"""Propagate batch axes through nodes that compute each row independently.
 
-Rows are one axis of length `rows`, the batch say; a tensor is *by rows* along one of its axes, or
-*whole* (None): the same for all rows. An axis by rows has a multiple of `rows` elements, those of a
-row side by side. What is said here is true for any part of the rows: a node given some rows of its
-operands, and the whole of the others, gives those rows of its results.
+Rows are one axis of length `rows`, such as the batch. A tensor is *sharded* along one of its axes,
+or *whole* (None): the same for all rows. A sharded axis has a multiple of `rows` elements; the
+elements of one row are contiguous in it. Each rule holds for any part of the rows: a node that
+receives some rows of its sharded operands, and the whole of the others, returns those rows of its
+results.
 """
 
 from __future__ import annotations
@@ -24,14 +24,18 @@ from tfjit.runtime.lowering.row_splits import Axis, Part
 
 
 class NotIndependent(Exception):
-    """A row of a result depends on other rows, or nobody has said that it does not."""
+    """Signal that a row may depend on other rows.
+
+    An op without a rule counts as dependent.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class ShardSpec:
-    """inputs, outputs: along which axes a node takes and gives rows. sizes: (input, place): a known
-    vector that has the length of an output's axis by rows at that place, and must have that of a
-    part.
+    """State the axes along which a node takes and gives rows.
+
+    sizes: (input, position) pairs. The input is a known vector; its element at that position is the
+    length of an output's sharded axis, and must be replaced by the part's length.
     """
 
     inputs: tuple[Axis, ...]
@@ -40,8 +44,9 @@ class ShardSpec:
 
 
 def reshaped_axis(shape: tuple[int, ...], axis: Axis, new: tuple[int, ...], rows: int) -> Axis:
-    """The axis by rows of the same elements in another shape. Raises Mixed where rows are no longer
-    a part of one axis.
+    """Return the sharded axis of the same elements in another shape.
+
+    Raises NotIndependent if rows are no longer a part of one axis.
     """
     if axis is None:
         return None
@@ -55,10 +60,10 @@ def reshaped_axis(shape: tuple[int, ...], axis: Axis, new: tuple[int, ...], rows
 
 
 def shard_spec(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:
-    """How a node takes and gives rows when its inputs are by rows along `axes`; it may ask for more
-    of them to be by rows.
+    """Return a node's ShardSpec for inputs that are sharded along `axes`.
 
-    Raises Mixed when results of one row depend on other rows.
+    The spec may require further inputs to be sharded. Raises NotIndependent when results of one row
+    depend on other rows.
     """
     if all(axis is None for axis in axes):
         return ShardSpec(tuple(axes), (None,) * len(spec.outputs))
@@ -75,7 +80,7 @@ def shard_spec(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:
 
 
 def part_of(spec: NodeSpec, rule: ShardSpec, part: Part) -> NodeSpec:
-    """The same node for a part of the rows."""
+    """Return the same node for a part of the rows."""
     constants = _parts_of_known(spec.constants, rule, part)
     for k, place in rule.sizes:
         constants[k] = _part_of_sizes(constants[k], place, part)
@@ -110,7 +115,7 @@ def _parts_of_known(
 
 def _part_of_sizes(sizes: np.ndarray, place: int, part: Part) -> np.ndarray:
     found = np.array(sizes)
-    if found[place] != -1:  # "what is left" is so of a part, too
+    if found[place] != -1:  # -1 ("the remaining elements") holds for a part, too
         found[place] = part.length(int(found[place]))
     return found
 
@@ -131,7 +136,7 @@ def _known(spec: NodeSpec, k: int) -> np.ndarray:
 
 
 def _only(axes: Sequence[Axis], *at: int) -> None:
-    """Nothing but these inputs may be by rows."""
+    """Raise NotIndependent if any other input is sharded."""
     if any(axis is not None for k, axis in enumerate(axes) if k not in at):
         raise NotIndependent("an operand that all rows read is by rows")
 
@@ -202,7 +207,10 @@ def _batch_product(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec
 
 
 def _alike(axes: Sequence[Axis], at: Sequence[int]) -> int:
-    """The one axis of these inputs that are by rows; all of them are to be."""
+    """Return the common axis of the sharded inputs among `at`.
+
+    All inputs in `at` must be sharded along this axis.
+    """
     found = {axes[k] for k in at} - {None}
     _only(axes, *at)
     if len(found) != 1:
@@ -366,8 +374,10 @@ def _axis_of(
 def _group_rules(
     group: FusedGroup, axes: Sequence[Axis], rows: int
 ) -> tuple[list[Axis], dict[int, Axis], list[ShardSpec]]:
-    """(axes of the inputs, of the constants, how each member takes and gives rows): what a member
-    asks of them may change the others.
+    """Return the axes of a group's inputs and constants, and its rules.
+
+    The rules are the ShardSpecs of the members. The requirements of a member may change the axes of
+    inputs and constants.
     """
     inputs, constants = list(axes), dict[int, Axis]()
     while True:
@@ -412,7 +422,10 @@ def _part_of_group(group: FusedGroup, axes: Sequence[Axis], part: Part) -> Fused
 def _member_constants(
     member: Member, rule: ShardSpec, values: list[np.ndarray], part: Part
 ) -> dict[int, np.ndarray]:
-    """What a member knows of its inputs; sizes change among the group's own constants, too."""
+    """Return a part's known inputs of a member.
+
+    Sizes change among the group's own constants, too.
+    """
     found = _parts_of_known(member.spec.constants, rule, part)
     for k, place in rule.sizes:
         found[k] = _part_of_sizes(found[k], place, part)

@@ -1,10 +1,12 @@
-"""Loops and branches as jumps between the rows of a table: which may become so, and where each jump
-goes.
+"""Lower loops and branches to jumps between the rows of a table.
 
-loop      (head:)                          branch    test: not this case -> next case
-test      test: over -> behind             ...
-...                                        case      jump -> behind; (next case:) test: not this case -> next case
-repeat    jump -> head; (behind:)          join      (behind:)
+The file decides which constructs become jumps, and the target of each jump:
+
+loop      (head:)                     branch    test: not this case -> next case
+test      test: over -> behind        ...
+...                                   case      jump -> behind;
+                                                (next case:) test: not this case -> next case
+repeat    jump -> head; (behind:)     join      (behind:)
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from tfjit.kernels.registry import NativeCall
     from tfjit.runtime.lowering.lowering import Instruction
 
-# dtype of a scalar -> (kind of test, mask): a float is true unless all its bits but the sign are 0
+# dtype of a scalar -> (kind of test, mask). A float is true unless all its bits but the sign are 0.
 _TESTS: Final[dict[str, tuple[int, int]]] = {
     **dict.fromkeys(("bool", "int8", "uint8"), (TEST_BYTE, -1)),
     **dict.fromkeys(("int32", "uint32"), (TEST_INT32, -1)),
@@ -33,8 +35,9 @@ _TESTS: Final[dict[str, tuple[int, int]]] = {
 def compiled_constructs(
     instructions: Sequence[Instruction], calls: Mapping[int, NativeCall]
 ) -> set[int]:
-    """Ids of the loops and branches that can be jumps: all inside is compiled, and nothing needs a
-    variable's lock.
+    """Return the ids of the loops and branches that can become jumps.
+
+    Their instructions are all compiled, and none needs a variable's lock.
     """
     found: set[int] = set()
     refused: set[int] = set()
@@ -53,8 +56,10 @@ def compiled_constructs(
 
 @dataclass(slots=True)
 class Jump:
-    """A row to be written. target: row to go on with, -1 where that comes later. test: mask, value
-    and invert of a test's block.
+    """Describe a jump row of the table.
+
+    target: the row to continue with, -1 for a later row. test: mask, value and invert of a test's
+    block.
     """
 
     target: int
@@ -64,8 +69,9 @@ class Jump:
 
 @dataclass(slots=True)
 class _Open:
-    """A loop or branch that has begun. case: its number. next_case, behind: rows of jumps that wait
-    for these places.
+    """Track an open loop or branch.
+
+    case: its number. next_case, behind: rows of jumps that need these targets.
     """
 
     head: int = 0
@@ -75,18 +81,19 @@ class _Open:
 
 
 class Labels:
-    """Places that jumps go to, while a stretch's rows are written one after the other."""
+    """Resolve jump targets while a native run's rows are written in order."""
 
     def __init__(self) -> None:
         self._open: list[_Open] = []
 
     def arrive(self, marker: Instruction, row: int) -> list[tuple[int, int]]:
-        """(earlier row, the row it goes on with) for jumps to a marker whose own rows begin at
-        `row`.
+        """Return (earlier row, target row) of the jumps to a marker.
+
+        The marker's own rows begin at `row`.
         """
         if marker.role in ("loop", "branch"):
             self._open.append(_Open(head=row))
-        # what is no earlier case goes on behind the jump that ends the last one
+        # A failed case test continues after the jump that ends the previous case.
         elif marker.role == "case":
             at = self._open[-1]
             waiting, at.next_case = at.next_case, []
@@ -99,7 +106,7 @@ class Labels:
         return []
 
     def leave(self, marker: Instruction, row: int) -> list[Jump]:
-        """The jumps that stand for a marker, the first at `row`."""
+        """Return the jumps of a marker, the first at `row`."""
         if marker.role in ("loop", "join"):
             return []
         at = self._open[-1]
@@ -117,7 +124,7 @@ class Labels:
             at.case += 1
             at.behind.append(row)
             jumps.append(Jump(-1, JUMP))
-        if at.case + 1 < construct.cases:  # the last case also takes all other numbers
+        if at.case + 1 < construct.cases:  # the last case also serves all other numbers
             at.next_case.append(row + len(jumps))
             jumps.append(Jump(-1, kind, (mask, 0, 0) if construct.boolean else (mask, at.case, 1)))
         return jumps

@@ -1,12 +1,11 @@
-"""Which instructions of a step run at the same time: launches that fill no thread pool alone,
-bundled where they do not need each other.
+"""Bundle independent launches that do not fill the thread pool alone.
 
-The updates of mid-sized variables, the branches of a graph, many small ops: each would be one
-thread's work while the others wait. A bundle's launches are one row of the walker's table, whose
-chunks are shared out like those of a single launch (`tfjit_bundle` in
+Examples are the updates of mid-sized variables, the branches of a graph, many small ops: each would
+keep one thread busy while the others wait. A bundle's launches are one row of the table executor's
+table, and threads claim its chunks like those of a single launch (`tfjit_bundle` in
 `kernels/executor/thread_pool_ir.py`).
 
-This file decides only: `plan` in which order and with whom, `cut` what a chunk of a bundle does.
+This file only decides: `plan` chooses order and bundles, `cut` chooses the chunks of a bundle.
 """
 
 from __future__ import annotations
@@ -26,23 +25,28 @@ if TYPE_CHECKING:
 
 CHUNKS_PER_THREAD: Final = 4
 LEAST_NS: Final = 400.0
-"""A shorter instruction takes less time than its operands take from another core's cache."""
+"""Least time of a bundled instruction.
+
+A shorter one takes less time than the transfer of its operands from another core's cache.
+"""
 HANDOVER_NS: Final = 1500.0
-"""What it takes to share a launch out, and to wait for the last of it."""
-_GAIN_NS: Final = 2000.0  # what a bundle must save
-# of the threads' time: what comes nearer to it alone gains nothing in company
+"""Time to share a launch out and await the last thread."""
+_GAIN_NS: Final = 2000.0  # least saving of a bundle
+# Share of the threads' time above which a bundle does not pay.
 _FILLED: Final = 0.75
-# a thread's part of a bundle that waits for no more members: what they read should still be in the
-# caches
+# A thread's part of a full bundle, which waits for no more members: its inputs should still be in
+# the caches.
 _FULL_BUNDLE_NS: Final = 50_000.0
 _WINDOW: Final = 256
-"""So far ahead of its turn may an instruction run."""
+"""Number of positions by which an instruction may run early."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """What an instruction costs. alone_ns: with its launches shared between all threads;
-    longest_ns: of what cannot be shared.
+    """Hold the predicted cost of an instruction.
+
+    alone_ns: with its launches shared between all threads. longest_ns: of its longest indivisible
+    piece.
     """
 
     total_ns: float
@@ -51,19 +55,19 @@ class _Load:
 
 
 def chunks_of(chunks: int, threads: int) -> int:
-    """Into how many parts a launch is cut that may be cut into `chunks`."""
+    """Return the chunk count of a launch with at most `chunks`."""
     return 1 if threads <= 1 else min(chunks, CHUNKS_PER_THREAD * threads)
 
 
 def cut(
     members: Sequence[Sequence[tuple[float, int]]], threads: int
 ) -> list[list[tuple[int, int, int, int]]]:
-    """The chunks of a bundle, about equally long: each a list of (member, launch, chunk, chunks of
-    the launch) to be run in that order.
+    """Return the chunks of a bundle, about equally long.
 
+    Each chunk is a list of (member, launch, chunk, chunks of the launch) to run in that order.
     members: for each its launches as (predicted ns, chunks). The launches of a member that has
     several stay together, in their order; each has one chunk then. The longest chunks come at both
-    ends, where callers and helpers begin.
+    ends, at which callers and helpers begin.
     """
     pieces: list[tuple[float, list[tuple[int, int, int, int]]]] = []
     for m, launches in enumerate(members):
@@ -90,12 +94,12 @@ def cut(
 def plan(
     lowered: Lowered, calls: Mapping[int, NativeCall], threads: int
 ) -> list[tuple[Instruction, ...]]:
-    """All instructions in an order of execution; those in one tuple do not depend on each other and
-    run as a bundle.
+    """Return all instructions in execution order, bundles as tuples.
 
-    calls: id(instruction) -> the compiled code that serves it. The order is the lowered one but for
-    the members of bundles, and in a row of compiled instructions without any bundle just that.
-    Python kernels and what holds a variable's lock stay where they are.
+    The members of a tuple do not depend on each other and run as a bundle. calls: id(instruction)
+    -> its compiled code. The order is the lowered one except for the members of bundles. A native
+    run without any bundle keeps the lowered order. Python kernels, and instructions that hold a
+    variable's lock, keep their places.
     """
     instructions = lowered.instructions
     loads: dict[int, _Load] = {}
@@ -121,8 +125,10 @@ def plan(
 
 
 def _candidate(call: NativeCall, threads: int) -> _Load | None:
-    """What an instruction would bring to a bundle, or None: too short, busy on all threads anyway,
-    or launches that wait for each other.
+    """Return the load of an instruction that suits a bundle, or None.
+
+    Unsuitable are instructions that are too short, that fill all threads alone, or that have
+    dependent launches.
     """
     launches = [(launch.cost_ns, chunks_of(launch.chunks, threads)) for launch in call.launches]
     total = sum(cost for cost, _ in launches)
@@ -137,7 +143,7 @@ def _candidate(call: NativeCall, threads: int) -> _Load | None:
 
 
 def _gain(loads: Sequence[_Load], threads: int) -> float:
-    """What running them as a bundle saves."""
+    """Return the time that a bundle of these loads saves."""
     bundled_ns = max(
         sum(load.total_ns for load in loads) / threads, max(load.longest_ns for load in loads)
     )
@@ -147,8 +153,9 @@ def _gain(loads: Sequence[_Load], threads: int) -> float:
 def _rows(
     instructions: Sequence[Instruction], calls: Mapping[int, NativeCall]
 ) -> list[tuple[int, int]]:
-    """(first, end) of compiled instructions in a row; whatever else there is stands alone, markers
-    of loops and branches too.
+    """Return (first, end) of each run of compiled instructions.
+
+    Any other instruction is alone in a run, markers of loops and branches too.
     """
     found: list[tuple[int, int]] = []
     joined = False
@@ -166,8 +173,9 @@ _Key = tuple[str, str | int]
 
 
 def _key(instruction: Instruction, position: int) -> _Key:
-    """What stands for an instruction among those that wait: its node; a loop or branch is over at
-    its last marker.
+    """Return the key of an instruction in the dependence graph: its node.
+
+    A loop or branch ends at its last marker.
     """
     if (
         instruction.moves
@@ -179,11 +187,11 @@ def _key(instruction: Instruction, position: int) -> _Key:
 
 
 class _Order:
-    """Emits instructions, by their positions in the lowered order, as soon as what they depend on
-    is out.
+    """Emit instructions as soon as their predecessors are emitted.
 
-    A candidate that is ready is held until something waits for it, or enough are; then all that are
-    held go out together.
+    Instructions are known by their positions in the lowered order. A ready candidate is held until
+    a successor needs its result, or until enough candidates are held; then all held ones are
+    emitted together.
     """
 
     def __init__(
@@ -200,7 +208,7 @@ class _Order:
             _key(instruction, position) for position, instruction in enumerate(instructions)
         ]
         self._at = {name: position for position, name in enumerate(self._names)}
-        # by node: the nodes that wait for it
+        # node -> the nodes that depend on it
         self._after: dict[_Key, list[_Key]] = {name: [] for name in self._names}
         self._waiting: dict[_Key, int] = dict.fromkeys(self._names, 0)
         for path, graph in {i.path: i.graph for i in instructions if i.graph is not None}.items():
@@ -215,7 +223,7 @@ class _Order:
         for earlier, later in (*_accesses(instructions), *_uses(instructions)):
             self._after[self._names[earlier]].append(self._names[later])
             self._waiting[self._names[later]] += 1
-        self._small: list[int] = []  # candidates that are ready, a heap
+        self._small: list[int] = []  # ready candidates, a heap
         self._ready: set[int] = set()
         self._held: set[int] = set()
         self._out: set[int] = set()
@@ -223,7 +231,7 @@ class _Order:
         self._arrive([name for name, count in self._waiting.items() if not count])
 
     def _arrive(self, names: list[_Key]) -> None:
-        """Nodes that wait for nothing: what is no instruction is done at once."""
+        """Mark nodes as ready; release successors of nodes without instruction."""
         while names:
             name = names.pop()
             position = self._at.get(name)
@@ -249,12 +257,12 @@ class _Order:
             self._arrive(self._release(self._names[position]))
 
     def run(self, first: int, end: int) -> None:
-        """Emit a row of instructions that may change places with each other."""
+        """Emit a run of instructions that may change places with each other."""
         if first in self._markers:
             self._emit((first,))
             return
         begun = len(self.slots)
-        cursor = first  # the first that is neither out nor held
+        cursor = first  # the first position neither emitted nor held
         while True:
             yield_interpreter()
             while cursor < end and (cursor in self._out or cursor in self._held):
@@ -276,7 +284,7 @@ class _Order:
             self.slots[begun:] = [(position,) for position in range(first, end)]
 
     def _hold(self, end: int) -> bool:
-        """Hold the next candidate that is ready, if it is among those before `end`."""
+        """Hold the next ready candidate if its position is before `end`."""
         if not self._small or self._small[0] >= end:
             return False
         self._held.add(heapq.heappop(self._small))
@@ -303,7 +311,10 @@ class _Order:
                 self._emit((position,))
 
     def _held_back(self) -> int:
-        """The first held one that others wait for; something does, or its turn would have come."""
+        """Release the first held candidate that has successors.
+
+        There is one: the instruction at the cursor depends on a held candidate, or would be ready.
+        """
         position = min((p for p in self._held if self._leads(p)), default=min(self._held))
         self._held.remove(position)
         return position
@@ -314,7 +325,10 @@ class _Order:
         return self._leading[position]
 
     def _search(self, position: int) -> bool:
-        """Whether another instruction waits for this one, through what is none."""
+        """Return whether another instruction depends on this one.
+
+        The dependence may lead through nodes without instruction.
+        """
         seen: set[_Key] = set()
         todo = [self._names[position]]
         while todo:
@@ -328,10 +342,12 @@ class _Order:
 
 
 def _uses(instructions: Sequence[Instruction]) -> list[tuple[int, int]]:
-    """(earlier, later) where edges of the graphs do not say so: copies for loops and branches, and
-    what takes or gives what they copy.
+    """Return (earlier, later) pairs that the graphs' edges do not express.
+
+    The pairs concern copies for loops and branches, and the instructions that use or define the
+    copied values.
     """
-    # values with several definitions, or used where their graph does not reach
+    # values with several definitions, or with uses outside their graph
     special: set[int] = set()
     for instruction in instructions:
         if instruction.moves or instruction.path or instruction.spec.op == PARTS:
@@ -358,7 +374,10 @@ def _uses(instructions: Sequence[Instruction]) -> list[tuple[int, int]]:
 
 
 def _accesses(instructions: Sequence[Instruction]) -> list[tuple[int, int]]:
-    """(earlier, later) for uses of one variable of which at least one may change it."""
+    """Return (earlier, later) pairs of uses of one variable.
+
+    At least one use of a pair may change the variable.
+    """
     found: list[tuple[int, int]] = []
     written: dict[int, int] = {}
     read: dict[int, list[int]] = {}

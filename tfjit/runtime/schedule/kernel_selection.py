@@ -1,11 +1,11 @@
-"""Which compiled code serves each instruction of a lowered partition, and how much a plan may have
-compiled for itself.
+"""Select the compiled code of each instruction, within a plan's budget.
 
 A kernel takes a fifth of a second to compile. The kernel of a group of small tensors saves some
-hundred nanoseconds a run over its members' own kernels, which are few, shared by all graphs and
-walked at a few nanoseconds each. So such a loop is served *one by one* (`NativeCall` of its
-members' launches in a row) until its kernel is there; and a plan has kernels made for the
-`MAX_SMALL_KERNELS` small groups that gain most, the others stay as they are.
+hundred nanoseconds a run over its members' own kernels, which are few, shared by all graphs and run
+by the table executor at a few nanoseconds each. So such a group runs *member by member*
+(`NativeCall` of its members' launches in order) until its kernel is loaded. A plan has kernels
+compiled for the `MAX_SMALL_KERNELS` small groups that gain most; the others keep running member by
+member.
 """
 
 from __future__ import annotations
@@ -27,23 +27,29 @@ if TYPE_CHECKING:
     from tfjit.runtime.lowering.lowering import Instruction, Lowered
 
 MAX_SMALL_KERNELS: Final = 64
-"""Distinct kernels compiled for groups of small tensors, in one plan: at most some 20 s of a
-background process.
+"""Distinct kernels compiled for groups of small tensors, in one plan.
+
+They take at most some 20 s of a background process.
 """
 SMALL_GAIN_NS: Final = 2000.0
-"""A group whose kernel saves less than that in a run is small: 100,000 runs pay for its
-compilation.
+"""Saving of a kernel, per run, below which its group is small.
+
+100,000 runs pay for the compilation of such a kernel.
 """
 SMALL_BYTES: Final = 1 << 14
-"""One by one, every value between members has a buffer; only values up to this size are worth one.
+"""Largest value that is worth a buffer between members.
+
+Member by member, each value between members has a buffer.
 """
-_LAUNCH_NS: Final = 8.0  # of the walker and of a kernel's prologue
+_LAUNCH_NS: Final = 8.0  # of the table executor and of a kernel's prologue
 
 
 @dataclass(frozen=True, slots=True)
 class CallReport:
-    """kernels: distinct texts that the plan's calls need. groups: fused groups; shared: those whose
-    kernel another group of the plan has too; unfused: those that get no kernel of their own.
+    """Count a plan's kernels and groups.
+
+    kernels: distinct texts that the plan's calls need. groups: fused groups. shared: groups that
+    share a kernel with another group of the plan. unfused: groups without a kernel.
     """
 
     kernels: int = 0
@@ -53,11 +59,11 @@ class CallReport:
 
 
 def select_kernels(lowered: Lowered, threads: int = 1) -> CallReport:
-    """Ask the native builders how compiled code would serve each instruction; those that decline
-    stay with their reference.
+    """Ask the native builders for compiled code of each instruction.
 
-    Sets `call`, and for small groups `unfused`; a small group over the plan's budget has the
-    latter as its `call`. Sets `splits` of what so many threads divide.
+    Instructions that a builder declines keep their reference. Sets `call`, and for small groups
+    `unfused`; a small group over the plan's budget has the latter as its `call`. Sets `splits`: the
+    divisions that pay on `threads` threads.
     """
     backend = lowered.backend
     memo = _Memo(backend)
@@ -88,8 +94,9 @@ def select_kernels(lowered: Lowered, threads: int = 1) -> CallReport:
 
 
 def _group_of(spec: NodeSpec) -> FusedGroup | None:
-    """The group of a `_Fused` node, for the shapes of its inputs; None for other nodes and shapes
-    it cannot have.
+    """Return a `_Fused` node's group for the shapes of its inputs.
+
+    Return None for other nodes, and for shapes that the group cannot have.
     """
     if spec.op != "_Fused":
         return None
@@ -97,11 +104,14 @@ def _group_of(spec: NodeSpec) -> FusedGroup | None:
     try:
         return group.for_inputs(spec.inputs)
     except Unsupported:
-        return None  # its builder says why
+        return None  # the builder reports the reason
 
 
 def _build_small(instruction: Instruction, group: FusedGroup, memo: _Memo, wanted: bool) -> None:
-    """Both ways for a small group; only the second where no kernel is wanted for it."""
+    """Build both calls of a small group.
+
+    Without `wanted`, only the members' call is built.
+    """
     spec = instruction.spec
     try:
         instruction.unfused = memo.backend.member_call(group, spec.constants, memo.build)
@@ -114,8 +124,9 @@ def _build_small(instruction: Instruction, group: FusedGroup, memo: _Memo, wante
 
 
 class _Memo:
-    """Calls of elementwise nodes, which follow from op, attrs, dtypes and shapes alone: a big graph
-    has few different ones.
+    """Cache the calls of elementwise nodes.
+
+    They depend on op, attrs, dtypes and shapes alone: a big graph has few different ones.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -123,7 +134,10 @@ class _Memo:
         self._calls: dict[Hashable, NativeCall] = {}
 
     def build(self, spec: NodeSpec) -> NativeCall:
-        """The call of a node. Raises Unsupported."""
+        """Return the call of a node.
+
+        Raises Unsupported.
+        """
         key = _spec_key(spec)
         found = self._calls.get(key) if key is not None else None
         if found is None:
@@ -136,7 +150,7 @@ class _Memo:
         return found
 
     def call(self, spec: NodeSpec) -> tuple[NativeCall | None, str]:
-        """(call, "") or (None, reason)."""
+        """Return (call, "") or (None, reason)."""
         try:
             return self.build(spec), ""
         except Unsupported as unsupported:
@@ -144,7 +158,7 @@ class _Memo:
 
 
 def _spec_key(spec: NodeSpec) -> Hashable:
-    """What the call of an elementwise node follows from; None for other ops."""
+    """Return the key of an elementwise node's call; None for other ops."""
     if spec.constants or elementwise.lookup(spec.op) is None:
         return None
     key = (spec.op, tuple(spec.attrs.items()), spec.inputs, spec.outputs)
@@ -156,8 +170,10 @@ def _spec_key(spec: NodeSpec) -> Hashable:
 
 
 def signature(group: FusedGroup) -> Hashable:
-    """Groups of one signature have one kernel: their members, wired alike, over tensors of the same
-    dtypes and shapes.
+    """Return the signature of a group.
+
+    Groups of one signature share a kernel. Such groups have the same members, wired alike, over
+    tensors of the same dtypes and shapes.
     """
     members = tuple(
         (m.spec.op, _attrs(m.spec.attrs), m.inputs, m.spec.outputs) for m in group.members
@@ -176,7 +192,10 @@ def _attrs(attrs: Any) -> Hashable:
 
 
 def gain_ns(backend: Backend, group: FusedGroup) -> float:
-    """What the group's kernel saves in a run over its members' kernels, predicted."""
+    """Return the predicted time that a group's kernel saves in a run.
+
+    The alternative is its members' kernels.
+    """
     return (
         _LAUNCH_NS * (len(group.members) - 1)
         + backend.traffic_ns(group.bytes_unfused)
@@ -191,7 +210,7 @@ def _tensors(group: FusedGroup) -> Iterable[Any]:
 
 
 def sources(calls: Iterable[NativeCall | None]) -> list[KernelSource]:
-    """Every source the calls need, each once, in a fixed order."""
+    """Return the distinct sources of the calls, in a fixed order."""
     found: dict[KernelSource, None] = {}
     for call in {id(c): c for c in calls if c is not None}.values():
         yield_interpreter()
@@ -200,7 +219,7 @@ def sources(calls: Iterable[NativeCall | None]) -> list[KernelSource]:
 
 
 def all_calls(lowered: Lowered) -> Iterator[NativeCall | None]:
-    """The calls of all instructions, and of the parts of those that are divided."""
+    """Yield the calls of all instructions and of all parts."""
     yield from (instruction.call for instruction in lowered.instructions)
     yield from calls_of(lowered.splits)
 

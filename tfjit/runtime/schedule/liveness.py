@@ -1,10 +1,9 @@
-"""How long the values of a step live, and which of them share memory: what the layout of the arena
-follows from.
+"""Compute the lifetimes and shared memory of a step's values.
 
-Times are slots of the step's order. What a loop's iterations all use lives until the loop ends. A
-value that a loop carries, or a branch gives, is written by copies; a copy goes away where its
-source may lie in its target's memory from the start: the kernel of a loop's next value writes over
-the present one once that has had its last use.
+The layout of the arena depends on both. Times are slots of the step's order. A value that all
+iterations of a loop use lives until the loop ends. A loop-carried value, or a branch output, is
+written by copies. A copy is coalesced if its source may lie in its target's memory from the start:
+the loop-carried update is computed in place after the old value's last use.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class Lifetimes:
-    """Last uses and shared memory.
+    """Hold last uses and shared memory.
 
-    slots: the order; calls: id(instruction) -> compiled code that serves it. last: root value index
-    -> slot that makes or uses it last; of what is fetched, behind all. first: the slot that makes
-    it.
+    slots: the order. calls: id(instruction) -> its compiled code. last: root value index -> the
+    slot of its last definition or use; for fetched values, the slot after all others. first: the
+    slot of its first definition or use.
     """
 
     def __init__(
@@ -40,7 +39,7 @@ class Lifetimes:
             if marker.role is not None:
                 self.begins.setdefault(id(marker.construct), position)
                 self.ends[id(marker.construct)] = position
-        # root value index -> the root value in whose memory it is
+        # root value index -> the root value that provides its memory
         self._shared: dict[int, Value] = {}
         self.first: dict[int, int] = {}
         self.last: dict[int, int] = {}
@@ -50,14 +49,14 @@ class Lifetimes:
             self._measure()
 
     def root(self, value: Value) -> Value:
-        """The value whose memory this one has."""
+        """Return the value that provides this one's memory."""
         found = value.root
         while found.index in self._shared:
             found = self._shared[found.index]
         return found
 
     def loops(self, instruction: Instruction) -> list[Construct]:
-        """The loops around an instruction, from inside out."""
+        """Return the loops around an instruction, from inside out."""
         return (
             [c for c in instruction.construct.chain if c.is_loop]
             if instruction.construct is not None
@@ -81,8 +80,8 @@ class Lifetimes:
             last[self.root(value).index] = len(self._slots)
 
     def _share(self) -> None:
-        """Find the copies whose source may be made in the target's memory."""
-        made: dict[int, list[tuple[int, Instruction]]] = {}  # by root
+        """Find the copies whose source may be computed in the target's memory."""
+        made: dict[int, list[tuple[int, Instruction]]] = {}  # by root value index
         touched: dict[int, list[int]] = {}
         for position, members in enumerate(self._slots):
             for instruction in members:
@@ -115,12 +114,13 @@ class Lifetimes:
                 touched.setdefault(into.index, []).extend(touched[source.index])
 
     def _stands_with(self, maker: Instruction, copy: Instruction) -> bool:
-        """Whether the copy runs each time its source was made, and no more often."""
+        """Return whether the copy runs exactly as often as its source's definition."""
         return maker.construct is copy.construct
 
     def _in_place(self, position: int, maker: Instruction, source: Value, target: Value) -> bool:
-        """Whether the kernel that makes `source` may write it over `target`, which only it reads
-        then.
+        """Return whether the kernel of `source` may write over `target`.
+
+        Only that kernel reads the target then.
         """
         members = self._slots[position]
         readers = [

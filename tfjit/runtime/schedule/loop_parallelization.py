@@ -1,16 +1,18 @@
-"""Loops whose rows do not need each other, divided between the threads: each runs all iterations
-for its own rows, and nobody waits.
+"""Divide loops with independent batch rows between the threads.
 
-    transpose, While(t, c, h, states), transpose    ->    the same on rows 0..16 and on rows 16..32, as two chunks of one launch
+Each thread runs all iterations for its own rows, without waiting for other threads.
 
-What is divided is a run of a lowered partition's instructions: a loop, what comes right before it
-and right behind. Counters and conditions, which are the same for all rows, are computed by each
-part. A part has its own memory for all that it makes inside; what it reads and gives outside it
-finds as rows in the whole arrays, where these lie side by side, and else copies. `batch_axes.py`
-says what keeps rows apart; only what cannot fail for some of the rows is divided, so that an error
-is that of the whole.
+    transpose, While(t, c, h, states), transpose
+    ->  the same on rows 0..16 and on rows 16..32, as two chunks of one launch
 
-This file decides; `layout.py` lays the parts out, `tfjit_parts` in
+A divided run consists of a loop and the instructions right before and after the loop. Each part
+computes the counters and conditions, which are the same for all rows. A part has separate memory
+for the values that it defines and uses inside. Its outside inputs and results are rows of the whole
+arrays: used in place if the rows are contiguous, else copied. `batch_axes.py` has the rules that
+keep rows apart. An instruction that may fail for some of the rows is not divided, so an error is
+always an error of the whole.
+
+This file only decides: `layout.py` lays the parts out, and `tfjit_parts` in
 `kernels/executor/table_executor_ir.py` runs them.
 """
 
@@ -47,16 +49,17 @@ from tfjit.runtime.schedule.horizontal_batching import HANDOVER_NS, chunks_of
 if TYPE_CHECKING:
     from tfjit.runtime.lowering.structured_control_flow import Construct
 
-# of one iteration: a loop that does less is over before a thread has joined
+# least time of one iteration: a shorter loop ends before a thread has joined
 _LEAST_NS: Final = 3000.0
-_MAX_TIME_LEFT: Final = 0.93  # of its time at most must be left
-_REPEATS: Final = 20  # taken for the trip count of a loop
-_SEEDS: Final = 24  # ways to divide a loop that are looked at
+_MAX_TIME_LEFT: Final = 0.93  # largest ratio of the divided to the undivided time
+_REPEATS: Final = 20  # assumed trip count of a loop
+_SEEDS: Final = 24  # number of (value, axis) pairs tried for each loop
 
 
 def find_splits(lowered: Lowered, threads: int) -> list[RowSplit]:
-    """The divisions of a partition's outermost loops that pay on that many threads. Needs the
-    instructions' calls.
+    """Return the profitable divisions of a partition's outermost loops.
+
+    Needs the instructions' calls.
     """
     instructions = lowered.instructions
     if threads < 2 or not any(instruction.role == "loop" for instruction in instructions):
@@ -64,7 +67,7 @@ def find_splits(lowered: Lowered, threads: int) -> list[RowSplit]:
     calls = {id(i): i.call for i in instructions if i.call is not None}
     jumping = branch_lowering.compiled_constructs(instructions, calls)
     found: list[RowSplit] = []
-    taken = 0  # instructions before are not to be divided
+    taken = 0  # instructions before this position are not divided
     for at, instruction in enumerate(instructions):
         construct = instruction.construct
         if (
@@ -90,8 +93,9 @@ def find_splits(lowered: Lowered, threads: int) -> list[RowSplit]:
 
 
 def _is_divisible(instruction: Instruction, jumping: set[int]) -> bool:
-    """Whether it is compiled, reads and writes nothing but arrays, and can run at the same time for
-    several parts.
+    """Return whether an instruction may run in parts at the same time.
+
+    Such an instruction is compiled, and reads and writes arrays only.
     """
     if instruction.role is not None:
         return id(instruction.construct) in jumping
@@ -116,10 +120,11 @@ def _is_divisible(instruction: Instruction, jumping: set[int]) -> bool:
 
 
 class _Run:
-    """A loop and what is divided with it: instructions first..end, but for those `hoisted`.
+    """Hold a loop and the instructions divided with it.
 
-    axes: root index -> axis of what the run makes; seeds: value index -> axis of what it reads.
-    rules: of each instruction.
+    The run covers instructions first..end without those in `hoisted`. axes: root index -> axis of a
+    value defined in the run. seeds: value index -> axis of a value read from outside. rules: of
+    each instruction.
     """
 
     def __init__(
@@ -143,12 +148,12 @@ class _Run:
 
     @property
     def members(self) -> list[Instruction]:
-        """What is divided, in order."""
+        """Return the divided instructions, in order."""
         hoisted = {id(i) for i in self.hoisted}
         return [i for i in self.instructions[self.first : self.end] if id(i) not in hoisted]
 
     def divide(self, threads: int) -> RowSplit | None:
-        """The division that pays, or None."""
+        """Return a profitable division, or None."""
         if not self._take_writers() or self._iteration_ns() < _LEAST_NS:
             return None
         for value, axis in self._candidates():
@@ -164,8 +169,9 @@ class _Run:
         return None
 
     def _take_writers(self) -> bool:
-        """Begin where the first value that the loop carries is given its start. False where
-        something before the loop is in the way.
+        """Extend the run back to the first write of a loop-carried value.
+
+        Return False if an instruction before the loop prevents this.
         """
         made = {v.root.index for i in self.instructions[self.loop : self.end] for v in i.outputs}
         for at, instruction in enumerate(self.instructions):
@@ -179,7 +185,7 @@ class _Run:
             return False
         for instruction in self.instructions[
             self.first : self.loop
-        ]:  # what does not change in the loop, and is no start of what it carries
+        ]:  # loop-invariant instructions that initialise no loop-carried value
             if instruction.role is None and not instruction.moves:
                 if any(v.root.index in made for v in (*instruction.inputs, *instruction.outputs)):
                     return False
@@ -196,8 +202,9 @@ class _Run:
         return sum(launch.cost_ns for call in calls for launch in call.launches)
 
     def _candidates(self) -> list[tuple[Value, int]]:
-        """(what the loop reads, axis) that may be rows: what is computed or fed first, then
-        constants.
+        """Return (value, axis) pairs: possible rows that the loop reads.
+
+        Computed and fed values come first, then constants.
         """
         read: dict[int, Value] = {}
         for instruction in self.members:
@@ -225,7 +232,7 @@ class _Run:
         return bool(self.axes)
 
     def _axis(self, value: Value) -> Axis:
-        """The axis of a value as far as it is known; None: whole."""
+        """Return the known axis of a value; None for a whole value."""
         if value.root.index not in self.inside:
             return self.seeds.get(value.index)
         if value.base is None:
@@ -233,7 +240,10 @@ class _Run:
         return reshaped_axis(value.base.shape, self._axis(value.base), value.shape, self.rows)
 
     def _rule(self, instruction: Instruction) -> ShardSpec:
-        """How an instruction takes and gives rows, by what is known now. Raises Mixed."""
+        """Return an instruction's ShardSpec for the present axes.
+
+        Raises NotIndependent.
+        """
         found = [self._axis(value) for value in instruction.inputs]
         if instruction.role is not None:
             if any(axis is not None for axis in found):
@@ -253,8 +263,9 @@ class _Run:
         return rule
 
     def _pass(self) -> bool:
-        """Look at each instruction once. Whether something turned out to be by rows.
-        Raises Mixed.
+        """Update the axes by each instruction once; return whether one changed.
+
+        Raises NotIndependent.
         """
         changed = False
         for instruction in self.members:
@@ -273,7 +284,10 @@ class _Run:
         return changed
 
     def _settle(self) -> None:
-        """Take down the rules, now that no axis changes any more. Raises Mixed."""
+        """Record the rules after the axes have converged.
+
+        Raises NotIndependent.
+        """
         for instruction in self.members:
             self._take(instruction, self._rule(instruction))
 
@@ -297,7 +311,7 @@ class _Run:
         self.rules[id(instruction)] = rule
 
     def _extend_forward(self) -> None:
-        """Go on with what follows, as long as it takes rows."""
+        """Add the instructions after the run while they take rows."""
         while self.end < len(self.instructions):
             instruction = self.instructions[self.end]
             if (
@@ -316,7 +330,7 @@ class _Run:
             self.end += 1
 
     def _extend_backward(self) -> None:
-        """Begin earlier, with what makes the rows that are read."""
+        """Add the instructions before the run that compute the rows it reads."""
         while self.first > self.limit:
             instruction = self.instructions[self.first - 1]
             if (
@@ -342,8 +356,9 @@ class _Run:
             self.first -= 1
 
     def _wanted(self, instruction: Instruction) -> Axis:
-        """Along which axis the run takes what an instruction gives; None where it does not, or
-        someone else needs it too.
+        """Return the axis along which the run takes an instruction's output.
+
+        Return None if there is no such axis, or if another instruction needs the output too.
         """
         (root, *others) = [value.root for value in instruction.outputs]
         if others or root.fetched or any(value.root is root for value in self.lowered.fetches):
@@ -364,7 +379,7 @@ class _Run:
         return found.pop() if len(found) == 1 else None
 
     def _add(self, instruction: Instruction, found: Sequence[Axis], wanted: Axis = None) -> bool:
-        """Take one more instruction whose inputs are by rows along `found`."""
+        """Add an instruction whose inputs are sharded along `found`."""
         try:
             rule = shard_spec(instruction.spec, found, self.rows)
             if any(
@@ -387,7 +402,10 @@ class _Run:
         return True
 
     def _build(self, count: int) -> RowSplit | None:
-        """The parts, if they pay. Raises Mixed where a part has no compiled code."""
+        """Return the parts if they pay.
+
+        Raises NotIndependent if a part has no compiled code.
+        """
         members = self.members
         given = self._given(members)
         bounds = [self.rows * k // count for k in range(count + 1)]
@@ -423,24 +441,25 @@ class _Run:
         )
 
     def _given(self, members: Sequence[Instruction]) -> list[int]:
-        """Root indices of what the run makes and others read."""
+        """Return root indices of the run's values that are read outside."""
         own = {id(i) for i in members}
         read = {v.root.index for i in self.instructions if id(i) not in own for v in i.inputs}
         read |= {value.root.index for value in self.lowered.fetches}
         return sorted(read & {v.root.index for i in members for v in i.outputs})
 
     def axis_of_root(self, index: int) -> Axis:
-        """Of a value that the run makes."""
+        """Return the axis of a root value that the run defines."""
         return self.axes.get(index)
 
     def axis_inside(self, value: Value) -> Axis:
-        """Of a value that the run makes, or a view of it."""
+        """Return the axis of a run's value, or of its view."""
         return self._axis(value)
 
 
 def _fails_alike(instruction: Instruction, rule: ShardSpec) -> bool:
-    """Whether a kernel that may fail does so for all rows at once: what it checks is the index of
-    an element, the same for all.
+    """Return whether a kernel fails for all rows or for none.
+
+    Such a kernel checks the index of an element, which is the same for all rows.
     """
     return instruction.node.op in ("_GetRow", "_SetRow") and rule.inputs[1] is None
 
@@ -450,7 +469,10 @@ def _ns(call: NativeCall | None) -> float:
 
 
 def _shared_ns(call: NativeCall | None, threads: int) -> float:
-    """An instruction's time as one of many, its launches shared between the threads."""
+    """Return an undivided instruction's time on several threads.
+
+    The threads share its launches.
+    """
     total = 0.0
     for launch in call.launches if call is not None else ():
         chunks = chunks_of(launch.chunks, threads)
@@ -467,8 +489,9 @@ def _weight(instruction: Instruction) -> float:
 
 @dataclass(slots=True)
 class _PartBuilder:
-    """Makes one part's instructions. made: calls by (id of the instruction, rows),
-    for parts alike.
+    """Build one part's instructions.
+
+    made: calls by (id of the instruction, rows), shared by parts of equal size.
     """
 
     run: _Run
@@ -477,14 +500,17 @@ class _PartBuilder:
     values: list[Value] = field(default_factory=list)
     sources: list[tuple[Value, int]] = field(default_factory=list)
     out: list[Instruction] = field(default_factory=list)
-    # index of a value made inside -> the part's
+    # index of a value defined inside -> the part's value
     inner: dict[int, Value] = field(default_factory=dict)
-    # (index of a value read, axis) -> the part's
+    # (index of a value read, axis) -> the part's value
     outer: dict[tuple[int, Axis], Value] = field(default_factory=dict)
     feeds: dict[int, Value] = field(default_factory=dict)
 
     def build(self, members: Sequence[Instruction], given: Sequence[int], first: bool) -> RowPart:
-        """first: whether this part gives what is the same for all."""
+        """Return the part of the divided run.
+
+        first: this part gives the values that are the same for all parts.
+        """
         for instruction in members:
             yield_interpreter()
             self._add(instruction)
@@ -544,9 +570,20 @@ class _PartBuilder:
             spec = part_of(spec, rule, self.part)
             call = self._call(instruction, spec, rule)
         kept = Instruction(
-            instruction.node, instruction.serving, inputs, outputs, spec, None, call, construct=instruction.construct,
-            role=instruction.role, graph=instruction.graph, path=instruction.path, sequence=instruction.sequence, moves=instruction.moves,
-        )  # fmt: skip
+            instruction.node,
+            instruction.serving,
+            inputs,
+            outputs,
+            spec,
+            None,
+            call,
+            construct=instruction.construct,
+            role=instruction.role,
+            graph=instruction.graph,
+            path=instruction.path,
+            sequence=instruction.sequence,
+            moves=instruction.moves,
+        )
         self.out.append(kept)
 
     def _call(self, instruction: Instruction, spec: NodeSpec, rule: ShardSpec) -> NativeCall:
@@ -569,7 +606,7 @@ class _PartBuilder:
         return self.made[key]
 
     def _inside(self, value: Value) -> Value:
-        """The part of a value that the run makes."""
+        """Return the part of a value that the run defines."""
         if value.index not in self.inner:
             base = self._inside(value.base) if value.base is not None else None
             shape = self.part.shape(value.shape, self.run.axis_inside(value))
@@ -577,7 +614,7 @@ class _PartBuilder:
         return self.inner[value.index]
 
     def _read(self, value: Value, axis: Axis) -> Value:
-        """What an instruction takes of a value by rows along an axis, or of the whole."""
+        """Return the part's operand: rows along an axis, or the whole."""
         if value.root.index in self.run.inside:
             return self._inside(value)
         key = (value.index, axis)
@@ -612,7 +649,7 @@ class _PartBuilder:
         return target
 
     def _copy(self, source: Value, target: Value, axis: int, reads: bool) -> None:
-        """Rows out of the whole (reads), or into it."""
+        """Emit a copy of rows from (reads) or to the whole."""
         whole = source if reads else target
         slices = self.part.slices(whole.shape, axis)
         call = self.run.lowered.backend.part_copy(whole.spec, slices, reads)
@@ -623,24 +660,27 @@ class _PartBuilder:
 
 
 def _depends_on_row_count(spec: NodeSpec, rule: ShardSpec) -> bool:
-    """Whether a call may hold some rows of a constant, which differ from part to part."""
+    """Return whether a call may hold rows of a constant.
+
+    Such rows differ from part to part.
+    """
     if any(rule.inputs[k] is not None for k in spec.constants):
         return True
     return spec.op == "_Fused" and any(value.size > 1 for value in spec.attrs["group"].constants)
 
 
 def _is_leading(shape: tuple[int, ...], axis: int) -> bool:
-    """Whether rows along an axis lie side by side in memory."""
+    """Return whether rows along an axis are contiguous in memory."""
     return prod(shape[:axis]) == 1
 
 
 def _start(value: Value, axis: int, part: Part) -> int:
-    """Byte where a part's rows begin."""
+    """Return the byte at which a part's rows begin."""
     return part.start(value.shape[axis]) * prod(value.shape[axis + 1 :]) * value.dtype.size
 
 
 def calls_of(splits: Iterable[RowSplit]) -> Iterator[NativeCall | None]:
-    """The calls of all parts."""
+    """Yield the calls of all parts."""
     for split in splits:
         for part in split.parts:
             for instruction in part.lowered.instructions:

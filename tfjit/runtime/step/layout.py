@@ -84,7 +84,7 @@ class NativeRun:
 
     rows: (address of code, first word of the argument block, chunks). owners: the launches of each
     row, several for a bundle. instructions: those served here; one with empty outputs may have no
-    launch. locked: the variable whose lock the native run holds. end: the position behind its last
+    launch. locked: the variable that the native run locks. end: the position behind its last
     slot. loops: true if some row may repeat.
     """
 
@@ -149,7 +149,7 @@ class Layout:
         self._build_segments()
 
     def _choose(self) -> None:
-        """Choose a compiled call for each instruction whose code is all loaded.
+        """Choose a compiled call for each instruction with loaded code.
 
         A small group runs member by member until its kernel is loaded.
         """

@@ -7,7 +7,7 @@ Successive compiled instructions form a *native run*: one call of the table exec
 kernels run between native runs. The generated function only fetches the arrays of a native run (fed
 arrays, variables' buffers, fresh output memory), passes them on and returns the fetched values.
 
-A loop or branch whose instructions are all compiled becomes jumps inside a native run. Any other is
+A loop or branch with compiled instructions only becomes jumps inside a native run. Any other is
 a `while` or `if` of the generated function, with native runs and Python kernels inside.
 
 All objects that contain addresses (arena, argument blocks, tables) belong to an *instance*.
