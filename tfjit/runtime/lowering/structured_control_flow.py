@@ -196,7 +196,7 @@ def _region(
 def _move(outer: Lowering, node: Node, moves: list[tuple[Value, Value]]) -> None:
     """Emit copies that behave as if all were made at once.
 
-    A target that is also the source of another copy is read before it is overwritten.
+    A target that is also the source of another copy is read before the copy overwrites its value.
     """
     waiting = list(moves)
     while waiting:

@@ -67,10 +67,10 @@ def aliasing_reads(
     """Return the reads of reference variables that share the variable's memory.
 
     Some use of such a read, or a fetch, comes after a write. In TensorFlow each such read shares
-    the variable's memory, so all nodes that the graph orders after a write see it, wherever the
-    read itself is (`with control_dependencies([v.assign(5)]): y = v + 0` is 5). Arguments are those
-    of `sink_writes`, which resolves all pairs that the graph leaves unordered in favour of the old
-    value.
+    the variable's memory. So all nodes that the graph orders after a write see the new value,
+    wherever the read itself is: with `with control_dependencies([v.assign(5)]): y = v + 0`, y is 5.
+    Arguments are those of `sink_writes`, which resolves all pairs that the graph leaves unordered
+    in favour of the old value.
     """
     reads: dict[str, list[str]] = {}
     writes: list[str] = []

@@ -177,7 +177,7 @@ class BodyPlan(Plan):
     """Hold one body's variants in one plan, by argument types."""
 
     variant_class = BodyVariant
-    max_variants = 256  # a loop whose shapes change needs one variant per iteration
+    max_variants = 256  # a loop over changing shapes needs one variant per iteration
 
     def __init__(self, session: PlanHost, function: Function) -> None:
         # number of requests for types that have no variant

@@ -74,7 +74,7 @@ class PlanHost(Protocol):
         """Run the passes for one signature and feed shapes."""
 
     def survey(self, spec: RunSpec) -> tuple[int, str]:
-        """Return the number of nodes that a run needs, and the run's fingerprint."""
+        """Return the number of nodes of a run and its fingerprint."""
 
     def forget_plans(self) -> None:
         """Drop all plans: nodes have moved to other devices."""

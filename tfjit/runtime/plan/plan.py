@@ -676,7 +676,7 @@ class Plan:
             variant.after_fork()
 
     def drop(self, variant: Variant) -> None:
-        """Drop a variant; its shapes are built anew when they come again."""
+        """Drop a variant; its shapes are built again when they recur."""
         self.variants.pop(variant.feed_shapes, None)  # type: ignore[arg-type]
 
     def held(self) -> list[Variant]:

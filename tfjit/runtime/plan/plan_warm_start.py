@@ -87,7 +87,7 @@ def read(key: str) -> PlanRecord | None:
             tuple(map(str, found["kernels"])), float(found["compiled_ms"]), float(found["slow_ms"])
         )
     except (OSError, ValueError, TypeError, KeyError):
-        return None  # missing, of another version, or damaged: the record is written anew
+        return None  # missing, of another version, or damaged: the record is rewritten
     return (
         record
         if all(
@@ -98,7 +98,7 @@ def read(key: str) -> PlanRecord | None:
 
 
 def write(key: str, sources: Iterable[KernelSource], compiled_ms: float, slow_ms: float) -> None:
-    """Record a plan whose kernels are all loaded; ignore write errors."""
+    """Record a plan after all its kernels are loaded; ignore write errors."""
     path = _path(key)
     if path is None:
         return

@@ -32,7 +32,7 @@ A shorter one takes less time than the transfer of its operands from another cor
 HANDOVER_NS: Final = 1500.0
 """Time to share a launch out and await the last thread."""
 _GAIN_NS: Final = 2000.0  # least saving of a bundle
-# Share of the threads' time above which a bundle does not pay.
+# Share of the threads' time that an instruction uses alone; above this one, a bundle does not pay.
 _FILLED: Final = 0.75
 # A thread's part of a full bundle, which waits for no more members: its inputs should still be in
 # the caches.

@@ -1,4 +1,4 @@
-"""Compute the lifetimes and shared memory of a step's values.
+"""Compute the liveness and shared memory of a step's values.
 
 The layout of the arena depends on both. Times are slots of the step's order. A value that all
 iterations of a loop use lives until the loop ends. A loop-carried value, or a branch output, is

@@ -121,7 +121,7 @@ class Layout:
         # name -> (arena offset, value): ndarray views of arena memory
         self.views: dict[str, tuple[int, Value]] = {}
         self._temps: dict[tuple[int, int], Interval] = {}
-        self.buffers: dict[int, Interval] = {}  # root value index -> lifetime in the arena
+        self.buffers: dict[int, Interval] = {}  # root value index -> live interval in the arena
         # root value index -> value in newly allocated output memory
         self.fresh: dict[int, Value] = {}
         self._addresses: dict[KernelSource, Mapping[str, int]] = {}
@@ -202,7 +202,7 @@ class Layout:
     def _place_buffers(self) -> None:
         """Assign memory to the outputs and temporaries of compiled instructions.
 
-        Lifetimes are counted in slots: the inputs and outputs of a bundle's members are alive at
+        Liveness is counted in slots: the inputs and outputs of a bundle's members are alive at
         the same time.
         """
         fetched_roots = {self.lives.root(value).index for value in self.lowered.fetches}
@@ -377,7 +377,7 @@ class Layout:
         native_run.owners.append([one for member in owned for one in member])
 
     def _add_parts(self, native_run: NativeRun, instruction: Instruction) -> None:
-        """Append one row whose chunks run the tables of the parts.
+        """Append one row with a chunk for the table of each part.
 
         `tfjit_parts` in table_executor_ir.py describes its argument block.
         """

@@ -28,7 +28,7 @@ def align(n: int) -> int:
 
 @dataclass(slots=True)
 class Interval:
-    """Hold a buffer's size and lifetime.
+    """Hold a buffer's size and live interval.
 
     first and last: positions of the defining instruction and of the last use (inclusive).
     """
