@@ -1,5 +1,6 @@
-"""Shape queries, constructors and reshapes in NumPy. Reshape-like kernels return views of their
-input.
+"""Compute shape queries, constructors and reshapes in NumPy.
+
+Reshape-like kernels return views of their input.
 """
 
 from __future__ import annotations
@@ -26,12 +27,15 @@ def invalid(message: str) -> NoReturn:
 
 
 def shape_text(value: np.ndarray) -> str:
-    """The shape of an array as the runtime writes it, "[2,3]"."""
+    """Return the shape of an array as the runtime writes shapes, "[2,3]"."""
     return format_shape(value.shape)
 
 
 def contiguous(value: np.ndarray) -> np.ndarray:
-    """The array in C order. (NumPy's own ascontiguousarray makes a vector of a scalar.)"""
+    """Return the array in C order.
+
+    NumPy's own ascontiguousarray makes a vector of a scalar.
+    """
     return np.asarray(value, order="C")
 
 
@@ -40,8 +44,9 @@ def normal_axis(
     rank: int,
     message: str = "Expected dimension in the range [{low}, {high}), but got {axis}",
 ) -> int:
-    """An axis counted from the front. Raises InvalidArgumentError when it lies outside of [-rank,
-    rank).
+    """Return an axis counted from the front.
+
+    Raises InvalidArgumentError when the axis lies outside of [-rank, rank).
     """
     if not -rank <= axis < rank:
         invalid(message.format(low=-rank, high=rank, axis=axis))
@@ -93,8 +98,8 @@ def _reshape(node: NodeSpec, inputs: Arrays) -> Arrays:
         elif size:
             known *= size
     if unknown >= 0:
-        # A size of 0 takes no part in finding the missing one, and then those of the input don't
-        # either.
+        # Sizes of 0 are left out of the products when the missing size is found, both in the wanted
+        # shape and in the input's.
         emptied = 0 in shape
         elements = math.prod(d for d in x.shape if d or not emptied)
         shape[unknown] = elements // known
@@ -164,8 +169,9 @@ def _fill(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("FakeParam")
 def _fake_param(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """What a branch gives out where another branch has a value: nobody looks at it. Sizes that are
-    not known are 0.
+    """Return a placeholder output for a branch that lacks the value.
+
+    No node reads the placeholder. Unknown sizes are 0.
     """
     dims = node.attrs["shape"].dims_tuple
     shape = tuple(d or 0 for d in dims) if dims is not None else ()
@@ -234,7 +240,7 @@ def _broadcast_gradient_args(node: NodeSpec, inputs: Arrays) -> Arrays:
     padded_a, padded_b = [1] * (rank - len(a)) + a, [1] * (rank - len(b)) + b
     reduce_a: list[int] = []
     reduce_b: list[int] = []
-    # Where both sizes are 1 the sum changes nothing; TensorFlow lists such an axis on both sides
+    # The sum changes nothing where both sizes are 1; TensorFlow lists such an axis on both sides
     # nonetheless.
     for i, (x, y) in enumerate(zip(padded_a, padded_b)):
         if x == 1 and y == 1:
@@ -443,7 +449,10 @@ def _bitcast(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def compute_dtype(dtype: Any) -> Any:
-    """The type to accumulate in: half and bfloat16 sum in float32, as TensorFlow's kernels do."""
+    """Return the type to accumulate in.
+
+    half and bfloat16 sum in float32, as TensorFlow's kernels do.
+    """
     kind = np.dtype(dtype)
     return np.float32 if kind.itemsize <= 2 and kind.kind in "fV" else kind.type
 
@@ -455,8 +464,9 @@ def widen(*arrays: np.ndarray) -> list[np.ndarray]:
 
 @reference("Fingerprint")
 def _fingerprint(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """The FarmHash of each row's bytes, uint8 [rows, 8]; of rows of several strings that of the
-    strings' own fingerprints.
+    """Return the FarmHash of each row's bytes, uint8 [rows, 8].
+
+    A row of several strings is hashed by the fingerprints of its strings.
     """
     data, method = np.asarray(inputs[0]), np.asarray(inputs[1], object)
     if method.ndim:

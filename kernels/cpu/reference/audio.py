@@ -1,5 +1,6 @@
-"""Sound in NumPy: spectrograms, and the mel frequency cepstral coefficients that speech recognition
-reads.
+"""Compute spectrograms and mel frequency cepstral coefficients in NumPy.
+
+Speech recognition reads the coefficients.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from tfjit.kernels.cpu.reference.array import Arrays, invalid, shape_text
 from tfjit.kernels.registry import NodeSpec, reference
 
 Array = np.ndarray
-_FLOOR = 1e-12  # what the logarithm sees of silence
+_FLOOR = 1e-12  # lower bound of the logarithm's argument, for silence
 
 
 @reference("AudioSpectrogram")
 def _spectrogram(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input [samples, channels] -> [channels, windows, bins]: the magnitudes (or their squares) of
-    each Hann window's spectrum.
+    """Compute the spectrum of each Hann window.
+
+    input [samples, channels] -> [channels, windows, bins]: magnitudes, or their squares.
     """
     samples = inputs[0]
     if samples.ndim != 2:
@@ -43,8 +45,9 @@ def _mel(hertz: Array | float) -> Array:
 
 @functools.lru_cache(maxsize=16)
 def _filters(bins: int, rate: float, channels: int, lower: float, upper: float) -> Array | None:
-    """What each triangular filter takes of each bin, [bins, channels]; None where the bins end
-    below the upper limit.
+    """Return the weight of each bin in each triangular filter, [bins, channels].
+
+    None where the bins end below the upper limit.
     """
     low = float(_mel(lower))
     centers = low + (float(_mel(upper)) - low) / (channels + 1) * np.arange(1, channels + 2)
@@ -54,7 +57,7 @@ def _filters(bins: int, rate: float, channels: int, lower: float, upper: float) 
         return None
     used = np.arange(start, end + 1)
     mel = _mel(used * hertz_a_bin)
-    # the filter whose rising edge a bin is on; the one before falls
+    # the filter with the bin on its rising edge; the bin is on the falling edge of the one before
     above = np.minimum(np.searchsorted(centers, mel), channels)
     left = np.where(above > 0, centers[np.maximum(above - 1, 0)], low)
     falling = (centers[above] - mel) / (centers[above] - left)
@@ -68,7 +71,7 @@ def _filters(bins: int, rate: float, channels: int, lower: float, upper: float) 
 
 @functools.lru_cache(maxsize=16)
 def _cosines(channels: int, count: int) -> Array:
-    """The discrete cosine transform of type II, [channels, count]."""
+    """Return the discrete cosine transform of type II, [channels, count]."""
     return np.sqrt(2 / channels) * np.cos(
         np.pi / channels * np.outer(np.arange(channels) + 0.5, np.arange(count))
     )
@@ -76,8 +79,10 @@ def _cosines(channels: int, count: int) -> Array:
 
 @reference("Mfcc")
 def _mfcc(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """spectrogram [channels, windows, bins] of squared magnitudes, sample_rate [] in Hz ->
-    [channels, windows, dct_coefficient_count].
+    """Compute mel frequency cepstral coefficients.
+
+    spectrogram [channels, windows, bins] of squared magnitudes, sample_rate [] in Hz -> [channels,
+    windows, dct_coefficient_count].
     """
     spectrogram, rate = inputs
     if spectrogram.ndim != 3:

@@ -1,4 +1,7 @@
-"""Boxes in NumPy: suppression of those that overlap a better one, and drawing them."""
+"""Suppress and draw boxes in NumPy.
+
+Suppression drops boxes that overlap a better one.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +17,26 @@ Array = np.ndarray
 
 
 def _corners(boxes: Array) -> tuple[Array, Array, Array, Array, Array]:
-    """(top, left, bottom, right, area) of boxes [n, 4] given by any two opposite corners."""
+    """Return (top, left, bottom, right, area) of boxes [n, 4].
+
+    A box is given by any two opposite corners.
+    """
     top, bottom = np.minimum(boxes[:, 0], boxes[:, 2]), np.maximum(boxes[:, 0], boxes[:, 2])
     left, right = np.minimum(boxes[:, 1], boxes[:, 3]), np.maximum(boxes[:, 1], boxes[:, 3])
     return top, left, bottom, right, (bottom - top) * (right - left)
 
 
 class Overlaps:
-    """Intersection over union of boxes [n, 4]; 0 for a box without area."""
+    """Compute intersection over union of boxes [n, 4].
+
+    The overlap with a box without area is 0.
+    """
 
     def __init__(self, boxes: Array) -> None:
         self._sides = _corners(boxes)
 
     def of(self, one: int, others: Array) -> Array:
-        """Of box `one` with each of the others, by index."""
+        """Return the overlaps of box `one` with the others, by index."""
         top, left, bottom, right, area = self._sides
         zero = area.dtype.type(0)
         height = np.maximum(
@@ -42,21 +51,21 @@ class Overlaps:
 
 
 class GivenOverlaps:
-    """Overlaps [n, n] that somebody else computed."""
+    """Hold overlaps [n, n] that are given as an input."""
 
     def __init__(self, overlaps: Array) -> None:
         self._overlaps = overlaps
 
     def of(self, one: int, others: Array) -> Array:
-        """Of box `one` with each of the others, by index."""
+        """Return the overlaps of box `one` with the others, by index."""
         return self._overlaps[others, one]
 
 
 def select(overlaps: Any, scores: Array, count: int, threshold: Any, least: Any) -> Array:
-    """Indices of the best boxes, best first, none of which overlaps a better one by more than the
-    threshold.
+    """Return the indices of the best boxes, best first.
 
-    scores [n]: only those above `least` count; of equal ones the first comes first.
+    None of these overlaps a better one by more than the threshold. scores [n]: only those above
+    `least` count; of equal ones the first comes first.
     """
     candidates = np.flatnonzero(scores > least)
     candidates = candidates[np.argsort(-scores[candidates], kind="stable")]
@@ -72,8 +81,9 @@ def select(overlaps: Any, scores: Array, count: int, threshold: Any, least: Any)
 def select_softly(
     overlaps: Overlaps, scores: Array, count: int, least: Any, sigma: Any
 ) -> tuple[Array, Array]:
-    """(indices, scores) of the best boxes: what overlaps a chosen one loses of its score instead of
-    going at once.
+    """Return (indices, scores) of the best boxes under soft suppression.
+
+    A box that overlaps a chosen one loses a part of its score instead of being dropped.
 
     Source: N. Bodla et al., "Soft-NMS: improving object detection with one line of code", 2017,
     with Gaussian weights.
@@ -140,10 +150,13 @@ def _count(value: Array) -> int:
 
 @reference("NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3", "NonMaxSuppressionV4")
 def _non_max_suppression(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """boxes [n, 4], scores [n], max_output_size [], iou_threshold [], score_threshold [] ->
+    """Select boxes by score and overlap.
+
+    boxes [n, 4], scores [n], max_output_size [], iou_threshold [], score_threshold [] ->
     selected_indices [at most max_output_size].
 
-    V1 has its threshold in an attr. V4 also says how many are valid, and may fill up with 0.
+    V1 has its threshold in an attr. V4 also returns the number of valid indices, and may fill up
+    with 0.
     """
     boxes, scores, size = inputs[:3]
     limit = inputs[3] if len(inputs) > 3 else np.array(node.attrs["iou_threshold"], np.float32)
@@ -167,7 +180,7 @@ def _non_max_suppression(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _filled(values: Array, count: int) -> Array:
-    """Values followed by 0 up to a length."""
+    """Return the values followed by 0 up to a length."""
     check_fits_in_memory((count,), values.dtype)
     out = np.zeros(count, values.dtype)
     out[: len(values)] = values
@@ -176,7 +189,9 @@ def _filled(values: Array, count: int) -> Array:
 
 @reference("NonMaxSuppressionV5")
 def _soft_non_max_suppression(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """boxes [n, 4], scores [n], max_output_size [], iou_threshold [], score_threshold [],
+    """Select boxes by soft suppression.
+
+    boxes [n, 4], scores [n], max_output_size [], iou_threshold [], score_threshold [],
     soft_nms_sigma [] -> selected_indices, selected_scores, valid_outputs []. A sigma of 0
     suppresses by the threshold, any other by lower scores.
     """
@@ -211,7 +226,9 @@ def _soft_non_max_suppression(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("NonMaxSuppressionWithOverlaps")
 def _suppression_with_overlaps(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """overlaps [n, n], scores [n], max_output_size [], overlap_threshold [], score_threshold [] ->
+    """Select boxes by score and given overlaps.
+
+    overlaps [n, n], scores [n], max_output_size [], overlap_threshold [], score_threshold [] ->
     selected_indices.
     """
     overlaps, scores, size, limit, least = inputs
@@ -231,11 +248,11 @@ def _suppression_with_overlaps(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("CombinedNonMaxSuppression")
 def _combined(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """boxes [batch, n, 1 or classes, 4], scores [batch, n, classes], max_output_size_per_class [],
+    """Select boxes in each class, then the best of all classes.
+
+    boxes [batch, n, 1 or classes, 4], scores [batch, n, classes], max_output_size_per_class [],
     max_total_size [], iou_threshold [], score_threshold [] -> boxes [batch, m, 4], scores [batch,
     m], classes [batch, m], valid_detections [batch].
-
-    Each class on its own, then the best of all classes.
     """
     boxes, scores, per_class, total, limit, least = inputs
     each = int(_scalar(per_class, "max_size_per_class"))
@@ -308,7 +325,7 @@ _COLORS = np.array(
 
 
 def _colors(inputs: Arrays, depth: int) -> Array:
-    """The colours that boxes take in turn, [n, depth]."""
+    """Return the colours that boxes take in turn, [n, depth]."""
     if len(inputs) > 2:
         if inputs[2].ndim != 2:
             invalid(f"colors must be a 2-D matrix{shape_text(inputs[2])}")
@@ -327,8 +344,10 @@ def _colors(inputs: Arrays, depth: int) -> Array:
 
 @reference("DrawBoundingBoxes", "DrawBoundingBoxesV2")
 def _draw(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """images [batch, h, w, c], boxes [batch, n, 4] in 0..1, V2: colors [m, c] -> images with a
-    frame a box, one pixel wide.
+    """Draw a frame one pixel wide for each box.
+
+    images [batch, h, w, c], boxes [batch, n, 4] in 0..1, V2: colors [m, c] -> images with the
+    frames.
     """
     images, boxes = inputs[:2]
     if images.ndim != 4:

@@ -1,8 +1,9 @@
-"""Candidate samplers, value for value TensorFlow's: classes drawn beside the true ones, with how
-often each is to be expected.
+"""Sample candidate classes, value for value TensorFlow's.
 
-The draws are those of the Philox stream (see `philox`), in order; a run reserves 512 blocks a
-candidate, whatever it takes.
+Candidates are drawn beside the true classes; each comes with its expected count. The draws are
+taken from the Philox stream (see `philox`) in order. A run reserves 512 blocks a candidate, however
+many it draws.
+
 Source of the table of `FixedUnigramCandidateSampler`: Walker's alias method, Vose 1991.
 """
 
@@ -30,7 +31,7 @@ def _fail(message: str) -> InvalidArgumentError:
 
 
 class _Draws:
-    """The stream's words, one after the other."""
+    """Read the stream's words, one after the other."""
 
     def __init__(self, state: np.ndarray) -> None:
         self._words = self._drawn(state.copy())
@@ -43,20 +44,20 @@ class _Draws:
             at += _DRAWN_AT_ONCE // 4
 
     def below(self, n: int) -> int:
-        """An integer of [0, n) of 32 random bits."""
+        """Return an integer of [0, n) from 32 random bits."""
         return next(self._words) % n
 
     def below_64(self, n: int) -> int:
-        """An integer of [0, n) of 64 random bits."""
+        """Return an integer of [0, n) from 64 random bits."""
         low = next(self._words)
         return (next(self._words) << 32 | low) % n
 
     def unit(self) -> float:
-        """A float32 of [0, 1)."""
+        """Return a float32 of [0, 1)."""
         return float(philox._unit32(np.array([next(self._words)], np.uint32))[0])
 
     def unit_64(self) -> float:
-        """A float64 of [0, 1)."""
+        """Return a float64 of [0, 1)."""
         high, low = (np.array([next(self._words)], np.uint32) for _ in range(2))
         return float(philox._unit64(high, low)[0])
 
@@ -73,7 +74,10 @@ class _Uniform:
 
 
 class _LogUniform:
-    """P(k) = log((k + 2) / (k + 1)) / log(range + 1)"""
+    """Sample log-uniformly.
+
+    P(k) = log((k + 2) / (k + 1)) / log(range + 1).
+    """
 
     def __init__(self, node: NodeSpec) -> None:
         self.range = int(node.attrs["range_max"])
@@ -87,8 +91,9 @@ class _LogUniform:
 
 
 class _Learned:
-    """As often as classes were true before, plus once. The counts are part of the node's state,
-    behind its stream.
+    """Sample by the number of earlier true occurrences, plus one.
+
+    The counts are part of the node's state, behind its stream.
     """
 
     def __init__(self, node: NodeSpec) -> None:
@@ -105,8 +110,9 @@ class _Learned:
 
 
 def _weights(node: NodeSpec) -> list[float]:
-    """Unigram counts of every class, from the attrs or the last fields of a file's lines. The
-    reserved ids have none.
+    """Return the unigram counts of every class.
+
+    They are given by the attrs or by the last fields of a file's lines. The reserved ids have none.
     """
     a = node.attrs
     reserved = [0.0] * int(a["num_reserved_ids"])
@@ -142,7 +148,7 @@ class _Fixed:
             for k, w in enumerate(given)
         ]
         own = np.array(powers, np.float32)[self.shard :: self.shards]
-        if len(own) != self.range:  # those of other shards do not count: so does TensorFlow
+        if len(own) != self.range:  # weights of other shards do not count, as in TensorFlow
             raise _fail(f"range is {self.range} must be equal to weights size  {len(own)}")
         self.weights, self.total = own, float(sum(own.tolist()))
         self.kept, self.other = self._table(own)
@@ -194,7 +200,7 @@ def _stream(node: NodeSpec) -> np.ndarray:
 
 
 def _expected(probability: float, count: int, tries: int) -> np.float32:
-    """How often a class is among `count` candidates that took `tries` draws."""
+    """Return a class's expected count among `count` candidates from `tries` draws."""
     p = np.float32(probability)
     return p * np.float32(count) if tries == count else -np.expm1(np.float32(tries) * np.log1p(-p))
 
@@ -218,9 +224,7 @@ def _check_range(classes: np.ndarray, size: int) -> None:
 
 @reference(*_SAMPLERS)
 def _candidates(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """(candidates, how often each true class is to be expected among them, how often each
-    candidate)
-    """
+    """Return (candidates, expected count of each true class, of each candidate)."""
     classes = _true_classes(node, inputs[0])
     if node.state is None:
         raise UnimplementedError(
@@ -265,7 +269,10 @@ def _all_candidates(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("ComputeAccidentalHits")
 def _accidental_hits(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """(row, position among the candidates, lowest float32) of each true class that was drawn."""
+    """Return the accidental hits: the true classes that were drawn.
+
+    Outputs: row, position among the candidates, lowest float32.
+    """
     classes, candidates = np.asarray(inputs[0]), np.asarray(inputs[1])
     columns = int(node.attrs["num_true"])
     if classes.ndim != 2 or classes.shape[1] != columns:

@@ -1,5 +1,6 @@
-"""Colours of images in NumPy: hue, saturation and value, and changes of contrast, hue and
-saturation.
+"""Convert and adjust the colours of images in NumPy.
+
+Conversions between RGB and HSV; changes of contrast, hue and saturation.
 """
 
 from __future__ import annotations
@@ -19,12 +20,15 @@ def _computed(images: Array) -> Array:
 
 
 def _channels(images: Array) -> tuple[Array, Array, Array]:
-    """(red, green, blue) or (hue, saturation, value)"""
+    """Return (red, green, blue) or (hue, saturation, value)."""
     return images[..., 0], images[..., 1], images[..., 2]
 
 
 def _hue_of(red: Array, green: Array, blue: Array) -> tuple[Array, Array, Array]:
-    """(hue in 0..1, range of the channels, largest channel); a grey has hue 0."""
+    """Return (hue in 0..1, range of the channels, largest channel).
+
+    A grey has hue 0.
+    """
     one = red.dtype.type
     value = np.fmax(np.fmax(red, green), blue)
     spread = value - np.fmin(np.fmin(red, green), blue)
@@ -37,7 +41,7 @@ def _hue_of(red: Array, green: Array, blue: Array) -> tuple[Array, Array, Array]
 
 
 def _ramps(hue: Array) -> tuple[Array, Array, Array]:
-    """How much of each primary a hue in 0..1 has, 0..1."""
+    """Return the share of each primary in a hue in 0..1, 0..1."""
     sixth = hue * 6
     return (
         np.clip(np.abs(sixth - 3) - 1, 0, 1),
@@ -59,7 +63,10 @@ def _check_last(images: Array) -> None:
 
 @reference("RGBToHSV")
 def _rgb_to_hsv(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """images [..., 3] red, green, blue -> [..., 3] hue, saturation, value."""
+    """Convert RGB to HSV.
+
+    images [..., 3] red, green, blue -> [..., 3] hue, saturation, value.
+    """
     images = inputs[0]
     _check_last(images)
     wide = _computed(images)
@@ -71,7 +78,10 @@ def _rgb_to_hsv(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("HSVToRGB")
 def _hsv_to_rgb(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """images [..., 3] hue, saturation, value -> [..., 3] red, green, blue."""
+    """Convert HSV to RGB.
+
+    images [..., 3] hue, saturation, value -> [..., 3] red, green, blue.
+    """
     images = inputs[0]
     _check_last(images)
     with np.errstate(all="ignore"):
@@ -79,7 +89,10 @@ def _hsv_to_rgb(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _checked(images: Array, amount: Array, name: str, channels: bool) -> Any:
-    """The scalar `amount`. Raises InvalidArgumentError for images that are none."""
+    """Return the scalar `amount`.
+
+    Raises InvalidArgumentError for arrays that are not images.
+    """
     if images.ndim < 3:
         invalid(f"input must be at least 3-D, got shape{shape_text(images)}")
     if amount.ndim:
@@ -91,8 +104,9 @@ def _checked(images: Array, amount: Array, name: str, channels: bool) -> Any:
 
 @reference("AdjustContrastv2")
 def _adjust_contrast(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """images [..., h, w, c], contrast_factor [] -> each channel of each image moved away from its
-    mean by the factor.
+    """Move each channel away from its mean by a factor.
+
+    images [..., h, w, c], contrast_factor [] -> adjusted images; the mean is taken over each image.
     """
     images, amount = inputs
     factor = _checked(images, amount, "contrast_factor", False)
@@ -106,8 +120,9 @@ def _adjust_contrast(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("AdjustHue")
 def _adjust_hue(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """images [..., h, w, 3], delta [] in turns -> the same with each pixel's hue turned; lightness
-    and chroma stay.
+    """Turn the hue of each pixel; lightness and chroma stay.
+
+    images [..., h, w, 3], delta [] in whole turns -> adjusted images.
     """
     images, amount = inputs
     delta = _checked(images, amount, "delta", True)
@@ -125,8 +140,9 @@ def _adjust_hue(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("AdjustSaturation")
 def _adjust_saturation(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """images [..., h, w, 3], scale [] -> the same with each pixel's saturation times the scale,
-    within 0..1.
+    """Multiply the saturation of each pixel, within 0..1.
+
+    images [..., h, w, 3], scale [] -> adjusted images.
     """
     images, amount = inputs
     scale = _checked(images, amount, "scale", True)

@@ -1,4 +1,4 @@
-"""Convolution of images and volumes in NumPy, with its gradients."""
+"""Compute convolutions of images and volumes in NumPy, with their gradients."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ _PATCH_BYTES = 8 << 20
 
 
 def _patches(padded: np.ndarray, rows: Window, cols: Window) -> np.ndarray:
-    """View [b, out_h, out_w, k_h, k_w, c] of every window's input."""
+    """Return a view of every window's input.
+
+    Shape [b, out_h, out_w, k_h, k_w, c].
+    """
     b, _, _, c = padded.shape
     sb, sh, sw, sc = padded.strides
     return np.lib.stride_tricks.as_strided(
@@ -56,7 +59,10 @@ def _image_blocks(batch: int, bytes_an_image: int) -> list[slice]:
 
 
 def convolve(x: np.ndarray, w: np.ndarray, rows: Window, cols: Window) -> np.ndarray:
-    """x [b, h, w, groups * in_c], filter [k_h, k_w, in_c, out_c] -> [b, out_h, out_w, out_c]."""
+    """Convolve images with filters.
+
+    x [b, h, w, groups * in_c], filter [k_h, k_w, in_c, out_c] -> [b, out_h, out_w, out_c].
+    """
     k_h, k_w, in_c, out_c = w.shape
     b = x.shape[0]
     out = np.zeros((b, rows.out, cols.out, out_c), x.dtype)
@@ -84,8 +90,9 @@ def convolve(x: np.ndarray, w: np.ndarray, rows: Window, cols: Window) -> np.nda
 def convolve_filter_grad(
     x: np.ndarray, dy: np.ndarray, filter_shape: tuple[int, ...], rows: Window, cols: Window
 ) -> np.ndarray:
-    """x [b, h, w, groups * in_c], dy [b, out_h, out_w, out_c] -> gradient of the filter [k_h, k_w,
-    in_c, out_c].
+    """Return the gradient of the filter [k_h, k_w, in_c, out_c].
+
+    x [b, h, w, groups * in_c], dy [b, out_h, out_w, out_c].
     """
     k_h, k_w, in_c, out_c = filter_shape
     grad = np.zeros(filter_shape, x.dtype)
@@ -108,8 +115,9 @@ def convolve_filter_grad(
 def convolve_input_grad(
     dy: np.ndarray, w: np.ndarray, input_shape: tuple[int, ...], rows: Window, cols: Window
 ) -> np.ndarray:
-    """dy [b, out_h, out_w, out_c], filter [k_h, k_w, in_c, out_c] -> gradient of the input [b, h,
-    w, groups * in_c].
+    """Return the gradient of the input [b, h, w, groups * in_c].
+
+    dy [b, out_h, out_w, out_c], filter [k_h, k_w, in_c, out_c].
     """
     k_h, k_w, in_c, out_c = w.shape
     b, height, width, channels = input_shape
@@ -152,7 +160,9 @@ def _filter_windows(
 
 @reference("Conv2D")
 def conv2d(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """input [b, h, w, groups * in_c] (NCHW: [b, c, h, w]), filter [k_h, k_w, in_c, out_c] -> [b,
+    """Compute Conv2D.
+
+    input [b, h, w, groups * in_c] (NCHW: [b, c, h, w]), filter [k_h, k_w, in_c, out_c] -> [b,
     out_h, out_w, out_c].
     """
     layout = layout_of(node.attrs)
@@ -166,8 +176,9 @@ def conv2d(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 @reference("Conv2DBackpropInput")
 def conv2d_backprop_input(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """input_sizes [4] (or [2]: height, width), filter, out_backprop -> gradient of
-    Conv2D's input.
+    """Compute the gradient of Conv2D's input.
+
+    input_sizes [4] (or [2]: height, width), filter, out_backprop -> gradient of the input.
     """
     layout = layout_of(node.attrs)
     sizes, w, dy = inputs
@@ -185,8 +196,9 @@ def conv2d_backprop_input(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[
 
 @reference("Conv2DBackpropFilter")
 def conv2d_backprop_filter(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """input, filter_sizes [4], out_backprop -> gradient of Conv2D's filter [k_h, k_w,
-    in_c, out_c].
+    """Compute the gradient of Conv2D's filter.
+
+    input, filter_sizes [4], out_backprop -> gradient of the filter [k_h, k_w, in_c, out_c].
     """
     layout = layout_of(node.attrs)
     x, sizes, dy = inputs
@@ -214,7 +226,10 @@ def _depthwise_windows(
 
 @reference("DepthwiseConv2dNative")
 def depthwise_conv2d(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """input [b, h, w, c], filter [k_h, k_w, c, multiplier] -> [b, out_h, out_w, c * multiplier]."""
+    """Compute a depthwise convolution.
+
+    input [b, h, w, c], filter [k_h, k_w, c, multiplier] -> [b, out_h, out_w, c * multiplier].
+    """
     layout = layout_of(node.attrs)
     dtype = inputs[0].dtype
     x, w = widen(*inputs[:2])
@@ -238,7 +253,10 @@ def depthwise_conv2d(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.nd
 
 @reference("DepthwiseConv2dNativeBackpropInput")
 def depthwise_backprop_input(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """input_sizes [4], filter, out_backprop -> gradient of the input [b, h, w, c]."""
+    """Compute the gradient of a depthwise convolution's input.
+
+    input_sizes [4], filter, out_backprop -> gradient of the input [b, h, w, c].
+    """
     layout = layout_of(node.attrs)
     sizes, w, dy = inputs
     dtype = dy.dtype
@@ -263,7 +281,10 @@ def depthwise_backprop_input(node: NodeSpec, inputs: Sequence[np.ndarray]) -> li
 
 @reference("DepthwiseConv2dNativeBackpropFilter")
 def depthwise_backprop_filter(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """input, filter_sizes [4], out_backprop -> gradient of the filter [k_h, k_w, c, multiplier]."""
+    """Compute the gradient of a depthwise convolution's filter.
+
+    input, filter_sizes [4], out_backprop -> gradient of the filter [k_h, k_w, c, multiplier].
+    """
     layout = layout_of(node.attrs)
     x, sizes, dy = inputs
     dtype = dy.dtype
@@ -294,7 +315,9 @@ def _groups(x_depth: int, filter_depth: int) -> int:
 
 @reference("Conv3D")
 def _conv3d(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input [batch, d, h, w, groups * in_c], filter [k_d, k_h, k_w, in_c, out_c] -> [batch, out_d,
+    """Compute Conv3D.
+
+    input [batch, d, h, w, groups * in_c], filter [k_d, k_h, k_w, in_c, out_c] -> [batch, out_d,
     out_h, out_w, out_c].
     """
     for value, what in zip(inputs, ("input", "filter")):
@@ -318,7 +341,10 @@ def _conv3d(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("Conv3DBackpropInput", "Conv3DBackpropInputV2")
 def _conv3d_input(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input (V2: its sizes [5]), filter, out_backprop -> gradient of the input."""
+    """Compute the gradient of Conv3D's input.
+
+    input (V2: its sizes [5]), filter, out_backprop -> gradient of the input.
+    """
     sizes = tuple(int(v) for v in inputs[0]) if node.op.endswith("V2") else inputs[0].shape
     for value, what in zip(inputs[1:], ("filter", "out_backprop")):
         check_volume(value, what)
@@ -351,7 +377,10 @@ def _conv3d_input(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("Conv3DBackpropFilter", "Conv3DBackpropFilterV2")
 def _conv3d_filter(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input, filter (V2: its sizes [5]), out_backprop -> gradient of the filter."""
+    """Compute the gradient of Conv3D's filter.
+
+    input, filter (V2: its sizes [5]), out_backprop -> gradient of the filter.
+    """
     shape = tuple(int(v) for v in inputs[1]) if node.op.endswith("V2") else inputs[1].shape
     for value, what in ((inputs[0], "input"), (inputs[2], "out_backprop")):
         check_volume(value, what)
@@ -376,7 +405,7 @@ def _positions(node: NodeSpec) -> tuple[str, str]:
 
 @reference("DataFormatDimMap")
 def _dim_map(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """x: axes of src_format -> the same axes' numbers in dst_format."""
+    """Map axes of src_format to the axes' numbers in dst_format."""
     source, target = _positions(node)
     places = np.array([target.index(letter) for letter in source], inputs[0].dtype)
     return (places[np.mod(inputs[0], len(source))],)
@@ -384,8 +413,9 @@ def _dim_map(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("DataFormatVecPermute")
 def _vec_permute(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """x [n] or [n, 2], of the axes of src_format (or of its two spatial ones) -> the same in the
-    order of dst_format.
+    """Permute values by axis from src_format to dst_format.
+
+    x [n] or [n, 2]: one row for each axis of src_format, or for each of its two spatial axes.
     """
     x = inputs[0]
     source, target = _positions(node)

@@ -1,5 +1,6 @@
-"""Pieces of images in NumPy: crops of boxes with their gradients, glimpses, and images seen through
-a projective transform.
+"""Crop and project images in NumPy.
+
+Crops of boxes with their gradients, glimpses, and projective transforms.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ f32 = np.float32
 
 
 class _Axis(NamedTuple):
-    """Where the crops [n, out] read along one axis: two neighbours, and how far from the first."""
+    """Hold the positions that crops [n, out] read along one axis.
+
+    Each position has two neighbours and the fraction of the way from the first.
+    """
 
     lower: Array
     upper: Array
@@ -28,7 +32,10 @@ class _Axis(NamedTuple):
 
 
 def _axis(start: Array, end: Array, size: int, out: int) -> _Axis:
-    """start, end [n]: of the boxes, in 0..1 of the image."""
+    """Return the positions along one axis.
+
+    start, end [n]: of the boxes, in 0..1 of the image.
+    """
     if out > 1:
         scale = (end - start) * f32(size - 1) / f32(out - 1)
         place = start[:, None] * f32(size - 1) + np.arange(out, dtype=f32) * scale[:, None]
@@ -47,7 +54,10 @@ def _axis(start: Array, end: Array, size: int, out: int) -> _Axis:
 
 
 def _boxes(boxes: Array, index: Array) -> int:
-    """How many boxes there are. Raises InvalidArgumentError for what are none."""
+    """Return the number of boxes.
+
+    Raises InvalidArgumentError for arrays that are not boxes.
+    """
     if not boxes.size and not index.size:
         return 0
     if boxes.ndim != 2:
@@ -77,18 +87,20 @@ def _axes(
 
 
 def _across(values: Array) -> Array:
-    """[n, width] beside [n, height, width, channels]"""
+    """Shape [n, width] to broadcast against [n, height, width, channels]."""
     return values[:, None, :, None]
 
 
 def _down(values: Array) -> Array:
-    """[n, height] beside [n, height, width, channels]"""
+    """Shape [n, height] to broadcast against [n, height, width, channels]."""
     return values[:, :, None, None]
 
 
 @reference("CropAndResize")
 def _crop_and_resize(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """image [batch, h, w, c], boxes [n, 4] (y1, x1, y2, x2 in 0..1), box_ind [n], crop_size [2] ->
+    """Compute CropAndResize.
+
+    image [batch, h, w, c], boxes [n, 4] (y1, x1, y2, x2 in 0..1), box_ind [n], crop_size [2] ->
     float32 [n, crop_h, crop_w, c].
     """
     image, boxes, index, size = inputs
@@ -139,7 +151,7 @@ def _interpolated(image: Array, which: Array, rows: _Axis, cols: _Axis) -> Array
 
 
 def _check_grads(grads: Array, count: int) -> tuple[int, int]:
-    """(height, width) of the crops."""
+    """Return (height, width) of the crops."""
     if grads.shape[1] <= 0 or grads.shape[2] <= 0:
         invalid("grads dimensions must be positive")
     if grads.shape[0] != count:
@@ -149,7 +161,9 @@ def _check_grads(grads: Array, count: int) -> tuple[int, int]:
 
 @reference("CropAndResizeGradImage")
 def _crop_grad_image(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """grads [n, crop_h, crop_w, c], boxes [n, 4], box_ind [n], image_size [4] -> gradient of the
+    """Compute the gradient of CropAndResize's image.
+
+    grads [n, crop_h, crop_w, c], boxes [n, 4], box_ind [n], image_size [4] -> gradient of the
     image.
     """
     grads, boxes, index, size = inputs
@@ -190,8 +204,10 @@ def _crop_grad_image(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("CropAndResizeGradBoxes")
 def _crop_grad_boxes(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """grads [n, crop_h, crop_w, c], image [batch, h, w, c], boxes [n, 4], box_ind [n] -> gradient
-    of the boxes [n, 4].
+    """Compute the gradient of CropAndResize's boxes.
+
+    grads [n, crop_h, crop_w, c], image [batch, h, w, c], boxes [n, 4], box_ind [n] -> gradient of
+    the boxes [n, 4].
     """
     grads, image, boxes, index = inputs
     if grads.ndim != 4:
@@ -231,7 +247,10 @@ def _crop_grad_boxes(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _folded(place: Array, size: int, mode: bytes) -> Array:
-    """Coordinates outside of 0..size-1 brought in as `mode` says; CONSTANT leaves them."""
+    """Bring coordinates outside of 0..size-1 in as `mode` says.
+
+    CONSTANT leaves them.
+    """
     length = f32(size)
     if mode == b"CONSTANT":
         return place
@@ -255,8 +274,9 @@ def _folded(place: Array, size: int, mode: bytes) -> Array:
 
 
 def _read(images: Array, y: Array, x: Array, fill: Any) -> Array:
-    """images [batch, h, w, c] at y, x [batch, out_h, out_w] (whole numbers); `fill` outside of
-    them.
+    """Read images [batch, h, w, c] at y, x [batch, out_h, out_w].
+
+    Coordinates are whole numbers; pixels outside of the images are `fill`.
     """
     _, height, width, _ = images.shape
     inside = (y >= 0) & (y < height) & (x >= 0) & (x < width)
@@ -267,7 +287,9 @@ def _read(images: Array, y: Array, x: Array, fill: Any) -> Array:
 
 @reference("ImageProjectiveTransformV2", "ImageProjectiveTransformV3")
 def _project(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """images [batch, h, w, c], transforms [batch or 1, 8], output_shape [2], V3: fill_value [] ->
+    """Compute ImageProjectiveTransform.
+
+    images [batch, h, w, c], transforms [batch or 1, 8], output_shape [2], V3: fill_value [] ->
     [batch, out_h, out_w, c].
 
     Output pixel (x, y) is the image at ((a0 x + a1 y + a2) / k, (b0 x + b1 y + b2) / k), k = c0 x +
@@ -330,8 +352,9 @@ def _bilinear(images: Array, down: Array, across: Array, fill: Any) -> Array:
 
 @reference("ExtractGlimpse", "ExtractGlimpseV2")
 def _glimpse(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input [batch, h, w, c], size [2], offsets [batch, 2] (y, x) -> [batch, glimpse_h, glimpse_w,
-    c]; noise outside of the image.
+    """Compute ExtractGlimpse; pixels outside of the image are noise.
+
+    input [batch, h, w, c], size [2], offsets [batch, 2] (y, x) -> [batch, glimpse_h, glimpse_w, c].
     """
     images, size, offsets = inputs
     noise = node.attrs["noise"]
@@ -373,8 +396,9 @@ def _glimpse(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _starts(node: NodeSpec, offset: Array, size: int, out: int) -> Array:
-    """The first position of each glimpse along one axis, [batch, 1]. V1 always counts from the
-    middle of the glimpse.
+    """Return the first position of each glimpse along one axis, [batch, 1].
+
+    V1 always counts from the middle of the glimpse.
     """
     centered, normalized = node.attrs["centered"], node.attrs["normalized"]
     place = offset * f32(size) if normalized else offset
@@ -387,8 +411,9 @@ def _starts(node: NodeSpec, offset: Array, size: int, out: int) -> Array:
 
 
 def _noise(kind: bytes, images: Array, shape: tuple[int, ...]) -> Any:
-    """Random values like the images' own: between their least and greatest, or with their mean and
-    deviation.
+    """Return random values distributed like the images' own.
+
+    Values lie between the images' least and greatest, or have their mean and deviation.
     """
     if kind == b"zero":
         return f32(0)

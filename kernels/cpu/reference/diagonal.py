@@ -1,4 +1,4 @@
-"""Diagonals and bands of (batches of) matrices in NumPy."""
+"""Compute diagonals and bands of matrices in NumPy, one or a batch."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ def _band_part(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _bounds(k: np.ndarray) -> tuple[int, int]:
-    """(lowest, highest) diagonal of a scalar or pair. Raises InvalidArgumentError for a pair out of
-    order.
+    """Return (lowest, highest) diagonal of a scalar or pair.
+
+    Raises InvalidArgumentError for a pair out of order.
     """
     if k.ndim > 1 or k.size not in (1, 2):
         invalid(f"diag_index must have one or two elements, received {k.size} elements.")
@@ -42,14 +43,14 @@ def _bounds(k: np.ndarray) -> tuple[int, int]:
 
 
 def _starts_right(node: NodeSpec, diagonal: int) -> bool:
-    """Whether a short diagonal stands at the right end of its row in the packed form."""
+    """Return whether a short diagonal is aligned right in its packed row."""
     align = node.attrs.get("align", b"LEFT_LEFT")
     above, below = align.split(b"_")
     return (above if diagonal >= 0 else below) == b"RIGHT"
 
 
 def _place(node: NodeSpec, diagonal: int, rows: int, columns: int, width: int) -> tuple[int, int]:
-    """(length of a diagonal, where it starts in its packed row)"""
+    """Return (length of a diagonal, its start in the packed row)."""
     length = max(0, min(rows + min(diagonal, 0), columns - max(diagonal, 0)))
     return length, width - length if _starts_right(node, diagonal) else 0
 

@@ -1,9 +1,10 @@
-"""Gamma, Poisson and binomial values, value for value TensorFlow's: rejection, each output from a
-stream of its own.
+"""Sample gamma, Poisson and binomial values, value for value TensorFlow's.
 
-Output i takes its draws from 256 i blocks after the stream's position on (see `philox`). Sources:
-Marsaglia and Tsang 2000, "A simple method for generating gamma variables"; Knuth, The Art of
-Computer Programming 2, 3.4.1; Hörmann 1993, "The transformed rejection method for generating
+The methods reject; each output draws from a separate stream. Output i takes its draws from 256 i
+blocks after the stream's position on (see `philox`).
+
+Sources: Marsaglia and Tsang 2000, "A simple method for generating gamma variables"; Knuth, The Art
+of Computer Programming 2, 3.4.1; Hörmann 1993, "The transformed rejection method for generating
 Poisson random variables" (PTRS) and "The generation of binomial random variates" (BTRS).
 """
 
@@ -30,8 +31,9 @@ def invalid_parameters(message: str) -> InvalidArgumentError:
 
 
 class Streams:
-    """The draws of many outputs: each has a place in its own stream, and the halves of blocks that
-    are left over.
+    """Hold the draws of many outputs.
+
+    Each output has a position in its stream, and the unused halves of drawn blocks.
     """
 
     def __init__(
@@ -43,7 +45,10 @@ class Streams:
         self._left = {kind: np.zeros(count, np.int8) for kind in ("uniform", "normal")}
 
     def _take(self, kind: str, who: np.ndarray) -> np.ndarray:
-        """The next values of outputs `who`; of two values of a block the second comes first."""
+        """Return the next values of the given outputs.
+
+        Of the two values of a block the second comes first.
+        """
         pairs, left = self._pairs[kind], self._left[kind]
         empty = who[left[who] == 0]
         if empty.size:
@@ -63,17 +68,18 @@ class Streams:
         return values
 
     def uniform(self, who: np.ndarray) -> np.ndarray:
-        """Values of [0, 1), float64."""
+        """Return values of [0, 1), float64."""
         return self._take("uniform", who)
 
     def normal(self, who: np.ndarray) -> np.ndarray:
-        """Values of the standard normal distribution, float64."""
+        """Return values of the standard normal distribution, float64."""
         return self._take("normal", who)
 
 
 def gamma(state: np.ndarray, alpha: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """A value for each alpha (float64 [n]); order: the number of the stream that each takes.
-    Source: Marsaglia and Tsang.
+    """Return a gamma value for each alpha (float64 [n]).
+
+    order: the position of each stream's output. Source: Marsaglia and Tsang.
     """
     out = np.empty(alpha.size)
     for start in range(0, alpha.size, _BATCH):
@@ -119,7 +125,10 @@ def _gamma(streams: Streams, alpha: np.ndarray) -> np.ndarray:
 
 
 def poisson(streams: Streams, rate: np.ndarray, most: float) -> np.ndarray:
-    """A value for each rate (float64); values beyond `most` are drawn again."""
+    """Return a Poisson value for each rate (float64).
+
+    Values beyond `most` are drawn again.
+    """
     out = np.full(rate.size, np.nan)
     who = np.arange(rate.size)
     _poisson_small(streams, rate, who[(rate < 10) & (rate >= 0)], out, most)
@@ -130,8 +139,9 @@ def poisson(streams: Streams, rate: np.ndarray, most: float) -> np.ndarray:
 def _poisson_small(
     streams: Streams, rate: np.ndarray, todo: np.ndarray, out: np.ndarray, most: float
 ) -> None:
-    """How many uniform values can be multiplied before the product is below exp(-rate). Source:
-    Knuth.
+    """Count the uniform factors until the product is below exp(-rate).
+
+    Source: Knuth.
     """
     limit = np.exp(-rate)
     product = np.ones(rate.size)
@@ -147,7 +157,7 @@ def _poisson_small(
 def _poisson_large(
     streams: Streams, rate: np.ndarray, todo: np.ndarray, out: np.ndarray, most: float
 ) -> None:
-    """PTRS."""
+    """Sample large rates by PTRS."""
     b = 0.931 + 2.53 * np.sqrt(rate)
     a = -0.059 + 0.02483 * b
     with np.errstate(all="ignore"):
@@ -189,15 +199,16 @@ _STIRLING: Final = (
 
 
 def _stirling_tail(k: np.ndarray) -> np.ndarray:
-    """log(k!) beyond Stirling's formula."""
+    """Return log(k!) beyond Stirling's formula."""
     square = (k + 1) * (k + 1)
     series = (1.0 / 12 - (1.0 / 360 - 1.0 / 1260 / square) / square) / (k + 1)
     return np.where(k <= 9, np.take(_STIRLING, np.clip(k, 0, 9).astype(np.int64)), series)
 
 
 def binomial(state: np.ndarray, first: int, counts: np.ndarray, chances: np.ndarray) -> np.ndarray:
-    """A value for each pair (float64), the first from stream number `first`. NaN where there is no
-    such distribution.
+    """Return a binomial value for each pair (float64).
+
+    The first value uses stream number `first`. A pair without a distribution gives NaN.
     """
     out = np.full(counts.size, np.nan)
     with np.errstate(invalid="ignore"):
@@ -221,7 +232,7 @@ def binomial(state: np.ndarray, first: int, counts: np.ndarray, chances: np.ndar
 def _inversion(
     streams: Streams, counts: np.ndarray, p: np.ndarray, todo: np.ndarray, out: np.ndarray
 ) -> None:
-    """How many gaps between successes fit into all trials."""
+    """Count the gaps between successes that fit into all trials."""
     passed, found = np.zeros(counts.size), np.zeros(counts.size)
     while todo.size:
         with np.errstate(divide="ignore"):
@@ -235,7 +246,7 @@ def _inversion(
 def _btrs(
     streams: Streams, counts: np.ndarray, p: np.ndarray, todo: np.ndarray, out: np.ndarray
 ) -> None:
-    """Hörmann's BTRS."""
+    """Sample by Hörmann's BTRS."""
     while todo.size:
         n, q = counts[todo], p[todo]
         spread = np.sqrt(n * q * (1 - q))
@@ -268,8 +279,9 @@ def _btrs(
 
 
 def by_parameter(parameters: int, samples: int) -> np.ndarray:
-    """For the k-th stream its place in an array [samples, parameters]: all samples of a parameter
-    follow one another.
+    """Return each stream's position in an array [samples, parameters].
+
+    The streams of all samples of a parameter follow one another.
     """
     return np.arange(parameters * samples).reshape(samples, parameters).T.reshape(-1)
 
@@ -277,7 +289,10 @@ def by_parameter(parameters: int, samples: int) -> np.ndarray:
 def poisson_values(
     state: np.ndarray, rate: np.ndarray, order: np.ndarray, dtype: np.dtype[Any]
 ) -> np.ndarray:
-    """Return a Poisson value for each rate; order: the number of the stream that each takes."""
+    """Return a Poisson value for each rate.
+
+    order: the position of each stream's output.
+    """
     most = float(np.iinfo(dtype).max if dtype.kind in "iu" else np.finfo(dtype).max)
     out = np.empty(rate.size)
     for start in range(0, rate.size, _BATCH):
@@ -290,8 +305,10 @@ def poisson_values(
 def spread_parameter(
     value: np.ndarray, shape: tuple[int, ...], what: str
 ) -> tuple[np.ndarray, int, int]:
-    """(parameters in the order of the output, their number, samples of each); the parameter's shape
-    is the end of the output's.
+    """Repeat a parameter in the order of the output.
+
+    Returns the repeated parameters, their number, and the samples of each. The parameter's shape is
+    the end of the output's. Raises InvalidArgumentError for others.
     """
     if value.ndim > len(shape) or shape[len(shape) - value.ndim :] != value.shape:
         shown = f"{format_shape(shape)} and {format_shape(value.shape)}"
@@ -309,8 +326,10 @@ def binomial_values(
     chances: np.ndarray,
     dtype: np.dtype[Any],
 ) -> np.ndarray:
-    """Binomial values of a shape that ends with the common shape of counts and chances. Raises
-    InvalidArgumentError for others.
+    """Return binomial values of a shape.
+
+    The shape must end with the common shape of counts and chances. Raises InvalidArgumentError for
+    others.
     """
     try:
         common = np.broadcast_shapes(counts.shape, chances.shape)
@@ -379,8 +398,9 @@ def integer_bounds(low: np.ndarray, high: np.ndarray) -> tuple[int, int]:
 def categorical(
     state: np.ndarray, logits: np.ndarray, samples: int, dtype: np.dtype[Any]
 ) -> np.ndarray:
-    """Inverse transform over unnormalised class weights; the rows share one stream of doubles,
-    drawn in order.
+    """Sample by inverse transform over unnormalised class weights.
+
+    The rows share one stream of doubles, drawn in order.
     """
     rows = logits.shape[0]
     words = philox.blocks(state, 0, -(-rows * samples // 2)).reshape(-1)

@@ -1,4 +1,4 @@
-"""Reference kernels of rows read and written by index."""
+"""Read and write rows by index in NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reference kernels of every row of the elementwise table."""
+"""Register reference kernels of every row of the elementwise table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tfjit.kernels.registry import NodeSpec, Reference, reference
 
 
 def _select_operands(inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """Select's own rule: a condition vector chooses rows of the other two."""
+    """Broadcast Select's operands: a condition vector chooses rows of the others."""
     condition, x, y = inputs
     if condition.ndim == 1 and x.ndim > 1:
         condition = condition.reshape(condition.shape + (1,) * (x.ndim - 1))
@@ -26,7 +26,7 @@ _COMPARE_ANY: Final = frozenset({"Equal", "NotEqual"})
 
 
 def _broadcast(operands: Sequence[Any]) -> bool:
-    """Whether the operands' shapes broadcast."""
+    """Return whether the operands' shapes broadcast."""
     try:
         np.broadcast_shapes(*(x.shape for x in operands))
     except ValueError:

@@ -1,8 +1,7 @@
-"""Factorisations and functions of (batches of) matrices by NumPy's LAPACK; logarithm, root and
-exponential are SciPy's.
+"""Factorise matrices by NumPy's LAPACK, one or a batch.
 
-What a factorisation leaves free, the signs of eigen- and singular vectors and the order of a
-general matrix' eigenvalues, is LAPACK's.
+Logarithm, root and exponential are SciPy's. LAPACK decides the free choices of a factorisation: the
+signs of eigen- and singular vectors, and the order of a general matrix' eigenvalues.
 """
 
 from __future__ import annotations
@@ -20,14 +19,20 @@ from tfjit.kernels.registry import NodeSpec, reference
 
 
 def matrices(value: np.ndarray, name: str = "Input tensor 0") -> np.ndarray:
-    """The matrices [n, rows, columns]. Raises InvalidArgumentError below rank 2."""
+    """Return the matrices [n, rows, columns].
+
+    Raises InvalidArgumentError below rank 2.
+    """
     if value.ndim < 2:
         invalid(f"{name} must have rank >= 2, got {value.ndim}")
     return value.reshape(int(np.prod(value.shape[:-2])), *value.shape[-2:])
 
 
 def square_matrices(value: np.ndarray) -> np.ndarray:
-    """The matrices [n, m, m]. Raises InvalidArgumentError for what holds no square matrices."""
+    """Return the matrices [n, m, m].
+
+    Raises InvalidArgumentError unless the last two sizes are equal.
+    """
     found = matrices(value)
     if value.shape[-1] != value.shape[-2]:
         invalid("Input matrix must be square.")
@@ -35,14 +40,19 @@ def square_matrices(value: np.ndarray) -> np.ndarray:
 
 
 def computed(value: np.ndarray) -> np.ndarray:
-    """As LAPACK takes it: half has no routines of its own."""
+    """Return the array in a type of LAPACK.
+
+    LAPACK has no routines for half.
+    """
     return value.astype(np.float32) if value.dtype == np.float16 else value
 
 
 @reference("Cholesky", "BatchCholesky")
 def _cholesky(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input [..., m, m], of which the lower triangle is read -> lower [..., m, m]; NaN there where
-    there is no factor.
+    """Compute the Cholesky factor.
+
+    input [..., m, m], of which the lower triangle is read -> lower [..., m, m]. A matrix without a
+    factor gives NaN.
     """
     (x,) = inputs
     out = np.zeros(x.shape, x.dtype)
@@ -56,8 +66,9 @@ def _cholesky(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("CholeskyGrad", "BatchCholeskyGrad")
 def _cholesky_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """l [..., m, m], the gradient of l -> the gradient of the matrix that l is the factor of,
-    symmetric.
+    """Compute the gradient of the factored matrix, symmetric.
+
+    l [..., m, m], the gradient of l -> the gradient of the matrix with the factor l.
 
     Source: Iain Murray, "Differentiation of the Cholesky decomposition" (2016), equation 10.
     """
@@ -83,7 +94,10 @@ def _cholesky_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _solve_lower_transposed(lower: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """l^-T right for batches [n, m, m], by substitution from the last row."""
+    """Return l^-T right for batches [n, m, m].
+
+    By substitution from the last row.
+    """
     out = np.array(right)
     for i in reversed(range(out.shape[-2])):
         out[:, i] -= np.einsum("nk,nkc->nc", lower[:, i + 1 :, i], out[:, i + 1 :])
@@ -93,8 +107,10 @@ def _solve_lower_transposed(lower: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 @reference("MatrixInverse", "BatchMatrixInverse")
 def _inverse(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input [..., m, m] -> the inverses, of the conjugate transposes with `adjoint`. Raises
-    InvalidArgumentError for a singular matrix.
+    """Invert matrices [..., m, m].
+
+    With `adjoint` the inverses of the conjugate transposes. Raises InvalidArgumentError for a
+    singular matrix.
     """
     (x,) = inputs
     out = np.empty(x.shape, x.dtype)
@@ -109,7 +125,10 @@ def _inverse(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("MatrixDeterminant", "BatchMatrixDeterminant")
 def _determinant(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input [..., m, m] -> determinants [...]; 1 of an empty matrix."""
+    """Compute determinants [...] of matrices [..., m, m].
+
+    The determinant of an empty matrix is 1.
+    """
     (x,) = inputs
     square_matrices(x)
     return (np.asarray(np.linalg.det(computed(x))).astype(x.dtype),)
@@ -117,8 +136,9 @@ def _determinant(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("LogMatrixDeterminant")
 def _log_determinant(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input [..., m, m] -> signs [...] (of absolute value 1, or 0), logarithms of the determinants'
-    absolute values [...].
+    """Compute signs and logarithms of the absolute determinants.
+
+    input [..., m, m] -> signs [...] (of absolute value 1, or 0), logarithms [...].
     """
     (x,) = inputs
     square_matrices(x)
@@ -129,10 +149,10 @@ def _log_determinant(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def pivoted_lu(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(both factors in one matrix [m, m], the row of the input that each row is), by rows with the
-    greatest pivot.
+    """Factorise a matrix by rows with the greatest pivot.
 
-    Raises InvalidArgumentError where a pivot is zero or no number.
+    Returns both factors in one matrix [m, m], and the input row of each of its rows. Raises
+    InvalidArgumentError where a pivot is zero or no number.
     """
     lu = np.array(computed(matrix))
     rows = np.arange(len(lu))
@@ -150,7 +170,10 @@ def pivoted_lu(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @reference("Lu")
 def _lu(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input [..., m, m] -> lu [..., m, m] (the unit diagonal of L left out), p [..., m]."""
+    """Compute the LU factors with pivoting.
+
+    input [..., m, m] -> lu [..., m, m] (the unit diagonal of L left out), p [..., m].
+    """
     (x,) = inputs
     if x.ndim < 2:
         invalid(f"Input tensor must have rank >= 2, got {x.ndim}")
@@ -166,8 +189,10 @@ def _lu(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("Qr")
 def _qr(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input [..., m, n] -> q [..., m, k], r [..., k, n]; k is m with `full_matrices`, else the less
-    of m and n.
+    """Compute the QR factors.
+
+    input [..., m, n] -> q [..., m, k], r [..., k, n]; k is m with `full_matrices`, else the less of
+    m and n.
     """
     (x,) = inputs
     matrices(x)
@@ -183,9 +208,11 @@ def _qr(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("Svd", "BatchSvd")
 def _svd(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input [..., m, n] -> s [..., k], u [..., m, k or m], v [..., n, k or n] (not transposed), k
-    the less of m and n; u and v empty without `compute_uv`; NaN where the input holds what is not
-    finite.
+    """Compute the singular value decomposition.
+
+    input [..., m, n] -> s [..., k], u [..., m, k or m], v [..., n, k or n] (not transposed), k the
+    less of m and n; u and v empty without `compute_uv`; NaN where the input holds values that are
+    not finite.
     """
     (x,) = inputs
     batch = matrices(x)
@@ -219,8 +246,10 @@ def _svd(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _symmetric(x: np.ndarray, vectors: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues [..., m] from the least up and eigenvectors in columns [..., m, m], of which the
-    lower triangles are read.
+    """Return eigenvalues and eigenvectors of symmetric matrices.
+
+    Eigenvalues [..., m] from the least up, eigenvectors in columns [..., m, m]; the lower triangles
+    are read.
     """
     square_matrices(x)
     wide = computed(x)
@@ -243,14 +272,19 @@ def _self_adjoint_eig(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("SelfAdjointEig", "BatchSelfAdjointEig")
 def _self_adjoint_eig_v1(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input [..., m, m] -> [..., m + 1, m]: a row of eigenvalues above the eigenvectors."""
+    """Compute eigenvalues and eigenvectors in one array.
+
+    input [..., m, m] -> [..., m + 1, m]: a row of eigenvalues above the eigenvectors.
+    """
     values, columns = _symmetric(inputs[0], True)
     return (np.concatenate([values[..., None, :], columns], -2),)
 
 
 @reference("Eig")
 def _eig(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input [..., m, m] -> eigenvalues [..., m], eigenvectors in columns [..., m, m]; v is empty
+    """Compute eigenvalues and eigenvectors of general matrices.
+
+    input [..., m, m] -> eigenvalues [..., m], eigenvectors in columns [..., m, m]; v is empty
     without `compute_v`.
     """
     (x,) = inputs
@@ -271,8 +305,9 @@ def _eig(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _function_of(op: str, name: str, x: np.ndarray) -> np.ndarray:
-    """A function of each matrix by SciPy's `name`, NaN where there is none in the matrix's own
-    type.
+    """Return SciPy's function `name` of each matrix.
+
+    NaN where the matrix's own type holds no result.
     """
     batch = square_matrices(x)
     if importlib.util.find_spec("scipy") is None:

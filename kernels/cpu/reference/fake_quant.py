@@ -1,5 +1,6 @@
-"""Simulated quantisation in NumPy: floats rounded to the values that integers of a few bits can
-stand for, and back.
+"""Simulate quantisation in NumPy.
+
+Floats are rounded to the values that integers of a few bits represent, and converted back.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ f32 = np.float32
 
 
 def _nudged(low: Array, high: Array, node: NodeSpec) -> tuple[Array, Array, Array]:
-    """(low, high, step) of the range in which 0 is a level; low and high float32, a scalar or one a
-    channel.
+    """Return (low, high, step) of the range with 0 as a level.
+
+    low and high: float32, a scalar or one a channel.
     """
     least = f32(1 if node.attrs["narrow_range"] else 0)
     most = f32((1 << node.attrs["num_bits"]) - 1)
@@ -54,13 +56,16 @@ def _range_of_attrs(node: NodeSpec) -> tuple[Array, Array]:
 
 @reference("FakeQuantWithMinMaxArgs")
 def _fake_args(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """inputs -> the same, rounded to 2**num_bits levels between the attrs min and max."""
+    """Round inputs to 2**num_bits levels between the attrs min and max."""
     return (_fake(inputs[0], *_range_of_attrs(node), node),)
 
 
 @reference("FakeQuantWithMinMaxArgsGradient")
 def _fake_args_gradient(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """gradients, inputs -> the gradients of what lies in the range."""
+    """Pass on the gradients of inputs inside the range.
+
+    gradients, inputs -> gradients of the inputs, 0 outside of the range.
+    """
     gradients, x = inputs
     low, high = _range_of_attrs(node)
     if gradients.shape != x.shape:
@@ -94,7 +99,7 @@ def _check_channels(node: NodeSpec, x: Array, inputs: Arrays) -> None:
 
 @reference("FakeQuantWithMinMaxVars")
 def _fake_vars(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """inputs, min [], max [] -> the same, rounded."""
+    """Round inputs to the levels between min [] and max []."""
     x, low, high = inputs
     _check_scalars(node, (low, high))
     return (_fake(x, low, high, node),)
@@ -102,7 +107,10 @@ def _fake_vars(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("FakeQuantWithMinMaxVarsPerChannel")
 def _fake_channels(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """inputs [..., c], min [c], max [c] -> the same, each channel rounded in its own range."""
+    """Round each channel to the levels of its range.
+
+    inputs [..., c], min [c], max [c] -> rounded inputs.
+    """
     x, low, high = inputs
     _check_channels(node, x, (low, high))
     return (_fake(x, low, high, node),)
@@ -126,8 +134,10 @@ def _fake_gradient(
 
 @reference("FakeQuantWithMinMaxVarsGradient")
 def _fake_vars_gradient(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """gradients, inputs, min [], max [] -> gradients of all three: what is outside of the range
-    moves its end.
+    """Compute the gradients of the inputs, min and max.
+
+    gradients, inputs, min [], max [] -> gradients of all three. An input outside of the range moves
+    the end on its side.
     """
     gradients, x, low, high = inputs
     if gradients.shape != x.shape:
@@ -138,7 +148,10 @@ def _fake_vars_gradient(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("FakeQuantWithMinMaxVarsPerChannelGradient")
 def _fake_channels_gradient(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """gradients [..., c], inputs [..., c], min [c], max [c] -> gradients of all three."""
+    """Compute the gradients of the inputs, min and max by channel.
+
+    gradients [..., c], inputs [..., c], min [c], max [c] -> gradients of all three.
+    """
     gradients, x, low, high = inputs
     if gradients.shape != x.shape:
         invalid("gradient and input must be the same size")
@@ -147,14 +160,17 @@ def _fake_channels_gradient(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _levels(signed: bool, bits: int, narrow: bool) -> tuple[int, int]:
-    """(least, most) integer."""
+    """Return (least, most) integer."""
     if not signed:
         return 0, (1 << bits) - 1
     return -(1 << (bits - 1)) + narrow, (1 << (bits - 1)) - 1
 
 
 def _rounded_range(x: Array, low: Array, high: Array, node: NodeSpec, bits: int) -> Array:
-    """x rounded to the levels of a range, in its own dtype; low and high broadcast against it."""
+    """Round x to the levels of a range, in its own dtype.
+
+    low and high broadcast against x.
+    """
     kind = x.dtype.type if x.dtype.itemsize > 2 else f32
     wide, low, high = x.astype(kind), low.astype(kind), high.astype(kind)
     least, most = (
@@ -180,7 +196,7 @@ def _rounded_range(x: Array, low: Array, high: Array, node: NodeSpec, bits: int)
 
 
 def _along(values: Array, axis: int, rank: int) -> Array:
-    """Values [n] of one axis beside an array of that rank."""
+    """Return values [n] shaped to lie along one axis of `rank`."""
     return values.reshape([-1 if i == axis else 1 for i in range(rank)])
 
 
@@ -203,10 +219,10 @@ def _check_axis(node: NodeSpec, x: Array) -> int:
 
 
 def _range(node: NodeSpec, x: Array, low: Array, high: Array) -> tuple[Array, Array]:
-    """The range, as given or as found in the input, shaped to broadcast against it.
+    """Return the range, shaped to broadcast against the input.
 
-    Only V3 takes a range for each slice of its axis; the others refuse one, as TensorFlow's kernels
-    do.
+    The range is given, or else found in the input. Only V3 takes a range for each slice of its
+    axis; the others refuse one, as TensorFlow's kernels do.
     """
     axis = _check_axis(node, x)
     if not node.attrs["range_given"]:
@@ -245,8 +261,10 @@ def _check_simulated_bits(bits: int, node: NodeSpec) -> None:
     "QuantizeAndDequantizeV4",
 )
 def _quantize_and_dequantize(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input, input_min, input_max (scalars, or one a slice of `axis`), V3: num_bits [] -> the input
-    rounded to so many bits.
+    """Round the input to the levels of num_bits.
+
+    input, input_min, input_max (scalars, or one a slice of `axis`), V3: num_bits [] -> rounded
+    input.
 
     The first version has its range in attrs. Without a given range the input's own counts.
     """
@@ -270,8 +288,10 @@ def _quantize_and_dequantize(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("QuantizeAndDequantizeV4Grad")
 def _quantize_and_dequantize_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """gradients, input, input_min, input_max -> gradients of the three: those of what lies in the
-    range, and zeros.
+    """Compute the gradients of the input and of the range.
+
+    gradients, input, input_min, input_max -> gradients of the inputs inside the range, and zeros
+    for the range's ends.
     """
     gradients, x, low, high = inputs
     if gradients.shape != x.shape:

@@ -1,4 +1,4 @@
-"""The plain answer of a fused group: its members' own reference kernels, one after the other."""
+"""Run a fused group as its members' reference kernels, one by one."""
 
 from __future__ import annotations
 

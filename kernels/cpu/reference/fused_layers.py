@@ -1,5 +1,6 @@
-"""Layers that TensorFlow's own graph optimiser joins, in NumPy: found in graphs that were saved
-behind it.
+"""Compute the layers that TensorFlow's graph optimiser joins, in NumPy.
+
+They occur in graphs saved after that optimiser.
 """
 
 from __future__ import annotations
@@ -44,14 +45,17 @@ _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 
 
 def _run(op: str, node: NodeSpec, inputs: Sequence[Array]) -> Array:
-    """What the reference kernel of another op type makes of this node's attrs."""
+    """Return the output of another op type's reference kernel for this node."""
     kernel = find_reference(op)
     assert kernel is not None, op
     return np.asarray(kernel(replace(node, op=op), inputs)[0])
 
 
 def _finish(node: NodeSpec, y: Array, args: Sequence[Array], channels_first: bool) -> Array:
-    """The fused ops behind a layer, in order: each takes what it needs of the further inputs."""
+    """Apply the fused ops behind a layer, in order.
+
+    Each takes its operands from the further inputs.
+    """
     dtype = y.dtype
     y = y.astype(compute_dtype(dtype), copy=False)
     left = [a.astype(y.dtype, copy=False) for a in args]
@@ -80,8 +84,9 @@ def _finish(node: NodeSpec, y: Array, args: Sequence[Array], channels_first: boo
 
 def _layer(op: str) -> Any:
     def kernel(node: NodeSpec, inputs: Arrays) -> Arrays:
-        """input, filter (or a, b), then what the fused ops take -> the layer's output with them
-        applied.
+        """Compute a layer with its fused ops applied.
+
+        input, filter (or a, b), then the operands of the fused ops -> the layer's output.
         """
         if not node.attrs["fused_ops"]:
             invalid("Fused layer must have at least one fused op.")
@@ -101,8 +106,9 @@ reference("_FusedMatMul")(_layer("MatMul"))
 
 @reference("_FusedBatchNormEx")
 def _batch_norm(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """x, scale, offset, mean, variance, at most one side_input -> FusedBatchNormV3's outputs, y
-    with side input and activation.
+    """Compute batch normalisation with side input and activation.
+
+    x, scale, offset, mean, variance, at most one side_input -> FusedBatchNormV3's outputs.
     """
     kernel = find_reference("FusedBatchNormV3")
     assert kernel is not None
@@ -133,15 +139,19 @@ def _pad(images: Array, paddings: Array, node: NodeSpec) -> Array:
 
 @reference("FusedPadConv2D")
 def _pad_conv(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input [batch, h, w, c], paddings [4, 2], filter -> Conv2D of the mirrored image."""
+    """Compute Conv2D of the mirrored image.
+
+    input [batch, h, w, c], paddings [4, 2], filter.
+    """
     images, paddings, filters = inputs
     return (_run("Conv2D", node, [_pad(images, paddings, node), filters]),)
 
 
 @reference("FusedResizeAndPadConv2D")
 def _resize_pad_conv(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input [batch, h, w, c], size [2], paddings [4, 2], filter -> Conv2D of the image resized
-    bilinearly and mirrored.
+    """Compute Conv2D of the image resized bilinearly and mirrored.
+
+    input [batch, h, w, c], size [2], paddings [4, 2], filter.
     """
     images, size, paddings, filters = inputs
     resize = replace(
@@ -156,7 +166,7 @@ def _resize_pad_conv(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("_UnaryOpsComposition")
 def _composition(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """x -> the unary ops of `op_names` one after the other."""
+    """Apply the unary ops of `op_names` to x, one after the other."""
     value = inputs[0]
     for name in node.attrs["op_names"]:
         value = _run(name.decode(), node, [value])

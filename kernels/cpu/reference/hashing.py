@@ -1,7 +1,7 @@
-"""Strings to buckets by their hashes.
+"""Hash strings to buckets.
 
 Sources: FarmHash 1.1, Fingerprint64 (the "na" form); SipHash-2-4, Aumasson and Bernstein 2012;
-MurmurHash64A, Appleby. Which of them an op takes, and the seed of the last: TensorFlow 2.21,
+MurmurHash64A, Appleby. The choice of the hash by op, and MurmurHash's seed: TensorFlow 2.21,
 observed by running it.
 """
 
@@ -84,7 +84,7 @@ def _up_to_64(data: bytes) -> int:
 
 
 def _weak(data: bytes, at: int, a: int, b: int) -> tuple[int, int]:
-    """32 bytes with two seeds, as two words."""
+    """Hash 32 bytes with two seeds to two words."""
     w, x, y, z = (_word(data, at + 8 * k) for k in range(4))
     a += w
     b = _rotate(b + a + z, 21)
@@ -95,7 +95,7 @@ def _weak(data: bytes, at: int, a: int, b: int) -> tuple[int, int]:
 
 
 def fingerprint64(data: bytes) -> int:
-    """FarmHash's Fingerprint64."""
+    """Return FarmHash's Fingerprint64."""
     size = len(data)
     if size <= 16:
         return _up_to_16(data)
@@ -135,7 +135,7 @@ def fingerprint64(data: bytes) -> int:
 
 
 def murmur64(data: bytes, seed: int = _MURMUR_SEED) -> int:
-    """MurmurHash64A."""
+    """Return MurmurHash64A."""
     h = seed ^ len(data) * _MURMUR & _MASK
     whole = len(data) & ~7
     for at in range(0, whole, 8):
@@ -147,7 +147,7 @@ def murmur64(data: bytes, seed: int = _MURMUR_SEED) -> int:
 
 
 def siphash(data: bytes, key: tuple[int, int]) -> int:
-    """SipHash-2-4 with a key of two 64-bit words."""
+    """Return SipHash-2-4 with a key of two 64-bit words."""
     k0, k1 = (k & _MASK for k in key)
     v0, v1 = k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D
     v2, v3 = k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573

@@ -1,4 +1,4 @@
-"""Gathers, scatters, partitions and look-ups by value in NumPy."""
+"""Gather, scatter, partition and look up by value in NumPy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tfjit.kernels.registry import NodeSpec, reference
 
 
 def _position(flat: int, shape: Sequence[int]) -> str:
-    """ "[1,2]" for element `flat` of an array of that shape, "" for a scalar."""
+    """Return "[1,2]" for element `flat` of a shape, "" for a scalar."""
     return "[" + ",".join(str(i) for i in np.unravel_index(flat, shape)) + "]" if len(shape) else ""
 
 
@@ -91,8 +91,9 @@ def _check_nd(indices: np.ndarray, shape: Sequence[int], tail: str, more: str = 
 
 
 def ignores_bad(node: NodeSpec) -> bool:
-    """Tell whether the node passes over indices outside. Raises InvalidArgumentError for an unknown
-    policy.
+    """Return whether the node ignores indices outside.
+
+    Raises InvalidArgumentError for an unknown policy.
     """
     policy = node.attrs.get("bad_indices_policy", b"")
     if policy not in (b"", b"DEFAULT", b"ERROR", b"IGNORE"):
@@ -101,7 +102,7 @@ def ignores_bad(node: NodeSpec) -> bool:
 
 
 def _inside(indices: np.ndarray, shape: Sequence[int]) -> np.ndarray:
-    """Return which index vectors lie inside a shape."""
+    """Return a mask of the index vectors inside a shape."""
     limits = np.array(shape[: indices.shape[-1]], np.int64)
     return np.asarray(((indices >= 0) & (indices < limits)).all(-1))
 
@@ -145,8 +146,9 @@ _COMBINE: dict[str, Any] = {
 
 
 def scatter_into(target: np.ndarray, index: Any, updates: np.ndarray, kind: str) -> None:
-    """target[index] op= updates, element after element, so that repeated indices all count
-    ("Update": the last one stays).
+    """Update target[index] op= updates, element after element.
+
+    Repeated indices all count; with "Update" the last one stays.
     """
     if kind == "Update":
         target[index] = updates
@@ -277,8 +279,9 @@ def _where(node: NodeSpec, inputs: Arrays) -> Arrays:
 def _unique(
     x: np.ndarray, axis: int, index_type: np.dtype[Any]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Distinct slices along an axis in order of first appearance, each slice's number, how often
-    each occurs.
+    """Return distinct slices along an axis in order of first appearance.
+
+    Also returns each slice's number, and the number of times that each slice occurs.
     """
     rows = np.moveaxis(x, axis, 0)
     if (

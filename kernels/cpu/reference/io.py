@@ -1,4 +1,4 @@
-"""Names of the files of checkpoints in NumPy."""
+"""Compute names of checkpoint files in NumPy."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The plain answer of a loop program: its members' own reference kernels, iteration
-by iteration.
-"""
+"""Run a loop program as its members' reference kernels, iteration by iteration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses of softmax and squares in NumPy."""
+"""Compute losses of softmax and squares in NumPy."""
 
 from __future__ import annotations
 

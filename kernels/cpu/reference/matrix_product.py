@@ -1,4 +1,4 @@
-"""Matrix products and einsum in NumPy."""
+"""Compute matrix products and einsum in NumPy."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _size_error(a: tuple[int, ...], b: tuple[int, ...], *transposed: Any) -> InvalidArgumentError:
-    """TensorFlow's words; those of its batched products end with the two attrs."""
+    """Return TensorFlow's error; batched products' texts end with the two attrs."""
     flags = "".join(f" {int(bool(flag))}" for flag in transposed)
     return InvalidArgumentError(
         None,
@@ -52,7 +52,10 @@ def _size_error(a: tuple[int, ...], b: tuple[int, ...], *transposed: Any) -> Inv
 
 @reference("MatMul")
 def matmul(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """a [m, k] (or [k, m] with transpose_a), b [k, n] (or [n, k]) -> [m, n]."""
+    """Compute MatMul.
+
+    a [m, k] (or [k, m] with transpose_a), b [k, n] (or [n, k]) -> [m, n].
+    """
     a, b = inputs[:2]
     for value, which in ((a, "a"), (b, "b")):
         if value.ndim != 2:
@@ -71,8 +74,10 @@ def matmul(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 @reference("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 def batch_matmul(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """x [..., m, k], y [..., k, n] -> [..., m, n]; adj_x and adj_y take the conjugate transpose of
-    the last two axes.
+    """Compute BatchMatMul.
+
+    x [..., m, k], y [..., k, n] -> [..., m, n]; adj_x and adj_y take the conjugate transpose of the
+    last two axes.
     """
     x, y = inputs[:2]
     for i, value in enumerate((x, y)):

@@ -1,4 +1,4 @@
-"""Transposes, concatenation, splitting, tiling, padding, reversal and rolling in NumPy."""
+"""Transpose, concatenate, split, tile, pad, reverse and roll in NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bias, batch and local normalisation, softmax in NumPy."""
+"""Compute bias, batch and local normalisation and softmax in NumPy."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ def _bias_add_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def softmax_parts(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(logits - max, their exponentials) along the last axis, in float32 or wider."""
+    """Return (logits - max, their exponentials) along the last axis.
+
+    Both are float32 or wider.
+    """
     values = wide(logits)
     with np.errstate(invalid="ignore", over="ignore"):
         shifted = values - values.max(-1, keepdims=True, initial=-np.inf)
@@ -156,7 +159,10 @@ def _batch_norm_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _window_sums(x: np.ndarray, radius: int) -> np.ndarray:
-    """Sums over windows of 2 * radius + 1 channels, cut off at the ends."""
+    """Sum windows of 2 * radius + 1 channels.
+
+    Windows are cut off at the ends.
+    """
     sums = np.concatenate(
         [np.zeros((*x.shape[:-1], 1), np.float64), np.cumsum(x, -1, dtype=np.float64)], -1
     )

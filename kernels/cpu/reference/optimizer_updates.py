@@ -1,7 +1,7 @@
-"""Optimizer updates in NumPy: the variables and slots among the inputs are written in place.
+"""Update variables and slots in place, in NumPy.
 
-A rule sees views of the whole slots (dense), or of one row after another (sparse: a row that comes
-twice is updated twice).
+The variables and slots are among the inputs. A rule sees views of the whole slots (dense), or of
+one row after another (sparse: a row that comes twice is updated twice).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _gradient_descent(
 
 
 def _proximal(var: np.ndarray, step: Any, rate: Any, l1: Any, l2: Any) -> None:
-    """var = the proximal step from `step` with learning rate `rate`."""
+    """Set var to the proximal step from `step` with learning rate `rate`."""
     one = var.dtype.type(1)
     if l1 > 0:
         var[...] = (
@@ -263,8 +263,10 @@ def _power_sign(
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """slots: how many inputs are written, the variable first; gradient: which input holds it (in
-    the dense form).
+    """Describe an update op's inputs.
+
+    slots: the number of inputs that are written, the variable first; gradient: the number of the
+    gradient's input (in the dense form).
     """
 
     slots: int

@@ -1,4 +1,4 @@
-"""Records taken apart: lines of CSV, raw bytes, Example messages."""
+"""Parse records: lines of CSV, raw bytes, Example messages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _column(values: Sequence[Any], dtype: DType) -> np.ndarray:
 
 @reference("DecodeCSV")
 def _decode_csv(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """A tensor a column, of the records' shape."""
+    """Decode CSV records to a tensor a column, of the records' shape."""
     records = np.asarray(inputs[0], object)
     types: Sequence[DType] = node.attrs["OUT_TYPE"]
     delimiter: bytes = node.attrs.get("field_delim", b",")
@@ -80,7 +80,10 @@ def _decode_csv(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _csv_parser(dtype: DType) -> Callable[[bytes], Any]:
-    """Text of a field -> value; raises ValueError."""
+    """Return a function from a field's text to its value.
+
+    The function raises ValueError.
+    """
     if dtype.name == "string":
         return lambda text: text
     if not dtype.is_integer:
@@ -104,8 +107,9 @@ def _float(text: bytes) -> float:
 
 
 def _csv_fields(record: bytes, delimiter: bytes, quotes: bool) -> list[bytes]:
-    """The fields of a record as RFC 4180 has them. Raises InvalidArgumentError for quotes that do
-    not fit.
+    """Return the fields of a record by RFC 4180.
+
+    Raises InvalidArgumentError for quotes that do not fit.
     """
     if not record:
         return []
@@ -148,7 +152,7 @@ def _csv_fields(record: bytes, delimiter: bytes, quotes: bool) -> list[bytes]:
 
 @reference("DecodeRaw")
 def _decode_raw(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """The bytes of each string as numbers, along a new last axis."""
+    """Read each string's bytes as numbers along a new last axis."""
     strings = np.asarray(inputs[0], object)
     dtype: DType = node.attrs["out_type"]
     target = np.dtype(dtype.as_numpy_dtype)
@@ -180,8 +184,10 @@ def _decode_raw(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What a parsing node asks for. dense: (key, dtype, shape, default); sparse: (key, dtype);
-    ragged: (key, dtype, dtype of splits).
+    """Describe the features that a parsing node reads.
+
+    dense: (key, dtype, shape, default); sparse: (key, dtype); ragged: (key, dtype, dtype of
+    splits).
     """
 
     dense: list[tuple[str, DType, tuple[int | None, ...], np.ndarray]]
@@ -190,7 +196,10 @@ class _Wanted:
 
 
 class _Place:
-    """Where something is wrong: in one of a batch of examples, or in the only one."""
+    """Name the example of an error.
+
+    An example is one of a batch, or the only one.
+    """
 
     def __init__(self, names: Sequence[bytes], index: int | None) -> None:
         self.index = index
@@ -218,8 +227,9 @@ class _Place:
 def _parse_examples(
     serialized: np.ndarray, names: Sequence[bytes], wanted: _Wanted
 ) -> list[np.ndarray]:
-    """Outputs in the order of the ops: sparse indices, values, shapes; dense values; ragged values,
-    splits.
+    """Return the outputs in the order of the ops.
+
+    The order: sparse indices, values, shapes; dense values; ragged values, splits.
     """
     from tfjit.protos import Example
 
@@ -234,7 +244,7 @@ def _parse_examples(
     places = [_Place(names, None if single else k) for k in range(len(messages))]
 
     def values(k: int, key: str, dtype: DType, sparse: bool) -> Any:
-        """The repeated field, or None where there is none."""
+        """Return the repeated field, or None for a missing feature."""
         if key not in messages[k]:
             return None
         feature = messages[k][key]
@@ -274,7 +284,10 @@ def _dense(
     places: Sequence[_Place],
     single: bool,
 ) -> np.ndarray:
-    """All examples' values of a dense feature, stacked; those of variable length are filled up."""
+    """Stack all examples' values of a dense feature.
+
+    Features of variable length are padded.
+    """
     kind = _NAMES[_LISTS[dtype.name]]
     varies = bool(shape) and shape[0] is None
     row = tuple(d or 0 for d in shape[1:]) if varies else tuple(d or 0 for d in shape)
@@ -336,7 +349,7 @@ def _dense(
 def _sparse(
     key: str, dtype: DType, values: Any, count: int, single: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(indices, values, dense shape)."""
+    """Return (indices, values, dense shape)."""
     lists = [values(k, key, dtype, True) or () for k in range(count)]
     sizes = np.array([len(found) for found in lists], np.int64)
     flat = _column([v for found in lists for v in found], dtype)

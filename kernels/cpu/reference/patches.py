@@ -1,5 +1,6 @@
-"""Patches of images in NumPy: each window's values side by side, and the largest and smallest sums
-of morphology.
+"""Extract patches of images in NumPy.
+
+Extraction puts each window's values side by side; morphology takes the largest and smallest sums.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ Array = np.ndarray
 
 
 def padded(values: Array, windows: Sequence[Window], fill: Any = 0) -> Array:
-    """values [batch, *spatial, c] with the border that the windows read; cropped where they read
-    less than all of it.
+    """Pad values [batch, *spatial, c] with the border of the windows.
+
+    Parts beyond the last window are cut off.
     """
     after = [w.padded - w.before - w.length for w in windows]
     inner = values[
@@ -30,7 +32,10 @@ def padded(values: Array, windows: Sequence[Window], fill: Any = 0) -> Array:
 
 
 def windowed(bordered: Array, windows: Sequence[Window]) -> Array:
-    """View [batch, *outputs, *taps, c] of what each window of a padded array reads."""
+    """Return a view [batch, *outputs, *taps, c] of each window's inputs.
+
+    The array has its border.
+    """
     steps = bordered.strides
     shape = (
         bordered.shape[0],
@@ -46,7 +51,7 @@ def windowed(bordered: Array, windows: Sequence[Window]) -> Array:
 
 
 def taps(windows: Sequence[Window]) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
-    """(tap, the slices of a padded array's spatial axes that it reads), row by row."""
+    """Yield (tap, the slices of the padded spatial axes), row by row."""
     for tap in np.ndindex(*(w.size for w in windows)):
         starts = [t * w.dilation for t, w in zip(tap, windows)]
         yield (
@@ -59,7 +64,10 @@ def taps(windows: Sequence[Window]) -> Iterator[tuple[tuple[int, ...], tuple[sli
 
 @reference("ExtractImagePatches", "ExtractVolumePatches")
 def _extract(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """images [batch, *spatial, c] -> [batch, *windows, taps * c], 0 outside of the image."""
+    """Extract the patches of all windows.
+
+    images [batch, *spatial, c] -> [batch, *windows, taps * c], 0 outside of the image.
+    """
     rank = 5 if node.op == "ExtractVolumePatches" else 4
     attrs = {name: node.attrs.get(name) or (1,) * rank for name in ("ksizes", "strides", "rates")}
     for name, values in attrs.items():

@@ -1,4 +1,4 @@
-"""Pooling of images and volumes in NumPy, with its gradients."""
+"""Pool images and volumes in NumPy, with the gradients of pooling."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ def _lowest(dtype: np.dtype[Any]) -> Any:
 
 
 def _pool_depth(layout: Layout, x: np.ndarray) -> np.ndarray:
-    """Maximum over groups of neighbouring channels (TensorFlow pools over depth only without
-    overlap).
+    """Return the maximum over groups of neighbouring channels.
+
+    TensorFlow pools over depth only without overlap.
     """
     b, h, w, c = x.shape
     if layout.depth_size != layout.depth_stride or c % layout.depth_size:
@@ -56,8 +57,9 @@ def _pool_depth(layout: Layout, x: np.ndarray) -> np.ndarray:
 
 
 def _fold_max(taps: Any, dtype: np.dtype[Any]) -> np.ndarray:
-    """Maximum of equally shaped arrays; NaN never wins, and the result is at least the lowest
-    finite value.
+    """Return the elementwise maximum of arrays of one shape.
+
+    NaN never wins, and the result is at least the lowest finite value.
     """
     best: np.ndarray | None = None
     with np.errstate(all="ignore"):
@@ -70,7 +72,7 @@ def _fold_max(taps: Any, dtype: np.dtype[Any]) -> np.ndarray:
 
 
 def _window_sizes(inputs: Sequence[np.ndarray], first: int) -> dict[str, list[int]]:
-    """ksize and strides of the V2 forms, which take them as inputs."""
+    """Return ksize and strides of the V2 forms, which are inputs."""
     return (
         {"ksize": inputs[first].tolist(), "strides": inputs[first + 1].tolist()}
         if len(inputs) > first
@@ -80,7 +82,10 @@ def _window_sizes(inputs: Sequence[np.ndarray], first: int) -> dict[str, list[in
 
 @reference("MaxPool", "MaxPoolV2")
 def max_pool(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """input [b, h, w, c] -> [b, out_h, out_w, c]; padding never wins."""
+    """Compute MaxPool; padding never wins.
+
+    input [b, h, w, c] -> [b, out_h, out_w, c].
+    """
     layout = layout_of(node.attrs, **_window_sizes(inputs, 1))
     x = to_nhwc(layout, inputs[0])
     if layout.depth_size > 1:
@@ -94,9 +99,10 @@ def max_pool(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def _max_tap(padded: np.ndarray, rows: Window, cols: Window) -> np.ndarray:
-    """Index of the first tap that holds each window's maximum, [b, out_h, out_w, c].
+    """Return the first tap with each window's maximum.
 
-    With nothing above the lowest value (all NaN) the window's first tap inside the image counts.
+    Shape [b, out_h, out_w, c]. With nothing above the lowest value (all NaN) the window's first tap
+    inside the image counts.
     """
     shape = (padded.shape[0], rows.out, cols.out, padded.shape[3])
     lowest = _lowest(padded.dtype)
@@ -115,8 +121,9 @@ def _max_tap(padded: np.ndarray, rows: Window, cols: Window) -> np.ndarray:
 
 @reference("MaxPoolGrad", "MaxPoolGradV2")
 def max_pool_grad(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """orig_input [b, h, w, c], orig_output, grad [b, out_h, out_w, c] -> gradient of the input;
-    ties go to the first tap.
+    """Compute the gradient of MaxPool's input; ties go to the first tap.
+
+    orig_input [b, h, w, c], orig_output, grad [b, out_h, out_w, c] -> gradient of the input.
     """
     layout = layout_of(node.attrs, **_window_sizes(inputs, 3))
     x, dy = to_nhwc(layout, inputs[0]), to_nhwc(layout, inputs[2])
@@ -146,8 +153,9 @@ def _spread(
     cols: Window,
     share: Callable[[int], np.ndarray],
 ) -> np.ndarray:
-    """Add each window's shares of its gradient to the input positions its taps read:
-    [b, h, w, c].
+    """Add each window's shares of its gradient to its input positions.
+
+    Returns [b, h, w, c]; the positions are those that the window's taps read.
     """
     _, height, width, _ = shape
     total = np.zeros(
@@ -168,7 +176,10 @@ def _spread(
 
 
 def _window_counts(rows: Window, cols: Window, dtype: Any) -> np.ndarray:
-    """How many values inside the image each window averages, [1, out_h, out_w, 1]."""
+    """Return the number of values inside the image in each window.
+
+    Shape [1, out_h, out_w, 1].
+    """
     count_h = np.array([np.subtract(*rows.taps(i)[::-1]) for i in range(rows.out)], dtype)
     count_w = np.array([np.subtract(*cols.taps(i)[::-1]) for i in range(cols.out)], dtype)
     return (count_h[:, None] * count_w)[None, :, :, None]
@@ -176,7 +187,10 @@ def _window_counts(rows: Window, cols: Window, dtype: Any) -> np.ndarray:
 
 @reference("AvgPool")
 def avg_pool(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """input [b, h, w, c] -> [b, out_h, out_w, c]; padding is left out of the mean."""
+    """Compute AvgPool; padding is left out of the mean.
+
+    input [b, h, w, c] -> [b, out_h, out_w, c].
+    """
     layout = layout_of(node.attrs)
     dtype = inputs[0].dtype
     (x,) = widen(to_nhwc(layout, inputs[0]))
@@ -194,7 +208,10 @@ def avg_pool(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 @reference("AvgPoolGrad")
 def avg_pool_grad(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """orig_input_shape [4], grad [b, out_h, out_w, c] -> gradient of the input [b, h, w, c]."""
+    """Compute the gradient of AvgPool's input.
+
+    orig_input_shape [4], grad [b, out_h, out_w, c] -> gradient of the input [b, h, w, c].
+    """
     layout = layout_of(node.attrs)
     shape = nhwc_shape(layout, inputs[0])
     dtype = inputs[1].dtype
@@ -214,7 +231,10 @@ def _pool(node: NodeSpec, x: np.ndarray) -> list[Window]:
 
 @reference("MaxPool3D")
 def _max_pool(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input [batch, d, h, w, c] -> the largest value of each window; padding never wins."""
+    """Compute MaxPool3D; padding never wins.
+
+    input [batch, d, h, w, c] -> the largest value of each window.
+    """
     check_volume(inputs[0], "tensor_in")
     x = to_ndhwc(node, inputs[0])
     windows = _pool(node, x)
@@ -228,7 +248,10 @@ def _max_pool(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _counts(windows: Sequence[Window], dtype: Any) -> np.ndarray:
-    """How many values inside the volume each window averages, [1, out_d, out_h, out_w, 1]."""
+    """Return the number of values inside the volume in each window.
+
+    Shape [1, out_d, out_h, out_w, 1].
+    """
     along = [
         np.array([np.subtract(*w.taps(i)[::-1]) for i in range(w.out)], dtype) for w in windows
     ]
@@ -237,7 +260,10 @@ def _counts(windows: Sequence[Window], dtype: Any) -> np.ndarray:
 
 @reference("AvgPool3D")
 def _avg_pool(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input [batch, d, h, w, c] -> the mean of each window, padding left out."""
+    """Compute AvgPool3D; padding is left out of the mean.
+
+    input [batch, d, h, w, c] -> the mean of each window.
+    """
     check_volume(inputs[0], "tensor_in")
     x = to_ndhwc(node, widened(inputs[0]))
     windows = _pool(node, x)
@@ -253,7 +279,10 @@ def _avg_pool(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("AvgPool3DGrad")
 def _avg_pool_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """orig_input_shape [5], grad -> gradient of the input."""
+    """Compute the gradient of AvgPool3D's input.
+
+    orig_input_shape [5], grad -> gradient of the input.
+    """
     sizes, grad = inputs
     if sizes.ndim != 1 or len(sizes) != 5:
         invalid("orig_input must be 1-dimensional and 5 elements")
@@ -279,7 +308,7 @@ def _avg_pool_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _first_taps(x: np.ndarray, windows: Sequence[Window]) -> np.ndarray:
-    """The number of the first tap that holds each window's maximum, [batch, *out, c]."""
+    """Return the first tap with each window's maximum, [batch, *out, c]."""
     lowest = _lowest(x.dtype)
     bordered = padded(x, windows, lowest)
     shape = (x.shape[0], *(w.out for w in windows), x.shape[-1])
@@ -294,8 +323,9 @@ def _first_taps(x: np.ndarray, windows: Sequence[Window]) -> np.ndarray:
 
 @reference("MaxPool3DGrad")
 def _max_pool_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """orig_input, orig_output, grad -> gradient of the input; of equal values the
-    first takes it.
+    """Compute the gradient of the input; ties go to the first value.
+
+    orig_input, orig_output, grad -> gradient of the input.
     """
     for value, what in zip(inputs, ("tensor_in", "tensor_out", "out_backprop")):
         check_volume(value, what)
@@ -319,8 +349,9 @@ def _max_pool_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("MaxPool3DGradGrad", "MaxPoolGradGrad", "MaxPoolGradGradV2")
 def _max_pool_grad_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """orig_input, orig_output, grad (of the input's gradient) -> the grad at each
-    window's maximum.
+    """Return the input gradient's grad at each window's maximum.
+
+    orig_input, orig_output, grad (of the input's gradient) -> gradient of grad.
     """
     volume = node.op == "MaxPool3DGradGrad"
     if volume:
@@ -367,8 +398,9 @@ def _windows(node: NodeSpec, x: np.ndarray) -> list[Window]:
 
 
 def _places(node: NodeSpec, x: np.ndarray, windows: list[Window]) -> np.ndarray:
-    """Each input value's number in the flattened input: of its image, or with
-    `include_batch_in_index` of the batch.
+    """Return each input value's number in the flattened image.
+
+    With `include_batch_in_index` in the flattened batch.
     """
     batch, height, width, channels = x.shape
     one = np.arange(height * width * channels, dtype=np.int64).reshape(1, height, width, channels)
@@ -381,8 +413,10 @@ def _places(node: NodeSpec, x: np.ndarray, windows: list[Window]) -> np.ndarray:
 
 @reference("MaxPoolWithArgmax")
 def _max_pool_with_argmax(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input [batch, h, w, c] -> the largest value of each window, and its place in the flattened
-    input; the first of equal ones.
+    """Compute MaxPoolWithArgmax; ties go to the first value.
+
+    input [batch, h, w, c] -> the largest value of each window, and its place in the flattened
+    input.
     """
     x = inputs[0]
     windows = _windows(node, x)
@@ -404,8 +438,9 @@ def _max_pool_with_argmax(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _flat_places(node: NodeSpec, x: np.ndarray, argmax: np.ndarray) -> np.ndarray:
-    """The places of maxima in the flattened batch. Raises InvalidArgumentError for one outside of
-    it.
+    """Return the places of maxima in the flattened batch.
+
+    Raises InvalidArgumentError for one outside of the batch.
     """
     flat = argmax.astype(np.int64)
     if not node.attrs["include_batch_in_index"]:
@@ -419,7 +454,10 @@ def _flat_places(node: NodeSpec, x: np.ndarray, argmax: np.ndarray) -> np.ndarra
 
 @reference("MaxPoolGradWithArgmax")
 def _grad_with_argmax(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input, grad [batch, out_h, out_w, c], argmax -> gradient of the input."""
+    """Compute the gradient of the input from the places of maxima.
+
+    input, grad [batch, out_h, out_w, c], argmax -> gradient of the input.
+    """
     x, grad, argmax = inputs
     if grad.shape != argmax.shape:
         invalid(
@@ -432,7 +470,10 @@ def _grad_with_argmax(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("MaxPoolGradGradWithArgmax")
 def _grad_grad_with_argmax(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input, grad of the input's gradient, argmax -> that grad at each maximum."""
+    """Return the input gradient's grad at each maximum.
+
+    input, grad of the input's gradient, argmax.
+    """
     x, grad, argmax = inputs
     if grad.shape != x.shape:
         invalid(f"Expected grad shape to be {shape_text(x)}, but got {shape_text(grad)}")

@@ -1,8 +1,7 @@
-"""Quantised tensors in NumPy: from floats to integers of few bits and back, and from one range to
-another.
+"""Quantise, dequantise and requantise tensors in NumPy.
 
 A quantised array has a structured dtype of one field, as TensorFlow's do; `levels` and `quantized`
-go in and out of it.
+convert between it and integers.
 """
 
 from __future__ import annotations
@@ -19,13 +18,16 @@ f32, f64 = np.float32, np.float64
 
 
 def levels(value: Array) -> Array:
-    """The integers of a quantised array (the array itself when it is not quantised)."""
+    """Return the integers of a quantised array.
+
+    An array that is not quantised is returned as it is.
+    """
     names = value.dtype.names
     return np.asarray(value[names[0]]) if names else value
 
 
 def quantized(values: Array, dtype: Any) -> Array:
-    """Integers within the range of a quantised dtype, as one of it."""
+    """Return integers within the range of a quantised dtype as that dtype."""
     kind = np.dtype(dtype)
     whole = np.asarray(values, order="C")
     return (
@@ -34,19 +36,19 @@ def quantized(values: Array, dtype: Any) -> Array:
 
 
 def integer(dtype: Any) -> Any:
-    """The limits of a quantised dtype's integers: .min, .max, .bits."""
+    """Return the limits of a quantised dtype's integers: .min, .max, .bits."""
     kind = np.dtype(dtype)
     return np.iinfo(kind[0] if kind.names else kind)
 
 
 def round_half_away(values: Array) -> Array:
-    """The nearest whole numbers; halves go away from zero."""
+    """Return the nearest whole numbers; halves go away from zero."""
     whole = np.trunc(values)
     return np.where(np.abs(values - whole) >= 0.5, whole + np.sign(values), whole)
 
 
 class Range:
-    """The floats that integers between `low` and `high` stand for.
+    """Map integers to the floats between `low` and `high`.
 
     TensorFlow spreads 2**bits steps over the range times 2**bits / (2**bits - 1), and puts its low
     end on a multiple of the step.
@@ -61,7 +63,7 @@ class Range:
             self.step, self.per_unit = f64(width) / steps, steps / f64(width)
 
     def floats(self, whole: Array) -> Array:
-        """What integers stand for, float32."""
+        """Return the floats that integers represent, float32."""
         if self.empty:
             return np.full(whole.shape, self.low)
         step = f32(self.step)
@@ -69,7 +71,10 @@ class Range:
         return (first + (whole.astype(f64) - self.info.min) * self.step).astype(f32)
 
     def unclamped(self, values: Array) -> Array:
-        """The integers nearest to floats, int64; they may lie outside of the type."""
+        """Return the integers nearest to floats, int64.
+
+        They may lie outside of the type.
+        """
         if self.empty:
             return np.zeros(np.shape(values), np.int64)
         wide = np.asarray(values, f64)
@@ -81,19 +86,25 @@ class Range:
         return np.clip(nearest, -(2.0**62), 2.0**62).astype(np.int64)
 
     def integers(self, values: Array) -> Array:
-        """The integers nearest to floats, within the type."""
+        """Return the integers nearest to floats, within the type."""
         return np.clip(self.unclamped(values), self.info.min, self.info.max)
 
 
 def scalar(value: Array, name: str) -> Any:
-    """The value of a scalar input. Raises InvalidArgumentError for any other shape."""
+    """Return the value of a scalar input.
+
+    Raises InvalidArgumentError for any other shape.
+    """
     if value.ndim:
         invalid(f"`{name}` must be rank 0 but is rank {value.ndim}")
     return f32(value[()])
 
 
 def _ends(node: NodeSpec, x: Array, low: Array, high: Array) -> tuple[Array, Array]:
-    """Ends of the range, or of one a slice of the axis, shaped to broadcast against x."""
+    """Return the ends of the range, shaped to broadcast against x.
+
+    With an axis each of its slices has a range.
+    """
     axis = node.attrs.get("axis", -1)
     if axis == -1:
         for value, name in ((low, "min_range"), (high, "max_range")):
@@ -112,8 +123,9 @@ def _ends(node: NodeSpec, x: Array, low: Array, high: Array) -> tuple[Array, Arr
 def _by_scale(
     x: Array, low: Array, high: Array, node: NodeSpec, info: Any
 ) -> tuple[Array, Array, Array]:
-    """(integers, low, high) of mode SCALED: 0 stays 0, and the ends move out to what the integers'
-    ends stand for.
+    """Return (integers, low, high) of mode SCALED.
+
+    0 stays 0, and the ends move out to the values of the least and greatest integers.
     """
     least, most = f32(info.min + bool(node.attrs["narrow_range"])), f32(info.max)
     largest = np.finfo(f32).max
@@ -130,8 +142,10 @@ def _by_scale(
 
 @reference("QuantizeV2")
 def _quantize(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input float32, min_range, max_range (scalars, or one a slice of `axis`) -> integers, and the
-    ends they stand for.
+    """Quantise floats.
+
+    input float32, min_range, max_range (scalars, or one a slice of `axis`) -> integers, and the
+    values of their ends.
     """
     x = inputs[0]
     dtype = node.attrs["T"].as_numpy_dtype
@@ -165,7 +179,10 @@ def _quantize(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _min_first(x: Array, low: Array, high: Array, info: Any) -> Array:
-    """Integers whose step is a float32, counted from the low end rounded to whole steps."""
+    """Quantise with a float32 step, counted from the low end.
+
+    The low end is rounded to whole steps.
+    """
     steps = 2.0**info.bits
     width = f32(f64(high - low) * (steps / (steps - 1)))
     per_unit = f32(steps) / width
@@ -176,7 +193,10 @@ def _min_first(x: Array, low: Array, high: Array, info: Any) -> Array:
 
 @reference("Dequantize")
 def _dequantize(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input quantised, min_range, max_range (scalars, or one a slice of `axis`) -> floats."""
+    """Dequantise integers.
+
+    input quantised, min_range, max_range (scalars, or one a slice of `axis`) -> floats.
+    """
     whole = levels(inputs[0])
     low, high = _ends(node, whole, *inputs[1:3])
     info = integer(inputs[0].dtype)
@@ -210,8 +230,9 @@ def _checked_range(low: Array, high: Array) -> tuple[Any, Any]:
 
 
 def move(whole: Array, given: Range, wanted: Range) -> Array:
-    """Integers of one range as integers of another. From 32 bits to unsigned 8 it is a product in
-    fixed point of 16 bits.
+    """Convert integers of one range to integers of another.
+
+    From 32 bits to unsigned 8 the conversion is a product in fixed point of 16 bits.
     """
     if given.info.bits != 32 or wanted.info.max != 255 or wanted.empty:
         return wanted.integers(given.floats(whole))
@@ -225,7 +246,10 @@ def move(whole: Array, given: Range, wanted: Range) -> Array:
 
 @reference("QuantizeDownAndShrinkRange")
 def _shrink(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input, input_min, input_max -> the same in fewer bits, in the range that the values use."""
+    """Requantise to fewer bits, in the range that the values use.
+
+    Inputs: input, input_min, input_max.
+    """
     whole = levels(inputs[0])
     given = Range(*_checked_range(*inputs[1:3]), inputs[0].dtype)
     low, high = _used(whole, given)
@@ -238,7 +262,7 @@ def _shrink(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _used(whole: Array, given: Range) -> tuple[Any, Any]:
-    """The range of floats in use, 0 counted."""
+    """Return the range of floats in use, 0 counted."""
     if not whole.size:
         return f32(0), f32(0)
     ends = given.floats(np.array([whole.min(), whole.max()]))
@@ -247,7 +271,10 @@ def _used(whole: Array, given: Range) -> tuple[Any, Any]:
 
 @reference("RequantizationRange")
 def _requantization_range(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input, input_min, input_max -> the range that the values use."""
+    """Compute the range that the values use.
+
+    Inputs: input, input_min, input_max.
+    """
     if not inputs[1].size or not inputs[2].size:
         invalid("input_min and input_max must not be empty")
     given = Range(inputs[1].reshape(-1)[0], inputs[2].reshape(-1)[0], inputs[0].dtype)
@@ -257,7 +284,9 @@ def _requantization_range(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("Requantize")
 def _requantize(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """input, input_min, input_max, requested_output_min, requested_output_max -> integers of the
+    """Requantise to the requested range.
+
+    input, input_min, input_max, requested_output_min, requested_output_max -> integers of the
     requested range, and that range.
     """
     whole = levels(inputs[0])
@@ -279,7 +308,10 @@ def _requantize(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("QuantizedReshape")
 def _reshape(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """tensor, shape, input_min, input_max -> the tensor in that shape, with its range."""
+    """Reshape a quantised tensor; its range stays.
+
+    Inputs: tensor, shape, input_min, input_max.
+    """
     x, shape, low, high = inputs
     if shape.ndim != 1:
         invalid(f"sizes input must be 1-D, not {shape_text(shape)}")

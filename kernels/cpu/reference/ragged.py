@@ -1,4 +1,4 @@
-"""Ragged tensors in NumPy."""
+"""Compute ragged tensors in NumPy."""
 
 from __future__ import annotations
 

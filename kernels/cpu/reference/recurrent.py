@@ -1,4 +1,7 @@
-"""Recurrent cells in NumPy: LSTM steps and whole sequences, GRU steps, and their gradients."""
+"""Compute recurrent cells in NumPy.
+
+LSTM steps and whole sequences, GRU steps, and their gradients.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,9 @@ Array = np.ndarray
 
 
 class _Cell(NamedTuple):
-    """What an LSTM's steps share. w [inputs + cells, 4 * cells], b [4 * cells],
-    peepholes [cells].
+    """Hold the weights and settings that an LSTM's steps share.
+
+    w [inputs + cells, 4 * cells], b [4 * cells], peepholes [cells].
     """
 
     w: Array
@@ -25,11 +29,11 @@ class _Cell(NamedTuple):
     order: str  # of the gates in w and b
 
     def gates(self, joined: Array) -> dict[str, Array]:
-        """[batch, 4 * cells] by gate."""
+        """Split [batch, 4 * cells] by gate."""
         return dict(zip(self.order, np.split(joined, 4, axis=1)))
 
     def joined(self, gates: dict[str, Array]) -> Array:
-        """The gates side by side, as w has them."""
+        """Join the gates side by side, as w has them."""
         return np.concatenate([gates[name] for name in self.order], 1)
 
 
@@ -41,7 +45,7 @@ def _cell(node: NodeSpec, w: Array, wci: Array, wcf: Array, wco: Array, b: Array
     kind = compute_dtype(w.dtype)
     wide = [v.astype(kind, copy=False) for v in (w, wci, wcf, wco, b)]
     holes = (wide[1], wide[2], wide[3]) if node.attrs["use_peephole"] else None
-    # V2 has the order of the gates that cuDNN has, and no bias of its own for the forget gate
+    # V2 has the order of the gates that cuDNN has, and no separate bias of the forget gate
     order = "ifco" if node.op.endswith("V2") else "icfo"
     return _Cell(
         wide[0],
@@ -54,7 +58,7 @@ def _cell(node: NodeSpec, w: Array, wci: Array, wcf: Array, wco: Array, b: Array
 
 
 def _step(cell: _Cell, x: Array, cs_prev: Array, h_prev: Array) -> tuple[Array, ...]:
-    """(i, cs, f, o, ci, co, h) of one step."""
+    """Return (i, cs, f, o, ci, co, h) of one step."""
     gates = cell.gates(np.concatenate([x, h_prev], 1) @ cell.w + cell.b)
     i, f = gates["i"], gates["f"] + cell.forget_bias
     if cell.peepholes is not None:
@@ -71,8 +75,9 @@ def _step(cell: _Cell, x: Array, cs_prev: Array, h_prev: Array) -> tuple[Array, 
 def _step_back(
     cell: _Cell, saved: list[Array], cs_prev: Array, cs_grad: Array, h_grad: Array
 ) -> tuple[Array, dict[str, Array]]:
-    """(gradient of cs_prev, of each gate before its activation); saved: i, cs, f, o, ci, co of the
-    step.
+    """Return the gradients of cs_prev and of each gate before its activation.
+
+    saved: i, cs, f, o, ci, co of the step.
     """
     i, _, f, o, ci, co = saved
     do = o * (1 - o) * h_grad * co
@@ -98,7 +103,7 @@ def _check(values: Arrays, ranks: tuple[int, ...], names: str) -> None:
 
 
 def _check_sizes(x: Array, cs_prev: Array, h_prev: Array, w: Array, b: Array) -> None:
-    """x [..., batch, inputs]"""
+    """Check the sizes of the inputs; x is [..., batch, inputs]."""
     batch, inputs = x.shape[-2:]
     cells = cs_prev.shape[1]
     for value, name in ((cs_prev, "cs_prev"), (h_prev, "h_prev")):
@@ -116,8 +121,10 @@ def _check_sizes(x: Array, cs_prev: Array, h_prev: Array, w: Array, b: Array) ->
 
 @reference("LSTMBlockCell")
 def _lstm_cell(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """x [batch, inputs], cs_prev and h_prev [batch, cells], w, peepholes, b -> i, cs, f, o, ci, co,
-    h [batch, cells].
+    """Compute one LSTM step.
+
+    x [batch, inputs], cs_prev and h_prev [batch, cells], w, peepholes, b -> i, cs, f, o, ci, co, h
+    [batch, cells].
     """
     x, cs_prev, h_prev, w, wci, wcf, wco, b = inputs
     _check((x, cs_prev, h_prev, w, b), (2, 2, 2, 2, 1), "x cs_prev h_prev w b")
@@ -130,7 +137,9 @@ def _lstm_cell(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("LSTMBlockCellGrad")
 def _lstm_cell_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """The cell's inputs and outputs, cs_grad, h_grad -> cs_prev_grad, dgates [batch, 4 * cells],
+    """Compute the gradients of one LSTM step.
+
+    The cell's inputs and outputs, cs_grad, h_grad -> cs_prev_grad, dgates [batch, 4 * cells],
     gradients of the peepholes.
     """
     dtype = inputs[0].dtype
@@ -152,7 +161,9 @@ def _lstm_cell_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("BlockLSTM", "BlockLSTMV2")
 def _lstm(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """seq_len_max [], x [time, batch, inputs], cs_prev, h_prev, w, peepholes, b -> i, cs, f, o, ci,
+    """Compute an LSTM over a sequence.
+
+    seq_len_max [], x [time, batch, inputs], cs_prev, h_prev, w, peepholes, b -> i, cs, f, o, ci,
     co, h [time, batch, cells].
 
     Steps from seq_len_max on are 0.
@@ -177,7 +188,9 @@ def _lstm(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("BlockLSTMGrad", "BlockLSTMGradV2")
 def _lstm_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """BlockLSTM's inputs and outputs, cs_grad and h_grad [time, batch, cells] -> gradients of x,
+    """Compute the gradients of an LSTM over a sequence.
+
+    BlockLSTM's inputs and outputs, cs_grad and h_grad [time, batch, cells] -> gradients of x,
     cs_prev, h_prev, w, peepholes, b.
     """
     dtype = inputs[1].dtype
@@ -211,8 +224,9 @@ def _lstm_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("GRUBlockCell")
 def _gru(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """x [batch, inputs], h_prev [batch, cells], w_ru, w_c, b_ru, b_c -> r, u, c, h
-    [batch, cells].
+    """Compute one GRU step.
+
+    x [batch, inputs], h_prev [batch, cells], w_ru, w_c, b_ru, b_c -> r, u, c, h [batch, cells].
     """
     x, h_prev, w_ru, w_c, b_ru, b_c = inputs
     _check(inputs, (2, 2, 2, 2, 1, 1), "x h_prev w_ru w_c b_ru b_c")
@@ -237,7 +251,9 @@ def _gru(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("GRUBlockCellGrad")
 def _gru_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """The cell's inputs, r, u, c, d_h -> d_x, d_h_prev, gradients of the gates before their
+    """Compute the gradients of one GRU step.
+
+    The cell's inputs, r, u, c, d_h -> d_x, d_h_prev, gradients of the gates before their
     activation: d_c_bar, d_r_bar_u_bar.
     """
     x, h_prev, w_ru, w_c, _, _, r, u, c, d_h = inputs

@@ -1,4 +1,7 @@
-"""Reductions and scans in NumPy, with TensorFlow's answers for empty input, NaN and integers."""
+"""Compute reductions and scans in NumPy.
+
+Empty input, NaN and integers give TensorFlow's answers.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,22 @@ from tfjit.kernels.registry import NodeSpec, reference
 
 
 def wide(x: np.ndarray) -> np.ndarray:
-    """float16 and bfloat16 as float32: sums of them are kept in float32."""
+    """Return float16 and bfloat16 as float32, in which they are summed."""
     return x.astype(np.float32) if x.dtype == np.float16 or x.dtype.name == "bfloat16" else x
 
 
 def is_float(x: np.ndarray) -> bool:
-    """Whether the array holds real floating point numbers, bfloat16 included."""
+    """Return whether the array holds real floating point numbers.
+
+    bfloat16 is included.
+    """
     return x.dtype.kind == "f" or x.dtype.name == "bfloat16"
 
 
 def reduction_axes(axes: np.ndarray, rank: int) -> tuple[int, ...]:
-    """Axes counted from the front. Raises InvalidArgumentError for one outside [-rank, rank) and
-    for one that comes twice.
+    """Return axes counted from the front.
+
+    Raises InvalidArgumentError for one outside [-rank, rank) and for one that comes twice.
     """
     out = []
     for axis in axes.reshape(-1).tolist():
@@ -38,17 +45,20 @@ def reduction_axes(axes: np.ndarray, rank: int) -> tuple[int, ...]:
 
 
 def lowest(dtype: np.dtype[Any]) -> Any:
-    """What a maximum over nothing gives: -inf, or the lowest integer."""
+    """Return the maximum over an empty set: -inf, or the lowest integer."""
     return np.iinfo(dtype).min if dtype.kind in "iu" else dtype.type(-np.inf)
 
 
 def highest(dtype: np.dtype[Any]) -> Any:
-    """What a minimum over nothing gives."""
+    """Return the minimum over an empty set: inf, or the highest integer."""
     return np.iinfo(dtype).max if dtype.kind in "iu" else dtype.type(np.inf)
 
 
 def cut_quotient(values: np.ndarray, divisor: Any) -> np.ndarray:
-    """values / divisor of integers, cut towards zero; divisor positive."""
+    """Return values / divisor of integers, cut towards zero.
+
+    The divisor is positive.
+    """
     quotient = np.abs(values) // divisor
     return (
         np.where(values < 0, -quotient, quotient) if values.dtype.kind == "i" else values // divisor
@@ -172,8 +182,8 @@ def _arg_extreme(node: NodeSpec, inputs: Arrays) -> Arrays:
     if x.shape[axis] == 0:
         invalid(f"Reduction axis {axis} is empty in shape {shape_text(x)}")
     if is_float(x):
-        # The search starts from the lowest (highest) finite value at index 0 and takes what is
-        # strictly better: NaN never is.
+        # The search starts from the lowest (highest) finite value at index 0 and takes values that
+        # are strictly better: NaN never is.
         limits = np.finfo(np.float32 if x.dtype.name == "bfloat16" else x.dtype)
         values = wide(x)
         x = (
@@ -190,7 +200,7 @@ def _arg_extreme(node: NodeSpec, inputs: Arrays) -> Arrays:
 def _scan(
     node: NodeSpec, inputs: Arrays, scan: Callable[[np.ndarray], np.ndarray], start: Any
 ) -> np.ndarray:
-    """Inclusive or exclusive, forward or reverse scan along an axis."""
+    """Scan along an axis, inclusive or exclusive, forward or reverse."""
     x, axis_input = inputs
     axis = int(axis_input.reshape(()))
     if not -x.ndim <= axis < x.ndim:

@@ -1,9 +1,8 @@
-"""Images of another size in NumPy: bilinear, nearest neighbour, bicubic and by area, with their
-gradients.
+"""Resize images in NumPy, with the gradients of resizing.
 
-Rows and columns are resampled one axis after the other, each output a weighted sum of a few inputs.
-All coordinates are float32, as TensorFlow's are, so that a pixel on a border falls to the same
-side.
+Methods: bilinear, nearest neighbour, bicubic and by area. Rows and columns are resampled one axis
+after the other, each output a weighted sum of a few inputs. All coordinates are float32, as
+TensorFlow's are, so that a pixel on a border falls to the same side.
 """
 
 from __future__ import annotations
@@ -22,8 +21,9 @@ Array = np.ndarray
 
 
 class Taps(NamedTuple):
-    """Along one axis, what each output position reads: place and weight [taps, out]; `used` is
-    False where a tap does not count.
+    """Hold each output position's inputs along one axis.
+
+    place and weight [taps, out]; `used` is False where a tap does not count.
     """
 
     place: Array
@@ -32,8 +32,9 @@ class Taps(NamedTuple):
 
 
 def resample(images: Array, axis: int, taps: Taps) -> Array:
-    """The weighted sums along one axis, added up in the order of the taps. A tap that is not used
-    adds nothing, NaN or not.
+    """Return the weighted sums along one axis.
+
+    They are added up in the order of the taps. A tap that is not used adds nothing, NaN or not.
     """
     shape = [1] * images.ndim
     shape[axis] = -1
@@ -48,8 +49,9 @@ def resample(images: Array, axis: int, taps: Taps) -> Array:
 
 
 def sum_by_index(values: Array, axis: int, index: Array, size: int) -> Array:
-    """Slices along an axis added up by where they go: out[index[i]] += values[i]; `index` never
-    falls. Other positions are 0.
+    """Sum slices along an axis by target: out[index[i]] += values[i].
+
+    `index` never falls. Other positions are 0.
     """
     moved = np.moveaxis(values, axis, 0)
     out = np.zeros((size, *moved.shape[1:]), values.dtype)
@@ -60,7 +62,10 @@ def sum_by_index(values: Array, axis: int, index: Array, size: int) -> Array:
 
 
 def spread(grads: Array, axis: int, taps: Taps, size: int) -> Array:
-    """The gradient of `resample`: each output's gradient goes back to what it read, by weight."""
+    """Return the gradient of `resample`.
+
+    Each output's gradient is added, by weight, to the inputs that the output read.
+    """
     shape = [1] * grads.ndim
     shape[axis] = -1
     total: Array | None = None
@@ -76,9 +81,10 @@ def spread(grads: Array, axis: int, taps: Taps, size: int) -> Array:
 
 
 def _spread_both(grads: Array, original: Array, taps: Sequence[Taps]) -> Array:
-    """Return the gradient of resampling along rows, then columns, in the original's dtype.
+    """Return the gradient of resampling rows, then columns.
 
-    In float64 TensorFlow adds up products that it rounds to float32, so each pair of taps is one.
+    The gradient has the original's dtype. In float64 TensorFlow adds up products that it rounds to
+    float32, so each pair of taps is one.
     """
     sizes = original.shape[1:3]
     if original.dtype != np.float64:
@@ -97,12 +103,12 @@ def _spread_both(grads: Array, original: Array, taps: Sequence[Taps]) -> Array:
 
 
 def _scale(size: int, out: int, align_corners: bool) -> Any:
-    """Input positions per output position."""
+    """Return input positions per output position."""
     return f32(size - 1) / f32(out - 1) if align_corners and out > 1 else f32(size) / f32(out)
 
 
 def _positions(node: NodeSpec, size: int, out: int) -> Array:
-    """Where in the input each output position lies, float32 [out]."""
+    """Return the input coordinate of each output position, float32 [out]."""
     scale = _scale(size, out, bool(node.attrs.get("align_corners")))
     places = np.arange(out, dtype=f32)
     return (
@@ -126,8 +132,9 @@ def check_size(size: Array, name: str = "shape_t") -> None:
 
 
 def sized(node: NodeSpec, images: Array, size: Array, name: str = "shape_t") -> tuple[int, int]:
-    """(height, width) of the output. Raises InvalidArgumentError for sizes or images that cannot
-    be.
+    """Return (height, width) of the output.
+
+    Raises InvalidArgumentError for impossible sizes or images.
     """
     _check_corners(node)
     if images.ndim != 4:
@@ -146,7 +153,7 @@ def sized(node: NodeSpec, images: Array, size: Array, name: str = "shape_t") -> 
 
 
 def _original(node: NodeSpec, grads: Array, original: Array) -> tuple[int, int]:
-    """(height, width) of the gradient of the images."""
+    """Return (height, width) of the gradient of the images."""
     _check_corners(node)
     for value, name in ((grads, "input_grad"), (original, "original_image")):
         if value.ndim != 4:
@@ -176,7 +183,7 @@ def _linear(node: NodeSpec, size: int, out: int) -> _Linear:
 
 
 def bilinear(node: NodeSpec, images: Array, height: int, width: int) -> Array:
-    """images [batch, h, w, c] -> float32 [batch, height, width, c]."""
+    """Resize images [batch, h, w, c] to float32 [batch, height, width, c]."""
     if images.shape[1:3] == (height, width):
         return images.astype(f32)
     rows, cols = _linear(node, images.shape[1], height), _linear(node, images.shape[2], width)
@@ -190,15 +197,19 @@ def bilinear(node: NodeSpec, images: Array, height: int, width: int) -> Array:
 
 @reference("ResizeBilinear")
 def _resize_bilinear(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """images [batch, h, w, c], size [2] (height, width) -> float32 [batch, height, width, c]."""
+    """Resize images bilinearly.
+
+    images [batch, h, w, c], size [2] (height, width) -> float32 [batch, height, width, c].
+    """
     images, size = inputs
     return (bilinear(node, images, *sized(node, images, size)),)
 
 
 @reference("ResizeBilinearGrad")
 def _resize_bilinear_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """grads [batch, height, width, c], original_image [batch, h, w, c] -> gradient of
-    the images.
+    """Compute the gradient of bilinear resizing.
+
+    grads [batch, height, width, c], original_image [batch, h, w, c] -> gradient of the images.
     """
     grads, original = inputs
     taps = []
@@ -210,13 +221,13 @@ def _resize_bilinear_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def round_away(values: Array) -> Array:
-    """The nearest whole numbers; halves go away from zero."""
+    """Return the nearest whole numbers; halves go away from zero."""
     whole = np.trunc(values)
     return np.where(np.abs(values - whole) >= 0.5, whole + np.sign(values), whole)
 
 
 def _nearest(node: NodeSpec, size: int, out: int) -> Array:
-    """The input position of each output position."""
+    """Return the input position of each output position."""
     scale = _scale(size, out, bool(node.attrs["align_corners"]))
     half = bool(node.attrs["half_pixel_centers"])
     place = (np.arange(out, dtype=f32) + f32(0.5 if half else 0)) * scale
@@ -226,7 +237,9 @@ def _nearest(node: NodeSpec, size: int, out: int) -> Array:
 
 @reference("ResizeNearestNeighbor")
 def _resize_nearest(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """images [batch, h, w, c], size [2] (height, width) -> [batch, height, width, c] of the same
+    """Resize images by nearest neighbour.
+
+    images [batch, h, w, c], size [2] (height, width) -> [batch, height, width, c] of the same
     dtype.
     """
     images, size = inputs
@@ -240,7 +253,10 @@ def _resize_nearest(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("ResizeNearestNeighborGrad")
 def _resize_nearest_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """grads [batch, height, width, c], size [2] of the images -> gradient of the images."""
+    """Compute the gradient of nearest neighbour resizing.
+
+    grads [batch, height, width, c], size [2] of the images -> gradient of the images.
+    """
     grads, size = inputs
     if grads.ndim != 4:
         invalid(f"input must be 4-dimensional{shape_text(grads)}")
@@ -256,12 +272,13 @@ def _resize_nearest_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
     return (total.astype(grads.dtype, copy=False),)
 
 
-_STEPS = 1024  # the bicubic kernel is read from a table of so many fractions
+_STEPS = 1024  # the bicubic kernel is read from a table with this many fractions
 
 
 def _kernel(sharpness: float) -> tuple[Array, Array]:
-    """Keys' cubic kernel at distances 0..1 and 1..2 in steps of 1/1024, rounded to float32 once, as
-    in TensorFlow.
+    """Return Keys' cubic kernel at distances 0..1 and 1..2.
+
+    The steps are 1/1024; values are rounded to float32 once, as in TensorFlow.
 
     Source: R. Keys, "Cubic convolution interpolation for digital image processing", 1981.
     """
@@ -285,7 +302,7 @@ def _cubic(node: NodeSpec, size: int, out: int) -> Taps:
     index = np.clip(unbound, 0, size - 1)
     if not keys:
         return Taps(index, weight, np.ones(index.shape, bool))
-    # What lies outside of the image does not count, and the other weights grow to a sum of 1.
+    # Positions outside of the image do not count, and the other weights grow to a sum of 1.
     weight[index != unbound] = 0
     total = ((weight[0] + weight[1]) + weight[2]) + weight[3]
     normal = np.abs(total) >= f32(1000) * np.finfo(f32).tiny
@@ -295,7 +312,10 @@ def _cubic(node: NodeSpec, size: int, out: int) -> Taps:
 
 @reference("ResizeBicubic")
 def _resize_bicubic(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """images [batch, h, w, c], size [2] (height, width) -> float32 [batch, height, width, c]."""
+    """Resize images bicubically.
+
+    images [batch, h, w, c], size [2] (height, width) -> float32 [batch, height, width, c].
+    """
     images, size = inputs
     height, width = sized(node, images, size)
     down = resample(images.astype(f32), 1, _cubic(node, images.shape[1], height))
@@ -304,7 +324,9 @@ def _resize_bicubic(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("ResizeBicubicGrad")
 def _resize_bicubic_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """grads float32 [batch, height, width, c], original_image [batch, h, w, c] -> gradient of the
+    """Compute the gradient of bicubic resizing.
+
+    grads float32 [batch, height, width, c], original_image [batch, h, w, c] -> gradient of the
     images.
     """
     grads, original = inputs
@@ -315,15 +337,17 @@ def _resize_bicubic_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _extent(node: NodeSpec, size: int, out: int) -> Any:
-    """What an output position covers; never nothing, which is what the corners of a single input
-    row leave.
+    """Return the input extent of an output position; never 0.
+
+    The corners of a single input row would leave 0.
     """
     return np.maximum(_scale(size, out, bool(node.attrs["align_corners"])), f32(1e-6))
 
 
 def _covered(node: NodeSpec, size: int, out: int) -> Taps:
-    """How much of each input position an output position covers; outside of the image the border
-    counts.
+    """Return the share of each input position in an output position.
+
+    The border counts for positions outside of the image.
     """
     scale = _extent(node, size, out)
     start = np.arange(out, dtype=f32) * scale
@@ -338,8 +362,9 @@ def _covered(node: NodeSpec, size: int, out: int) -> Taps:
 
 @reference("ResizeArea")
 def _resize_area(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """images [batch, h, w, c], size [2] (height, width) -> float32 [batch, height, width, c], means
-    over what each pixel covers.
+    """Resize images by area: means over each output pixel's extent.
+
+    images [batch, h, w, c], size [2] (height, width) -> float32 [batch, height, width, c].
     """
     images, size = inputs
     height, width = sized(node, images, size)
@@ -391,8 +416,9 @@ def _keys_cubic(x: Array) -> Array:
 
 
 def _mitchell_cubic(x: Array) -> Array:
-    """Source: D. Mitchell and A. Netravali, "Reconstruction filters in computer graphics", 1988,
-    with B = C = 1/3.
+    """Return the cubic kernel with B = C = 1/3.
+
+    Source: D. Mitchell and A. Netravali, "Reconstruction filters in computer graphics", 1988.
     """
     d = np.abs(x)
     near = ((f32(7 / 6) * d - 2) * d) * d + f32(8 / 9)
@@ -414,8 +440,9 @@ _KERNELS: dict[str, tuple[float, Kernel]] = {
 
 
 def _spans(node: NodeSpec, size: int, out: int, scale: Any, translation: Any) -> Taps:
-    """The inputs under the kernel around each output position, normalised to a sum of 1; none where
-    its centre is outside.
+    """Return the inputs under the kernel around each output position.
+
+    Weights are normalised to a sum of 1. An output position with its centre outside has no inputs.
     """
     radius, kernel = _KERNELS[node.attrs["kernel_type"].decode().lower()]
     inverse = f32(1) / f32(scale)
@@ -443,7 +470,7 @@ def _pair(value: Array) -> tuple[Any, Any]:
 
 
 def _moves(node: NodeSpec, scale: Array, translation: Array) -> list[tuple[Any, Any]]:
-    """(scale, translation) of rows and of columns."""
+    """Return (scale, translation) of rows and of columns."""
     name = node.attrs["kernel_type"].decode()
     if name.lower() not in _KERNELS:
         invalid(f"Unrecognized kernel type: {name}")
@@ -455,8 +482,10 @@ def _moves(node: NodeSpec, scale: Array, translation: Array) -> list[tuple[Any, 
 
 @reference("ScaleAndTranslate")
 def _scale_and_translate(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """images [batch, h, w, c], size [2], scale [2], translation [2] -> float32 [batch, height,
-    width, c]; 0 outside of the image.
+    """Resize and move images; 0 outside of the image.
+
+    images [batch, h, w, c], size [2], scale [2], translation [2] -> float32 [batch, height, width,
+    c].
     """
     images, size, scale, translation = inputs
     sizes = sized(node, images, size, "output_shape_t")
@@ -470,8 +499,10 @@ def _scale_and_translate(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("ScaleAndTranslateGrad")
 def _scale_and_translate_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """grads [batch, height, width, c], original_image [batch, h, w, c], scale [2], translation [2]
-    -> gradient of the images.
+    """Compute the gradient of ScaleAndTranslate.
+
+    grads [batch, height, width, c], original_image [batch, h, w, c], scale [2], translation [2] ->
+    gradient of the images.
     """
     grads, original, scale, translation = inputs
     sizes = _original(node, grads, original)

@@ -1,7 +1,7 @@
 """Compute values of random generators in NumPy.
 
-The variable that holds a generator's position is the runtime's; a kernel finds the position in
-`NodeSpec.state`, and leaves it as it is.
+The variable that holds a generator's position belongs to the runtime. A kernel reads the position
+from `NodeSpec.state`, and does not advance the position.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Updates of variables and arrays at indices, in NumPy."""
+"""Update variables and arrays at indices, in NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Segment reductions, histograms and joins of segments in NumPy."""
+"""Compute segment reductions, histograms and joins of segments in NumPy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tfjit.kernels.registry import NodeSpec, reference
 
 
 def _finite_lowest(dtype: np.dtype[Any]) -> Any:
-    """What an unsorted maximum leaves in an empty segment: the lowest finite value."""
+    """Return an empty segment's unsorted maximum: the lowest finite value."""
     if dtype.kind in "iu":
         return np.iinfo(dtype).min
     return dtype.type(dtypes.as_dtype(dtype).min)
@@ -56,8 +56,9 @@ def _check_sorted(data: np.ndarray, ids: np.ndarray) -> None:
 def _reduce_rows(
     kind: str, data: np.ndarray, ids: np.ndarray, count: int, start: Any, counts_in: bool = False
 ) -> np.ndarray:
-    """Rows of `data` combined by id -> [count, ...]; segments without rows hold `start`, with which
-    others are combined if counts_in.
+    """Combine rows of `data` by id -> [count, ...].
+
+    Segments without rows hold `start`; with counts_in the others are combined with `start`.
     """
     values = wide(data)
     check_fits_in_memory((count, *data.shape[1:]), values.dtype)
@@ -197,7 +198,10 @@ def _sparse_segment_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("SparseSegmentSumGradV2", "SparseSegmentMeanGradV2", "SparseSegmentSqrtNGradV2")
 def _sparse_segment_grad_v2(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """The rows that any index names, in the order of the indices, and these indices."""
+    """Compute the gradient's rows for distinct indices, and these indices.
+
+    The rows are in the order of the indices.
+    """
     _check_sparse_segments(inputs)
     unique, places = np.unique(inputs[1], return_inverse=True)
     return _scattered_gradient(node, inputs, places.reshape(-1), unique.size), unique
@@ -219,7 +223,7 @@ def _check_sparse_segments(inputs: Arrays) -> None:
 def _scattered_gradient(
     node: NodeSpec, inputs: Arrays, places: np.ndarray, rows: int
 ) -> np.ndarray:
-    """Return `rows` rows of zeros, to which each segment's gradient is added at its places."""
+    """Add each segment's gradient at its places to `rows` rows of zeros."""
     dy, _, ids, _ = inputs
     out = np.zeros((rows, *dy.shape[1:]), wide(dy).dtype)
     if not ids.size:
@@ -299,7 +303,7 @@ def _histogram(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("UnsortedSegmentJoin")
 def _unsorted_segment_join(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """The strings of each segment in one, in the order of the rows."""
+    """Join the strings of each segment in the order of the rows."""
     data, ids, wanted = np.asarray(inputs[0], object), np.asarray(inputs[1]), np.asarray(inputs[2])
     if wanted.ndim:
         raise invalid_strings("Number of segments must be a scalar")

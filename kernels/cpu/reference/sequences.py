@@ -1,4 +1,7 @@
-"""Label sequences in sparse tensors, in NumPy: greedy decoding, edit distances."""
+"""Decode and compare label sequences in sparse tensors, in NumPy.
+
+Greedy decoding, edit distances.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,9 @@ Arrays = Sequence[Any]
 
 @reference("CTCGreedyDecoder")
 def _greedy(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """The likeliest class of each step, blanks and (with merge_repeated) repeats left out, sparse;
-    minus the sum of the logits.
+    """Decode the likeliest class of each step to a sparse tensor.
+
+    Blanks and (with merge_repeated) repeats are left out. Also returns minus the sum of the logits.
     """
     logits, lengths = np.asarray(inputs[0]), np.asarray(inputs[1])
     if logits.ndim != 3:
@@ -74,8 +78,10 @@ def _by_row(indices: np.ndarray, values: np.ndarray) -> dict[tuple[int, ...], li
 
 @reference("EditDistance")
 def _edit_distance(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """How many insertions, deletions and substitutions turn a row of the hypothesis into the
-    truth's; by its length.
+    """Compute the edit distance of each row of the hypothesis.
+
+    Insertions, deletions and substitutions count. With `normalize` the distance is divided by the
+    length of the truth's row.
     """
     hypothesis, words, shape, truth, true_words, true_shape = (np.asarray(v) for v in inputs)
     for what, array, rank in (("hypothesis_indices", hypothesis, 2), ("truth_indices", truth, 2)):

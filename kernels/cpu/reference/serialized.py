@@ -1,4 +1,4 @@
-"""Tensors as messages and back; compressed and padded bytes."""
+"""Convert tensors to messages and back; decode compressed and padded bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ def _fail(message: str) -> InvalidArgumentError:
 
 
 def tensor_message(value: np.ndarray) -> bytes:
-    """A tensor as a serialized TensorProto, its elements as `tensor_content`."""
+    """Return a tensor as a serialized TensorProto.
+
+    The elements are in `tensor_content`.
+    """
     from tfjit.protos import TensorProto
 
     message: Any = TensorProto()
@@ -41,7 +44,10 @@ def tensor_message(value: np.ndarray) -> bytes:
 
 
 def parsed_tensor(data: bytes) -> np.ndarray:
-    """The tensor of a serialized TensorProto. Raises InvalidArgumentError for what is none."""
+    """Return the tensor of a serialized TensorProto.
+
+    Raises InvalidArgumentError for bytes that are not one.
+    """
     from tfjit.protos import TensorProto
 
     try:
@@ -79,7 +85,7 @@ def _parse_tensor(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("DecodeJSONExample")
 def _decode_json_example(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """Example messages in protobuf's JSON form, serialized."""
+    """Convert Example messages from protobuf's JSON form to serialized messages."""
     from tfjit.protos import Example
 
     texts = np.asarray(inputs[0], object)
@@ -94,7 +100,10 @@ def _decode_json_example(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("DecodeCompressed")
 def _decode_compressed(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """What is cut off gives what could be read of it, as in TensorFlow."""
+    """Decompress each string.
+
+    Truncated data gives the readable part, as in TensorFlow.
+    """
     kind: bytes = node.attrs["compression_type"]
     packed = np.asarray(inputs[0], object)
     if kind not in (b"", b"ZLIB", b"GZIP", b"ZSTD"):
@@ -123,8 +132,9 @@ def _decode_compressed(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("DecodePaddedRaw")
 def _decode_padded_raw(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """The bytes of each string as numbers along a new last axis, cut or filled with zeros to
-    `fixed_length` bytes.
+    """Read each string's bytes as numbers along a new last axis.
+
+    Strings are cut or filled with zeros to `fixed_length` bytes.
     """
     strings, length = np.asarray(inputs[0], object), np.asarray(inputs[1])
     target = np.dtype(node.attrs["out_type"].as_numpy_dtype)

@@ -1,4 +1,4 @@
-"""Slices, and what is assigned to them, in NumPy."""
+"""Compute and assign slices in NumPy."""
 
 from __future__ import annotations
 

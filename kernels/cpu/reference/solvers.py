@@ -1,5 +1,6 @@
-"""Systems of linear equations in NumPy: general, triangular, banded, tridiagonal, and least
-squares.
+"""Solve systems of linear equations in NumPy.
+
+General, triangular, banded, tridiagonal, and least squares.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ _SINGULAR = "Input matrix is not invertible."
 
 
 def _pair(matrix: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Batches [n, m, k] and [n, m, c] of equal outer dimensions, which is what the solvers without
-    broadcasting take.
+    """Return matrices and right sides as batches of equal outer dimensions.
+
+    Shapes [n, m, k] and [n, m, c]. The solvers without broadcasting take only these. Raises
+    InvalidArgumentError for others.
     """
     left = matrices(matrix)
     if right.ndim != matrix.ndim:
@@ -28,8 +31,10 @@ def _pair(matrix: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 @reference("MatrixSolve", "BatchMatrixSolve")
 def _solve(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """matrix [..., m, m], rhs [..., m, k] -> x [..., m, k] with matrix x = rhs; with `adjoint` of
-    the conjugate transpose.
+    """Solve matrix x = rhs.
+
+    matrix [..., m, m], rhs [..., m, k] -> x [..., m, k]; with `adjoint` the conjugate transpose is
+    the matrix.
     """
     matrix, right = inputs
     lefts, rights = _pair(matrix, right)
@@ -51,8 +56,10 @@ def _solve(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("MatrixSolveLs", "BatchMatrixSolveLs")
 def _solve_ls(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """matrix [..., m, n], rhs [..., m, k], l2_regularizer [] -> x [..., n, k], least squares, or of
-    least norm where m < n.
+    """Solve a system by least squares or least norm.
+
+    matrix [..., m, n], rhs [..., m, k], l2_regularizer [] -> x [..., n, k]; of least norm where m <
+    n.
 
     `fast`: by the normal equations, regularised; else the solution of least norm, which takes no
     regulariser.
@@ -94,8 +101,9 @@ def _normal_equations(a: np.ndarray, b: np.ndarray, regularizer: float) -> np.nd
 
 
 def _substitute(triangle: np.ndarray, right: np.ndarray, lower: bool) -> np.ndarray:
-    """x with triangle x = right, [..., m, m] and [..., m, k], of which one triangle is read; a zero
-    on the diagonal gives infinities.
+    """Solve triangle x = right, of which one triangle is read.
+
+    Shapes [..., m, m] and [..., m, k]. A zero on the diagonal gives infinities.
     """
     out = np.array(right)
     size = triangle.shape[-1]
@@ -108,7 +116,10 @@ def _substitute(triangle: np.ndarray, right: np.ndarray, lower: bool) -> np.ndar
 
 
 def _broadcast(matrix: np.ndarray, right: np.ndarray) -> tuple[int, ...]:
-    """Outer dimensions of both. Raises InvalidArgumentError for what does not fit."""
+    """Return the outer dimensions of both.
+
+    Raises InvalidArgumentError for shapes that do not broadcast.
+    """
     for i, value in enumerate((matrix, right)):
         if value.ndim < 2:
             invalid(f"In[{i}] ndims must be >= 2: {value.ndim}")
@@ -132,8 +143,10 @@ def _check_fit(node: NodeSpec, matrix: np.ndarray, right: np.ndarray) -> None:
 
 @reference("MatrixTriangularSolve", "BatchMatrixTriangularSolve")
 def _triangular_solve(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """matrix [..., m, m], of which the triangle that `lower` says is read, rhs [..., m, k] -> x
-    [..., m, k]; outer dimensions broadcast.
+    """Solve triangular systems; outer dimensions broadcast.
+
+    matrix [..., m, m], of which `lower` chooses the triangle that is read, rhs [..., m, k] -> x
+    [..., m, k].
     """
     matrix, right = inputs
     outer = _broadcast(matrix, right)
@@ -152,7 +165,9 @@ def _triangular_solve(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("BandedTriangularSolve")
 def _banded_triangular_solve(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """matrix [..., bands, m]: the diagonal first and the diagonals below it with `lower`, else the
+    """Solve banded triangular systems.
+
+    matrix [..., bands, m]: the diagonal first and the diagonals below it with `lower`, else the
     diagonals above it and the diagonal last, element [d, i] in row i of the system; rhs [..., m, k]
     -> x [..., m, k].
     """
@@ -182,8 +197,9 @@ def _banded_triangular_solve(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("TridiagonalMatMul")
 def _tridiagonal_matmul(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """Three diagonals [..., 1, m] (the last of the upper and the first of the lower one are not
-    read), rhs [..., m, k] -> the product.
+    """Multiply a tridiagonal matrix by rhs [..., m, k].
+
+    Three diagonals [..., 1, m] (the last of the upper and the first of the lower one are not read).
     """
     upper, main, lower, right = inputs
     matrices(upper)
@@ -203,11 +219,14 @@ def _tridiagonal_matmul(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("TridiagonalSolve")
 def _tridiagonal_solve(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """diagonals [..., 3, m]: above (its last is not read), main, below (its first is not read); rhs
+    """Solve tridiagonal systems.
+
+    diagonals [..., 3, m]: above (its last is not read), main, below (its first is not read); rhs
     [..., m, k] -> x [..., m, k].
 
     A singular system gives NaN, or with `perturb_singular` the solution of one whose zero pivots
     are as small as the rounding.
+
     Source: elimination with rows exchanged, as LAPACK's gtsv; without `partial_pivoting` Thomas'
     algorithm.
     """
@@ -234,12 +253,13 @@ def _tridiagonal_solve(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _eliminate(diagonals: np.ndarray, x: np.ndarray, pivoting: bool, perturb: bool) -> None:
-    """Solve [n, 3, m] in place of the right sides x [n, m, k]; every system of the
-    batch at once.
+    """Solve all systems of a batch in place of the right sides.
+
+    diagonals [n, 3, m], x [n, m, k].
     """
     above, main, below = diagonals.swapaxes(0, 1)
     size = main.shape[1]
-    second = np.zeros_like(main)  # what exchanged rows have two to the right of the diagonal
+    second = np.zeros_like(main)  # second diagonal above the main one, filled by exchanged rows
     singular = np.zeros(len(main), bool)
     tiny = np.finfo(main.dtype).eps * np.maximum(
         np.abs(diagonals).max(axis=(1, 2)), np.finfo(main.dtype).tiny

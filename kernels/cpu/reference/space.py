@@ -1,4 +1,4 @@
-"""Space to batch, space to depth, and back, in NumPy."""
+"""Convert space to batch and to depth, and back, in NumPy."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Sparse tensors in another order, shape or number: what moves indices and values about. See
-`reference_sparse_math` for arithmetic.
+"""Reorder, reshape, slice and join sparse tensors.
 
-A sparse tensor is indices int64 [n, rank], values [n], dense shape int64 [rank]; where nothing is
-said of it, rows may be in any order.
+Arithmetic is in `sparse_math`. A sparse tensor is indices int64 [n, rank], values [n], dense shape
+int64 [rank]; rows may be in any order unless a function requires one.
 """
 
 from __future__ import annotations
@@ -24,19 +23,20 @@ Arrays = Sequence[Any]
 
 
 def refused(message: str) -> InvalidArgumentError:
-    """The error of a kernel; the node is added outside."""
+    """Return the error of a kernel; the executor adds the node."""
     return InvalidArgumentError(None, None, message)
 
 
 def ordered(indices: np.ndarray) -> np.ndarray:
-    """The permutation that sorts rows of indices, the first column first; equal rows keep their
-    order.
+    """Return the permutation that sorts rows of indices.
+
+    The first column is the major key; equal rows keep their order.
     """
     return np.lexsort(indices.T[::-1]) if indices.shape[1] else np.arange(len(indices))
 
 
 def check_sparse(indices: np.ndarray, values: np.ndarray, shape: np.ndarray) -> None:
-    """Raise InvalidArgumentError unless the ranks and sizes of a sparse tensor's parts fit."""
+    """Raise InvalidArgumentError unless a sparse tensor's parts fit by rank and size."""
     for what, array, rank in (("indices", indices, 2), ("values", values, 1), ("shape", shape, 1)):
         if array.ndim != rank:
             raise refused(f"Sparse {what} must be rank {rank} but is rank {array.ndim}")
@@ -50,7 +50,7 @@ def check_sparse(indices: np.ndarray, values: np.ndarray, shape: np.ndarray) -> 
 
 
 def check_bounds(indices: np.ndarray, shape: np.ndarray) -> None:
-    """Raise InvalidArgumentError for a row of indices that is outside of the dense shape."""
+    """Raise InvalidArgumentError for a row of indices outside of the dense shape."""
     outside = ((indices < 0) | (indices >= shape)).any(axis=1)
     if outside.any():
         k = int(outside.argmax())
@@ -61,7 +61,7 @@ def check_bounds(indices: np.ndarray, shape: np.ndarray) -> None:
 
 
 def listed(items: Any) -> str:
-    """[1,2]"""
+    """Return numbers as text, [1,2]."""
     return "[" + ",".join(str(int(v)) for v in items) + "]"
 
 
@@ -99,7 +99,10 @@ def _check_indices(indices: np.ndarray, shape: tuple[int, ...]) -> None:
 
 @reference("SparseToDense")
 def _sparse_to_dense(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """Of several values for one element the last counts (where indices are not validated)."""
+    """Convert a sparse tensor to a dense one.
+
+    Of several values for one element the last counts (where indices are not validated).
+    """
     given, shape, values, default = (np.asarray(v) for v in inputs)
     if given.ndim > 2:
         raise refused(
@@ -145,7 +148,7 @@ def _sparse_reorder(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _completed(shape: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """The wanted shape with its -1 worked out."""
+    """Return the wanted shape with its -1 worked out."""
     total = int(np.prod(shape, dtype=np.int64))
     unknown, product = -1, 1
     for k, size in enumerate(wanted.tolist()):
@@ -182,7 +185,7 @@ def _completed(shape: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 
 def _strides(shape: np.ndarray) -> np.ndarray:
-    """How many elements a step along each dimension passes."""
+    """Return the number of elements between neighbours along each dimension."""
     return np.append(np.cumprod(shape[:0:-1], dtype=np.int64)[::-1], 1)[: shape.size]
 
 
@@ -258,7 +261,7 @@ def _sparse_concat(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def check_lengths(indices: np.ndarray, values: np.ndarray) -> None:
-    """Raise InvalidArgumentError unless there is a value for each row of indices."""
+    """Raise InvalidArgumentError unless each row of indices has a value."""
     if indices.shape[0] != values.shape[0]:
         raise refused(
             "indices and values rows (indexing dimension) must match. (indices = "
@@ -268,7 +271,10 @@ def check_lengths(indices: np.ndarray, values: np.ndarray) -> None:
 
 @reference("SparseSplit")
 def _sparse_split(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """The first slices are longer by one where the size is no multiple of their number."""
+    """Split a sparse tensor along a dimension.
+
+    The first slices are longer by one where the size is no multiple of their number.
+    """
     dimension, indices, values, shape = (np.asarray(v) for v in inputs)
     pieces = int(node.attrs["num_split"])
     if dimension.size != 1 or dimension.ndim:
@@ -318,7 +324,10 @@ def _sparse_split(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("SparseSlice")
 def _sparse_slice(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """A size that goes beyond the shape ends at it."""
+    """Slice a sparse tensor.
+
+    A size that goes beyond the shape ends at the shape.
+    """
     indices, values, shape, start, size = (np.asarray(v) for v in inputs)
     check_sparse(indices, values, shape)
     for what, array in (("start", start), ("size", size)):
@@ -341,7 +350,7 @@ def _sparse_slice(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("SparseSliceGrad")
 def _sparse_slice_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """The gradient of each value that the slice took, zero for the others."""
+    """Return the gradient of each value: zero outside of the slice."""
     gradient, indices, start, taken = (np.asarray(v) for v in inputs)
     if indices.ndim != 2 or taken.ndim != 2:
         shown = f"{format_shape(indices.shape)} and {format_shape(taken.shape)}"
@@ -394,8 +403,10 @@ def _sparse_slice_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def filled_rows(rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(where each entry comes to stand, which rows are empty, where their new entry stands) when
-    `count` rows get one each at least.
+    """Place entries in rows, with an entry for each empty row.
+
+    Returns the place of each entry, a mask of the empty rows, and the places of their new entries.
+    `count`: the number of rows.
     """
     sizes = np.bincount(rows, minlength=count) if count else np.zeros(0, np.int64)
     empty = sizes == 0
@@ -449,7 +460,10 @@ def _sparse_fill_empty_rows(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("SparseFillEmptyRowsGrad")
 def fill_empty_rows_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """Gradients of the values, and that of the default: the sum of those that no value has."""
+    """Compute the gradients of the values and of the default.
+
+    The default's is the sum of the gradients at new entries.
+    """
     place, gradient = (np.asarray(v) for v in inputs)
     if place.ndim != 1:
         raise refused(f"reverse_index_map must be a vector, saw: {format_shape(place.shape)}")
@@ -473,8 +487,9 @@ def _varint(number: int) -> bytes:
 
 
 def _content_message(values: np.ndarray) -> bytes:
-    """A tensor as a serialized TensorProto, strings as `tensor_content` too: all lengths, then all
-    bytes.
+    """Return a tensor as a serialized TensorProto.
+
+    Strings are in `tensor_content` too: all lengths, then all bytes.
     """
     if values.dtype != object:
         return tensor_message(values)
@@ -491,7 +506,7 @@ def _content_message(values: np.ndarray) -> bytes:
 
 @reference("SerializeSparse")
 def _serialize_sparse(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """Indices, values and dense shape as three serialized TensorProtos."""
+    """Serialize indices, values and dense shape as three TensorProtos."""
     indices, values, shape = (np.asarray(v) for v in inputs)
     if indices.ndim != 2:
         raise refused(

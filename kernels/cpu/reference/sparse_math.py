@@ -1,4 +1,7 @@
-"""Arithmetic of sparse tensors: sums, products with dense ones, reductions, softmax."""
+"""Compute arithmetic of sparse tensors in NumPy.
+
+Sums, products with dense tensors, reductions, softmax.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ Arrays = Sequence[Any]
 
 @reference("SparseTensorDenseMatMul")
 def _sparse_dense_matmul(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """A product of a sparse and a dense matrix; either may be taken adjoint."""
+    """Multiply a sparse and a dense matrix; either may be taken adjoint."""
     indices, values, shape, dense = (np.asarray(v) for v in inputs)
     left_adjoint, right_adjoint = node.attrs["adjoint_a"], node.attrs["adjoint_b"]
     if dense.ndim != 2:
@@ -116,7 +119,10 @@ _CWISE: Final[dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]]] = {
 
 @reference("SparseDenseCwiseAdd", "SparseDenseCwiseMul", "SparseDenseCwiseDiv")
 def _cwise(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """The values, each with the dense element at its place; the dense tensor is broadcast."""
+    """Combine each value with the dense element at its place.
+
+    The dense tensor is broadcast.
+    """
     indices, values, shape, dense = (np.asarray(v) for v in inputs)
     if indices.ndim != 2:
         raise refused(
@@ -166,11 +172,12 @@ def _ascending(indices: np.ndarray) -> bool:
 
 
 def _union(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of both, merged: for each row of the result its number in a and in b, -1 where it is in
-    the other alone.
+    """Merge the rows of a and b.
 
-    Rows are taken in the order in which two sorted lists merge; what is not sorted is merged so
-    too.
+    Returns for each row of the result its number in a and in b, -1 for a row that is missing there.
+
+    Rows are taken in the order in which two sorted lists merge; unsorted rows are merged in the
+    same way.
     """
     if len(a) and len(b) and a.shape[1] and _ascending(a) and _ascending(b):
         joined = np.concatenate([a, b])
@@ -192,7 +199,7 @@ def _union(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _picked(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The values of rows, 0 for row -1."""
+    """Return the values of rows, 0 for row -1."""
     out = np.zeros(len(rows), values.dtype)
     out[rows >= 0] = values[rows[rows >= 0]]
     return out
@@ -209,7 +216,11 @@ def _union_indices(
 
 @reference("SparseAdd")
 def _sparse_add(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """Sums of values that are in both and smaller than the threshold are left out."""
+    """Add sparse tensors.
+
+    Values that are present in both are left out of the result if their sum is smaller than the
+    threshold.
+    """
     a, a_values, a_shape, b, b_values, b_shape, threshold = (np.asarray(v) for v in inputs)
     if a.ndim != 2 or b.ndim != 2:
         raise refused(
@@ -255,7 +266,10 @@ def _sparse_add(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("SparseAddGrad")
 def _sparse_add_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """The gradient of each value of both terms, zero for those that are not in the sum."""
+    """Return the gradient of each value of both terms.
+
+    Values that are not in the sum have zero.
+    """
     gradient, a, b, total = (np.asarray(v) for v in inputs)
     if a.ndim != 2 or b.ndim != 2 or total.ndim != 2:
         shown = " and ".join(format_shape(v.shape) for v in (a, b, total))
@@ -287,7 +301,7 @@ def _sparse_add_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("SparseSparseMaximum", "SparseSparseMinimum")
 def _extremes(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """What one of the two does not have is zero there."""
+    """Compute the elementwise extreme; coordinates missing in one tensor are zero."""
     a, a_values, a_shape, b, b_values, b_shape = (np.asarray(v) for v in inputs)
     for indices, values, shape in ((a, a_values, a_shape), (b, b_values, b_shape)):
         check_sparse(indices, values, shape)
@@ -309,7 +323,7 @@ def _extremes(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("SparseMatMul")
 def _sparse_matmul(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """A product of two dense matrices that are mostly zeros."""
+    """Multiply two dense matrices that are mostly zeros."""
     a, b = (np.asarray(v).astype(np.float32) for v in inputs)
     for letter, value in (("a", a), ("b", b)):
         if value.ndim != 2:
@@ -328,8 +342,10 @@ def _sparse_matmul(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _reduced(node: NodeSpec, inputs: Arrays) -> tuple[np.ndarray, np.ndarray, list[int], list[int]]:
-    """(indices of the groups along the axes that stay, sorted; their values; axes that stay; those
-    that are reduced)
+    """Reduce values by groups along the axes that stay.
+
+    Returns the sorted indices of the groups, their values, the axes that stay, and the reduced
+    axes.
     """
     indices, values, shape, axes = (np.asarray(v) for v in inputs)
     if shape.ndim != 1:
@@ -372,7 +388,10 @@ def _reduced(node: NodeSpec, inputs: Arrays) -> tuple[np.ndarray, np.ndarray, li
 
 @reference("SparseReduceSum", "SparseReduceMax")
 def _reduce(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """Dense; zero where no value is, for the maximum too."""
+    """Reduce to a dense tensor.
+
+    Elements without a value are zero, for the maximum too.
+    """
     groups, values, stay, gone = _reduced(node, inputs)
     shape = np.asarray(inputs[2])
     sizes = [int(shape[d]) for d in stay]
@@ -406,8 +425,9 @@ def _reduce_to_sparse(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("SparseSoftmax")
 def _sparse_softmax(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """Softmax of the values of each row along the last dimension, as if no other elements were
-    there.
+    """Compute softmax of the values of each row along the last dimension.
+
+    Missing elements do not count.
     """
     indices, values, shape = (np.asarray(v) for v in inputs)
     if indices.ndim != 2:

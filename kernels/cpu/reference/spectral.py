@@ -1,4 +1,4 @@
-"""Fourier transforms in NumPy."""
+"""Compute Fourier transforms in NumPy."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ _DIMS = {"": 1, "2D": 2, "3D": 3}
 
 
 def _check(x: np.ndarray, rank: int, needed: list[int]) -> None:
-    """Raise InvalidArgumentError unless the last `rank` dimensions of x have `needed` elements at
-    least.
+    """Raise InvalidArgumentError for too few elements along the last `rank` dimensions.
+
+    `needed`: the least number of each.
     """
     if x.ndim < rank:
         invalid(f"Input must have rank of at least {rank} but got: [{','.join(map(str, x.shape))}]")
@@ -47,7 +48,7 @@ def _lengths(fft_length: np.ndarray, rank: int) -> list[int]:
 
 def _complex(rank: int, transform: Callable[..., Any]) -> Callable[[NodeSpec, Arrays], Arrays]:
     def kernel(node: NodeSpec, inputs: Arrays) -> Arrays:
-        """input [..., n] complex -> its transform over the last `rank` dimensions."""
+        """Transform complex input [..., n] over the last `rank` dimensions."""
         (x,) = inputs
         _check(x, rank, [])
         return ((transform(x, axes=range(-rank, 0)) if x.size else x).astype(x.dtype, copy=False),)
@@ -57,7 +58,10 @@ def _complex(rank: int, transform: Callable[..., Any]) -> Callable[[NodeSpec, Ar
 
 def _real(rank: int) -> Callable[[NodeSpec, Arrays], Arrays]:
     def kernel(node: NodeSpec, inputs: Arrays) -> Arrays:
-        """input [..., n] real, cropped to fft_length -> [..., fft_length / 2 + 1] complex."""
+        """Transform real input to half of its spectrum.
+
+        input [..., n] real, cropped to fft_length -> [..., fft_length / 2 + 1] complex.
+        """
         x, fft_length = inputs
         sizes = _lengths(fft_length, rank)
         _check(x, rank, sizes)
@@ -72,7 +76,10 @@ def _real(rank: int) -> Callable[[NodeSpec, Arrays], Arrays]:
 
 def _inverse_real(rank: int) -> Callable[[NodeSpec, Arrays], Arrays]:
     def kernel(node: NodeSpec, inputs: Arrays) -> Arrays:
-        """input [..., fft_length / 2 + 1] complex -> [..., fft_length] real."""
+        """Transform half of a spectrum to real values.
+
+        input [..., fft_length / 2 + 1] complex -> [..., fft_length] real.
+        """
         x, fft_length = inputs
         sizes = _lengths(fft_length, rank)
         needed = [*sizes[:-1], sizes[-1] // 2 + 1 if sizes[-1] else 0]

@@ -1,4 +1,7 @@
-"""Random streams that a session keeps, in NumPy (see `philox`)."""
+"""Draw from random streams that a session keeps, in NumPy.
+
+See `philox`.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ def _position(node: NodeSpec) -> np.ndarray:
 
 @reference("RandomGamma")
 def _random_gamma(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """shape + shape of alpha"""
+    """Sample gamma values of shape + shape of alpha."""
     shape, alpha = shape_of(np.asarray(inputs[0])), np.asarray(inputs[1])
     samples = size_of(shape)
     if not samples or not alpha.size:
@@ -49,7 +52,7 @@ def _random_gamma(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("RandomPoisson", "RandomPoissonV2")
 def _random_poisson(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """shape + shape of rate"""
+    """Sample Poisson values of shape + shape of rate."""
     shape, rate = shape_of(np.asarray(inputs[0])), np.asarray(inputs[1])
     dtype = np.dtype(node.attrs["dtype"].as_numpy_dtype)
     samples = size_of(shape)
@@ -95,7 +98,10 @@ _STATEFUL = (
 
 @initial_state(*_STATEFUL)
 def initial_stream(node: NodeSpec) -> np.ndarray:
-    """The first position of the node's stream: uint64 [3], as `philox` lays it out."""
+    """Return the first position of the node's stream.
+
+    uint64 [3], as `philox` lays the position out.
+    """
     return philox.seeded(int(node.attrs.get("seed", 0)), int(node.attrs.get("seed2", 0)))
 
 

@@ -1,4 +1,7 @@
-"""Random values from seeds, keys and counters, in NumPy (see `philox`)."""
+"""Draw random values from seeds, keys and counters, in NumPy.
+
+See `philox`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Strings in NumPy, object arrays of bytes: patterns, case, pieces, joins."""
+"""Compute string ops in NumPy, on object arrays of bytes.
+
+Patterns, case, pieces, joins.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ Arrays = Sequence[np.ndarray]
 
 
 def each_element(call: Callable[..., Any], *values: Any, dtype: Any = object) -> np.ndarray:
-    """`call` on the broadcast elements of string tensors."""
+    """Apply `call` to the broadcast elements of string tensors."""
     arrays = [np.asarray(v, object) for v in values]
     shape = np.broadcast_shapes(*(a.shape for a in arrays))
     out = np.empty(shape, dtype)
@@ -211,8 +214,9 @@ def _split_at_any(text: bytes, delimiters: bytes, skip_empty: bool) -> list[byte
 
 
 def _split_words(text: bytes, most: int) -> list[bytes]:
-    """Words between white space; after `most` of them the rest stands whole, even if
-    it is empty.
+    """Split at white space; after `most` words the rest stands whole.
+
+    The rest may be empty.
     """
     pieces: list[bytes] = []
     for match in _WORD.finditer(text):
@@ -224,7 +228,7 @@ def _split_words(text: bytes, most: int) -> list[bytes]:
 
 
 def _rows(pieces: Sequence[list[bytes]]) -> Arrays:
-    """Lists of strings as a sparse matrix."""
+    """Return lists of strings as a sparse matrix."""
     counts = [len(row) for row in pieces]
     indices = np.array(
         [(i, j) for i, count in enumerate(counts) for j in range(count)], np.int64
@@ -267,7 +271,10 @@ def _string_split_v2(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _grams(row: Sequence[bytes], width: int, node: NodeSpec) -> Iterator[bytes]:
-    """The n-grams of one width; padding stands for what lies before and behind the row."""
+    """Return the n-grams of one width.
+
+    Missing words before and behind the row are padding.
+    """
     a = node.attrs
     asked = int(a["pad_width"])
     pad = min(asked if asked >= 0 else width - 1, width - 1)

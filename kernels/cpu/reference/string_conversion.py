@@ -1,4 +1,4 @@
-"""Values as text and text as values in NumPy: numbers, formats, Base64."""
+"""Convert between values and text in NumPy: numbers, formats, Base64."""
 
 from __future__ import annotations
 
@@ -50,8 +50,9 @@ _ESCAPES: Final = {
 
 
 def _printf(node: NodeSpec) -> tuple[str, str, str]:
-    """Flag, width and precision of the node's printf format. Raises InvalidArgumentError for attrs
-    that do not fit the dtype.
+    """Return flag, width and precision of the node's printf format.
+
+    Raises InvalidArgumentError for attrs that do not fit the dtype.
     """
     a = node.attrs
     dtype, precision, fill = a["T"], int(a["precision"]), a["fill"].decode(errors="replace")
@@ -138,8 +139,9 @@ def _element_text(value: np.ndarray) -> Callable[[Any], bytes]:
 
 
 def summary(value: np.ndarray, summarize: int) -> bytes:
-    """A tensor's elements in brackets, `summarize` of them at both ends of each dimension (-1:
-    all), as StringFormat prints them.
+    """Return a tensor's elements in brackets, as StringFormat prints them.
+
+    `summarize` elements at both ends of each dimension are shown (-1: all).
     """
     text = _element_text(value)
     if summarize < 0:
@@ -168,7 +170,7 @@ def summary(value: np.ndarray, summarize: int) -> bytes:
 
 @reference("StringFormat")
 def _string_format(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """The template with each placeholder replaced by the summary of a tensor."""
+    """Replace each placeholder of the template by a tensor's summary."""
     template, placeholder = node.attrs["template"], node.attrs["placeholder"]
     parts = template.split(placeholder)
     if len(parts) != len(inputs) + 1:
@@ -183,7 +185,7 @@ def _string_format(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("EncodeBase64")
 def _encode_base64(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """The form that is safe in file names and URLs."""
+    """Encode in Base64 that is safe in file names and URLs."""
     values = np.asarray(inputs[0], object)
     encoded = [base64.urlsafe_b64encode(item) for item in values.reshape(-1)]
     if not node.attrs["pad"]:
@@ -205,6 +207,9 @@ def _decoded(item: bytes) -> bytes:
 
 @reference("DecodeBase64")
 def _decode_base64(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """Padding may be missing. Raises InvalidArgumentError for what is no Base64."""
+    """Decode Base64; padding may be missing.
+
+    Raises InvalidArgumentError for text that is not Base64.
+    """
     values = np.asarray(inputs[0], object)
     return (as_strings([_decoded(item) for item in values.reshape(-1)], values.shape),)

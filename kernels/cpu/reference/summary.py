@@ -1,4 +1,7 @@
-"""Summary messages: scalars, histograms, tensors and images for event files."""
+"""Make summary messages for event files.
+
+Scalars, histograms, tensors and images.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +56,9 @@ def _scalars(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @cache
 def _limits() -> list[float]:
-    """Upper ends of a histogram's buckets: powers of 1.1 from 1e-12 to 1e20 on both
-    sides of zero.
+    """Return the upper ends of a histogram's buckets.
+
+    Powers of 1.1 from 1e-12 to 1e20 on both sides of zero.
     """
     positive = []
     limit = 1e-12
@@ -67,7 +71,10 @@ def _limits() -> list[float]:
 
 @reference("HistogramSummary")
 def _histogram(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """Source: TensorFlow 2.21, HistogramSummary and its default buckets, observed by running it."""
+    """Make a histogram summary.
+
+    Source: TensorFlow 2.21, HistogramSummary and its default buckets, observed by running it.
+    """
     from tfjit.protos import Summary
 
     if np.shape(inputs[0]) != ():
@@ -113,8 +120,9 @@ def _histogram(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("MergeSummary")
 def _merge(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """One summary of several. Raises InvalidArgumentError for a tag that comes twice, or what is no
-    summary.
+    """Merge several summaries.
+
+    Raises InvalidArgumentError for a tag that comes twice, or for bytes that are not a summary.
     """
     from google.protobuf.message import DecodeError
 
@@ -164,7 +172,10 @@ def _tensor_v2(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("ImageSummary")
 def _image(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """PNG images of the first pictures of a batch [batch, height, width, channels]."""
+    """Make PNG images of the first pictures of a batch.
+
+    Shape [batch, height, width, channels].
+    """
     from tfjit.protos import Summary
 
     if np.shape(inputs[0]) != ():
@@ -193,8 +204,9 @@ def _image(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _as_bytes(image: np.ndarray, bad: np.ndarray) -> np.ndarray:
-    """A picture of floats scaled to 0..255, zero in the middle when there are negative ones; `bad`
-    where one is not finite.
+    """Scale a picture of floats to 0..255.
+
+    Zero is in the middle when there are negative values. Pixels that are not finite become `bad`.
     """
     values = image.astype(np.float32)
     finite: np.ndarray = np.asarray(np.isfinite(values).all(-1))
@@ -214,7 +226,10 @@ def _as_bytes(image: np.ndarray, bad: np.ndarray) -> np.ndarray:
 
 
 def encode_png(pixels: np.ndarray) -> bytes:
-    """A PNG file of pixels uint8 [height, width, channels], 1, 3 or 4 channels."""
+    """Return a PNG file of pixels uint8 [height, width, channels].
+
+    channels: 1, 3 or 4.
+    """
     height, width, depth = pixels.shape
 
     def chunk(kind: bytes, data: bytes) -> bytes:

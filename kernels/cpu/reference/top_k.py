@@ -1,4 +1,4 @@
-"""The largest elements of rows in NumPy, and whether targets are among them."""
+"""Find the largest elements of rows in NumPy, and targets among them."""
 
 from __future__ import annotations
 

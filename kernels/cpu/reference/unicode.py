@@ -1,4 +1,4 @@
-"""Unicode taken apart and put together by Python's codecs."""
+"""Decode and encode Unicode by Python's codecs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def _fail(message: str) -> InvalidArgumentError:
 
 
 def _encoding(name: bytes, data: bytes) -> str:
-    """Python's name of an encoding. UTF-16 and UTF-32 without a byte order mark are big-endian."""
+    """Return Python's name of an encoding.
+
+    UTF-16 and UTF-32 without a byte order mark are big-endian.
+    """
     text = name.decode(errors="replace")
     try:
         found = codecs.lookup(text).name
@@ -39,7 +42,10 @@ def _encoding(name: bytes, data: bytes) -> str:
 
 
 def _characters(data: bytes, encoding: str) -> Iterator[tuple[int | None, int]]:
-    """(code point, or None for bytes that stand for none; their first byte's place)"""
+    """Yield (code point, place of its first byte).
+
+    Bytes that encode nothing give None.
+    """
     at = 0
     while at < len(data):
         try:
@@ -59,7 +65,7 @@ def _characters(data: bytes, encoding: str) -> Iterator[tuple[int | None, int]]:
 
 
 class _Policy:
-    """What a node does with bytes that stand for nothing, and with control characters."""
+    """Apply the node's policy to invalid bytes and control characters."""
 
     def __init__(self, node: NodeSpec) -> None:
         a = node.attrs
@@ -73,7 +79,7 @@ class _Policy:
             raise _fail("replacement_char out of unicode codepoint range")
 
     def decoded(self, data: bytes, encoding: bytes) -> list[tuple[int, int]]:
-        """(code point, place of its first byte)"""
+        """Return (code point, place of its first byte) of each character."""
         found = []
         for point, at in _characters(data, _encoding(encoding, data)):
             if point is not None and not (self.control and point < _CONTROL):
@@ -93,7 +99,11 @@ def _encoded(points: Sequence[int], encoding: bytes) -> bytes:
 
 @reference("UnicodeDecode", "UnicodeDecodeWithOffsets")
 def _unicode_decode(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """Code points of all strings, where each string begins, and the bytes that they begin at."""
+    """Decode strings to code points.
+
+    Returns the code points of all strings, the start of each string, and the bytes at which code
+    points begin.
+    """
     policy = _Policy(node)
     rows = [
         policy.decoded(item, node.attrs["input_encoding"])
@@ -120,7 +130,7 @@ def _unicode_transcode(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("UnicodeEncode")
 def _unicode_encode(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """One string a row of code points."""
+    """Encode a string for each row of code points."""
     policy = _Policy(node)
     values, splits = np.asarray(inputs[0]).tolist(), np.asarray(inputs[1]).tolist()
     if not splits:

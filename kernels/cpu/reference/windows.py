@@ -1,4 +1,4 @@
-"""Windows of images and volumes in NumPy: layouts, borders, what each tap reads."""
+"""Lay out windows of images and volumes in NumPy: layouts, borders, taps."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ def from_nhwc(layout: Layout, value: np.ndarray) -> np.ndarray:
 
 
 def pad_image(x: np.ndarray, rows: Window, cols: Window, value: Any = 0) -> np.ndarray:
-    """x [b, h, w, c] with the border its windows read; cropped where they read less
-    than all of it.
+    """Pad x [b, h, w, c] with the border of its windows.
+
+    Parts beyond the last window are cut off.
     """
     after = [w.padded - w.before - w.length for w in (rows, cols)]
     x = x[:, : x.shape[1] + min(0, after[0]), : x.shape[2] + min(0, after[1])]
@@ -33,7 +34,10 @@ def pad_image(x: np.ndarray, rows: Window, cols: Window, value: Any = 0) -> np.n
 
 
 def tap_view(padded: np.ndarray, rows: Window, cols: Window, kh: int, kw: int) -> np.ndarray:
-    """View [b, out_h, out_w, c] of what tap (kh, kw) of every window reads."""
+    """View the inputs of tap (kh, kw) of every window.
+
+    Shape [b, out_h, out_w, c].
+    """
     top, left = kh * rows.dilation, kw * cols.dilation
     return padded[
         :,
@@ -54,7 +58,7 @@ def widened(value: np.ndarray) -> np.ndarray:
 
 
 def to_ndhwc(node: NodeSpec, value: np.ndarray) -> np.ndarray:
-    """[batch, d, h, w, c], whatever the layout."""
+    """View volumes as [batch, d, h, w, c], whatever the layout."""
     return (
         value.transpose(0, 2, 3, 4, 1)
         if attr_text(node.attrs, "data_format", "NDHWC") == "NCDHW"
@@ -69,7 +73,7 @@ def from_ndhwc(node: NodeSpec, value: np.ndarray) -> np.ndarray:
 
 
 def spatial_attr(node: NodeSpec, name: str) -> list[int]:
-    """An attr of five numbers, without those of batch and channels."""
+    """Return an attr of five numbers without those of batch and channels."""
     values = list(node.attrs.get(name) or (1,) * 5)
     return values[2:] if attr_text(node.attrs, "data_format", "NDHWC") == "NCDHW" else values[1:4]
 
@@ -91,12 +95,12 @@ def check_volume(value: np.ndarray, what: str) -> None:
 
 
 def padded_sizes(windows: Sequence[Window]) -> list[int]:
-    """Sizes of the padded input."""
+    """Return the sizes of the padded input."""
     return [max(w.padded, w.before + w.length) for w in windows]
 
 
 def without_border(value: np.ndarray, windows: Sequence[Window]) -> np.ndarray:
-    """A padded array without its border."""
+    """Return a padded array without its border."""
     return value[(slice(None), *(slice(w.before, w.before + w.length) for w in windows))]
 
 
