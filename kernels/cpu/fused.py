@@ -97,7 +97,7 @@ def _pattern(operand: Operand, shape: Sequence[int], tensor: TensorSpec) -> Patt
 
 
 def remap_inputs(call: NativeCall, order: Sequence[int]) -> NativeCall:
-    """Return a call with input k read from input order[k] of another node."""
+    """Return a call that reads input k from another node's input order[k]."""
 
     def moved(word: Word) -> Word:
         return (

@@ -58,7 +58,7 @@ class FusionRules(Protocol):
         """Return whether fused kernels load and store a dtype."""
 
     def takes_anchor(self, spec: NodeSpec) -> bool:
-        """Return whether a node of an anchor's op type may start a group.
+        """Return whether a node of an anchor type may start a group.
 
         spec.constants: the inputs with known values; spec.inputs is empty.
         """
@@ -161,7 +161,7 @@ class Backend(ABC):
         raise Unsupported(f"the {self.name} backend compiles no loops")
 
     def part_copy(self, whole: TensorSpec, part: tuple[slice, ...], reads: bool) -> NativeCall:
-        """Return the copy of a part of an array to a separate array.
+        """Return the copy of an array's part to a separate array.
 
         reads: else from the separate array back into the whole. Raises Unsupported.
         """

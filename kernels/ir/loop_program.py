@@ -60,7 +60,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Hold steps in order, with the block's parameters (a loop's own) and results."""
+    """Hold steps in order, with the block's parameters and results.
+
+    The parameters are a loop's own.
+    """
 
     params: tuple[int, ...]
     steps: tuple[Step, ...]
