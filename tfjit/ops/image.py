@@ -1,4 +1,7 @@
-"""tf.image: images resized, cropped, cut into patches, in other colours, and boxes in them."""
+"""Define tf.image.
+
+Images resized, cropped, cut into patches, in other colours, and boxes in them.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,9 @@ def resize_bilinear(
     name: str | None = None,
     half_pixel_centers: bool = False,
 ) -> Tensor:
-    """images [batch, h, w, c], size [2] -> float32 [batch, *size, c], between the four nearest
-    pixels.
+    """Resize images between the four nearest pixels.
+
+    images [batch, h, w, c], size [2] -> float32 [batch, *size, c].
     """
     return _resized(
         "ResizeBilinear",
@@ -46,8 +50,9 @@ def resize_nearest_neighbor(
     name: str | None = None,
     half_pixel_centers: bool = False,
 ) -> Tensor:
-    """images [batch, h, w, c], size [2] -> [batch, *size, c] of the same dtype, the
-    nearest pixel.
+    """Resize images to the nearest pixel.
+
+    images [batch, h, w, c], size [2] -> [batch, *size, c] of the same dtype.
     """
     return _resized(
         "ResizeNearestNeighbor",
@@ -66,8 +71,9 @@ def resize_bicubic(
     name: str | None = None,
     half_pixel_centers: bool = False,
 ) -> Tensor:
-    """images [batch, h, w, c], size [2] -> float32 [batch, *size, c], by a cubic through the 16
-    nearest pixels.
+    """Resize images by a cubic through the 16 nearest pixels.
+
+    images [batch, h, w, c], size [2] -> float32 [batch, *size, c].
     """
     return _resized(
         "ResizeBicubic",
@@ -82,8 +88,9 @@ def resize_bicubic(
 def resize_area(
     images: TensorLike, size: TensorLike, align_corners: bool = False, name: str | None = None
 ) -> Tensor:
-    """images [batch, h, w, c], size [2] -> float32 [batch, *size, c], the mean of what each pixel
-    covers.
+    """Resize images by the mean of each pixel's area.
+
+    images [batch, h, w, c], size [2] -> float32 [batch, *size, c].
     """
     return _resized("ResizeArea", name, images, size, align_corners=align_corners)
 
@@ -98,7 +105,9 @@ def crop_and_resize(
     name: str | None = None,
     box_indices: Any = None,
 ) -> Tensor:
-    """image [batch, h, w, c], boxes [n, 4] (y1, x1, y2, x2 in 0..1), box_ind [n], crop_size [2] ->
+    """Crop boxes of images and resize the crops.
+
+    image [batch, h, w, c], boxes [n, 4] (y1, x1, y2, x2 in 0..1), box_ind [n], crop_size [2] ->
     float32 [n, *crop_size, c].
     """
     return tensor(
@@ -121,8 +130,10 @@ def non_max_suppression(
     score_threshold: TensorLike = float("-inf"),
     name: str | None = None,
 ) -> Tensor:
-    """boxes [n, 4], scores [n] -> int32 indices of the best boxes, none of which overlaps a better
-    one by more than the threshold.
+    """Return the indices of the best boxes.
+
+    boxes [n, 4], scores [n] -> int32 indices of boxes, none of which overlaps a better one by more
+    than the threshold.
     """
     with name_scope(name, "non_max_suppression"):
         limits = (
@@ -145,8 +156,9 @@ def non_max_suppression_with_scores(
     soft_nms_sigma: TensorLike = 0.0,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """As `non_max_suppression`, with the scores; a sigma above 0 lowers the scores of overlapping
-    boxes instead of dropping them.
+    """Return indices as `non_max_suppression`, with the scores.
+
+    A sigma above 0 lowers the scores of overlapping boxes instead of dropping them.
     """
     with name_scope(name, "non_max_suppression_with_scores"):
         found = call(
@@ -171,7 +183,7 @@ def non_max_suppression_overlaps(
     score_threshold: TensorLike = float("-inf"),
     name: str | None = None,
 ) -> Tensor:
-    """As `non_max_suppression`, of overlaps [n, n] that somebody else computed."""
+    """Return indices as `non_max_suppression`, of given overlaps [n, n]."""
     with name_scope(name, "non_max_suppression_overlaps"):
         return tensor(
             "NonMaxSuppressionWithOverlaps",
@@ -195,8 +207,10 @@ def combined_non_max_suppression(
     clip_boxes: bool = True,
     name: str | None = None,
 ) -> Any:
-    """boxes [batch, n, 1 or classes, 4], scores [batch, n, classes] -> the best boxes of all
-    classes, scores, classes, valid_detections.
+    """Return the best boxes of all classes.
+
+    boxes [batch, n, 1 or classes, 4], scores [batch, n, classes] -> boxes, scores, classes,
+    valid_detections.
     """
     with name_scope(name, "combined_non_max_suppression"):
         return call(
@@ -222,8 +236,10 @@ def extract_image_patches(
     name: str | None = None,
     sizes: TensorLike | None = None,
 ) -> Tensor:
-    """images [batch, h, w, c] -> [batch, out_h, out_w, k_h * k_w * c]: what each window sees, side
-    by side.
+    """Extract the patch of each window.
+
+    images [batch, h, w, c] -> [batch, out_h, out_w, k_h * k_w * c]: each window's pixels, side by
+    side.
     """
     sizes = ksizes if sizes is None else sizes
     return tensor(
@@ -238,20 +254,27 @@ def extract_image_patches(
 
 
 def rgb_to_hsv(images: TensorLike, name: str | None = None) -> Tensor:
-    """images [..., 3] red, green, blue -> [..., 3] hue, saturation, value."""
+    """Convert RGB to HSV.
+
+    images [..., 3] red, green, blue -> [..., 3] hue, saturation, value.
+    """
     return tensor("RGBToHSV", name, images=images)
 
 
 def hsv_to_rgb(images: TensorLike, name: str | None = None) -> Tensor:
-    """images [..., 3] hue, saturation, value -> [..., 3] red, green, blue."""
+    """Convert HSV to RGB.
+
+    images [..., 3] hue, saturation, value -> [..., 3] red, green, blue.
+    """
     return tensor("HSVToRGB", name, images=images)
 
 
 def draw_bounding_boxes(
     images: TensorLike, boxes: TensorLike, name: str | None = None, colors: Any = None
 ) -> Tensor:
-    """images [batch, h, w, c], boxes [batch, n, 4] in 0..1, colors [m, c] -> images with a frame
-    around each box.
+    """Draw a frame around each box.
+
+    images [batch, h, w, c], boxes [batch, n, 4] in 0..1, colors [m, c] -> images with the frames.
     """
     if colors is None:
         return tensor("DrawBoundingBoxes", name, images=images, boxes=boxes)

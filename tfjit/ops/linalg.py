@@ -1,5 +1,6 @@
-"""tf.linalg: products, solvers, factorisations and norms of (batches of) matrices [..., rows,
-columns].
+"""Define tf.linalg.
+
+Products, solvers, factorisations and norms of (batches of) matrices [..., rows, columns].
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ __all__ = [
 
 
 def adjoint(matrix: TensorLike, name: str | None = None) -> Tensor:
-    """The conjugate transpose of the last two axes."""
+    """Return the conjugate transpose of the last two axes."""
     with name_scope(name, "adjoint", [matrix]):
         return matrix_transpose(convert_to_tensor(matrix, name="matrix"), conjugate=True)
 
@@ -84,21 +85,24 @@ def adjoint(matrix: TensorLike, name: str | None = None) -> Tensor:
 def band_part(
     input: TensorLike, num_lower: TensorLike, num_upper: TensorLike, name: str | None = None
 ) -> Tensor:
-    """Zero outside of so many diagonals below and above the main one; a negative
-    number keeps all.
+    """Zero elements outside of a band around the main diagonal.
+
+    num_lower, num_upper: the number of diagonals to keep below and above; a negative number keeps
+    all.
     """
     return tensor("MatrixBandPart", name, input=input, num_lower=num_lower, num_upper=num_upper)
 
 
 def cholesky(input: TensorLike, name: str | None = None) -> Tensor:
-    """The lower factor of symmetric positive definite matrices, of which the lower triangle is
-    read.
+    """Return the lower factor of symmetric positive definite matrices.
+
+    Their lower triangle is read.
     """
     return tensor("Cholesky", name, input=input)
 
 
 def cholesky_solve(chol: Any, rhs: TensorLike, name: str | None = None) -> Tensor:
-    """x with (chol chol^H) x = rhs."""
+    """Solve (chol chol^H) x = rhs for x."""
     with name_scope(name, "cholesky_solve", [chol, rhs]):
         return triangular_solve(
             chol, triangular_solve(chol, rhs, adjoint=False, lower=True), adjoint=True, lower=True
@@ -106,7 +110,7 @@ def cholesky_solve(chol: Any, rhs: TensorLike, name: str | None = None) -> Tenso
 
 
 def det(input: TensorLike, name: str | None = None) -> Tensor:
-    """Determinants, [...]."""
+    """Return determinants, [...]."""
     return tensor("MatrixDeterminant", name, input=input)
 
 
@@ -119,7 +123,10 @@ def diag(
     padding_value: Any = 0,
     align: str = "RIGHT_LEFT",
 ) -> Tensor:
-    """Matrices with these diagonals: k says which, a number or a pair (lowest, highest)."""
+    """Build matrices with these diagonals.
+
+    k: the diagonal's number, or a pair (lowest, highest).
+    """
     diagonal = convert_to_tensor(diagonal)
     padding = _padding(diagonal, padding_value)
     return tensor(
@@ -141,7 +148,10 @@ def diag_part(
     padding_value: Any = 0,
     align: str = "RIGHT_LEFT",
 ) -> Tensor:
-    """The diagonals k of matrices, a number or a pair (lowest, highest)."""
+    """Return the diagonals k of matrices.
+
+    k: a number or a pair (lowest, highest).
+    """
     input = convert_to_tensor(input)
     return tensor(
         "MatrixDiagPartV3",
@@ -168,31 +178,32 @@ def set_diag(
     k: TensorLike = 0,
     align: str = "RIGHT_LEFT",
 ) -> Tensor:
-    """Matrices with their diagonals k replaced."""
+    """Return matrices with their diagonals k replaced."""
     return tensor("MatrixSetDiagV3", name, input=input, diagonal=diagonal, k=k, align=align)
 
 
 def eigh(tensor: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
-    """(eigenvalues [..., m] from the least up, eigenvectors in columns [..., m, m]) of self-adjoint
-    matrices.
+    """Return (eigenvalues, eigenvectors) of self-adjoint matrices.
+
+    Eigenvalues [..., m] from the least up, eigenvectors in columns [..., m, m].
     """
     e, v = raw.SelfAdjointEigV2(input=tensor, compute_v=True, name=name)
     return e, v
 
 
 def eigvalsh(tensor: TensorLike, name: str | None = None) -> Tensor:
-    """Eigenvalues [..., m] of self-adjoint matrices, from the least up."""
+    """Return eigenvalues [..., m] of self-adjoint matrices, from the least up."""
     e, _ = raw.SelfAdjointEigV2(input=tensor, compute_v=False, name=name)
     return e
 
 
 def inv(input: TensorLike, adjoint: bool = False, name: str | None = None) -> Tensor:
-    """The inverses, of the conjugate transposes with `adjoint`."""
+    """Return the inverses, of the conjugate transposes with `adjoint`."""
     return tensor("MatrixInverse", name, input=input, adjoint=adjoint)
 
 
 def logdet(matrix: TensorLike, name: str | None = None) -> Tensor:
-    """Logarithms of the determinants of positive definite matrices, [...]."""
+    """Return logarithms of determinants of positive definite matrices, [...]."""
     with name_scope(name, "logdet", [matrix]):
         roots = diag_part(cholesky(matrix))
         roots = (
@@ -208,12 +219,12 @@ def _is_complex(value: TensorLike) -> bool:
 
 
 def logm(input: TensorLike, name: str | None = None) -> Tensor:
-    """Principal logarithms of complex matrices."""
+    """Return principal logarithms of complex matrices."""
     return tensor("MatrixLogarithm", name, input=input)
 
 
 def sqrtm(input: TensorLike, name: str | None = None) -> Tensor:
-    """Principal square roots."""
+    """Return principal square roots."""
     return tensor("MatrixSquareRoot", name, input=input)
 
 
@@ -224,7 +235,10 @@ def lstsq(
     fast: bool = True,
     name: str | None = None,
 ) -> Tensor:
-    """x of least |matrix x - rhs|^2 + l2_regularizer |x|^2; of least norm where equations are fewer than unknowns.
+    """Solve least squares for x.
+
+    x is of least |matrix x - rhs|^2 + l2_regularizer |x|^2; of least norm where equations are fewer
+    than unknowns.
 
     matrix [..., m, n], rhs [..., m, k] -> [..., n, k]. fast: by Cholesky of the normal equations;
     else complete, without a regulariser.
@@ -237,7 +251,7 @@ def lstsq(
 def lu(
     input: TensorLike, output_idx_type: Any = dtypes.int32, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """(both factors in one matrix, the permutation of the rows)"""
+    """Return (both factors in one matrix, the permutation of the rows)."""
     found, order = raw.Lu(input=input, output_idx_type=output_idx_type, name=name)
     return found, order
 
@@ -245,8 +259,9 @@ def lu(
 def matrix_rank(
     a: TensorLike, tol: Any = None, validate_args: bool = False, name: str | None = None
 ) -> Tensor:
-    """How many singular values are above `tol`, by default the rounding of the greatest times the
-    greater size. int32 [...].
+    """Return the number of singular values above `tol`, int32 [...].
+
+    By default `tol` is the rounding of the greatest times the greater size.
     """
     with name_scope(name, "matrix_rank", [a, tol]):
         a = convert_to_tensor(a, dtype_hint=dtypes.float32)
@@ -261,10 +276,10 @@ def matrix_rank(
 def pinv(
     a: TensorLike, rcond: Any = None, validate_args: bool = False, name: str | None = None
 ) -> Tensor:
-    """Moore and Penrose's pseudo-inverses [..., n, m]; singular values up to `rcond` times the
-    greatest count as zero.
+    """Return Moore and Penrose's pseudo-inverses [..., n, m].
 
-    rcond: by default 10 times the greater size times the rounding.
+    Singular values up to `rcond` times the greatest count as zero. rcond: by default 10 times the
+    greater size times the rounding.
     """
     with name_scope(name, "pinv", [a, rcond]):
         a = convert_to_tensor(a, name="a")
@@ -285,13 +300,13 @@ def pinv(
 def qr(
     input: TensorLike, full_matrices: bool = False, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """(q, r), with orthonormal columns and upper triangular."""
+    """Return (q, r), with orthonormal columns and upper triangular."""
     q, r = raw.Qr(input=input, full_matrices=full_matrices, name=name)
     return q, r
 
 
 def slogdet(input: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
-    """(signs [...], logarithms of the absolute determinants [...])"""
+    """Return (signs [...], logarithms of the absolute determinants [...])."""
     sign, logarithm = raw.LogMatrixDeterminant(input=input, name=name)
     return sign, logarithm
 
@@ -299,7 +314,10 @@ def slogdet(input: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]
 def solve(
     matrix: TensorLike, rhs: TensorLike, adjoint: bool = False, name: str | None = None
 ) -> Tensor:
-    """x with matrix x = rhs; matrix [..., m, m], rhs [..., m, k]."""
+    """Solve matrix x = rhs for x.
+
+    matrix [..., m, m], rhs [..., m, k].
+    """
     return tensor("MatrixSolve", name, matrix=matrix, rhs=rhs, adjoint=adjoint)
 
 
@@ -309,15 +327,16 @@ def svd(
     compute_uv: bool = True,
     name: str | None = None,
 ) -> Any:
-    """(s [..., k], u [..., m, k], v [..., n, k]) with tensor = u diag(s) v^H, greatest first; s
-    alone without `compute_uv`.
+    """Return (s, u, v) with tensor = u diag(s) v^H.
+
+    s [..., k], greatest first, u [..., m, k], v [..., n, k]; s alone without `compute_uv`.
     """
     s, u, v = raw.Svd(input=tensor, compute_uv=compute_uv, full_matrices=full_matrices, name=name)
     return (s, u, v) if compute_uv else s
 
 
 def trace(x: TensorLike, name: str | None = None) -> Tensor:
-    """Sums of the main diagonals, [...]."""
+    """Return sums of the main diagonals, [...]."""
     with name_scope(name, "Trace", [x]) as scope:
         return reduce_sum(diag_part(convert_to_tensor(x, name="x")), [-1], name=scope)
 
@@ -329,14 +348,17 @@ def triangular_solve(
     adjoint: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """x with matrix x = rhs, of which one triangle is read; outer dimensions broadcast."""
+    """Solve matrix x = rhs for x, with a triangular matrix.
+
+    One triangle is read; outer dimensions broadcast.
+    """
     return tensor(
         "MatrixTriangularSolve", name, matrix=matrix, rhs=rhs, lower=lower, adjoint=adjoint
     )
 
 
 def _diagonals(diagonals: Any, form: str) -> Tensor:
-    """[..., 3, m]: above, main, below."""
+    """Return the diagonals [..., 3, m]: above, main, below."""
     if form == "compact":
         return convert_to_tensor(diagonals, name="diagonals")
     if form == "sequence":
@@ -346,7 +368,7 @@ def _diagonals(diagonals: Any, form: str) -> Tensor:
         last = main.shape_tuple[-1] if main.shape_tuple is not None else None
 
         def padded(value: Tensor, front: bool) -> Tensor:
-            """With an element that is not read, where the short diagonal was given."""
+            """Pad a short diagonal with an element that is not read."""
             size = value.shape_tuple[-1] if value.shape_tuple is not None else None
             if size is None or last is None or size == last:
                 return value
@@ -376,11 +398,13 @@ def tridiagonal_solve(
     partial_pivoting: bool = True,
     perturb_singular: bool = False,
 ) -> Tensor:
-    """x [..., m] or [..., m, k] of tridiagonal systems; rhs of that shape, or [..., k, m] with
-    `transpose_rhs`.
+    """Solve tridiagonal systems for x [..., m] or [..., m, k].
+
+    rhs is of x's shape, or [..., k, m] with `transpose_rhs`.
 
     diagonals: [..., 3, m] (compact: above, main, below), a sequence of the three, or whole
     matrices, as `diagonals_format` says.
+
     Raises ValueError for another format.
     """
     with name_scope(name, "tridiagonal_solve", [rhs]):
@@ -406,8 +430,9 @@ def tridiagonal_solve(
 def tridiagonal_matmul(
     diagonals: Any, rhs: TensorLike, diagonals_format: str = "compact", name: str | None = None
 ) -> Tensor:
-    """Products of tridiagonal matrices and rhs [..., m, k]; see tridiagonal_solve for
-    the formats.
+    """Multiply tridiagonal matrices by rhs [..., m, k].
+
+    See tridiagonal_solve for the formats.
     """
     with name_scope(name, "tridiagonal_matmul", [rhs]):
         three = _diagonals(diagonals, diagonals_format)
@@ -423,7 +448,9 @@ def norm(
     name: str | None = None,
     keep_dims: bool | None = None,
 ) -> Tensor:
-    """The norm of vectors (axis a number, or None for all elements) or of matrices (axis a pair).
+    """Return the norm of vectors or matrices.
+
+    The axis is a number for vectors (None for all elements), and a pair for matrices.
 
     ord: "euclidean", "fro", 1, 2, np.inf, or for vectors any positive number; "euclidean" and "fro"
     of complex numbers stay complex, as in TensorFlow. Raises ValueError for another one.
@@ -481,7 +508,7 @@ def normalize(
     axis: AxisLike | None = None,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """(the tensor over its norm, the norm with its axes kept)"""
+    """Return (the tensor over its norm, the norm with its axes kept)."""
     with name_scope(name, "normalize", [tensor]):
         tensor = convert_to_tensor(tensor)
         length = cast(norm(tensor, ord, axis, keepdims=True), tensor.dtype.base_dtype)

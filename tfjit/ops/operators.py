@@ -1,4 +1,7 @@
-"""The operators of Tensor. `==` and `!=` are identity, as in TensorFlow 1."""
+"""Define the operators of Tensor.
+
+`==` and `!=` are identity, as in TensorFlow 1.
+"""
 
 from __future__ import annotations
 

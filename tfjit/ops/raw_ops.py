@@ -1,5 +1,6 @@
-"""Every op type as a function of its inputs and attrs by name: `raw_ops.MatMul(a=x, b=y,
-transpose_b=True)`.
+"""Present every op type as a function of inputs and attrs.
+
+They are given by name: `raw_ops.MatMul(a=x, b=y, transpose_b=True)`.
 """
 
 from __future__ import annotations

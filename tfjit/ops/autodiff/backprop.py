@@ -634,7 +634,7 @@ def _list(values: Any) -> list[Any]:
 
 
 def _load_rules() -> None:
-    """Import each module of the room: those of families register their rules."""
+    """Import each module of the room; op families register their rules."""
     for module in pkgutil.iter_modules(autodiff.__path__):
         importlib.import_module(f"{autodiff.__name__}.{module.name}")
 

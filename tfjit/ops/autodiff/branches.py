@@ -73,7 +73,10 @@ class _Branch(BackwardGraph):
 
 @with_needed
 def branches_gradient(op: Operation, needed: Sequence[bool], *grads: Any) -> list[Any]:
-    """Return the gradients of an If or Case: a Case over the branches' backward graphs."""
+    """Return the gradients of an If or Case.
+
+    The gradient is a Case over the branches' backward graphs.
+    """
     from tfjit.ops.autodiff.backprop import backpropagate
 
     names: Any = ("then_branch", "else_branch") if op.type.endswith("If") else "branches"

@@ -18,7 +18,10 @@ from tfjit.ops.core.apply import create
 
 @with_needed
 def call_gradient(op: Operation, needed: Sequence[bool], *grads: Any) -> list[Any]:
-    """Return the gradients of a call: a call of the function's backward graph."""
+    """Return the gradients of a call.
+
+    The gradient is a call of the function's backward graph.
+    """
     from tfjit.ops.autodiff.backprop import backpropagate
 
     (forward,) = bodies_of(op, [op.attr("f")])

@@ -113,7 +113,7 @@ UNARY: dict[str, UnaryRule] = {
 
 
 def unary(rule: UnaryRule) -> GradientFn:
-    """Return the gradient function of an op with one input and one output."""
+    """Return the gradient function of an op of one input and output."""
     return lambda op, grad: rule(op.inputs[0], op.outputs[0], grad)
 
 

@@ -26,7 +26,7 @@ def _softmax_cross_entropy(op: Operation, grad: Tensor, grad_of_backprop: Tensor
 
 @RegisterGradient("SparseSoftmaxCrossEntropyWithLogits")
 def _sparse_softmax_cross_entropy(op: Operation, grad: Tensor, _: object) -> Gradients:
-    # behind it stands a function of the labels that has no gradient of its own
+    # the output is a function of the labels without a gradient
     kept = raw.PreventGradient(
         input=op.outputs[1],
         message="There is no second derivative of sparse_softmax_cross_entropy_with_logits through "

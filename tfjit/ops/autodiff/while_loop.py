@@ -103,7 +103,10 @@ class _Iteration(BackwardGraph):
 
 @with_needed
 def while_gradient(op: Operation, needed: Sequence[bool], *grads: Any) -> list[Any]:
-    """Return the gradients of a While: a While over the body's backward graph."""
+    """Return the gradients of a While.
+
+    The gradient is a While over the body's backward graph.
+    """
     from tfjit.ops.autodiff.backprop import backpropagate
 
     cond_graph, body = bodies_of(op, [op.attr("cond"), op.attr("body")])
@@ -230,7 +233,7 @@ def _add_counter(op: Operation, cond_graph: FunctionGraph, body: FunctionGraph) 
 def _active(
     op: Operation, body: FunctionGraph, grads: Sequence[Any], needed: Sequence[bool]
 ) -> list[int]:
-    """Return variables whose gradients matter.
+    """Return variables with gradients that matter.
 
     They depend on a needed one, and an output with a gradient depends on them.
     """

@@ -17,7 +17,7 @@ from tfjit.ops.core.apply import create, tensor
 _READS: Final = frozenset(
     {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarIsInitializedOp"}
 )
-# Stateful ops whose order does not matter, since none of them sees another's effect.
+# Stateful ops in any order: none of them sees another's effect.
 _UNORDERED: Final = frozenset(
     {
         *(

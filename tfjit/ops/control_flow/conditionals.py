@@ -212,8 +212,8 @@ def switch_case(
 
     branch_index: an int32 scalar; for an index without function, `default` runs, or the last
     function without one. branch_fns: functions, pairs of an index and a function, or a dictionary
-    of them; the indices are 0, 1, .. len - 1. It is a Case node, whose branches are functions of
-    the graph. Raises TypeError and ValueError for others.
+    of them; the indices are 0, 1, .. len - 1. The result is from a Case node with functions of the
+    graph as branches. Raises TypeError and ValueError for others.
     """
     functions = _indexed(branch_fns)
     if default is not None:

@@ -112,7 +112,7 @@ class TensorArray:
 
     @property
     def flow(self) -> Tensor:
-        """A float32 scalar that is there when all earlier operations are done."""
+        """Return a float32 scalar, available after all earlier operations."""
         return self._flow
 
     @property

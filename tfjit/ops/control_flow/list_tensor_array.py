@@ -38,7 +38,7 @@ def shape_input(shape: Any) -> Any:
 
 
 class ListTensorArray(TensorArray):
-    """A TensorArray whose flow is a tensor list, a variant.
+    """A TensorArray with a tensor list, a variant, as its flow.
 
     It has no handle; elements may be read any number of times.
 

@@ -58,14 +58,15 @@ def py_func(
     stateful: bool = True,
     name: str | None = None,
 ) -> Any:
-    """`func(*arrays)` of this process as a node: NumPy arrays in, values of dtypes `Tout` (a dtype
-    or a list of them) out.
+    """Call `func(*arrays)` of this process as a node.
 
+    The function takes NumPy arrays and returns values of dtypes `Tout` (a dtype or a list of them).
     A stateless function is called once for equal inputs. Shapes of the outputs are not known; a
     list of dtypes gives a list of tensors.
+
     Raises TypeError when `func` cannot be called. While running: InvalidArgumentError for values of
     other dtypes or another number of them, and for the function's own TypeError and ValueError;
-    OutOfRangeError for StopIteration; UnknownError for what else it raises.
+    OutOfRangeError for StopIteration; UnknownError for any other exception.
     """
     if not callable(func):
         raise TypeError(f"Expected func to be callable. Received func={func} of type {type(func)}.")
@@ -96,8 +97,9 @@ def numpy_function(
     stateful: bool = True,
     name: str | None = None,
 ) -> Any:
-    """The same as `py_func`; without a function, a decorator of one that is then called with
-    tensors.
+    """Call a function as `py_func` does, or decorate one.
+
+    Without `func`, the result is a decorator; the decorated function is called with tensors.
 
     Raises TypeError without Tout, and for inputs without a function.
     """

@@ -14,15 +14,20 @@ from tfjit.ops.core.shape_rules import (
 
 
 def drawn(c: ShapeContext) -> Shapes:
-    """The images' shape; boxes [batch, n, 4], of which V2 looks at run time only."""
+    """Infer the images' shape.
+
+    Boxes are [batch, n, 4]; V2 checks them at run time only.
+    """
     if c.op == "DrawBoundingBoxes":
         c.with_rank(1, 3)
     return [c.with_rank_at_least(0, 3)]
 
 
 def suppression(scalars: int, padded: bool = False, overlaps: bool = False) -> Rule:
-    """boxes [n, 4] (or overlaps [n, n]), scores [n] and so many scalars -> indices [?], the first
-    of them at most; V4 and V5 more.
+    """Return the shape rule of a suppression.
+
+    boxes [n, 4] (or overlaps [n, n]), scores [n] and `scalars` scalars -> indices [?], with at most
+    as many as the first scalar; V4 and V5 have more outputs.
     """
 
     def rule(c: ShapeContext) -> Shapes:
@@ -45,7 +50,9 @@ def suppression(scalars: int, padded: bool = False, overlaps: bool = False) -> R
 
 
 def combined_suppression(c: ShapeContext) -> Shapes:
-    """boxes [batch, n, q, 4], scores [batch, n, classes] -> [batch, m, 4], [batch, m], [batch, m],
+    """Infer the shapes of a combined suppression.
+
+    boxes [batch, n, q, 4], scores [batch, n, classes] -> [batch, m, 4], [batch, m], [batch, m],
     [batch].
     """
     boxes, scores = c.with_rank(0, 4), c.with_rank(1, 3)

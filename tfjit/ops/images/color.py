@@ -13,14 +13,14 @@ from tfjit.ops.core.type_lists import HALF_TO_DOUBLE
 
 
 def adjusted(c: ShapeContext) -> Shapes:
-    """The images' shape; every other input is a scalar."""
+    """Infer the images' shape; every other input is a scalar."""
     images = c.with_rank_at_least(0, 3)
     require_scalars(c, *range(1, len(c.inputs)))
     return [images]
 
 
 def colors(c: ShapeContext) -> Shapes:
-    """The images' shape, whose last axis has three channels."""
+    """Infer the images' shape; the last axis has three channels."""
     images = c.with_rank_at_least(0, 1)
     if images is None:
         return [None]

@@ -14,13 +14,19 @@ from tfjit.ops.core.shape_rules import (
 
 
 def projected(c: ShapeContext) -> Shapes:
-    """images [batch, h, w, c], transforms, output_shape [2] -> [batch, *output_shape, c]."""
+    """Infer the shape of projected images.
+
+    images [batch, h, w, c], transforms, output_shape [2] -> [batch, *output_shape, c].
+    """
     images = c.with_rank(0, 4)
     return [(images[0], *size_input(c, 2), images[3])]
 
 
 def crops(c: ShapeContext) -> Shapes:
-    """image [batch, h, w, c], boxes [n, 4], box_ind [n], crop_size [2] -> [n, *crop_size, c]."""
+    """Infer the shape of crops.
+
+    image [batch, h, w, c], boxes [n, 4], box_ind [n], crop_size [2] -> [n, *crop_size, c].
+    """
     image, boxes, index = c.with_rank(0, 4), c.with_rank(1, 2), c.with_rank(2, 1)
     count = c.merge_dim(boxes[0], index[0])
     c.with_value(boxes[1], 4)
@@ -28,7 +34,7 @@ def crops(c: ShapeContext) -> Shapes:
 
 
 def shape_of_input(index: int, rank: int) -> Rule:
-    """The shape that input `index` holds, of this rank."""
+    """Return a rule for the shape, of a rank, in input `index`."""
 
     def rule(c: ShapeContext) -> Shapes:
         return [c.with_rank(c.constant_as_shape(index), rank)]
@@ -37,7 +43,10 @@ def shape_of_input(index: int, rank: int) -> Rule:
 
 
 def glimpses(c: ShapeContext) -> Shapes:
-    """input [batch, h, w, c], size [2], offsets [batch, 2] -> [batch, *size, c]."""
+    """Infer the shape of glimpses.
+
+    input [batch, h, w, c], size [2], offsets [batch, 2] -> [batch, *size, c].
+    """
     if c.attr("uniform_noise") and c.attr("noise") not in (b"", b"uniform"):
         raise fail("The uniform_noise should not be True when noise is not uniform")
     images, offsets = c.with_rank(0, 4), c.with_rank(2, 2)

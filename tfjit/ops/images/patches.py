@@ -12,8 +12,9 @@ from tfjit.ops.core.shape_rules import (
 
 
 def patches(c: ShapeContext) -> Shapes:
-    """[batch, *spatial, c] -> [batch, *windows, k * ... * c], of the patches that `ksizes`,
-    `strides` and `rates` describe.
+    """Infer the shape of patches by `ksizes`, `strides` and `rates`.
+
+    [batch, *spatial, c] -> [batch, *windows, k * ... * c].
     """
     rank = 5 if c.op == "ExtractVolumePatches" else 4
     shape = c.with_rank(0, rank)

@@ -13,8 +13,9 @@ from tfjit.ops.core.shape_rules import (
 
 
 def resized(c: ShapeContext) -> Shapes:
-    """images [batch, h, w, c], size [2] -> [batch, *size, c]; what follows the first output are
-    scalars.
+    """Infer the shape of resized images; further outputs are scalars.
+
+    images [batch, h, w, c], size [2] -> [batch, *size, c].
     """
     images = c.with_rank(0, 4)
     out = (images[0], *size_input(c, 1), images[3])
@@ -22,7 +23,7 @@ def resized(c: ShapeContext) -> Shapes:
 
 
 def quantized_resized(c: ShapeContext) -> Shapes:
-    """As `resized`, with the scalars min and max."""
+    """Infer shapes as `resized`, with the scalars min and max."""
     require_scalars(c, 2, 3)
     return resized(c)
 

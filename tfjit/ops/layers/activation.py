@@ -159,18 +159,18 @@ sigmoid = elementwise_function("sigmoid", "Sigmoid", "1 / (1 + e**-x).")
 
 
 def leaky_relu(features: TensorLike, alpha: TensorLike = 0.2, name: str | None = None) -> Tensor:
-    """x, or alpha * x where negative."""
+    """Return x, or alpha * x where negative."""
     return tensor("LeakyRelu", name, features=features, alpha=alpha)
 
 
 def log_sigmoid(x: TensorLike, name: str | None = None) -> Tensor:
-    """log(sigmoid(x))."""
+    """Return log(sigmoid(x))."""
     with name_scope(name, "LogSigmoid", [x]) as scope:
         return negative(softplus(negative(x)), name=scope)
 
 
 def swish(features: TensorLike, beta: float = 1.0) -> Tensor:
-    """x * sigmoid(beta * x)."""
+    """Return x * sigmoid(beta * x)."""
     with name_scope(None, "swish", [features]):
         features = convert_to_tensor(features, name="features")
         return multiply(
@@ -184,7 +184,10 @@ def swish(features: TensorLike, beta: float = 1.0) -> Tensor:
 
 
 def gelu(features: TensorLike, approximate: bool = False, name: str | None = None) -> Tensor:
-    """x times the normal distribution function of x, or its tanh approximation."""
+    """Return x times the normal distribution function of x.
+
+    `approximate`: by tanh.
+    """
     with name_scope(name, "Gelu", [features]):
         x = convert_to_tensor(features, name="features")
         if approximate:
@@ -198,7 +201,7 @@ def gelu(features: TensorLike, approximate: bool = False, name: str | None = Non
 
 
 def crelu(features: TensorLike, name: str | None = None, axis: int = -1) -> Tensor:
-    """relu of x and of -x, side by side."""
+    """Join relu of x and of -x, side by side."""
     with name_scope(name, "CRelu", [features]) as scope:
         x = convert_to_tensor(features, name="features")
         both = tensor("ConcatV2", scope, values=[x, negative(x)], axis=axis)

@@ -18,7 +18,7 @@ from tfjit.ops.core.type_lists import HALF_TO_DOUBLE, INDEX
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import IntsLike, PaddingLike, ShapeLike, TensorLike
 
-# How windows move over images.
+# Attrs of windows that move over images.
 WINDOWS: Final = (
     "padding: {'SAME', 'VALID', 'EXPLICIT'}",
     "explicit_paddings: list(int) = []",
@@ -28,7 +28,7 @@ WINDOWS: Final = (
 
 
 def _axes(c: ShapeContext, spatial: int) -> tuple[int, int, list[int]]:
-    """(batch axis, channel axis, spatial axes) of the op's data_format."""
+    """Return (batch axis, channel axis, spatial axes) of the op's data_format."""
     layout = c.attrs.get("data_format", b"NHWC")
     if layout in (b"NCHW", b"NCDHW"):
         return 0, 1, list(range(2, 2 + spatial))
@@ -54,7 +54,10 @@ def _windowed(
     stride: int,
     pads: tuple[int, int] | None,
 ) -> int | None:
-    """Output size of one spatial axis; `pads` None means SAME."""
+    """Return the output size of one spatial axis.
+
+    `pads` None means SAME.
+    """
     if stride <= 0:
         raise fail(f"Stride must be > 0, but got {stride}")
     if dilation < 1:
@@ -433,7 +436,10 @@ register_op(
 
 
 def _sequence(value: Any, n: int, channels_first: bool, name: str) -> list[int]:
-    """strides or dilations of n spatial axes, given as 1, n or n + 2 numbers, as n + 2."""
+    """Return strides or dilations as n + 2 numbers.
+
+    They are given as 1, n or n + 2 numbers, for n spatial axes.
+    """
     values = [value] if isinstance(value, int) else list(value)
     if len(values) == n + 2:
         return values
@@ -445,7 +451,10 @@ def _sequence(value: Any, n: int, channels_first: bool, name: str) -> list[int]:
 
 
 def _padding(padding: PaddingLike, channels_first: bool) -> tuple[str, list[int]]:
-    """(padding, explicit_paddings) attrs of "SAME", "VALID" or a list of pairs an axis."""
+    """Return the attrs (padding, explicit_paddings).
+
+    The argument is "SAME", "VALID" or a list of pairs an axis.
+    """
     if isinstance(padding, str):
         return padding, []
     pairs = [list(pair) for pair in padding]
@@ -467,7 +476,9 @@ def conv2d(
     name: str | None = None,
     filters: TensorLike | None = None,
 ) -> Tensor:
-    """input [batch, in_h, in_w, in_c], filter [k_h, k_w, in_c / groups, out_c] -> [batch, out_h,
+    """Convolve images.
+
+    input [batch, in_h, in_w, in_c], filter [k_h, k_w, in_c / groups, out_c] -> [batch, out_h,
     out_w, out_c].
     """
     first = data_format == "NCHW"
@@ -497,7 +508,7 @@ def conv2d_backprop_filter(
     dilations: Any = (1, 1, 1, 1),
     name: str | None = None,
 ) -> Tensor:
-    """The gradient of `conv2d` by its filter."""
+    """Return the gradient of `conv2d` by its filter."""
     first = data_format == "NCHW"
     padding, explicit = _padding(padding, first)
     return tensor(
@@ -527,7 +538,7 @@ def conv2d_backprop_input(
     name: str | None = None,
     filters: TensorLike | None = None,
 ) -> Tensor:
-    """The gradient of `conv2d` by its input."""
+    """Return the gradient of `conv2d` by its input."""
     filter = renamed(filters, filter, "filters", "filter")
     first = data_format == "NCHW"
     padding, explicit = _padding(padding, first)
@@ -558,8 +569,9 @@ def conv2d_transpose(
     filters: TensorLike | None = None,
     dilations: IntsLike | None = None,
 ) -> Tensor:
-    """The transpose of `conv2d`: value [batch, h, w, in_c], filter [k_h, k_w, out_c, in_c] ->
-    output_shape.
+    """Compute the transpose of `conv2d`.
+
+    value [batch, h, w, in_c], filter [k_h, k_w, out_c, in_c] -> output_shape.
     """
     value, filter = (
         renamed(input, value, "input", "value"),
@@ -592,7 +604,10 @@ def conv1d(
     input: TensorLike | None = None,
     dilations: IntsLike | None = None,
 ) -> Tensor:
-    """value [..., batch, in_w, in_c], filters [k_w, in_c, out_c] -> [..., batch, out_w, out_c]."""
+    """Convolve sequences.
+
+    value [..., batch, in_w, in_c], filters [k_w, in_c, out_c] -> [..., batch, out_w, out_c].
+    """
     value = renamed(input, value, "input", "value")
     with name_scope(name, "conv1d", [value, filters]) as scope:
         if data_format not in (None, "NWC", "NHWC", "NCW", "NCHW"):
@@ -631,7 +646,10 @@ def conv1d(
 
 
 def _rows_of_batches(value: Tensor, inner_rank: int) -> tuple[Tensor, Tensor]:
-    """Return value [..., batch, *inner] with one batch axis, and the sizes of those it had."""
+    """Join the batch axes of value [..., batch, *inner] to one.
+
+    Also returns the sizes of the joined axes.
+    """
     sizes = tensor("Shape", None, input=value)
     outer = tensor(
         "StridedSlice", None, input=sizes, begin=[0], end=[-inner_rank], strides=[1], begin_mask=1
@@ -645,7 +663,7 @@ def _rows_of_batches(value: Tensor, inner_rank: int) -> tuple[Tensor, Tensor]:
 
 
 def _batches_of_rows(value: Tensor, batches: Tensor, name: str) -> Tensor:
-    """Undo `_rows_of_batches` for what was computed of its result."""
+    """Undo `_rows_of_batches` for a result with its one batch axis."""
     inner = tensor(
         "StridedSlice",
         None,
@@ -673,7 +691,9 @@ def conv3d(
     name: str | None = None,
     filters: TensorLike | None = None,
 ) -> Tensor:
-    """input [batch, in_d, in_h, in_w, in_c], filter [k_d, k_h, k_w, in_c, out_c] -> [batch, out_d,
+    """Convolve volumes.
+
+    input [batch, in_d, in_h, in_w, in_c], filter [k_d, k_h, k_w, in_c, out_c] -> [batch, out_d,
     out_h, out_w, out_c].
     """
     return tensor(
@@ -697,7 +717,9 @@ def depthwise_conv2d_native(
     dilations: Sequence[int] = (1, 1, 1, 1),
     name: str | None = None,
 ) -> Tensor:
-    """input [batch, in_h, in_w, in_c], filter [k_h, k_w, in_c, multiplier] -> [batch, out_h, out_w,
+    """Convolve each channel of images alone.
+
+    input [batch, in_h, in_w, in_c], filter [k_h, k_w, in_c, multiplier] -> [batch, out_h, out_w,
     in_c * multiplier].
     """
     padding, explicit = _padding(padding, data_format == "NCHW")
@@ -724,7 +746,10 @@ def depthwise_conv2d(
     data_format: str | None = None,
     dilations: IntsLike | None = None,
 ) -> Tensor:
-    """`depthwise_conv2d_native`; `rate` is the dilation of the two spatial axes."""
+    """Compute `depthwise_conv2d_native` with `rate`.
+
+    `rate` is the dilation of the two spatial axes.
+    """
     with name_scope(name, "depthwise", [input, filter]) as scope:
         layout = data_format or "NHWC"
         rate = dilations if rate is None else rate
@@ -743,7 +768,7 @@ def separable_conv2d(
     data_format: str | None = None,
     dilations: IntsLike | None = None,
 ) -> Tensor:
-    """A depthwise convolution, then one of size 1 that mixes channels."""
+    """Apply a depthwise convolution, then one of size 1 that mixes channels."""
     with name_scope(name, "separable_conv2d", [input, depthwise_filter, pointwise_filter]) as scope:
         depthwise = depthwise_conv2d(
             input, depthwise_filter, strides, padding, rate, "depthwise", data_format, dilations
@@ -761,7 +786,7 @@ def separable_conv2d(
 def atrous_conv2d(
     value: TensorLike, filters: TensorLike, rate: int, padding: str, name: str | None = None
 ) -> Tensor:
-    """`conv2d` with dilation `rate` in both directions."""
+    """Compute `conv2d` with dilation `rate` in both directions."""
     return conv2d(value, filters, [1, 1, 1, 1], padding, dilations=[1, rate, rate, 1], name=name)
 
 
@@ -776,10 +801,10 @@ def convolution(
     filters: TensorLike | None = None,
     dilations: IntsLike | None = None,
 ) -> Tensor:
-    """A convolution of one, two or three spatial axes, as the rank of the filter, or else of the
-    input, says.
+    """Convolve over one, two or three spatial axes.
 
-    Raises ValueError when neither rank is known.
+    The rank of the filter, or else of the input, decides. Raises ValueError when neither rank is
+    known.
     """
     filter = convert_to_tensor(renamed(filters, filter, "filters", "filter"), name="filter")
     dilation_rate = renamed(dilations, dilation_rate, "dilations", "dilation_rate")
@@ -839,7 +864,7 @@ def dilation2d(
     filters: TensorLike | None = None,
     dilations: IntsLike | None = None,
 ) -> Tensor:
-    """Greyscale dilation: the largest of input + filter in each window."""
+    """Dilate in greyscale: the largest of input + filter in each window."""
     filter = renamed(filters, filter, "filters", "filter")
     rates = renamed(dilations, rates, "dilations", "rates")
     return tensor(

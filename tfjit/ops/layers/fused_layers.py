@@ -1,4 +1,7 @@
-"""Layers with the ops around them in one node, as graph optimizers write them."""
+"""Define layers fused with the ops around them into one node.
+
+Graph optimizers write such nodes.
+"""
 
 from __future__ import annotations
 

@@ -9,14 +9,17 @@ from tfjit.ops.core.shape_rules import Rule, Shapes, fail, size_input, window_si
 
 
 def ranged(c: ShapeContext) -> Shapes:
-    """The first input's shape; min and max are scalars."""
+    """Infer the first input's shape; min and max are scalars."""
     c.with_rank(1, 0)
     c.with_rank(2, 0)
     return [c.inputs[0]]
 
 
 def ranged_gradient(c: ShapeContext) -> Shapes:
-    """gradients and inputs of one shape, min [], max [] -> that shape, [], []."""
+    """Infer the gradients' shapes for a scalar range.
+
+    gradients and inputs of one shape, min [], max [] -> that shape, [], [].
+    """
     shape = c.merge(c.inputs[0], c.inputs[1])
     c.with_rank(2, 0)
     c.with_rank(3, 0)
@@ -24,7 +27,10 @@ def ranged_gradient(c: ShapeContext) -> Shapes:
 
 
 def channels(c: ShapeContext) -> Shapes:
-    """inputs [..., c], min [c], max [c] -> [..., c]."""
+    """Infer the shape for a range by channel.
+
+    inputs [..., c], min [c], max [c] -> [..., c].
+    """
     shape = c.with_rank_at_least(0, 1)
     size = c.merge_dim(c.with_rank(1, 1)[0], c.with_rank(2, 1)[0])
     c.merge_dim(c.dim(shape, -1), size)
@@ -32,7 +38,10 @@ def channels(c: ShapeContext) -> Shapes:
 
 
 def channels_gradient(c: ShapeContext) -> Shapes:
-    """gradients and inputs [..., c], min [c], max [c] -> [..., c], [c], [c]."""
+    """Infer the gradients' shapes for a range by channel.
+
+    gradients and inputs [..., c], min [c], max [c] -> [..., c], [c], [c].
+    """
     shape = c.merge(c.with_rank_at_least(0, 1), c.with_rank_at_least(1, 1))
     size = c.merge_dim(c.with_rank(2, 1)[0], c.with_rank(3, 1)[0])
     size = c.merge_dim(c.dim(shape, -1), size)
@@ -40,8 +49,10 @@ def channels_gradient(c: ShapeContext) -> Shapes:
 
 
 def by_axis(first: int, ends: int) -> Rule:
-    """The shape of input 0. The ends of its range, from input `first` on, are scalars, or vectors
-    along `axis`; so are `ends` outputs.
+    """Return the rule of the shape of input 0.
+
+    The ends of its range, from input `first` on, are scalars, or vectors along `axis`; so are
+    `ends` outputs.
     """
 
     def rule(c: ShapeContext) -> Shapes:
@@ -61,47 +72,61 @@ def by_axis(first: int, ends: int) -> Rule:
 
 
 def lstm_cell(c: ShapeContext) -> Shapes:
-    """x [batch, inputs], cs_prev [batch, cells] -> [batch, cells], seven times."""
+    """Infer the shapes of an LSTM step.
+
+    x [batch, inputs], cs_prev [batch, cells] -> [batch, cells], seven times.
+    """
     x, state = c.with_rank(0, 2), c.with_rank(1, 2)
     return [(x[0], state[1])] * 7
 
 
 def lstm_cell_grad(c: ShapeContext) -> Shapes:
-    """As `lstm_cell` -> [batch, cells], [batch, 4 * cells], [cells] three times."""
+    """Infer the shapes of an LSTM step's gradients.
+
+    As `lstm_cell` -> [batch, cells], [batch, 4 * cells], [cells] three times.
+    """
     x, state = c.with_rank(0, 2), c.with_rank(1, 2)
     batch, cells = x[0], state[1]
     return [(batch, cells), (batch, c.multiply(cells, 4)), *[(cells,)] * 3]
 
 
 def lstm(c: ShapeContext) -> Shapes:
-    """seq_len_max, x [time, batch, inputs], ..., b [4 * cells] -> [time, batch, cells], seven
-    times.
+    """Infer the shapes of an LSTM over a sequence.
+
+    seq_len_max, x [time, batch, inputs], ..., b [4 * cells] -> [time, batch, cells], seven times.
     """
     x, b = c.with_rank(1, 3), c.with_rank(8, 1)
     return [(x[0], x[1], c.divide(b[0], 4))] * 7
 
 
 def lstm_grad(c: ShapeContext) -> Shapes:
-    """The shapes of x, cs_prev, h_prev, w, the peepholes and b."""
+    """Infer the shapes of x, cs_prev, h_prev, w, the peepholes and b."""
     ranks = (3, 2, 2, 2, 1, 1, 1, 1)
     return [c.with_rank(1 + i, rank) for i, rank in enumerate(ranks)]
 
 
 def gru_cell(c: ShapeContext) -> Shapes:
-    """x [batch, inputs], h_prev [batch, cells] -> [batch, cells], four times."""
+    """Infer the shapes of a GRU step.
+
+    x [batch, inputs], h_prev [batch, cells] -> [batch, cells], four times.
+    """
     x, state = c.with_rank(0, 2), c.with_rank(1, 2)
     return [(x[0], state[1])] * 4
 
 
 def gru_cell_grad(c: ShapeContext) -> Shapes:
-    """As `gru_cell` -> the shapes of x, h_prev, [batch, cells], [batch, 2 * cells]."""
+    """Infer the shapes of a GRU step's gradients.
+
+    As `gru_cell` -> the shapes of x, h_prev, [batch, cells], [batch, 2 * cells].
+    """
     x, state, w = c.with_rank(0, 2), c.with_rank(1, 2), c.with_rank(2, 2)
     return [x, (x[0], state[1]), (x[0], state[1]), (x[0], w[1])]
 
 
 def mirrored_conv(c: ShapeContext) -> Shapes:
-    """input [batch, h, w, c], (size [2],) paddings [4, 2], filter [k_h, k_w, c, out_c] -> Conv2D of
-    the padded image.
+    """Infer the shape of Conv2D of the padded image.
+
+    input [batch, h, w, c], (size [2],) paddings [4, 2], filter [k_h, k_w, c, out_c].
     """
     resizes = c.op == "FusedResizeAndPadConv2D"
     images, kernel = c.with_rank(0, 4), c.with_rank(3 if resizes else 2, 4)

@@ -75,8 +75,9 @@ def softmax_cross_entropy_with_logits(
     name: str | None = None,
     axis: int | None = None,
 ) -> Tensor:
-    """labels, logits [..., classes] -> loss [...]; gradients reach the logits alone. Raises
-    ValueError when one is missing.
+    """Return the loss of softmax; gradients reach the logits alone.
+
+    labels, logits [..., classes] -> loss [...]. Raises ValueError when one is missing.
     """
     axis = renamed(axis, None if dim == -1 else dim, "axis", "dim")
     _need_both("softmax_cross_entropy_with_logits", labels, logits)
@@ -92,8 +93,9 @@ def softmax_cross_entropy_with_logits_v2(
     name: str | None = None,
     dim: int | None = None,
 ) -> Tensor:
-    """labels, logits [..., classes] -> loss [...]; gradients reach both. Half floats are summed in
-    float32.
+    """Return the loss of softmax; gradients reach labels and logits.
+
+    labels, logits [..., classes] -> loss [...]. Half floats are summed in float32.
     """
     axis = renamed(axis, dim, "axis", "dim")
     axis = -1 if axis is None else axis
@@ -185,7 +187,9 @@ def _rows(x: Tensor) -> Tensor:
 def sparse_softmax_cross_entropy_with_logits(
     labels: Any = None, logits: Any = None, name: str | None = None
 ) -> Tensor:
-    """labels [...] of class numbers, logits [..., classes] -> loss [...]. float16 is summed in
+    """Return the loss of softmax for class numbers.
+
+    labels [...] of class numbers, logits [..., classes] -> loss [...]. float16 is summed in
     float32.
 
     Raises ValueError for ranks or known sizes that don't fit; a run raises InvalidArgumentError for
@@ -236,8 +240,9 @@ def sparse_softmax_cross_entropy_with_logits(
 
 
 def _fits(labels_shape: Tensor, logits: Tensor) -> Operation:
-    """Return the operation that fails in a run unless labels have the logits' shape without
-    classes.
+    """Return the operation that checks the labels' shape in a run.
+
+    It fails unless labels have the logits' shape without classes.
     """
     sizes = tensor("Shape", None, input=logits)
     outer = tensor(
@@ -258,7 +263,10 @@ def _fits(labels_shape: Tensor, logits: Tensor) -> Operation:
 def sigmoid_cross_entropy_with_logits(
     labels: Any = None, logits: Any = None, name: str | None = None
 ) -> Tensor:
-    """Loss of independent yes/no answers: max(x, 0) - x * z + log(1 + exp(-|x|))."""
+    """Return the loss of independent yes/no answers.
+
+    max(x, 0) - x * z + log(1 + exp(-|x|)).
+    """
     _need_both("sigmoid_cross_entropy_with_logits", labels, logits)
     with name_scope(name, "logistic_loss", [logits, labels]) as scope:
         x = convert_to_tensor(logits, name="logits")
@@ -285,8 +293,9 @@ def weighted_cross_entropy_with_logits(
     name: str | None = None,
     targets: Any = None,
 ) -> Tensor:
-    """As `sigmoid_cross_entropy_with_logits`, with positive answers weighted. targets: the former
-    name of labels.
+    """Return the loss with positive answers weighted.
+
+    As `sigmoid_cross_entropy_with_logits`. targets: the former name of labels.
     """
     labels = renamed(labels, targets, "labels", "targets")
     with name_scope(name, "logistic_loss", [logits, labels]) as scope:
@@ -326,5 +335,5 @@ def weighted_cross_entropy_with_logits(
 
 
 def l2_loss(t: TensorLike, name: str | None = None) -> Tensor:
-    """sum(t * t) / 2."""
+    """Return sum(t * t) / 2."""
     return tensor("L2Loss", name, t=t)

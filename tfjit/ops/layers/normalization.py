@@ -285,8 +285,9 @@ register_op(
 def bias_add(
     value: TensorLike, bias: TensorLike, data_format: str | None = None, name: str | None = None
 ) -> Tensor:
-    """value [..., c] (or [batch, c, ...] for NC..) plus bias [c]. Raises ValueError for another
-    layout.
+    """Add bias [c] to value [..., c] or [batch, c, ...].
+
+    The second layout is of the formats NC... Raises ValueError for another layout.
     """
     with name_scope(name, "BiasAdd", [value, bias]) as scope:
         if data_format is not None and not data_format.startswith("N"):
@@ -301,7 +302,10 @@ def bias_add(
 
 
 def _last_axis(op_type: str, logits: TensorLike, axis: int | None, name: str | None) -> Tensor:
-    """A row-wise op applied along another axis by swapping that axis with the last."""
+    """Apply a row-wise op along an axis.
+
+    Another axis than the last is swapped with the last.
+    """
     axis = -1 if axis is None else axis
     value = convert_to_tensor(logits)
     rank = value.shape.rank
@@ -338,14 +342,14 @@ def _last_axis(op_type: str, logits: TensorLike, axis: int | None, name: str | N
 def softmax(
     logits: TensorLike, axis: int | None = None, name: str | None = None, dim: int | None = None
 ) -> Tensor:
-    """exp(x) / sum(exp(x)) along an axis."""
+    """Return exp(x) / sum(exp(x)) along an axis."""
     return _last_axis("Softmax", logits, renamed(axis, dim, "axis", "dim"), name)
 
 
 def log_softmax(
     logits: TensorLike, axis: int | None = None, name: str | None = None, dim: int | None = None
 ) -> Tensor:
-    """log(softmax(x)) along an axis."""
+    """Return log(softmax(x)) along an axis."""
     return _last_axis("LogSoftmax", logits, renamed(axis, dim, "axis", "dim"), name)
 
 
@@ -357,7 +361,10 @@ def local_response_normalization(
     beta: float = 0.5,
     name: str | None = None,
 ) -> Tensor:
-    """input / (bias + alpha * sum of squares of neighbouring channels) ** beta."""
+    """Normalise by the squares of neighbouring channels.
+
+    input / (bias + alpha * sum of squares of neighbouring channels) ** beta.
+    """
     return tensor(
         "LRN", name, input=input, depth_radius=depth_radius, bias=bias, alpha=alpha, beta=beta
     )
@@ -374,7 +381,10 @@ def moments(
     keep_dims: Any = None,
     keepdims: Any = None,
 ) -> tuple[Tensor, Tensor]:
-    """(mean, variance) over axes; float16 is summed in float32."""
+    """Return (mean, variance) over axes.
+
+    float16 is summed in float32.
+    """
     keep = bool(renamed(keepdims, keep_dims, "keepdims", "keep_dims"))
     with name_scope(name, "moments", [x, axes]):
         given = convert_to_tensor(x)
@@ -411,7 +421,10 @@ def batch_normalization(
     variance_epsilon: Any,
     name: str | None = None,
 ) -> Tensor:
-    """(x - mean) / sqrt(variance + epsilon) * scale + offset; scale and offset may be None."""
+    """Return (x - mean) / sqrt(variance + epsilon) * scale + offset.
+
+    scale and offset may be None.
+    """
     with name_scope(name, "batchnorm", [x, mean, variance, scale, offset]):
         inverse = tensor("Rsqrt", None, x=tensor("AddV2", "add", x=variance, y=variance_epsilon))
         if scale is not None:
@@ -453,9 +466,10 @@ def fused_batch_norm(
     name: str | None = None,
     exponential_avg_factor: float = 1.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(y, mean, variance) of x [batch, h, w, c]; the batch's own statistics while training.
+    """Return (y, mean, variance) of x [batch, h, w, c].
 
-    Raises ValueError when mean and variance are needed and not given.
+    While training the batch's own statistics are used. Raises ValueError when mean and variance are
+    needed and not given.
     """
     if (not is_training or exponential_avg_factor != 1.0) and (mean is None or variance is None):
         raise ValueError(
@@ -489,7 +503,7 @@ def l2_normalize(
     name: str | None = None,
     dim: AxisLike | None = None,
 ) -> Tensor:
-    """x / sqrt(max(sum(x * x), epsilon)) along axes."""
+    """Return x / sqrt(max(sum(x * x), epsilon)) along axes."""
     axis = renamed(axis, dim, "axis", "dim")
     with name_scope(name, "l2_normalize", [x]) as scope:
         x = convert_to_tensor(x, name="x")
@@ -505,7 +519,7 @@ def l2_normalize(
 
 
 def zero_fraction(value: TensorLike, name: str | None = None) -> Tensor:
-    """Which part of the elements is zero."""
+    """Return the fraction of the elements that is zero."""
     with name_scope(name, "zero_fraction", [value]):
         x = convert_to_tensor(value, name="value")
         zero = tensor("Equal", None, x=x, y=tensor("ZerosLike", None, x=x))
@@ -518,7 +532,7 @@ def zero_fraction(value: TensorLike, name: str | None = None) -> Tensor:
 def xw_plus_b(
     x: TensorLike, weights: TensorLike, biases: TensorLike, name: str | None = None
 ) -> Tensor:
-    """matmul(x, weights) + biases."""
+    """Return matmul(x, weights) + biases."""
     with name_scope(name, "xw_plus_b", [x, weights, biases]) as scope:
         return bias_add(tensor("MatMul", None, a=x, b=weights), biases, name=scope)
 
@@ -526,7 +540,7 @@ def xw_plus_b(
 def relu_layer(
     x: TensorLike, weights: TensorLike, biases: TensorLike, name: str | None = None
 ) -> Tensor:
-    """relu(matmul(x, weights) + biases)."""
+    """Return relu(matmul(x, weights) + biases)."""
     with name_scope(name, "relu_layer", [x, weights, biases]) as scope:
         return tensor(
             "Relu", scope, features=bias_add(tensor("MatMul", None, a=x, b=weights), biases)
@@ -541,8 +555,9 @@ def dropout(
     name: str | None = None,
     rate: Any = None,
 ) -> Tensor:
-    """Elements zeroed with probability `rate`, the others scaled up. Raises ValueError without a
-    rate or for one outside [0, 1).
+    """Zero elements with probability `rate` and scale up the others.
+
+    Raises ValueError without a rate or for one outside [0, 1).
     """
     from tfjit.ops.random_values.stateful_random import random_uniform
 
@@ -588,8 +603,9 @@ def embedding_lookup(
     validate_indices: bool = True,
     max_norm: Any = None,
 ) -> Tensor:
-    """Rows of `params` by number. Raises NotImplementedError for partitioned parameters and
-    max_norm.
+    """Return rows of `params` by number.
+
+    Raises NotImplementedError for partitioned parameters and max_norm.
     """
     del validate_indices, partition_strategy
     if isinstance(params, (list, tuple)):

@@ -18,7 +18,7 @@ from tfjit.ops.core.type_lists import HALF_TO_DOUBLE, INDEX
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import IntsLike, PaddingLike, TensorLike
 
-# How fractional pooling chooses its windows.
+# Attrs that choose the windows of fractional pooling.
 FRACTIONAL: Final = (
     "pooling_ratio: list(float) >= 4",
     "pseudo_random: bool = false",
@@ -28,7 +28,7 @@ FRACTIONAL: Final = (
     "seed2: int = 0",
     "T: {float, double, int32, int64}",
 )
-# How windows move over volumes.
+# Attrs of windows that move over volumes.
 WINDOWS_3D: Final = (
     "ksize: list(int) >= 5",
     "strides: list(int) >= 5",
@@ -432,7 +432,10 @@ register_op(
 
 
 def _window(value: Any, n: int, first: bool, name: str) -> list[int]:
-    """A window or stride of n spatial axes, given as 1, n or n + 2 numbers, as n + 2."""
+    """Return a window or stride as n + 2 numbers.
+
+    It is given as 1, n or n + 2 numbers, for n spatial axes.
+    """
     values = [value] if isinstance(value, int) else list(value)
     if len(values) == n + 2:
         return values
@@ -452,7 +455,10 @@ def max_pool(
     name: str | None = None,
     input: TensorLike | None = None,
 ) -> Tensor:
-    """The largest value of each window: value [batch, h, w, c] -> [batch, out_h, out_w, c]."""
+    """Return the largest value of each window.
+
+    value [batch, h, w, c] -> [batch, out_h, out_w, c].
+    """
     first = data_format == "NCHW"
     with name_scope(name, "MaxPool", [value]) as scope:
         explicit: list[int] = []
@@ -478,7 +484,7 @@ def max_pool2d(
     data_format: str = "NHWC",
     name: str | None = None,
 ) -> Tensor:
-    """`max_pool` under the name that says how many axes it moves along."""
+    """Pool as `max_pool`; the name says the number of axes."""
     return max_pool(input, ksize, strides, padding, data_format, name)
 
 
@@ -491,8 +497,9 @@ def avg_pool(
     name: str | None = None,
     input: TensorLike | None = None,
 ) -> Tensor:
-    """The mean of each window, padding left out: value [batch, h, w, c] -> [batch, out_h, out_w,
-    c].
+    """Return the mean of each window; padding is left out.
+
+    value [batch, h, w, c] -> [batch, out_h, out_w, c].
     """
     first = data_format == "NCHW"
     with name_scope(name, "AvgPool", [value]) as scope:
@@ -518,7 +525,10 @@ def max_pool3d(
     data_format: str = "NDHWC",
     name: str | None = None,
 ) -> Tensor:
-    """The largest value of each window: input [batch, d, h, w, c]."""
+    """Return the largest value of each window of volumes.
+
+    input [batch, d, h, w, c].
+    """
     first = data_format == "NCDHW"
     return tensor(
         "MaxPool3D",
@@ -539,7 +549,10 @@ def avg_pool3d(
     data_format: str = "NDHWC",
     name: str | None = None,
 ) -> Tensor:
-    """The mean of each window: input [batch, d, h, w, c]."""
+    """Return the mean of each window of volumes.
+
+    input [batch, d, h, w, c].
+    """
     first = data_format == "NCDHW"
     return tensor(
         "AvgPool3D",
@@ -563,10 +576,10 @@ def max_pool_with_argmax(
     output_dtype: Any = None,
     include_batch_in_index: bool = False,
 ) -> Any:
-    """(output, argmax): the largest value of each window and where it stands in the flattened
-    input.
+    """Return (output, argmax) of each window.
 
-    Raises ValueError for another layout than NHWC.
+    The largest value, and its place in the flattened input. Raises ValueError for another layout
+    than NHWC.
     """
     if data_format != "NHWC":
         raise ValueError(

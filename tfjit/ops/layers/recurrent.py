@@ -14,9 +14,9 @@ from tfjit.ops.layers.layer_shapes import (
     lstm_grad,
 )
 
-# What a cell computes of a step: gates, state, output.
+# Outputs of one step of a cell: gates, state, output.
 GATES: Final = ("i: T", "cs: T", "f: T", "o: T", "ci: T", "co: T", "h: T")
-# What a cell takes: input, state, weights.
+# Inputs of a cell: input, state, weights.
 CELL: Final = ("x: T", "cs_prev: T", "h_prev: T", "w: T", "wci: T", "wcf: T", "wco: T", "b: T")
 
 register_op(

@@ -1,4 +1,4 @@
-"""The largest elements of rows, and whether targets are among them."""
+"""Define the largest elements of rows, and targets among them."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def top_k(
     index_type: Any = dtypes.int32,
     name: str | None = None,
 ) -> Any:
-    """(values, indices) of the k largest of each row."""
+    """Return (values, indices) of the k largest of each row."""
     return call("TopKV2", name, input=input, k=k, sorted=sorted, index_type=index_type)
 
 
@@ -136,6 +136,6 @@ register_op(
 def in_top_k(
     predictions: TensorLike, targets: Any, k: TensorLike, name: str | None = None
 ) -> Tensor:
-    """Whether each target is among its row's k largest predictions."""
+    """Return whether targets are among their rows' k largest predictions."""
     with name_scope(name, "in_top_k"):
         return tensor("InTopKV2", None, predictions=predictions, targets=targets, k=k)

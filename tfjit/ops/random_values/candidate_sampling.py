@@ -174,8 +174,10 @@ def uniform_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(candidates [num_sampled], expected counts of the true classes [batch, num_true], of the
-    candidates); all classes are as likely.
+    """Sample candidates; all classes are as likely.
+
+    Returns (candidates [num_sampled], expected counts of the true classes [batch, num_true], of the
+    candidates).
     """
     return _sampled(
         "UniformCandidateSampler",
@@ -198,8 +200,10 @@ def log_uniform_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """As `uniform_candidate_sampler`; class k has the chance log((k + 2) / (k + 1)) / log(range_max
-    + 1).
+    """Sample candidates log-uniformly.
+
+    As `uniform_candidate_sampler`; class k has the chance log((k + 2) / (k + 1)) / log(range_max +
+    1).
     """
     return _sampled(
         "LogUniformCandidateSampler",
@@ -222,7 +226,10 @@ def learned_unigram_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """As `uniform_candidate_sampler`; classes are as likely as they were true in earlier runs."""
+    """Sample candidates by the frequency of true classes in earlier runs.
+
+    As `uniform_candidate_sampler`.
+    """
     return _sampled(
         "LearnedUnigramCandidateSampler",
         true_classes,
@@ -250,8 +257,10 @@ def fixed_unigram_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """As `uniform_candidate_sampler`; classes are as likely as the unigrams, or the file's weights,
-    to the power `distortion`, say.
+    """Sample candidates by given weights.
+
+    As `uniform_candidate_sampler`; classes are as likely as the unigrams, or the file's weights, to
+    the power `distortion`.
     """
     more = {
         "vocab_file": vocab_file,
@@ -280,7 +289,7 @@ def all_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """All classes: what tests put in another sampler's place."""
+    """Return all classes; tests use this for another sampler."""
     return _sampled("AllCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name)
 
 
@@ -291,8 +300,9 @@ def compute_accidental_hits(
     seed: int | None = None,
     name: str | None = None,
 ) -> tuple[Any, Any, Any]:
-    """(rows, positions among the candidates, lowest float32) of the true classes that
-    were drawn.
+    """Return the true classes that were drawn.
+
+    Returns (rows, positions among the candidates, lowest float32).
     """
     first, second = get_seed(seed)
     seeds = {"seed": first or 0, "seed2": second or 0}

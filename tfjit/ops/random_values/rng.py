@@ -9,7 +9,10 @@ from tfjit.ops.core.type_lists import INDEX
 
 
 def _from_resource(index: int) -> Rule:
-    """The shape in an input, of ops whose stream is a resource."""
+    """Return a rule for the shape in an input.
+
+    The stream of these ops is a resource.
+    """
 
     def rule(c: ShapeContext) -> Shapes:
         c.with_rank(0, 0)

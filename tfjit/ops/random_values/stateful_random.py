@@ -130,7 +130,7 @@ register_op(
 
 
 def _shape_tensor(shape: ShapeLike) -> Tensor:
-    """A shape as an integer vector; an empty list is int32."""
+    """Return a shape as an integer vector; an empty list is int32."""
     kind = dtypes.int32 if isinstance(shape, (list, tuple)) and not shape else None
     return convert_to_tensor(shape, dtype=kind, name="shape")
 
@@ -148,8 +148,9 @@ def random_uniform(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Values of [minval, maxval), floats by default of [0, 1). Raises ValueError for integers
-    without maxval, or another dtype.
+    """Sample values of [minval, maxval), floats by default of [0, 1).
+
+    Raises ValueError for integers without maxval, or another dtype.
     """
     kind = as_dtype(dtype)
     if kind not in (
@@ -217,7 +218,7 @@ def random_normal(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Values of a normal distribution."""
+    """Sample values of a normal distribution."""
     return _scaled("RandomStandardNormal", "random_normal", shape, mean, stddev, dtype, seed, name)
 
 
@@ -229,19 +230,22 @@ def truncated_normal(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Values of a normal distribution, drawn again when more than two deviations away."""
+    """Sample a normal distribution within two deviations.
+
+    Values farther away are drawn again.
+    """
     return _scaled("TruncatedNormal", "truncated_normal", shape, mean, stddev, dtype, seed, name)
 
 
 def random_shuffle(value: TensorLike, seed: int | None = None, name: str | None = None) -> Tensor:
-    """The rows of `value` in random order."""
+    """Return the rows of `value` in random order."""
     return tensor("RandomShuffle", name, value=value, **_seeds(seed))
 
 
 def random_crop(
     value: TensorLike, size: TensorLike, seed: int | None = None, name: str | None = None
 ) -> Tensor:
-    """A part of `value` of a given size from a random place."""
+    """Return a random part of `value` of a given size."""
     with name_scope(name, "random_crop", [value, size]) as scope:
         value = convert_to_tensor(value, name="value")
         size = convert_to_tensor(size, dtype=dtypes.int32, name="size")
@@ -262,7 +266,7 @@ def multinomial(
     name: str | None = None,
     output_dtype: Any = None,
 ) -> Tensor:
-    """logits [rows, classes] -> class numbers [rows, num_samples], drawn by their probabilities."""
+    """Draw class numbers [rows, num_samples] by logits [rows, classes]."""
     kind = dtypes.int64 if output_dtype is None else as_dtype(output_dtype)
     with name_scope(name, "multinomial", [logits]):
         return tensor(
@@ -282,7 +286,7 @@ def categorical(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """`multinomial`, with TensorFlow 2's order of arguments."""
+    """Draw as `multinomial`, with TensorFlow 2's order of arguments."""
     return multinomial(logits, num_samples, seed, name, dtype)
 
 
@@ -294,7 +298,7 @@ def random_gamma(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Values of gamma distributions: shape + shape of alpha and beta."""
+    """Sample gamma distributions: shape + shape of alpha and beta."""
     with name_scope(name, "random_gamma", [shape, alpha, beta]):
         kind = as_dtype(dtype)
         sizes = convert_to_tensor(shape, name="shape", dtype=dtypes.int32)
@@ -323,7 +327,7 @@ def random_poisson(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Values of Poisson distributions: shape + shape of lam."""
+    """Sample Poisson distributions: shape + shape of lam."""
     with name_scope(name, "random_poisson", [lam, shape]):
         sizes = convert_to_tensor(shape, name="shape", dtype=dtypes.int32)
         return tensor(

@@ -1,4 +1,4 @@
-"""Random ops whose stream is an input."""
+"""Define random ops with their stream as an input."""
 
 from __future__ import annotations
 
@@ -251,9 +251,10 @@ _ALGORITHMS: Final = {"philox": 1, "threefry": 2, "autoselect": 3}
 
 
 def _algorithm(alg: Any) -> int:
-    """Return the number of a random number generator, given as that, as a name, or None for any.
+    """Return the number of a random number generator.
 
-    Raises ValueError for another number or name, TypeError for what is neither.
+    alg: the number, a name, or None for any. Raises ValueError for another number or name,
+    TypeError for other types.
     """
     if alg is None:
         return _ALGORITHMS["autoselect"]
@@ -278,7 +279,10 @@ def _algorithm(alg: Any) -> int:
 
 
 def _generator(seed: TensorLike, alg: TensorLike) -> dict[str, Any]:
-    """Return key, counter and algorithm of a draw, as its node takes them."""
+    """Return key, counter and algorithm of a draw.
+
+    They are in the form of the node's inputs.
+    """
     number = _algorithm(alg)
     if number == _ALGORITHMS["threefry"]:
         halves = tensor("Cast", None, x=convert_to_tensor(seed), DstT=dtypes.uint32)
@@ -302,8 +306,9 @@ def stateless_random_uniform(
     name: str | None = None,
     alg: TensorLike = "auto_select",
 ) -> Tensor:
-    """As `random_uniform`, the values following from two seeds alone. minval None: integers of the
-    dtype's full range.
+    """Sample as `random_uniform`; two seeds determine the values.
+
+    minval None: integers of the dtype's full range.
 
     alg: "philox", "auto_select" (which is Philox on a CPU) or "threefry", of which a CPU has no
     kernel.
@@ -381,8 +386,9 @@ def stateless_random_normal(
     name: str | None = None,
     alg: TensorLike = "auto_select",
 ) -> Tensor:
-    """As `random_normal`, the values following from two seeds alone. alg: as of
-    `stateless_random_uniform`.
+    """Sample as `random_normal`; two seeds determine the values.
+
+    alg: as of `stateless_random_uniform`.
     """
     return _scaled(
         "StatelessRandomNormalV2",
@@ -406,8 +412,9 @@ def stateless_truncated_normal(
     name: str | None = None,
     alg: TensorLike = "auto_select",
 ) -> Tensor:
-    """As `truncated_normal`, the values following from two seeds alone. alg: as of
-    `stateless_random_uniform`.
+    """Sample as `truncated_normal`; two seeds determine the values.
+
+    alg: as of `stateless_random_uniform`.
     """
     return _scaled(
         "StatelessTruncatedNormalV2",
@@ -429,7 +436,7 @@ def stateless_multinomial(
     output_dtype: Any = dtypes.int64,
     name: str | None = None,
 ) -> Tensor:
-    """As `multinomial`, the values following from two seeds alone."""
+    """Draw as `multinomial`; two seeds determine the values."""
     return tensor(
         "StatelessMultinomial",
         name,
@@ -447,5 +454,5 @@ def stateless_categorical(
     dtype: DTypeLike = dtypes.int64,
     name: str | None = None,
 ) -> Tensor:
-    """`stateless_multinomial`, by its later name."""
+    """Draw as `stateless_multinomial`; its later name."""
     return stateless_multinomial(logits, num_samples, seed, dtype, name)

@@ -12,7 +12,9 @@ from tfjit.ops.core.shape_rules import (
 
 
 def spectrogram(c: ShapeContext) -> Shapes:
-    """input [samples, channels] -> [channels, windows, bins], of windows of `window_size` samples a
+    """Infer the shape of spectrograms.
+
+    input [samples, channels] -> [channels, windows, bins], of windows of `window_size` samples a
     `stride` apart.
     """
     samples, channels = c.with_rank(0, 2)
@@ -29,7 +31,9 @@ def spectrogram(c: ShapeContext) -> Shapes:
 
 
 def mfcc(c: ShapeContext) -> Shapes:
-    """spectrogram [channels, windows, bins], sample_rate [] -> [channels, windows,
+    """Infer the shape of mel coefficients.
+
+    spectrogram [channels, windows, bins], sample_rate [] -> [channels, windows,
     dct_coefficient_count].
     """
     shape = c.with_rank(0, 3)

@@ -24,7 +24,7 @@ CSV: Final = (
     "record_defaults: output_types",
 )
 
-# What to do in the place of an op of this family that has no kernel.
+# Advice for an op of this family without a kernel.
 INSTEAD: Final = (
     "Feed the data with placeholders, or read it with queues (tf.train.batch), instead of tf.data"
 )

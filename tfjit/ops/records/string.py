@@ -10,7 +10,7 @@ from tfjit.ops.core.type_lists import INDEX
 
 
 def _joined(c: ShapeContext) -> Shapes:
-    """The shape that all inputs but scalars have."""
+    """Infer the shape that all inputs but scalars have."""
     shapes = [c.inputs[k] for k in range(len(c.inputs)) if c.inputs[k] != ()]
     found: Shape = None if shapes else ()
     for shape in shapes:

@@ -9,7 +9,7 @@ from tfjit.ops.core.type_lists import INDEX
 
 
 def _decoded(c: ShapeContext) -> Shapes:
-    """Row splits: one more than there are strings."""
+    """Infer the shape of row splits: one more than there are strings."""
     strings = c.inputs[0]
     count = None if strings is None else product(strings)
     return [(None if count is None else count + 1,), *[(None,)] * (c.num_outputs - 1)]

@@ -10,12 +10,12 @@ from tfjit.ops.sparse import sparse_shapes as shapes
 
 
 def vector(c: ShapeContext) -> Shapes:
-    """A vector of unknown length."""
+    """Infer a vector of unknown length."""
     return [(None,)]
 
 
 def three(c: ShapeContext) -> Shapes:
-    """Indices, values and dense shape as three strings."""
+    """Infer indices, values and dense shape as three strings."""
     c.with_rank(0, 2)
     c.with_rank(1, 1)
     c.with_rank(2, 1)
@@ -23,7 +23,7 @@ def three(c: ShapeContext) -> Shapes:
 
 
 def rows_of_three(c: ShapeContext) -> Shapes:
-    """As `three`, a row each."""
+    """Infer a row of three strings for each sparse tensor."""
     c.with_rank(0, 2)
     c.with_rank(1, 1)
     c.with_rank(2, 1)

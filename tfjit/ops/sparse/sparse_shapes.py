@@ -1,4 +1,7 @@
-"""Shape rules of sparse tensors: indices [n, rank], values [n], dense shape [rank]."""
+"""Infer shapes of sparse tensors.
+
+A sparse tensor is indices [n, rank], values [n], dense shape [rank].
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,25 @@ from tfjit.ops.core.shape_rules import Rule, Shapes, int_constant, int_list_cons
 
 
 def sparse_of_rank(rank: int | None, count: int | None = None) -> list[Shape]:
-    """A sparse tensor of `count` values."""
+    """Return the shapes of a sparse tensor of `count` values."""
     return [(count, rank), (count,), (rank,)]
 
 
 def any_sparse(c: ShapeContext) -> Shapes:
-    """One sparse tensor, of which nothing is known."""
+    """Infer one sparse tensor of unknown rank and size."""
     return sparse_of_rank(None)
 
 
 def sparse_matrix(c: ShapeContext) -> Shapes:
-    """One sparse matrix."""
+    """Infer one sparse matrix."""
     return sparse_of_rank(2)
 
 
 def rank_of_shape_input(index: int) -> Rule:
-    """One sparse tensor, of the rank that input `index`, a dense shape, has."""
+    """Return a rule for one sparse tensor with a given rank.
+
+    The rank is the size of input `index`, a dense shape.
+    """
 
     def rule(c: ShapeContext) -> Shapes:
         return sparse_of_rank(c.with_rank(index, 1)[0])
@@ -32,12 +38,12 @@ def rank_of_shape_input(index: int) -> Rule:
 
 
 def values_alone(c: ShapeContext) -> Shapes:
-    """A value for each row of the indices, the first input."""
+    """Infer a value for each row of the indices, the first input."""
     return [(c.with_rank(0, 2)[0],)]
 
 
 def values_of_input(index: int) -> Rule:
-    """The shape of a vector of values."""
+    """Return a rule for the shape of a vector of values."""
 
     def rule(c: ShapeContext) -> Shapes:
         return [c.with_rank(index, 1)]
@@ -46,19 +52,19 @@ def values_of_input(index: int) -> Rule:
 
 
 def to_dense(c: ShapeContext) -> Shapes:
-    """SparseToDense"""
+    """Infer the shape of SparseToDense."""
     return [c.constant_as_shape(1)]
 
 
 def reordered(c: ShapeContext) -> Shapes:
-    """SparseReorder"""
+    """Infer the shapes of SparseReorder."""
     indices, values = c.with_rank(0, 2), c.with_rank(1, 1)
     c.with_rank(2, 1)
     return [indices, values]
 
 
 def reshaped(c: ShapeContext) -> Shapes:
-    """SparseReshape"""
+    """Infer the shapes of SparseReshape."""
     indices = c.with_rank(0, 2)
     c.with_rank(1, 1)
     wanted = c.with_rank(2, 1)
@@ -66,7 +72,7 @@ def reshaped(c: ShapeContext) -> Shapes:
 
 
 def concatenated(c: ShapeContext) -> Shapes:
-    """SparseConcat"""
+    """Infer the shapes of SparseConcat."""
     n = int(c.attr("N"))
     rows: int | None = 0
     rank: int | None = None
@@ -80,7 +86,7 @@ def concatenated(c: ShapeContext) -> Shapes:
 
 
 def split(c: ShapeContext) -> Shapes:
-    """SparseSplit"""
+    """Infer the shapes of SparseSplit."""
     n = int(c.attr("num_split"))
     shape = c.inputs[3]
     rank = None if shape is None else c.with_rank(3, 1)[0]
@@ -88,18 +94,18 @@ def split(c: ShapeContext) -> Shapes:
 
 
 def sliced(c: ShapeContext) -> Shapes:
-    """SparseSlice"""
+    """Infer the shapes of SparseSlice."""
     shape = c.inputs[2]
     return [(None, None if shape is None else c.with_rank(2, 1)[0]), (None,), shape]
 
 
 def slice_gradient(c: ShapeContext) -> Shapes:
-    """SparseSliceGrad"""
+    """Infer the shape of SparseSliceGrad."""
     return [(c.with_rank(1, 2)[0],)]
 
 
 def filled(c: ShapeContext) -> Shapes:
-    """SparseFillEmptyRows"""
+    """Infer the shapes of SparseFillEmptyRows."""
     indices, values, shape = c.with_rank(0, 2), c.with_rank(1, 1), c.with_rank(2, 1)
     count = c.merge_dim(indices[0], values[0])
     c.merge_dim(indices[1], shape[0])
@@ -109,7 +115,7 @@ def filled(c: ShapeContext) -> Shapes:
 
 
 def ragged_filled(c: ShapeContext) -> Shapes:
-    """RaggedFillEmptyRows"""
+    """Infer the shapes of RaggedFillEmptyRows."""
     rows, values = c.with_rank(0, 1), c.with_rank(1, 1)
     c.with_rank(2, 0)
     c.with_rank(3, 0)
@@ -117,14 +123,14 @@ def ragged_filled(c: ShapeContext) -> Shapes:
 
 
 def fill_gradient(c: ShapeContext) -> Shapes:
-    """SparseFillEmptyRowsGrad"""
+    """Infer the shapes of SparseFillEmptyRowsGrad."""
     place = c.with_rank(0, 1)
     c.with_rank(1, 1)
     return [place, ()]
 
 
 def dense_product(c: ShapeContext) -> Shapes:
-    """SparseTensorDenseMatMul"""
+    """Infer the shape of SparseTensorDenseMatMul."""
     indices, values = c.with_rank(0, 2), c.with_rank(1, 1)
     c.merge_dim(indices[0], values[0])
     c.with_rank(2, 1)
@@ -137,22 +143,22 @@ def dense_product(c: ShapeContext) -> Shapes:
 
 
 def added(c: ShapeContext) -> Shapes:
-    """SparseAdd"""
+    """Infer the shapes of SparseAdd."""
     return sparse_of_rank(c.with_rank(2, 1)[0])
 
 
 def sum_gradient(c: ShapeContext) -> Shapes:
-    """SparseAddGrad"""
+    """Infer the shapes of SparseAddGrad."""
     return [(c.with_rank(1, 2)[0],), (c.with_rank(2, 2)[0],)]
 
 
 def extremes(c: ShapeContext) -> Shapes:
-    """SparseSparseMaximum, SparseSparseMinimum"""
+    """Infer the shapes of SparseSparseMaximum and SparseSparseMinimum."""
     return [(None, None), (None,)]
 
 
 def reduced(c: ShapeContext) -> Shapes:
-    """SparseReduceSum, SparseReduceMax"""
+    """Infer the shape of SparseReduceSum and SparseReduceMax."""
     shape, axes = c.constant_as_shape(2), int_list_constant(c, 3)
     if c.constant(2) is None or shape is None or axes is None:
         return [None]
@@ -163,7 +169,7 @@ def reduced(c: ShapeContext) -> Shapes:
 
 
 def softmax(c: ShapeContext) -> Shapes:
-    """SparseSoftmax"""
+    """Infer the shape of SparseSoftmax."""
     c.with_rank(0, 2)
     values = c.with_rank(1, 1)
     c.with_rank(2, 1)
@@ -171,7 +177,7 @@ def softmax(c: ShapeContext) -> Shapes:
 
 
 def product_of_dense(c: ShapeContext) -> Shapes:
-    """SparseMatMul"""
+    """Infer the shape of SparseMatMul."""
     a, b = c.with_rank(0, 2), c.with_rank(1, 2)
     rows, inner = (a[1], a[0]) if c.attr("transpose_a") else (a[0], a[1])
     depth, columns = (b[1], b[0]) if c.attr("transpose_b") else (b[0], b[1])
@@ -180,7 +186,10 @@ def product_of_dense(c: ShapeContext) -> Shapes:
 
 
 def set_operation(c: ShapeContext) -> Shapes:
-    """Sets of the last dimension: the rank is that of either operand."""
+    """Infer a sparse tensor of sets along the last dimension.
+
+    The rank is the rank of either operand.
+    """
     ranks = {
         "DenseToDenseSetOperation": lambda: (c.rank(c.inputs[0]), c.rank(c.inputs[1])),
         "DenseToSparseSetOperation": lambda: (c.rank(c.inputs[0]), c.with_rank(3, 1)[0]),

@@ -19,7 +19,10 @@ TABLE: Final = (
 
 
 def _handle(c: ShapeContext) -> None:
-    """Input 0 is a handle: a scalar of the second kind, a vector of two strings of the first."""
+    """Check that input 0 is a handle.
+
+    A handle is a scalar of the second kind, a vector of two strings of the first.
+    """
     if c.op.endswith("V2"):
         c.with_rank(0, 0)
     else:

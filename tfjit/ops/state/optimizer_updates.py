@@ -12,8 +12,10 @@ from tfjit.ops.core.type_lists import INDEX
 
 
 def _update(slots: int, scalars: str = "") -> Rule:
-    """Dense update: inputs 0 .. slots - 1 are variables of one shape, `scalars` says what follows:
-    s a scalar, g the gradient.
+    """Return the shape rule of a dense update.
+
+    Inputs 0 .. slots - 1 are variables of one shape. `scalars` describes the inputs that follow: s
+    a scalar, g the gradient.
     """
 
     def rule(c: ShapeContext) -> Shapes:
@@ -31,8 +33,10 @@ def _update(slots: int, scalars: str = "") -> Rule:
 
 
 def _sparse_update(slots: int, scalars: str = "") -> Rule:
-    """Sparse update: as `_update`, where g is followed by i, its row numbers: g has the variable's
-    shape but for axis 0.
+    """Return the shape rule of a sparse update.
+
+    As `_update`, where g is followed by i, its row numbers: g has the variable's shape but for axis
+    0.
     """
 
     def rule(c: ShapeContext) -> Shapes:
@@ -55,7 +59,10 @@ def _sparse_update(slots: int, scalars: str = "") -> Rule:
 
 
 def _resource_update(slots: int, scalars: str = "") -> Rule:
-    """As the others, for variables behind handles: only the scalars can be checked."""
+    """Return the shape rule of an update of variables behind handles.
+
+    Only the scalars can be checked.
+    """
 
     def rule(c: ShapeContext) -> Shapes:
         for i, kind in enumerate(scalars, slots):

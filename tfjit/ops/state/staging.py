@@ -8,7 +8,8 @@ from tfjit.framework.op_defs.op_traits import BLOCKING
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import nothing, scalar, unknown
 
-# What staging areas and maps hold, and how much of it; UNTYPED where no value passes through.
+# Attrs of staging areas and maps: capacity and element types; UNTYPED where no value passes
+# through.
 STORE: Final = (
     "capacity: int >= 0 = 0",
     "memory_limit: int >= 0 = 0",

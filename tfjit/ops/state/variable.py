@@ -229,7 +229,10 @@ def variable_op(
     container: str = "",
     shared_name: str = "",
 ) -> Tensor:
-    """A reference variable (VariableV2): its value, or its reference where an op writes it."""
+    """Return a reference variable (VariableV2).
+
+    The result is its value, or its reference where an op writes it.
+    """
     attrs = {
         "shape": TensorShape(shape),
         "dtype": as_dtype(dtype),
@@ -249,8 +252,9 @@ def var_handle_op(
     container: str = "",
     name: str = "VarHandleOp",
 ) -> Tensor:
-    """The handle of a resource variable. It is the variable `shared_name` of the container, or one
-    of its own.
+    """Return the handle of a resource variable.
+
+    The variable is `shared_name` of the container, or the node's alone without that name.
     """
     attrs = {
         "shape": TensorShape(shape),
@@ -262,7 +266,10 @@ def var_handle_op(
 
 
 def read_variable_op(resource: Tensor, dtype: DTypeLike, name: str | None = None) -> Tensor:
-    """The value of a resource variable; its static shape is that of the handle's own op."""
+    """Return the value of a resource variable.
+
+    Its static shape is known where the handle is a VarHandleOp's output.
+    """
     value = tensor("ReadVariableOp", name, resource=resource, dtype=as_dtype(dtype))
     if resource.op.type == "VarHandleOp":
         value.set_shape(resource.op.attr("shape"))
@@ -289,14 +296,14 @@ def assign_sub_variable_op(
 
 
 def var_is_initialized_op(resource: Tensor, name: str | None = None) -> Tensor:
-    """Whether a resource variable has a value."""
+    """Return whether a resource variable has a value."""
     return tensor("VarIsInitializedOp", name, resource=resource)
 
 
 def destroy_resource_op(
     resource: Tensor, ignore_lookup_error: bool = True, name: str | None = None
 ) -> Operation:
-    """Forget a resource and its value."""
+    """Delete a resource and its value."""
     return create(
         "DestroyResourceOp", name, resource=resource, ignore_lookup_error=ignore_lookup_error
     )
