@@ -154,6 +154,13 @@ class KernelStore:
         """
         return dict(self._refused)
 
+    def busy_workers(self) -> int:
+        """Return the number of compiler processes at work.
+
+        Takes no lock: a number of a moment ago will do.
+        """
+        return sum(1 for worker in self._workers if worker.in_flight)
+
     def settled(self, sources: Iterable[KernelSource]) -> bool:
         """Return whether no kernel of these will change its state.
 

@@ -83,6 +83,11 @@ def yielding(items: Iterable[_T]) -> Iterator[_T]:
         yield item
 
 
+def is_under_way() -> bool:
+    """Return whether background work of this process is under way."""
+    return _thread != 0
+
+
 @contextmanager
 def background(share: Callable[[], float] = lambda: 0.1) -> Iterator[None]:
     """Treat the block as background work of this thread.

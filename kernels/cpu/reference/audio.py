@@ -10,6 +10,7 @@ import functools
 import numpy as np
 
 from tfjit.kernels.cpu.reference.array import Arrays, invalid, shape_text
+from tfjit.kernels.executor.blas_threads import on_free_cores
 from tfjit.kernels.registry import NodeSpec, reference
 
 Array = np.ndarray
@@ -78,6 +79,7 @@ def _cosines(channels: int, count: int) -> Array:
 
 
 @reference("Mfcc")
+@on_free_cores
 def _mfcc(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Compute mel frequency cepstral coefficients.
 

@@ -25,6 +25,7 @@ from tfjit.kernels.cpu.reference.windows import (
     widened,
     without_border,
 )
+from tfjit.kernels.executor.blas_threads import on_free_cores
 from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.kernels.registry import NodeSpec, reference
 
@@ -159,6 +160,7 @@ def _filter_windows(
 
 
 @reference("Conv2D")
+@on_free_cores
 def conv2d(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Compute Conv2D.
 
@@ -175,6 +177,7 @@ def conv2d(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 @reference("Conv2DBackpropInput")
+@on_free_cores
 def conv2d_backprop_input(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Compute the gradient of Conv2D's input.
 
@@ -195,6 +198,7 @@ def conv2d_backprop_input(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[
 
 
 @reference("Conv2DBackpropFilter")
+@on_free_cores
 def conv2d_backprop_filter(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Compute the gradient of Conv2D's filter.
 
@@ -314,6 +318,7 @@ def _groups(x_depth: int, filter_depth: int) -> int:
 
 
 @reference("Conv3D")
+@on_free_cores
 def _conv3d(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Compute Conv3D.
 
@@ -340,6 +345,7 @@ def _conv3d(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 @reference("Conv3DBackpropInput", "Conv3DBackpropInputV2")
+@on_free_cores
 def _conv3d_input(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Compute the gradient of Conv3D's input.
 
@@ -376,6 +382,7 @@ def _conv3d_input(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 @reference("Conv3DBackpropFilter", "Conv3DBackpropFilterV2")
+@on_free_cores
 def _conv3d_filter(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Compute the gradient of Conv3D's filter.
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from tfjit.framework.errors import UnimplementedError
 from tfjit.kernels.cpu.reference.array import Arrays, invalid, shape_text
+from tfjit.kernels.executor.blas_threads import on_free_cores
 from tfjit.kernels.registry import NodeSpec, reference
 
 
@@ -48,6 +49,7 @@ def computed(value: np.ndarray) -> np.ndarray:
 
 
 @reference("Cholesky", "BatchCholesky")
+@on_free_cores
 def _cholesky(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Compute the Cholesky factor.
 
@@ -65,6 +67,7 @@ def _cholesky(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 @reference("CholeskyGrad", "BatchCholeskyGrad")
+@on_free_cores
 def _cholesky_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Compute the gradient of the factored matrix, symmetric.
 
@@ -106,6 +109,7 @@ def _solve_lower_transposed(lower: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 @reference("MatrixInverse", "BatchMatrixInverse")
+@on_free_cores
 def _inverse(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Invert matrices [..., m, m].
 
@@ -124,6 +128,7 @@ def _inverse(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 @reference("MatrixDeterminant", "BatchMatrixDeterminant")
+@on_free_cores
 def _determinant(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Compute determinants [...] of matrices [..., m, m].
 
@@ -135,6 +140,7 @@ def _determinant(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 @reference("LogMatrixDeterminant")
+@on_free_cores
 def _log_determinant(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Compute signs and logarithms of the absolute determinants.
 
@@ -188,6 +194,7 @@ def _lu(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 @reference("Qr")
+@on_free_cores
 def _qr(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Compute the QR factors.
 
@@ -207,6 +214,7 @@ def _qr(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 @reference("Svd", "BatchSvd")
+@on_free_cores
 def _svd(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Compute the singular value decomposition.
 
@@ -266,11 +274,13 @@ def _symmetric(x: np.ndarray, vectors: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 @reference("SelfAdjointEigV2", "BatchSelfAdjointEigV2")
+@on_free_cores
 def _self_adjoint_eig(node: NodeSpec, inputs: Arrays) -> Arrays:
     return _symmetric(inputs[0], node.attrs["compute_v"])
 
 
 @reference("SelfAdjointEig", "BatchSelfAdjointEig")
+@on_free_cores
 def _self_adjoint_eig_v1(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Compute eigenvalues and eigenvectors in one array.
 
@@ -281,6 +291,7 @@ def _self_adjoint_eig_v1(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 @reference("Eig")
+@on_free_cores
 def _eig(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Compute eigenvalues and eigenvectors of general matrices.
 

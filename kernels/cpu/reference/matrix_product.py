@@ -11,6 +11,7 @@ from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.types.shape import format_shape
 from tfjit.kernels.cpu.reference.array import Arrays, contiguous, invalid, shape_text, widen
 from tfjit.kernels.cpu.reference.reduction import wide
+from tfjit.kernels.executor.blas_threads import on_free_cores
 from tfjit.kernels.registry import NodeSpec, reference
 
 
@@ -27,6 +28,7 @@ def _cross(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 @reference("Einsum")
+@on_free_cores
 def _einsum(node: NodeSpec, inputs: Arrays) -> Arrays:
     values = [wide(x) for x in inputs]
     equation = node.attrs["equation"].decode().replace(" ", "")
@@ -51,6 +53,7 @@ def _size_error(a: tuple[int, ...], b: tuple[int, ...], *transposed: Any) -> Inv
 
 
 @reference("MatMul")
+@on_free_cores
 def matmul(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Compute MatMul.
 
@@ -73,6 +76,7 @@ def matmul(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 @reference("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
+@on_free_cores
 def batch_matmul(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Compute BatchMatMul.
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfjit.kernels.cpu.reference.array import Arrays, compute_dtype, invalid, shape_text
+from tfjit.kernels.executor.blas_threads import on_free_cores
 from tfjit.kernels.registry import NodeSpec, reference
 
 Array = np.ndarray
@@ -120,6 +121,7 @@ def _check_sizes(x: Array, cs_prev: Array, h_prev: Array, w: Array, b: Array) ->
 
 
 @reference("LSTMBlockCell")
+@on_free_cores
 def _lstm_cell(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Compute one LSTM step.
 
@@ -160,6 +162,7 @@ def _lstm_cell_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 @reference("BlockLSTM", "BlockLSTMV2")
+@on_free_cores
 def _lstm(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Compute an LSTM over a sequence.
 
@@ -187,6 +190,7 @@ def _lstm(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 @reference("BlockLSTMGrad", "BlockLSTMGradV2")
+@on_free_cores
 def _lstm_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Compute the gradients of an LSTM over a sequence.
 
@@ -223,6 +227,7 @@ def _lstm_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 @reference("GRUBlockCell")
+@on_free_cores
 def _gru(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Compute one GRU step.
 
@@ -250,6 +255,7 @@ def _gru(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 @reference("GRUBlockCellGrad")
+@on_free_cores
 def _gru_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Compute the gradients of one GRU step.
 

@@ -10,6 +10,7 @@ import numpy as np
 from tfjit.framework.types.shape import format_shape
 from tfjit.kernels.cpu.reference.array import Arrays, invalid, shape_text
 from tfjit.kernels.cpu.reference.factorizations import computed, matrices
+from tfjit.kernels.executor.blas_threads import on_free_cores
 from tfjit.kernels.registry import NodeSpec, reference
 
 _SINGULAR = "Input matrix is not invertible."
@@ -30,6 +31,7 @@ def _pair(matrix: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 @reference("MatrixSolve", "BatchMatrixSolve")
+@on_free_cores
 def _solve(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Solve matrix x = rhs.
 
@@ -55,6 +57,7 @@ def _solve(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 @reference("MatrixSolveLs", "BatchMatrixSolveLs")
+@on_free_cores
 def _solve_ls(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Solve a system by least squares or least norm.
 
@@ -142,6 +145,7 @@ def _check_fit(node: NodeSpec, matrix: np.ndarray, right: np.ndarray) -> None:
 
 
 @reference("MatrixTriangularSolve", "BatchMatrixTriangularSolve")
+@on_free_cores
 def _triangular_solve(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Solve triangular systems; outer dimensions broadcast.
 
@@ -164,6 +168,7 @@ def _triangular_solve(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 @reference("BandedTriangularSolve")
+@on_free_cores
 def _banded_triangular_solve(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Solve banded triangular systems.
 

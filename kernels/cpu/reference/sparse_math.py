@@ -19,6 +19,7 @@ from tfjit.kernels.cpu.reference.sparse import (
     ordered,
     refused,
 )
+from tfjit.kernels.executor.blas_threads import on_free_cores
 from tfjit.kernels.registry import NodeSpec, reference
 
 Arrays = Sequence[Any]
@@ -322,6 +323,7 @@ def _extremes(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 @reference("SparseMatMul")
+@on_free_cores
 def _sparse_matmul(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Multiply two dense matrices that are mostly zeros."""
     a, b = (np.asarray(v).astype(np.float32) for v in inputs)
