@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
@@ -44,9 +44,14 @@ from tfjit.runtime.step.step import Step, StepEnvironment
 
 if TYPE_CHECKING:
     from tfjit.kernels.jit.store import KernelStore
+    from tfjit.kernels.source import KernelSource
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 
 _MAX_SHAPES = 64
+# lowered forms that wait for their kernels: each may hold packed constants
+_MAX_WAITING = 16
+# shapes after a first run: behind Unique, say, most never come again
+_MAX_CHECKED = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,8 +350,14 @@ class _Referenced(NodeRunner):
         return NodeSpec(node.name, node.op, node.attrs, in_specs, outputs, self._constants, state)
 
 
+_Shapes = tuple[tuple[int, ...], ...]  # of a node's inputs
+
+
 class _Computed(_Referenced):
-    """A reference kernel at first, compiled code for the shapes that come again."""
+    """Run the reference at first, and compiled code for repeated shapes.
+
+    Shapes are lowered once, the second time they come. The lowered form waits for its kernels.
+    """
 
     def __init__(
         self,
@@ -358,9 +369,13 @@ class _Computed(_Referenced):
     ) -> None:
         super().__init__(node, reference, env, device, constants)
         self._native = True  # until its builder refuses
-        self._steps: OrderedDict[tuple[tuple[int, ...], ...], Step | None] = OrderedDict()
+        # None where the compiler refuses a kernel
+        self._steps: OrderedDict[_Shapes, Step | None] = OrderedDict()
+        self._waiting: OrderedDict[_Shapes, tuple[Lowered, tuple[KernelSource, ...]]] = (
+            OrderedDict()
+        )
         # input shapes that the reference has served
-        self._checked: set[tuple[tuple[int, ...], ...]] = set()
+        self._checked: OrderedDict[_Shapes, None] = OrderedDict()
         self._lock = threading.Lock()
 
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
@@ -376,7 +391,7 @@ class _Computed(_Referenced):
         outputs = super()._compute(context, arrays)
         if self._native and self._as_inferred(outputs):
             with self._lock:
-                self._checked.add(tuple(a.shape for a in arrays))
+                _put(self._checked, tuple(a.shape for a in arrays), None, _MAX_CHECKED)
         return outputs
 
     def after_fork(self) -> None:
@@ -398,30 +413,42 @@ class _Computed(_Referenced):
         key = tuple(a.shape for a in arrays)
         with self._lock:
             if key in self._steps:
-                found = self._steps[key]
-                if found is not None:
-                    return found
+                return self._steps[key]
             if key not in self._checked:
                 return None
-        lowered = self._lowered(arrays)
-        if lowered is None:
-            return None
-        call = lowered.instructions[0].call
+            waiting = self._waiting.get(key)
         store = self._env.store
-        if call is None or store is None:
-            self._native = call is not None
+        if store is None:
             return None
-        sources = call.sources()
+        if waiting is None:
+            lowered = self._lowered(arrays)
+            if lowered is None:
+                return None
+            call = lowered.instructions[0].call
+            if call is None:
+                self._native = False
+                return None
+            waiting = lowered, call.sources()
+            with self._lock:
+                _put(self._waiting, key, waiting, _MAX_WAITING)
+        lowered, sources = waiting
+        if any(store.refused(source) is not None for source in sources):
+            with self._lock:
+                self._waiting.pop(key, None)
+                _put(self._steps, key, None, _MAX_SHAPES)
+            return None
         if any(store.lookup(source) is None for source in sources):
             store.request(sources)
             return None
+        with self._lock:
+            if self._waiting.get(key) is not waiting:  # another thread makes the step
+                return self._steps.get(key)
+            del self._waiting[key]
         step = Step(lowered, self._env.step_environment(self._device.name), self._node.name)
         with self._env.settings():
             self._show(lowered)
         with self._lock:
-            self._steps[key] = step
-            if len(self._steps) > _MAX_SHAPES:
-                self._steps.popitem(last=False)
+            _put(self._steps, key, step, _MAX_SHAPES)
         return step
 
     def _show(self, lowered: Lowered) -> None:
@@ -479,6 +506,16 @@ class _Computed(_Referenced):
             len(inputs),
             backend=self._device.backend,
         )
+
+
+_V = TypeVar("_V")
+
+
+def _put(table: OrderedDict[_Shapes, _V], key: _Shapes, value: _V, limit: int) -> None:
+    """Set an entry of a table, and drop the oldest beyond the limit."""
+    table[key] = value
+    if len(table) > limit:
+        table.popitem(last=False)
 
 
 def variant_array(value: Any) -> np.ndarray:

@@ -1,0 +1,146 @@
+"""Nodes of the dataflow executor are lowered once, and only for shapes that come again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfjit.compat.v1 as tf1
+from tfjit.kernels.jit.store import store
+from tfjit.kernels.registry import NodeSpec
+from tfjit.kernels.source import KernelSource
+from tfjit.runtime.executor import node_runner
+
+
+@pytest.fixture
+def lowerings(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Counts lowerings by the last part of the node's name."""
+    monkeypatch.setenv("TFJIT_JIT", "lazy")
+    found: Counter[str] = Counter()
+    native_call = node_runner.native_call
+
+    def counted(backend: Any, spec: NodeSpec) -> Any:
+        found[spec.name.split("/")[-1]] += 1
+        return native_call(backend, spec)
+
+    monkeypatch.setattr(node_runner, "native_call", counted)
+    return found
+
+
+@pytest.fixture
+def requested(monkeypatch: pytest.MonkeyPatch) -> list[KernelSource]:
+    """The kernels that nodes ask for, which are never ready."""
+    asked: list[KernelSource] = []
+    monkeypatch.setattr(store, "lookup", lambda source: None)
+    monkeypatch.setattr(store, "request", asked.extend)
+    monkeypatch.setattr(store, "when_ready", lambda sources, callback: None)
+    return asked
+
+
+Run = Callable[[Sequence[float]], float]
+
+
+def make_run() -> tuple[Run, tf1.Session]:
+    """A function that runs a node `kept` of shape [2, 3], and one `total` behind Unique."""
+    graph = tf1.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf1.float32, [None])
+        values, _ = tf1.unique(x)
+        total = tf1.reduce_sum(values, name="total")
+        fixed = tf1.reshape(tf1.stack([total] * 6), [2, 3])
+        kept = tf1.tanh(fixed, name="kept")
+    session = tf1.Session(graph=graph)
+
+    def run(fed: Sequence[float]) -> float:
+        # 16 of them: another size would have nodes of its own
+        found, all_kept = session.run([total, kept], {x: np.resize(np.float32(fed), 16)})
+        np.testing.assert_allclose(all_kept, np.full((2, 3), np.tanh(found)), rtol=1e-6)
+        return float(found)
+
+    return run, session
+
+
+def test_a_node_is_lowered_once_while_its_kernel_is_not_there(
+    lowerings: Counter[str], requested: list[KernelSource]
+) -> None:
+    run, session = make_run()
+    with session:
+        for _ in range(6):
+            assert run([1, 2, 2, 3]) == 6
+    assert requested
+    assert lowerings["total"] == lowerings["kept"] == 1
+
+
+def test_shapes_that_come_once_are_not_lowered(
+    lowerings: Counter[str], requested: list[KernelSource]
+) -> None:
+    run, session = make_run()
+    with session:
+        for n in range(1, 9):
+            assert run(range(n)) == n * (n - 1) / 2
+        assert lowerings["total"] == 0
+        for n in range(1, 9):
+            run(range(n))
+    assert lowerings["total"] == 8
+
+
+def test_a_refused_kernel_is_asked_for_no_more(
+    lowerings: Counter[str], requested: list[KernelSource], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, session = make_run()
+    with session:
+        for _ in range(3):
+            run([1, 2, 2, 3])
+        asked = len(requested)
+        assert asked
+        monkeypatch.setattr(store, "refused", lambda source: "too long")
+        for _ in range(3):
+            assert run([1, 2, 2, 3]) == 6
+    assert len(requested) == asked
+    assert lowerings["total"] == lowerings["kept"] == 1
+
+
+def test_compiled_code_takes_over(lowerings: Counter[str]) -> None:
+    asked: list[KernelSource] = []
+    run, session = make_run()
+    with session, pytest.MonkeyPatch.context() as patch:
+        made: list[tuple[Any, ...]] = []
+        make = node_runner.Step
+        patch.setattr(node_runner, "Step", lambda *args: made.append(args) or make(*args))
+        request = store.request
+        patch.setattr(store, "request", lambda sources: (asked.extend(sources), request(sources)))
+        for _ in range(3):
+            run([1, 2, 2, 3])
+        store.compile(list(dict.fromkeys(asked)), timeout=120)
+        for _ in range(3):
+            assert run([1, 2, 2, 3]) == 6
+    assert {"total", "kept"} <= {args[2] for args in made}
+    assert len({args[2] for args in made}) == len(made)
+    assert lowerings["total"] == lowerings["kept"] == 1
+
+
+def test_tables_of_shapes_are_bounded(
+    lowerings: Counter[str], requested: list[KernelSource], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_runner, "_MAX_CHECKED", 4)
+    monkeypatch.setattr(node_runner, "_MAX_WAITING", 2)
+    runners = []
+    init = node_runner._Computed.__init__
+
+    def kept(self: node_runner._Computed, *args: Any) -> None:
+        init(self, *args)
+        runners.append(self)
+
+    monkeypatch.setattr(node_runner._Computed, "__init__", kept)
+    run, session = make_run()
+    with session:
+        for n in range(1, 12):
+            run(range(n))
+            run(range(n))
+    total = next(r for r in runners if r._node.name == "total")
+    assert len(total._checked) == 4
+    assert len(total._waiting) == 2
