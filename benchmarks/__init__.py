@@ -1,1 +1,4 @@
-"""How fast tfjit runs, fused and unfused, beside its peers. `python -m benchmarks --help`."""
+"""Measure tfjit's speed, fused and unfused, beside its peers.
+
+`python -m benchmarks --help` explains the options.
+"""

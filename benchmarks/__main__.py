@@ -1,5 +1,7 @@
-"""`python -m benchmarks [name ...]`: run benchmark scripts, print a table, write JSON and (with
-matplotlib) a picture. `python -m benchmarks programs` runs whole programs instead.
+"""Run benchmark scripts: `python -m benchmarks [name ...]`.
+
+Prints a table, writes JSON and (with matplotlib) a picture. `python -m benchmarks programs` runs
+whole programs instead.
 """
 
 from __future__ import annotations
@@ -28,7 +30,10 @@ from benchmarks.workload import Workload  # noqa: E402
 
 
 def scripts() -> dict[str, list[Workload]]:
-    """Workloads by script name; those that TensorFlow must build only where it is installed."""
+    """Return workloads by script name.
+
+    Workloads that TensorFlow must build are there only where it is installed.
+    """
     found = {}
     for module in pkgutil.iter_modules(benchmarks.scripts.__path__):
         workloads = importlib.import_module(f"benchmarks.scripts.{module.name}").workloads()
@@ -77,7 +82,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command. Returns 1 when tfjit failed in a workload, 2 for unknown names."""
+    """Run the command.
+
+    Returns 1 when tfjit failed in a workload, 2 for unknown names.
+    """
     argv = sys.argv[1:] if argv is None else argv
     if argv[:1] == ["programs"]:
         from benchmarks.programs import command

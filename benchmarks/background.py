@@ -1,9 +1,9 @@
-"""What compiling behind a program takes from it: `python -m benchmarks.background [--nodes N]`.
+"""Measure the throughput that background compilation takes from a program.
 
-A small graph that keeps the interpreter busy, and a product that keeps one or two kernel threads
-busy, run in a loop: alone, then while the compiler process compiles kernels that the cache lacks,
-then while a big graph of another session is optimised in this process. Throughput beside each, as a
-share of that before and after.
+`python -m benchmarks.background [--nodes N]`. A small graph that keeps the interpreter busy, and a
+product that keeps one or two kernel threads busy, run in a loop: alone, then while the compiler
+process compiles kernels that the cache lacks, then while a big graph of another session is
+optimised in this process. Throughput beside each, as a share of the throughput before and after.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def main() -> int:
     with big.as_default():
         tfjit.import_graph_def(message, name="")
     fresh = iter(range(1_000_000))
-    kept: list[Any] = []  # a session that nobody has closes itself
+    kept: list[Any] = []  # keeps the session alive: an unreferenced session closes itself
 
     # the compiler is up
     store.compile([KernelSource("def kernel(args, chunk, nchunks):\n    return\n")])

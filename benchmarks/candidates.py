@@ -1,5 +1,6 @@
-"""Who is measured: each candidate takes a workload's GraphDef and runs it with one set of feeds
-after another.
+"""Define the candidates that are measured.
+
+Each takes a workload's GraphDef and runs it with one set of feeds after another.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ PAUSE_S = 0.002  # before each share of a round: another candidate's threads may
 
 
 def installed(module: str) -> bool:
-    """Whether a module can be imported."""
+    """Return whether a module can be imported."""
     return importlib.util.find_spec(module) is not None
 
 
@@ -29,9 +30,9 @@ class Absent(Exception):
 
 
 class Candidate(ABC):
-    """One column. `first_s`: seconds from the graph to the first result; `ready_s`: until it runs
-    at full speed.
+    """Describe one column of the table.
 
+    `first_s`: seconds from the graph to the first result; `ready_s`: until it runs at full speed.
     others: the candidates made before, by name; those that are another way to call the same session
     take it from there.
     """
@@ -66,7 +67,7 @@ class Candidate(ABC):
         """Run the workload's set-up operations."""
 
     def bind(self, feeds: Feeds) -> Any:
-        """Feeds under the keys that `run` takes; the values stay what they are."""
+        """Return the feeds under the keys that `run` takes, values unchanged."""
         return feeds
 
     @abstractmethod
@@ -74,7 +75,7 @@ class Candidate(ABC):
         """One run through the public call, NumPy in, NumPy out."""
 
     def outputs(self, result: Any) -> list[Any]:
-        """The fetched values in what `run` returned."""
+        """Return the fetched values in a result of `run`."""
         return list(result)[: len(self.workload.fetches)]
 
     def warm(self, bound: Any, feeds: Feeds) -> None:
@@ -83,7 +84,10 @@ class Candidate(ABC):
             self.run(bound)
 
     def seconds(self, bound: Sequence[Any], count: int) -> float:
-        """Seconds a run over `count` runs that use the sets of feeds in turn."""
+        """Return seconds a run, over `count` runs.
+
+        The runs use the sets of feeds in turn.
+        """
         time.sleep(PAUSE_S)
         self.run(bound[0])
         if self.workload.callers > 1:
@@ -126,12 +130,13 @@ class Candidate(ABC):
         return elapsed / (each * callers)
 
     def close(self) -> None:  # noqa: B027 most hold nothing
-        """Free what it holds."""
+        """Free the candidate's resources."""
 
 
 class SessionCandidate(Candidate):
-    """A TF1 session: `session`, its graph, and `run` with a single fetch as it is or several in a
-    list.
+    """Run a TF1 session.
+
+    `session`, its graph, and `run` with a single fetch as it is or several in a list.
     """
 
     session: Any
@@ -250,8 +255,10 @@ PEERS = ("tf", "tf other", "xla", "jax", "ort")
 
 
 def candidates_for(workload: Workload, peers: Sequence[str] = PEERS) -> list[type[Candidate]]:
-    """Who takes part in a workload, the sessions before those that share them. peers: which of
-    PEERS may.
+    """Return the candidates of a workload.
+
+    Sessions come before the candidates that share them. peers: the names of PEERS that may take
+    part.
     """
     chosen: list[type[Candidate]] = [Tfjit, TfjitUnfused]
     if installed("tensorflow") and {"tf", "tf other", "xla"} & set(peers):

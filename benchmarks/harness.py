@@ -1,5 +1,6 @@
-"""Runs one workload: outputs checked against each other, then all candidates timed in turn, then
-checked again.
+"""Run one workload: check outputs, time all candidates, check again.
+
+Outputs are checked against each other; candidates are timed in turn.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ LEFT_OUT = "left out"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to measure. rounds: alternating ones, the order reversed in every second. feeds: changed
-    each round or each run.
+    """Hold the settings of a measurement.
+
+    rounds: alternating ones, the order reversed in every second. feeds: changed each round or each
+    run.
     """
 
     rounds: int = 7
@@ -38,8 +41,9 @@ class Options:
 
 @dataclass(slots=True)
 class Timing:
-    """One candidate's figures. us: median of the rounds' times a run; spread: (third - first
-    quartile) / median.
+    """Hold one candidate's figures.
+
+    us: median of the rounds' times a run; spread: (third - first quartile) / median.
     """
 
     us: float
@@ -51,12 +55,11 @@ class Timing:
 
 @dataclass(slots=True)
 class Result:
-    """One workload's figures by candidate. ratios: tfjit's time over a candidate's, medians over
-    the rounds.
+    """Hold one workload's figures by candidate.
 
-    first_s: seconds to the first result in fresh sessions, where the workload asks for them;
-    limit_us: what the machine's measured limits leave at least; notes: why candidates are absent
-    and what is wrong with them.
+    ratios: tfjit's time over a candidate's, medians over the rounds. first_s: seconds to the first
+    result in fresh sessions, where the workload asks for them; limit_us: the least time by the
+    machine's measured limits; notes: reasons why candidates are absent, and their errors.
     """
 
     name: str
@@ -72,7 +75,7 @@ class Result:
 
     @property
     def failed(self) -> bool:
-        """Whether tfjit is missing, wrong, or not wholly compiled."""
+        """Return whether tfjit is missing, wrong, or not wholly compiled."""
         return any(
             name in OURS and not note.startswith(LEFT_OUT) for name, note in self.notes.items()
         )
@@ -85,8 +88,9 @@ class Result:
         return statistics.median(self.first_s["tfjit"]) / statistics.median(self.first_s["tf"])
 
     def tensorflow(self) -> str | None:
-        """Return the faster of TensorFlow's two modes, through its default session: what a wanted
-        ratio is to.
+        """Return the faster of TensorFlow's two modes.
+
+        Both are measured through the default session. A wanted ratio refers to this time.
         """
         modes = [name for name in TENSORFLOW if name in self.timings]
         return min(modes, key=lambda name: self.timings[name].us, default=None)
@@ -102,7 +106,10 @@ class Result:
 
 
 def graph_bytes(workload: Workload) -> bytes:
-    """The workload's GraphDef, built by TensorFlow where it is installed, else by tfjit."""
+    """Return the workload's GraphDef.
+
+    TensorFlow builds it where it is installed, else tfjit.
+    """
     if workload.graph_def is not None:
         return workload.graph_def()
     assert workload.build is not None
@@ -120,7 +127,10 @@ def graph_bytes(workload: Workload) -> bytes:
 
 
 def outputs_of(candidate: Candidate, feeds: Sequence[Feeds]) -> list[list[Any]]:
-    """The outputs of the runs to be compared, from the state that the set-up operations leave."""
+    """Return the outputs of the runs to be compared.
+
+    The runs start from the state that the set-up operations leave.
+    """
     candidate.reset()
     steps = candidate.workload.steps
     return [
@@ -130,8 +140,9 @@ def outputs_of(candidate: Candidate, feeds: Sequence[Feeds]) -> list[list[Any]]:
 
 
 def check(workload: Workload, outputs: dict[str, list[list[Any]]], when: str) -> dict[str, str]:
-    """What is wrong with each candidate whose outputs differ from TensorFlow's (or NumPy's, or the
-    first one's).
+    """Return the errors of candidates with differing outputs.
+
+    Outputs are compared with TensorFlow's (or NumPy's, or the first candidate's).
     """
     judge = next((name for name in ("tf", "numpy") if name in outputs), next(iter(outputs)))
     wrong = {}
@@ -148,7 +159,10 @@ def check(workload: Workload, outputs: dict[str, list[list[Any]]], when: str) ->
 
 
 def measure(workload: Workload, options: Options, limits: Limits | None = None) -> Result:
-    """Time a workload. A candidate that fails is left out and its reason noted."""
+    """Time a workload.
+
+    A candidate that fails is left out and its reason noted.
+    """
     data = graph_bytes(workload)
     rng = np.random.default_rng(0)
     feeds: list[Feeds] = [workload.feeds(rng) for _ in range(FEED_SETS)]
@@ -211,8 +225,9 @@ def measure(workload: Workload, options: Options, limits: Limits | None = None) 
 def _first_results(
     workload: Workload, data: bytes, feeds: Feeds, options: Options
 ) -> dict[str, list[float]]:
-    """Seconds from the GraphDef to the first result in fresh sessions, tfjit and TensorFlow in
-    turn.
+    """Return seconds from the GraphDef to the first result.
+
+    In fresh sessions, tfjit and TensorFlow in turn.
     """
     kinds = [
         kind for kind in candidates_for(workload, options.peers) if kind.name in ("tfjit", "tf")
@@ -221,7 +236,7 @@ def _first_results(
     for _ in range(workload.fresh_sessions):
         for kind in kinds:
             gc.collect()
-            # its warming lets what is behind the first result finish
+            # its warming lets the work after the first result finish
             candidate = kind(workload, data, feeds, options.threads, {})
             found[kind.name].append(candidate.first_s)
             candidate.close()
@@ -232,7 +247,7 @@ def _first_results(
 
 def _reason(error: Exception) -> str:
     text = " ".join(str(error).split())
-    # TensorFlow's end with what matters
+    # TensorFlow's messages end with the relevant part
     text = text if len(text) < 300 else f"{text[:50]} ... {text[-240:]}"
     return (
         f"{LEFT_OUT}: {text}"

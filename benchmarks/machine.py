@@ -1,5 +1,6 @@
-"""The machine's own limits, measured in the same run by kernels of a few lines of LLVM text: memory
-bandwidth and multiply-adds.
+"""Measure the machine's own limits: memory bandwidth and multiply-adds.
+
+They are measured in the same run, by kernels of a few lines of LLVM text.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ _ACCUMULATORS = 10
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """GB/s as STREAM counts (what is written is not counted as read), by where the data lies and by
+    """Hold GB/s and GF/s.
+
+    GB/s as STREAM counts (written data is not counted as read), by the place of the data and by
     threads; GF/s by threads.
     """
 
@@ -46,8 +49,9 @@ class Limits:
         return f"this machine, {threads} threads: {places}; {arithmetic}"
 
     def least_us(self, size: int, flops: int, threads: int) -> float:
-        """What moving `size` bytes once and computing `flops` takes at least,
-        whichever is longer.
+        """Return the least time to move `size` bytes once and compute `flops`.
+
+        It is the longer of the two.
         """
         place = next((p for p in SIZES if size <= 2 * SIZES[p]), "memory")
         threads = threads if threads in self.fma_gfs else max(self.fma_gfs)
@@ -90,7 +94,10 @@ end:
 
 
 def _multiply_adds(name: str, width: int) -> str:
-    """A loop of independent multiply-adds, their sum stored so that none is dropped."""
+    """Return a loop of independent multiply-adds.
+
+    Their sum is stored so that none is dropped.
+    """
     vector, lines = f"<{width} x float>", []
     count = range(_ACCUMULATORS)
     phis = "\n".join(
@@ -159,8 +166,10 @@ def _aligned(size: int) -> np.ndarray:
 
 
 def _best_s(calls: list[Callable[[], object]]) -> float:
-    """Shortest wall time of all calls at once, each on a thread of its own. A call is one stay
-    outside the interpreter: threads that come back to it often wait for each other.
+    """Return the shortest wall time of all calls at once.
+
+    Each call has a thread. A call is one stay outside the interpreter: threads that come back to it
+    often wait for each other.
     """
     best = float("inf")
     cpus = sorted(os.sched_getaffinity(0))

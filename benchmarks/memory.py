@@ -1,10 +1,10 @@
-"""What runs take of memory: `python -m benchmarks.memory [NAME ...]`.
+"""Measure the memory of runs: `python -m benchmarks.memory [NAME ...]`.
 
 Each candidate runs each workload in a fresh process. Faults: minor page faults of a warmed-up run,
 the result before still held, as a loop holds it. Running: peak resident memory during warmed-up
-runs, over what the process held before the session was made, with a tiny graph run by then, so that
-imports and pools do not count. Loading: the same up to the first compiled run, constants and
-compilation included. Linux only.
+runs, over the memory that the process held before the session was made, with a tiny graph run by
+then, so that imports and pools do not count. Loading: the same up to the first compiled run,
+constants and compilation included. Linux only.
 """
 
 from __future__ import annotations
@@ -68,8 +68,9 @@ def _restart_peak() -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A warmed-up candidate, its feeds, what the process held before it, and the peak since over
-    that.
+    """Return a warmed-up candidate, its feeds, and memory.
+
+    The memory: held by the process before the candidate, and the peak since over that.
     """
 
     candidate: Candidate

@@ -1,5 +1,6 @@
-"""A picture of the results: how many times faster than TensorFlow's default session each workload
-runs.
+"""Draw the results as a picture.
+
+Each workload has its speed-up over TensorFlow's default session.
 """
 
 from __future__ import annotations

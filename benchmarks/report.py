@@ -1,5 +1,6 @@
-"""Results as lines of text: the wide table of all candidates, and the compact one of what was asked
-for.
+"""Format results as lines of text.
+
+The wide table of all candidates, and the compact one of the wanted figures.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def _ratio(value: float | None) -> str:
 
 
 class WideTable:
-    """A column a candidate, in µs; then tfjit's ratios to TensorFlow's default and to the fastest
+    """Yield the wide table.
+
+    A column a candidate, in µs; then tfjit's ratios to TensorFlow's default and to the fastest
     peer.
     """
 
@@ -54,7 +57,7 @@ class WideTable:
         yield f"{'':<{_NAME}}{columns}    ±     ÷tf  wanted          ÷best peer            GB/s    GF/s of limit   first   ready"
 
     def row(self, result: Result) -> Iterator[str]:
-        """One workload: its line, its line of first results if any, its notes."""
+        """Yield one workload's line, first results if any, and notes."""
         cells = "".join(
             f"{_us(result.timings[n].us) if n in result.timings else '-':>11}" for n in COLUMNS
         )

@@ -1,4 +1,6 @@
-"""How sessions hold out: `python -m benchmarks.soak [--sessions N] [--threads N] [--runs N]`.
+"""Test sessions under load: races, and growth over many sessions.
+
+`python -m benchmarks.soak [--sessions N] [--threads N] [--runs N]`.
 
 Races: threads run one session, of compiled steps, updates of a variable, waiting queue operations,
 callables and runs with options, and it is closed under them; each call must end with the right
@@ -44,7 +46,10 @@ class Shop:
 
 @dataclass
 class Race:
-    """How the calls of one race ended. wrong: descriptions of those that ended otherwise."""
+    """Count the ends of one race's calls.
+
+    wrong: descriptions of those that ended otherwise.
+    """
 
     outcomes: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
@@ -53,8 +58,9 @@ class Race:
 
 
 def race(threads: int, runs: int, close_after: float | None) -> Race:
-    """`threads` threads make `runs` calls each on one session. close_after: the share of the calls
-    after which it is closed; None: at the end.
+    """Race `threads` threads of `runs` calls each on one session.
+
+    close_after: the share of the calls after which it is closed; None: at the end.
     """
     shop = Shop()
     session = tfjit.Session(graph=shop.graph)
@@ -123,7 +129,7 @@ def race(threads: int, runs: int, close_after: float | None) -> Race:
 
 @dataclass(frozen=True)
 class Footprint:
-    """What the process holds: resident memory, threads, file handles."""
+    """Hold the process's resident memory, threads and file handles."""
 
     memory_kb: int
     threads: int
@@ -142,8 +148,10 @@ def sessions(
     report: Callable[[int, Footprint], None] = lambda i, footprint: None,
     every: int = 1000,
 ) -> list[Footprint]:
-    """Make, run and end `count` sessions over one graph with the garbage collector off; what the
-    process held before the first of them, after each `every`, and at the end.
+    """Make, run and end `count` sessions over one graph.
+
+    The garbage collector is off. Returns the process's resources before the first of them, after
+    each `every`, and at the end.
     """
     shop = Shop()
     config = tfjit.ConfigProto(use_per_session_threads=True, inter_op_parallelism_threads=2)
@@ -179,7 +187,10 @@ def sessions(
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command. Returns 1 when a call ended wrongly or something has grown."""
+    """Run the command.
+
+    Returns 1 when a call ended wrongly or something has grown.
+    """
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
     parser.add_argument("--sessions", type=int, default=10_000)
     parser.add_argument("--threads", type=int, default=8)

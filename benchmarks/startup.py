@@ -1,9 +1,8 @@
-"""From process start to first result and to compiled speed: `python -m benchmarks.startup [--runs
-N]`.
+"""Measure process start to first result and to compiled speed.
 
-MobileNetV2 in fresh processes, with an empty kernel cache and with a full one. Times count from the
-start of the process, imports included. The first process only writes Python's bytecode, as an
-installation does, and is not counted.
+`python -m benchmarks.startup [--runs N]`. MobileNetV2 in fresh processes, with an empty kernel
+cache and with a full one. Times count from the start of the process, imports included. The first
+process only writes Python's bytecode, as an installation does, and is not counted.
 """
 
 from __future__ import annotations

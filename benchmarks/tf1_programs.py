@@ -1,8 +1,8 @@
-"""`python -m benchmarks.tf1_programs [NAME ...]`: run TensorFlow 1 programs many times and count
-failures.
+"""Run TensorFlow 1 programs many times and count failures.
 
-A run fails if it ends with an error or too late, or prints something else than under TensorFlow.
-Each is a process of its own; with --cold, it has an empty cache of compiled kernels too.
+`python -m benchmarks.tf1_programs [NAME ...]`. A run fails if it ends with an error or too late, or
+prints something else than under TensorFlow. Each run is a separate process; with --cold, it has an
+empty cache of compiled kernels too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _BUSY: Final = "x = 0\nwhile True: x += 1"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of a program. status: of the process; None if it took too long."""
+    """Hold one run of a program.
+
+    status: of the process; None if it took too long.
+    """
 
     printed: str
     errors: str
@@ -48,8 +51,9 @@ def programs() -> list[str]:
 
 
 def arguments(name: str, library: str, folder: Path) -> list[str]:
-    """Return the arguments of Python that run a program on the sessions of a library; it writes
-    into `folder`.
+    """Return Python's arguments to run a program on a library's sessions.
+
+    The program writes into `folder`.
     """
     return [
         *([] if library == "tensorflow" else ["-m", "tfjit"]),
@@ -61,7 +65,10 @@ def arguments(name: str, library: str, folder: Path) -> list[str]:
 def run(
     name: str, library: str, folder: Path, cache: Path | None = None, limit_s: float = 240.0
 ) -> Run:
-    """Run a program on the sessions of a library; it writes into `folder`."""
+    """Run a program on the sessions of a library.
+
+    The program writes into `folder`.
+    """
     environment = dict(os.environ)
     if cache is not None:
         environment["TFJIT_CACHE_DIR"] = str(cache)
@@ -99,7 +106,10 @@ def busy(processes: int) -> Iterator[None]:
 
 
 def _repeated(name: str, times: int, cold: bool, keep: Path) -> int:
-    """Run a program `times` times; print what failed, and return how often."""
+    """Run a program `times` times.
+
+    Prints the failures, and returns their number.
+    """
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary)
         expected = run(name, "tensorflow", place / "tensorflow")

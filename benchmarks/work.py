@@ -1,4 +1,4 @@
-"""What a graph must compute and move at least, read from the graph itself."""
+"""Count the least work and traffic of a graph, from its nodes."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ def _updates(node: PeerNode) -> bool:
 
 
 def flops(graph: ShapedGraph) -> int:
-    """Those of matrix products and convolutions, a multiply-add counted as two; elementwise work is
-    not counted. A gradient that a step only waits for, with no use for its value, is not counted
-    either.
+    """Return the flops of matrix products and convolutions.
+
+    A multiply-add counts as two; elementwise work is not counted. A gradient that a step only waits
+    for, with no use for its value, is not counted either.
     """
     used = {endpoint(name)[0] for name in graph.fetches}
     total = 0
@@ -54,8 +55,10 @@ def flops(graph: ShapedGraph) -> int:
 
 
 def bytes_moved(graph: ShapedGraph, outputs: Sequence[Any]) -> int:
-    """Feeds and constants read once, outputs written once, variables read, and written where the
-    run updates them. Of a table that is gathered from, nothing counts.
+    """Return the bytes that a run must move.
+
+    Feeds and constants read once, outputs written once, variables read, and written where the run
+    updates them. Of a table that is gathered from, nothing counts.
     """
     total = sum(np.asarray(v).nbytes for v in [*graph.fed.values(), *outputs])
     tables = {node.inputs[0][0] for node in graph.order if node.op == "GatherV2"}

@@ -1,5 +1,6 @@
-"""What a benchmark measures: a graph, what is fed and fetched, and how far below TensorFlow's time
-it shall be.
+"""Define a workload: a graph, feeds, fetches and a wanted ratio.
+
+The ratio is of tfjit's time to TensorFlow's.
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ Feeds = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One row of the table.
+    """Hold one row of the table.
 
     build: takes a TF1-style module (tensorflow.compat.v1 or tfjit), adds the graph to the default
     graph. graph_def: bytes of a GraphDef instead of `build`. fetches: tensor names. targets:
     operations run with them. setup: operations run before outputs are compared, so that all
     candidates start from the same variables; steps: runs compared then. feeds: random generator ->
     one set of values by tensor name; several sets are used in turn. reference: the same in NumPy,
-    feeds -> list of outputs, or None where that would say nothing. wanted: tfjit's time over that
-    of TensorFlow's default `Session.run`, at most; None where no figure is asked for. wanted_first:
-    the same of the time from a GraphDef to the first result in a fresh session, measured in
-    `fresh_sessions` of them, or in the one that is timed later where that is 0. keys: how graph
-    elements are named in `run`: by strings, by the tensors of each one's own graph, or (tfjit too)
-    by those of a tf.Graph. callers: threads that call `run` at the same time; the time is the wall
-    time over all their runs. kept: latest results that the caller keeps alive. callables: also
-    measure `make_callable` against TensorFlow's options callable. leave_out: candidate -> why it is
-    not asked. needs_tensorflow: TensorFlow builds the graph.
+    feeds -> list of outputs, or None where that would say nothing. wanted: tfjit's time over the
+    time of TensorFlow's default `Session.run`, at most; None where no figure is asked for.
+    wanted_first: the same of the time from a GraphDef to the first result in a fresh session,
+    measured in `fresh_sessions` of them, or in the one that is timed later where that is 0. keys:
+    the names of graph elements in `run`: strings, the tensors of each one's own graph, or (tfjit
+    too) those of a tf.Graph. callers: threads that call `run` at the same time; the time is the
+    wall time over all their runs. kept: latest results that the caller keeps alive. callables: also
+    measure `make_callable` against TensorFlow's options callable. leave_out: candidate -> the
+    reason to leave it out. needs_tensorflow: TensorFlow builds the graph.
     """
 
     name: str

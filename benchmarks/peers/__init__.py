@@ -1,3 +1,4 @@
-"""Other runtimes that take a workload's GraphDef: TensorFlow's own ways, and translators of
-GraphDefs for JAX and ONNX Runtime.
+"""Run a workload's GraphDef in other runtimes.
+
+TensorFlow's own ways, and translators of GraphDefs for JAX and ONNX Runtime.
 """

@@ -1,5 +1,6 @@
-"""A GraphDef as the translators read it: the nodes that some fetches need, in order, with
-attributes as Python values.
+"""Read a GraphDef for the translators.
+
+The nodes that some fetches need, in order, with attributes as Python values.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ Endpoint = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class PeerNode:
-    """A node. inputs: data inputs as (node, output index); control: names of nodes
-    that run before.
+    """Hold a node.
+
+    inputs: data inputs as (node, output index); control: names of nodes that run before.
     """
 
     name: str
@@ -62,8 +64,9 @@ def _value(attr: AttrValue) -> Any:
 
 
 class PeerGraph:
-    """The part of a GraphDef that `fetches` and `targets` need when `feeds` (tensor
-    names) are fed.
+    """Hold the part of a GraphDef that `fetches` and `targets` need.
+
+    `feeds` (tensor names) are fed.
     """
 
     def __init__(
@@ -81,8 +84,9 @@ class PeerGraph:
         self._sort({endpoint(name)[0] for name in feeds})
 
     def function(self, name: str) -> PeerGraph:
-        """The body of a function of the library: its parameters are the feeds, its results the
-        fetches.
+        """Return the body of a function of the library.
+
+        The parameters are its feeds, the results its fetches.
         """
         if name not in self._functions:
             from tfjit.passes.ir.dataflow_graph import DataflowGraph
@@ -127,8 +131,9 @@ class PeerGraph:
         )
 
     def subgraph(self, without: Collection[str]) -> bytes:
-        """A GraphDef of these nodes alone, less those named, whose places nodes may name for their
-        own: placement goes too.
+        """Return a GraphDef of these nodes, less the named ones.
+
+        Placement (`_class`) goes too, since it may name a node that is left out.
         """
         part = GraphDef(library=self.message.library, versions=self.message.versions)
         part.node.extend(self._protos[node.name] for node in self.order if node.name not in without)
@@ -139,7 +144,10 @@ class PeerGraph:
 
 
 class ShapedGraph(PeerGraph):
-    """The same with shapes known: each placeholder takes the shape of its value."""
+    """Return the same with shapes known.
+
+    Each placeholder takes the shape of its value.
+    """
 
     def __init__(
         self,

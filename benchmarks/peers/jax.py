@@ -1,5 +1,6 @@
-"""JAX on a workload's GraphDef: the nodes evaluated with jax.numpy under `jax.jit`, variables
-passed through it as state.
+"""Run a workload's GraphDef in JAX.
+
+The nodes are evaluated with jax.numpy under `jax.jit`, variables passed through it as state.
 """
 
 from __future__ import annotations
@@ -138,8 +139,9 @@ def _max_pool_gradient(xp: Any, node: PeerNode, x: Any, y: Any, dy: Any) -> Any:
 
 
 def evaluate(graph: PeerGraph, feeds: dict[str, Any], state: dict[str, Any]) -> list[Any]:
-    """The graph's fetches, node by node; `state` holds variables by name and is updated. Raises
-    Absent for an op without a rule.
+    """Compute the graph's fetches, node by node.
+
+    `state` holds variables by name and is updated. Raises Absent for an op without a rule.
     """
     import jax.numpy as jnp
 
@@ -235,7 +237,7 @@ class Jax(Candidate):
     def prepare(self, graph_def: bytes, threads: int) -> None:
         import jax
 
-        # TensorFlow's float64 and int64 are what they say
+        # TensorFlow's float64 and int64 have their full width
         jax.config.update("jax_enable_x64", True)
         workload = self.workload
         self.names = list(workload.feeds(np.random.default_rng(0)))

@@ -1,9 +1,10 @@
-"""What an op means in terms of NumPy's interface, for NumPy itself (constants and shapes) and for
-jax.numpy (values of a trace).
+"""Define ops in terms of NumPy's interface.
+
+The rules serve NumPy itself (constants and shapes) and jax.numpy (values of a trace).
 
 A rule takes (xp, node, *inputs) and returns the output, or a tuple where an op has several. xp is
-NumPy when all inputs are NumPy values, so what a graph computes of shapes stays known while JAX
-traces it. Sources: TensorFlow's op documentation, by op type.
+NumPy when all inputs are NumPy values, so values that a graph computes of shapes stay known while
+JAX traces it. Sources: TensorFlow's op documentation, by op type.
 """
 
 from __future__ import annotations
@@ -180,7 +181,7 @@ def _strided_slice(xp: Any, node: PeerNode, x: Any, begin: Any, end: Any, stride
 
 
 def slices(node: PeerNode, begin: Any, end: Any, strides: Any) -> tuple[Any, ...]:
-    """The index that a StridedSlice stands for."""
+    """Return the index of a StridedSlice."""
     index: list[Any] = []
     for i, (first, last, step) in enumerate(
         zip(_ints(begin), _ints(end), _ints(strides), strict=True)
@@ -216,6 +217,6 @@ def _bias_add_grad(xp: Any, node: PeerNode, dy: Any) -> Any:
     return xp.sum(dy, axis=tuple(range(dy.ndim - 1)))
 
 
-# What a translator may compute before the run: ops on shapes and constants. Rules of the JAX
+# Ops on shapes and constants, which a translator may compute before the run. Rules of the JAX
 # translator for the rest need JAX.
 FOLDED = frozenset(RULES)

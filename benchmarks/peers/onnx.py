@@ -1,4 +1,7 @@
-"""ONNX Runtime on a workload's GraphDef, translated to an ONNX model with static shapes."""
+"""Run a workload's GraphDef in ONNX Runtime.
+
+The GraphDef is translated to an ONNX model with static shapes.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,9 @@ _MAX_PROTO_BYTES = 2**31 - 1
 
 
 class Translation:
-    """An ONNX model in the making. What the graph computes of constants and shapes alone is
-    computed here, by NumPy.
+    """Build an ONNX model.
+
+    NumPy computes here the values that depend on constants and shapes alone.
     """
 
     def __init__(self, graph: ShapedGraph) -> None:
@@ -41,8 +45,9 @@ class Translation:
         return names[0] if outputs == 1 else tuple(names)
 
     def shape(self, at: Endpoint) -> tuple[int, ...]:
-        """The static shape of an output of the TensorFlow graph. Raises Absent where it is not
-        known.
+        """Return the static shape of an output of the TensorFlow graph.
+
+        Raises Absent where it is not known.
         """
         shape = self.graph.shape(at)
         if shape is None:
@@ -59,8 +64,9 @@ class Translation:
         return found[0]
 
     def _known_value(self, node: Any, inputs: list[Any]) -> Any:
-        """What NumPy makes of a node whose inputs, or whose inputs' shapes, are known; None where
-        it is for the run.
+        """Compute a node by NumPy, or return None.
+
+        The node's inputs, or their shapes, must be known; None leaves the node to the run.
         """
         if node.op == "Shape":
             return np.array(self.shape(node.inputs[0]), node.attrs.get("out_type", np.int32))
@@ -111,8 +117,9 @@ class Translation:
 
 
 def translate(graph_def: bytes, fetches: Any, targets: Any, feeds: Mapping[str, Any]) -> bytes:
-    """An ONNX model whose inputs feed0, feed1 ... are `feeds` in order, and whose outputs are the
-    fetches.
+    """Return an ONNX model of the fetches.
+
+    Its inputs feed0, feed1 ... are `feeds` in order, and its outputs are the fetches.
     """
     if PeerGraph(graph_def, fetches, targets, feeds).targets:
         raise Absent("ONNX Runtime runs no updates of variables")

@@ -1,5 +1,6 @@
-"""What an op means in ONNX (opset 20). A rule takes (builder, node, *operands) and returns the
-output's name, or a tuple of them.
+"""Define ops in ONNX (opset 20).
+
+A rule takes (builder, node, *operands) and returns the output's name, or a tuple of them.
 
 An operand is a NumPy value where it is known, else the name of an ONNX value. Images go through
 transposes to NCHW and back, as ONNX's convolutions and poolings want; ONNX Runtime removes those
@@ -22,7 +23,7 @@ RULES: dict[str, Rule] = {}
 
 
 class Builder(Protocol):
-    """What rules build with."""
+    """Declare the builder that rules use."""
 
     def add(self, op: str, *inputs: Operand, outputs: int = 1, **attributes: Any) -> Any:
         """Add an ONNX node; its output's name, or a tuple of names."""

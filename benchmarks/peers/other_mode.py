@@ -1,8 +1,8 @@
-"""TensorFlow in its other mode, with oneDNN or without, in a process of its own: a process has one
-mode.
+"""Run TensorFlow in its other mode, with oneDNN or without.
 
-`python -m benchmarks.peers.other_mode` is that process. It times runs itself, so that the way
-between processes does not count.
+A process has one mode, so the other mode has a separate process: `python -m
+benchmarks.peers.other_mode` is that process. It times runs itself, so that the way between
+processes does not count.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from benchmarks.workload import Feeds, Workload
 
 
 def uses_onednn() -> bool:
-    """Return whether TensorFlow in this process uses oneDNN, by the CPU or by
-    TF_ENABLE_ONEDNN_OPTS.
+    """Return whether TensorFlow in this process uses oneDNN.
+
+    The CPU or TF_ENABLE_ONEDNN_OPTS decides.
     """
     from tensorflow.python.framework import test_util
 
@@ -61,14 +62,15 @@ def _ask(*request: Any) -> Any:
 
 
 class OtherMode(Candidate):
-    """tf.compat.v1.Session.run with its default options, in the mode that this process does not
-    have.
+    """Run tf.compat.v1.Session.run in the mode that this process lacks.
+
+    The options are the defaults.
     """
 
     name = "tf other"
 
     def prepare(self, graph_def: bytes, threads: int) -> None:
-        # what makes graphs and values is here; functions do not travel
+        # functions do not travel: graphs and values are made here
         _ask(
             "prepare",
             replace(self.workload, feeds=dict, build=None, graph_def=None, reference=None),
@@ -93,7 +95,7 @@ class OtherMode(Candidate):
 
 
 class _Server:
-    """The session in the other process, and what is asked of it."""
+    """Serve the session in the other process, and requests to it."""
 
     def prepare(self, workload: Workload, graph_def: bytes, threads: int) -> None:
         from benchmarks.peers.tensorflow import Default
@@ -118,7 +120,7 @@ class _Server:
 def main() -> None:
     """Serve requests (name, arguments...) from stdin until it ends."""
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what TensorFlow prints is no answer
+    os.dup2(2, 1)  # TensorFlow's prints must not mix with the answers
     server = _Server()
     while True:
         try:

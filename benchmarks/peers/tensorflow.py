@@ -1,5 +1,6 @@
-"""TensorFlow's ways to run a graph: the default session, without hand-over between threads, the
-options callable, and XLA.
+"""Run a graph in TensorFlow's ways.
+
+The default session, without hand-over between threads, the options callable, and XLA.
 """
 
 from __future__ import annotations
@@ -106,7 +107,10 @@ class Xla(Candidate):
             self.initialise = tf.function(self._calls(PeerGraph(graph_def, (), workload.setup, ())))
 
     def _calls(self, part: PeerGraph) -> Callable[..., list[Any]]:
-        """A function of the fed values that runs `part` and returns its fetches."""
+        """Return a function that runs `part` on fed values.
+
+        The function returns the fetches.
+        """
         import tensorflow as tf
 
         variables = [node for node in part.order if node.op == "VarHandleOp"]

@@ -22,8 +22,9 @@ LENGTHS: Final = ("full", "quick", "tiny")
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program. steps: of its full and its quick length. tiny: options of the small model that
-    tests run.
+    """Describe a program.
+
+    steps: of its full and its quick length. tiny: options of the small model that tests run.
 
     The first `strict` outputs are compared number by number, within `rtol` and `atol`; None
     compares all. Training amplifies rounding, so of the later outputs the median of the last tenth

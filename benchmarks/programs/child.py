@@ -28,7 +28,7 @@ _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 def _status_mb(pid: int | str, name: str) -> float:
-    """Return a figure of memory out of a process's status, in MiB; 0 if the process is gone."""
+    """Return a process's memory figure, in MiB; 0 without the process."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -95,9 +95,10 @@ def run(
     limit_s: float,
     profiled_s: float = 0.0,
 ) -> Record:
-    """Run a program in a new default graph; a failure is kept in the record.
+    """Run a program in a new default graph.
 
-    profiled_s: for so long since the session was made, threads are sampled.
+    A failure is kept in the record. profiled_s: the time since the session was made in which
+    threads are sampled.
     """
     record = Record(library)
     recorder = Recorder(program.length(length), limit_s)

@@ -56,7 +56,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command. Returns 1 when outputs differ or a program failed, 2 for unknown names."""
+    """Run the command.
+
+    Returns 1 when outputs differ or a program failed, 2 for unknown names.
+    """
     args = _parser().parse_args(argv)
     unknown = [name for name in args.names if name not in BY_NAME]
     if unknown:

@@ -1,4 +1,7 @@
-"""Figures of records: break-even, steps done, steady step, and the comparison of outputs."""
+"""Compute figures of records.
+
+Break-even, steps done, steady step, and the comparison of outputs.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,16 @@ _WINDOW_S: Final = 0.5
 
 @dataclass(slots=True)
 class Figures:
-    """The figures of one run. Seconds count from the moment when the session was made.
+    """Hold the figures of one run.
+
+    Seconds count from the moment when the session was made.
 
     done: steps done at the times of MARKS_S. steady_s: the median of the last tenth of the steps;
-    steady_cpu_s: the same in processor time of the program's own process. slowest, slow_window: by
-    the times of AFTER_S, the slowest step, and the slowest half second by the median of its steps,
-    over TensorFlow's steady step; None if no step began so late. even_s: the first time when the
-    run had done as many steps as TensorFlow's. break_even_s: the time from which this was so for
-    good; infinite if the last step came later than TensorFlow's.
+    steady_cpu_s: the same in processor time of the program's process. slowest, slow_window: by the
+    times of AFTER_S, the slowest step, and the slowest half second by the median of its steps, over
+    TensorFlow's steady step; None if no step began so late. even_s: the first time when the run had
+    done as many steps as TensorFlow's. break_even_s: the time from which this was so for good;
+    infinite if the last step came later than TensorFlow's.
     """
 
     steps: int
@@ -65,14 +70,15 @@ def durations(ends: Sequence[float]) -> list[float]:
 
 
 def last_tenth(values: Sequence[float]) -> Sequence[float]:
-    """Return the last tenth, of at least five values where there are so many."""
+    """Return the last tenth, at least five values if possible."""
     return values[-max(len(values) // 10, min(5, len(values)), 1) :]
 
 
 def even(ends: Sequence[float], other: Sequence[float]) -> float:
-    """Return the first time when as many steps were done as of the other run, of at least one.
+    """Return the first time when as many steps were done.
 
-    It is infinite when the other run had ended before.
+    The comparison is with the other run, from one step on. The time is infinite when the other run
+    had ended before.
     """
     for count, end in enumerate(ends, 1):
         if not other or end > other[-1]:
@@ -83,9 +89,10 @@ def even(ends: Sequence[float], other: Sequence[float]) -> float:
 
 
 def break_even(ends: Sequence[float], other: Sequence[float]) -> float:
-    """Return the time from which no fewer steps were done than of the other run.
+    """Return the time from which no fewer steps were done.
 
-    It is infinite when the run ended with fewer steps, or did its last step later.
+    The comparison is with the other run. The time is infinite when the run ended with fewer steps,
+    or did its last step later.
     """
     if not ends or not other or len(ends) < len(other) or ends[len(other) - 1] > other[-1]:
         return math.inf
@@ -103,7 +110,7 @@ def slowest_step(ends: Sequence[float], after_s: float) -> float | None:
 def slowest_window(
     ends: Sequence[float], after_s: float, window_s: float = _WINDOW_S
 ) -> float | None:
-    """Return the largest median step of a window of time later than `after_s`.
+    """Return the largest median step of a window after `after_s`.
 
     Windows follow one another. A step belongs to the window in which it ends.
     """

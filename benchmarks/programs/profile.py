@@ -1,8 +1,8 @@
-"""Samples a running program: which stage of tfjit each thread's time goes to.
+"""Sample a running program: the time of each thread by stage.
 
-The step thread's wall time and every thread's processor time are counted by stage. Threads of
-libraries show no Python frame; they are counted by the name that the system has of them. The
-sampler takes the interpreter for well under a hundredth of the time.
+Stages are tfjit's. The step thread's wall time and every thread's processor time are counted by
+stage. Threads of libraries show no Python frame; they are counted by the name that the system has
+of them. The sampler takes the interpreter for well under a hundredth of the time.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any, Final
 
 _INTERVAL_S: Final = 0.04
 REFERENCE: Final = "reference"
-# The stage is that of the first rule with a frame in one of its modules, at any depth: passes that
-# fold constants run reference kernels, and lowering asks for the kernels' texts.
+# A sample counts for the stage of the first rule with a frame in one of its modules, at any depth:
+# passes that fold constants run reference kernels, and lowering asks for the kernels' texts.
 _RULES: Final = (
     ("passes", ("tfjit.passes.",)),
     (REFERENCE, ("tfjit.kernels.cpu.reference.", "tfjit.framework.scalar.scalar_reference")),
@@ -37,7 +37,10 @@ _REFERENCE_RULE: Final = next(n for n, (stage, _) in enumerate(_RULES) if stage 
 
 
 def _rule(module: str) -> int:
-    """Return the number of the first rule that names the module; their count if none does."""
+    """Return the first rule that names the module.
+
+    The result is the rule's number, or the count of rules if none does.
+    """
     for number, (_, prefixes) in enumerate(_RULES):
         if module.startswith(prefixes):
             return number

@@ -40,8 +40,9 @@ class Record:
 
 
 class Recorder:
-    """Stamps the steps of a running program. A program calls `start` just before it makes its
-    session, then loops over `steps()`.
+    """Stamp the steps of a running program.
+
+    A program calls `start` just before it makes its session, then loops over `steps()`.
     """
 
     def __init__(self, steps: int, limit_s: float = float("inf")) -> None:
@@ -63,7 +64,10 @@ class Recorder:
         self.begin = time.perf_counter()
 
     def steps(self) -> Iterator[int]:
-        """Yield the numbers of the steps; stamp the end of each; stop at the time limit."""
+        """Yield the numbers of the steps and stamp their ends.
+
+        The iteration stops at the time limit.
+        """
         clock, cpu_clock, ends, cpu = (
             time.perf_counter,
             time.process_time,

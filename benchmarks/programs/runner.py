@@ -1,4 +1,7 @@
-"""Starts each program in processes of its own: once a library and a state of the cache."""
+"""Start each program in separate processes.
+
+One process for each library and state of the cache.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +36,10 @@ _START_S: Final = 120.0  # a process may take so much longer than its time limit
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to run programs. limit_s: a program stops after the step that passes it. profiled_s: for
-    so long tfjit's runs are sampled.
+    """Hold the settings of the runs.
+
+    limit_s: a program stops after the step that passes it. profiled_s: the time in which tfjit's
+    runs are sampled.
     """
 
     length: str
@@ -45,13 +50,16 @@ class Options:
 
 
 def onednn_mode(kind: str) -> str:
-    """Return the value of TF_ENABLE_ONEDNN_OPTS in a run: the user's, or the other one."""
+    """Return the value of TF_ENABLE_ONEDNN_OPTS in a run.
+
+    It is the user's, or the other one.
+    """
     mode = os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1")
     return mode if kind != OTHER_MODE else "0" if mode != "0" else "1"
 
 
 def start(program: Program, kind: str, options: Options, cache: Path) -> Record:
-    """Run one program in a process of its own and return its record."""
+    """Run one program in a separate process and return its record."""
     library = TENSORFLOW if kind in (TENSORFLOW, OTHER_MODE) else "tfjit"
     environment = {name: value for name, value in os.environ.items() if name not in _UNSET}
     environment |= {
@@ -86,7 +94,10 @@ def start(program: Program, kind: str, options: Options, cache: Path) -> Record:
 
 
 def run(program: Program, options: Options) -> Iterator[Record]:
-    """Run a program once for each kind of run; the warm run finds the cold run's cache."""
+    """Run a program once for each kind of run.
+
+    The warm run finds the cold run's cache.
+    """
     with tempfile.TemporaryDirectory(prefix="tfjit_programs_") as folder:
         cache = Path(folder) / "cache"
         for kind in options.runs:

@@ -1,5 +1,6 @@
-"""Loops and branches, in both of TensorFlow's forms: Switch and Merge (v1), and While and If with
-functions (v2).
+"""Measure loops and branches in both of TensorFlow's forms.
+
+Switch and Merge (v1), and While and If with functions (v2).
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ def _newton(tf: Any) -> Any:
 
 
 def _mandelbrot(tf: Any) -> Any:
-    """How many of up to n steps of z^2 + c stay within the circle of radius 2."""
+    """Count the steps of z^2 + c within radius 2.
+
+    At most n steps.
+    """
     re, im = (
         tf.placeholder(tf.float32, [None, None], name="re"),
         tf.placeholder(tf.float32, [None, None], name="im"),
@@ -75,7 +79,10 @@ def _collatz(tf: Any) -> Any:
 
 
 def _converging(tf: Any) -> Any:
-    """Newton's method until no element moves any more: a reduction decides on each iteration."""
+    """Iterate Newton's method until no element moves any more.
+
+    A reduction decides on each iteration.
+    """
     a = tf.placeholder(tf.float32, [None], name="a")
 
     def step(i: Any, x: Any, moved: Any) -> list[Any]:
@@ -119,8 +126,9 @@ def _plane(axis: int, side: int) -> Callable[[np.random.Generator], np.ndarray]:
 
 
 def workloads() -> list[Workload]:
-    """Each loop in both forms. `wanted` is against TensorFlow's own time for the form
-    of the row.
+    """Return each loop in both forms.
+
+    `wanted` is against TensorFlow's own time for the form of the row.
     """
     plane = {"re": _plane(1, 512), "im": _plane(0, 512), "n": _number(100)}
     rows: list[tuple[str, Build, dict[str, Any], float | None]] = [

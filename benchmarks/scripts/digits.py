@@ -1,4 +1,7 @@
-"""The demo's network: two convolutions, two poolings, two dense layers on 8x8 images."""
+"""Measure the demo's network.
+
+Two convolutions, two poolings, two dense layers on 8x8 images.
+"""
 
 from __future__ import annotations
 

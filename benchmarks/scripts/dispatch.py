@@ -1,4 +1,4 @@
-"""What a run costs when there is nothing to compute."""
+"""Measure the cost of a run with nothing to compute."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def _wide(tf: Any) -> None:
 
 
 def workloads() -> list[Workload]:
-    """Scalar add under three kinds of keys, a 15-op chain on one element, 280 small ops that hardly
+    """Return small workloads.
+
+    Scalar add under three kinds of keys, a 15-op chain on one element, 280 small ops that hardly
     fuse, 50 feeds and fetches.
     """
     scalars = feeds_of(a=uniform([]), b=uniform([]))

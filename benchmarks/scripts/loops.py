@@ -1,5 +1,6 @@
-"""Loops as users write them: numerical iterations, scans, decoding, dynamic programming, growing
-states; each in one form.
+"""Measure loops as users write them, each in one form.
+
+Numerical iterations, scans, decoding, dynamic programming, growing states.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ def _least_squares(tf: Any) -> Any:
 
 
 def _floyd_warshall(tf: Any) -> Any:
-    """Shortest paths between all nodes: a row and a column of the matrix an iteration."""
+    """Compute shortest paths between all nodes.
+
+    Each iteration reads a row and a column of the matrix.
+    """
     return tf.while_loop(
         lambda k, d: k < 48,
         lambda k, d: [k + 1, tf.minimum(d, d[:, k : k + 1] + d[k : k + 1, :])],
@@ -128,8 +132,9 @@ def _viterbi(tf: Any) -> Any:
 
 
 def _greedy_decoding(tf: Any) -> Any:
-    """40 steps of a cell whose own choice is its next input, for 3 sequences, until
-    all have ended.
+    """Decode 40 steps of a cell fed with its own choices.
+
+    For 3 sequences, until all have ended.
     """
     table, w, out = (
         tf.placeholder(tf.float32, shape, name=name)
@@ -156,7 +161,7 @@ def _greedy_decoding(tf: Any) -> Any:
 
 
 def _random_walk(tf: Any) -> Any:
-    """300 steps of 8 walkers, each drawn from a seed of its own."""
+    """Walk 300 steps of 8 walkers, each step with its own seed."""
     seed = tf.placeholder(tf.int32, [2], name="a")
     draw = tf.random.stateless_normal
     return tf.while_loop(
@@ -165,8 +170,10 @@ def _random_walk(tf: Any) -> Any:
 
 
 def _growing_states(tf: Any) -> Any:
-    """64 steps of attention over all states so far, each of which adds one. The steps for its 64
-    shapes are made while it runs.
+    """Compute 64 steps of attention over a growing state.
+
+    Each step attends to all states so far and adds one. The steps for its 64 shapes are made while
+    it runs.
     """
     first, w = (
         tf.placeholder(tf.float32, [2, 1, 16], name="a"),
@@ -194,7 +201,10 @@ def _list_that_grows(tf: Any) -> Any:
 
 
 def workloads() -> list[Workload]:
-    """Each in the form that TensorFlow 1 programs have (v1), or in that of functions (v2)."""
+    """Return each loop in one form.
+
+    TensorFlow 1 programs have v1; v2 has functions.
+    """
     rows: list[tuple[str, str, Build, dict[str, Any]]] = [
         (
             "power iteration, 128x128, 50 iterations",

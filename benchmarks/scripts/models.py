@@ -1,5 +1,6 @@
-"""Whole networks: MLP, transformer layer, DLRM, a small CNN, MobileNetV2 and ResNet50
-at 224x224.
+"""Measure whole networks.
+
+MLP, transformer layer, DLRM, a small CNN, MobileNetV2 and ResNet50 at 224x224.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from benchmarks.workload import Workload, feeds_of, integers, uniform
 
 
 def weights(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Random weights that keep the size of what passes through them."""
+    """Return random weights that keep the size of the activations."""
     fan_in = int(np.prod(shape[:-1])) or 1
     return (rng.standard_normal(shape) / np.sqrt(fan_in)).astype(np.float32)
 

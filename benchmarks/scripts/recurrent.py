@@ -1,5 +1,6 @@
-"""Recurrent networks as loops over time, in both forms of control flow: an LSTM with tensor arrays,
-and its training step.
+"""Measure recurrent networks as loops over time.
+
+Both forms of control flow: an LSTM with tensor arrays, and its training step.
 """
 
 from __future__ import annotations
@@ -64,9 +65,10 @@ def _training(tf: Any) -> None:
 
 
 def workloads() -> list[Workload]:
-    """LSTM of 128 units, 50 steps, batch 32, both forms, and its training step with SGD.
+    """Return an LSTM and its training step in both forms.
 
-    A native LSTM (PyTorch) takes 0.29 of TensorFlow's time.
+    LSTM of 128 units, 50 steps, batch 32; training with SGD. A native LSTM (PyTorch) takes 0.29 of
+    TensorFlow's time.
     """
     feeds = feeds_of(x=uniform([BATCH, STEPS, INPUTS], -1, 1))
     found = []

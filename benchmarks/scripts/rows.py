@@ -1,4 +1,4 @@
-"""Reductions, and what is made of them row by row."""
+"""Measure reductions, and row by row uses of them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Big graphs: random elementwise DAGs on vectors of 16, their steady time and the time to their
-first result.
+"""Measure big graphs: random elementwise DAGs on vectors of 16.
+
+Their steady time and the time to their first result.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ from benchmarks.workload import Workload, feeds_of, uniform
 
 _UNARY = ("Tanh", "Sigmoid", "Neg", "Abs", "Relu")
 _BINARY = ("AddV2", "Sub", "Mul", "Maximum", "Minimum")
-# a node whose values could leave [-4, 4] is a tanh instead, so that nothing grows with depth
+# a node with values that could leave [-4, 4] is a tanh instead, so that nothing grows with depth
 _BOUND = 4.0
 _INPUTS = 4
 
 
 def random_dag(size: int) -> bytes:
-    """A GraphDef of `size` elementwise nodes over four placeholders of [16], all of which the
-    output "y" depends on.
+    """Return a GraphDef of `size` elementwise nodes.
+
+    Its inputs are four placeholders of [16]; the output "y" depends on all nodes.
     """
     from tfjit.protos import GraphDef
 
@@ -31,7 +33,7 @@ def random_dag(size: int) -> bytes:
         node = graph.node.add(name=name, op="Placeholder")
         node.attr["dtype"].type = 1
         node.attr["shape"].shape.dim.add(size=16)
-    unused = list(range(_INPUTS))  # nodes nobody takes yet
+    unused = list(range(_INPUTS))  # nodes without a user yet
     width = max(16, size // 50)
 
     def add(op: str, bound: float, *inputs: int) -> None:
@@ -45,8 +47,8 @@ def random_dag(size: int) -> bytes:
         narrow = len(unused) >= width
         if narrow or rng.random() < 0.7:
             op = _BINARY[rng.integers(len(_BINARY))]
-            # one input of the oldest that nobody took, one of them at random, or while the graph
-            # widens any of the newest
+            # one input of the oldest unused nodes, one of them at random, or while the graph widens
+            # any of the newest
             first = unused.pop(0)
             second = (
                 unused.pop(rng.integers(len(unused)))

@@ -1,5 +1,6 @@
-"""Training steps: the gradients and updates that TensorFlow 1's optimizers build, the
-loss fetched.
+"""Measure training steps with the loss fetched.
+
+The gradients and updates are those that TensorFlow 1's optimizers build.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from benchmarks.workload import Workload, feeds_of, integers, uniform
 
 
 class _Network:
-    """Layers over variables whose initial values are constants of the graph, so that every
-    candidate starts from the same.
+    """Build layers over variables.
+
+    Initial values are constants of the graph, so that every candidate starts from the same.
     """
 
     def __init__(self, tf: Any) -> None:
@@ -61,8 +63,10 @@ def _cnn_adam(tf: Any) -> None:
 
 
 def _mlp_from_a_queue(tf: Any) -> None:
-    """The queue gives the same batch again and again, so that it does not matter how often a
-    candidate has run.
+    """Return a model fed by a queue.
+
+    The queue gives the same batch again and again, so that a candidate's number of runs does not
+    matter.
     """
     net = _Network(tf)
     queue = tf.FIFOQueue(1000, [tf.float32, tf.int32], shapes=[[64], []])
@@ -79,8 +83,10 @@ def _mlp_from_a_queue(tf: Any) -> None:
 
 
 def workloads() -> list[Workload]:
-    """An MLP with SGD, batch 256; a CNN with Adam, batch 64; a small MLP whose batches come out of
-    a queue. The losses of four steps are compared.
+    """Return the training steps.
+
+    An MLP with SGD, batch 256; a CNN with Adam, batch 64; a small MLP with batches from a queue.
+    The losses of four steps are compared.
     """
     from_a_queue = Workload(
         "training step, MLP 64-128-64-10, Adam, batches of 32 from a queue",

@@ -1,1 +1,4 @@
-"""The programs: each builds its graph, makes a session and runs its steps."""
+"""Define the programs.
+
+Each builds its graph, makes a session and runs its steps.
+"""

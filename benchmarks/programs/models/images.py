@@ -1,4 +1,7 @@
-"""Programs on images: training of a residual network, a pair of adversaries, a detector."""
+"""Define programs on images.
+
+Training of a residual network, a pair of adversaries, a detector.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ def residual_network(
     batch: int = 32,
     widths: tuple[int, ...] = (16, 32, 64),
 ) -> None:
-    """Train a residual network on small images, with momentum and decay of the weights."""
+    """Train a residual network on small images.
+
+    With momentum and decay of the weights.
+    """
     images = tf.placeholder(tf.float32, [batch, size, size, 3], name="images")
     labels = tf.placeholder(tf.int64, [batch], name="labels")
     x = tf.nn.relu(batch_norm(tf, conv(tf, images, widths[0], "stem"), "stem_norm"))
@@ -63,7 +69,10 @@ def adversaries(
     batch: int = 32,
     noise: int = 64,
 ) -> None:
-    """Train a generator and a discriminator in turn, each with its own Adam."""
+    """Train a generator and a discriminator in turn.
+
+    Each has its own Adam.
+    """
     real = tf.placeholder(tf.float32, [batch, size, size, 1], name="real")
     latent = tf.placeholder(tf.float32, [batch, noise], name="latent")
     quarter = size // 4
@@ -131,7 +140,10 @@ def detector(
     classes: int = 5,
     kept: int = 60,
 ) -> None:
-    """Detect boxes in single images: anchors, non-max suppression, a second stage on crops."""
+    """Detect boxes in single images.
+
+    Anchors, non-max suppression, a second stage on crops.
+    """
     image = tf.placeholder(tf.float32, [1, size, size, 3], name="image")
     x = image
     for layer, channels in enumerate((width, 2 * width, 2 * width)):

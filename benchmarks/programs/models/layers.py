@@ -1,4 +1,7 @@
-"""Layers and optimizer steps that several programs share, as TensorFlow 1 programs write them."""
+"""Define layers and optimizer steps that several programs share.
+
+They are written as TensorFlow 1 programs write them.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ def session(tf: Any, recorder: Any, threads: int) -> Any:
 
 
 def dense(tf: Any, x: Any, units: int, name: str, activation: Any = None) -> Any:
-    """Return `activation(x @ weights + bias)` for x [..., width] of known width."""
+    """Return `activation(x @ weights + bias)` for x [..., width].
+
+    The width is known.
+    """
     width = int(x.shape[-1])
     with tf.variable_scope(name):
         weights = tf.get_variable(
@@ -46,7 +52,10 @@ def layer_norm(tf: Any, x: Any, name: str) -> Any:
 
 
 def batch_norm(tf: Any, x: Any, name: str, training: bool = True) -> Any:
-    """Return x [n, h, w, c] normalised over the batch; the moving averages are update ops."""
+    """Return x [n, h, w, c] normalised over the batch.
+
+    The moving averages are update ops.
+    """
     with tf.variable_scope(name):
         channels = int(x.shape[-1])
         gamma = tf.get_variable("gamma", [channels], initializer=tf.ones_initializer())

@@ -21,7 +21,7 @@ def click_through(
     batch: int = 64,
     lengths: tuple[int, ...] = (5, 8, 11, 14, 17, 20, 24, 28, 33, 38, 44, 50, 57),
 ) -> None:
-    """Train a click-through model whose batches have histories of 13 different lengths."""
+    """Train a click-through model on batches of 13 different history lengths."""
     user = tf.placeholder(tf.int32, [None], name="user")
     item = tf.placeholder(tf.int32, [None], name="item")
     history = tf.placeholder(tf.int32, [None, None], name="history")
@@ -138,7 +138,10 @@ def wide_and_deep(
     batch: int = 128,
     units: tuple[int, ...] = (100, 50),
 ) -> None:
-    """Train a wide and a deep model, each with its optimizer, from queues that threads fill."""
+    """Train a wide and a deep model, each with its optimizer.
+
+    Threads fill the queues of examples.
+    """
     rng = generator(6)
     age = rng.uniform(17, 80, examples).astype(np.float32)
     hours = rng.uniform(1, 80, examples).astype(np.float32)

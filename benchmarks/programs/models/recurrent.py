@@ -1,4 +1,7 @@
-"""Networks that predict the next character: unrolled, and as a loop of the graph."""
+"""Define networks that predict the next character.
+
+Unrolled, and as a loop of the graph.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,10 @@ class _Cell:
 
 
 def _unrolled(tf: Any, cells: list[_Cell], x: Any, state: list[Any], length: int) -> Any:
-    """Return (outputs [batch, time, units], last state), one copy of the cells a step."""
+    """Return (outputs [batch, time, units], last state).
+
+    Each step has a copy of the cells.
+    """
     outputs = []
     for y in tf.unstack(x, length, axis=1):
         new = []
@@ -78,7 +84,10 @@ def characters(
     batch: int = 50,
     length: int = 50,
 ) -> None:
-    """Train a network that predicts characters; its state goes from batch to batch."""
+    """Train a network that predicts characters.
+
+    Its state goes from batch to batch.
+    """
     shape = [batch, None if loop else length]
     inputs = tf.placeholder(tf.int32, shape, name="inputs")
     targets = tf.placeholder(tf.int32, shape, name="targets")

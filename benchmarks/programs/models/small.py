@@ -10,7 +10,10 @@ from benchmarks.programs.models.layers import dense, generator, session
 
 
 def simulation(tf: Any, recorder: Any, threads: int, *, bodies: int = 16, stages: int = 14) -> None:
-    """Run a graph of 280 small operations: a chain of springs, `stages` half steps a run."""
+    """Run a graph of 280 small operations.
+
+    A chain of springs, `stages` half steps a run.
+    """
     place = tf.placeholder(tf.float32, [bodies], name="place")
     speed = tf.placeholder(tf.float32, [bodies], name="speed")
     push = tf.placeholder(tf.float32, [], name="push")
@@ -44,7 +47,10 @@ def perceptron(
     units: tuple[int, ...] = (256, 128),
     batch: int = 32,
 ) -> None:
-    """Train a perceptron on batches of 32; evaluate it on 500 examples now and then."""
+    """Train a perceptron on batches of 32.
+
+    It is evaluated on 500 examples now and then.
+    """
     x = tf.placeholder(tf.float32, [None, width], name="x")
     labels = tf.placeholder(tf.int32, [None], name="labels")
     y = x
@@ -82,7 +88,10 @@ def batch_sizes(
     layers: int = 6,
     sizes: int = 1000,
 ) -> None:
-    """Train six dense layers with Adam; each step has a batch of another size."""
+    """Train six dense layers with Adam.
+
+    Each step has a batch of another size.
+    """
     x = tf.placeholder(tf.float32, [None, width], name="x")
     wanted = tf.placeholder(tf.float32, [None, 1], name="wanted")
     y = x

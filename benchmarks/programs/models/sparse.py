@@ -1,4 +1,4 @@
-"""Programs whose features are sparse: graph convolution, word vectors."""
+"""Define programs on sparse features: graph convolution, word vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Transformers: an encoder that learns masked words, a decoder that scores and samples text."""
+"""Define transformers.
+
+An encoder that learns masked words, a decoder that scores and samples text.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,10 @@ def encoder(
     length: int = 96,
     masked: int = 14,
 ) -> None:
-    """Train an encoder on masked words and on the order of two sentences."""
+    """Train an encoder on masked words and the order of sentences.
+
+    The order is of two sentences.
+    """
     words = tf.placeholder(tf.int32, [batch, length], name="words")
     segments = tf.placeholder(tf.int32, [batch, length], name="segments")
     lengths = tf.placeholder(tf.int32, [batch], name="lengths")
@@ -195,7 +201,10 @@ def scoring(
     batch: int = 4,
     lengths: tuple[int, ...] = (16, 32, 48, 64, 96, 128),
 ) -> None:
-    """Score texts of six lengths in turn: the loss, and the five likeliest next words."""
+    """Score texts of six lengths in turn.
+
+    The loss, and the five likeliest next words.
+    """
     tokens = tf.placeholder(tf.int32, [None, None], name="tokens")
     logits, _ = _Decoder(tf, layers, width, heads, words)(tokens)
     loss = tf.reduce_mean(
@@ -225,10 +234,10 @@ def sampling(
     length: int = 40,
     kept: int = 40,
 ) -> None:
-    """Sample texts word by word in a loop of the graph, whose keys and values grow.
+    """Sample texts word by word in a loop of the graph.
 
-    The choice of a word is the largest score with noise that is fed, so that it depends on no
-    generator of the library.
+    The loop's keys and values grow. The choice of a word is the largest score with noise that is
+    fed, so that it depends on no generator of the library.
     """
     context = tf.placeholder(tf.int32, [batch, None], name="context")
     noise = tf.placeholder(tf.float32, [length, batch, words], name="noise")
