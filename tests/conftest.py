@@ -1,5 +1,6 @@
-"""What all tests share: the folders of real graphs, and an environment that does not depend on the
-user's.
+"""Provide fixtures that all tests share.
+
+The folders of real graphs, and an environment that does not depend on the user's.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @functools.cache
 def needs_tensorflow(path: Path) -> bool:
-    """Whether a test module imports TensorFlow, or another module of the tests that does, anywhere
-    in its text.
+    """Return whether a test module imports TensorFlow.
+
+    An import through another module of the tests counts, anywhere in its text.
     """
     text = path.read_text(encoding="utf-8")
     if re.search(
@@ -82,7 +84,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def update_golden(request: pytest.FixtureRequest) -> bool:
-    """Whether golden files are to be rewritten."""
+    """Return whether golden files are to be rewritten."""
     return bool(request.config.getoption("--update-golden"))
 
 
@@ -94,7 +96,10 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
-    """The folder of real graphs made by TensorFlow (its README says what they are)."""
+    """Return the folder of real graphs made by TensorFlow.
+
+    Its README describes the graphs.
+    """
     return ROOT / "tests" / "data"
 
 
@@ -105,8 +110,9 @@ def demo_dir() -> Path:
 
 
 def _refusals() -> dict[object, str]:
-    """Kernels that this process failed to compile, with the reasons. A process that has not used
-    the store has none.
+    """Return the kernels that this process failed to compile, with the reasons.
+
+    A process that has not used the store has none.
     """
     module = sys.modules.get("tfjit.kernels.jit.store")
     return dict(module.store.refusals()) if module is not None else {}
@@ -114,10 +120,10 @@ def _refusals() -> dict[object, str]:
 
 @pytest.fixture(autouse=True)
 def no_refused_kernel(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A kernel that does not compile fails the test that asked for it: the reference would hide it
-    with the right numbers.
+    """Fail a test with a kernel that does not compile.
 
-    A test that provokes a refusal is marked `refuses_kernel`.
+    The reference would hide the failure with the right numbers. A test that provokes a refusal is
+    marked `refuses_kernel`.
     """
     before = set(_refusals())
     yield
@@ -131,6 +137,9 @@ def no_refused_kernel(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def floats_as_they_were() -> Iterator[None]:
-    """Kernels flush denormals while they run; the thread that ran them must have them again."""
+    """Check that the thread of a kernel has denormals again afterwards.
+
+    Kernels flush denormals while they run.
+    """
     yield
     assert 5e-324 * 1.0 > 0.0, "denormals are flushed to zero in this thread"

@@ -14,8 +14,8 @@ from tfjit.framework.types.dtypes import DType
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-# A multiple of TensorFlow's packets: the elements left over go through scalar code of its own,
-# which for some ops rounds otherwise.
+# A multiple of TensorFlow's packets: the elements left over go through separate scalar code, which
+# for some ops rounds otherwise.
 SIZE = 384
 
 # Largest difference from TensorFlow in units in the last place (TensorFlow's own error included),
@@ -81,7 +81,10 @@ def attrs_for(row: Elementwise, dtype: DType) -> dict[str, Any]:
 
 
 def random_values(dtype: DType, rng: np.random.Generator, size: int = SIZE) -> Any:
-    """Values of a dtype: its special ones, then random ones of several magnitudes."""
+    """Return values of a dtype.
+
+    Its special values, then random ones of several magnitudes.
+    """
     numpy_dtype = np.dtype(dtype.as_numpy_dtype)
     if dtype is d.bool:
         return rng.integers(0, 2, size).astype(bool)
@@ -116,8 +119,8 @@ def random_values(dtype: DType, rng: np.random.Generator, size: int = SIZE) -> A
     return values.astype(numpy_dtype)
 
 
-# Functions whose float32 kernels in TensorFlow are much coarser than ours: its float64 answer,
-# rounded, is the one to agree with.
+# Functions with float32 kernels in TensorFlow that are much coarser than ours. Ours must agree with
+# its float64 answer, rounded.
 SERIES = frozenset(
     {"Igamma", "Igammac", "IgammaGradA", "RandomGammaGrad", "Betainc", "Zeta", "Polygamma"}
 )
@@ -172,7 +175,7 @@ def inputs_for(row: Elementwise, dtype: DType) -> tuple[Any, ...]:
 
 
 def tensorflow_answer(row: Elementwise, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-    """What TensorFlow's kernel gives."""
+    """Return the result of TensorFlow's kernel."""
     import tensorflow as tf
     from tensorflow.python.framework import op_def_registry
 
@@ -211,8 +214,9 @@ def _spacing(size: Any, dtype: np.dtype) -> Any:
 
 
 def mismatches(row: Elementwise, found: Any, expected: Any) -> Any:
-    """Indices where `found` is not `expected` within the row's tolerance. Zeros of either sign and
-    subnormals are equal.
+    """Return the indices where `found` differs from `expected`.
+
+    The row's tolerance applies. Zeros of either sign and subnormals are equal.
     """
     assert found.dtype == expected.dtype, (row.op, found.dtype, expected.dtype)
     assert found.shape == expected.shape, (row.op, found.shape, expected.shape)

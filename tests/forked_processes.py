@@ -1,8 +1,8 @@
-"""Processes of their own that start with their imports done: each is forked from one that has
-imported and done nothing else.
+"""Fork processes whose imports are done.
 
-`import tfjit` and the graph's modules cost a second of processor time, `import tensorflow` four.
-A test of imports, or of what a process finds at its very start, starts Python itself.
+Each is forked from a process that has imported modules and done nothing else. `import tfjit` and
+the graph's modules cost a second of processor time, `import tensorflow` four. A test of imports, or
+of the state of a process at its very start, starts Python itself.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-# what graphs and runs import
+# the imports of graphs and runs
 LIBRARY = (
     "tfjit.client.session.session",
     "tfjit.runtime.session.direct_session",
     "tfjit.passes.pipeline",
 )
 
-# The child leaves the loop, and its program runs at this module's level: it ends as a program of
-# its own does.
+# The child leaves the loop, and its program runs at this module's level, so the program ends as one
+# that Python started.
 _SERVER = """
 import importlib, json, os, sys, warnings
 for name in sys.argv[1:]:
@@ -67,7 +67,10 @@ else:
 
 
 class ForkedProcesses:
-    """Runs programs in forks of a process that has imported `modules`, one after the other."""
+    """Run programs, one after the other, in forks of one process.
+
+    The process has imported `modules`.
+    """
 
     def __init__(self, *modules: str) -> None:
         self._process = subprocess.Popen(
@@ -88,11 +91,12 @@ class ForkedProcesses:
         cwd: Path | None = None,
         timeout: float = 120,
     ) -> subprocess.CompletedProcess[str]:
-        """Run what `python ARGV` does: "-c" and a text, "-m" and a module, or a script, and its
-        arguments.
+        """Run a program as `python ARGV`.
 
-        env: of the process, or more of it than this one's, which it starts from. Raises
-        TimeoutExpired, as subprocess does.
+        ARGV is "-c" and a text, "-m" and a module, or a script, and its arguments.
+
+        env: of the process, or additions to this process's environment. Raises TimeoutExpired, as
+        subprocess does.
         """
         with tempfile.TemporaryDirectory() as folder:
             out, err = Path(folder, "out"), Path(folder, "err")
@@ -137,7 +141,10 @@ class ForkedProcesses:
 
 
 class StartedProcesses:
-    """The same where a platform has no fork: each process does its imports."""
+    """Run programs where a platform has no fork.
+
+    Each process does its imports.
+    """
 
     def run(
         self,
@@ -146,7 +153,7 @@ class StartedProcesses:
         cwd: Path | None = None,
         timeout: float = 120,
     ) -> subprocess.CompletedProcess[str]:
-        """As that of `ForkedProcesses`."""
+        """Run a program as `ForkedProcesses` does."""
         command: Sequence[str | Path] = [sys.executable, *argv]
         return subprocess.run(
             command,

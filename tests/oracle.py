@@ -1,10 +1,10 @@
-"""TensorFlow's two modes, with oneDNN and without, and what they answer differently.
+"""Compare TensorFlow's two modes, with oneDNN and without.
 
 TensorFlow chooses by the CPU unless TF_ENABLE_ONEDNN_OPTS says. tests/conftest.py sets that to 1
 where it is not set, so the suite compares with one TensorFlow on every x86-64 CPU. tfjit follows
-the mode with oneDNN wherever that computes what the other refuses; `DIFFERENCES` has each
-difference with both answers, and tests whose cases are among them ask for the mode they compare
-with.
+the mode with oneDNN wherever that mode computes nodes that the other refuses; `DIFFERENCES` has
+each difference with both answers, and tests whose cases are among them ask for the mode they
+compare with.
 
 `python -m tests.oracle` serves the other mode to `ask`: a process has one.
 """
@@ -37,7 +37,10 @@ def mode() -> Mode:
 
 @dataclass(frozen=True)
 class Failure:
-    """An error of a run: its class in tf.errors, and its first words."""
+    """Hold an error of a run.
+
+    Its class in tf.errors, and its first words.
+    """
 
     kind: str
     words: str
@@ -48,8 +51,9 @@ Answer = list[np.ndarray] | Failure
 
 @dataclass(frozen=True)
 class Difference:
-    """One node that the two modes answer differently. inputs, attrs: of the node. onednn, plain:
-    their answers.
+    """Hold one node that the two modes answer differently.
+
+    inputs, attrs: of the node. onednn, plain: their answers.
 
     ours: the mode whose answer tfjit gives, for the reason given. None among an answer's arrays:
     memory that nothing wrote. forward: op type of a node on the first input, with the same attrs,
@@ -216,7 +220,10 @@ DIFFERENCES: Final = (
 
 
 def words(text: str) -> str:
-    """Return how the mode of this process words an error that tfjit words `text`."""
+    """Return this process's mode's words for an error of tfjit.
+
+    text: tfjit's words.
+    """
     for difference in DIFFERENCES:
         wanted, here = difference.answer(difference.ours), difference.answer(mode())
         if isinstance(wanted, Failure) and isinstance(here, Failure) and wanted.words == text:
@@ -225,8 +232,9 @@ def words(text: str) -> str:
 
 
 def refused(text: str) -> bool:
-    """Whether a session's error text is that of something that this process's mode
-    alone refuses.
+    """Return whether an error is one that this mode alone raises.
+
+    text: the error text of a session.
     """
     if mode() == "oneDNN":
         return False
@@ -265,8 +273,9 @@ class _Sessions:
 
 
 def cause(text: str) -> str:
-    """Return the kernel's own words of a session's error text: what follows the line that names the
-    node.
+    """Return the kernel's words of a session's error text.
+
+    They follow the line that names the node.
     """
     lines = text.split("\n")
     for i, line in enumerate(lines):
@@ -297,8 +306,9 @@ def _server(which: Mode) -> subprocess.Popen[bytes]:
 def ask(
     which: Mode, graph_def: bytes, fetches: Sequence[str], feeds: Mapping[str, np.ndarray]
 ) -> Answer:
-    """Return TensorFlow's answer in a mode: by this process if it has that mode, else by one that
-    has.
+    """Return TensorFlow's answer in a mode.
+
+    This process answers if it has that mode, else one that has.
     """
     if which == mode():
         return _own().run(graph_def, fetches, feeds)
@@ -311,9 +321,12 @@ def ask(
 
 
 def main() -> None:
-    """Serve: a pickled (graph, fetches, feeds) from stdin, a pickled answer to stdout."""
+    """Serve requests of another process.
+
+    A pickled (graph, fetches, feeds) from stdin, a pickled answer to stdout.
+    """
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what TensorFlow prints is no answer
+    os.dup2(2, 1)  # TensorFlow's prints must not mix with the answers
     sessions = _Sessions()
     while True:
         try:

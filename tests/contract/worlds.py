@@ -1,8 +1,7 @@
-"""One graph in two front ends, tfjit's sessions over both, and what TensorFlow's session does with
-it.
+"""Run one graph in two front ends, and in TensorFlow's session.
 
 A test of the contract takes `front` (see `both`), builds its graph with `world(front, build)` and
-holds what a tfjit session does against `outcome` of TensorFlow's session over the same build.
+compares a tfjit session's behaviour with `outcome` of TensorFlow's session over the same build.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ Build = Callable[[Any], dict[str, Any]]
 Call = Callable[[Any, SimpleNamespace], Any]
 
 both = pytest.mark.parametrize("front", ["tfjit", "tf"])
-"""The test runs over a graph of tfjit's own front end and over a `tf.Graph`."""
+"""Run a test over tfjit's own graphs and over a `tf.Graph`."""
 
 
 def world(front: str, build: Build) -> SimpleNamespace:
-    """What `build(api)` makes, by name, with the `graph` it is in and the `api` it was made with.
+    """Hold the results of `build(api)` by name, its `graph` and `api`.
 
     front: "tfjit", "tf", or "imported": built by TensorFlow, then imported into tfjit's graph, for
-    what tfjit's front end cannot say.
+    graphs that tfjit's front end cannot make.
     """
     if front == "imported":
         theirs = world("tf", build)
@@ -63,13 +62,13 @@ def ours(w: SimpleNamespace, config: Any = None) -> tfjit.Session:
 
 
 def theirs(w: SimpleNamespace, config: Any = None) -> Any:
-    """TensorFlow's session over a world of its own front end."""
+    """Return TensorFlow's session over a world of its front end."""
     # none would be eager execution's: soft placement
     return tf1.Session(graph=w.graph, config=config or tf1.ConfigProto())
 
 
 def outcome(session: Any, w: SimpleNamespace, call: Call) -> tuple[str, Any]:
-    """("value", what the call returned) or ("error", what it raised)."""
+    """Return ("value", the result of the call) or ("error", the exception)."""
     try:
         return "value", call(session, w)
     except Exception as error:
@@ -77,8 +76,9 @@ def outcome(session: Any, w: SimpleNamespace, call: Call) -> tuple[str, Any]:
 
 
 def agree(got: tuple[str, Any], expected: tuple[str, Any], *, text: bool = True) -> None:
-    """The two outcomes are the same: values with their types, errors by class and, where `text`, by
-    message.
+    """Assert that two outcomes are the same.
+
+    Values with their types, errors by class and, where `text`, by message.
     """
     assert got[0] == expected[0], f"{got[1]!r} instead of {expected[1]!r}"
     if got[0] == "value":
@@ -103,7 +103,7 @@ def same(got: Any, expected: Any) -> None:
     elif isinstance(expected, (np.ndarray, np.generic)):
         assert got.dtype == expected.dtype
         assert got.shape == expected.shape
-        if got.dtype.type.__module__ == "ml_dtypes":  # whose NaNs NumPy does not know for such
+        if got.dtype.type.__module__ == "ml_dtypes":  # NumPy does not know ml_dtypes' NaNs as such
             got, expected = got.astype("f4"), expected.astype("f4")
         np.testing.assert_array_equal(got, expected)
     elif isinstance(expected, (str, bytes, int, float, bool, type(None))):
@@ -111,8 +111,9 @@ def same(got: Any, expected: Any) -> None:
 
 
 def essence(error: BaseException) -> str:
-    """A message without what may differ between two runs of one runtime: addresses, source lines,
-    the frames around the cause.
+    """Return a message without the parts that may differ between runs.
+
+    Addresses, source lines, the frames around the cause.
     """
     text = re.sub(r"0x[0-9a-f]+", "0x", str(error))
     text = text.partition("\n\nOriginal stack")[0].partition("\n\nBuilt at")[0]
@@ -125,7 +126,10 @@ def essence(error: BaseException) -> str:
 
 
 def cause(error: BaseException) -> str:
-    """Of a step's error only what the kernel said: the lines after those that say where."""
+    """Return the kernel's part of a step's error.
+
+    The lines after those that name the place.
+    """
     lines = [line for line in essence(error).splitlines() if line.strip()]
     kept = [
         line

@@ -1,6 +1,6 @@
-"""A device FAKE:0 that interprets nodes and fused groups in NumPy.
+"""Define a device FAKE:0 that interprets nodes and groups in NumPy.
 
-It stands for any second device: the compiler and the runtime know it by `register` alone.
+It represents any second device: the compiler and the runtime know it by `register` alone.
 """
 
 from tfjit.kernels.ir.backend import register_backend, unregister_backend
@@ -9,7 +9,7 @@ BACKEND = "tests.fake_device.backend:FakeBackend"
 
 
 def register() -> None:
-    """Make FAKE devices known to the sessions that are made from now on."""
+    """Register FAKE devices for sessions made from now on."""
     register_backend("FAKE", BACKEND)
 
 

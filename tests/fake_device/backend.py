@@ -1,4 +1,7 @@
-"""FAKE as a backend: memory of its own, kernels that are interpreted, templates for fused groups."""
+"""Define FAKE as a backend.
+
+Separate memory, kernels that are interpreted, templates for fused groups.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ from tfjit.kernels.registry import NodeSpec, Reference, Unsupported
 
 @dataclass(frozen=True)
 class FakeArray:
-    """An array in FAKE's memory. NumPy refuses it, so no kernel of the host can read it."""
+    """Hold an array in FAKE's memory.
+
+    NumPy refuses it, so no kernel of the host can read it.
+    """
 
     _data: np.ndarray
 
@@ -31,7 +37,10 @@ class FakeArray:
 
 @dataclass(frozen=True)
 class _Template:
-    """The interpreter as a template: it takes a group of any kind, if it has kernels for all."""
+    """Interpret groups as a template.
+
+    It takes a group of any kind, if it has kernels for all members.
+    """
 
     takes_plain = False
 
@@ -42,7 +51,7 @@ class _Template:
 
 
 class _Rules:
-    """FAKE fuses what follows a product or convolution, and elementwise nodes."""
+    """Fuse elementwise nodes, and nodes behind a product or convolution."""
 
     anchors: ClassVar[Mapping[str, str]] = {"MatMul": "matmul", "Conv2D": "conv2d"}
 
@@ -63,7 +72,10 @@ class _Rules:
 
 
 class FakeBackend(Backend):
-    """The backend of FAKE devices. calls: every node that it has computed: (op type, name)."""
+    """Describe FAKE devices as a backend.
+
+    calls: every node that it has computed: (op type, name).
+    """
 
     device_type = "FAKE"
     name = "fake"
@@ -98,7 +110,10 @@ class FakeBackend(Backend):
 
 
 def _interpreted(group: FusedGroup, inputs: Sequence[Any]) -> list[Any]:
-    """Return the outputs of a group, its members computed one after the other."""
+    """Return the outputs of a group.
+
+    Its members are computed one after the other.
+    """
     values: list[Any] = []
 
     def value(ref: Ref) -> Any:

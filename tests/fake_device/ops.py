@@ -1,4 +1,7 @@
-"""What FAKE computes: one NumPy function an op type, of attrs and input arrays."""
+"""Compute FAKE's ops.
+
+One NumPy function an op type, of attrs and input arrays.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ Attrs = Mapping[str, Any]
 
 
 def _windows(x: Array, size: Sequence[int], strides: Sequence[int], fill: float) -> Array:
-    """Return x [n, h, w, c] as SAME-padded windows [n, h', w', c, *size]."""
+    """Return x [n, h, w, c] as SAME-padded windows.
+
+    Shape [n, h', w', c, *size].
+    """
     pads = [(0, 0)]
     for length, k, s in zip(x.shape[1:3], size, strides, strict=True):
         total = max((-(-length // s) - 1) * s + k - length, 0)

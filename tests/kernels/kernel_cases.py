@@ -18,7 +18,9 @@ from tfjit.kernels.registry import NodeSpec, TensorSpec, find_initial_state, fin
 
 @dataclass
 class Case:
-    """inputs: arrays. tolerance: (rtol, atol) or None for the same bits. The node must fail in both
+    """Describe a case of one node.
+
+    inputs: arrays. tolerance: (rtol, atol) or None for the same bits. The node must fail in both
     where TensorFlow's does.
     """
 
@@ -26,7 +28,7 @@ class Case:
     inputs: list[Any]
     attrs: dict[str, Any] = field(default_factory=dict)
     tolerance: tuple[float, float] | None = None
-    # only so many outputs are compared: TensorFlow leaves the others unset
+    # the number of outputs to compare: TensorFlow leaves the others unset
     compared: int | None = None
     # between TensorFlow's modes (tests/oracle.py); oneDNN's answer is the one compared with
     modes_differ: bool = False
@@ -96,7 +98,10 @@ class Oracle:
 
 
 def build_node(graph: Any, case: Case) -> tuple[list[Any], Any]:
-    """Add the node of a case to a tf.Graph. Returns its placeholders and the operation."""
+    """Add the node of a case to a tf.Graph.
+
+    Returns its placeholders and the operation.
+    """
     import tensorflow as tf
 
     attrs, types = case.node()
@@ -107,8 +112,7 @@ def build_node(graph: Any, case: Case) -> tuple[list[Any], Any]:
         )
     with graph.as_default():
         for known in (lambda v: None, lambda v: [None] * v.ndim, lambda v: v.shape):
-            # As little as the node's shape function can do with, so that what is wrong is found by
-            # the kernel.
+            # As little as the node's shape function accepts, so that the kernel finds the errors.
             feeds = [
                 tf.compat.v1.placeholder(tf.as_dtype(dtypes.as_dtype(v.dtype).name), known(v))
                 for v in case.inputs
@@ -149,8 +153,9 @@ def ours(case: Case, state: np.ndarray | None = None) -> tuple[list[np.ndarray] 
 
 
 def same(a: np.ndarray, b: np.ndarray, tolerance: tuple[float, float] | None) -> bool:
-    """Whether two outputs agree; NaN equals NaN. TensorFlow gives quantised outputs as plain
-    integers.
+    """Return whether two outputs agree; NaN equals NaN.
+
+    TensorFlow gives quantised outputs as plain integers.
     """
     if a.dtype.names:
         a = a[a.dtype.names[0]]
@@ -169,7 +174,10 @@ def same(a: np.ndarray, b: np.ndarray, tolerance: tuple[float, float] | None) ->
 
 
 def differences(cases: list[Case]) -> list[str]:
-    """What differs between TensorFlow and the reference kernels, a line a case."""
+    """Return a line for each case with differing answers.
+
+    TensorFlow's answers are compared with the reference kernels'.
+    """
     tensorflow = Oracle(cases)
     wrong = []
     for i, case in enumerate(cases):

@@ -78,7 +78,10 @@ class Maker:
 
 
 def escape(size: int) -> LoopProgram:
-    """z = z * z + c where |z| < 2, counted, with a branch on the iteration number."""
+    """Iterate z = z * z + c where |z| < 2.
+
+    The iterations are counted, with a branch on the iteration number.
+    """
     m = Maker()
     c, n = m.value(d.float32, size), m.value(d.int32)
     one, four, zero, half = (

@@ -1,7 +1,7 @@
-"""One table of matmul, convolution and pooling cases, shared by the tests of reference and compiled
-kernels.
+"""Tabulate matmul, convolution and pooling cases.
 
-Sizes differ in every dimension; empty and one-element axes are among them.
+The tests of reference and compiled kernels share the table. Sizes differ in every dimension; empty
+and one-element axes are among them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from tfjit.kernels.registry import NodeSpec, TensorSpec
 
 @dataclass(frozen=True)
 class Case:
-    """One node: op type, input arrays (by seed, built in `arrays`), attrs as TensorFlow's raw op
-    takes them.
+    """Describe one node.
+
+    Op type, input arrays (by seed, built in `arrays`), attrs as TensorFlow's raw op takes them.
     """
 
     op: str
@@ -39,7 +40,10 @@ class Case:
 
     @property
     def terms(self) -> int:
-        """How many products are summed for one element of the result (an upper bound)."""
+        """Return the number of products summed for one element.
+
+        It is an upper bound.
+        """
         if "MatMul" in self.op:
             return self.shapes[0][
                 -2 if self.attrs.get("transpose_a") or self.attrs.get("adj_x") else -1
@@ -115,8 +119,9 @@ def run_tensorflow(op: str, arrays: Sequence[np.ndarray], attrs: dict[str, Any])
 def ask_onednn(
     graph: Any, fetches: Sequence[Any], feeds: Mapping[Any, np.ndarray]
 ) -> list[np.ndarray]:
-    """Values of tensors in a tf.Graph by TensorFlow with oneDNN, for what its modes answer
-    differently.
+    """Compute tensors of a tf.Graph by TensorFlow with oneDNN.
+
+    For cases that its modes answer differently.
     """
     given = {holder.name: value for holder, value in feeds.items()}
     answer = oracle.ask(
@@ -155,8 +160,9 @@ def node_spec(
     out: np.ndarray,
     constants: Sequence[int] = (),
 ) -> NodeSpec:
-    """The NodeSpec of a node with those inputs and that output; `constants` are input indices known
-    while planning.
+    """Return the NodeSpec of a node with those inputs and that output.
+
+    `constants` are input indices known while planning.
     """
     held = {
         k: dtypes.as_dtype(v)
@@ -404,7 +410,10 @@ def pool_grad_cases() -> tuple[Case, ...]:
 
 
 def case_arrays(case: Case) -> list[np.ndarray]:
-    """Inputs of a case; for MaxPoolGrad orig_output is TensorFlow's own pooling of orig_input."""
+    """Return the inputs of a case.
+
+    For MaxPoolGrad orig_output is TensorFlow's own pooling of orig_input.
+    """
     arrays = case.arrays()
     if case.op == "MaxPoolGrad":
         arrays[1] = run_tensorflow("MaxPool", arrays[:1], case.attrs)
@@ -412,8 +421,9 @@ def case_arrays(case: Case) -> list[np.ndarray]:
 
 
 def assert_near(found: np.ndarray, wanted: np.ndarray, terms: int) -> None:
-    """Same shape and dtype, equal within the rounding of a sum of `terms` products of values around
-    1.
+    """Assert the same shape and dtype, and values within rounding.
+
+    The rounding is of a sum of `terms` products of values around 1.
     """
     assert found.shape == wanted.shape
     assert found.dtype == wanted.dtype

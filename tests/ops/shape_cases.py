@@ -23,8 +23,10 @@ tf = pytest.importorskip("tensorflow")
 
 @dataclass
 class Case:
-    """A node: inputs are shapes (a placeholder of `dtypes[i]`), arrays (a constant), or (shape,
-    array) = known only through `constant`.
+    """Describe a node.
+
+    inputs are shapes (a placeholder of `dtypes[i]`), arrays (a constant), or (shape, array) = known
+    only through `constant`.
     """
 
     op: str
@@ -50,15 +52,16 @@ def scalar(value: int) -> np.ndarray:
 
 @dataclass
 class Oracle:
-    """One graph of TensorFlow's for many nodes; nodes of equal inputs share their placeholders and
-    constants.
+    """Hold one graph of TensorFlow's for many nodes.
+
+    Nodes of equal inputs share their placeholders and constants.
     """
 
     graph: Any
     sources: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
     def source(self, value: Any, dtype: str) -> Any:
-        """Return the placeholder or constant that has this static shape, or this value."""
+        """Return the placeholder or constant for a static shape or value."""
         if isinstance(value, np.ndarray):
             key = (value.dtype, value.shape, value.tobytes())
             make = partial(tf.constant, value)
@@ -72,12 +75,18 @@ class Oracle:
 
 @functools.cache
 def oracle() -> Oracle:
-    """Return the graph of this process; it is made with the first case."""
+    """Return the graph of this process.
+
+    The first case makes it.
+    """
     return Oracle(tf.Graph())
 
 
 def theirs(case: Case) -> Any:
-    """Shapes TensorFlow infers, or None when it refuses; with the attrs of the node it made."""
+    """Return the shapes TensorFlow infers, or None when it refuses.
+
+    Also returns the attrs of the node it made.
+    """
     graph = oracle().graph
     with graph.as_default():
         names = [case.dtypes] * len(case.inputs) if isinstance(case.dtypes, str) else case.dtypes
@@ -137,8 +146,9 @@ def ours(case: Case, attrs: dict[str, Any]) -> Any:
 
 
 def variants(*shapes: Any) -> Iterator[list[Any]]:
-    """The shapes, then with each size, and each whole shape, unknown in turn, then everything
-    unknown.
+    """Yield the shapes, then the same with unknown parts.
+
+    Each size, and each whole shape, is unknown in turn, then everything.
     """
     yield list(shapes)
     for i, shape in enumerate(shapes):

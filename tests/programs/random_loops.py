@@ -1,5 +1,6 @@
-"""Random structured loops, built with TensorFlow: scalars and vectors of several dtypes, branches
-and loops inside.
+"""Build random structured loops with TensorFlow.
+
+Scalars and vectors of several dtypes, branches and loops inside.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ SIZES = (0, 1, 3, 70, 300)
 
 
 class LoopMaker:
-    """Draws the body of a loop over typed values; `vectors` are of one length."""
+    """Draw the body of a loop over typed values.
+
+    `vectors` are of one length.
+    """
 
     def __init__(self, data: st.DataObject, *, reductions: bool, failing: bool) -> None:
         self.data = data
@@ -33,7 +37,7 @@ class LoopMaker:
         return self.data.draw(st.sampled_from(fits)) if fits else None
 
     def chance(self, one_in: int) -> bool:
-        """True once in so many times."""
+        """Return True once in `one_in` times on average."""
         return self.data.draw(st.integers(0, one_in - 1)) == 0
 
     def step(self, values: list[Any]) -> Any:
@@ -80,8 +84,9 @@ class LoopMaker:
         return found
 
     def like(self, values: list[Any], want: Any) -> Any:
-        """Some value with dtype and shape of another: a vector is made of a scalar where none is
-        there.
+        """Return some value with dtype and shape of another.
+
+        A vector is made of a scalar where no vector exists.
         """
         fits = [v for v in values if v.dtype == want.dtype and v.shape == want.shape]
         scalars = [v for v in values if v.dtype == want.dtype and v.shape.rank == 0]
@@ -128,7 +133,10 @@ class LoopMaker:
 def random_loop(
     data: st.DataObject, size: int, *, reductions: bool = True, failing: bool = False
 ) -> tuple[Any, list[str], dict[str, Any]]:
-    """(graph, fetches, feeds) of a loop over scalars and vectors of `size` elements."""
+    """Return (graph, fetches, feeds) of a random loop.
+
+    The loop is over scalars and vectors of `size` elements.
+    """
     maker = LoopMaker(data, reductions=reductions, failing=failing)
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
     feeds: dict[str, Any] = {

@@ -71,8 +71,9 @@ def _files(file: FileDescriptor, seen: dict[str, FileDescriptor]) -> None:
 
 
 def _theirs() -> tuple[dict[str, Descriptor], dict[str, EnumDescriptor]]:
-    """TensorFlow's top-level messages and enums by name: those named here and all that they
-    reference.
+    """Return TensorFlow's top-level messages and enums by name.
+
+    Those named here and all that they reference.
     """
     files: dict[str, FileDescriptor] = {}
     for module in _ROOTS:
@@ -138,7 +139,10 @@ def _scalar(field: FieldDescriptor, rng: random.Random) -> Any:
 
 
 def fill(message: Message, rng: random.Random, depth: int = 0) -> None:
-    """Set a random choice of the fields of `message`, all of them where the dice say so."""
+    """Set a random choice of the fields of `message`.
+
+    The share is random, too; it may be all of them.
+    """
     share = rng.choice([0.3, 0.7, 1.0]) if depth < 3 else 0.15
     extensions = EXTENSIONS.get(message.DESCRIPTOR.name, {})
     for field in message.DESCRIPTOR.fields:
@@ -172,8 +176,9 @@ def fill(message: Message, rng: random.Random, depth: int = 0) -> None:
 
 
 def _exchange(name: str, wire: bytes) -> None:
-    """`wire`, a deterministic encoding of either class, comes back unchanged from both, and neither
-    keeps an unknown field.
+    """Check that `wire` comes back unchanged from both classes.
+
+    It is a deterministic encoding of either class; neither keeps an unknown field.
     """
     ours, theirs = _our_class(name).FromString(wire), _their_class(name).FromString(wire)
     assert ours.SerializeToString(deterministic=True) == wire
@@ -194,8 +199,9 @@ def exchange_random(name: str, count: int) -> None:
 
 
 def check_fields(name: str) -> None:
-    """Compare number, name, type, label, presence, packing, oneof and type names of every field, nested
-    messages and enums included.
+    """Compare the fields of two messages, nested ones and enums included.
+
+    Number, name, type, label, presence, packing, oneof and type names of every field.
     """
 
     def compare(ours: Descriptor, theirs: Descriptor) -> None:

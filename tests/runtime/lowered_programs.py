@@ -1,4 +1,7 @@
-"""Texts to partitions: what tests of the pure deciders are written with. Nothing here runs."""
+"""Parse texts to partitions for tests of the pure deciders.
+
+Nothing here runs.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ from tfjit.runtime.step.step import StepEnvironment
 
 
 def variables_of() -> Callable[[Node], Variable]:
-    """Variables by the names of their nodes, made when they are first asked for."""
+    """Map the names of nodes to variables.
+
+    A variable is made when it is first asked for.
+    """
     made: dict[str, Variable] = {}
 
     def find(node: Node) -> Variable:
@@ -41,7 +47,10 @@ def variables_of() -> Callable[[Node], Variable]:
 
 
 def lowered_from(text: str, feeds: int = 0) -> Lowered:
-    """The partition that a graph's text becomes; shapes stand in the text or follow from it."""
+    """Return the partition that a graph's text becomes.
+
+    Shapes are in the text or follow from it.
+    """
     graph = parse_graph(textwrap.dedent(text))
     ctx = PassContext(options=PassOptions(disabled=frozenset({"fuse"})))
     infer_shapes(graph, ctx)
@@ -59,7 +68,7 @@ def read(text: str) -> Lowered:
 
 
 def check_text(lowered: Lowered, expected: str) -> None:
-    """Compare a partition with its text, and the text with what is read from it."""
+    """Compare a partition with its text, and the text with its parse."""
     found = print_lowered(lowered, kernels=False)
     wanted = textwrap.dedent(expected).strip() + "\n"
     assert found == wanted, "\n".join(
@@ -75,8 +84,10 @@ def compiled(
     in_place: Mapping[str, Sequence[tuple[int, int]]] | None = None,
     without: Sequence[str] = (),
 ) -> dict[int, NativeCall]:
-    """Calls for all instructions but those of nodes in `without`. in_place: pairs of a node's
-    output and input."""
+    """Return calls for all instructions but nodes in `without`.
+
+    in_place: pairs of a node's output and input.
+    """
     pairs = in_place or {}
     return {
         id(instruction): NativeCall((), tuple(pairs.get(instruction.node.name, ())))
@@ -128,7 +139,9 @@ def layout(
     temp_bytes: Mapping[str, int] | None = None,
     missing: Sequence[str] = (),
 ) -> Layout:
-    """The layout of a partition all of whose nodes are compiled but those in `python`.
+    """Return the layout of a partition with compiled nodes.
+
+    All nodes but those in `python` are compiled.
 
     in_place: nodes that may write over their first input. temp_bytes: scratch memory by node.
     missing: nodes whose code is not loaded.

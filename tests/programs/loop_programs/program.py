@@ -1,4 +1,4 @@
-"""What a program of the collection is."""
+"""Define a program of the collection."""
 
 from __future__ import annotations
 
@@ -18,14 +18,20 @@ Way = Literal["python", "jumps", "kernel"]
 
 
 class Inputs:
-    """Placeholders and what they are fed. rng: the same numbers in every build."""
+    """Hold placeholders and their feeds.
+
+    rng: the same numbers in every build.
+    """
 
     def __init__(self) -> None:
         self.feeds: dict[Any, np.ndarray] = {}
         self.rng = np.random.default_rng(7)
 
     def take(self, value: Any, static: bool = False) -> Any:
-        """A placeholder that is fed `value`. static: its shape is in the graph."""
+        """Return a placeholder that is fed `value`.
+
+        static: its shape is in the graph.
+        """
         array = np.asarray(value)
         tensor = tf1.placeholder(array.dtype, array.shape if static else [None] * array.ndim)
         self.feeds[tensor] = array
@@ -52,10 +58,12 @@ Build = Callable[[Inputs, int], Any]
 
 @dataclass(frozen=True)
 class Program:
-    """build: (inputs, size) -> the fetches. small, middling: sizes. way: how all of its loops run
-    at least, by form.
+    """Describe a program.
 
-    rtol, atol: how near TensorFlow's values; 0 for equal. setup: it has variables, to be
+    build: (inputs, size) -> the fetches. small, middling: sizes. way: the least way in which all of
+    its loops run, by form.
+
+    rtol, atol: the tolerance to TensorFlow's values; 0 for equal. setup: it has variables, to be
     initialized before each run. forms: those that TensorFlow builds it in.
     """
 
@@ -76,8 +84,9 @@ PROGRAMS: Final[dict[str, Program]] = {}
 def program(
     small: int, middling: int, way: Way = "jumps", v1: Way | None = None, **more: Any
 ) -> Callable[[Build], Build]:
-    """Add a function to the collection. way: how it runs in the form v2, and v1 where that is not
-    given.
+    """Add a function to the collection.
+
+    way: of the form v2, and of v1 where that is not given.
     """
 
     def add(build: Build) -> Build:
