@@ -16,9 +16,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# TensorFlow, tfjit and the processes that tests start read these once, so they are set before either
-# is imported. TensorFlow's mode would depend on the CPU (tests/oracle.py). The compiled kernels stay
-# in the tree: a test run neither depends on the user's cache nor fills it.
+# TensorFlow, tfjit and the processes that tests start read these once, so they are set before
+# either is imported. TensorFlow's mode would depend on the CPU (tests/oracle.py). The compiled
+# kernels stay in the tree: a test run neither depends on the user's cache nor fills it.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 os.environ.setdefault("TFJIT_CACHE_DIR", str(ROOT / "build" / "test-cache"))

@@ -1,4 +1,4 @@
-"""tf.bitwise: operations on the bits of integers."""
+"""Present tf.bitwise: operations on the bits of integers."""
 
 from tfjit.ops.arithmetic.elementwise import (
     bitwise_and,

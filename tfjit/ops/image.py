@@ -1,4 +1,4 @@
-"""Define tf.image.
+"""Present tf.image.
 
 Images resized, cropped, cut into patches, in other colours, and boxes in them.
 """

@@ -1,4 +1,4 @@
-"""Define tf.linalg.
+"""Present tf.linalg.
 
 Products, solvers, factorisations and norms of (batches of) matrices [..., rows, columns].
 """

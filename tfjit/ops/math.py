@@ -1,4 +1,7 @@
-"""tf.math: elementwise functions, reductions, segments and scans."""
+"""Present tf.math.
+
+Elementwise functions, reductions, segments and scans.
+"""
 
 from tfjit.ops.arithmetic.elementwise import (
     abs,

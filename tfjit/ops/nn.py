@@ -1,4 +1,7 @@
-"""tf.nn: layers' pieces - convolution, pooling, activation, normalisation, losses."""
+"""Present tf.nn, the parts of layers.
+
+Convolution, pooling, activation, normalisation, losses.
+"""
 
 from tfjit.ops.arrays.space import batch_to_space, depth_to_space, space_to_batch, space_to_depth
 from tfjit.ops.layers.activation import (

@@ -1,4 +1,7 @@
-"""tf.random: random values, from a graph's or an explicit seed."""
+"""Present tf.random.
+
+Random values, from a graph's or an explicit seed.
+"""
 
 from tfjit.framework.graphs.random_seed import get_seed, set_random_seed
 from tfjit.ops.random_values.stateful_random import categorical, multinomial, truncated_normal

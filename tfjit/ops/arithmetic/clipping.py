@@ -1,4 +1,4 @@
-"""Clipping by norms."""
+"""Clip by norms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Diagonals and bands of matrices: reading, setting, building."""
+"""Read, set and build diagonals and bands of matrices."""
 
 from __future__ import annotations
 

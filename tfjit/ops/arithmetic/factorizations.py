@@ -1,4 +1,4 @@
-"""Matrix factorizations, inverses, determinants, eigenvalues."""
+"""Define matrix factorizations, inverses, determinants, eigenvalues."""
 
 from __future__ import annotations
 

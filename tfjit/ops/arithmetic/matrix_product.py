@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Define matrix products."""
 
 from __future__ import annotations
 

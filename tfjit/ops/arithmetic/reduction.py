@@ -1,4 +1,4 @@
-"""Reductions and scans."""
+"""Define reductions and scans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Segment reductions and histograms."""
+"""Define segment reductions and histograms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Linear systems: dense, triangular, banded, tridiagonal, least squares."""
+"""Solve linear systems.
+
+Dense, triangular, banded, tridiagonal, least squares.
+"""
 
 from __future__ import annotations
 

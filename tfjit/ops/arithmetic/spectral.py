@@ -1,4 +1,4 @@
-"""Fourier transforms."""
+"""Define Fourier transforms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of an array at a position that a tensor gives."""
+"""Declare reads and writes of rows at a dynamic position."""
 
 from __future__ import annotations
 

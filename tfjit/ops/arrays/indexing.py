@@ -1,4 +1,4 @@
-"""Slices, gathers, scatters and look-ups by value."""
+"""Define slices, gathers, scatters and look-ups by value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Moving elements about: concat, split, transpose, pad, tile, reverse, space and batch."""
+"""Move elements.
+
+Concat, split, transpose, pad, tile, reverse, space and batch.
+"""
 
 from __future__ import annotations
 

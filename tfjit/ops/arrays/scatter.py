@@ -1,4 +1,4 @@
-"""Scatter updates of variables, and reads of parts of them."""
+"""Declare scatter updates of variables, and reads of their parts."""
 
 from __future__ import annotations
 

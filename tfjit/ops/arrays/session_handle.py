@@ -1,4 +1,4 @@
-"""Handles of tensors that a session keeps between runs."""
+"""Declare handles of tensors that a session keeps between runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slices: by begin and size, by Python's subscript, by mask."""
+"""Define slices by begin and size, by Python's subscript, and by mask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks of space moved into the batch or the channels, and back."""
+"""Move blocks of space into the batch or the channels, and back."""
 
 from __future__ import annotations
 

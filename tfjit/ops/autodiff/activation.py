@@ -1,4 +1,4 @@
-"""Gradients of activations."""
+"""Define gradients of activations."""
 
 from __future__ import annotations
 

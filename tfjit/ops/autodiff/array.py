@@ -1,4 +1,4 @@
-"""Gradients of operations that make, index and gather."""
+"""Define gradients of operations that make, index and gather."""
 
 from __future__ import annotations
 

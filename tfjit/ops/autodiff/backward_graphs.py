@@ -1,4 +1,4 @@
-"""Bodies of gradients of function calls.
+"""Build bodies of gradients of function calls.
 
 A gradient function takes tensors of the forward function through the node that calls it. While the
 gradient of a function's body is built, its operations name tensors of the forward body. Those that

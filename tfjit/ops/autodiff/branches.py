@@ -1,4 +1,4 @@
-"""Gradients of If and Case.
+"""Define gradients of If and Case.
 
 They are a conditional over the gradients of the branches, by the same predicate.
 """

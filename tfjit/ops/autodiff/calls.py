@@ -1,4 +1,4 @@
-"""Gradients of calls, as calls themselves.
+"""Define gradients of calls, as calls themselves.
 
 The called function gives out the tensors that its gradient needs.
 """

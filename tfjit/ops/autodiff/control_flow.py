@@ -1,4 +1,4 @@
-"""Gradients of Switch, Merge, Enter, Exit and NextIteration.
+"""Define gradients of Switch, Merge, Enter, Exit and NextIteration.
 
 Gradients of a loop's operations are made inside the gradient's loop.
 """

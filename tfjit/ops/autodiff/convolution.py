@@ -1,4 +1,4 @@
-"""Gradients of convolution."""
+"""Define gradients of convolution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of crops."""
+"""Define gradients of crops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of diagonals and bands."""
+"""Define gradients of diagonals and bands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of elementwise operations."""
+"""Define gradients of elementwise operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of factorizations, inverses, determinants."""
+"""Define gradients of factorizations, inverses, determinants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of simulated quantisation."""
+"""Define gradients of simulated quantisation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of If, Case, While and calls of functions."""
+"""Define gradients of If, Case, While and calls of functions."""
 
 from __future__ import annotations
 

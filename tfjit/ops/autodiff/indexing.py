@@ -1,4 +1,4 @@
-"""Gradients of gathers, scatters, partitions."""
+"""Define gradients of gathers, scatters, partitions."""
 
 from __future__ import annotations
 

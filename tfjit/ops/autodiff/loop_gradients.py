@@ -1,4 +1,4 @@
-"""Gradients of loops: for each loop a second one that runs backwards.
+"""Define gradients of loops: for each a second, backward loop.
 
 The loop gets a counter, and for each of its values that a gradient asks for a stack on which every
 iteration pushes it. The gradient's loop counts down from that number and pops. Values of outside

@@ -1,4 +1,4 @@
-"""Gradients of losses."""
+"""Define gradients of losses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of matrix products and einsum."""
+"""Define gradients of matrix products and einsum."""
 
 from __future__ import annotations
 

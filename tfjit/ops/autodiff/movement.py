@@ -1,4 +1,4 @@
-"""Gradients of operations that move elements."""
+"""Define gradients of operations that move elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of bias, normalisation, softmax."""
+"""Define gradients of bias, normalisation, softmax."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Op types without gradient, by family."""
+"""List op types without gradient, by family."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of optionals."""
+"""Define gradients of optionals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of patches."""
+"""Define gradients of patches."""
 
 from __future__ import annotations
 

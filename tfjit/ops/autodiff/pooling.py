@@ -1,4 +1,4 @@
-"""Gradients of pooling."""
+"""Define gradients of pooling."""
 
 from __future__ import annotations
 

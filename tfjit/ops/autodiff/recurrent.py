@@ -1,4 +1,4 @@
-"""Gradients of recurrent cells."""
+"""Define gradients of recurrent cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of reductions, scans and segment reductions."""
+"""Define gradients of reductions, scans and segment reductions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of resizing."""
+"""Define gradients of resizing."""
 
 from __future__ import annotations
 

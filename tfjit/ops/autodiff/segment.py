@@ -1,4 +1,4 @@
-"""Gradients of sums of segments."""
+"""Define gradients of sums of segments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of slices."""
+"""Define gradients of slices."""
 
 from __future__ import annotations
 

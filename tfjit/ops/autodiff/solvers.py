@@ -1,4 +1,4 @@
-"""Gradients of linear systems."""
+"""Define gradients of linear systems."""
 
 from __future__ import annotations
 

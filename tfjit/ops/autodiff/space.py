@@ -1,4 +1,4 @@
-"""Gradients of moves between space, batch and depth."""
+"""Define gradients of moves between space, batch and depth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of sparse tensors."""
+"""Define gradients of sparse tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of arithmetic, reductions, products of sparse tensors."""
+"""Define gradients of arithmetic, reductions, products of sparse tensors."""
 
 from __future__ import annotations
 

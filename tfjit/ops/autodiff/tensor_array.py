@@ -1,4 +1,4 @@
-"""Gradients of tensor arrays.
+"""Define gradients of tensor arrays.
 
 Reads write into the gradient's own array, and writes read from it.
 """

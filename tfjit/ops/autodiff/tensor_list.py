@@ -1,4 +1,4 @@
-"""Gradients of tensor lists: lists of the elements' gradients."""
+"""Define gradients of tensor lists: lists of the elements' gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of the largest elements of rows."""
+"""Define gradients of the largest elements of rows."""
 
 from __future__ import annotations
 

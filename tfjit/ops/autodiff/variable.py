@@ -1,4 +1,4 @@
-"""Gradients of reads of variables; writes have none."""
+"""Define gradients of reads of variables; writes have none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of While: a loop that runs the iterations backwards.
+"""Define gradients of While: a loop that runs the iterations backwards.
 
 The forward values are in tensor lists. The gradient's loop has as variables a counter, a bound, the
 number of iterations, the gradient of each variable that matters, and then the inputs of its body:

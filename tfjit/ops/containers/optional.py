@@ -1,4 +1,4 @@
-"""Optional values."""
+"""Declare optional values."""
 
 from __future__ import annotations
 

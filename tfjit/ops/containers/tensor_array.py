@@ -1,4 +1,4 @@
-"""Tensor arrays."""
+"""Declare tensor arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensor lists (variants)."""
+"""Declare tensor lists (variants)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensor maps: values in variants, by key."""
+"""Declare tensor maps: values in variants, by key."""
 
 from __future__ import annotations
 

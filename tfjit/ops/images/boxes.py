@@ -1,4 +1,4 @@
-"""Bounding boxes: drawing and suppression."""
+"""Declare drawing and suppression of bounding boxes."""
 
 from __future__ import annotations
 

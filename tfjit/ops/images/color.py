@@ -1,4 +1,4 @@
-"""Color spaces and adjustments of images."""
+"""Declare color spaces and adjustments of images."""
 
 from __future__ import annotations
 

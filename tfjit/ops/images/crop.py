@@ -1,4 +1,4 @@
-"""Crops, glimpses and projections of images."""
+"""Declare crops, glimpses and projections of images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patches of images and volumes."""
+"""Declare patches of images and volumes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resizing of images."""
+"""Declare resizing of images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Activations and their gradients."""
+"""Declare activations and their gradients."""
 
 from __future__ import annotations
 

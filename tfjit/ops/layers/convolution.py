@@ -1,4 +1,4 @@
-"""Convolutions, their gradients, dilations."""
+"""Declare convolutions, their gradients, dilations."""
 
 from __future__ import annotations
 

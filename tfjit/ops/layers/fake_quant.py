@@ -1,4 +1,4 @@
-"""Quantization simulated in floats."""
+"""Declare quantization simulated in floats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shape rules of simulated quantisation, recurrent cells and fused layers."""
+"""Infer shapes of simulated quantisation, recurrent cells and fused layers."""
 
 from __future__ import annotations
 

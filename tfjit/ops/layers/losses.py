@@ -1,4 +1,4 @@
-"""Losses."""
+"""Declare losses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bias, normalisation, softmax."""
+"""Declare bias, normalisation, softmax."""
 
 from __future__ import annotations
 

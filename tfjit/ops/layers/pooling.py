@@ -1,4 +1,4 @@
-"""Pooling and its gradients."""
+"""Declare pooling and its gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantised arithmetic."""
+"""Declare quantised arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recurrent cells as single ops."""
+"""Declare recurrent cells as single ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses, decoders and distances of label sequences."""
+"""Declare losses, decoders and distances of label sequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Candidate samplers and sampled crops."""
+"""Declare candidate samplers and sampled crops."""
 
 from __future__ import annotations
 

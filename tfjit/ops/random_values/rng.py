@@ -1,4 +1,4 @@
-"""Random values of generators that are resources."""
+"""Declare random values of generators that are resources."""
 
 from __future__ import annotations
 

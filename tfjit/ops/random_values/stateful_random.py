@@ -1,4 +1,4 @@
-"""Stateful random ops (Philox streams)."""
+"""Declare stateful random ops (Philox streams)."""
 
 from __future__ import annotations
 

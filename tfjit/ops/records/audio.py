@@ -1,4 +1,4 @@
-"""Audio: WAV files, spectrograms, coefficients of speech."""
+"""Declare audio: WAV files, spectrograms, coefficients of speech."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Datasets and iterators."""
+"""Declare datasets and iterators."""
 
 from __future__ import annotations
 

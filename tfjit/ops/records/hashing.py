@@ -1,4 +1,4 @@
-"""Hash buckets of strings."""
+"""Declare hash buckets of strings."""
 
 from __future__ import annotations
 

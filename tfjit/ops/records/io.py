@@ -1,4 +1,4 @@
-"""Checkpoints and files."""
+"""Declare checkpoints and files."""
 
 from __future__ import annotations
 

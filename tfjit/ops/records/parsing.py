@@ -1,4 +1,4 @@
-"""Parsing, decoding and encoding of records."""
+"""Declare parsing, decoding and encoding of records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readers of record files."""
+"""Declare readers of record files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Serialized and compressed messages."""
+"""Declare serialized and compressed messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strings."""
+"""Declare strings."""
 
 from __future__ import annotations
 

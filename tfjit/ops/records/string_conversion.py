@@ -1,4 +1,4 @@
-"""Strings of values and values of strings."""
+"""Declare strings of values and values of strings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Summaries."""
+"""Declare summaries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unicode strings: decoding, encoding, scripts."""
+"""Declare Unicode strings: decoding, encoding, scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ragged tensors."""
+"""Declare ragged tensors."""
 
 from __future__ import annotations
 

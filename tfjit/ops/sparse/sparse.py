@@ -1,4 +1,4 @@
-"""Sparse tensors."""
+"""Declare sparse tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arithmetic, reductions and products of sparse tensors."""
+"""Declare arithmetic, reductions and products of sparse tensors."""
 
 from __future__ import annotations
 

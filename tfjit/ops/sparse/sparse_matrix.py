@@ -1,4 +1,4 @@
-"""Sparse matrices in CSR form."""
+"""Declare sparse matrices in CSR form."""
 
 from __future__ import annotations
 

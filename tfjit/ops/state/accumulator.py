@@ -1,4 +1,4 @@
-"""Accumulators of gradients (synchronous replicas)."""
+"""Declare accumulators of gradients (synchronous replicas)."""
 
 from __future__ import annotations
 

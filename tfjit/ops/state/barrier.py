@@ -1,4 +1,4 @@
-"""Barriers."""
+"""Declare barriers."""
 
 from __future__ import annotations
 

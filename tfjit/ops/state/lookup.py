@@ -1,4 +1,4 @@
-"""Lookup tables."""
+"""Declare lookup tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimizer updates of variables, dense and sparse."""
+"""Declare optimizer updates of variables, dense and sparse."""
 
 from __future__ import annotations
 

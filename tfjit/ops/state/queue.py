@@ -1,4 +1,4 @@
-"""Queues."""
+"""Declare queues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stacks."""
+"""Declare stacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Staging areas and maps."""
+"""Declare staging areas and maps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Variables."""
+"""Declare variables."""
 
 from __future__ import annotations
 
