@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -145,3 +146,15 @@ def test_family_names_are_unique() -> None:
     names = [name.rpartition(".")[2] for name in FAMILIES]
     assert len(set(names)) == len(names)
     assert set(registry._families.values()) == set(FAMILIES)
+
+
+def test_every_module_that_declares_ops_is_a_family() -> None:
+    """The registry looks for op types in FAMILIES alone."""
+    folder = Path(__file__).resolve().parent.parent / "tfjit" / "ops"
+    declaring = {
+        f"{path.parent.name}.{path.stem}"
+        for path in folder.glob("*/*.py")
+        if re.search(r"^ *register_(op|elementwise)\(", path.read_text("utf-8"), re.MULTILINE)
+        and path.parent.name != "core"
+    }
+    assert declaring <= set(FAMILIES), "add it to tfjit/ops/core/families.py"

@@ -100,6 +100,23 @@ class PipelineReport:
         return "\n".join(lines) + "\n"
 
 
+_WARNED: Final[set[str]] = set()
+
+
+def _warn_of_unknown(left_out: frozenset[str], ctx: PassContext) -> None:
+    """Warn once of each name in TFJIT_DISABLE that leaves nothing out."""
+    options = ctx.options
+    listed = (*(options.passes or ()), *(options.partition_passes or ()))
+    own = {name for name, _ in options.custom_passes}
+    own |= {getattr(item, "__name__", "") for item in listed}
+    for name in sorted(left_out - _WARNED - own - set(settings.WAYS)):
+        info = PASSES.get(name)
+        if info is None or info.required:
+            _WARNED.add(name)
+            reason = "no pass of that name" if info is None else "a plan cannot do without it"
+            log.warning("TFJIT_DISABLE: '%s' has no effect: %s; see `tfjit passes`", name, reason)
+
+
 class PassManager:
     """Runs the passes of one plan, over its graph and over the bodies of loops and branches.
 
@@ -115,7 +132,10 @@ class PassManager:
         self.verify = (
             options.verify if options.verify is not None else settings.flag("TFJIT_VERIFY")
         )
-        self.disabled = options.disabled | settings.names("TFJIT_DISABLE")
+        left_out = settings.names("TFJIT_DISABLE")
+        if left_out:
+            _warn_of_unknown(left_out, ctx)
+        self.disabled = options.disabled | left_out
         self.logs = settings.logs("passes")
         folder = Path(options.dump_dir) if options.dump_dir else settings.path("TFJIT_DUMP")
         self.folder = self.report.folder = (

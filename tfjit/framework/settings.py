@@ -27,6 +27,8 @@ class Setting:
     choices: tuple[str, ...] = ()
 
 
+WAYS: Final = ("bundle", "split_rows", "stages", "straight_line")
+"""Ways to run steps that TFJIT_DISABLE may leave out, beside the optional passes."""
 LOG_SUBJECTS: Final = ("passes", "cache", "placement", "kernels", "executor", "rendezvous")
 SETTINGS: Final = (
     Setting(
@@ -54,8 +56,7 @@ SETTINGS: Final = (
         "TFJIT_DISABLE",
         "names",
         "",
-        "optional passes to leave out, by name; also these ways to run steps: bundle, split_rows, "
-        "stages, straight_line",
+        f"optional passes to leave out, by name; also these ways to run steps: {', '.join(WAYS)}",
     ),
     Setting(
         "TFJIT_DUMP",
@@ -74,7 +75,8 @@ SETTINGS: Final = (
         "TFJIT_COMPARE",
         "flag",
         "0",
-        "run each compiled kernel beside its reference, and log differences",
+        "run each compiled kernel beside its reference, and log differences; compiles first unless "
+        "TFJIT_JIT is set",
     ),
     Setting(
         "TFJIT_THREADS",

@@ -13,8 +13,9 @@ import pytest
 
 import tfjit as tf
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
-from tfjit.passes.manager import pass_registry
-from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.ir.run_spec import RunSpec
+from tfjit.passes.manager import pass_manager, pass_registry
+from tfjit.passes.manager.pass_context import PassContext, PassOptions
 from tfjit.passes.manager.pass_registry import PASSES
 
 
@@ -144,3 +145,18 @@ def test_time_limits_and_reports_hold_in_bodies() -> None:
 def test_a_registered_pass_is_declared_whole() -> None:
     info = replace(PASSES["fuse"], when=lambda graph: False)
     assert info.is_optimization and not PASSES["prune"].is_optimization
+
+
+def test_names_that_leave_nothing_out_are_said_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(pass_manager, "_WARNED", set())
+    monkeypatch.setenv("TFJIT_DISABLE", "fusee,prune,fuse,bundle,own")
+
+    def own(graph: DataflowGraph, ctx: PassContext) -> None:
+        pass
+
+    for _ in range(2):
+        options = PassOptions(custom_passes=(("own", own),))
+        pass_manager.PassManager(PassContext(RunSpec(), options=options))
+    assert [record.args[0] for record in caplog.records] == ["fusee", "prune"]

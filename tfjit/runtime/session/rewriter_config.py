@@ -130,7 +130,8 @@ def disabled_passes(graph_options: Any, optional: frozenset[str]) -> frozenset[s
         disabled |= replaced - wanted
         disabled -= wanted - _disabled_by(rewriter)
     if rewriter.disable_meta_optimizer:
-        disabled |= {"simplify", "fuse", "drop_control_edges"}
+        for name in ("arithmetic", "remap", "dependency"):
+            disabled.update(passes_of_group(name))
     return frozenset(disabled)
 
 

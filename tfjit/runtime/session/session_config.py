@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 
 EXECUTORS: Final = ("DEFAULT", "", SINGLE_THREADED)
+
+
+log: Final = logging.getLogger("tfjit.session")
 
 
 def check_device_filters(config: Any) -> None:
@@ -55,10 +59,16 @@ def jit_mode(config: Any) -> JitMode:
     """Return when plans are compiled.
 
     Never, behind the first runs, or before the first result (also with run_graph_mode). TFJIT_JIT
-    wins over global_jit_level, and that over run_graph_mode.
+    wins over global_jit_level, and that over run_graph_mode. TFJIT_COMPARE without TFJIT_JIT
+    compiles first: a short program would end before there is anything to compare.
     """
     if settings.is_set("TFJIT_JIT"):
-        return settings.text("TFJIT_JIT")  # type: ignore[return-value]
+        mode: JitMode = settings.text("TFJIT_JIT")  # type: ignore[assignment]
+        if mode == "off" and compares():
+            log.warning("TFJIT_COMPARE: nothing is compiled with TFJIT_JIT=off, nor compared")
+        return mode
+    if compares():
+        return "eager"
     level = config.graph_options.optimizer_options.global_jit_level if config is not None else 0
     if level == 0 and config is not None and config.run_graph_mode:
         return "eager"

@@ -11,7 +11,7 @@ import tfjit.kernels.cpu  # noqa: F401  (registers every kernel)
 from tests.kernels.groups import ReduceBuilder, floats
 from tests.kernels.launching import KernelError, run_native, tensor
 from tfjit.framework.types import dtypes as d
-from tfjit.kernels.cpu.reduction.row_reduction import rows_call
+from tfjit.kernels.cpu.reduction.row_reduction import BLOCK, rows_call
 from tfjit.kernels.registry import NodeSpec, TensorSpec, Unsupported, find_native
 
 SHAPES = [(4, 7), (3, 5, 70), (100, 1), (9, 5000), (256, 10), (1, 3), (12,)]
@@ -45,6 +45,15 @@ def test_softmax(shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(
         run_node("LogSoftmax", [x], [shape], nchunks=2)[0], np.log(softmax(x)), rtol=2e-6, atol=2e-6
     )
+
+
+@pytest.mark.parametrize("width", [BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK - 1, 2 * BLOCK + 3])
+def test_every_column_of_a_partial_block_counts(width: int) -> None:
+    # the largest element, the weight of a sum and an output are all in the last column
+    x = np.zeros((2, width), np.float32)
+    x[:, -1] = 7
+    (result,) = run_node("Softmax", [x], [x.shape])
+    np.testing.assert_allclose(result, softmax(x), rtol=2e-6)
 
 
 def test_softmax_of_extremes() -> None:
