@@ -1,4 +1,4 @@
-"""The value of a tensor that a Const node holds."""
+"""Read the value of a Const node's tensor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tfjit.passes.ir.dataflow_graph import DataflowGraph
 
 
 def constant_value(graph: DataflowGraph, name: str, slot: int = 0) -> np.ndarray | None:
-    """The array of a Const node (slot 0), None for every other tensor."""
+    """Return the array of a Const node, None for other tensors."""
     node = graph.node(name)
     if node.op != "Const" or slot != 0:
         return None

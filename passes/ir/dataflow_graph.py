@@ -1,5 +1,6 @@
-"""The working graph of the passes: one networkx multigraph of nodes and edges with ids, rewritten
-in place.
+"""Define the working graph of the passes.
+
+A networkx multigraph of nodes and edges with ids is rewritten in place.
 """
 
 from __future__ import annotations
@@ -29,23 +30,22 @@ __all__ = [
 
 
 class DataflowGraph(GraphStorage):
-    """A TensorFlow graph in networkx's form: how it is built, rewired and copied.
+    """A TensorFlow graph in networkx's form, with construction, rewiring and copies.
 
-    graph_storage.py holds its contents and the questions one may ask of them.
-
-    `_SOURCE` (id 0) and `_SINK` (id 1) are always there and tied by a control edge.
+    graph_storage.py has its contents and queries. `_SOURCE` (id 0) and `_SINK` (id 1) always exist
+    and are tied by a control edge.
     """
 
     def __init__(self, incoming_graph_data: Any = None, **attr: Any) -> None:
         super().__init__(**attr)
         self._name_counter = 0
-        self.versions: Any = None  # the GraphDef's VersionDef, carried along unread
+        self.versions: Any = None  # the GraphDef's VersionDef, passed on unread
         self._functions: FunctionLibrary | None = None
         self._twin: Graph | None = None  # the framework Graph in which extensions are checked
         self.extracted_for: Any = None  # the RunSpec that `prune.extract` copied this graph for
-        # nodes copied without their inputs, since all that is needed of them is fed
+        # nodes copied without their inputs, since all their needed outputs are fed
         self.shields: set[str] = set()
-        # nodes that the placer found no device for, with its reason
+        # nodes for which the placer found no device, with its reason
         self.unplaced: dict[str, str] = {}
         if incoming_graph_data is not None:
             raise TypeError(
@@ -54,13 +54,14 @@ class DataflowGraph(GraphStorage):
             )
         for name in (SOURCE, SINK):
             self._insert(Node(self, name, self._new_node_id(), "NoOp", {}, None))
-        self._op_counts.clear()  # these are no ops
+        self._op_counts.clear()  # source and sink are no ops
         self._connect(SOURCE, CONTROL, SINK, CONTROL)
 
     @property
     def functions(self) -> FunctionLibrary:
-        """The functions that nodes may name (passes/ir/function_library.py); shared by copies of
-        the graph.
+        """Return the functions that nodes may name.
+
+        Copies of the graph share the library (passes/ir/function_library.py).
         """
         if self._functions is None:
             from tfjit.passes.ir.function_library import FunctionLibrary
@@ -76,8 +77,9 @@ class DataflowGraph(GraphStorage):
 
     @classmethod
     def from_graph_def(cls, graph_def: Any) -> DataflowGraph:
-        """A working graph of a GraphDef message. Raises what importing it raises
-        (framework/graphs/graph_def.py).
+        """Return a working graph of a GraphDef message.
+
+        Raises the errors of the import (framework/graphs/graph_def.py).
         """
         graph = cls()
         graph.extend(graph_def)
@@ -85,8 +87,9 @@ class DataflowGraph(GraphStorage):
 
     @classmethod
     def from_graph(cls, graph: Graph) -> DataflowGraph:
-        """A working graph of all operations of a framework Graph, without the way through a
-        GraphDef.
+        """Return a working graph of all operations of a framework Graph.
+
+        No GraphDef is built on the way.
         """
         made = cls()
         made.add_operations(graph.get_operations())
@@ -95,32 +98,38 @@ class DataflowGraph(GraphStorage):
         return made
 
     def add_operations(self, operations: Sequence[Operation]) -> list[str]:
-        """Add operations of a framework Graph whose inputs are among them or here already; returns
-        their names.
+        """Add operations of a framework Graph; return their names.
+
+        Their inputs must be among them or in the graph already.
         """
         from tfjit.passes.ir.graph_def import add_operations
 
         return add_operations(self, operations)
 
     def extend(self, graph_def: Any) -> list[str]:
-        """Add the nodes of a GraphDef, which may name nodes already here as inputs. Nothing is
-        added when it is not valid.
+        """Add the nodes of a GraphDef; return their names.
 
-        Returns the new nodes' names. Raises what importing it raises.
+        The nodes may have nodes of the graph as inputs. Nothing is added when the GraphDef is not
+        valid.
+        Raises the errors of the import.
         """
         from tfjit.passes.ir.graph_def import add_node_defs
 
         return add_node_defs(self, graph_def)
 
     def to_graph_def(self) -> Any:
-        """The graph as a GraphDef message, in id order, without `_SOURCE` and `_SINK`."""
+        """Return the graph as a GraphDef message, without `_SOURCE` and `_SINK`.
+
+        The nodes are in id order.
+        """
         from tfjit.passes.ir.graph_def import graph_def
 
         return graph_def(self)
 
     def verify(self) -> None:
-        """Check every invariant of the graph. Raises InternalError that names the node and what is
-        wrong with it.
+        """Check every invariant of the graph.
+
+        Raises InternalError with the node and the fault.
         """
         from tfjit.passes.ir.verifier import verify
 
@@ -129,7 +138,7 @@ class DataflowGraph(GraphStorage):
     # ---- adding
 
     def new_name(self, prefix: str) -> str:
-        """A name not yet in the graph: prefix + "/_" + a counter of this graph."""
+        """Return an unused name: prefix + "/_" + the graph's counter."""
         while True:
             name = f"{prefix}/_{self._name_counter}"
             self._name_counter += 1
@@ -150,12 +159,12 @@ class DataflowGraph(GraphStorage):
         origin: tuple[str, ...] | None = None,
         output_shapes: tuple[Any, ...] | None = None,
     ) -> Node:
-        """Add a node with its edges. Its dtypes follow from op and attrs (missing attrs are taken
-        from inputs and defaults).
+        """Add a node with its edges.
 
-        like: the node it stands for or belongs to: device, assigned_device and origin come from it
-        where not given.
-        Raises InternalError when the name is taken or an input does not exist.
+        The dtypes follow from op and attrs; missing attrs follow from inputs and defaults.
+        like: the node that the new one replaces or belongs to; device, assigned_device and origin
+        default to those of `like`.
+        Raises InternalError when the name is in use or an input does not exist.
         """
         from tfjit.passes.ir.graph_def import complete_attrs, signature
 
@@ -193,8 +202,9 @@ class DataflowGraph(GraphStorage):
         return node
 
     def add_loose_node(self, name: str, op: str, attrs: Mapping[str, Any], like: Node) -> Node:
-        """Add a node without edges, beside `like`; its attrs are complete but for defaults. The
-        caller connects it.
+        """Add a node without edges, beside `like`.
+
+        Its attrs are complete but for defaults. The caller connects the node.
         """
         from tfjit.passes.ir.graph_def import find_op_def, signature, with_defaults
 
@@ -224,7 +234,10 @@ class DataflowGraph(GraphStorage):
         return self._connect(src, src_output, dst, dst_input)
 
     def add_control_edge(self, src: str, dst: str) -> int | None:
-        """Let dst wait for src; returns the edge's id, or None when it already does."""
+        """Add a control edge from src to dst.
+
+        Return the edge's id, or None when there is such an edge already.
+        """
         keyed = self._succ[src].get(dst)
         if keyed is not None and any(data["dst_input"] == CONTROL for data in keyed.values()):
             return None
@@ -233,8 +246,9 @@ class DataflowGraph(GraphStorage):
     def add_edge(
         self, u_for_edge: str, v_for_edge: str, key: int | None = None, **attr: Any
     ) -> int:
-        """networkx's form of adding an edge: attrs `src_output` and `dst_input`, a control edge
-        without them; the id is the key.
+        """Add an edge by networkx's interface; the key is the id.
+
+        The attrs are `src_output` and `dst_input`; without them the edge is a control edge.
         """
         unknown = set(attr) - {"src_output", "dst_input"}
         if key is not None or unknown:
@@ -249,7 +263,7 @@ class DataflowGraph(GraphStorage):
     # ---- rewiring
 
     def replace_input(self, name: str, index: int, src: str, src_output: int) -> None:
-        """Let data input `index` of a node come from another tensor."""
+        """Replace data input `index` of a node by another tensor."""
         for old, keyed in self._pred[name].items():
             for id, data in keyed.items():
                 if data["dst_input"] == index:
@@ -259,9 +273,7 @@ class DataflowGraph(GraphStorage):
         raise InternalError(None, None, f"Node '{name}' has no input {index}")
 
     def redirect_output(self, name: str, slot: int, src: str, src_output: int) -> None:
-        """Let every data consumer of `name:slot` take `src:src_output` instead (src itself
-        excepted).
-        """
+        """Replace `name:slot` by `src:src_output` in every data consumer but src."""
         moved = [
             (id, dst, data["dst_input"])
             for dst, keyed in self._succ[name].items()
@@ -275,8 +287,9 @@ class DataflowGraph(GraphStorage):
             self._connect(src, src_output, dst, dst_input)
 
     def redirect_control(self, name: str, src: str) -> None:
-        """Let every node that waits for `name` by a control edge wait for `src` instead; an edge to
-        `_SINK` stays.
+        """Replace control inputs `name` of other nodes by `src`.
+
+        An edge to `_SINK` stays.
         """
         for edge in self.edges_out_of(name):
             if edge.is_control and edge.dst != src and edge.dst != SINK:
@@ -284,8 +297,9 @@ class DataflowGraph(GraphStorage):
                 self.add_control_edge(src, edge.dst)
 
     def bypass(self, name: str, src: str, src_output: int) -> None:
-        """Remove a one-output node: consumers take `src:src_output`, and what it waited for, they
-        wait for.
+        """Remove a one-output node; its consumers use `src:src_output`.
+
+        The consumers inherit the control inputs of the node.
         """
         waited_for = self.control_inputs(name)
         edges = self.edges_out_of(name)
@@ -314,11 +328,11 @@ class DataflowGraph(GraphStorage):
         attrs: Mapping[str, Any],
         control_inputs: Iterable[str] | None = None,
     ) -> Node:
-        """Turn a node into another op in place: name, id, consumers, devices and origin stay;
-        inputs, attrs and dtypes are new.
+        """Turn a node into another op in place.
 
-        control_inputs: None keeps those it has. Raises InternalError when it would have fewer
-        outputs than are consumed.
+        Name, id, consumers, devices and origin stay; inputs, attrs and dtypes are new.
+        control_inputs: None keeps the present ones.
+        Raises InternalError when the new op has fewer outputs than are used.
         """
         from tfjit.passes.ir.graph_def import complete_attrs, signature
 
@@ -362,8 +376,9 @@ class DataflowGraph(GraphStorage):
     # ---- source and sink
 
     def tie_ends(self) -> None:
-        """Give every op node without inputs a control edge from `_SOURCE`, every one without
-        outputs one to `_SINK`; drop the others.
+        """Tie nodes without inputs to `_SOURCE`, nodes without outputs to `_SINK`.
+
+        Other ties are dropped.
         """
         for name in list(self._node):
             yield_interpreter()
@@ -384,16 +399,18 @@ class DataflowGraph(GraphStorage):
     # ---- copying
 
     def copy(self, as_view: bool = False) -> DataflowGraph:
-        """A graph of the same nodes and edges with the same ids; nodes are copied, attr values are
-        shared.
+        """Return a graph of the same nodes, edges and ids.
+
+        Nodes are copied; attr values are shared.
         """
         if as_view:
             raise TypeError("the passes work on real graphs, not on views of one")
         return self.copy_subset(self._node)
 
     def copy_subset(self, names: Iterable[str]) -> DataflowGraph:
-        """A graph of just those nodes and the edges between them, with the ids they have here;
-        `_SOURCE` and `_SINK` are always in it.
+        """Return a graph of those nodes and the edges between them.
+
+        Ids stay. `_SOURCE` and `_SINK` are always in the copy.
         """
         made = type(self)()
         made.graph.update(self.graph)
@@ -427,11 +444,12 @@ class DataflowGraph(GraphStorage):
         return made
 
     def dissolve(self, *, functions: bool = True) -> None:
-        """Let go of everything: nodes know their graph, so a graph merely dropped would hold its
-        constants until a garbage collection.
+        """Drop all contents of the graph.
 
-        functions: with its library; without, for a graph whose copies live on with that.
-        Nobody may use the graph afterwards, nor the operations of its twin.
+        Nodes refer to their graph, so a graph that is only dropped would hold its constants until a
+        garbage collection. functions: also dissolve the library; False for a graph with copies that
+        still use the library. Neither the graph nor the operations of its twin may be used
+        afterwards.
         """
         twin, self._twin = self._twin, None
         if twin is not None:

@@ -1,7 +1,10 @@
-"""The reason for which a pass leaves a node, a list or a graph as it is."""
+"""Define the exception of a rewrite that does not apply."""
 
 from __future__ import annotations
 
 
 class Declined(Exception):
-    """A rewrite does not apply; the text says why, for the log. Raised before anything changes."""
+    """A rewrite does not apply; the text gives the reason.
+
+    Raised before anything changes.
+    """

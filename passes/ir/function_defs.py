@@ -1,5 +1,6 @@
-"""Between a function's body and the wire: a FunctionDef instantiated for its attrs, and a body
-written as a FunctionDef.
+"""Convert between function bodies and FunctionDefs.
+
+A FunctionDef is instantiated for its attrs, and a body is written as a FunctionDef.
 """
 
 from __future__ import annotations
@@ -32,11 +33,12 @@ _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9_]")
 
 
 def instantiate(message: Any, ref: FuncRef, library: FunctionLibrary) -> Function:
-    """The body of a FunctionDef for the attrs of `ref`.
+    """Return the body of a FunctionDef for the attrs of `ref`.
 
-    Nodes have their names in the FunctionDef, `_Arg` nodes those of the arguments (`name_0`,
-    `name_1` of a list). What a call runs are results, control results and stateful nodes with all
-    that they need. Source: TensorFlow 2.21, common_runtime/function_utils.cc, PruneFunctionGraph.
+    Nodes keep their names of the FunctionDef, and `_Arg` nodes have those of the arguments
+    (`name_0`, `name_1` of a list). A call runs results, control results and stateful nodes with all
+    of their dependencies.
+    Source: TensorFlow 2.21, common_runtime/function_utils.cc, PruneFunctionGraph.
     Raises InvalidArgumentError for a missing attr or an input that the function does not have.
     """
     return _Instantiation(message, ref, library).run()
@@ -65,7 +67,7 @@ class _Instantiation:
             self.attrs[attr.name] = attr.default
             self.bindings[attr.name] = attr_forms.to_proto(attr.default)
         self.graph_def = graph_pb2.GraphDef()
-        # what an input of the FunctionDef names -> inputs of a GraphDef
+        # tensor name in the FunctionDef -> inputs of a GraphDef
         self.tensors: dict[str, list[str]] = {}
         self.names = {node.name for node in message.node_def} | {
             arg.name for arg in message.signature.input_arg
@@ -156,13 +158,13 @@ class _Instantiation:
         self.define(arg.name, names)
 
     def define(self, key: str, names: list[str]) -> None:
-        """`key` names all of a list, `key:i` one of it."""
+        """Let `key` name all of a list, and `key:i` one element."""
         self.tensors[key] = names
         for i, name in enumerate(names):
             self.tensors[f"{key}:{i}"] = [name]
 
     def add_outputs(self, node: Any) -> None:
-        """What the outputs of a node are called, which depends on its attrs."""
+        """Name the outputs of a node, by its attrs."""
         op_def = self.library.op_def(node.op) if node.op not in op_defs.registry else None
         op_def = op_def or op_defs.registry.require(node.op, node.name)
         attrs = {attr.name: attr.default for attr in op_def.attrs if attr.has_default}
@@ -195,8 +197,9 @@ class _Instantiation:
             )
 
     def keep_inside(self, node: Any) -> None:
-        """Let a node be colocated with nodes of the function only: who is outside has no place in
-        its body.
+        """Drop colocation with nodes outside of the function.
+
+        These have no place in its body.
         """
         if "_class" in node.attr:
             groups = node.attr["_class"].list.s
@@ -243,14 +246,14 @@ class _Instantiation:
         return found
 
     def bound(self, value: Any) -> Any:
-        """An AttrValue with the function's attrs put in; `value` itself when it names none."""
+        """Return an AttrValue with the function's attrs filled in."""
         made = attr_value_pb2.AttrValue()
         made.CopyFrom(value)
         self.bind(made)
         return made
 
     def bind(self, value: Any) -> None:
-        """Put the values of the function's attrs into an AttrValue."""
+        """Fill the values of the function's attrs into an AttrValue."""
         kind = value.WhichOneof("value")
         if kind == "placeholder":
             found = self.bindings.get(value.placeholder)
@@ -271,8 +274,9 @@ class _Instantiation:
 
 
 def function_def(function: Function) -> Any:
-    """A body as a FunctionDef without attrs of its own: dtypes are written out. A fused group is
-    written by its members' names.
+    """Return a body as a FunctionDef without attrs.
+
+    The dtypes are written out. A fused group is written as the names of its members.
     """
     message = function_pb2.FunctionDef()
     graph, signature = function.graph, message.signature
@@ -348,7 +352,10 @@ def function_def(function: Function) -> Any:
 
 
 def _argument_name(name: str, start: str) -> str:
-    """A name that a signature allows: lower case, digits and underscores behind a letter."""
+    """Return a name that a signature allows.
+
+    Such a name is lower case, digits and underscores behind a letter.
+    """
     name = _NOT_IN_NAMES.sub("_", name.lower())
     return name if name[:1].isalpha() else f"{start}_{name}".rstrip("_")
 

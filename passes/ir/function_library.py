@@ -1,9 +1,8 @@
-"""Functions of a graph: bodies as working graphs of their own, and the library that a graph finds
-them in by name and attrs.
+"""Store the functions of a graph by name and attrs.
 
 Structured control flow and calls are TensorFlow's own ops (`While`, `If`, `Case`, `PartitionedCall`
-and their kin), whose attrs name functions. A name stands for a FunctionDef of the user's graph,
-instantiated when it is first asked for, or for a body that a pass made.
+and their kin) with attrs that name functions. A name refers to a FunctionDef of the user's graph,
+instantiated on first use, or to a body that a pass made.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from tfjit.framework.types.shape import Shape, TensorShape
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.subgraph import ancestors
 
-# attr of an If: the Switch it stands for, which asks nothing of arrays
+# attr of an If: the Switch that the If replaces, which accepts no array as predicate
 SCALAR_PREDICATE: Final = "_scalar_predicate"
 
 
@@ -33,15 +32,18 @@ SCALAR_PREDICATE: Final = "_scalar_predicate"
 class Function:
     """A function's body.
 
-    graph: parameters are `_Arg` nodes, results `_Retval` nodes, each with its `index`; results and
-    `must_run` are tied to `_SINK`, and nothing else is, so `prune` keeps just what a call needs. An
-    argument that nothing needs may have no `_Arg`. inputs, outputs: dtypes by index. must_run:
-    nodes that run at each call whether or not a result depends on them, because they have effects.
-    attrs: of the function itself (`_noinline` and the like). arg_names, result_names: the
-    signature's, by index; for exports. unique: all is inlined that can be, and no other node of the
-    plan has a name of one here: `inline_functions` leaves it as it is. copy_of: the user's function
-    that a body made by a pass is a copy of; for messages. The body in a library is shared: a pass
-    that changes one copies the graph first and adds a Function of its own.
+    graph: parameters are `_Arg` nodes, results `_Retval` nodes, each with its `index`. Only results
+    and `must_run` are tied to `_SINK`, so `prune` keeps just the nodes that a call needs. An
+    unneeded argument may have no `_Arg`.
+    inputs, outputs: dtypes by index.
+    must_run: nodes that run at each call whether or not a result depends on them, because they have
+    effects.
+    attrs: of the function itself (`_noinline` and the like).
+    arg_names, result_names: the signature's, by index; for exports.
+    unique: everything is inlined that can be, and no other node of the plan has the name of a node
+    here. `inline_functions` leaves such a body unchanged.
+    copy_of: the user's function of which a body made by a pass is a copy; for messages. The body in
+    a library is shared: a pass that changes one copies the graph first and adds a new Function.
     """
 
     name: str
@@ -65,13 +67,12 @@ class Function:
         attrs: Mapping[str, Any] | None = None,
         unique: bool = False,
     ) -> Function:
-        """A body from a graph with `_Arg` and `_Retval` nodes, which becomes the function's own:
-        tied and pruned.
+        """Make a body of a graph with `_Arg` and `_Retval` nodes.
 
-        inputs: dtypes by index; None takes those of the `_Arg` nodes, of which then none may be
-        left out.
-        Raises InternalError for arguments or results that are not numbered 0, 1, ... or an index
-        that stands twice.
+        The graph becomes the function's own, tied and pruned. inputs: dtypes by index; None means
+        those of the `_Arg` nodes, of which none may then be left out.
+        Raises InternalError for arguments or results that are not numbered 0, 1, ..., and for an
+        index that is used twice.
         """
         run = tuple(dict.fromkeys(must_run))
         missing = next((node for node in run if node not in graph), None)
@@ -101,23 +102,23 @@ class Function:
 
     @property
     def args(self) -> dict[int, Node]:
-        """The `_Arg` nodes by index."""
+        """Return the `_Arg` nodes by index."""
         return indexed(self.graph, "_Arg")
 
     @property
     def results(self) -> dict[int, Node]:
-        """The `_Retval` nodes by index."""
+        """Return the `_Retval` nodes by index."""
         return indexed(self.graph, "_Retval")
 
     @property
     def returned(self) -> list[tuple[str, int]]:
-        """The tensors that are returned, by index."""
+        """Return the tensors that are returned, by index."""
         found = self.results
         return [self.graph.inputs(found[i].name)[0] for i in range(len(self.outputs))]
 
     @property
     def is_stateful(self) -> bool:
-        """Whether a call may have effects or depend on state."""
+        """Return whether a call may have effects or depend on state."""
         return any(
             node.is_stateful and node.op not in ("_Arg", "_Retval")
             for node in self.graph.op_nodes()
@@ -125,8 +126,9 @@ class Function:
 
 
 def indexed(graph: DataflowGraph, op: str) -> dict[int, Node]:
-    """The `_Arg` or `_Retval` nodes of a graph by index. Raises InternalError for an index that
-    stands twice.
+    """Return the `_Arg` or `_Retval` nodes of a graph by index.
+
+    Raises InternalError for an index that is used twice.
     """
     found: dict[int, Node] = {}
     for node in graph.op_nodes():
@@ -141,8 +143,9 @@ def indexed(graph: DataflowGraph, op: str) -> dict[int, Node]:
 
 
 def passed_through(body: DataflowGraph) -> set[int]:
-    """Indices of the arguments that a body gives back as they came, as its results of the same
-    index.
+    """Return the indices of arguments that a body returns unchanged.
+
+    The result must have the same index.
     """
     found = set()
     for index, result in indexed(body, "_Retval").items():
@@ -156,7 +159,10 @@ def passed_through(body: DataflowGraph) -> set[int]:
 
 
 def settle(graph: DataflowGraph, ends: Sequence[str], keep: Sequence[str] = ()) -> None:
-    """Tie just `ends` to `_SINK`, and drop what neither they nor `keep` need."""
+    """Tie just `ends` to `_SINK`, and drop the unneeded nodes.
+
+    Nodes that `ends` or `keep` need stay.
+    """
     wanted = set(ends)
     for edge in graph.edges_into(SINK):
         if edge.src not in wanted and edge.src != SOURCE:
@@ -168,18 +174,18 @@ def settle(graph: DataflowGraph, ends: Sequence[str], keep: Sequence[str] = ()) 
     for node in graph.op_nodes():
         groups = node.attrs.get("_class", ())
         if any(group.startswith(b"loc:@") and group[5:].decode() not in graph for group in groups):
-            # its place is chosen when the body is used, and what it was to be beside is not there
+            # the place is chosen when the body is used, and the colocated node is not in the body
             del node.attrs["_class"]
 
 
 def shapes_of_args(function: Function) -> list[Shape]:
-    """What the body itself says of its arguments' shapes, by index."""
+    """Return the body's own static shapes of its arguments, by index."""
     args = function.args
     return [args[i].output_shapes[0] if i in args else None for i in range(len(function.inputs))]
 
 
 def key_of(ref: FuncRef) -> tuple[Any, ...]:
-    """A hashable form of a FuncRef, attrs included."""
+    """Return a hashable form of a FuncRef, attrs included."""
     return (ref.name, *((name, _hashable(value)) for name, value in sorted(ref.attrs.items())))
 
 
@@ -200,8 +206,9 @@ def _hashable(value: Any) -> Any:
 
 
 def named_functions(node: Node) -> list[tuple[str, FuncRef]]:
-    """(attr, function) of every function that a node's attrs name, in the order of the attrs'
-    names.
+    """Return (attr, function) of every function that a node's attrs name.
+
+    The order is that of the attrs' names.
     """
     found: list[tuple[str, FuncRef]] = []
     for name in sorted(node.attrs):
@@ -221,15 +228,15 @@ def _serialized(message: Any) -> bytes:
 class FunctionLibrary:
     """The functions that the nodes of a graph may name.
 
-    Shared by a graph and its copies; what `extract` makes for a plan gets a `child`, in which the
-    plan's passes put bodies of their own, so that they go when the plan goes. Bodies are
-    instantiated when they are first asked for and shared. Thread-safe.
+    A graph and its copies share a library. A graph that `extract` makes for a plan gets a `child`,
+    in which the plan's passes put new bodies, so that these are freed with the plan. Bodies are
+    instantiated on first use and shared. Thread-safe.
     """
 
     def __init__(self, parent: FunctionLibrary | None = None) -> None:
         self._parent = parent
         self._lock: Any = parent._lock if parent is not None else threading.RLock()
-        # FunctionDef messages of tfjit's
+        # FunctionDef messages of tfjit's protos
         self._defs: dict[str, Any] = parent._defs if parent is not None else {}
         self._gradients: dict[str, str] = parent._gradients if parent is not None else {}
         self._op_defs: dict[str, OpDef] = parent._op_defs if parent is not None else {}
@@ -237,26 +244,26 @@ class FunctionLibrary:
         self._made: dict[tuple[Any, ...], Function] = {}
         self._made_names: set[str] = set()
         self._kept: dict[Any, Any] = {}
-        # Graphs with this library that passes have made. No WeakSet: its callbacks are Python that
-        # runs when a graph goes, and an interrupt that comes while one is taken apart would be
-        # raised in there, where Python drops it.
+        # Graphs with this library that passes have made. This is no WeakSet: its callbacks are
+        # Python that runs when a graph is destroyed. Python would drop an interrupt that is raised
+        # in a callback.
         self._copies: list[weakref.ref[DataflowGraph]] = []
         self._prune_at = 64
         self._counter = 0
 
     def child(self) -> FunctionLibrary:
-        """A library that finds all that this one has, and keeps what is added to it for itself."""
+        """Return a library with the functions of this one and private additions."""
         return FunctionLibrary(self)
 
-    # ---- what the user's graph brings
+    # ---- functions of the user's graph
 
     def check(
         self, functions: Iterable[Any], gradients: Iterable[Any] = ()
     ) -> tuple[dict[str, Any], dict[str, str]]:
-        """What `merge` would add: new functions, and names of gradient functions.
+        """Return the additions of `merge`: new functions, names of gradient functions.
 
-        Raises InvalidArgumentError when another function has one's name, or a function another
-        gradient.
+        Raises InvalidArgumentError when another function has the name of one, or when a function
+        has another gradient.
         """
         from tfjit.protos import function_pb2
 
@@ -296,10 +303,10 @@ class FunctionLibrary:
         return new, names
 
     def merge(self, functions: Iterable[Any], gradients: Iterable[Any] = ()) -> list[str]:
-        """Add FunctionDef and GradientDef messages of any package; returns the names of the
-        functions that are new.
+        """Add FunctionDef and GradientDef messages of any package.
 
-        Raises what `check` raises, and then adds nothing.
+        Returns the names of the new functions.
+        Raises the errors of `check`, and then adds nothing.
         """
         with self._lock:
             new, names = self.check(functions, gradients)
@@ -309,17 +316,18 @@ class FunctionLibrary:
 
     @property
     def definitions(self) -> Mapping[str, Any]:
-        """FunctionDef messages by name; not to be written to."""
+        """Return FunctionDef messages by name; not to be written to."""
         return self._defs
 
     @property
     def gradients(self) -> Mapping[str, str]:
-        """The function that a GradientDef names for a function's gradient."""
+        """Return the names of gradient functions from GradientDefs, by function."""
         return self._gradients
 
     def op_def(self, name: str) -> OpDef | None:
-        """The contract of a function that a node calls by having its name as op type; None when
-        there is no such FunctionDef.
+        """Return the contract of a function that serves as an op type.
+
+        None when there is no such FunctionDef.
         """
         message = self._defs.get(name)
         if message is None:
@@ -332,8 +340,10 @@ class FunctionLibrary:
     # ---- bodies
 
     def body(self, ref: FuncRef | str) -> Function:
-        """The body that an attr names. Raises NotFoundError for an unknown function,
-        InvalidArgumentError for one whose definition does not fit its attrs or is not valid.
+        """Return the body that an attr names.
+
+        Raises NotFoundError for an unknown function, and InvalidArgumentError for a definition that
+        does not fit its attrs or is not valid.
         """
         if isinstance(ref, str):
             ref = FuncRef(ref)
@@ -361,16 +371,16 @@ class FunctionLibrary:
         return found
 
     def made(self) -> list[Function]:
-        """The bodies that passes have added, here or in a parent."""
+        """Return the bodies that passes have added, here or in a parent."""
         found = list(self._made.values())
         return found if self._parent is None else [*self._parent.made(), *found]
 
     def add(self, function: Function, ref: FuncRef | None = None) -> FuncRef:
-        """Add a body that a pass has made; returns what an attr names it by. Raises InternalError
-        when the name is taken.
+        """Add a body that a pass has made; return its FuncRef.
 
-        Its graph's own library becomes this one, so that what its nodes name is found. ref: the
-        name and attrs it stands under; by default its name, without attrs.
+        The library of its graph becomes this one, so that names in its nodes are found. ref: the
+        name and attrs of the body; by default its name, without attrs.
+        Raises InternalError when the name is in use.
         """
         ref = FuncRef(function.name) if ref is None else ref
         key = key_of(ref)
@@ -383,8 +393,9 @@ class FunctionLibrary:
         return ref
 
     def keep(self, ref: FuncRef, what: str, make: Callable[[], Any]) -> Any:
-        """Something that belongs to a body, made once: it lives as long as the library that has the
-        body, and is then `release`d.
+        """Return an object that belongs to a body, made on first use.
+
+        The object lives as long as the library of the body, and is then `release`d.
         """
         key = key_of(ref)
         library = self
@@ -397,8 +408,9 @@ class FunctionLibrary:
             return found
 
     def dissolve(self) -> None:
-        """Let go of the bodies here, those of parents excepted, and of what was kept for them: all
-        is dropped that names each other.
+        """Drop the bodies here, and the objects kept for them.
+
+        Bodies of parents stay. Everything that forms reference cycles is dropped.
         """
         with self._lock:
             bodies = list(self._made.values())
@@ -416,8 +428,9 @@ class FunctionLibrary:
             graph.dissolve()
 
     def remember(self, graph: DataflowGraph) -> None:
-        """A copy was made with this library: it is dissolved with it, whether or not
-        it was used.
+        """Record a graph copy, to be dissolved with this library.
+
+        The copy may be unused.
         """
         with self._lock:
             self._copies.append(weakref.ref(graph))
@@ -426,8 +439,9 @@ class FunctionLibrary:
                 self._prune_at = max(64, 2 * len(self._copies))
 
     def new_name(self, prefix: str) -> str:
-        """A name that no function here has, nor was given before: the prefix itself where it is
-        free, else with a number behind it.
+        """Return a name that no function has or had.
+
+        The name is the prefix itself where that is free, else the prefix with a number.
         """
         with self._lock:
             name = prefix
@@ -448,8 +462,9 @@ class FunctionLibrary:
         return bool(self._defs or self._made or self._parent)
 
     def called(self, node: Node) -> FuncRef | None:
-        """The function that a node calls: by its attr `f`, or by its own op type; None when it
-        calls none that way.
+        """Return the function that a node calls, None for no call.
+
+        The attr `f` or the op type names the function.
         """
         if node.has_trait(CALL) or node.op == "RemoteCall":
             ref: FuncRef = node.attrs["f"]
@@ -462,11 +477,10 @@ class FunctionLibrary:
         return None
 
     def reachable(self, graph: DataflowGraph) -> list[FuncRef]:
-        """Every function that nodes of a graph name or call, and those that these name, each once,
-        nearest first.
+        """Return all functions reachable from nodes of a graph, nearest first.
 
-        Names that the library does not have are left out; a function whose definition is not valid
-        leads no further.
+        Nodes name or call functions, and these name others; each comes once. Names that the library
+        does not have are left out. A function with an invalid definition leads no further.
         """
         found: list[FuncRef] = []
         seen: set[tuple[Any, ...]] = set()
@@ -486,7 +500,7 @@ class FunctionLibrary:
                     try:
                         graphs.append(self.body(ref).graph)
                     except OpError:
-                        continue  # who calls it meets the error
+                        continue  # a caller of the function reports the error
         return found
 
 

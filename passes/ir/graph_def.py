@@ -1,6 +1,4 @@
-"""Between a working graph and the wire: NodeDefs in, NodeDefs out, and what an OpDef says of a
-node.
-"""
+"""Convert between working graphs and NodeDefs, by OpDefs."""
 
 from __future__ import annotations
 
@@ -36,15 +34,19 @@ LOOP: Final = "_Loop"
 
 
 def find_op_def(op: str, node_name: str = "") -> OpDef:
-    """The registry's OpDef. Raises NotFoundError for an op type it does not know."""
+    """Return the registry's OpDef.
+
+    Raises NotFoundError for an unknown op type.
+    """
     return registry.require(op, node_name)
 
 
 def complete_attrs(
     op: str, given: dict[str, Any], input_dtypes: Sequence[DType]
 ) -> tuple[dict[str, Any], OpDef | None]:
-    """The attrs of a new node, with what inputs and defaults tell filled in, and its OpDef (fused
-    groups and loops have none).
+    """Return the attrs and the OpDef of a new node.
+
+    Missing attrs follow from inputs and defaults. Fused groups and loops have no OpDef.
     """
     if op in (FUSED, LOOP):
         return given, None
@@ -53,15 +55,16 @@ def complete_attrs(
 
 
 def with_defaults(op_def: OpDef, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Attrs with the op's defaults for those not given."""
+    """Return attrs with the op's defaults for the missing ones."""
     return {**{attr.name: attr.default for attr in op_def.attrs if attr.has_default}, **given}
 
 
 def signature(
     op: str, op_def: OpDef | None, attrs: Mapping[str, Any], name: str
 ) -> tuple[tuple[DType, ...], tuple[DType, ...]]:
-    """(input dtypes, output dtypes) of a node. Raises InvalidArgumentError when an attr they depend
-    on is missing.
+    """Return (input dtypes, output dtypes) of a node.
+
+    Raises InvalidArgumentError when an attr that they depend on is missing.
     """
     if op_def is None:
         if op == LOOP:
@@ -86,14 +89,15 @@ def signature(
 
 
 def derived_attrs(op_def: OpDef, input_dtypes: Sequence[DType | None]) -> dict[str, Any]:
-    """The attrs that need not be written down: those that the inputs' dtypes determine, and
-    defaults.
+    """Return the attrs that need not be written.
+
+    These are defaults, and attrs that the inputs' dtypes determine.
     """
     derived: dict[str, Any] = {attr.name: attr.default for attr in op_def.attrs if attr.has_default}
     counted = [arg for arg in op_def.inputs if arg.is_list]
     single = len(op_def.inputs) - len(counted)
-    # several lists of one length share the rest of the inputs; lists of lengths of their own must
-    # be written
+    # Several lists of one length share the rest of the inputs. Lists of separate lengths must be
+    # written.
     lengths = {arg.number_attr or arg.type_list_attr for arg in counted}
     here = (
         (len(input_dtypes) - single) // len(counted)
@@ -124,8 +128,9 @@ def derived_attrs(op_def: OpDef, input_dtypes: Sequence[DType | None]) -> dict[s
 
 
 def node_def(node: Node) -> Message:
-    """The NodeDef of a node as it stands. Inputs are "x" for slot 0, "x:1", and "^x" last; an
-    assigned device wins over the requested.
+    """Return the NodeDef of a node in its present state.
+
+    Inputs are "x" for slot 0, "x:1", and "^x" last. An assigned device wins over the requested.
     """
     from tfjit.protos import node_def_pb2
 
@@ -146,7 +151,7 @@ def fill_node_def(proto: Any, node: Node) -> None:
     proto.input.extend(f"^{src}" for src in graph.control_inputs(node.name))
     for key, value in node.attrs.items():
         if node.op == FUSED and key == "group":
-            # a group is no value of the wire format: what is written names its members
+            # a group is no value of the wire format: the names of its members are written
             proto.attr["kernel"].s = value.kind.encode()
             attr_forms.fill_proto(
                 proto.attr["members"], tuple(name.encode() for name in value.names)
@@ -162,7 +167,7 @@ def fill_node_def(proto: Any, node: Node) -> None:
 
 
 def graph_def(graph: DataflowGraph) -> Message:
-    """The whole graph as a GraphDef, in id order."""
+    """Return the whole graph as a GraphDef, in id order."""
     from tfjit.protos import graph_pb2
 
     proto = graph_pb2.GraphDef()
@@ -175,8 +180,9 @@ def graph_def(graph: DataflowGraph) -> Message:
 
 
 def fill_library(proto: Any, graph: DataflowGraph) -> None:
-    """Write the functions of a graph into an empty FunctionDefLibrary: those of the user's, then
-    those that passes made.
+    """Write the functions of a graph into an empty FunctionDefLibrary.
+
+    The user's functions come first, then those that passes made.
     """
     functions = graph.functions
     if not functions:
@@ -193,13 +199,13 @@ def fill_library(proto: Any, graph: DataflowGraph) -> None:
 
 
 def add_node_defs(graph: DataflowGraph, graph_def: Any) -> list[str]:
-    """Add the nodes of a GraphDef (message of any package, or bytes), which may take inputs from
-    nodes already here.
+    """Add the nodes of a GraphDef to the graph.
 
-    Checked by framework/graphs/graph_def.py in a framework Graph that only this does: a GraphDef
-    that is not valid adds nothing.
-    Returns the new nodes' names, in the order of their ids. Raises InvalidGraphError naming node
-    and cause.
+    The new nodes may use nodes of the graph. graph_def: a message of any package, or bytes.
+    framework/graphs/graph_def.py checks the nodes in a framework Graph used for this check alone:
+    an invalid GraphDef adds nothing.
+    Returns the new nodes' names, in the order of their ids.
+    Raises InvalidGraphError with node and cause.
     """
     message = import_rules.parse_graph_def(graph_def)
     twin = graph._twin
@@ -242,8 +248,7 @@ def add_node_defs(graph: DataflowGraph, graph_def: Any) -> list[str]:
         message, input_map=input_map, name="", graph=twin, scopes_take_names=False
     )
     made = twin.operations_after(before)
-    # A session keeps the devices as they are written; the import for users gives colocated nodes
-    # one device.
+    # A session keeps the devices as written; the import for users gives colocated nodes one device.
     written = {node.name: node.device for node in message.node if "_class" in node.attr}
     for op in made:
         if op.name in written:
@@ -254,8 +259,9 @@ def add_node_defs(graph: DataflowGraph, graph_def: Any) -> list[str]:
 
 
 def add_operations(graph: DataflowGraph, operations: Sequence[Operation]) -> list[str]:
-    """Add operations of a framework Graph, whose inputs are among them or in the graph already.
-    Returns their names.
+    """Add operations of a framework Graph; return their names.
+
+    Their inputs are among them or in the graph already.
     """
     grows = graph.num_op_nodes > 0
     names: list[str] = []
@@ -291,7 +297,7 @@ def add_operations(graph: DataflowGraph, operations: Sequence[Operation]) -> lis
             else:
                 connect(src._name, tensor._value_index, name, index)
         if op._control_inputs:
-            # by name, as a GraphDef has them
+            # by name, as in a GraphDef
             for waited in sorted({control._name for control in op._control_inputs}):
                 graph.add_control_edge(waited, name)
     for edge in back_edges:
@@ -303,8 +309,9 @@ def add_operations(graph: DataflowGraph, operations: Sequence[Operation]) -> lis
 def add_and_change(
     graph: DataflowGraph, operations: Sequence[Operation], changed: Sequence[Operation]
 ) -> list[str]:
-    """`add_operations`, where operations that the graph has got attrs, inputs and outputs besides:
-    gradients ask for these.
+    """Add operations, and update operations that have changed.
+
+    The changed ones have new attrs, inputs or outputs: gradients add them.
     """
     known: dict[str, int] = {}
     for op in changed:
@@ -325,10 +332,9 @@ def add_and_change(
 
 
 def tie_new_nodes(graph: DataflowGraph, names: Sequence[str], grows: bool) -> None:
-    """Tie new nodes without inputs to `_SOURCE` and those without consumers to `_SINK`; a node that
-    has consumers now loses its tie.
+    """Tie new nodes without inputs to `_SOURCE`, without consumers to `_SINK`.
 
-    grows: there were others before.
+    A node that now has consumers loses its tie. grows: the graph had other nodes before.
     """
     all_predecessors, all_successors = graph._pred, graph._succ
     for name in names:

@@ -1,5 +1,6 @@
-"""Where a working graph keeps nodes and edges, and how it is looked at: networkx's dictionaries,
-and what is counted beside them.
+"""Store nodes and edges of a working graph, and answer queries.
+
+The store is networkx's dictionaries, with counts beside them.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from tfjit.framework.op_defs.op_traits import MERGE, NEXT_ITERATION
 from tfjit.passes.ir.node import CONTROL, SINK, SOURCE, Edge, Node
 
 _EDGE_DATA: Final[dict[tuple[int, int], dict[str, int]]] = {}
-"""The data of edges by their slots: never written to, and one for all edges of the same slots, in
-every graph.
+"""The data of edges by their slots.
+
+They are never written to, and shared by all edges of the same slots in every graph.
 """
 
 
 def edge_data(src_output: int, dst_input: int) -> dict[str, int]:
-    """The data of an edge between these slots."""
+    """Return the data of an edge between these slots."""
     key = src_output, dst_input
     found = _EDGE_DATA.get(key)
     if found is None:
@@ -35,8 +37,8 @@ class GraphStorage(nx.MultiDiGraph):
 
     Node keys are node names, and `graph.node(name)` is the `Node`. The key of an edge is its id;
     its data are `src_output` and `dst_input` (-1 and -1 for a control edge). Ids of nodes and edges
-    grow and are never used again. `inputs` and `control_inputs` are remembered from one look to the
-    next, until an edge into the node changes.
+    grow and are never used again. `inputs` and `control_inputs` are cached until an edge into the
+    node changes.
     """
 
     def __init__(self, **attr: Any) -> None:
@@ -46,20 +48,24 @@ class GraphStorage(nx.MultiDiGraph):
         self._num_edges = 0
         self._removals = 0  # of nodes and edges, and changed op types
         self._order: list[str] | None = None
-        self._positions: dict[str, int] = {}  # of the nodes in that order, gone ones among them
-        self._op_counts: dict[str, int] = {}  # op type -> how many nodes have it
+        self._positions: dict[str, int] = {}  # of the nodes in that order, removed ones included
+        self._op_counts: dict[str, int] = {}  # op type -> number of its nodes
         # node -> (inputs, control inputs)
         self._sources: dict[str, tuple[tuple[tuple[str, int], ...], tuple[str, ...]]] = {}
 
-    # ---- looking
+    # ---- queries
 
     def node(self, name: str) -> Node:
-        """The node of that name. Raises KeyError when there is none."""
+        """Return the node of that name.
+
+        Raises KeyError when there is none.
+        """
         return self._node[name]["node"]
 
     def op_nodes(self) -> Iterator[Node]:
-        """Yield every node but `_SOURCE` and `_SINK`, in the order they were added; lets other
-        threads in between nodes.
+        """Yield every node but `_SOURCE` and `_SINK`, in order of insertion.
+
+        Other threads may run between nodes.
         """
         for name, data in self._node.items():
             if name != SOURCE and name != SINK:
@@ -68,61 +74,62 @@ class GraphStorage(nx.MultiDiGraph):
 
     @property
     def op_types(self) -> KeysView[str]:
-        """The op types of the nodes.
+        """Return the op types of the nodes.
 
-        They are counted as nodes come and go; `verify` checks the counts.
+        They are counted as nodes are added and removed; `verify` checks the counts.
         """
         return self._op_counts.keys()
 
     def has_trait(self, traits: int) -> bool:
-        """Tell whether an op of the graph has one of these traits."""
-        # of a copy: a session's graph may grow while another thread looks
+        """Return whether an op of the graph has one of these traits."""
+        # over a copy: a session's graph may grow in another thread
         return any(registry.loaded_traits(op) & traits for op in tuple(self._op_counts))
 
     @property
     def num_nodes(self) -> int:
-        """Live nodes, `_SOURCE` and `_SINK` among them."""
+        """Return the number of nodes, `_SOURCE` and `_SINK` included."""
         return len(self._node)
 
     @property
     def num_op_nodes(self) -> int:
-        """Live nodes without `_SOURCE` and `_SINK`."""
+        """Return the number of nodes without `_SOURCE` and `_SINK`."""
         return len(self._node) - 2
 
     @property
     def num_edges(self) -> int:
-        """Live edges, control edges among them."""
+        """Return the number of edges, control edges included."""
         return self._num_edges
 
     @property
     def num_node_ids(self) -> int:
-        """One more than the highest node id ever given."""
+        """Return one more than the highest node id ever given."""
         return self._next_node_id
 
     @property
     def num_edge_ids(self) -> int:
-        """One more than the highest edge id ever given."""
+        """Return one more than the highest edge id ever given."""
         return self._next_edge_id
 
     @property
     def changes(self) -> int:
-        """Return a count that grows with each node or edge added, changed or removed."""
+        """Return a count that grows with each change of the graph."""
         return self._next_node_id + self._next_edge_id + self._removals
 
     def inputs(self, name: str) -> list[tuple[str, int]]:
-        """(source node, its output slot) of each data input, by input slot."""
+        """Return (source node, output slot) of each data input, by slot."""
         found = self._sources.get(name)
         return list((found or self._look_behind(name))[0])
 
     def control_inputs(self, name: str) -> list[str]:
-        """Nodes this one waits for without taking a tensor, `_SOURCE` left out, in the order the
-        edges were made.
+        """Return the nodes with a control edge to this node.
+
+        `_SOURCE` is left out. The order is that of the edges' creation.
         """
         found = self._sources.get(name)
         return list((found or self._look_behind(name))[1])
 
     def _look_behind(self, name: str) -> tuple[tuple[tuple[str, int], ...], tuple[str, ...]]:
-        """(inputs, control inputs) of a node, remembered."""
+        """Return (inputs, control inputs) of a node, and cache them."""
         inputs: list[tuple[int, str, int]] = []
         waits: list[tuple[int, str]] = []
         for src, keyed in self._pred[name].items():
@@ -141,8 +148,9 @@ class GraphStorage(nx.MultiDiGraph):
         return found
 
     def consumers(self, name: str, slot: int | None = None) -> list[tuple[str, int]]:
-        """(node, input slot) of each data consumer of one output, or of all outputs, in the order
-        the edges were made.
+        """Return (node, input slot) of each data consumer.
+
+        slot: of one output, None for all outputs. The order is that of the edges' creation.
         """
         found = [
             (id, dst, data["dst_input"])
@@ -155,8 +163,9 @@ class GraphStorage(nx.MultiDiGraph):
         return [(dst, dst_input) for _, dst, dst_input in found]
 
     def control_consumers(self, name: str) -> list[str]:
-        """Nodes that wait for this one without taking a tensor, `_SINK` left out, in the order the
-        edges were made.
+        """Return the nodes with a control edge from this node.
+
+        `_SINK` is left out. The order is that of the edges' creation.
         """
         found = [
             (id, dst)
@@ -170,7 +179,10 @@ class GraphStorage(nx.MultiDiGraph):
         return [dst for _, dst in found]
 
     def edges_into(self, name: str) -> list[Edge]:
-        """Edges that end at a node: data edges by input slot, then control edges by id."""
+        """Return edges into a node: data edges by slot, then control edges.
+
+        Control edges are in id order.
+        """
         found = [
             Edge(id, src, data["src_output"], name, data["dst_input"])
             for src, keyed in self._pred[name].items()
@@ -180,7 +192,7 @@ class GraphStorage(nx.MultiDiGraph):
         return found
 
     def edges_out_of(self, name: str) -> list[Edge]:
-        """Edges that start at a node, by id."""
+        """Return the edges out of a node, by id."""
         found = [
             Edge(id, name, data["src_output"], dst, data["dst_input"])
             for dst, keyed in self._succ[name].items()
@@ -190,22 +202,25 @@ class GraphStorage(nx.MultiDiGraph):
         return found
 
     def all_edges(self) -> Iterator[Edge]:
-        """Every edge, grouped by source node."""
+        """Yield every edge, grouped by source node."""
         for src, successors in self._succ.items():
             for dst, keyed in successors.items():
                 for id, data in keyed.items():
                     yield Edge(id, src, data["src_output"], dst, data["dst_input"])
 
     def is_back_edge(self, src: str, dst: str) -> bool:
-        """Whether an edge between these two closes a loop: only NextIteration -> Merge does."""
+        """Return whether an edge between these nodes closes a loop.
+
+        Only NextIteration -> Merge does.
+        """
         return self.node(dst).has_trait(MERGE) and self.node(src).has_trait(NEXT_ITERATION)
 
     def topological_order(self) -> list[str]:
-        """Names of all nodes but `_SOURCE` and `_SINK`, inputs before consumers, in id order where
-        the edges leave a choice.
+        """Return node names in topological order, ties in id order.
 
-        A new edge that agrees with the order that was found before leaves it as it is. The edge
-        from NextIteration to Merge does not count. Raises InternalError naming nodes of a cycle.
+        `_SOURCE` and `_SINK` are left out. A new edge that agrees with the order found before
+        leaves that order unchanged. The edge from NextIteration to Merge does not count.
+        Raises InternalError with the nodes of a cycle.
         """
         if self._order is not None:
             if len(self._order) != self.num_op_nodes:
@@ -218,18 +233,21 @@ class GraphStorage(nx.MultiDiGraph):
         return list(self._order)
 
     def forget_order(self) -> None:
-        """Find the order anew when it is next asked for: in id order again."""
+        """Forget the order, so that the next query starts from id order."""
         self._order = None
         self._positions = {}
 
     # ---- removing
 
     def remove_op(self, name: str) -> None:
-        """Remove a node and its edges. Raises InternalError for `_SOURCE` and `_SINK`."""
+        """Remove a node and its edges.
+
+        Raises InternalError for `_SOURCE` and `_SINK`.
+        """
         self.remove_node(name)
 
     def remove_node(self, n: str) -> None:
-        """networkx's form of removing a node; edges go with it."""
+        """Remove a node and its edges, by networkx's interface."""
         if n in (SOURCE, SINK):
             raise InternalError(None, None, f"{n} cannot be removed")
         succ, pred = self._succ[n], self._pred[n]
@@ -254,19 +272,19 @@ class GraphStorage(nx.MultiDiGraph):
         self._removals += 1
 
     def remove_nodes_from(self, nodes: Iterable[str]) -> None:
-        """Remove nodes; names not in the graph are passed over, as networkx does."""
+        """Remove nodes; unknown names are skipped, as in networkx."""
         for name in list(nodes):
             if name in self._node:
                 self.remove_node(name)
 
     def remove_edge(self, u: str, v: str, key: int | None = None) -> None:
-        """Remove one edge between two nodes, the last made when no id is given."""
+        """Remove one edge between two nodes, by default the newest."""
         if key is None:
             key = max(self._succ[u][v])
         self._disconnect(u, v, key)
 
     def remove_control_edge(self, src: str, dst: str) -> None:
-        """Let dst no longer wait for src; nothing happens when it does not."""
+        """Remove the control edge from src to dst, if there is one."""
         for id, data in list(self._succ[src].get(dst, {}).items()):
             if data["dst_input"] == CONTROL:
                 self._disconnect(src, dst, id)
@@ -279,7 +297,7 @@ class GraphStorage(nx.MultiDiGraph):
         return id
 
     def _insert(self, node: Node) -> None:
-        """Put a node without edges in."""
+        """Insert a node without edges."""
         name, op = node.name, node.op
         self._succ[name] = {}
         self._pred[name] = {}
@@ -288,7 +306,7 @@ class GraphStorage(nx.MultiDiGraph):
         self._order = None
 
     def _retype(self, node: Node, op: str) -> None:
-        """Give a node another op type; the caller sees to all that follows from that."""
+        """Change a node's op type; the caller updates everything else."""
         self._discount(node.op)
         self._removals += 1
         node.op = op
@@ -302,7 +320,10 @@ class GraphStorage(nx.MultiDiGraph):
             self._op_counts.pop(op, None)
 
     def _connect(self, src: str, src_output: int, dst: str, dst_input: int) -> int:
-        """Put an edge in, past networkx's own slower way, and return its id."""
+        """Insert an edge and return its id.
+
+        networkx's own way is slower and not used.
+        """
         id = self._next_edge_id
         self._next_edge_id = id + 1
         successors = self._succ[src]
@@ -332,7 +353,7 @@ class GraphStorage(nx.MultiDiGraph):
         self._removals += 1
 
     def _forget_all(self) -> None:
-        """Let go of every node and edge."""
+        """Drop every node and edge."""
         self.clear()
         self._sources.clear()
         self._op_counts.clear()

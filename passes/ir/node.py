@@ -1,4 +1,4 @@
-"""What a working graph is made of: its nodes and edges."""
+"""Define the nodes and edges of a working graph."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ CONTROL: Final = -1  # both slots of a control edge
 
 
 class Edge(NamedTuple):
-    """One edge; a control edge has both slots -1. `src` and `dst` are node names."""
+    """One edge; a control edge has both slots -1.
+
+    `src` and `dst` are node names.
+    """
 
     id: int
     src: str
@@ -30,20 +33,22 @@ class Edge(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Whether the edge orders only and carries no tensor."""
+        """Return whether the edge only orders nodes and carries no tensor."""
         return self.dst_input == CONTROL
 
 
 class Node:
     """One node of a `DataflowGraph`.
 
-    name, id: unique in the graph; an id is never used again after its node is gone. op, op_def,
-    attrs: the op type, the registry's own immutable OpDef, and Python values
-    (framework/op_defs/attrs.py). device, assigned_device: what the user asked for, and where the
-    placer put it ("" before). input_dtypes, output_dtypes: one an input or output, reference dtypes
-    where the op has them. output_shapes: one an output: a tuple of sizes with None where unknown,
-    or None for an unknown rank. origin: names of the user's nodes it stands for; its own name when
-    the user made it.
+    name, id: unique in the graph; the id of a removed node is never used again.
+    op, op_def, attrs: the op type, the registry's own immutable OpDef, and Python values
+    (framework/op_defs/attrs.py).
+    device, assigned_device: the user's request, and the placer's choice ("" before).
+    input_dtypes, output_dtypes: one an input or output, reference dtypes where the op has them.
+    output_shapes: one an output: a tuple of sizes with None where unknown, or None for an unknown
+    rank.
+    origin: names of the user's nodes that the node implements; its own name when the user made the
+    node.
     """
 
     __slots__ = (
@@ -92,8 +97,9 @@ class Node:
         )
 
     def copied_to(self, graph: DataflowGraph) -> Node:
-        """The same node for another graph, with a dict of attrs of its own; the
-        caller puts it in.
+        """Return the same node for another graph, with copied attrs.
+
+        The caller inserts the copy.
         """
         return Node(
             graph,
@@ -115,40 +121,47 @@ class Node:
 
     @property
     def in_edges(self) -> list[Edge]:
-        """Edges that end here, data edges by input slot, then control edges by id."""
+        """Return edges into the node: data edges by slot, then control edges.
+
+        Control edges are in id order.
+        """
         return self._graph.edges_into(self.name)
 
     @property
     def out_edges(self) -> list[Edge]:
-        """Edges that start here, by id."""
+        """Return the edges out of the node, by id."""
         return self._graph.edges_out_of(self.name)
 
     @property
     def is_stateful(self) -> bool:
-        """Whether the op has state or side effects, so that it may be neither folded nor merged
-        with its like.
+        """Return whether the op has state or side effects.
+
+        Such a node may be neither folded nor merged with an equal one.
         """
         return self.op_def is not None and self.op_def.is_stateful
 
     def has_trait(self, traits: int) -> bool:
-        """Tell whether the op has one of these traits (op_traits.py)."""
+        """Return whether the op has one of these traits (op_traits.py)."""
         op_def = self.op_def
         return op_def is not None and op_def.traits & traits != 0
 
     @property
     def is_view(self) -> bool:
-        """True where output 0 may have the memory of input 0."""
+        """Return whether output 0 may have the memory of input 0."""
         return self.has_trait(VIEW)
 
     @property
     def is_speculatable(self) -> bool:
-        """True for a node without errors and effects: it may run needlessly."""
+        """Return whether the node has no errors and no effects.
+
+        Such a node may run needlessly.
+        """
         dtype = self.input_dtypes[0] if self.input_dtypes else None
         return self.op_def is not None and self.op_def.is_speculatable(dtype)
 
     @property
     def has_variant(self) -> bool:
-        """Whether it takes or gives a variant."""
+        """Return whether an input or output is a variant."""
         for types in (self.input_dtypes, self.output_dtypes):
             for dtype in types:
                 if dtype is variant:
@@ -157,7 +170,7 @@ class Node:
 
 
 def _node_def(node: Node) -> Message:
-    """The NodeDef of the node as it stands, made anew at each call."""
+    """Return the NodeDef of the node in its present state, made anew."""
     from tfjit.passes.ir.graph_def import node_def
 
     return node_def(node)

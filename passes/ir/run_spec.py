@@ -1,4 +1,4 @@
-"""The feeds, fetches and targets of one run, and their check against a graph."""
+"""Define the feeds, fetches and targets of a run, and check them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from tfjit.passes.ir.dataflow_graph import CONTROL, DataflowGraph
 
 
 def parse_tensor_name(name: str) -> tuple[str, int]:
-    """("x", 1) of "x:1", ("x", 0) of "x", ("x", -1) of "^x". What follows the last colon counts
-    only when it is a number.
+    """Split a tensor name into node and slot.
+
+    The result is ("x", 1) for "x:1", ("x", 0) for "x", ("x", -1) for "^x". The text behind the last
+    colon counts only if it is a number.
     """
     if name.startswith("^"):
         return name[1:], CONTROL
@@ -28,10 +30,11 @@ def parse_tensor_name(name: str) -> tuple[str, int]:
 
 
 def check_spec(graph: DataflowGraph, spec: RunSpec) -> None:
-    """Check that a run's feeds, fetches and targets exist and do not contradict each other.
+    """Check a run's feeds, fetches and targets against a graph.
 
-    Raises InvalidArgumentError or NotFoundError as TensorFlow's session does. Source: TensorFlow
-    2.5, graph/subgraph.cc.
+    They must exist and not contradict each other.
+    Raises InvalidArgumentError or NotFoundError as TensorFlow's session does.
+    Source: TensorFlow 2.5, graph/subgraph.cc.
     """
     if not spec.fetches and not spec.targets:
         raise InvalidArgumentError(
@@ -84,14 +87,16 @@ def check_spec(graph: DataflowGraph, spec: RunSpec) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
-    """What one run is given and asked for.
+    """The signature of one run.
 
-    feeds, fetches: tensor names "x:0"; targets: node names. Positions are the `index` of `_Arg` and
-    `_Retval`. feed_types: feed name -> (dtype, shape), where they are known better than the graph
-    knows them; a missing one takes the graph's. connections: (tensor, other tensor): what consumes
-    the other takes the first; made by `connect` before any pass. cut: nodes that have run already,
-    in an earlier stage: what is needed of their outputs is among the feeds, and nothing waits for
-    them.
+    feeds, fetches: tensor names "x:0". targets: node names. Positions are the `index` of `_Arg` and
+    `_Retval`.
+    feed_types: feed name -> (dtype, shape), where more is known than in the graph; a missing entry
+    means the graph's.
+    connections: (tensor, other tensor): consumers of the other tensor use the first; `connect`
+    makes them before any pass.
+    cut: nodes that have run already, in an earlier stage. Their needed outputs are among the feeds,
+    and no node waits for them.
     """
 
     feeds: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Reachability: the nodes that a run or another node depends on."""
+"""Find the nodes that a run or another node depends on."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tfjit.passes.ir.run_spec import RunSpec, check_spec, parse_tensor_name
 
 
 def extract(graph: DataflowGraph, spec: RunSpec) -> DataflowGraph:
-    """A new graph of the nodes that a run needs, copied from a session's whole graph, which is not
-    changed.
+    """Return a new graph of the nodes that a run needs.
 
-    The cost follows the nodes needed, not the whole graph. Fed outputs are not looked behind: a
-    node that only its fed outputs are needed of is copied without its inputs, for `lower_feeds` to
-    replace. Raises what `feeds.check_spec` raises.
+    The nodes are copied from a session's whole graph, which stays unchanged. The cost depends on
+    the number of needed nodes, not on the whole graph. The search stops at fed outputs: a node with
+    only fed outputs needed is copied without its inputs, for `lower_feeds` to replace.
+    Raises the errors of `feeds.check_spec`.
     """
     check_spec(graph, spec)
     needed, shields = needed_nodes(graph, spec)
     made = graph.copy_subset(in_id_order(graph, needed | shields))
-    # what this run's passes add to it goes with the run's plan
+    # additions of this run's passes are freed with the run's plan
     made.functions = graph.functions.child()
     made.extracted_for = spec
     made.shields = shields
@@ -29,8 +29,9 @@ def extract(graph: DataflowGraph, spec: RunSpec) -> DataflowGraph:
 
 
 def in_id_order(graph: DataflowGraph, names: set[str]) -> list[str]:
-    """Names of a session's graph in the order of their ids, which is that of the graph itself:
-    nothing is ever put in between.
+    """Return names of a session's graph in id order.
+
+    The order of the graph itself is that order, since nodes are only appended.
     """
     if len(names) > len(graph) // 8:
         return [name for name in graph._node if name in names]
@@ -38,8 +39,9 @@ def in_id_order(graph: DataflowGraph, names: set[str]) -> list[str]:
 
 
 def needed_nodes(graph: DataflowGraph, spec: RunSpec) -> tuple[set[str], set[str]]:
-    """(nodes that fetches and targets depend on; fed or cut nodes, which stand before what they
-    would else depend on).
+    """Return (nodes that fetches and targets depend on, shields).
+
+    Shields are fed or cut nodes: the search does not go behind these.
     """
     fed = {parse_tensor_name(feed) for feed in spec.feeds}
     fed_nodes = {name for name, _ in fed}
@@ -65,12 +67,15 @@ def needed_nodes(graph: DataflowGraph, spec: RunSpec) -> tuple[set[str], set[str
                 continue
             seen.add(src)
             stack.append(src)
-    # a feed that nothing needs is still an argument of the run
+    # a feed that no node needs is still an argument of the run
     return seen, (shields | fed_nodes) - seen
 
 
 def ancestors(graph: DataflowGraph, names: Iterable[str]) -> set[str]:
-    """Those nodes and everything they depend on by data or control edges, loops included."""
+    """Return those nodes and all of their ancestors, loops included.
+
+    Data and control edges count.
+    """
     stack = list(names)
     seen = set(stack)
     while stack:

@@ -1,4 +1,4 @@
-"""Inputs before consumers: the order passes walk a graph in, without recursion."""
+"""Sort nodes topologically, without recursion."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph
 
 
 def topological_order(graph: DataflowGraph) -> list[str]:
-    """Names of all nodes but `_SOURCE` and `_SINK`, inputs before consumers, in id order where the
-    edges leave a choice.
+    """Return node names in topological order, ties in id order.
 
-    The edge from NextIteration to Merge does not count. Raises InternalError naming the nodes of a
-    cycle.
+    `_SOURCE` and `_SINK` are left out. The edge from NextIteration to Merge does not count.
+    Raises InternalError with the nodes of a cycle.
     """
     succ, pred, node_data = graph._succ, graph._pred, graph._node
     loops = graph.has_trait(NEXT_ITERATION)
@@ -61,10 +60,11 @@ def topological_order(graph: DataflowGraph) -> list[str]:
 
 
 def describe_cycle(graph: DataflowGraph, stuck: set[str]) -> str:
-    """Name one cycle among nodes that no topological order reaches: "N nodes in a cycle: a -> b ->
-    a".
+    """Describe one cycle among nodes that no topological order reaches.
+
+    The text is "N nodes in a cycle: a -> b -> a".
     """
-    # every stuck node has a stuck predecessor, so walking backwards must come round
+    # every stuck node has a stuck predecessor, so walking backwards must meet a node again
     name = min(stuck, key=lambda candidate: graph.node(candidate).id)
     seen: dict[str, int] = {}
     path: list[str] = []

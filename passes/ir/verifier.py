@@ -1,4 +1,7 @@
-"""The invariants of a working graph, checked after each pass in tests and under TFJIT_VERIFY=1."""
+"""Check the invariants of a working graph.
+
+Tests, and runs under TFJIT_VERIFY=1, check them after each pass.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,9 @@ from tfjit.passes.ir.graph_def import CUSTOM, FUSED, LOOP, signature
 
 
 def verify(graph: DataflowGraph) -> None:
-    """Check every invariant of the graph. Raises InternalError that names the node and what is
-    wrong with it.
+    """Check every invariant of the graph.
+
+    Raises InternalError with the node and the fault.
     """
     _check_nodes(graph)
     edges = _check_edges(graph)
@@ -28,7 +32,7 @@ def verify(graph: DataflowGraph) -> None:
             None,
             f"the graph counts the op types {graph._op_counts}, which is not what it has",
         )
-    graph.forget_order()  # the remembered one would hide a cycle
+    graph.forget_order()  # the cached order would hide a cycle
     graph.topological_order()
 
 
@@ -170,7 +174,7 @@ def _check_inputs(graph: DataflowGraph, node: Node) -> None:
 
 
 def _check_memory(graph: DataflowGraph, node: Node) -> None:
-    """What the graph remembers of a node's inputs must be what it has."""
+    """Check that the cached inputs of a node equal its edges."""
     edges = graph.edges_into(node.name)
     inputs = [(edge.src, edge.src_output) for edge in edges if not edge.is_control]
     waits = [edge.src for edge in edges if edge.is_control and edge.src != SOURCE]

@@ -1,6 +1,4 @@
-"""What a pass is told besides the graph: the run's specification, its options, and a place to say
-why something was left alone.
-"""
+"""Define the context of a pass: specification, options, log and facts."""
 
 from __future__ import annotations
 
@@ -20,18 +18,20 @@ if TYPE_CHECKING:
 DEFAULT_DEVICE: Final = "/job:localhost/replica:0/task:0/device:CPU:0"
 DEFAULT_MAX_FOLDED_BYTES: Final = 10 << 20
 LOOP_PROGRAM: Final = "loop program"
-"""Part of the path of bodies that are copied to become one kernel with their loop."""
+"""Part of the path of bodies copied for a loop's kernel."""
 
 
 Pass = Callable[["DataflowGraph", "PassContext"], None]
-# (op type, device type, dtypes of inputs and outputs) -> whether it has a kernel there
+# (op type, device type, dtypes of inputs and outputs) -> the device has a kernel for the op
 HasKernel = Callable[[str, str, Sequence["DType"]], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceInfo:
-    """A device nodes may be put on. name: in full; incarnation: changes when its task restarts;
-    priority: of two devices that may take a node, the one of higher priority does.
+    """A device for placement.
+
+    name: in full. incarnation: changes when its task restarts. priority: of two possible devices
+    for a node, the one of higher priority is chosen.
     """
 
     name: str
@@ -42,9 +42,9 @@ class DeviceInfo:
 
 @dataclass(frozen=True, slots=True)
 class ClientRendezvous:
-    """Feeds and fetches go through a rendezvous with the client (partial and distributed runs)
-    instead of `_Arg` and `_Retval`.
+    """The rendezvous for feeds and fetches of partial and distributed runs.
 
+    Feeds and fetches then go through a rendezvous with the client instead of `_Arg` and `_Retval`.
     device, incarnation: the client's device, which both ends of the keys name.
     """
 
@@ -53,8 +53,10 @@ class ClientRendezvous:
 
 
 def no_kernel_query(op: str, device_type: str, dtypes: Sequence[DType]) -> bool:
-    """A `HasKernel` for sessions that only have a CPU: every op has a kernel there and nowhere
-    else.
+    """Return whether the device is the host.
+
+    This is the `HasKernel` of sessions that only have a CPU: every op has a kernel there and
+    nowhere else.
     """
     return device_type == HOST
 
@@ -62,7 +64,8 @@ def no_kernel_query(op: str, device_type: str, dtypes: Sequence[DType]) -> bool:
 def registered_backend(device: str) -> Backend:
     """Return the registered backend for a device of that full name.
 
-    The host's for a type that this process does not have: its plans are only looked at here.
+    A type that this process does not have gets the host's backend: its plans are only looked at
+    here.
     """
     kind = device_spec.parse(device).device_type
     return backend_for(kind if kind is not None and kind in device_types() else HOST)
@@ -70,28 +73,38 @@ def registered_backend(device: str) -> Backend:
 
 @dataclass(frozen=True, slots=True)
 class PassOptions:
-    """How plans are built in one session.
+    """The options for the plans of one session.
 
-    devices: where nodes may go; the first is the client device, on which feeds arrive and fetches
-    leave. soft_placement: a device that cannot run the node is replaced by one that can.
-    strict_placement: as TensorFlow, one node that cannot be placed fails every run; else only runs
-    that need it fail. has_kernel: asked while placing. backend_of: full name of a
-    device -> its backend, asked by passes over partitions. kernel_creator: node -> the
-    kernel that the session wants to run for it, or None; see passes/legalize/custom_kernels.py.
-    location: node -> name of the partition it belongs to; None means its device. client: set for
-    partial and distributed runs. distributed_names: new nodes of a partition are `<src>_S<n>` as in
-    distributed runs, not `<src>/_<n>`. partition_counter: where n comes from: a session counts on
-    from plan to plan; None counts from 0 in each plan. max_folded_bytes: no constant larger than
-    this is made by folding. strip_debug: assertions, prints and checks of numbers go
-    (passes/canonicalize/strip_debug.py). once: an optional pass runs once, not again where the list
-    has it again. min_nodes: a graph of fewer nodes gets no optional pass. time_limit_s: once the
-    passes have taken that long, no further optional one runs; 0 sets no limit. custom_passes:
-    (name, pass) of the user's own, after the standard graph passes; one that fails is undone and
-    left out with a warning, unless fail_on_errors. optimize: False leaves out every optional pass
-    (OptimizerOptions L0); the unfused mode leaves out `fuse` only, by `disabled`. disabled: names
-    of optional passes to leave out, added to those of TFJIT_DISABLE. passes, partition_passes: the
-    user's own lists in place of the standard ones. verify: check the graph after each pass; None
-    takes TFJIT_VERIFY. dump_dir: "" takes TFJIT_DUMP.
+    devices: the devices for placement; the first is the client device, on which feeds arrive and
+    fetches leave.
+    soft_placement: a device that cannot run the node is replaced by one that can.
+    strict_placement: as in TensorFlow, one node that cannot be placed fails every run; else only
+    runs that need the node fail.
+    has_kernel: called while placing.
+    backend_of: full name of a device -> its backend, for passes over partitions.
+    kernel_creator: node -> the session's kernel for the node, or None; see
+    passes/legalize/custom_kernels.py.
+    location: node -> name of its partition; None means its device.
+    client: set for partial and distributed runs.
+    distributed_names: new nodes of a partition are `<src>_S<n>` as in distributed runs, not
+    `<src>/_<n>`.
+    partition_counter: the source of n: a session continues from plan to plan; None counts from 0 in
+    each plan.
+    max_folded_bytes: no constant larger than this is made by folding.
+    strip_debug: remove assertions, prints and checks of numbers
+    (passes/canonicalize/strip_debug.py).
+    once: an optional pass runs once, not again where the list repeats the pass.
+    min_nodes: a graph of fewer nodes gets no optional pass.
+    time_limit_s: once the passes have run for that long, no further optional one runs; 0 sets no
+    limit.
+    custom_passes: (name, pass) of the user's own, after the standard graph passes; a pass that
+    fails is undone and left out with a warning, unless fail_on_errors.
+    optimize: False leaves out every optional pass (OptimizerOptions L0); the unfused mode leaves
+    out `fuse` only, by `disabled`.
+    disabled: names of optional passes to leave out, added to those of TFJIT_DISABLE.
+    passes, partition_passes: the user's own lists in place of the standard ones.
+    verify: check the graph after each pass; None means TFJIT_VERIFY.
+    dump_dir: "" means TFJIT_DUMP.
     """
 
     devices: tuple[DeviceInfo, ...] = (DeviceInfo(DEFAULT_DEVICE, HOST),)
@@ -121,21 +134,24 @@ class PassOptions:
 
     @property
     def client_device(self) -> str:
-        """Full name of the device on which feeds arrive and fetches leave."""
+        """Return the full name of the client device.
+
+        Feeds arrive there and fetches leave from there.
+        """
         return self.devices[0].name
 
 
 @dataclass(slots=True)
 class PassContext:
-    """Everything a pass is told besides the graph.
+    """The state of a pass besides the graph.
 
-    messages: (pass, node, text) of everything logged; `current` is the pass that runs now.
-    values: the known value of a tensor (node, slot), as far as shape inference found one that is no
-    Const's. handles: the shape of the variable behind a resource tensor. lists: facts of tensor
-    lists (passes/analysis/list_shapes.py).
-    where: the path of the body that the graph is, "" for the plan's own graph. device: of the
-    partition that the graph is or belongs to; "" before partitioning, and where partitions are no
-    devices.
+    messages: (pass, node, text) of every log entry; `current` is the pass that runs now.
+    values: the static value of a tensor (node, slot) that shape inference found; no Const's.
+    handles: the shape of the variable behind a resource tensor.
+    lists: facts of tensor lists (passes/analysis/list_shapes.py).
+    where: the path of the body that the graph is, "" for the plan's own graph.
+    device: of the partition that the graph is or belongs to; "" before partitioning, and where
+    partitions are no devices.
     inferred_bodies, bodies_in_progress: results and calls of shape inference inside functions.
     """
 
@@ -154,7 +170,10 @@ class PassContext:
     _manager: PassManager | None = None
 
     def log(self, name: str, reason: str) -> None:
-        """Note a change to a node, or why the node was left alone: "stays: it has 2 consumers"."""
+        """Log a change to a node, or the reason against one.
+
+        An example of a reason is "stays: it has 2 consumers".
+        """
         self.messages.append((self.current, name, reason))
 
     # ---- running passes
@@ -169,7 +188,7 @@ class PassContext:
         return self._manager
 
     def child(self, where: str) -> PassContext:
-        """Return the context of a body, whose passes are run by the same manager."""
+        """Return the context of a body, with the same pass manager."""
         path = f"{self.where}/{where}" if self.where else where
         return PassContext(
             options=self.options, where=path, device=self.device, _manager=self.manager
@@ -177,26 +196,26 @@ class PassContext:
 
     @property
     def backend(self) -> Backend:
-        """The backend of the partition's device."""
+        """Return the backend of the partition's device."""
         return self.options.backend_of(self.device or self.options.client_device)
 
     def run(self, graph: DataflowGraph, *names: str) -> None:
-        """Run registered passes, or named pipelines, for the pass that is running."""
+        """Run registered passes, or named pipelines, for the running pass."""
         for name in names:
             self.manager.run_named(name, graph, self, self.where)
 
     # ---- analyses
 
     def validate(self, analysis: str, graph: DataflowGraph, *, complete: bool) -> None:
-        """Note that an analysis has been computed.
+        """Record that an analysis has been computed.
 
-        complete: it left nothing open, so it stays valid while passes that preserve it change the
-        graph. An incomplete one is valid until the graph changes.
+        complete: the analysis left nothing open, and stays valid while passes that preserve that
+        analysis change the graph. An incomplete one is valid until the graph changes.
         """
         self._valid[analysis] = None if complete else (id(graph), graph.changes)
 
     def invalidate(self, analysis: str) -> None:
-        """Note that an analysis has to be computed anew."""
+        """Record that an analysis has to be computed anew."""
         self._valid.pop(analysis, None)
 
     def is_valid(self, analysis: str, graph: DataflowGraph) -> bool:

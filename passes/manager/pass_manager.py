@@ -1,6 +1,4 @@
-"""The one runner of passes: chooses, times, verifies, logs, dumps and reports each
-run of a pass.
-"""
+"""Run passes: choose, time, verify, log, dump and report each run."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ log: Final = logging.getLogger("tfjit.passes")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A place of a pipeline: the pass that runs there, and the reason for its place."""
+    """A place of a pipeline: the pass and the reason."""
 
     name: str
     why: str = ""
@@ -51,11 +49,11 @@ Pipeline = tuple[PipelineItem, ...]
 
 @dataclass(frozen=True, slots=True)
 class PassReport:
-    """What one run of a pass did.
+    """The record of one run of a pass.
 
-    where: "" for the whole graph, a partition's device, or the path of a body such as
-    "while/body". depth: 0 for a run of the plan's own pipeline, else the number of passes that
-    it ran for. messages: (node, text).
+    where: "" for the whole graph, a partition's device, or the path of a body such as "while/body".
+    depth: 0 for a run of the plan's own pipeline, else the number of enclosing passes. messages:
+    (node, text).
     """
 
     name: str
@@ -69,7 +67,10 @@ class PassReport:
 
 @dataclass(slots=True)
 class PipelineReport:
-    """The runs of passes for one plan, in the order they began. folder: of the plan's dumps."""
+    """The runs of passes for one plan, in the order they began.
+
+    folder: of the plan's dumps.
+    """
 
     passes: list[PassReport] = field(default_factory=list)
     folder: Path | None = None
@@ -80,9 +81,9 @@ class PipelineReport:
         return sum(entry.elapsed_us for entry in self.passes if entry.depth == 0)
 
     def format(self, *, messages: bool = True) -> str:
-        """Return a table of the passes: time, op count before and after, and their messages.
+        """Return a table of the passes: time, op counts, and messages.
 
-        A run over a body stands indented below the pass that asked for it.
+        A run over a body is indented below the pass that started the run.
         """
         lines = [f"{'pass':<40} {'ms':>9} {'ops':>7} {'after':>7}"]
         for entry in self.passes:
@@ -118,7 +119,7 @@ def _warn_of_unknown(left_out: frozenset[str], ctx: PassContext) -> None:
 
 
 class PassManager:
-    """Runs the passes of one plan, over its graph and over the bodies of loops and branches.
+    """Runs the passes of one plan, over its graph and over bodies.
 
     ctx: of the plan's own graph.
     """
@@ -142,11 +143,12 @@ class PassManager:
             folder / f"plan_{next(self._plans):03}" if folder else None
         )
         self.dumped = 0
-        self.functions: dict[str, str] = {}  # function -> its text as it was last written
-        self.seen: set[str] = set()  # bodies whose text before any pass has been dumped
+        self.functions: dict[str, str] = {}  # function -> its text as last written
+        self.seen: set[str] = set()  # bodies with a dump of their text before any pass
         self.depth = 0
         self.done: set[tuple[str, str]] = set()  # passes that have run, by the graph's place
-        self.small: bool | None = None  # whether the run's graph is too small to be optimised
+        # the run's graph is too small to be optimised; None: not known
+        self.small: bool | None = None
         self.until = (
             time.perf_counter() + options.time_limit_s if options.time_limit_s > 0 else float("inf")
         )
@@ -170,7 +172,7 @@ class PassManager:
                     break
 
     def run_named(self, name: str, graph: DataflowGraph, ctx: PassContext, where: str) -> None:
-        """Run a registered pass, or a pipeline of that name, for a pass that is running."""
+        """Run a registered pass or named pipeline for a running pass."""
         if where and where not in self.seen:
             self.seen.add(where)
             self.dump("input", graph, where)
@@ -208,11 +210,11 @@ class PassManager:
     def run(
         self, step: Step | Pass, graph: DataflowGraph, ctx: PassContext, where: str = ""
     ) -> None:
-        """Run one pass, unless it is optional and not wanted.
+        """Run one pass, unless the pass is optional and not wanted.
 
-        step: a Step, or a function of the user's own. Raises InternalError, naming the pass, for
-        one that fails or breaks the graph, and TensorFlow's errors where the user's graph is at
-        fault.
+        step: a Step, or a user's function.
+        Raises InternalError with the name of a pass that fails or breaks the graph, and
+        TensorFlow's errors where the user's graph is at fault.
         """
         yield_interpreter()
         name = step.name if isinstance(step, Step) else step.__name__
@@ -228,7 +230,7 @@ class PassManager:
                     self.run(Step(ANALYSES[analysis]), graph, ctx, where)
         ctx.current = name
         place = len(self.report.passes)
-        # stands before the runs that it asks for
+        # comes before the runs that the pass starts
         self.report.passes.append(PassReport(name, 0.0, 0, 0, where))
         logged = len(ctx.messages)
         before, changes = graph.num_op_nodes, graph.changes
@@ -243,7 +245,7 @@ class PassManager:
                 error.node_def, error.op, f"pass '{name}'{_at(where)}: {error.message}"
             ) from error
         except OpError:
-            raise  # the user's graph is at fault, and the message says how
+            raise  # the user's graph is at fault, and the message gives the reason
         except Exception as error:
             raise InternalError(
                 None, None, f"pass '{name}'{_at(where)} failed: {type(error).__name__}: {error}"
@@ -266,7 +268,7 @@ class PassManager:
         logged: Sequence[tuple[str, str, str]] = (),
         place: int | None = None,
     ) -> None:
-        """Put a run of a pass into the report, and into the log when that is wanted."""
+        """Add a run of a pass to the report and the log."""
         elapsed_us = (time.perf_counter() - began) * 1e6
         messages = tuple((node, text) for of, node, text in logged if of == name)
         entry = PassReport(name, elapsed_us, before, after, where, messages, self.depth)
@@ -282,7 +284,10 @@ class PassManager:
                 settings.tell("passes", "%s: %s %s", name, node, text)
 
     def check(self, name: str, graph: DataflowGraph, where: str = "") -> None:
-        """Verify the graph when that is wanted. Raises InternalError naming the pass."""
+        """Verify the graph if wanted.
+
+        Raises InternalError with the name of the pass.
+        """
         if not self.verify:
             return
         try:
@@ -293,9 +298,9 @@ class PassManager:
             ) from error
 
     def dump(self, name: str, graph: DataflowGraph, where: str = "") -> None:
-        """Write the graph's text to the next numbered file when that is wanted.
+        """Write the graph's text to the next numbered file if wanted.
 
-        Functions of the graph's library that are new or changed stand in files beside it.
+        New or changed functions of the graph's library are written to files beside that file.
         """
         if self.folder is None:
             return
@@ -306,11 +311,11 @@ class PassManager:
         path.write_text(print_graph(graph, full=files), encoding="utf-8")
         self.dumped += 1
         if self.depth:
-            return  # its bodies are dumped as they are run over
+            return  # its bodies are dumped when passes run over them
         for ref in graph.functions.reachable(graph):
             try:
                 text = print_graph(graph.functions.body(ref).graph, full=files)
-            except OpError as error:  # the run that needs the body says so
+            except OpError as error:  # the run that needs the body reports the error
                 text = f"# {error.message}\n"
             if self.functions.get(ref.name) != text:
                 self.functions[ref.name] = text

@@ -1,4 +1,4 @@
-"""Every pass of tfjit, declared once: its module, its group, when it runs, what it keeps valid."""
+"""Declare every pass: module, group, condition, and preserved analyses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from tfjit.passes.manager.pass_context import Pass
 
 SHAPES: Final = "shapes"
-"""The analysis that `infer_shapes` computes: output shapes, known values, variables' shapes."""
+"""The analysis that `infer_shapes` computes.
+
+The results are output shapes, static values and variables' shapes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +27,12 @@ class PassInfo:
 
     name: of the function, and in TFJIT_DISABLE. home: its module below `tfjit.passes`.
     group: the name of TensorFlow's optimizer that does the same work, "" for none.
-    required: a plan cannot do without it; neither TFJIT_DISABLE nor a config leaves it out.
+    required: no plan works without the pass; neither TFJIT_DISABLE nor a config leaves the pass
+    out.
     at_l0: an optional pass that runs at OptimizerOptions L0 too.
-    when: op types of which the graph has to have one, None for every graph.
-    needs: analyses that have to be valid. preserves: analyses that stay valid where it changes
-    the graph.
+    when: a condition on the graph, None for every graph.
+    needs: analyses that have to be valid. preserves: analyses that stay valid where the pass
+    changes the graph.
     """
 
     name: str

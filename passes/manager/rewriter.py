@@ -1,4 +1,4 @@
-"""What rewriting passes ask of a tensor and do to a node."""
+"""Query tensors and edit nodes, for rewriting passes."""
 
 from __future__ import annotations
 
@@ -18,34 +18,35 @@ if TYPE_CHECKING:
 
 
 def tensor_shape(graph: DataflowGraph, src: str, slot: int) -> Shape:
-    """The static shape of a tensor, as far as it is known."""
+    """Return the static shape of a tensor, None where unknown."""
     return graph.node(src).output_shapes[slot]
 
 
 def tensor_dtype(graph: DataflowGraph, src: str, slot: int) -> DType:
-    """The dtype of a tensor, a reference dtype where it is one."""
+    """Return the dtype of a tensor; references have reference dtypes."""
     return graph.node(src).output_dtypes[slot]
 
 
 def is_static(shape: Shape) -> bool:
-    """Whether rank and every size are known."""
+    """Return whether rank and every size are known."""
     return shape is not None and None not in shape
 
 
 def same_shape(a: Shape, b: Shape) -> bool:
-    """Whether two shapes are known to be equal."""
+    """Return whether two shapes are known to be equal."""
     return is_static(a) and a == b
 
 
 def constant(graph: DataflowGraph, ctx: PassContext, src: str, slot: int) -> np.ndarray | None:
-    """The value of a tensor that is a Const or is known by shape inference."""
+    """Return the static value of a tensor, from a Const or inference."""
     found = constant_value(graph, src, slot)
     return found if found is not None else ctx.values.get((src, slot))
 
 
 def reads_reference(graph: DataflowGraph, name: str) -> bool:
-    """Whether a node gives the memory of a reference variable, whose later values
-    show through it.
+    """Return whether a node outputs the memory of a reference variable.
+
+    Later values of the variable show through such an output.
     """
     while graph.node(name).is_view:
         name, slot = graph.inputs(name)[0]
@@ -55,10 +56,10 @@ def reads_reference(graph: DataflowGraph, name: str) -> bool:
 
 
 def drop(graph: DataflowGraph, node: Node, src: str, slot: int) -> str:
-    """Remove a one-output node whose value is that of `src:slot`; its consumers take that. Returns
-    what was done, for the log.
+    """Remove a one-output node with the value of `src:slot`.
 
-    Raises Declined where it would change more than the graph's text: a copy to another device, a
+    The consumers of the node use `src:slot`. Returns a description for the log.
+    Raises Declined where more than the graph's text would change: a copy to another device, a
     reference.
     """
     source = graph.node(src)
@@ -94,7 +95,7 @@ def insert_constant(
     """Add a Const "<node>/<role>" beside a node and return its output.
 
     The Const has the node's device and origin; its value is frozen. In a graph with v1 control flow
-    it waits for the node's first input, and so is in the same loop or branch.
+    the Const waits for the node's first input, and so is in the same loop or branch.
     """
     value = np.ascontiguousarray(value).reshape(value.shape)
     if value.flags.writeable:

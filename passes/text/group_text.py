@@ -1,7 +1,8 @@
 """The text form of fused groups, in dumps and in tests.
 
     group('rows', 'softmax', anchor=0, costs=[128, 512, 96], inputs=[float32<4,8>],
-          constants=[int32<1>[1]], members=['m/max' Max(%in0, %const0, keep_dims=True) -> float32<4,1>,
+          constants=[int32<1>[1]],
+          members=['m/max' Max(%in0, %const0, keep_dims=True) -> float32<4,1>,
           'm/sub' Sub(%in0, %0) -> float32<4,8>], outputs=[%1])
 
 (on one line). Values are `%in0` for external inputs, `%const0` for constants of the group, `%1` or
@@ -30,13 +31,16 @@ _INDEX: Final = re.compile(r"(\d+)=")
 
 
 class Reader(Protocol):
-    """A reader of one line, at a place in it (`text_format.py` has it)."""
+    """A reader of one line, at a position (`text_format.py` has one)."""
 
     text: str
     at: int
 
     def take(self, token: str) -> bool:
-        """Step over a token if it comes next, and over blanks; "" steps over blanks alone."""
+        """Step over a token if that comes next, and over blanks.
+
+        "" steps over blanks alone.
+        """
 
     def expect(self, token: str) -> None:
         """Step over a token. Raises TextError if another text comes."""
@@ -49,7 +53,10 @@ class Reader(Protocol):
 
 
 def format_group(group: FusedGroup, value: Callable[[Any], str]) -> str:
-    """Return a group as text on one line. value: formats attr values and arrays."""
+    """Return a group as text on one line.
+
+    value: formats attr values and arrays.
+    """
     members = ", ".join(_member(member, value) for member in group.members)
     costs = value((group.bytes_moved, group.bytes_unfused, group.flops))
     return (

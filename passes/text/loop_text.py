@@ -1,4 +1,4 @@
-"""The text form of loop programs, in dumps and in tests, over several lines.
+"""Print and parse the text form of loop programs.
 
     loop {
         '' (%0: int32<>, %1: float32<3>)
@@ -15,8 +15,9 @@
         give %10
     }
 
-The head has the title and the inputs. Values have the program's numbers and stand with their types
-where they are defined. Constants come first. A step has the name of the node that it was.
+The form is used in dumps and in tests. The head has the title and the inputs. Values have the
+program's numbers and stand with their types where they are defined. Constants come first. A step
+has the name of the node that it was.
 """
 
 from __future__ import annotations
@@ -44,7 +45,10 @@ _TAB: Final = "    "
 
 
 def format_program(program: LoopProgram, value: Callable[[Any], str]) -> str:
-    """Return a program as text. value: formats attr values and arrays."""
+    """Return a program as text.
+
+    value: formats attr values and arrays.
+    """
     printer = _Printer(program, value)
     return "\n".join(["loop {", *printer.lines(_TAB), "}"])
 
@@ -99,7 +103,10 @@ def _names(values: Sequence[int]) -> str:
 
 
 def read_program(reader: Reader, fail: Callable[[str], Any]) -> LoopProgram:
-    """Read a program behind its opening `loop {`. fail: raises TextError with a reason."""
+    """Read a program behind its opening `loop {`.
+
+    fail: raises TextError with a reason.
+    """
     return _ProgramReader(reader, fail).read()
 
 

@@ -1,5 +1,6 @@
-"""Files of large tensors beside the dumps that name them, so that dumps stay short and can be
-read back.
+"""Write large tensors to files beside the dumps that name them.
+
+Dumps stay short and can be read back.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ FOLDER = "constants"
 
 @dataclass(frozen=True, slots=True)
 class TensorFiles:
-    """A folder of tensors, each of which is a file of its bytes named by their digest."""
+    """A folder of tensors, one file for each.
+
+    A file contains the bytes of a tensor and is named by their digest.
+    """
 
     folder: Path
 
     def put(self, array: np.ndarray) -> str:
-        """Write a tensor unless it is there. Return its name."""
+        """Write a tensor unless its file exists; return its name."""
         raw = array.tobytes()
         name = hashlib.sha256(raw).hexdigest()[:16]
         path = self.folder / f"{name}.bin"

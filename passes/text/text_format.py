@@ -1,20 +1,20 @@
-r"""The text form of a working graph: what dumps are printed in and what tests are written in.
+r"""Print and parse the text form of a working graph.
 
-One node a line, in any order:
+Dumps and tests use this form. One node a line, in any order:
 
     x    = Placeholder(dtype=float32, shape=<?,3>) @/device:CPU:0
     init = NoOp()
     y    = Split(axis, x:1, ^init, num_split=2) -> float32<?,3>, float32<?,3>   # halves
 
-In the brackets stand data inputs in order ("x" is "x:0"), control inputs with "^", then attrs.
-After them, each optional: `@` the requested device, `on` the assigned one, `from` the nodes it
-stands for, `->` the types and shapes of its outputs. A "#" starts a comment. Attrs that follow from
-the inputs or are their defaults are left out, and filled in when read; a type that nothing
-determines is float32. `value_text.py` has the form of values.
+The brackets contain data inputs in order ("x" is "x:0"), control inputs with "^", then attrs.
+After them come, each optional: `@` the requested device, `on` the assigned one, `from` the user's
+nodes that the node implements, `->` the types and shapes of its outputs. A "#" starts a comment.
+Attrs that follow from the inputs or are their defaults are left out, and filled in when read; a
+type that nothing determines is float32. `value_text.py` has the form of values.
 
-Functions that nodes name stand behind the nodes, each as a block; before its begin, the types of
-its arguments where some have no node (`takes int32, float32`); behind its end, the nodes that each
-call runs for their effects:
+Functions that nodes name come behind the nodes, each as a block. The types of its arguments come
+before the block where some have no node (`takes int32, float32`). The nodes that each call runs
+for their effects come behind the block:
 
     y = While(x, body=func'step'{}, cond=func'more'{})
     function 'step'{} {
@@ -66,10 +66,10 @@ _NAME_LIST: Final = re.compile(rf"\s*from\s+({_NODE_NAME}(?:\s*,\s*{_NODE_NAME})
 
 
 def print_graph(graph: DataflowGraph, *, full: Full = False, shapes: bool = True) -> str:
-    """The graph as text, in id order.
+    """Return the graph as text, in id order.
 
     full: write tensors of any size out or into files, so that `parse_graph` gives the same graph;
-    else those above 16 elements are elided ("..."). shapes: add each node's output dtypes and
+    else tensors above 16 elements are elided ("..."). shapes: add each node's output dtypes and
     shapes.
     """
     text = _print_nodes(graph, full, shapes, "")
@@ -81,7 +81,7 @@ def print_graph(graph: DataflowGraph, *, full: Full = False, shapes: bool = True
             continue
         runs = f" runs {', '.join(body.must_run)}" if body.must_run else ""
         head = format_value(ref, full=full).removeprefix("func")
-        if list(body.args) != list(range(len(body.inputs))):  # it has no node of some argument
+        if list(body.args) != list(range(len(body.inputs))):  # some argument has no node
             head += f" takes {', '.join(dtype.name for dtype in body.inputs)}"
         text += f"function {head} {{\n{_print_nodes(body.graph, full, shapes, '    ')}}}{runs}\n"
     return text
@@ -100,7 +100,10 @@ def _print_nodes(graph: DataflowGraph, full: Full, shapes: bool, indent: str) ->
 def format_node(
     graph: DataflowGraph, node: Node, *, full: Full = False, shapes: bool = True, width: int = 0
 ) -> str:
-    """One node as one line of text; a loop program in it takes several."""
+    """Return one node as one line of text.
+
+    A loop program among its attrs needs several lines.
+    """
     arguments = [src if slot == 0 else f"{src}:{slot}" for src, slot in graph.inputs(node.name)]
     arguments += [f"^{src}" for src in graph.control_inputs(node.name)]
     derived = derived_attrs(node.op_def, node.input_dtypes) if node.op_def is not None else {}
@@ -150,9 +153,10 @@ class _Block:
 
 
 def parse_graph(text: str, files: TensorFiles | None = None) -> DataflowGraph:
-    """The graph that a text describes, functions included; ids follow the order of its lines.
+    """Return the graph that a text describes, functions included.
 
-    files: of large tensors that the text only names. Raises TextError naming line and reason.
+    The ids follow the order of its lines. files: of large tensors that the text only names.
+    Raises TextError with line and reason.
     """
     lines: list[tuple[int, str]] = []
     blocks: list[_Block] = []
@@ -214,7 +218,8 @@ def _parse_nodes(
         for src, slot in record.inputs:
             outputs = records[src].output_dtypes
             if outputs is None:
-                got.append(None)  # the back edge of a loop: the Merge's other input tells
+                # the back edge of a loop: the Merge's other input determines the dtype
+                got.append(None)
             elif slot >= len(outputs):
                 raise TextError(
                     f"line {record.line}: Node '{record.name}': '{src}' has no output {slot}"
@@ -271,7 +276,10 @@ def _parse_nodes(
 
 
 def definition(op: str) -> OpDef | None:
-    """Return the definition of an op type; None for fused groups and loops, which say all of it."""
+    """Return the definition of an op type.
+
+    None for fused groups and loops, which are defined by their attrs.
+    """
     return None if op in (FUSED, LOOP) else find_op_def(op)
 
 
@@ -281,9 +289,7 @@ def _has_trait(op: str, trait: int) -> bool:
 
 
 def _inputs_first(records: dict[str, _Record]) -> Iterable[_Record]:
-    """Records in an order in which inputs come before their consumers; back edges of loops do not
-    count.
-    """
+    """Yield records in topological order; back edges of loops do not count."""
     consumers: dict[str, list[str]] = {name: [] for name in records}
     pending = dict.fromkeys(records, 0)
     for record in records.values():
@@ -365,7 +371,10 @@ def _parse_line(line: str, number: int, files: TensorFiles | None) -> _Record | 
 
 
 def read_dump(path: Path) -> DataflowGraph:
-    """Return the graph of a file that TFJIT_DUMP has written. Raises TextError."""
+    """Return the graph of a file that TFJIT_DUMP has written.
+
+    Raises TextError.
+    """
     return parse_graph(path.read_text(encoding="utf-8"), TensorFiles(path.parent / FOLDER))
 
 

@@ -1,8 +1,9 @@
-"""The text form of values: attrs of nodes, constants, and the pieces that other text forms are made
-of.
+"""Print and parse the text form of values, and its parts.
+
+Values are attrs of nodes, and constants:
 
 1, 1.5, nan, True, b'text', float32, <2,?> (shape; <*> of unknown rank), [1, 2],
-float32<2>[1.0, 2.0] (tensor; "[0.0 ...]" repeats the last; "..." with a name stands in a file,
+float32<2>[1.0, 2.0] (tensor; "[0.0 ...]" repeats the last; "..." with a name refers to a file,
 `tensor_files.py`), func'name'{a=1}, $name (a function's attr), group(...) (`group_text.py`),
 loop {...} over several lines (`loop_text.py`).
 """
@@ -42,11 +43,11 @@ class TextError(ValueError):
 
 
 Full = bool | TensorFiles
-"""Whether tensors of any size are written out, or files into which large ones are written."""
+"""True to write tensors of any size, or files for large ones."""
 
 
 def format_value(value: Any, *, full: Full = False) -> str:
-    """An attr value as text."""
+    """Return an attr value as text."""
     if isinstance(value, DType):
         return value.name
     if isinstance(value, (bool, int, bytes)):
@@ -114,7 +115,10 @@ def _format_element(item: Any) -> str:
 
 
 def statements(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a text with their numbers; those of a loop program are one."""
+    """Yield the lines of a text with their numbers.
+
+    The lines of a loop program are one.
+    """
     began = 0
     held: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -132,13 +136,13 @@ def statements(text: str) -> Iterator[tuple[int, str]]:
 
 
 class ValueReader:
-    """Reads values from one line, or from the lines of a loop program."""
+    """Reads values from one line, or from a loop program's lines."""
 
     def __init__(self, text: str, line: int, at: int = 0, files: TensorFiles | None = None) -> None:
         self.text, self.line, self.at, self.files = text, line, at, files
 
     def fail(self, reason: str) -> NoReturn:
-        """Raise TextError at the present place."""
+        """Raise TextError at the present position."""
         begin = self.text.rfind("\n", 0, self.at) + 1
         line = self.line + self.text.count("\n", 0, begin)
         raise TextError(f"line {line}, column {self.at - begin + 1}: {reason}")
@@ -152,7 +156,7 @@ class ValueReader:
             self.at += 1
 
     def take(self, token: str) -> bool:
-        """Step over `token` when it comes next, and over the blanks after it."""
+        """Step over `token` if that comes next, and over the blanks behind."""
         self._skip()
         if self.text.startswith(token, self.at):
             self.at += len(token)
