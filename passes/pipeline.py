@@ -128,7 +128,7 @@ PIPELINES: Final[Mapping[str, Pipeline]] = {
     "body": _BODY,
     # over copies of bodies that are lowered into the partition around them
     "region": (*_BODY, *PARTITION_PASSES),
-    # over bodies whose lists have become arrays
+    # over bodies of loops with lists that have become arrays
     "fold_body": (
         Step("simplify"),
         Step("fold_constants"),
@@ -137,7 +137,7 @@ PIPELINES: Final[Mapping[str, Pipeline]] = {
         Step("fold_constants", "shapes that have become known"),
         Step("infer_shapes"),
     ),
-    # over a graph with loops whose bodies have changed
+    # over a graph with loops that have changed
     "trim_loops": (
         Fixpoint(
             (Step("prune"), Step("trim_bodies", "a later loop has less use for an earlier one")), 2
@@ -188,13 +188,15 @@ def build(
     options: PassOptions | None = None,
     lock: AbstractContextManager[Any] | None = None,
 ) -> tuple[list[Partition], PipelineReport]:
-    """Return the partitions of one run of a session's graph, with a report.
+    """Return the partitions of one run, with a report.
 
-    graph: the whole graph, which stays unchanged; the nodes that the run needs are copied. Nodes
-    without an assigned device are placed here. lock: held while the copy is made, so that a thread
-    that extends the graph waits no longer than that. Raises TensorFlow's errors for a spec that
-    does not fit the graph, and for nodes that cannot be placed or whose shapes contradict each
-    other. A pass that breaks the graph or fails raises InternalError with the name of the pass.
+    graph: the session's whole graph, which stays unchanged; the nodes that the run needs are
+    copied. Nodes without an assigned device are placed here.
+    lock: held while the copy is made, so that a thread that extends the graph waits no longer
+    than that.
+    Raises TensorFlow's errors for a spec that does not fit the graph, and for nodes that cannot be
+    placed or have contradictory shapes. A pass that breaks the graph or fails raises InternalError
+    with the name of the pass.
     """
     with collection_paused():
         return _build(graph, PassContext(spec, options or PassOptions()), lock or nullcontext())

@@ -21,7 +21,7 @@ _ADVICE: Final = (
 
 @dataclass(eq=False, slots=True)
 class _Frame:
-    """A frame that an Enter node opens; the root is its own parent."""
+    """A frame of an Enter node; the root is its own parent."""
 
     name: str
     parent: _Frame | None = None
@@ -32,7 +32,7 @@ class _Frame:
 
 
 def check_frames(graph: DataflowGraph) -> None:
-    """Raise an error for a graph whose frames are inconsistent.
+    """Raise an error for a graph with inconsistent frames.
 
     Raises InvalidArgumentError when a node has inputs from different frames, when an Enter names no
     frame, when an Exit leaves none, or when a loop has two LoopCond nodes. Raises InternalError

@@ -89,7 +89,7 @@ def argument(scope: Scope, tensor: Tensor) -> int | None:
 
 
 def counted_from(scope: Scope, tensor: Tensor) -> tuple[int, int]:
-    """Return (offset, number) of a tensor that is an argument plus a constant.
+    """Return (offset, number) of an argument plus a constant.
 
     The number is -1 where the tensor has no such form.
     """

@@ -55,7 +55,7 @@ def is_structured(node: Node) -> bool:
 
 
 def open_scopes(graph: DataflowGraph, ctx: PassContext) -> Scope:
-    """Return the scopes of a graph whose shapes are known.
+    """Return the scopes of a graph with known shapes.
 
     The bodies are copies; their shapes are inferred here.
     """

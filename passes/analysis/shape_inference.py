@@ -33,7 +33,7 @@ MAX_VALUE_ELEMENTS: Final = 1024
 TABLE_OPS: Final = frozenset(
     {"HashTable", "MutableHashTable", "MutableHashTableOfTensors", "MutableDenseHashTable"}
 )
-_MAX_ROUNDS: Final = 4  # loops whose shapes have not converged by then get unknown ones
+_MAX_ROUNDS: Final = 4  # then loop variables with changing shapes get unknown shapes
 
 Tensor = tuple[str, int]
 

@@ -78,7 +78,10 @@ def _members(graph: DataflowGraph, clusters: Clusters, name: str) -> list[str]:
 
 
 def _joins(graph: DataflowGraph, clusters: Clusters, first: str, other: str) -> bool:
-    """Return whether a node has the first's device and context, and no control input."""
+    """Return whether a node can run together with the first.
+
+    Both must have one device and one context, and no control inputs.
+    """
     same_device = graph.node(other).assigned_device == graph.node(first).assigned_device
     return (
         same_device

@@ -208,7 +208,7 @@ def _hashable(value: Any) -> Any:
 def named_functions(node: Node) -> list[tuple[str, FuncRef]]:
     """Return (attr, function) of every function that a node's attrs name.
 
-    The order is that of the attrs' names.
+    The attrs are in order of name.
     """
     found: list[tuple[str, FuncRef]] = []
     for name in sorted(node.attrs):

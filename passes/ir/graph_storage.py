@@ -123,7 +123,7 @@ class GraphStorage(nx.MultiDiGraph):
     def control_inputs(self, name: str) -> list[str]:
         """Return the nodes with a control edge to this node.
 
-        `_SOURCE` is left out. The order is that of the edges' creation.
+        `_SOURCE` is left out. The order is the edges' order of creation.
         """
         found = self._sources.get(name)
         return list((found or self._look_behind(name))[1])
@@ -150,7 +150,7 @@ class GraphStorage(nx.MultiDiGraph):
     def consumers(self, name: str, slot: int | None = None) -> list[tuple[str, int]]:
         """Return (node, input slot) of each data consumer.
 
-        slot: of one output, None for all outputs. The order is that of the edges' creation.
+        slot: of one output, None for all outputs. The order is the edges' order of creation.
         """
         found = [
             (id, dst, data["dst_input"])
@@ -165,7 +165,7 @@ class GraphStorage(nx.MultiDiGraph):
     def control_consumers(self, name: str) -> list[str]:
         """Return the nodes with a control edge from this node.
 
-        `_SINK` is left out. The order is that of the edges' creation.
+        `_SINK` is left out. The order is the edges' order of creation.
         """
         found = [
             (id, dst)

@@ -22,7 +22,7 @@ _NOT_ASKED: Final = frozenset({"_Arg", "_Retval", "ControlTrigger", CUSTOM})
 class CustomOpDef(OpDef):
     """The contract of a node with a custom kernel.
 
-    The contract is that of the op type, with the kernel. The op is stateful and without traits,
+    The contract is the op type's contract, with the kernel. The op is stateful and without traits,
     since the effects of the kernel are unknown.
     """
 

@@ -20,8 +20,8 @@ from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph, Edge, No
 def colocate_control_flow(graph: DataflowGraph) -> None:
     """Colocate control-flow nodes with the nodes around them.
 
-    Switch and Exit move to the device of their data input, Enter and NextIteration to that of their
-    first reader.
+    Switch and Exit move to the device of their data input, Enter and NextIteration to the device
+    of their first reader.
 
     Before: m=Merge on CPU:1 -> s=Switch on CPU:0
     After: s on CPU:1
