@@ -8,7 +8,7 @@ themselves rather than in float64. Subnormals are kept (compiled kernels flush t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -489,10 +489,28 @@ def _in_float64(function: Callable[..., Array]) -> Callable[..., Array]:
     return wrapped
 
 
+# float64 elements of a block: a dozen temporary arrays fit in the L2 cache
+_BLOCK: Final = 8192
+
+
 def _special(name: str) -> Callable[..., Array]:
-    """Return the function of `special`, as one of arrays."""
+    """Return the function of `special` over arrays.
+
+    Large arrays are computed in blocks, and temporaries stay in the cache.
+    """
     function = getattr(special, name)
-    return _in_float64(lambda x: function(special.NUMPY, x))
+
+    def compute(x: Array) -> Array:
+        if x.size <= _BLOCK:
+            return function(special.NUMPY, x.astype(np.float64)).astype(x.dtype)
+        out = np.empty(x.size, x.dtype)
+        flat = x.reshape(-1)
+        for start in range(0, x.size, _BLOCK):
+            block = slice(start, start + _BLOCK)
+            out[block] = function(special.NUMPY, flat[block].astype(np.float64))
+        return out.reshape(x.shape)
+
+    return compute
 
 
 def erf(x: Array) -> Array:

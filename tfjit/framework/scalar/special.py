@@ -29,7 +29,8 @@ Number = Any  # a float64 array, or a compiled scalar
 def _numpy_polynomial(x: Any, coefficients: tuple[float, ...]) -> Any:
     result = np.full_like(x, coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
-        result = result * x + coefficient
+        result *= x
+        result += coefficient
     return result
 
 
