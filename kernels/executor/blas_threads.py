@@ -123,19 +123,51 @@ def busy_cores() -> int:
     return store.busy_workers() + cooperative_yield.is_under_way()
 
 
+class _Session(threading.local):
+    """Hold the intra-op threads of the running session; 0 for all cores."""
+
+    threads = 0
+
+
+_session = _Session()
+
+
+def on_session_threads(function: Callable[_P, _R], threads: int) -> Callable[_P, _R]:
+    """Return `function` with BLAS limited to a session's intra-op threads.
+
+    Calls of functions made by `on_free_cores` are limited. A session with a thread for each core
+    gets `function` itself.
+    """
+    if threads >= available_cpus():
+        return function
+
+    @functools.wraps(function)
+    def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        before, _session.threads = _session.threads, threads
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _session.threads = before
+
+    return run
+
+
 def on_free_cores(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Return `function` with BLAS limited to the free cores.
 
-    They are those that background work leaves, at least one. Without such work nothing changes.
+    They are those that background work leaves, at least one, and no more than the session's
+    threads. Without such work and such a number nothing changes.
     """
 
     @functools.wraps(function)
     def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        busy = busy_cores()
-        limits = thread_limits() if busy else None
+        busy, threads = busy_cores(), _session.threads
+        limits = thread_limits() if busy or threads else None
         if limits is None:
             return function(*args, **kwargs)
         limit = max(1, available_cpus() - busy)
+        if threads:
+            limit = min(limit, threads)
         limits.enter(limit)
         try:
             return function(*args, **kwargs)

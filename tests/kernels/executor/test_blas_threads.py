@@ -9,10 +9,16 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
+import tfjit.compat.v1 as tf1
 from tfjit.framework import cooperative_yield
 from tfjit.framework.types import dtypes
 from tfjit.kernels.executor import blas_threads
-from tfjit.kernels.executor.blas_threads import ThreadLimits, busy_cores, on_free_cores
+from tfjit.kernels.executor.blas_threads import (
+    ThreadLimits,
+    busy_cores,
+    on_free_cores,
+    on_session_threads,
+)
 from tfjit.kernels.jit.store import KernelStore
 from tfjit.kernels.registry import NodeSpec, TensorSpec, find_reference
 
@@ -55,6 +61,21 @@ def test_a_call_is_limited_to_the_free_cores(
     library.number = 2  # the user's own is lower
     assert number() == 2
     assert library.number == 2
+
+
+def test_a_session_of_few_threads_has_as_many_of_blas(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @on_free_cores
+    def number() -> int:
+        return library.number
+
+    assert on_session_threads(number, 4) is number
+    assert on_session_threads(number, 2)() == 2
+    assert library.number == 4
+    monkeypatch.setattr(blas_threads, "busy_cores", lambda: 0)
+    assert on_session_threads(number, 1)() == 1
+    assert number() == library.number == 4
 
 
 def test_the_number_comes_back_behind_an_exception(library: Library) -> None:
@@ -175,6 +196,41 @@ def test_references_run_on_one_blas_thread_beside_the_compiler(
             kernel(node, [value, value])
         assert numbers[-2:] == [2, 1]
         assert two_threads() == 2
+
+
+@pytest.mark.parametrize("straight_line", [True, False])
+@pytest.mark.parametrize(("threads", "expected"), [(1, 1), (0, 2)])
+def test_a_session_runs_references_on_its_own_number_of_threads(
+    monkeypatch: pytest.MonkeyPatch,
+    two_threads: Callable[[], int],
+    straight_line: bool,
+    threads: int,
+    expected: int,
+) -> None:
+    monkeypatch.setenv("TFJIT_JIT", "off")
+    monkeypatch.delenv("TFJIT_THREADS", raising=False)
+    if not straight_line:
+        monkeypatch.setenv("TFJIT_DISABLE", "straight_line")
+    monkeypatch.setattr(blas_threads, "available_cpus", lambda: 2)
+    monkeypatch.setattr("tfjit.runtime.session.session_config.cores", lambda: 2)
+    monkeypatch.setattr(blas_threads, "busy_cores", lambda: 0)
+    numbers = []
+    matmul = np.matmul
+
+    def spied(*args: object, **kwargs: object) -> object:
+        numbers.append(two_threads())
+        return matmul(*args, **kwargs)  # type: ignore[call-overload]
+
+    with tf1.Graph().as_default() as graph:
+        x = tf1.placeholder(tf1.float32, [2, 2])
+        y = tf1.nn.relu(tf1.matmul(x, x))  # fused: the group's reference runs its members
+    config = tf1.ConfigProto(intra_op_parallelism_threads=threads)
+    monkeypatch.setattr(np, "matmul", spied)
+    with tf1.Session(graph=graph, config=config) as session:
+        for _ in range(2):
+            session.run(y, {x: np.ones((2, 2), np.float32)})
+    assert set(numbers) == {expected}
+    assert two_threads() == 2
 
 
 def test_a_forked_child_has_the_users_number(two_threads: Callable[[], int]) -> None:

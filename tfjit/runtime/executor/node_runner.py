@@ -21,6 +21,7 @@ from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import format_shape
 from tfjit.framework.types.tensors import OpaqueTensor
+from tfjit.kernels.executor.blas_threads import on_session_threads
 from tfjit.kernels.registry import NodeSpec, Reference, TensorSpec, find_initial_state
 from tfjit.runtime.host.device import Device
 from tfjit.runtime.host.fork_safety import release_lock
@@ -291,7 +292,8 @@ class _Referenced(NodeRunner):
         constants: Mapping[int, np.ndarray],
     ) -> None:
         self._node = node
-        self._reference = reference
+        threads = env.step_environment(device.name).threads
+        self._reference = reference and on_session_threads(reference, threads)
         self._env = env
         self._device = device
         self._constants = constants

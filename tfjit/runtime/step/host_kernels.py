@@ -12,6 +12,7 @@ import numpy as np
 
 from tfjit.framework import errors
 from tfjit.framework.types.shape import Shape, format_shape
+from tfjit.kernels.executor.blas_threads import on_session_threads
 from tfjit.kernels.registry import find_initial_state
 from tfjit.runtime.kernel_api.kernel_errors import at_node, kernel_error
 from tfjit.runtime.kernel_api.op_kernel import OpContext, StepContext
@@ -80,9 +81,11 @@ def python_kernel(
             spec.name, spec.op, spec.attrs, spec.inputs, spec.outputs, spec.constants, state
         )
 
+    reference = on_session_threads(compute, env.threads)
+
     def run_reference(context: StepContext | None, inputs: Sequence[Any]) -> Sequence[Any]:
         try:
-            outputs = compute(spec, inputs)
+            outputs = reference(spec, inputs)
         except Exception as error:
             raise kernel_error(error, node.op, node.name, inputs) from _cause(error)
         if planned or reads_variable:
