@@ -28,7 +28,7 @@ from tests.prose_counts import (
 SOURCE_LIMITS = {
     "framework": (0, 3, 1.1, 0.5, 22, 5),
     "kernels": (0, 0, 0.4, 0.0, 0, 105),
-    "passes": (20, 4, 3.3, 0.5, 132, 4),
+    "passes": (0, 0, 0.2, 0.0, 0, 3),
     "runtime": (3, 0, 0.9, 0.0, 16, 0),
     "ops": (0, 0, 0.0, 0.0, 4, 1),
     "client": (0, 0, 2.1, 0.2, 11, 5),
@@ -38,7 +38,7 @@ SOURCE_LIMITS = {
 DOCUMENT_LIMITS = {
     "ARCHITECTURE.md": (2.9, 0.7, 9),
     "README.md": (3.5, 0.0, 0),
-    "CHANGELOG.md": (6.4, 1.4, 1),
+    "CHANGELOG.md": (6.3, 1.4, 0),
 }
 
 
