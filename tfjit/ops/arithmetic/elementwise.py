@@ -107,12 +107,32 @@ register_op(
     aggregate=True,
     shape=merged_last_first,
 )
-register_elementwise(
-    "Acos", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
-)
-register_elementwise(
-    "Acosh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
-)
+for _op_type in (
+    "Acos",
+    "Acosh",
+    "Asin",
+    "Asinh",
+    "Atan",
+    "Atanh",
+    "Cos",
+    "Cosh",
+    "Exp",
+    "Expm1",
+    "Log",
+    "Log1p",
+    "Rsqrt",
+    "Sin",
+    "Sinh",
+    "Sqrt",
+    "Tan",
+):
+    register_elementwise(
+        _op_type,
+        inputs=("x: T",),
+        outputs=("y: T",),
+        attrs=(f"T: {FLOAT_OR_COMPLEX}",),
+        shape=unchanged,
+    )
 register_elementwise(
     "Add",
     inputs=("x: T", "y: T"),
@@ -146,13 +166,18 @@ register_elementwise(
     aggregate=True,
     shape=broadcast,
 )
-register_elementwise(
+for _op_type in (
     "Angle",
-    inputs=("input: T",),
-    outputs=("output: Tout",),
-    attrs=("T: {complex64, complex128} = DT_COMPLEX64", "Tout: {float, double} = DT_FLOAT"),
-    shape=unchanged,
-)
+    "Imag",
+    "Real",
+):
+    register_elementwise(
+        _op_type,
+        inputs=("input: T",),
+        outputs=("output: Tout",),
+        attrs=("T: {complex64, complex128} = DT_COMPLEX64", "Tout: {float, double} = DT_FLOAT"),
+        shape=unchanged,
+    )
 register_elementwise(
     "ApproximateEqual",
     inputs=("x: T", "y: T"),
@@ -162,56 +187,43 @@ register_elementwise(
     shape=merged,
 )
 register_elementwise(
-    "Asin", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
-)
-register_elementwise(
-    "Asinh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
-)
-register_elementwise(
-    "Atan", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
-)
-register_elementwise(
     "Atan2", inputs=("y: T", "x: T"), outputs=("z: T",), attrs=(f"T: {FLOAT}",), shape=broadcast
 )
-register_elementwise(
-    "Atanh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
-)
-register_elementwise(
-    "BesselI0", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
-register_elementwise(
-    "BesselI0e", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
-register_elementwise(
-    "BesselI1", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
-register_elementwise(
-    "BesselI1e", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
-register_elementwise(
-    "BesselJ0", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
-register_elementwise(
-    "BesselJ1", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
-register_elementwise(
-    "BesselK0", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
-register_elementwise(
-    "BesselK0e", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
-register_elementwise(
-    "BesselK1", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
-register_elementwise(
-    "BesselK1e", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
-register_elementwise(
-    "BesselY0", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
-register_elementwise(
-    "BesselY1", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
+for _op_type in (
+    "BesselI0",
+    "BesselI0e",
+    "BesselI1",
+    "BesselI1e",
+    "BesselJ0",
+    "BesselJ1",
+    "BesselK0",
+    "BesselK0e",
+    "BesselK1",
+    "BesselK1e",
+    "BesselY0",
+    "BesselY1",
+    "Ceil",
+    "Dawsn",
+    "Digamma",
+    "Erf",
+    "Erfc",
+    "Erfinv",
+    "Expint",
+    "Floor",
+    "FresnelCos",
+    "FresnelSin",
+    "Lgamma",
+    "Ndtri",
+    "Rint",
+    "Spence",
+):
+    register_elementwise(
+        _op_type,
+        inputs=("x: T",),
+        outputs=("y: T",),
+        attrs=(f"T: {FLOAT}",),
+        shape=unchanged,
+    )
 register_elementwise(
     "Betainc",
     inputs=("a: T", "b: T", "x: T"),
@@ -219,39 +231,25 @@ register_elementwise(
     attrs=("T: {float, double}",),
     shape=_betainc,
 )
-register_elementwise(
+for _op_type in (
     "BitwiseAnd",
-    inputs=("x: T", "y: T"),
-    outputs=("z: T",),
-    attrs=(f"T: {INTEGER}",),
-    commutative=True,
-    shape=broadcast,
-)
-register_elementwise(
     "BitwiseOr",
-    inputs=("x: T", "y: T"),
-    outputs=("z: T",),
-    attrs=(f"T: {INTEGER}",),
-    commutative=True,
-    shape=broadcast,
-)
-register_elementwise(
     "BitwiseXor",
-    inputs=("x: T", "y: T"),
-    outputs=("z: T",),
-    attrs=(f"T: {INTEGER}",),
-    commutative=True,
-    shape=broadcast,
-)
+):
+    register_elementwise(
+        _op_type,
+        inputs=("x: T", "y: T"),
+        outputs=("z: T",),
+        attrs=(f"T: {INTEGER}",),
+        commutative=True,
+        shape=broadcast,
+    )
 register_elementwise(
     "Cast",
     inputs=("x: SrcT",),
     outputs=("y: DstT",),
     attrs=("SrcT: type", "DstT: type", "Truncate: bool = false"),
     shape=unchanged,
-)
-register_elementwise(
-    "Ceil", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
 )
 register_elementwise(
     "ClipByValue",
@@ -281,26 +279,19 @@ register_elementwise(
     attrs=("T: {complex64, complex128, variant} = DT_COMPLEX64",),
     shape=unchanged,
 )
-register_elementwise(
-    "Cos", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
-)
-register_elementwise(
-    "Cosh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
-)
-register_elementwise(
-    "Dawsn", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
-register_elementwise(
-    "Digamma", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
-register_op(
+for _op_type in (
     "Div",
-    inputs=("x: T", "y: T"),
-    outputs=("z: T",),
-    attrs=(f"T: {ARITHMETIC}",),
-    shape=broadcast,
-    traits=ELEMENTWISE | FAILS_ON_INTEGERS,
-)
+    "FloorDiv",
+    "TruncateDiv",
+):
+    register_op(
+        _op_type,
+        inputs=("x: T", "y: T"),
+        outputs=("z: T",),
+        attrs=(f"T: {ARITHMETIC}",),
+        shape=broadcast,
+        traits=ELEMENTWISE | FAILS_ON_INTEGERS,
+    )
 register_elementwise(
     "DivNoNan",
     inputs=("x: T", "y: T"),
@@ -308,43 +299,18 @@ register_elementwise(
     attrs=("T: {half, float, bfloat16, double, complex64, complex128}",),
     shape=broadcast,
 )
-register_elementwise(
+for _op_type in (
     "Equal",
-    inputs=("x: T", "y: T"),
-    outputs=("z: bool",),
-    attrs=("T: type", "incompatible_shape_error: bool = true"),
-    commutative=True,
-    shape=_equal,
-)
-register_elementwise(
-    "Erf", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
-register_elementwise(
-    "Erfc", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
-register_elementwise(
-    "Erfinv", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
-register_elementwise(
-    "Exp", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
-)
-register_elementwise(
-    "Expint", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
-register_elementwise(
-    "Expm1", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
-)
-register_elementwise(
-    "Floor", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
-register_op(
-    "FloorDiv",
-    inputs=("x: T", "y: T"),
-    outputs=("z: T",),
-    attrs=(f"T: {ARITHMETIC}",),
-    shape=broadcast,
-    traits=ELEMENTWISE | FAILS_ON_INTEGERS,
-)
+    "NotEqual",
+):
+    register_elementwise(
+        _op_type,
+        inputs=("x: T", "y: T"),
+        outputs=("z: bool",),
+        attrs=("T: type", "incompatible_shape_error: bool = true"),
+        commutative=True,
+        shape=_equal,
+    )
 register_op(
     "FloorMod",
     inputs=("x: T", "y: T"),
@@ -356,133 +322,120 @@ register_op(
     shape=broadcast,
     traits=ELEMENTWISE | FAILS_ON_INTEGERS,
 )
-register_elementwise(
-    "FresnelCos", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
-register_elementwise(
-    "FresnelSin", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
-register_elementwise(
+for _op_type in (
     "Greater",
-    inputs=("x: T", "y: T"),
-    outputs=("z: bool",),
-    attrs=("T: realnumbertype",),
-    shape=broadcast,
-)
-register_elementwise(
     "GreaterEqual",
-    inputs=("x: T", "y: T"),
-    outputs=("z: bool",),
-    attrs=("T: realnumbertype",),
-    shape=broadcast,
-)
-register_elementwise(
-    "Igamma", inputs=("a: T", "x: T"), outputs=("z: T",), attrs=(f"T: {FLOAT}",), shape=broadcast
-)
-register_elementwise(
-    "Igammac", inputs=("a: T", "x: T"), outputs=("z: T",), attrs=(f"T: {FLOAT}",), shape=broadcast
-)
-register_elementwise(
+    "Less",
+    "LessEqual",
+):
+    register_elementwise(
+        _op_type,
+        inputs=("x: T", "y: T"),
+        outputs=("z: bool",),
+        attrs=("T: realnumbertype",),
+        shape=broadcast,
+    )
+for _op_type in (
+    "Igamma",
+    "Igammac",
+):
+    register_elementwise(
+        _op_type,
+        inputs=("a: T", "x: T"),
+        outputs=("z: T",),
+        attrs=(f"T: {FLOAT}",),
+        shape=broadcast,
+    )
+for _op_type in (
     "IgammaGradA",
-    inputs=("a: T", "x: T"),
-    outputs=("z: T",),
-    attrs=("T: {float, double}",),
-    shape=broadcast,
-)
-register_elementwise(
-    "Imag",
-    inputs=("input: T",),
-    outputs=("output: Tout",),
-    attrs=("T: {complex64, complex128} = DT_COMPLEX64", "Tout: {float, double} = DT_FLOAT"),
-    shape=unchanged,
-)
-register_elementwise(
-    "Inv", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged
-)
+    "Polygamma",
+):
+    register_elementwise(
+        _op_type,
+        inputs=("a: T", "x: T"),
+        outputs=("z: T",),
+        attrs=("T: {float, double}",),
+        shape=broadcast,
+    )
+for _op_type in (
+    "Inv",
+    "Neg",
+    "Reciprocal",
+    "Round",
+    "Sign",
+):
+    register_elementwise(
+        _op_type,
+        inputs=("x: T",),
+        outputs=("y: T",),
+        attrs=(f"T: {SIGNED}",),
+        shape=unchanged,
+    )
 register_elementwise(
     "Invert", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {INTEGER}",), shape=unchanged
 )
-register_elementwise(
+for _op_type in (
     "InvGrad",
-    inputs=("y: T", "dy: T"),
-    outputs=("z: T",),
-    attrs=(f"T: {FLOAT_OR_COMPLEX}",),
-    shape=unchanged,
-)
-register_elementwise(
-    "IsFinite", inputs=("x: T",), outputs=("y: bool",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
-register_elementwise(
-    "IsInf", inputs=("x: T",), outputs=("y: bool",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
-register_elementwise(
-    "IsNan", inputs=("x: T",), outputs=("y: bool",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
-register_elementwise(
+    "ReciprocalGrad",
+    "RsqrtGrad",
+    "SqrtGrad",
+):
+    register_elementwise(
+        _op_type,
+        inputs=("y: T", "dy: T"),
+        outputs=("z: T",),
+        attrs=(f"T: {FLOAT_OR_COMPLEX}",),
+        shape=unchanged,
+    )
+for _op_type in (
+    "IsFinite",
+    "IsInf",
+    "IsNan",
+):
+    register_elementwise(
+        _op_type,
+        inputs=("x: T",),
+        outputs=("y: bool",),
+        attrs=(f"T: {FLOAT}",),
+        shape=unchanged,
+    )
+for _op_type in (
     "LeftShift",
-    inputs=("x: T", "y: T"),
-    outputs=("z: T",),
-    attrs=(f"T: {INTEGER}",),
-    shape=broadcast,
-)
-register_elementwise(
-    "Less",
-    inputs=("x: T", "y: T"),
-    outputs=("z: bool",),
-    attrs=("T: realnumbertype",),
-    shape=broadcast,
-)
-register_elementwise(
-    "LessEqual",
-    inputs=("x: T", "y: T"),
-    outputs=("z: bool",),
-    attrs=("T: realnumbertype",),
-    shape=broadcast,
-)
-register_elementwise(
-    "Lgamma", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
-register_elementwise(
-    "Log", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
-)
-register_elementwise(
-    "Log1p", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
-)
-register_elementwise(
+    "RightShift",
+):
+    register_elementwise(
+        _op_type,
+        inputs=("x: T", "y: T"),
+        outputs=("z: T",),
+        attrs=(f"T: {INTEGER}",),
+        shape=broadcast,
+    )
+for _op_type in (
     "LogicalAnd",
-    inputs=("x: bool", "y: bool"),
-    outputs=("z: bool",),
-    commutative=True,
-    shape=broadcast,
-)
-register_elementwise("LogicalNot", inputs=("x: bool",), outputs=("y: bool",), shape=unchanged)
-register_elementwise(
     "LogicalOr",
-    inputs=("x: bool", "y: bool"),
-    outputs=("z: bool",),
-    commutative=True,
-    shape=broadcast,
-)
-register_elementwise(
+):
+    register_elementwise(
+        _op_type,
+        inputs=("x: bool", "y: bool"),
+        outputs=("z: bool",),
+        commutative=True,
+        shape=broadcast,
+    )
+register_elementwise("LogicalNot", inputs=("x: bool",), outputs=("y: bool",), shape=unchanged)
+for _op_type in (
     "Maximum",
-    inputs=("x: T", "y: T"),
-    outputs=("z: T",),
-    attrs=(
-        "T: {bfloat16, half, float, double, int8, uint8, int16, uint16, int32, uint32, int64, "
-        "uint64}",
-    ),
-    shape=broadcast,
-)
-register_elementwise(
     "Minimum",
-    inputs=("x: T", "y: T"),
-    outputs=("z: T",),
-    attrs=(
-        "T: {bfloat16, half, float, double, int8, uint8, int16, uint16, int32, uint32, int64, "
-        "uint64}",
-    ),
-    shape=broadcast,
-)
+):
+    register_elementwise(
+        _op_type,
+        inputs=("x: T", "y: T"),
+        outputs=("z: T",),
+        attrs=(
+            "T: {bfloat16, half, float, double, int8, uint8, int16, uint16, int32, uint32, int64, "
+            "uint64}",
+        ),
+        shape=broadcast,
+    )
 register_op(
     "Mod",
     inputs=("x: T", "y: T"),
@@ -507,31 +460,10 @@ register_elementwise(
     shape=broadcast,
 )
 register_elementwise(
-    "Ndtri", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
-register_elementwise(
-    "Neg", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged
-)
-register_elementwise(
     "NextAfter",
     inputs=("x1: T", "x2: T"),
     outputs=("output: T",),
     attrs=("T: {double, float} = DT_FLOAT",),
-    shape=broadcast,
-)
-register_elementwise(
-    "NotEqual",
-    inputs=("x: T", "y: T"),
-    outputs=("z: bool",),
-    attrs=("T: type", "incompatible_shape_error: bool = true"),
-    commutative=True,
-    shape=_equal,
-)
-register_elementwise(
-    "Polygamma",
-    inputs=("a: T", "x: T"),
-    outputs=("z: T",),
-    attrs=("T: {float, double}",),
     shape=broadcast,
 )
 register_elementwise(
@@ -557,51 +489,11 @@ register_elementwise(
     shape=broadcast,
 )
 register_elementwise(
-    "Real",
-    inputs=("input: T",),
-    outputs=("output: Tout",),
-    attrs=("T: {complex64, complex128} = DT_COMPLEX64", "Tout: {float, double} = DT_FLOAT"),
-    shape=unchanged,
-)
-register_elementwise(
     "RealDiv",
     inputs=("x: T", "y: T"),
     outputs=("z: T",),
     attrs=(f"T: {ARITHMETIC}",),
     shape=broadcast,
-)
-register_elementwise(
-    "Reciprocal", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged
-)
-register_elementwise(
-    "ReciprocalGrad",
-    inputs=("y: T", "dy: T"),
-    outputs=("z: T",),
-    attrs=(f"T: {FLOAT_OR_COMPLEX}",),
-    shape=unchanged,
-)
-register_elementwise(
-    "RightShift",
-    inputs=("x: T", "y: T"),
-    outputs=("z: T",),
-    attrs=(f"T: {INTEGER}",),
-    shape=broadcast,
-)
-register_elementwise(
-    "Rint", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
-register_elementwise(
-    "Round", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged
-)
-register_elementwise(
-    "Rsqrt", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
-)
-register_elementwise(
-    "RsqrtGrad",
-    inputs=("y: T", "dy: T"),
-    outputs=("z: T",),
-    attrs=(f"T: {FLOAT_OR_COMPLEX}",),
-    shape=unchanged,
 )
 register_elementwise(
     "Select",
@@ -616,28 +508,6 @@ register_elementwise(
     outputs=("output: T",),
     attrs=("T: type",),
     shape=_select_v2,
-)
-register_elementwise(
-    "Sign", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged
-)
-register_elementwise(
-    "Sin", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
-)
-register_elementwise(
-    "Sinh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
-)
-register_elementwise(
-    "Spence", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged
-)
-register_elementwise(
-    "Sqrt", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
-)
-register_elementwise(
-    "SqrtGrad",
-    inputs=("y: T", "dy: T"),
-    outputs=("z: T",),
-    attrs=(f"T: {FLOAT_OR_COMPLEX}",),
-    shape=unchanged,
 )
 register_elementwise(
     "Square",
@@ -671,17 +541,6 @@ register_elementwise(
     ),
     shape=broadcast,
 )
-register_elementwise(
-    "Tan", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
-)
-register_op(
-    "TruncateDiv",
-    inputs=("x: T", "y: T"),
-    outputs=("z: T",),
-    attrs=(f"T: {ARITHMETIC}",),
-    shape=broadcast,
-    traits=ELEMENTWISE | FAILS_ON_INTEGERS,
-)
 register_op(
     "TruncateMod",
     inputs=("x: T", "y: T"),
@@ -690,27 +549,18 @@ register_op(
     shape=broadcast,
     traits=ELEMENTWISE | FAILS_ON_INTEGERS,
 )
-register_elementwise(
+for _op_type in (
     "Xdivy",
-    inputs=("x: T", "y: T"),
-    outputs=("z: T",),
-    attrs=(f"T: {HALF_TO_COMPLEX}",),
-    shape=broadcast,
-)
-register_elementwise(
     "Xlog1py",
-    inputs=("x: T", "y: T"),
-    outputs=("z: T",),
-    attrs=(f"T: {HALF_TO_COMPLEX}",),
-    shape=broadcast,
-)
-register_elementwise(
     "Xlogy",
-    inputs=("x: T", "y: T"),
-    outputs=("z: T",),
-    attrs=(f"T: {HALF_TO_COMPLEX}",),
-    shape=broadcast,
-)
+):
+    register_elementwise(
+        _op_type,
+        inputs=("x: T", "y: T"),
+        outputs=("z: T",),
+        attrs=(f"T: {HALF_TO_COMPLEX}",),
+        shape=broadcast,
+    )
 register_elementwise(
     "Zeta",
     inputs=("x: T", "q: T"),

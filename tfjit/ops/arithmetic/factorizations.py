@@ -94,13 +94,17 @@ register_op(
     ),
     deprecated=(13, "Use Svd instead."),
 )
-register_op(
+for _op_type in (
     "Cholesky",
-    inputs=("input: T",),
-    outputs=("output: T",),
-    attrs=("T: {double, float, half, complex64, complex128}",),
-    shape=_square,
-)
+    "MatrixSquareRoot",
+):
+    register_op(
+        _op_type,
+        inputs=("input: T",),
+        outputs=("output: T",),
+        attrs=("T: {double, float, half, complex64, complex128}",),
+        shape=_square,
+    )
 register_op(
     "CholeskyGrad",
     inputs=("l: T", "grad: T"),
@@ -160,13 +164,6 @@ register_op(
     inputs=("input: T",),
     outputs=("output: T",),
     attrs=("T: {complex64, complex128}",),
-    shape=_square,
-)
-register_op(
-    "MatrixSquareRoot",
-    inputs=("input: T",),
-    outputs=("output: T",),
-    attrs=("T: {double, float, half, complex64, complex128}",),
     shape=_square,
 )
 register_op(

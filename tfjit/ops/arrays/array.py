@@ -326,22 +326,18 @@ register_op(
     shape=_broadcast_to,
     traits=CANNOT_FAIL,
 )
-register_op(
+for _op_type in (
     "CheckNumerics",
-    inputs=("tensor: T",),
-    outputs=("output: T",),
-    attrs=(f"T: {FLOAT}", "message: string"),
-    stateful=True,
-    shape=unchanged,
-)
-register_op(
     "CheckNumericsV2",
-    inputs=("tensor: T",),
-    outputs=("output: T",),
-    attrs=(f"T: {FLOAT}", "message: string"),
-    stateful=True,
-    shape=unchanged,
-)
+):
+    register_op(
+        _op_type,
+        inputs=("tensor: T",),
+        outputs=("output: T",),
+        attrs=(f"T: {FLOAT}", "message: string"),
+        stateful=True,
+        shape=unchanged,
+    )
 register_op(
     "ConcatOffset",
     inputs=("concat_dim: int32", "shape: N * shape_type"),
@@ -356,22 +352,18 @@ register_op(
     shape=_const,
     traits=CANNOT_FAIL,
 )
-register_op(
+for _op_type in (
     "Copy",
-    inputs=("input: T",),
-    outputs=("output: T",),
-    attrs=("T: type", "tensor_name: string = ''", "debug_ops_spec: list(string) = []"),
-    allows_uninitialized_input=True,
-    shape=unchanged,
-)
-register_op(
     "CopyHost",
-    inputs=("input: T",),
-    outputs=("output: T",),
-    attrs=("T: type", "tensor_name: string = ''", "debug_ops_spec: list(string) = []"),
-    allows_uninitialized_input=True,
-    shape=unchanged,
-)
+):
+    register_op(
+        _op_type,
+        inputs=("input: T",),
+        outputs=("output: T",),
+        attrs=("T: type", "tensor_name: string = ''", "debug_ops_spec: list(string) = []"),
+        allows_uninitialized_input=True,
+        shape=unchanged,
+    )
 register_op(
     "DeepCopy",
     inputs=("x: T",),
@@ -442,14 +434,19 @@ register_op(
     shape=unchanged,
     traits=IDENTITY | CANNOT_FAIL,
 )
-register_op(
+for _op_type in (
     "Identity",
-    inputs=("input: T",),
-    outputs=("output: T",),
-    attrs=("T: type",),
-    shape=unchanged,
-    traits=IDENTITY | CANNOT_FAIL,
-)
+    "Snapshot",
+    "StopGradient",
+):
+    register_op(
+        _op_type,
+        inputs=("input: T",),
+        outputs=("output: T",),
+        attrs=("T: type",),
+        shape=unchanged,
+        traits=IDENTITY | CANNOT_FAIL,
+    )
 register_op(
     "IdentityN",
     inputs=("input: T",),
@@ -574,28 +571,12 @@ register_op(
     traits=SHAPE_QUERY | CANNOT_FAIL,
 )
 register_op(
-    "Snapshot",
-    inputs=("input: T",),
-    outputs=("output: T",),
-    attrs=("T: type",),
-    shape=unchanged,
-    traits=IDENTITY | CANNOT_FAIL,
-)
-register_op(
     "Squeeze",
     inputs=("input: T",),
     outputs=("output: T",),
     attrs=("T: type", "squeeze_dims: list(int) >= 0 = []"),
     shape=_squeeze,
     traits=RESHAPE | CANNOT_FAIL,
-)
-register_op(
-    "StopGradient",
-    inputs=("input: T",),
-    outputs=("output: T",),
-    attrs=("T: type",),
-    shape=unchanged,
-    traits=IDENTITY | CANNOT_FAIL,
 )
 register_op(
     "ZerosLike",

@@ -258,13 +258,17 @@ register_op(
     attrs=("num_partitions: int >= 1", "T: type"),
     shape=_dynamic_partition,
 )
-register_op(
+for _op_type in (
     "DynamicStitch",
-    inputs=("indices: N * int32", "data: N * T"),
-    outputs=("merged: T",),
-    attrs=("N: int >= 1", "T: type"),
-    shape=_dynamic_stitch,
-)
+    "ParallelDynamicStitch",
+):
+    register_op(
+        _op_type,
+        inputs=("indices: N * int32", "data: N * T"),
+        outputs=("merged: T",),
+        attrs=("N: int >= 1", "T: type"),
+        shape=_dynamic_stitch,
+    )
 register_op(
     "Gather",
     inputs=("params: Tparams", "indices: Tindices"),
@@ -298,13 +302,17 @@ register_op(
     attrs=("T: type", f"out_idx: {INDEX} = DT_INT32"),
     shape=_list_diff,
 )
-register_op(
+for _op_type in (
     "LowerBound",
-    inputs=("sorted_inputs: T", "values: T"),
-    outputs=("output: out_type",),
-    attrs=("T: type", f"out_type: {INDEX} = DT_INT32"),
-    shape=_bound,
-)
+    "UpperBound",
+):
+    register_op(
+        _op_type,
+        inputs=("sorted_inputs: T", "values: T"),
+        outputs=("output: out_type",),
+        attrs=("T: type", f"out_type: {INDEX} = DT_INT32"),
+        shape=_bound,
+    )
 register_op("MakeUnique", inputs=("input: float",), outputs=("output: float",), shape=unchanged)
 register_op(
     "NthElement",
@@ -321,13 +329,6 @@ register_op(
     shape=_one_hot,
 )
 register_op(
-    "ParallelDynamicStitch",
-    inputs=("indices: N * int32", "data: N * T"),
-    outputs=("merged: T",),
-    attrs=("N: int >= 1", "T: type"),
-    shape=_dynamic_stitch,
-)
-register_op(
     "ScatterNd",
     inputs=("indices: Tindices", "updates: T", "shape: Tindices"),
     outputs=("output: T",),
@@ -341,34 +342,19 @@ register_op(
     attrs=("T: {numbertype, bool}", f"Tindices: {INDEX}", "bad_indices_policy: string = ''"),
     shape=_tensor_scatter,
 )
-register_op(
+for _op_type in (
     "TensorScatterAdd",
-    inputs=("tensor: T", "indices: Tindices", "updates: T"),
-    outputs=("output: T",),
-    attrs=("T: type", f"Tindices: {INDEX}", "bad_indices_policy: string = ''"),
-    shape=_tensor_scatter,
-)
-register_op(
     "TensorScatterMax",
-    inputs=("tensor: T", "indices: Tindices", "updates: T"),
-    outputs=("output: T",),
-    attrs=("T: type", f"Tindices: {INDEX}", "bad_indices_policy: string = ''"),
-    shape=_tensor_scatter,
-)
-register_op(
     "TensorScatterMin",
-    inputs=("tensor: T", "indices: Tindices", "updates: T"),
-    outputs=("output: T",),
-    attrs=("T: type", f"Tindices: {INDEX}", "bad_indices_policy: string = ''"),
-    shape=_tensor_scatter,
-)
-register_op(
     "TensorScatterSub",
-    inputs=("tensor: T", "indices: Tindices", "updates: T"),
-    outputs=("output: T",),
-    attrs=("T: type", f"Tindices: {INDEX}", "bad_indices_policy: string = ''"),
-    shape=_tensor_scatter,
-)
+):
+    register_op(
+        _op_type,
+        inputs=("tensor: T", "indices: Tindices", "updates: T"),
+        outputs=("output: T",),
+        attrs=("T: type", f"Tindices: {INDEX}", "bad_indices_policy: string = ''"),
+        shape=_tensor_scatter,
+    )
 register_op(
     "TensorScatterUpdate",
     inputs=("tensor: T", "indices: Tindices", "updates: T"),
@@ -410,13 +396,6 @@ register_op(
     outputs=("output: Tidx",),
     attrs=(f"Tidx: {INDEX} = DT_INT32",),
     shape=_unravel_index,
-)
-register_op(
-    "UpperBound",
-    inputs=("sorted_inputs: T", "values: T"),
-    outputs=("output: out_type",),
-    attrs=("T: type", f"out_type: {INDEX} = DT_INT32"),
-    shape=_bound,
 )
 register_op(
     "Where",

@@ -32,37 +32,45 @@ register_op(
     attrs=("SrcT: type", "DstT: type", "Truncate: bool = false"),
     shape=unchanged,
 )
-register_op(
+for _op_type in (
     "_HostRecv",
-    outputs=("tensor: tensor_type",),
-    attrs=(
-        "tensor_type: type",
-        "tensor_name: string",
-        "send_device: string",
-        "send_device_incarnation: int",
-        "recv_device: string",
-        "client_terminated: bool = false",
-    ),
-    stateful=True,
-    distributed_communication=True,
-    shape=unknown,
-    traits=RECV | BLOCKING,
-)
-register_op(
+    "_Recv",
+):
+    register_op(
+        _op_type,
+        outputs=("tensor: tensor_type",),
+        attrs=(
+            "tensor_type: type",
+            "tensor_name: string",
+            "send_device: string",
+            "send_device_incarnation: int",
+            "recv_device: string",
+            "client_terminated: bool = false",
+        ),
+        stateful=True,
+        distributed_communication=True,
+        shape=unknown,
+        traits=RECV | BLOCKING,
+    )
+for _op_type in (
     "_HostSend",
-    inputs=("tensor: T",),
-    attrs=(
-        "T: type",
-        "tensor_name: string",
-        "send_device: string",
-        "send_device_incarnation: int",
-        "recv_device: string",
-        "client_terminated: bool = false",
-    ),
-    stateful=True,
-    shape=nothing,
-    traits=SEND,
-)
+    "_Send",
+):
+    register_op(
+        _op_type,
+        inputs=("tensor: T",),
+        attrs=(
+            "T: type",
+            "tensor_name: string",
+            "send_device: string",
+            "send_device_incarnation: int",
+            "recv_device: string",
+            "client_terminated: bool = false",
+        ),
+        stateful=True,
+        shape=nothing,
+        traits=SEND,
+    )
 register_op(
     "Recv",
     outputs=("tensor: tensor_type",),
@@ -77,22 +85,6 @@ register_op(
     stateful=True,
     distributed_communication=True,
     shape=unknown,
-)
-register_op(
-    "_Recv",
-    outputs=("tensor: tensor_type",),
-    attrs=(
-        "tensor_type: type",
-        "tensor_name: string",
-        "send_device: string",
-        "send_device_incarnation: int",
-        "recv_device: string",
-        "client_terminated: bool = false",
-    ),
-    stateful=True,
-    distributed_communication=True,
-    shape=unknown,
-    traits=RECV | BLOCKING,
 )
 register_op(
     "_Retval",
@@ -114,19 +106,4 @@ register_op(
     ),
     stateful=True,
     shape=nothing,
-)
-register_op(
-    "_Send",
-    inputs=("tensor: T",),
-    attrs=(
-        "T: type",
-        "tensor_name: string",
-        "send_device: string",
-        "send_device_incarnation: int",
-        "recv_device: string",
-        "client_terminated: bool = false",
-    ),
-    stateful=True,
-    shape=nothing,
-    traits=SEND,
 )

@@ -81,11 +81,15 @@ register_op(
     stateful=True,
     shape=nothing,
 )
-register_op(
+for _op_type in (
     "ControlTrigger",
-    shape=nothing,
-    traits=CANNOT_FAIL | NEVER_EVALUATED,
-)
+    "NoOp",
+):
+    register_op(
+        _op_type,
+        shape=nothing,
+        traits=CANNOT_FAIL | NEVER_EVALUATED,
+    )
 register_op(
     "Enter",
     inputs=("data: T",),
@@ -129,11 +133,6 @@ register_op(
     attrs=("T: type",),
     shape=unchanged,
     traits=NEXT_ITERATION,
-)
-register_op(
-    "NoOp",
-    shape=nothing,
-    traits=CANNOT_FAIL | NEVER_EVALUATED,
 )
 register_op(
     "Print",

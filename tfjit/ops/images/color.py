@@ -56,17 +56,14 @@ register_op(
     attrs=("T: {half, float} = DT_FLOAT",),
     shape=unchanged_of_rank_at_least(3),
 )
-register_op(
+for _op_type in (
     "HSVToRGB",
-    inputs=("images: T",),
-    outputs=("output: T",),
-    attrs=(f"T: {HALF_TO_DOUBLE} = DT_FLOAT",),
-    shape=colors,
-)
-register_op(
     "RGBToHSV",
-    inputs=("images: T",),
-    outputs=("output: T",),
-    attrs=(f"T: {HALF_TO_DOUBLE} = DT_FLOAT",),
-    shape=colors,
-)
+):
+    register_op(
+        _op_type,
+        inputs=("images: T",),
+        outputs=("output: T",),
+        attrs=(f"T: {HALF_TO_DOUBLE} = DT_FLOAT",),
+        shape=colors,
+    )

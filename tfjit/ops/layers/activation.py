@@ -25,20 +25,30 @@ from tfjit.ops.core.type_lists import FLOAT_OR_COMPLEX, HALF_TO_DOUBLE
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import TensorLike
 
-register_elementwise(
+for _op_type in (
     "Elu",
-    inputs=("features: T",),
-    outputs=("activations: T",),
-    attrs=(f"T: {HALF_TO_DOUBLE}",),
-    shape=unchanged,
-)
-register_elementwise(
+    "Selu",
+    "Softplus",
+    "Softsign",
+):
+    register_elementwise(
+        _op_type,
+        inputs=("features: T",),
+        outputs=("activations: T",),
+        attrs=(f"T: {HALF_TO_DOUBLE}",),
+        shape=unchanged,
+    )
+for _op_type in (
     "EluGrad",
-    inputs=("gradients: T", "outputs: T"),
-    outputs=("backprops: T",),
-    attrs=(f"T: {HALF_TO_DOUBLE}",),
-    shape=merged,
-)
+    "SeluGrad",
+):
+    register_elementwise(
+        _op_type,
+        inputs=("gradients: T", "outputs: T"),
+        outputs=("backprops: T",),
+        attrs=(f"T: {HALF_TO_DOUBLE}",),
+        shape=merged,
+    )
 register_elementwise(
     "LeakyRelu",
     inputs=("features: T",),
@@ -67,86 +77,50 @@ register_elementwise(
     attrs=("T: realnumbertype",),
     shape=unchanged,
 )
-register_elementwise(
+for _op_type in (
     "Relu6Grad",
-    inputs=("gradients: T", "features: T"),
-    outputs=("backprops: T",),
-    attrs=("T: realnumbertype",),
-    shape=merged,
-)
-register_elementwise(
     "ReluGrad",
-    inputs=("gradients: T", "features: T"),
-    outputs=("backprops: T",),
-    attrs=("T: realnumbertype",),
-    shape=merged,
-)
-register_elementwise(
-    "Selu",
-    inputs=("features: T",),
-    outputs=("activations: T",),
-    attrs=(f"T: {HALF_TO_DOUBLE}",),
-    shape=unchanged,
-)
-register_elementwise(
-    "SeluGrad",
-    inputs=("gradients: T", "outputs: T"),
-    outputs=("backprops: T",),
-    attrs=(f"T: {HALF_TO_DOUBLE}",),
-    shape=merged,
-)
-register_elementwise(
+):
+    register_elementwise(
+        _op_type,
+        inputs=("gradients: T", "features: T"),
+        outputs=("backprops: T",),
+        attrs=("T: realnumbertype",),
+        shape=merged,
+    )
+for _op_type in (
     "Sigmoid",
-    inputs=("x: T",),
-    outputs=("y: T",),
-    attrs=(f"T: {FLOAT_OR_COMPLEX}",),
-    shape=unchanged,
-)
-register_elementwise(
+    "Tanh",
+):
+    register_elementwise(
+        _op_type,
+        inputs=("x: T",),
+        outputs=("y: T",),
+        attrs=(f"T: {FLOAT_OR_COMPLEX}",),
+        shape=unchanged,
+    )
+for _op_type in (
     "SigmoidGrad",
-    inputs=("y: T", "dy: T"),
-    outputs=("z: T",),
-    attrs=(f"T: {FLOAT_OR_COMPLEX}",),
-    shape=unchanged,
-)
-register_elementwise(
-    "Softplus",
-    inputs=("features: T",),
-    outputs=("activations: T",),
-    attrs=(f"T: {HALF_TO_DOUBLE}",),
-    shape=unchanged,
-)
-register_elementwise(
-    "SoftplusGrad",
-    inputs=("gradients: T", "features: T"),
-    outputs=("backprops: T",),
-    attrs=(f"T: {HALF_TO_DOUBLE}",),
-    shape=merged,
-)
-register_elementwise(
-    "Softsign",
-    inputs=("features: T",),
-    outputs=("activations: T",),
-    attrs=(f"T: {HALF_TO_DOUBLE}",),
-    shape=unchanged,
-)
-register_elementwise(
-    "SoftsignGrad",
-    inputs=("gradients: T", "features: T"),
-    outputs=("backprops: T",),
-    attrs=(f"T: {HALF_TO_DOUBLE}",),
-    shape=merged,
-)
-register_elementwise(
-    "Tanh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged
-)
-register_elementwise(
     "TanhGrad",
-    inputs=("y: T", "dy: T"),
-    outputs=("z: T",),
-    attrs=(f"T: {FLOAT_OR_COMPLEX}",),
-    shape=unchanged,
-)
+):
+    register_elementwise(
+        _op_type,
+        inputs=("y: T", "dy: T"),
+        outputs=("z: T",),
+        attrs=(f"T: {FLOAT_OR_COMPLEX}",),
+        shape=unchanged,
+    )
+for _op_type in (
+    "SoftplusGrad",
+    "SoftsignGrad",
+):
+    register_elementwise(
+        _op_type,
+        inputs=("gradients: T", "features: T"),
+        outputs=("backprops: T",),
+        attrs=(f"T: {HALF_TO_DOUBLE}",),
+        shape=merged,
+    )
 
 tanh = maps_sparse_values(elementwise_function("tanh", "Tanh", "Hyperbolic tangent."))
 relu = elementwise_function("relu", "Relu", "max(x, 0).")

@@ -350,20 +350,21 @@ register_op(
     ),
     shape=_conv3d_backprop_input_v2,
 )
-register_op(
+for _op_type in (
     "DataFormatDimMap",
-    inputs=("x: T",),
-    outputs=("y: T",),
-    attrs=(f"T: {INDEX} = DT_INT32", "src_format: string = 'NHWC'", "dst_format: string = 'NCHW'"),
-    shape=unchanged,
-)
-register_op(
     "DataFormatVecPermute",
-    inputs=("x: T",),
-    outputs=("y: T",),
-    attrs=(f"T: {INDEX} = DT_INT32", "src_format: string = 'NHWC'", "dst_format: string = 'NCHW'"),
-    shape=unchanged,
-)
+):
+    register_op(
+        _op_type,
+        inputs=("x: T",),
+        outputs=("y: T",),
+        attrs=(
+            f"T: {INDEX} = DT_INT32",
+            "src_format: string = 'NHWC'",
+            "dst_format: string = 'NCHW'",
+        ),
+        shape=unchanged,
+    )
 register_op(
     "DepthwiseConv2dNative",
     inputs=("input: T", "filter: T"),

@@ -242,13 +242,17 @@ register_op(
     ),
     shape=_avg_pool_grad,
 )
-register_op(
+for _op_type in (
     "FractionalAvgPool",
-    inputs=("value: T",),
-    outputs=("output: T", "row_pooling_sequence: int64", "col_pooling_sequence: int64"),
-    attrs=FRACTIONAL,
-    shape=_fractional,
-)
+    "FractionalMaxPool",
+):
+    register_op(
+        _op_type,
+        inputs=("value: T",),
+        outputs=("output: T", "row_pooling_sequence: int64", "col_pooling_sequence: int64"),
+        attrs=FRACTIONAL,
+        shape=_fractional,
+    )
 register_op(
     "FractionalAvgPoolGrad",
     inputs=(
@@ -260,13 +264,6 @@ register_op(
     outputs=("output: T",),
     attrs=("overlapping: bool = false", "T: {float, double, int32, int64}"),
     shape=_fractional_avg_grad,
-)
-register_op(
-    "FractionalMaxPool",
-    inputs=("value: T",),
-    outputs=("output: T", "row_pooling_sequence: int64", "col_pooling_sequence: int64"),
-    attrs=FRACTIONAL,
-    shape=_fractional,
 )
 register_op(
     "FractionalMaxPoolGrad",

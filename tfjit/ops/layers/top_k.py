@@ -73,13 +73,17 @@ register_op(
     deprecated=(7, "Use TopKV2 instead"),
     shape=_top_k,
 )
-register_op(
+for _op_type in (
     "TopKUnique",
-    inputs=("input: float",),
-    outputs=("topk: float", "topk_indices: int32"),
-    attrs=("k: int",),
-    shape=_top_unique,
-)
+    "TopKWithUnique",
+):
+    register_op(
+        _op_type,
+        inputs=("input: float",),
+        outputs=("topk: float", "topk_indices: int32"),
+        attrs=("k: int",),
+        shape=_top_unique,
+    )
 register_op(
     "TopKV2",
     inputs=("input: T", "k: Tk"),
@@ -91,13 +95,6 @@ register_op(
         "index_type: {int16, int32, int64} = DT_INT32",
     ),
     shape=_top_k_v2,
-)
-register_op(
-    "TopKWithUnique",
-    inputs=("input: float",),
-    outputs=("topk: float", "topk_indices: int32"),
-    attrs=("k: int",),
-    shape=_top_unique,
 )
 
 

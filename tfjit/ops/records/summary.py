@@ -20,7 +20,15 @@ register_op(
     attrs=("max_outputs: int >= 1 = 3",),
     shape=scalar,
 )
-register_op("CloseSummaryWriter", inputs=("writer: resource",), stateful=True)
+for _op_type in (
+    "CloseSummaryWriter",
+    "FlushSummaryWriter",
+):
+    register_op(
+        _op_type,
+        inputs=("writer: resource",),
+        stateful=True,
+    )
 register_op(
     "CreateSummaryFileWriter",
     inputs=(
@@ -32,7 +40,6 @@ register_op(
     ),
     stateful=True,
 )
-register_op("FlushSummaryWriter", inputs=("writer: resource",), stateful=True)
 register_op(
     "HistogramSummary",
     inputs=("tag: string", "values: T"),
@@ -102,9 +109,15 @@ register_op(
     attrs=("max_outputs: int >= 1 = 3",),
     stateful=True,
 )
-register_op(
-    "WriteGraphSummary", inputs=("writer: resource", "step: int64", "tensor: string"), stateful=True
-)
+for _op_type in (
+    "WriteGraphSummary",
+    "WriteRawProtoSummary",
+):
+    register_op(
+        _op_type,
+        inputs=("writer: resource", "step: int64", "tensor: string"),
+        stateful=True,
+    )
 register_op(
     "WriteHistogramSummary",
     inputs=("writer: resource", "step: int64", "tag: string", "values: T"),
@@ -115,11 +128,6 @@ register_op(
     "WriteImageSummary",
     inputs=("writer: resource", "step: int64", "tag: string", "tensor: T", "bad_color: uint8"),
     attrs=("max_images: int >= 1 = 3", "T: {uint8, double, float, half} = DT_FLOAT"),
-    stateful=True,
-)
-register_op(
-    "WriteRawProtoSummary",
-    inputs=("writer: resource", "step: int64", "tensor: string"),
     stateful=True,
 )
 register_op(

@@ -56,38 +56,30 @@ register_op(
     shape=_assign,
     traits=ASSIGN | CANNOT_FAIL,
 )
-register_op(
+for _op_type in (
     "AssignAdd",
-    inputs=("ref: Ref(T)", "value: T"),
-    outputs=("output_ref: Ref(T)",),
-    attrs=("T: numbertype", "use_locking: bool = false"),
-    shape=merged,
-    traits=ASSIGN_ADD | CANNOT_FAIL,
-)
-register_op(
-    "AssignAddVariableOp",
-    inputs=("resource: resource", "value: dtype"),
-    attrs=("dtype: type",),
-    stateful=True,
-    shape=nothing,
-    traits=ASSIGN_ADD | CANNOT_FAIL,
-)
-register_op(
     "AssignSub",
-    inputs=("ref: Ref(T)", "value: T"),
-    outputs=("output_ref: Ref(T)",),
-    attrs=("T: numbertype", "use_locking: bool = false"),
-    shape=merged,
-    traits=ASSIGN_ADD | CANNOT_FAIL,
-)
-register_op(
+):
+    register_op(
+        _op_type,
+        inputs=("ref: Ref(T)", "value: T"),
+        outputs=("output_ref: Ref(T)",),
+        attrs=("T: numbertype", "use_locking: bool = false"),
+        shape=merged,
+        traits=ASSIGN_ADD | CANNOT_FAIL,
+    )
+for _op_type in (
+    "AssignAddVariableOp",
     "AssignSubVariableOp",
-    inputs=("resource: resource", "value: dtype"),
-    attrs=("dtype: type",),
-    stateful=True,
-    shape=nothing,
-    traits=ASSIGN_ADD | CANNOT_FAIL,
-)
+):
+    register_op(
+        _op_type,
+        inputs=("resource: resource", "value: dtype"),
+        attrs=("dtype: type",),
+        stateful=True,
+        shape=nothing,
+        traits=ASSIGN_ADD | CANNOT_FAIL,
+    )
 register_op(
     "AssignVariableOp",
     inputs=("resource: resource", "value: dtype"),
