@@ -7,50 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import format_shape, is_compatible
 from tfjit.kernels.cpu.reference.hashing import fingerprint64
+from tfjit.kernels.cpu.reference.inputs import Arrays, contiguous, invalid, normal_axis, shape_text
 from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.kernels.registry import NodeSpec, reference
-
-Arrays = Sequence[np.ndarray]
-
-
-def invalid(message: str) -> NoReturn:
-    """Raise InvalidArgumentError; the executor adds the node."""
-    raise InvalidArgumentError(None, None, message)
-
-
-def shape_text(value: np.ndarray) -> str:
-    """Return the shape of an array as the runtime writes shapes, "[2,3]"."""
-    return format_shape(value.shape)
-
-
-def contiguous(value: np.ndarray) -> np.ndarray:
-    """Return the array in C order.
-
-    NumPy's own ascontiguousarray makes a vector of a scalar.
-    """
-    return np.asarray(value, order="C")
-
-
-def normal_axis(
-    axis: int,
-    rank: int,
-    message: str = "Expected dimension in the range [{low}, {high}), but got {axis}",
-) -> int:
-    """Return an axis counted from the front.
-
-    Raises InvalidArgumentError when the axis lies outside of [-rank, rank).
-    """
-    if not -rank <= axis < rank:
-        invalid(message.format(low=-rank, high=rank, axis=axis))
-    return axis + rank if axis < 0 else axis
 
 
 def _numpy(node: NodeSpec, attr: str) -> np.dtype[Any]:
@@ -446,20 +412,6 @@ def _bitcast(node: NodeSpec, inputs: Arrays) -> Arrays:
         given, wanted = dtypes.as_dtype(x.dtype), node.attrs["type"]
         invalid(f"Cannot bitcast from {given.as_datatype_enum} to {wanted.as_datatype_enum}")
     return (x.view(target).reshape(x.shape[:-1]),)
-
-
-def compute_dtype(dtype: Any) -> Any:
-    """Return the type to accumulate in.
-
-    half and bfloat16 sum in float32, as TensorFlow's kernels do.
-    """
-    kind = np.dtype(dtype)
-    return np.float32 if kind.itemsize <= 2 and kind.kind in "fV" else kind.type
-
-
-def widen(*arrays: np.ndarray) -> list[np.ndarray]:
-    """Return the arrays in the type that sums are kept in."""
-    return [a.astype(compute_dtype(a.dtype), copy=False) for a in arrays]
 
 
 @reference("Fingerprint")

@@ -9,7 +9,7 @@ import functools
 
 import numpy as np
 
-from tfjit.kernels.cpu.reference.array import Arrays, invalid, shape_text
+from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text
 from tfjit.kernels.executor.blas_threads import on_free_cores
 from tfjit.kernels.registry import NodeSpec, reference
 

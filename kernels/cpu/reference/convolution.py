@@ -8,7 +8,7 @@ import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.kernels.cpu.conv.window import Layout, Window, attr_text, layout_of
-from tfjit.kernels.cpu.reference.array import Arrays, invalid, shape_text, widen
+from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text, widen
 from tfjit.kernels.cpu.reference.patches import padded, taps
 from tfjit.kernels.cpu.reference.windows import (
     check_outputs,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfjit.kernels.cpu.reference.array import Arrays, invalid, shape_text
+from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text
 from tfjit.kernels.cpu.reference.resize import round_away
 from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.kernels.registry import NodeSpec, reference

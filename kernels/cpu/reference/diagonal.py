@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tfjit.kernels.cpu.reference.array import Arrays, invalid, shape_text
+from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text
 from tfjit.kernels.registry import NodeSpec, reference
 
 

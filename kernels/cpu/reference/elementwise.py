@@ -9,7 +9,7 @@ import numpy as np
 
 from tfjit.framework import errors
 from tfjit.framework.scalar.elementwise import TABLE, Elementwise
-from tfjit.kernels.cpu.reference.array import Arrays, invalid, shape_text
+from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text
 from tfjit.kernels.registry import NodeSpec, Reference, reference
 
 

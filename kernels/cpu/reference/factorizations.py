@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tfjit.framework.errors import UnimplementedError
-from tfjit.kernels.cpu.reference.array import Arrays, invalid, shape_text
+from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text
 from tfjit.kernels.executor.blas_threads import on_free_cores
 from tfjit.kernels.registry import NodeSpec, reference
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tfjit.kernels.cpu.conv.window import attr_text
-from tfjit.kernels.cpu.reference.array import Arrays, compute_dtype, invalid
+from tfjit.kernels.cpu.reference.inputs import Arrays, compute_dtype, invalid
 from tfjit.kernels.cpu.reference.resize import bilinear, sized
 from tfjit.kernels.registry import NodeSpec, find_reference, reference
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.types.shape import format_shape
-from tfjit.kernels.cpu.reference.array import Arrays, contiguous, invalid, shape_text, widen
+from tfjit.kernels.cpu.reference.inputs import Arrays, contiguous, invalid, shape_text, widen
 from tfjit.kernels.cpu.reference.reduction import wide
 from tfjit.kernels.executor.blas_threads import on_free_cores
 from tfjit.kernels.registry import NodeSpec, reference

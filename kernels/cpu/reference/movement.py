@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tfjit.kernels.cpu.reference.array import Arrays, contiguous, invalid, normal_axis, shape_text
+from tfjit.kernels.cpu.reference.inputs import Arrays, contiguous, invalid, normal_axis, shape_text
 from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.kernels.registry import NodeSpec, reference
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tfjit.kernels.cpu.reference.array import Arrays, invalid, shape_text
+from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text
 from tfjit.kernels.cpu.reference.reduction import wide
 from tfjit.kernels.registry import NodeSpec, reference
 

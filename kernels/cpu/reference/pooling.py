@@ -9,7 +9,7 @@ import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.kernels.cpu.conv.window import Layout, Window, attr_text, layout_of, make_window
-from tfjit.kernels.cpu.reference.array import Arrays, compute_dtype, invalid, shape_text, widen
+from tfjit.kernels.cpu.reference.inputs import Arrays, compute_dtype, invalid, shape_text, widen
 from tfjit.kernels.cpu.reference.patches import padded, taps
 from tfjit.kernels.cpu.reference.windows import (
     check_outputs,

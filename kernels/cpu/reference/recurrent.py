@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfjit.kernels.cpu.reference.array import Arrays, compute_dtype, invalid, shape_text
+from tfjit.kernels.cpu.reference.inputs import Arrays, compute_dtype, invalid, shape_text
 from tfjit.kernels.executor.blas_threads import on_free_cores
 from tfjit.kernels.registry import NodeSpec, reference
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tfjit.kernels.cpu.reference.array import Arrays, contiguous, invalid, shape_text
+from tfjit.kernels.cpu.reference.inputs import Arrays, contiguous, invalid, shape_text
 from tfjit.kernels.registry import NodeSpec, reference
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tfjit.kernels.cpu.reference.array import Arrays, invalid, shape_text
 from tfjit.kernels.cpu.reference.indexing import (
     check_indices,
     ignores_bad,
     scatter_into,
     scatter_nd_into,
 )
+from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text
 from tfjit.kernels.registry import NodeSpec, reference
 
 

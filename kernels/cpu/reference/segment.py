@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tfjit.framework.types import dtypes
-from tfjit.kernels.cpu.reference.array import Arrays, invalid, shape_text
+from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text
 from tfjit.kernels.cpu.reference.reduction import cut_quotient, highest, wide
 from tfjit.kernels.cpu.reference.string import as_strings, invalid_strings
 from tfjit.kernels.memory_limits import check_fits_in_memory

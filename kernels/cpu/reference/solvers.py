@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from tfjit.framework.types.shape import format_shape
-from tfjit.kernels.cpu.reference.array import Arrays, invalid, shape_text
 from tfjit.kernels.cpu.reference.factorizations import computed, matrices
+from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text
 from tfjit.kernels.executor.blas_threads import on_free_cores
 from tfjit.kernels.registry import NodeSpec, reference
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tfjit.kernels.cpu.reference.array import Arrays, invalid
+from tfjit.kernels.cpu.reference.inputs import Arrays, invalid
 from tfjit.kernels.registry import NodeSpec, reference
 
 _DIMS = {"": 1, "2D": 2, "3D": 3}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tfjit.kernels.cpu.reference.array import Arrays, invalid, shape_text
+from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text
 from tfjit.kernels.registry import NodeSpec, reference
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tfjit.kernels.cpu.conv.window import Layout, Window, attr_text, make_window
-from tfjit.kernels.cpu.reference.array import compute_dtype, invalid, shape_text
+from tfjit.kernels.cpu.reference.inputs import compute_dtype, invalid, shape_text
 from tfjit.kernels.registry import NodeSpec
 
 
