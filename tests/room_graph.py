@@ -28,7 +28,10 @@ ROOMS = {
     "kernels": (
         *("", "vmath", "vmath.tools", "ir", "codegen", "jit", "executor", "cpu.template"),
         *("cpu.elementwise", "cpu.random", "cpu.gemm", "cpu.data_movement", "cpu.reduction"),
-        *("cpu.conv", "cpu.loop_program", "cpu.reference", "cpu"),
+        *("cpu.conv", "cpu.loop_program", "cpu.reference", "cpu.reference.records"),
+        *("cpu.reference.arrays", "cpu.reference.arithmetic", "cpu.reference.random_values"),
+        *("cpu.reference.images", "cpu.reference.sparse", "cpu.reference.layers"),
+        *("cpu.reference.state", "cpu"),
     ),
     "passes": (
         *(
@@ -135,7 +138,7 @@ def main() -> None:
             folder = FOLDERS[layer].joinpath(*room.split(".")) if room else FOLDERS[layer]
             count = sum(1 for p in folder.glob("*.py") if p.name != "__init__.py")
             to = ", ".join(f"{other or layer} ({n})" for other, n in sorted(graph[room].items()))
-            print(f"  {floors[room]:2}  {room or layer:20} {count:3} files  -> {to}")
+            print(f"  {floors[room]:2}  {room or layer:27} {count:3} files  -> {to}")
             rooms, files, total = rooms + 1, files + count, total + len(graph[room])
     print(f"{rooms} rooms, {files} files, {total} arrows between rooms of one layer")
 

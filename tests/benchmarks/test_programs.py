@@ -205,7 +205,7 @@ def test_a_profile_tells_stages_apart() -> None:
     import numpy as np
 
     import tfjit
-    from tfjit.kernels.cpu.reference import matrix_product
+    from tfjit.kernels.cpu.reference.arithmetic import matrix_product
 
     profile = Profile(30.0)
     profile.start()

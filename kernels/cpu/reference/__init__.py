@@ -1,6 +1,7 @@
-"""Compute ops in NumPy, one module an op family.
+"""Compute ops in NumPy, in the rooms and families of `tfjit/ops/`.
 
-Importing the room registers all of them.
+Importing the room registers all of them. Beside the rooms: checks of inputs, and the references of
+fused groups and loop programs.
 
 In: a NodeSpec and the input arrays. Out: the output arrays. They serve first runs, constant folding
 and tests. Not in here: Numba, generated text.
@@ -10,5 +11,7 @@ import importlib
 import pkgutil
 
 # Each module registers its kernels; a new file needs no list to be kept.
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+for _found in pkgutil.iter_modules(__path__):
+    _room = importlib.import_module(f"{__name__}.{_found.name}")
+    for _module in pkgutil.iter_modules(getattr(_room, "__path__", ())):
+        importlib.import_module(f"{_room.__name__}.{_module.name}")

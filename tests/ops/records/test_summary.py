@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
-from tfjit.kernels.cpu.reference.summary import encode_png
+from tfjit.kernels.cpu.reference.records.summary import encode_png
 
 tf1 = tf.compat.v1
 RNG = np.random.default_rng(5)

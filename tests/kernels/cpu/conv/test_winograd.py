@@ -18,7 +18,7 @@ from tfjit.framework.types import dtypes
 from tfjit.kernels.cpu.conv import conv, winograd
 from tfjit.kernels.cpu.conv.window import make_window
 from tfjit.kernels.cpu.gemm.micro_kernels import tile_of
-from tfjit.kernels.cpu.reference.convolution import convolve
+from tfjit.kernels.cpu.reference.layers.convolution import convolve
 from tfjit.kernels.registry import NativeCall, TensorSpec, find_native, find_reference
 
 

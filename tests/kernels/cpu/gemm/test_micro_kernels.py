@@ -16,7 +16,7 @@ from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.cpu.conv import conv, conv_grad, depthwise, pooling
 from tfjit.kernels.cpu.conv.window import make_window
 from tfjit.kernels.cpu.gemm import matmul, micro_kernels
-from tfjit.kernels.cpu.reference.convolution import convolve
+from tfjit.kernels.cpu.reference.layers.convolution import convolve
 from tfjit.kernels.jit import target
 from tfjit.kernels.registry import Unsupported
 

@@ -1,0 +1,95 @@
+"""Update variables and arrays at indices, in NumPy."""
+
+from __future__ import annotations
+
+from tfjit.kernels.cpu.reference.arrays.indexing import (
+    check_indices,
+    ignores_bad,
+    scatter_into,
+    scatter_nd_into,
+)
+from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text
+from tfjit.kernels.registry import NodeSpec, reference
+
+
+@reference("ScatterNdAdd", "ScatterNdSub", "ScatterNdMax", "ScatterNdMin", "ScatterNdUpdate")
+def _ref_scatter_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
+    scatter_nd_into(
+        inputs[0],
+        inputs[1],
+        inputs[2],
+        node.op.removeprefix("ScatterNd"),
+        "shape",
+        ignores_bad(node),
+    )
+    return (inputs[0],)
+
+
+@reference(
+    "ResourceScatterNdAdd",
+    "ResourceScatterNdSub",
+    "ResourceScatterNdMax",
+    "ResourceScatterNdMin",
+    "ResourceScatterNdUpdate",
+)
+def _resource_scatter_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
+    scatter_nd_into(
+        inputs[0],
+        inputs[1],
+        inputs[2],
+        node.op.removeprefix("ResourceScatterNd"),
+        "shape",
+        ignores_bad(node),
+    )
+    return ()
+
+
+def _scatter_rows(inputs: Arrays, kind: str) -> None:
+    ref, indices, updates = inputs
+    check_indices(indices, ref.shape[0])
+    if updates.ndim and updates.shape != indices.shape + ref.shape[1:]:
+        invalid(
+            "Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got "
+            "updates.shape "
+            f"{shape_text(updates)}, indices.shape {shape_text(indices)}, params.shape "
+            f"{shape_text(ref)}"
+        )
+    scatter_into(ref, indices, updates, kind)
+
+
+@reference(
+    "ScatterAdd",
+    "ScatterSub",
+    "ScatterMul",
+    "ScatterDiv",
+    "ScatterMax",
+    "ScatterMin",
+    "ScatterUpdate",
+)
+def _ref_scatter(node: NodeSpec, inputs: Arrays) -> Arrays:
+    _scatter_rows(inputs, node.op.removeprefix("Scatter"))
+    return (inputs[0],)
+
+
+@reference(
+    "ResourceScatterAdd",
+    "ResourceScatterSub",
+    "ResourceScatterMul",
+    "ResourceScatterDiv",
+    "ResourceScatterMax",
+    "ResourceScatterMin",
+    "ResourceScatterUpdate",
+)
+def _resource_scatter(node: NodeSpec, inputs: Arrays) -> Arrays:
+    _scatter_rows(inputs, node.op.removeprefix("ResourceScatter"))
+    return ()
+
+
+@reference("InplaceAdd", "InplaceSub", "InplaceUpdate")
+def _inplace(node: NodeSpec, inputs: Arrays) -> Arrays:
+    x, rows, value = inputs
+    if rows.ndim != 1:
+        invalid("i must be a vector. " + shape_text(rows))
+    out = x.copy()
+    scatter_into(out, rows % max(x.shape[0], 1), value, node.op.removeprefix("Inplace"))
+    return (out,)
