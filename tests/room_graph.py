@@ -52,7 +52,9 @@ ROOMS = {
     ),
     "ops": (
         *("core", "arithmetic", "random_values", "layers", "arrays", "images", "sparse", "state"),
-        *("containers", "control_flow", "", "records", "autodiff"),
+        *("containers", "control_flow", "", "records", "autodiff", "autodiff.arithmetic"),
+        *("autodiff.arrays", "autodiff.layers", "autodiff.images", "autodiff.sparse"),
+        *("autodiff.state", "autodiff.containers", "autodiff.control_flow"),
     ),
     "client": ("session", "variables", "data", "rnn", "training", "saving", ""),
 }

@@ -62,7 +62,7 @@ TEMPLATES: Final = {
 }
 
 # Layers that have the rooms of tfjit/ops: kind -> folder.
-SAME_ROOMS: Final = {"reference": "kernels.cpu.reference"}
+SAME_ROOMS: Final = {"gradient": "ops.autodiff", "reference": "kernels.cpu.reference"}
 
 
 def family_of(op_type: str) -> str:
@@ -81,8 +81,9 @@ def gradient_modules() -> dict[str, str]:
     found = {}
     for op_type, entry in gradient_registry._entries.items():
         path = Path(entry.where.split(" ", 1)[1].rpartition(":")[0])
-        if entry.gradient is not None and path.parent == room:
-            found[op_type] = f"ops.autodiff.{path.stem}"
+        if entry.gradient is not None and path.is_relative_to(room):
+            inside = path.relative_to(room).with_suffix("").parts
+            found[op_type] = f"ops.autodiff.{'.'.join(inside)}"
     return found
 
 

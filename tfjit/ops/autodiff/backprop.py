@@ -634,9 +634,11 @@ def _list(values: Any) -> list[Any]:
 
 
 def _load_rules() -> None:
-    """Import each module of the room; op families register their rules."""
-    for module in pkgutil.iter_modules(autodiff.__path__):
-        importlib.import_module(f"{autodiff.__name__}.{module.name}")
+    """Import each module of the rooms; op families register their rules."""
+    for found in pkgutil.iter_modules(autodiff.__path__):
+        room = importlib.import_module(f"{autodiff.__name__}.{found.name}")
+        for module in pkgutil.iter_modules(getattr(room, "__path__", ())):
+            importlib.import_module(f"{room.__name__}.{module.name}")
 
 
 def _dense(

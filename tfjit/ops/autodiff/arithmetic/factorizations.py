@@ -8,7 +8,7 @@ from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.arrays.movement import matrix_transpose
-from tfjit.ops.autodiff.elementwise import conj, like
+from tfjit.ops.autodiff.arithmetic.elementwise import conj, like
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import Gradients

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient, register
 from tfjit.ops import raw_ops as raw
-from tfjit.ops.autodiff.elementwise import UnaryRule, conj, like, unary
+from tfjit.ops.autodiff.arithmetic.elementwise import UnaryRule, conj, like, unary
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import Gradients

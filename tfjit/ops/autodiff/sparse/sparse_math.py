@@ -8,7 +8,7 @@ from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
-from tfjit.ops.autodiff.elementwise import conj
+from tfjit.ops.autodiff.arithmetic.elementwise import conj
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import Gradients

@@ -8,7 +8,7 @@ from tfjit.framework.graphs.indexed_slices import IndexedSlices
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.ops import raw_ops as raw
-from tfjit.ops.autodiff.elementwise import like
+from tfjit.ops.autodiff.arithmetic.elementwise import like
 from tfjit.ops.core.convert import convert_to_tensor
 
 if TYPE_CHECKING:
