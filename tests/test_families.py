@@ -56,9 +56,9 @@ TEMPLATES: Final = {
         {"activation", "elementwise"},
         "generated from the rows of framework/scalar/elementwise.py",
     ),
-    "runtime.op_kernels.map_defun": ({"functional"}, "a function run for each row"),
-    "runtime.op_kernels.transfer_ops": ({"array", "transfer"}, "placeholders are fed or fail"),
-    "runtime.op_kernels.variant_ops": ({"tensor_list"}, "arrays of lists"),
+    "runtime.op_kernels.control_flow.map_defun": ({"functional"}, "a function run for each row"),
+    "runtime.op_kernels.io.transfer_ops": ({"array", "transfer"}, "placeholders are fed or fail"),
+    "runtime.op_kernels.containers.variant_ops": ({"tensor_list"}, "arrays of lists"),
 }
 
 # Layers that have the rooms of tfjit/ops: kind -> folder.

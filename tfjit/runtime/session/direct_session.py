@@ -32,7 +32,7 @@ from tfjit.runtime.host.rendezvous import LocalRendezvous
 from tfjit.runtime.kernel_api.custom_kernels import CustomKernels
 from tfjit.runtime.kernel_api.kernel_query import has_kernel
 from tfjit.runtime.kernel_api.op_kernel import StepContext
-from tfjit.runtime.op_kernels import variable_ops
+from tfjit.runtime.op_kernels.state import variable_ops
 from tfjit.runtime.plan import plan_warm_start
 from tfjit.runtime.plan.fast_path import plan_runner
 from tfjit.runtime.plan.pipelined_plan import StagedPlan, staged_plan

@@ -14,8 +14,8 @@ from tfjit.framework import errors
 from tfjit.framework.types.dtypes import DType
 from tfjit.framework.types.shape import TensorShape, format_shape
 from tfjit.runtime.kernel_api.op_kernel import OpContext, runtime_kernel
-from tfjit.runtime.op_kernels.io_ops import file_kernel, path_of, system_errors
-from tfjit.runtime.op_kernels.signatures import check_signature
+from tfjit.runtime.op_kernels.io.io_ops import file_kernel, path_of, system_errors
+from tfjit.runtime.op_kernels.state.signatures import check_signature
 from tfjit.runtime.resources.tables import (
     DenseMarks,
     DenseTable,

@@ -10,7 +10,7 @@ import numpy as np
 from tfjit.framework import errors
 from tfjit.framework.types.shape import format_shape, is_compatible
 from tfjit.runtime.kernel_api.op_kernel import OpContext, RuntimeKernel, kernel_maker
-from tfjit.runtime.op_kernels.functional_ops import FunctionKernel, kernel_of_functions
+from tfjit.runtime.op_kernels.control_flow.functional_ops import FunctionKernel, kernel_of_functions
 from tfjit.runtime.plan.function_plan import cancelled, edge_value, types_of
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from tfjit.framework.types.shape import format_shape
 from tfjit.runtime.host.cancellation import CancellationManager
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.op_kernel import Done, OpContext, blocking_kernel, runtime_kernel
-from tfjit.runtime.op_kernels.signatures import check_signature
+from tfjit.runtime.op_kernels.state.signatures import check_signature
 
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType

@@ -16,7 +16,7 @@ from tfjit.framework.types.dtypes import int64, string
 from tfjit.framework.types.shape import format_shape
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.op_kernel import Done, OpContext, blocking_kernel, runtime_kernel
-from tfjit.runtime.op_kernels.queue_ops import (
+from tfjit.runtime.op_kernels.state.queue_ops import (
     PriorityStore,
     Queue,
     resource_label,

@@ -12,9 +12,9 @@ from tfjit.framework.types.dtypes import short_name
 from tfjit.framework.types.shape import format_shape
 from tfjit.runtime.executor.node_runner import variant_array
 from tfjit.runtime.kernel_api.op_kernel import OpContext, runtime_kernel, variant_kernel
-from tfjit.runtime.op_kernels.optional_ops import Optional
-from tfjit.runtime.op_kernels.tensor_list_ops import as_list, as_rows, seen
-from tfjit.runtime.op_kernels.tensor_map_ops import TensorMap
+from tfjit.runtime.op_kernels.containers.optional_ops import Optional
+from tfjit.runtime.op_kernels.containers.tensor_list_ops import as_list, as_rows, seen
+from tfjit.runtime.op_kernels.containers.tensor_map_ops import TensorMap
 from tfjit.runtime.resources.tensor_arrays import invalid, shape_text
 from tfjit.runtime.resources.tensor_lists import TensorList, add_lists, zero_element
 

@@ -16,8 +16,8 @@ from tfjit.framework import errors
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.framework.types.shape import format_shape
 from tfjit.runtime.kernel_api.op_kernel import OpContext, runtime_kernel
-from tfjit.runtime.op_kernels.control_flow_ops import summarize
-from tfjit.runtime.op_kernels.tensor_list_ops import seen
+from tfjit.runtime.op_kernels.containers.tensor_list_ops import seen
+from tfjit.runtime.op_kernels.control_flow.control_flow_ops import summarize
 from tfjit.runtime.resources.tensor_arrays import invalid
 from tfjit.runtime.resources.variables_and_resources import Variable
 
