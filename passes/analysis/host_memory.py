@@ -124,24 +124,24 @@ _ARGS: Final[dict[str, str]] = {
 _ALWAYS_ON_HOST: Final = frozenset({"string", "resource"})
 
 
-def input_on_host(node: Node, slot: int) -> bool:
+def input_on_host(node: Node, index: int) -> bool:
     """Return whether TensorFlow's CPU kernel reads this input from host memory."""
-    return node.input_dtypes[slot].base_dtype.name in _ALWAYS_ON_HOST or _listed(
-        node, slot, inputs=True
+    return node.input_dtypes[index].base_dtype.name in _ALWAYS_ON_HOST or _listed(
+        node, index, inputs=True
     )
 
 
-def output_on_host(node: Node, slot: int) -> bool:
+def output_on_host(node: Node, output: int) -> bool:
     """Return whether TensorFlow's CPU kernel leaves this output in host memory."""
-    return node.output_dtypes[slot].base_dtype.name in _ALWAYS_ON_HOST or _listed(
-        node, slot, inputs=False
+    return node.output_dtypes[output].base_dtype.name in _ALWAYS_ON_HOST or _listed(
+        node, output, inputs=False
     )
 
 
-def _listed(node: Node, slot: int, inputs: bool) -> bool:
+def _listed(node: Node, index: int, inputs: bool) -> bool:
     names = _ARGS.get(node.op)
     if names is None or node.op_def is None:
         return False
     ranges = arg_ranges(node.op_def.inputs if inputs else node.op_def.outputs, node.attrs)
     wanted = names.split()
-    return any(name in wanted and first <= slot < last for name, (first, last) in ranges.items())
+    return any(name in wanted and first <= index < last for name, (first, last) in ranges.items())

@@ -152,7 +152,7 @@ def element_read(
     as_shape: Callable[[int], Shape],
     is_constant: Callable[[int], bool],
 ) -> dict[int, Shape]:
-    """Return the output shapes that follow from the input list, by slot."""
+    """Return the output shapes that follow from the input list, in order."""
     if node.op == "TensorListGetItem":
         return {0: found.read_as(as_shape(2), is_constant(2))}
     if node.op == "TensorListPopBack":

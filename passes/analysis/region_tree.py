@@ -77,17 +77,17 @@ def _open_children(scope: Scope) -> None:
             ctx = scope.ctx.child(f"{node.name}/{key}" + (str(number) if key == "branches" else ""))
             given: dict[str, ArgumentInfo] = {}
             for k, arg in indexed(body, "_Arg").items():
-                src, slot = inputs[k]
+                src, output = inputs[k]
                 shape = (
                     node.output_shapes[k]
                     if node.has_trait(WHILE)
-                    else tensor_shape(graph, src, slot)
+                    else tensor_shape(graph, src, output)
                 )
                 items = scope.ctx.lists.get(
-                    (node.name, k) if node.has_trait(WHILE) else (src, slot)
+                    (node.name, k) if node.has_trait(WHILE) else (src, output)
                 )
                 given[arg.name] = ArgumentInfo(
-                    shape, scope.ctx.handles.get((src, slot)), items=items
+                    shape, scope.ctx.handles.get((src, output)), items=items
                 )
             body.graph["given"] = given
             ctx.run(body, "infer_shapes")

@@ -84,11 +84,11 @@ def infer_body(
         inference.settle()
         found = [
             ArgumentInfo(
-                inference.shapes[src][slot],
-                inference.handles.get((src, slot)),
-                items=inference.lists.get((src, slot)),
+                inference.shapes[src][output],
+                inference.handles.get((src, output)),
+                items=inference.lists.get((src, output)),
             )
-            for src, slot in function.returned
+            for src, output in function.returned
         ]
         scratch[key] = function, found  # keep the function, so that no other graph gets its id
     results: list[ArgumentInfo] = scratch[key][1]
@@ -210,8 +210,8 @@ class _Inference:
         converged = True
         for name in self.loop_merges:
             wide = self.assumed[name]
-            for src, slot in self.graph.inputs(name):
-                wide = shape_rules.relax(wide, self.shapes[src][slot])
+            for src, output in self.graph.inputs(name):
+                wide = shape_rules.relax(wide, self.shapes[src][output])
             if wide != self.assumed[name]:
                 self.assumed[name] = wide
                 converged = False
@@ -268,7 +268,9 @@ class _Inference:
         ):
             return False
         shapes = self.shapes
-        equal = registry.equal_shape(node.op_def.name, [shapes[src][slot] for src, slot in inputs])
+        equal = registry.equal_shape(
+            node.op_def.name, [shapes[src][output] for src, output in inputs]
+        )
         if equal is None:
             return False
         known = node.output_shapes[0]
@@ -315,12 +317,12 @@ class _Inference:
             op,
             node.name,
             node.attrs,
-            [self.shapes[src][slot] for src, slot in inputs],
+            [self.shapes[src][output] for src, output in inputs],
             node.input_dtypes,
             len(node.output_dtypes),
             lambda index: self.value(inputs[index]),
             lambda index: self.partial_vector(inputs[index]),
-            lambda: [src if slot == 0 else f"{src}:{slot}" for src, slot in inputs],
+            lambda: [src if output == 0 else f"{src}:{output}" for src, output in inputs],
         )
         try:
             found = shapes_by_op(context, node.op_def)
@@ -352,12 +354,12 @@ class _Inference:
         running = self.ctx.bodies_in_progress
         given = [
             ArgumentInfo(
-                self.shapes[src][slot],
-                self.handles.get((src, slot)),
-                self.small(src, slot),
-                self.lists.get((src, slot)),
+                self.shapes[src][output],
+                self.handles.get((src, output)),
+                self.small(src, output),
+                self.lists.get((src, output)),
             )
-            for src, slot in inputs
+            for src, output in inputs
         ]
         found: list[ArgumentInfo] | None = None
         for ref in refs:
@@ -382,11 +384,11 @@ class _Inference:
                 if found is None
                 else [a.relax(b) for a, b in zip(found, results, strict=True)]
             )
-        for slot, result in enumerate(found or ()):
+        for output, result in enumerate(found or ()):
             if result.items is not None:
-                self.lists[node.name, slot] = result.items
-            if node.output_dtypes[slot].name == "resource":
-                self.handles[node.name, slot] = result.variable
+                self.lists[node.name, output] = result.items
+            if node.output_dtypes[output].name == "resource":
+                self.handles[node.name, output] = result.variable
         return None if found is None else [result.shape for result in found]
 
     def follow_lists(
@@ -404,17 +406,17 @@ class _Inference:
         lists = [self.lists.get(tensor) for tensor in inputs]
 
         def as_shape(index: int) -> Shape:
-            src, slot = inputs[index]
+            src, output = inputs[index]
             return (
                 self.partial_vector(inputs[index])
-                if len(self.shapes[src][slot] or ()) == 1
+                if len(self.shapes[src][output] or ()) == 1
                 else None
             )
 
         made = list_made(
             node,
             lists,
-            [self.shapes[src][slot] for src, slot in inputs],
+            [self.shapes[src][output] for src, output in inputs],
             as_shape,
             lambda index: next(iter(self.elements(inputs[index]) or (None,))),
         )
@@ -429,11 +431,11 @@ class _Inference:
         known = element_read(
             node, lists[0], as_shape, lambda index: self.value(inputs[index]) is not None
         )
-        return tuple(known.get(slot, shape) for slot, shape in enumerate(shapes))
+        return tuple(known.get(output, shape) for output, shape in enumerate(shapes))
 
-    def small(self, name: str, slot: int) -> np.ndarray | None:
+    def small(self, name: str, output: int) -> np.ndarray | None:
         """Return the value of a tensor that may set shapes."""
-        value = self.value((name, slot))
+        value = self.value((name, output))
         return (
             value
             if value is not None and value.dtype.kind in "biu" and value.size <= MAX_VALUE_ELEMENTS
@@ -469,11 +471,11 @@ class _Inference:
                     value.dims_tuple if isinstance(value, TensorShape) else (),
                 )
         elif node.op in ("Identity", "RefIdentity", "Enter", "Switch", "Exit", "NextIteration"):
-            for slot in range(len(node.output_dtypes)):
+            for output in range(len(node.output_dtypes)):
                 if inputs[0] in self.handles:
-                    self.handles[node.name, slot] = self.handles[inputs[0]]
+                    self.handles[node.name, output] = self.handles[inputs[0]]
                 if inputs[0] in self.tables:
-                    self.tables[node.name, slot] = self.tables[inputs[0]]
+                    self.tables[node.name, output] = self.tables[inputs[0]]
 
     def follow_values(self, node: Node, inputs: list[Tensor], shapes: tuple[Shape, ...]) -> None:
         """Compute the values of small integer outputs, fully or by element."""
@@ -483,10 +485,10 @@ class _Inference:
                 self.values[node.name, 0] = value
             return
         if node.op in ("Shape", "ShapeN"):
-            for slot, tensor in enumerate(inputs):
+            for output, tensor in enumerate(inputs):
                 shape = self.shapes[tensor[0]][tensor[1]]
                 if shape is not None:
-                    self.record_value(node, slot, shape, (len(shape),))
+                    self.record_value(node, output, shape, (len(shape),))
             return
         if node.op == "VariableShape":
             variable = self.handles.get(inputs[0])
@@ -531,22 +533,22 @@ class _Inference:
             self.partial[node.name, 0] = elements
 
     def record_value(
-        self, node: Node, slot: int, elements: tuple[int | None, ...], shape: tuple[int, ...]
+        self, node: Node, output: int, elements: tuple[int | None, ...], shape: tuple[int, ...]
     ) -> None:
         """Record an integer output by its elements.
 
         Elements that are all known make a value, unless the value does not fit the dtype: the run
         reports that.
         """
-        self.partial[node.name, slot] = elements
+        self.partial[node.name, output] = elements
         if None in elements:
             return
-        numpy_type = node.output_dtypes[slot].as_numpy_dtype
+        numpy_type = node.output_dtypes[output].as_numpy_dtype
         limits = np.iinfo(numpy_type)
         if all(limits.min <= element <= limits.max for element in elements if element is not None):
             value = np.array(elements, dtype=numpy_type).reshape(shape)
             value.setflags(write=False)
-            self.values[node.name, slot] = value
+            self.values[node.name, output] = value
 
     def elements(self, tensor: Tensor) -> tuple[int | None, ...] | None:
         """Return the elements of an integer scalar or vector, None where unknown.
@@ -597,7 +599,7 @@ class _Inference:
         if op == "Pack" and node.attrs["axis"] in (0, -1):
             parts = [self.elements(tensor) for tensor in inputs]
             if any(part is None or len(part) != 1 for part in parts) or any(
-                self.shapes[src][slot] != () for src, slot in inputs
+                self.shapes[src][output] != () for src, output in inputs
             ):
                 return None
             return tuple(part[0] for part in parts if part)
@@ -606,7 +608,7 @@ class _Inference:
             parts = [self.elements(tensor) for tensor in rest]
             if self.value(axis) is None or any(part is None for part in parts):
                 return None
-            if any(len(self.shapes[src][slot] or ()) != 1 for src, slot in rest):
+            if any(len(self.shapes[src][output] or ()) != 1 for src, output in rest):
                 return None
             return tuple(size for part in parts if part is not None for size in part)
         if op == "StridedSlice":

@@ -73,13 +73,13 @@ def _identity(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
 
     A read of a reference variable stays, since the time of the read matters.
     """
-    src, slot = graph.inputs(node.name)[0]
-    if graph.node(src).output_dtypes[slot].is_ref:
+    src, output = graph.inputs(node.name)[0]
+    if graph.node(src).output_dtypes[output].is_ref:
         raise Declined(f"it reads the variable '{src}'")
     if graph.node(src).has_trait(CONTROL_FLOW) and graph.control_consumers(node.name):
         # the control edges put constants into the branch
         raise Declined("control edges out of a branch hang on it")
-    return drop(graph, node, src, slot)
+    return drop(graph, node, src, output)
 
 
 def _identity_n(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
@@ -87,10 +87,10 @@ def _identity_n(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | Non
     inputs = graph.inputs(node.name)
     if graph.control_consumers(node.name) or graph.control_inputs(node.name):
         raise Declined("control edges hang on it")
-    if any(graph.node(src).output_dtypes[slot].is_ref for src, slot in inputs):
+    if any(graph.node(src).output_dtypes[output].is_ref for src, output in inputs):
         raise Declined("it reads a variable")
-    for index, (src, slot) in enumerate(inputs):
-        graph.redirect_output(node.name, index, src, slot)
+    for index, (src, output) in enumerate(inputs):
+        graph.redirect_output(node.name, index, src, output)
     if graph.edges_out_of(node.name):
         return None
     graph.remove_op(node.name)
@@ -102,13 +102,13 @@ def _same_shape_movement(graph: DataflowGraph, ctx: PassContext, node: Node) -> 
 
     Its output has the static shape of its input.
     """
-    (src, slot), *operands = graph.inputs(node.name)
-    shape = tensor_shape(graph, src, slot)
+    (src, output), *operands = graph.inputs(node.name)
+    shape = tensor_shape(graph, src, output)
     if not is_static(shape) or shape != node.output_shapes[0]:
         return None
     if any(constant(graph, ctx, *operand) is None for operand in operands):
         raise Declined("it checks a shape that comes at run time")
-    return drop(graph, node, src, slot)
+    return drop(graph, node, src, output)
 
 
 def _reshape_chain(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
@@ -136,8 +136,8 @@ def _reshape_chain(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | 
 
 def _transpose(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
     """Drop identity transposes, and join Transpose(Transpose(x)) into one."""
-    (src, slot), (perm_src, perm_slot) = graph.inputs(node.name)
-    perm = constant(graph, ctx, perm_src, perm_slot)
+    (src, output), (perm_src, perm_output) = graph.inputs(node.name)
+    perm = constant(graph, ctx, perm_src, perm_output)
     if perm is None or node.op != "Transpose":
         return None
     axes = [int(axis) for axis in perm.reshape(-1)]
@@ -145,19 +145,19 @@ def _transpose(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None
     if sorted(axes) != list(range(len(axes))):
         return None  # an error at run time
     if axes == list(range(len(axes))):
-        return drop(graph, node, src, slot)
+        return drop(graph, node, src, output)
     first = graph.node(src)
     if first.op != "Transpose" or graph.control_inputs(src):
-        shape = tensor_shape(graph, src, slot)
+        shape = tensor_shape(graph, src, output)
         if (
             is_static(shape)
             and shape is not None
             and [a for a in axes if shape[a] != 1] == [a for a in range(len(axes)) if shape[a] != 1]
         ):
-            return _become_reshape(graph, ctx, node, src, slot)
+            return _become_reshape(graph, ctx, node, src, output)
         return None
-    inner, (inner_perm_src, inner_perm_slot) = graph.inputs(src)
-    inner_perm = constant(graph, ctx, inner_perm_src, inner_perm_slot)
+    inner, (inner_perm_src, inner_perm_output) = graph.inputs(src)
+    inner_perm = constant(graph, ctx, inner_perm_src, inner_perm_output)
     if inner_perm is None:
         raise Declined(f"the permutation of '{src}' is not constant")
     inner_axes = [int(axis) % len(axes) for axis in inner_perm.reshape(-1)]
@@ -174,7 +174,7 @@ def _transpose(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None
 
 
 def _become_reshape(
-    graph: DataflowGraph, ctx: PassContext, node: Node, src: str, slot: int
+    graph: DataflowGraph, ctx: PassContext, node: Node, src: str, output: int
 ) -> str | None:
     """Replace a node that moves no element by a Reshape.
 
@@ -186,17 +186,19 @@ def _become_reshape(
     value = np.array(shape, dtype=np.int32)
     value.setflags(write=False)
     made = insert_constant(graph, node, value, "shape")
-    dtype, op = tensor_dtype(graph, src, slot).base_dtype, node.op
-    graph.change_op(node.name, "Reshape", [(src, slot), made], {"T": dtype, "Tshape": dtypes.int32})
+    dtype, op = tensor_dtype(graph, src, output).base_dtype, node.op
+    graph.change_op(
+        node.name, "Reshape", [(src, output), made], {"T": dtype, "Tshape": dtypes.int32}
+    )
     return f"{op} of axes of size 1: a Reshape"
 
 
 def _cast(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
     """Drop a no-op cast, or a lossless cast with its inverse."""
-    src, slot = graph.inputs(node.name)[0]
+    src, output = graph.inputs(node.name)[0]
     source, target = node.attrs["SrcT"], node.attrs["DstT"]
     if source is target:
-        return drop(graph, node, src, slot)
+        return drop(graph, node, src, output)
     first = graph.node(src)
     if (
         first.op == "Cast"
@@ -297,8 +299,8 @@ def _undo(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
 
 def _idempotent(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
     """Rewrite op(op(x)) to op(x) for Relu, Abs, Floor and the like."""
-    src, slot = graph.inputs(node.name)[0]
-    return drop(graph, node, src, slot) if graph.node(src).op == node.op else None
+    src, output = graph.inputs(node.name)[0]
+    return drop(graph, node, src, output) if graph.node(src).op == node.op else None
 
 
 def _pad_nothing(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:

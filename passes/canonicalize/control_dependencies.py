@@ -54,10 +54,10 @@ def drop_control_edges(graph: DataflowGraph, ctx: PassContext) -> None:
         for src, keyed in graph._pred[name].items():
             if src == SOURCE:
                 continue
-            slots = [data["dst_input"] for data in keyed.values()]
-            if max(slots) != CONTROL:
+            inputs = [data["dst_input"] for data in keyed.values()]
+            if max(inputs) != CONTROL:
                 before |= done[src]
-            if CONTROL in slots:
+            if CONTROL in inputs:
                 waits.append(src)
         before, loose = _cover(graph, waits, before, done)
         for src in loose:
@@ -126,7 +126,7 @@ def _has_effect(graph: DataflowGraph, node: Node) -> bool:
     if _is_pure(node):
         return False
     return _is_effect(node) or any(
-        graph.node(src).output_dtypes[slot].is_ref for src, slot in graph.inputs(node.name)
+        graph.node(src).output_dtypes[output].is_ref for src, output in graph.inputs(node.name)
     )
 
 

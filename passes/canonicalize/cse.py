@@ -43,7 +43,7 @@ def eliminate_common_subexpressions(graph: DataflowGraph, ctx: PassContext) -> N
         ):
             continue
         inputs = graph.inputs(name)
-        if any(graph.node(src).output_dtypes[slot].is_ref for src, slot in inputs):
+        if any(graph.node(src).output_dtypes[output].is_ref for src, output in inputs):
             continue
         if any(
             dtype.is_ref or not dtype.is_numpy_compatible
@@ -68,8 +68,8 @@ def eliminate_common_subexpressions(graph: DataflowGraph, ctx: PassContext) -> N
         known = first.setdefault(key, node)
         if known is node:
             continue
-        for slot in range(len(node.output_dtypes)):
-            graph.redirect_output(name, slot, known.name, slot)
+        for output in range(len(node.output_dtypes)):
+            graph.redirect_output(name, output, known.name, output)
         graph.redirect_control(name, known.name)
         known.origin = tuple(dict.fromkeys(known.origin + node.origin))
         ctx.log(name, f"is '{known.name}'")

@@ -105,8 +105,8 @@ def _from_run_time_statistics(
     """
     if graph.control_inputs(node.name):
         raise Declined("it waits for other nodes, as would all it became")
-    for what, (source, slot) in zip(("scale", "offset", "mean", "variance"), statistics):
-        if graph.node(source).output_dtypes[slot].is_ref:
+    for what, (source, src_output) in zip(("scale", "offset", "mean", "variance"), statistics):
+        if graph.node(source).output_dtypes[src_output].is_ref:
             raise Declined(f"its {what} is a variable itself: when it is read matters")
     channels = (count,)
 

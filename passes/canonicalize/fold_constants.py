@@ -74,12 +74,12 @@ def _values(
 
     Near misses are logged.
     """
-    found = [ctx.values.get((node.name, slot)) for slot in range(len(node.output_dtypes))]
+    found = [ctx.values.get((node.name, output)) for output in range(len(node.output_dtypes))]
     if all(value is not None for value in found):
         return [value for value in found if value is not None]
     if node.has_trait(SHAPE_QUERY):
         return None
-    operands = [constant_value(graph, src, slot) for src, slot in inputs]
+    operands = [constant_value(graph, src, output) for src, output in inputs]
     if any(value is None for value in operands):
         return None
     limit = ctx.options.max_folded_bytes
@@ -117,33 +117,33 @@ def replace_by_constants(
         if not graph._pred[name]:
             graph.add_control_edge(SOURCE, name)
         return
-    used = {slot for _, slot in _outgoing(graph, name)}
-    for slot in sorted(used):
+    used = {output for _, output in _outgoing(graph, name)}
+    for output in sorted(used):
         made = graph.add_node_op(
             graph.new_name(name),
             "Const",
             (),
-            const_attrs(node, values[slot], slot),
+            const_attrs(node, values[output], output),
             control_inputs=waits,
             like=node,
         )
-        made.output_shapes = (values[slot].shape,)
+        made.output_shapes = (values[output].shape,)
         if not waits:
             graph.add_control_edge(SOURCE, made.name)
-        graph.redirect_output(name, slot, made.name, 0)
+        graph.redirect_output(name, output, made.name, 0)
     # else a control edge leaves the node itself, and the node stays
     if not graph.edges_out_of(name):
         graph.remove_op(name)
 
 
-def const_attrs(node: Node, value: np.ndarray, slot: int = 0) -> dict[str, Any]:
+def const_attrs(node: Node, value: np.ndarray, output: int = 0) -> dict[str, Any]:
     """Return attrs of a Const for a node's output, private attrs included."""
     kept = {
         key: attr
         for key, attr in node.attrs.items()
         if key.startswith("_") and key != "_output_shapes"
     }
-    return {"dtype": node.output_dtypes[slot], "value": value, **kept}
+    return {"dtype": node.output_dtypes[output], "value": value, **kept}
 
 
 def _outgoing(graph: DataflowGraph, name: str) -> list[tuple[str, int]]:

@@ -23,25 +23,25 @@ def absorb_transposes(graph: DataflowGraph, ctx: PassContext, node: Node) -> str
     names = ("transpose_a", "transpose_b") if node.op == "MatMul" else ("adj_x", "adj_y")
     taken = []
     for side, name in enumerate(names):
-        src, slot = graph.inputs(node.name)[side]
+        src, output = graph.inputs(node.name)[side]
         first = graph.node(src)
         if first.op != "Transpose":
             continue
-        (inner, inner_slot), perm = graph.inputs(src)
+        (inner, inner_output), perm = graph.inputs(src)
         order = constant(graph, ctx, *perm)
         if (
             order is None
             or graph.control_inputs(src)
-            or graph.node(inner).output_dtypes[inner_slot].is_ref
+            or graph.node(inner).output_dtypes[inner_output].is_ref
         ):
             raise Declined(f"the permutation of '{src}' is not constant, or it waits for something")
         rank = order.size
         axes = [int(axis) % rank for axis in order.reshape(-1)] if rank else []
         if rank < 2 or axes != [*range(rank - 2), rank - 1, rank - 2]:
             continue
-        if node.op != "MatMul" and first.output_dtypes[slot].is_complex:
+        if node.op != "MatMul" and first.output_dtypes[output].is_complex:
             continue  # an adjoint is conjugated too
-        graph.replace_input(node.name, side, inner, inner_slot)
+        graph.replace_input(node.name, side, inner, inner_output)
         node.attrs = {**node.attrs, name: not node.attrs.get(name, False)}
         node.origin = tuple(dict.fromkeys(first.origin + node.origin))
         taken.append(src)

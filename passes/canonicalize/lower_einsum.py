@@ -61,11 +61,11 @@ def lower_einsum(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | No
     if dtype not in _DTYPES:
         raise Declined(f"of {dtype.name}")
     shapes = []
-    for src, slot in inputs:
-        shape = tensor_shape(graph, src, slot)
+    for src, output in inputs:
+        shape = tensor_shape(graph, src, output)
         if shape is None or not is_static(shape):
             raise Declined(f"the shape of '{src}' is not known")
-        if tensor_dtype(graph, src, slot).is_ref:
+        if tensor_dtype(graph, src, output).is_ref:
             raise Declined(f"it reads the variable '{src}'")
         shapes.append(tuple(n for n in shape if n is not None))
     known = [constant(graph, ctx, *tensor) is not None for tensor in inputs]

@@ -244,9 +244,13 @@ def _read_variable(graph: DataflowGraph, enter: str, loop_cond: str) -> _Variabl
     variable = _Variable(enter, merge, others[0])
     if [edge.dst for edge in graph.edges_out_of(others[0])] != [merge]:
         raise Declined(f"NextIteration '{others[0]}' does not lead to its Merge alone")
-    for consumer, slot in graph.consumers(merge):
+    for consumer, dst_input in graph.consumers(merge):
         node = graph.node(consumer)
-        if not node.has_trait(SWITCH) or slot != 0 or graph.inputs(consumer)[1] != (loop_cond, 0):
+        if (
+            not node.has_trait(SWITCH)
+            or dst_input != 0
+            or graph.inputs(consumer)[1] != (loop_cond, 0)
+        ):
             continue
         variable.switches.append(consumer)
         if graph.control_inputs(consumer):

@@ -85,10 +85,10 @@ def _predicate(graph: DataflowGraph, switch: str) -> Tensor:
 
     Each part of a conditional has an Identity for itself.
     """
-    name, slot = graph.inputs(switch)[1]
+    name, output = graph.inputs(switch)[1]
     while graph.node(name).op == "Identity" and not graph.node(name).input_dtypes[0].is_ref:
-        name, slot = graph.inputs(name)[0]
-    return name, slot
+        name, output = graph.inputs(name)[0]
+    return name, output
 
 
 @dataclass(slots=True)
@@ -352,12 +352,12 @@ class _Rewriter:
 
     def _outputs_of(self, name: str, level: int) -> Iterator[Tensor]:
         """Return the tensors of a branch's node that later levels use."""
-        slots = {
+        outputs = {
             edge.src_output
             for edge in self.graph.edges_out_of(name)
             if not edge.is_control and self.level.get(edge.dst, 0) > level and edge.dst != SINK
         }
-        return ((name, slot) for slot in sorted(slots))
+        return ((name, output) for output in sorted(outputs))
 
     def _build(self, level: int, plan: _Plan) -> None:
         graph, group = self.graph, self.group
@@ -386,8 +386,10 @@ class _Rewriter:
         predicate = graph.inputs(group.switches[0])[1]
         like = graph.node(next(iter((*plan.merges, *plan.members[0], *plan.members[1]))))
         base = like.name.rpartition("/")[0] or f"{like.name}_cond"
-        types = tuple(graph.node(src).output_dtypes[slot].base_dtype for src, slot in inputs)
-        shapes = [graph.node(src).output_shapes[slot] for src, slot in inputs]
+        types = tuple(
+            graph.node(src).output_dtypes[output_index].base_dtype for src, output_index in inputs
+        )
+        shapes = [graph.node(src).output_shapes[output_index] for src, output_index in inputs]
         bodies = []
         for side, suffix in ((0, "else"), (1, "then")):
             body = BodyBuilder(graph, f"{base}_{suffix}", plan.members[side], types, shapes, like)
@@ -434,8 +436,8 @@ class _Rewriter:
             return body.moved(value)
         if value is not None:
             return body.constant(value)
-        name, slot = output.replaces
-        return body.absent(output.dtype, self.graph.node(name).output_shapes[slot])
+        name, index = output.replaces
+        return body.absent(output.dtype, self.graph.node(name).output_shapes[index])
 
     def _waiting(self, name: str) -> list[str]:
         """Return the outside nodes that wait for a node of the conditional."""
@@ -447,8 +449,8 @@ class _Rewriter:
         ]
 
 
-def _index(slot: int) -> np.ndarray:
+def _index(branch: int) -> np.ndarray:
     """Return Merge's second output as a constant."""
-    value = np.array(slot, np.int32)
+    value = np.array(branch, np.int32)
     value.setflags(write=False)
     return value

@@ -88,8 +88,8 @@ class BodyBuilder:
         for name in self._members:
             for index, tensor in enumerate(self._source.inputs(name)):
                 if tensor[0] not in self.graph or tensor in self._replaced:
-                    inside, slot = self.moved(tensor)
-                    self.graph.add_data_edge(inside, slot, name, index)
+                    inside, output = self.moved(tensor)
+                    self.graph.add_data_edge(inside, output, name, index)
 
     def rename(self, names: Iterable[str]) -> None:
         """Rename members that another body has too, after `connect`."""
@@ -104,8 +104,8 @@ class BodyBuilder:
                 node.output_shapes,
                 graph.control_inputs(old),
             )
-            for slot in range(len(node.output_dtypes)):
-                graph.redirect_output(old, slot, new, slot)
+            for output in range(len(node.output_dtypes)):
+                graph.redirect_output(old, output, new, output)
             graph.redirect_control(old, new)
             graph.node(new).origin = node.origin
             graph.remove_op(old)

@@ -52,8 +52,8 @@ def loop_step(cond: Function, body: Function) -> Function:
         if graph.node(name).is_stateful:
             for effect in body.must_run:
                 graph.add_control_edge(effect, name)
-    go, slot = cond.returned[0]
-    results = [*returned, arguments.get(go, (go, slot))]
+    go, output_index = cond.returned[0]
+    results = [*returned, arguments.get(go, (go, output_index))]
     for index, (src, output) in enumerate(results):
         dtype = graph.node(src).output_dtypes[output].base_dtype
         graph.add_node_op(

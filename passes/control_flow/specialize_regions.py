@@ -82,19 +82,19 @@ class _Specializer:
         return [self._body(library.body(ref), constants) for ref in refs]
 
     def _constant(self, k: int) -> np.ndarray | None:
-        src, slot = self.inputs[k]
-        value = constant(self.graph, self.ctx, src, slot)
+        src, output = self.inputs[k]
+        value = constant(self.graph, self.ctx, src, output)
         return value if isinstance(value, np.ndarray) and value.dtype != object else None
 
     def _body(self, function: Function, constants: Mapping[int, np.ndarray]) -> DataflowGraph:
         given = []
-        for src, slot in self.inputs:
-            shape = tensor_shape(self.graph, src, slot)
-            given.append(ArgumentInfo(shape, self.ctx.handles.get((src, slot))))
+        for src, output in self.inputs:
+            shape = tensor_shape(self.graph, src, output)
+            given.append(ArgumentInfo(shape, self.ctx.handles.get((src, output))))
         for k, arg in function.args.items():
             if arg.output_dtypes[0].name != "resource" and not is_static(given[k].shape):
-                src, slot = self.inputs[k]
-                raise Declined(f"the shape of its input '{src}:{slot}' is not known")
+                src, output = self.inputs[k]
+                raise Declined(f"the shape of its input '{src}:{output}' is not known")
         ctx = self.ctx.child(f"{self.node.name}/{function.name}")
         return specialized_body(
             function, given, constants, "region", ctx, self.node.assigned_device

@@ -117,9 +117,9 @@ class Clusters:
 
     def _roots_of(self, name: str) -> frozenset[tuple[str, int]]:
         found: frozenset[tuple[str, int]] = frozenset()
-        for src, slot in [*self.sources[name], *((src, CONTROL) for src in self.waits[name])]:
+        for src, output in [*self.sources[name], *((src, CONTROL) for src in self.waits[name])]:
             below = (
-                frozenset({(src, slot)})
+                frozenset({(src, output)})
                 if src in self._root_ops
                 else self.roots.get(src, frozenset())
             )

@@ -169,10 +169,10 @@ class _Fuser:
         cluster = clusters.of[node.name]
         if cluster.kind not in ("loop", "rows", "reduce") or self.roles.is_view(node.name):
             return
-        for src, slot in (
+        for src, output in (
             sorted(cluster.inputs) if cluster.kind == "reduce" else clusters.sources[node.name]
         ):
-            shape = self.roles.shape(src, slot)
+            shape = self.roles.shape(src, output)
             if (
                 shape is None
                 or prod(shape) < SHARED_ELEMENTS
@@ -188,7 +188,7 @@ class _Fuser:
                     other is None
                     or other is current
                     or other.space != current.space
-                    or (src, slot) not in other.inputs
+                    or (src, output) not in other.inputs
                 ):
                     continue
                 if "reduce" in (other.kind, current.kind) and (
@@ -357,8 +357,12 @@ class _Fuser:
         """
         if cluster.kind != "rows" or len(cluster.members) > 1:
             return False
-        slots = range(len(self.graph.node(cluster.members[0]).output_dtypes))
-        return 0 < sum(1 for k in slots if self.graph.consumers(cluster.members[0], k)) < len(slots)
+        outputs = range(len(self.graph.node(cluster.members[0]).output_dtypes))
+        return (
+            0
+            < sum(1 for k in outputs if self.graph.consumers(cluster.members[0], k))
+            < len(outputs)
+        )
 
     def _trimmed(self, cluster: Cluster) -> list[str]:
         """Return the members without the reshapes and identities at either end.
@@ -387,9 +391,9 @@ class _Fuser:
         inputs = self.maker.external_inputs({*members, *chosen.copies}, chosen.anchor)
         waits = [src for m in members for src in graph.control_inputs(m) if src not in inside]
         uses = [
-            (k, dst, slot)
+            (k, dst, dst_input)
             for k, (m, out) in enumerate(outputs)
-            for dst, slot in graph.consumers(m, out)
+            for dst, dst_input in graph.consumers(m, out)
             if dst not in inside
         ]
         # values used inside only have no followers
@@ -415,8 +419,8 @@ class _Fuser:
             origin=origin,
             output_shapes=shapes,
         )
-        for k, dst, slot in uses:
-            graph.add_data_edge(made.name, k, dst, slot)
+        for k, dst, dst_input in uses:
+            graph.add_data_edge(made.name, k, dst, dst_input)
         for dst in dict.fromkeys(followers):
             graph.add_control_edge(made.name, dst)
         if to_sink:

@@ -44,11 +44,11 @@ class GroupMaker:
         self._tensors: dict[tuple[DType, Shape], TensorSpec] = {}
         self._renamed: dict[tuple[str, int], tuple[str, int]] = {}
 
-    def tensor(self, name: str, slot: int) -> TensorSpec:
+    def tensor(self, name: str, output: int) -> TensorSpec:
         """Return dtype and shape of a tensor; unknown sizes are UNKNOWN."""
         node = self.graph.node(name)
-        shape = node.output_shapes[slot]
-        dtype = node.output_dtypes[slot]._base
+        shape = node.output_shapes[output]
+        dtype = node.output_dtypes[output]._base
         found = self._tensors.get((dtype, shape))
         if found is None:
             sizes = (
@@ -62,7 +62,9 @@ class GroupMaker:
         found = self._specs.get(name)
         if found is None:
             node = self.graph.node(name)
-            inputs = tuple([self.tensor(src, slot) for src, slot in self.clusters.sources[name]])
+            inputs = tuple(
+                [self.tensor(src, output) for src, output in self.clusters.sources[name]]
+            )
             outputs = tuple([self.tensor(name, k) for k in range(len(node.output_dtypes))])
             found = self._specs[name] = NodeSpec(
                 name, node.op, node.attrs, inputs, outputs, self._parameters(name)
@@ -73,9 +75,9 @@ class GroupMaker:
         node = self.graph.node(name)
         known = (1,) if node.has_trait(REDUCTION) else PARAMETERS.get(node.op, ())
         sources = self.clusters.sources[name]
-        slots = [slot for slot in known if slot < len(sources)]
-        values = {slot: self.roles.value(*sources[slot]) for slot in slots}
-        return {slot: value for slot, value in values.items() if value is not None}
+        indices = [index for index in known if index < len(sources)]
+        values = {index: self.roles.value(*sources[index]) for index in indices}
+        return {index: value for index, value in values.items() if value is not None}
 
     def make(
         self,
@@ -86,7 +88,7 @@ class GroupMaker:
         copies: Sequence[str] = (),
         given: Collection[str] = (),
     ) -> tuple[FusedGroup, list[tuple[str, int]]]:
-        """Return the group of these members, with (node, slot) per output.
+        """Return the group of these members, with (node, output) per output.
 
         trial: without reason and costs. copies: nodes of other groups that this group computes too.
         given: members that are no results any more.
@@ -103,18 +105,18 @@ class GroupMaker:
             yield_interpreter()
             spec = self._specs[name]
             refs: list[Ref] = []
-            for k, (src, slot) in enumerate(self.clusters.sources[name]):
+            for k, (src, output) in enumerate(self.clusters.sources[name]):
                 if src in inside:
-                    refs.append(Ref(inside[src], slot))
+                    refs.append(Ref(inside[src], output))
                 elif k in spec.constants:
                     refs.append(Ref(CONSTANT, len(constants)))
                     constants.append(spec.constants[k])
                 else:
-                    refs.append(Ref(INPUT, numbers[src, slot]))
+                    refs.append(Ref(INPUT, numbers[src, output]))
             wiring.append(Member(spec, tuple(refs)))
         outputs = self._outputs(ordered, inside, hidden)
         specs = tuple(spec for _, spec in inputs)
-        refs_out = tuple(Ref(inside[name], slot) for name, slot in outputs)
+        refs_out = tuple(Ref(inside[name], output) for name, output in outputs)
         group = FusedGroup(
             kind, tuple(wiring), specs, refs_out, tuple(constants), _anchor=inside.get(anchor, 0)
         )
@@ -164,7 +166,7 @@ class GroupMaker:
                 for data in self.graph.get_edge_data(name, consumer, default={}).values()
                 if data["src_output"] >= 0
             }
-            found += [(name, slot) for slot in sorted(used)]
+            found += [(name, output) for output in sorted(used)]
         if not found:  # no node uses a tensor: the last member was a target
             found.append((ordered[-1], 0))
         return found

@@ -61,12 +61,12 @@ def _members(graph: DataflowGraph, clusters: Clusters, second: Node) -> list[str
     None where the pattern does not match.
     """
     inside = [second.name]
-    name, slot = clusters.sources[second.name][0]
+    name, output = clusters.sources[second.name][0]
     while graph.node(name).has_trait(IDENTITY | RESHAPE):
         inside.append(name)
-        name, slot = clusters.sources[name][0]
+        name, output = clusters.sources[name][0]
     softmax = graph.node(name)
-    if softmax.op != "Softmax" or slot != 0:
+    if softmax.op != "Softmax" or output != 0:
         return None
     inside.append(name)
     path = _path_to_product(graph, clusters, clusters.sources[name][0][0], [_MAX_BETWEEN])

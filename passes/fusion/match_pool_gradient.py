@@ -35,7 +35,9 @@ def find_pool_gradients(
     for name in list(clusters.position):
         node = graph.node(name)
         if node.op != "MaxPoolGrad" or None in (
-            shapes := [graph.node(src).output_shapes[slot] for src, slot in clusters.sources[name]]
+            shapes := [
+                graph.node(src).output_shapes[output] for src, output in clusters.sources[name]
+            ]
         ):
             continue
         if any(n is None for shape in shapes for n in shape or ()):

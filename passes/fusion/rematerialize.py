@@ -227,15 +227,15 @@ def _large_inputs(members: Sequence[str], clusters: Clusters, roles: RoleFinder)
     """Return the bytes of outside operands too large for L1."""
     inside = set(members)
     total = 0
-    for src, slot in {
+    for src, output in {
         source
         for member in members
         for source in clusters.sources[member]
         if source[0] not in inside
     }:
-        shape = roles.shape(src, slot)
+        shape = roles.shape(src, output)
         size = (
-            prod(shape) * clusters.graph.node(src).output_dtypes[slot].size
+            prod(shape) * clusters.graph.node(src).output_dtypes[output].size
             if shape is not None
             else 1 << 40
         )

@@ -53,27 +53,27 @@ class RoleFinder:
         self._symbols: dict[tuple[str, int], Any] = {}
         self._roles: dict[str, Role | None] = {}
 
-    def shape(self, name: str, slot: int) -> tuple[int, ...] | None:
+    def shape(self, name: str, output: int) -> tuple[int, ...] | None:
         """Return the static shape of a tensor, None if partly unknown."""
-        found: tuple[int, ...] | None = self.graph.node(name).output_shapes[slot]
+        found: tuple[int, ...] | None = self.graph.node(name).output_shapes[output]
         return None if found is None or None in found else found
 
-    def space(self, name: str, slot: int) -> Any:
+    def space(self, name: str, output: int) -> Any:
         """Return the static shape of a tensor, or else a name.
 
         Tensors share a name only if their unknown shapes agree.
         """
-        shape = self.shape(name, slot)
-        return shape if shape is not None else self._symbols.get((name, slot), f"{name}:{slot}")
+        shape = self.shape(name, output)
+        return shape if shape is not None else self._symbols.get((name, output), f"{name}:{output}")
 
     def elements(self, space: Any) -> int | None:
         """Return the number of elements, None when unknown."""
         return prod(space) if isinstance(space, tuple) else None
 
-    def value(self, name: str, slot: int) -> np.ndarray | None:
+    def value(self, name: str, output: int) -> np.ndarray | None:
         """Return the static value of a tensor."""
-        found = constant_value(self.graph, name, slot)
-        return found if found is not None else self.ctx.values.get((name, slot))
+        found = constant_value(self.graph, name, output)
+        return found if found is not None else self.ctx.values.get((name, output))
 
     def is_view(self, name: str) -> bool:
         """Return whether a node computes nothing: an identity, a reshape, a transpose."""
@@ -140,10 +140,10 @@ class RoleFinder:
         if shape is not None:
             # an operand of unknown shape may have any number of dims
             known = all(
-                self.shape(src, slot) is not None for src, slot in self.graph.inputs(node.name)
+                self.shape(src, output) is not None for src, output in self.graph.inputs(node.name)
             )
             return Role("loop", shape) if known and 0 not in shape else None
-        spaces = {self.space(src, slot) for src, slot in self.graph.inputs(node.name)}
+        spaces = {self.space(src, output) for src, output in self.graph.inputs(node.name)}
         spaces.discard(())
         if node.op == "Select" or node.op in BIAS:
             return None  # the operands of these do not broadcast by NumPy's rules
@@ -163,7 +163,7 @@ class RoleFinder:
         if node.op == "Reshape" and self.value(*sources[1]) is None:
             return None  # a shape from run time is checked there
         if node.op in MOVING:
-            if any(self.value(*sources[slot]) is None for slot in PARAMETERS.get(node.op, ())):
+            if any(self.value(*sources[index]) is None for index in PARAMETERS.get(node.op, ())):
                 return None
             others = [self.shape(node.name, k) for k in range(len(node.output_dtypes))]
             if others.count(shape) != len(others) or len(others) > MAX_PARTS:
@@ -175,8 +175,8 @@ class RoleFinder:
         if shape is None or not prod(shape):
             return None
         sources = self.graph.inputs(node.name)
-        values = {slot: self.value(*source) for slot, source in enumerate(sources)}
-        constants = {slot: value for slot, value in values.items() if value is not None}
+        values = {index: self.value(*source) for index, source in enumerate(sources)}
+        constants = {index: value for index, value in values.items() if value is not None}
         result = TensorSpec(node.output_dtypes[0]._base, shape)
         spec = NodeSpec(node.name, node.op, node.attrs, (), (result,), constants)
         return Role(self.rules.anchors[node.op], shape) if self.rules.takes_anchor(spec) else None

@@ -170,14 +170,16 @@ class DataflowGraph(GraphStorage):
 
         if name in self._node:
             raise InternalError(None, None, f"Node '{name}' is already in the graph")
-        for src, slot in inputs:
+        for src, output in inputs:
             if src not in self._node:
                 raise InternalError(None, None, f"Node '{name}': unknown input node '{src}'")
-            if not 0 <= slot < len(self.node(src).output_dtypes):
+            if not 0 <= output < len(self.node(src).output_dtypes):
                 raise InternalError(
-                    None, None, f"Node '{name}': input '{src}:{slot}': '{src}' has no output {slot}"
+                    None,
+                    None,
+                    f"Node '{name}': input '{src}:{output}': '{src}' has no output {output}",
                 )
-        input_dtypes = tuple(self.node(src).output_dtypes[slot] for src, slot in inputs)
+        input_dtypes = tuple(self.node(src).output_dtypes[output] for src, output in inputs)
         all_attrs, op_def = complete_attrs(op, dict(attrs or {}), input_dtypes)
         wanted_inputs, output_dtypes = signature(op, op_def, all_attrs, name)
         node = Node(
@@ -195,8 +197,8 @@ class DataflowGraph(GraphStorage):
             output_shapes,
         )
         self._insert(node)
-        for index, (src, slot) in enumerate(inputs):
-            self._connect(src, slot, name, index)
+        for index, (src, output) in enumerate(inputs):
+            self._connect(src, output, name, index)
         for src in dict.fromkeys(control_inputs):
             self.add_control_edge(src, name)
         return node
@@ -272,14 +274,14 @@ class DataflowGraph(GraphStorage):
                     return
         raise InternalError(None, None, f"Node '{name}' has no input {index}")
 
-    def redirect_output(self, name: str, slot: int, src: str, src_output: int) -> None:
-        """Replace `name:slot` by `src:src_output` in every data consumer but src."""
+    def redirect_output(self, name: str, output: int, src: str, src_output: int) -> None:
+        """Replace `name:output` by `src:src_output` in every data consumer but src."""
         moved = [
             (id, dst, data["dst_input"])
             for dst, keyed in self._succ[name].items()
             if dst != src
             for id, data in keyed.items()
-            if data["src_output"] == slot and data["dst_input"] != CONTROL
+            if data["src_output"] == output and data["dst_input"] != CONTROL
         ]
         moved.sort()
         for id, dst, dst_input in moved:
@@ -337,7 +339,7 @@ class DataflowGraph(GraphStorage):
         from tfjit.passes.ir.graph_def import complete_attrs, signature
 
         node = self.node(name)
-        input_dtypes = tuple(self.node(src).output_dtypes[slot] for src, slot in inputs)
+        input_dtypes = tuple(self.node(src).output_dtypes[output] for src, output in inputs)
         all_attrs, op_def = complete_attrs(op, dict(attrs), input_dtypes)
         wanted_inputs, output_dtypes = signature(op, op_def, all_attrs, name)
         waited_for = (
@@ -347,8 +349,8 @@ class DataflowGraph(GraphStorage):
         )
         for edge in self.edges_into(name):
             self._disconnect(edge.src, name, edge.id)
-        for index, (src, slot) in enumerate(inputs):
-            self._connect(src, slot, name, index)
+        for index, (src, output) in enumerate(inputs):
+            self._connect(src, output, name, index)
         for src in waited_for:
             self.add_control_edge(src, name)
         used = max((edge.src_output for edge in self.edges_out_of(name)), default=-1)

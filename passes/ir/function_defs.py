@@ -176,13 +176,13 @@ class _Instantiation:
         }
         for name in needed & set(node.attr):
             attrs[name] = attr_forms.from_proto(self.bound(node.attr[name]))
-        slot = 0
+        output = 0
         for arg in op_def.outputs:
             count = len(self.dtypes(arg, attrs, f"output '{arg.name}' of node '{node.name}'"))
             self.define(
-                f"{node.name}:{arg.name}", [f"{node.name}:{slot + i}" for i in range(count)]
+                f"{node.name}:{arg.name}", [f"{node.name}:{output + i}" for i in range(count)]
             )
-            slot += count
+            output += count
 
     def add_node(self, node: Any) -> None:
         made = self.graph_def.node.add()
@@ -310,7 +310,7 @@ def function_def(function: Function) -> Any:
                 message.resource_arg_unique_id[i] = args[i].attrs["_resource_arg_unique_id"]
     ranges: dict[str, list[tuple[str, int, int]]] = {}
 
-    def tensor(src: str, slot: int) -> str:
+    def tensor(src: str, output: int) -> str:
         if src in arg_names:
             return arg_names[src]
         node = graph.node(src)
@@ -322,9 +322,9 @@ def function_def(function: Function) -> Any:
             )
             ranges[src] = [(name, first, last) for name, (first, last) in found.items()]
         for name, first, last in ranges[src]:
-            if first <= slot < last:
-                return f"{src}:{name}:{slot - first}"
-        return f"{src}:output:{slot}"
+            if first <= output < last:
+                return f"{src}:{name}:{output - first}"
+        return f"{src}:output:{output}"
 
     for node in sorted(graph.op_nodes(), key=lambda node: node.id):
         if node.op in ("_Arg", "_Retval"):
@@ -332,7 +332,7 @@ def function_def(function: Function) -> Any:
         made = message.node_def.add()
         fill_node_def(made, node)
         del made.input[:]
-        made.input.extend(tensor(src, slot) for src, slot in graph.inputs(node.name))
+        made.input.extend(tensor(src, output) for src, output in graph.inputs(node.name))
         made.input.extend(f"^{arg_names.get(src, src)}" for src in graph.control_inputs(node.name))
     result_names: set[str] = set()
     for i, dtype in enumerate(function.outputs):

@@ -149,11 +149,11 @@ def passed_through(body: DataflowGraph) -> set[int]:
     """
     found = set()
     for index, result in indexed(body, "_Retval").items():
-        src, slot = body.inputs(result.name)[0]
+        src, output = body.inputs(result.name)[0]
         while body.node(src).op == "Identity":
-            src, slot = body.inputs(src)[0]
+            src, output = body.inputs(src)[0]
         node = body.node(src)
-        if node.op == "_Arg" and slot == 0 and node.attrs["index"] == index:
+        if node.op == "_Arg" and output == 0 and node.attrs["index"] == index:
             found.add(index)
     return found
 

@@ -130,7 +130,7 @@ def derived_attrs(op_def: OpDef, input_dtypes: Sequence[DType | None]) -> dict[s
 def node_def(node: Node) -> Message:
     """Return the NodeDef of a node in its present state.
 
-    Inputs are "x" for slot 0, "x:1", and "^x" last. An assigned device wins over the requested.
+    Inputs are "x" for output 0, "x:1", and "^x" last. An assigned device wins over the requested.
     """
     from tfjit.protos import node_def_pb2
 
@@ -146,7 +146,7 @@ def fill_node_def(proto: Any, node: Node) -> None:
     proto.op = node.op_def.name if node.op == CUSTOM and node.op_def is not None else node.op
     proto.device = node.assigned_device or node.device
     proto.input.extend(
-        src if slot == 0 else f"{src}:{slot}" for src, slot in graph.inputs(node.name)
+        src if output == 0 else f"{src}:{output}" for src, output in graph.inputs(node.name)
     )
     proto.input.extend(f"^{src}" for src in graph.control_inputs(node.name))
     for key, value in node.attrs.items():
@@ -227,19 +227,19 @@ def add_node_defs(graph: DataflowGraph, graph_def: Any) -> list[str]:
                 "this session.",
             )
         for text in node.input:
-            name, slot = split_input(text)
+            name, output = split_input(text)
             if name in new or name not in graph:
                 continue
             op = twin.get_operation_by_name(name)
-            if slot < 0:
+            if output < 0:
                 input_map[text] = op
-            elif slot < len(op.outputs):
-                input_map[text] = op.outputs[slot]
+            elif output < len(op.outputs):
+                input_map[text] = op.outputs[output]
             else:
                 raise InvalidGraphError(
                     node,
                     None,
-                    f"Node '{node.name}': Connecting to invalid output {slot} of source node "
+                    f"Node '{node.name}': Connecting to invalid output {output} of source node "
                     f"{name} which has {len(op.outputs)} outputs.",
                 )
     before = twin.version

@@ -17,14 +17,14 @@ from tfjit.framework.op_defs.op_traits import MERGE, NEXT_ITERATION
 from tfjit.passes.ir.node import CONTROL, SINK, SOURCE, Edge, Node
 
 _EDGE_DATA: Final[dict[tuple[int, int], dict[str, int]]] = {}
-"""The data of edges by their slots.
+"""The data of edges by output and input.
 
-They are never written to, and shared by all edges of the same slots in every graph.
+They are never written to, and shared by all edges of the same ends in every graph.
 """
 
 
 def edge_data(src_output: int, dst_input: int) -> dict[str, int]:
-    """Return the data of an edge between these slots."""
+    """Return the data of an edge between this output and input."""
     key = src_output, dst_input
     found = _EDGE_DATA.get(key)
     if found is None:
@@ -116,7 +116,7 @@ class GraphStorage(nx.MultiDiGraph):
         return self._next_node_id + self._next_edge_id + self._removals
 
     def inputs(self, name: str) -> list[tuple[str, int]]:
-        """Return (source node, output slot) of each data input, by slot."""
+        """Return (source node, output) of each data input, in order."""
         found = self._sources.get(name)
         return list((found or self._look_behind(name))[0])
 
@@ -134,29 +134,32 @@ class GraphStorage(nx.MultiDiGraph):
         waits: list[tuple[int, str]] = []
         for src, keyed in self._pred[name].items():
             for id, data in keyed.items():
-                slot = data["dst_input"]
-                if slot != CONTROL:
-                    inputs.append((slot, src, data["src_output"]))
+                index = data["dst_input"]
+                if index != CONTROL:
+                    inputs.append((index, src, data["src_output"]))
                 elif src != SOURCE:
                     waits.append((id, src))
         if len(inputs) > 1:
             inputs.sort()
         if len(waits) > 1:
             waits.sort()
-        found = tuple([(src, slot) for _, src, slot in inputs]), tuple([src for _, src in waits])
+        found = (
+            tuple([(src, output) for _, src, output in inputs]),
+            tuple([src for _, src in waits]),
+        )
         self._sources[name] = found
         return found
 
-    def consumers(self, name: str, slot: int | None = None) -> list[tuple[str, int]]:
-        """Return (node, input slot) of each data consumer.
+    def consumers(self, name: str, output: int | None = None) -> list[tuple[str, int]]:
+        """Return (node, input index) of each data consumer.
 
-        slot: of one output, None for all outputs. The order is the edges' order of creation.
+        output: one output, None for all. The order is the edges' order of creation.
         """
         found = [
             (id, dst, data["dst_input"])
             for dst, keyed in self._succ[name].items()
             for id, data in keyed.items()
-            if data["dst_input"] != CONTROL and (slot is None or data["src_output"] == slot)
+            if data["dst_input"] != CONTROL and (output is None or data["src_output"] == output)
         ]
         if len(found) > 1:
             found.sort()
@@ -179,7 +182,7 @@ class GraphStorage(nx.MultiDiGraph):
         return [dst for _, dst in found]
 
     def edges_into(self, name: str) -> list[Edge]:
-        """Return edges into a node: data edges by slot, then control edges.
+        """Return edges into a node: data edges by input, then control edges.
 
         Control edges are in id order.
         """

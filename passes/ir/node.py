@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 SOURCE: Final = "_SOURCE"
 SINK: Final = "_SINK"
-CONTROL: Final = -1  # both slots of a control edge
+CONTROL: Final = -1  # the output and the input of a control edge
 
 
 class Edge(NamedTuple):
-    """One edge; a control edge has both slots -1.
+    """One edge; a control edge has -1 for output and input.
 
     `src` and `dst` are node names.
     """
@@ -121,7 +121,7 @@ class Node:
 
     @property
     def in_edges(self) -> list[Edge]:
-        """Return edges into the node: data edges by slot, then control edges.
+        """Return edges into the node: data edges by input, then control edges.
 
         Control edges are in id order.
         """

@@ -16,16 +16,16 @@ from tfjit.passes.ir.dataflow_graph import CONTROL, DataflowGraph
 
 
 def parse_tensor_name(name: str) -> tuple[str, int]:
-    """Split a tensor name into node and slot.
+    """Split a tensor name into node and output.
 
     The result is ("x", 1) for "x:1", ("x", 0) for "x", ("x", -1) for "^x". The text behind the last
     colon counts only if it is a number.
     """
     if name.startswith("^"):
         return name[1:], CONTROL
-    node, colon, slot = name.rpartition(":")
-    if colon and slot.isdigit():
-        return node, int(slot)
+    node, colon, output = name.rpartition(":")
+    if colon and output.isdigit():
+        return node, int(output)
     return name, 0
 
 
@@ -49,16 +49,16 @@ def check_spec(graph: DataflowGraph, spec: RunSpec) -> None:
         if fetch in fed:
             raise InvalidArgumentError(None, None, f"{fetch} is both fed and fetched.")
     for feed in spec.feeds:
-        node, slot = parse_tensor_name(feed)
+        node, output = parse_tensor_name(feed)
         if node not in graph:
             raise NotFoundError(None, None, f"FeedInputs: unable to find feed output {feed}")
         outputs = len(graph.node(node).output_dtypes)
-        if not 0 <= slot < outputs:
+        if not 0 <= output < outputs:
             raise InvalidArgumentError(
                 None, None, f"FeedInputs: {feed} should have output index < {outputs}"
             )
     for fetch in spec.fetches:
-        node, slot = parse_tensor_name(fetch)
+        node, output = parse_tensor_name(fetch)
         if node not in graph:
             raise NotFoundError(None, None, f"FetchOutputs node {fetch}: not found")
         outputs = len(graph.node(node).output_dtypes)
@@ -71,7 +71,7 @@ def check_spec(graph: DataflowGraph, spec: RunSpec) -> None:
                 f"pass '{fetch}' as an argument to the 'target_node_names' argument of the "
                 "Session::Run API.",
             )
-        if not 0 <= slot < outputs:
+        if not 0 <= output < outputs:
             raise InvalidArgumentError(
                 None, None, f"FetchOutputs {fetch}: output index too large, must be < {outputs}"
             )

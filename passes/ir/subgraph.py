@@ -45,7 +45,9 @@ def needed_nodes(graph: DataflowGraph, spec: RunSpec) -> tuple[set[str], set[str
     """
     fed = {parse_tensor_name(feed) for feed in spec.feeds}
     fed_nodes = {name for name, _ in fed}
-    shielded = {name for name, slot in fed if slot == 0 and graph.node(name).has_trait(PLACEHOLDER)}
+    shielded = {
+        name for name, output in fed if output == 0 and graph.node(name).has_trait(PLACEHOLDER)
+    }
     stack = [parse_tensor_name(fetch)[0] for fetch in spec.fetches]
     stack += spec.targets
     seen = set(stack)

@@ -165,7 +165,7 @@ def _check_inputs(graph: DataflowGraph, node: Node) -> None:
                 f"expected {want.name}",
             )
     if len(seen) != len(wanted):
-        missing = [slot for slot in range(len(wanted)) if slot not in seen]
+        missing = [index for index in range(len(wanted)) if index not in seen]
         _fail(
             node,
             f"it takes {len(wanted)} inputs, but nothing feeds "

@@ -404,12 +404,12 @@ class _Inliner:
         for name in effects:
             graph.add_control_edge(name, SINK)
 
-        for slot, (src, output) in enumerate(body.returned):
+        for result, (src, output) in enumerate(body.returned):
             source = argument[src] if src in argument else (names[src], output)
             given = graph.node(source[0]).output_dtypes[source[1]]
-            if given.base_dtype is not call.output_dtypes[slot].base_dtype:
-                raise _misfit(call, body, f"{call.output_dtypes[slot].name} as result {slot}")
-            graph.redirect_output(call.name, slot, *source)
+            if given.base_dtype is not call.output_dtypes[result].base_dtype:
+                raise _misfit(call, body, f"{call.output_dtypes[result].name} as result {result}")
+            graph.redirect_output(call.name, result, *source)
         graph.remove_op(call.name)
         if asked:
             before = [*effects, *([gate] if gate else [])]
@@ -446,8 +446,8 @@ class _Inliner:
         which is dead when the output is: a control edge from the Switch would not be.
         """
         found: list[tuple[str, int]] = []
-        for index, (src, slot) in enumerate(inputs):
-            given, wanted = graph.node(src).output_dtypes[slot], body.inputs[index]
+        for index, (src, output) in enumerate(inputs):
+            given, wanted = graph.node(src).output_dtypes[output], body.inputs[index]
             if given.base_dtype is not wanted.base_dtype:
                 raise _misfit(call, body, f"{given.name} as argument {index}")
             if (given.is_ref and not wanted.is_ref) or (
@@ -458,15 +458,15 @@ class _Inliner:
                 graph.add_node_op(
                     name,
                     op,
-                    [(src, slot)],
+                    [(src, output)],
                     control_inputs=graph.control_inputs(call.name),
                     device=call.device,
                     origin=call.origin,
-                    output_shapes=(graph.node(src).output_shapes[slot],),
+                    output_shapes=(graph.node(src).output_shapes[output],),
                 )
                 found.append((name, 0))
             else:
-                found.append((src, slot))
+                found.append((src, output))
         return found
 
     def connect(

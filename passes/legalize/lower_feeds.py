@@ -35,18 +35,18 @@ def lower_feeds(graph: DataflowGraph, ctx: PassContext) -> None:
             graph.remove_edge(edge.src, SINK, edge.id)
 
     for index, feed in enumerate(spec.feeds):
-        node, slot = parse_tensor_name(feed)
+        node, output = parse_tensor_name(feed)
         # left out by `extract` when only the feed names the node
         fed = graph.node(node) if node in graph else None
         known = spec.feed_types.get(feed)
-        dtype = known[0] if known else fed.output_dtypes[slot].base_dtype if fed else None
+        dtype = known[0] if known else fed.output_dtypes[output].base_dtype if fed else None
         if dtype is None:
             raise NotFoundError(None, None, f"FeedInputs: unable to find feed output {feed}")
-        shape = known[1] if known else fed.output_shapes[slot] if fed else None
+        shape = known[1] if known else fed.output_shapes[output] if fed else None
         if client is None:
-            name, op, attrs = f"_arg_{node}_{slot}_{index}", "_Arg", {"T": dtype, "index": index}
+            name, op, attrs = f"_arg_{node}_{output}_{index}", "_Arg", {"T": dtype, "index": index}
         else:
-            name, op = f"_recv_{node}_{slot}", "_Recv"
+            name, op = f"_recv_{node}_{output}", "_Recv"
             attrs = {
                 "tensor_type": dtype,
                 "tensor_name": feed.encode(),
@@ -69,7 +69,7 @@ def lower_feeds(graph: DataflowGraph, ctx: PassContext) -> None:
         if fed is None:
             continue
         for edge in graph.edges_out_of(node):
-            if edge.src_output == slot:
+            if edge.src_output == output:
                 graph.replace_input(edge.dst, edge.dst_input, made.name, 0)
             elif edge.is_control and edge.dst != SINK and fed.has_trait(PLACEHOLDER):
                 graph.remove_control_edge(node, edge.dst)
@@ -80,17 +80,17 @@ def lower_feeds(graph: DataflowGraph, ctx: PassContext) -> None:
     graph.shields = set()
 
     for index, fetch in enumerate(spec.fetches):
-        node, slot = parse_tensor_name(fetch)
+        node, output = parse_tensor_name(fetch)
         fetched = graph.node(node)
-        dtype = fetched.output_dtypes[slot].base_dtype
+        dtype = fetched.output_dtypes[output].base_dtype
         if client is None:
             name, op, attrs = (
-                f"_retval_{node}_{slot}_{index}",
+                f"_retval_{node}_{output}_{index}",
                 "_Retval",
                 {"T": dtype, "index": index},
             )
         else:
-            name, op = f"_send_{node}_{slot}", "_Send"
+            name, op = f"_send_{node}_{output}", "_Send"
             attrs = {
                 "T": dtype,
                 "tensor_name": fetch.encode(),
@@ -100,7 +100,7 @@ def lower_feeds(graph: DataflowGraph, ctx: PassContext) -> None:
                 "client_terminated": True,
             }
         graph.add_node_op(
-            name, op, [(node, slot)], attrs, device=device, assigned_device=device, origin=(node,)
+            name, op, [(node, output)], attrs, device=device, assigned_device=device, origin=(node,)
         )
         graph.add_control_edge(name, SINK)
 

@@ -60,7 +60,7 @@ def _differentiate(flat: Function) -> DataflowGraph:
     with twin.as_default():
         import_graph_def(message, name="", graph=twin, scopes_take_names=False)
         args = {i: twin.get_tensor_by_name(f"{node.name}:0") for i, node in flat.args.items()}
-        ys = [twin.get_tensor_by_name(f"{src}:{slot}") for src, slot in flat.returned]
+        ys = [twin.get_tensor_by_name(f"{src}:{output}") for src, output in flat.returned]
         starts = [
             twin.create_op(
                 "Placeholder",

@@ -32,15 +32,15 @@ def connect(graph: DataflowGraph, spec: RunSpec) -> DataflowGraph:
         for source, target in spec.connections
     ]
     sources, targets = (
-        [f"{name}:{slot}" for name, slot in ends] for ends in zip(*pairs, strict=True)
+        [f"{name}:{output}" for name, output in ends] for ends in zip(*pairs, strict=True)
     )
     reached = RunSpec((*spec.feeds, *targets), (*spec.fetches, *sources), spec.targets)
     needed, shields = needed_nodes(graph, reached)
     made = graph.copy_subset(in_id_order(graph, needed | shields))
     made.functions = graph.functions.child()
-    for (source, source_slot), (target, target_slot) in pairs:
+    for (source, source_output), (target, target_output) in pairs:
         if target in made:
-            made.redirect_output(target, target_slot, source, source_slot)
+            made.redirect_output(target, target_output, source, source_output)
     return made
 
 

@@ -77,8 +77,8 @@ def _gradients_of(
             found.append((None, node))
         elif name in loops and k in loops[name].unchanged:
             body = loops[name].body.graph
-            for user, slot in _users(body, indexed(body, "_Arg")[k].name):
-                if body.node(user).op == "TensorArrayGradV3" and slot == 0:
+            for user, dst_input in _users(body, indexed(body, "_Arg")[k].name):
+                if body.node(user).op == "TensorArrayGradV3" and dst_input == 0:
                     found.append((loops[name], body.node(user)))
                 elif is_structured(body.node(user)):
                     raise Declined(f"'{user}' inside '{name}' takes it")

@@ -33,7 +33,7 @@ from tfjit.passes.manager.rewriter import insert_constant, is_static, tensor_sha
 _ROUNDS: Final = 4  # each may make element shapes known that the next one needs
 
 _IDENTITY_LIKE: Final = frozenset({"Identity", "_Arg", "_Retval"})
-# op -> (inputs, outputs) in the alias class: slots of lists, of flows, of handles
+# op -> (inputs, outputs) in the alias class: indices of lists, of flows, of handles
 _LISTS: Final[dict[str, tuple[tuple[int, ...], tuple[int, ...]]]] = {
     "TensorListFromTensor": ((), (0,)),
     "TensorListReserve": ((), (0,)),
@@ -185,8 +185,8 @@ class _Round:
             self.alias_classes.join((id(scope), *inputs[0]), (id(scope), node.name, 0))
         list_inputs, list_outputs = {**_LISTS, **_FLOWS}.get(node.op, ((), ()))
         for k in list_inputs:
-            for slot in list_outputs:
-                self.alias_classes.join((id(scope), *inputs[k]), (id(scope), node.name, slot))
+            for output in list_outputs:
+                self.alias_classes.join((id(scope), *inputs[k]), (id(scope), node.name, output))
 
     def _members(self) -> dict[ScopedTensor, _AliasClass]:
         """Return the alias classes that contain a list or array."""
@@ -194,9 +194,9 @@ class _Round:
         for scope in self.top.all():
             for node in scope.graph.op_nodes():
                 _, list_outputs = {**_LISTS, **_FLOWS}.get(node.op, ((), ()))
-                for slot in list_outputs:
+                for output in list_outputs:
                     roots.setdefault(
-                        self.alias_classes.find((id(scope), node.name, slot)), _AliasClass()
+                        self.alias_classes.find((id(scope), node.name, output)), _AliasClass()
                     )
                 if node.op == "TensorArrayV3":
                     roots.setdefault(
@@ -212,20 +212,20 @@ class _Round:
         passes = is_structured(node) or (
             node.op in _IDENTITY_LIKE and (scope is not self.top or node.op == "Identity")
         )
-        for slot in range(len(node.output_dtypes)):
-            alias_class = roots.get(self.alias_classes.find((id(scope), node.name, slot)))
+        for output in range(len(node.output_dtypes)):
+            alias_class = roots.get(self.alias_classes.find((id(scope), node.name, output)))
             if alias_class is None:
                 continue
-            alias_class.tensors.append((id(scope), node.name, slot))
+            alias_class.tensors.append((id(scope), node.name, output))
             if not passes:
                 self._use(
                     alias_class,
                     scope,
                     node,
-                    known is not None and (slot in known[1] or node.op == "TensorArrayV3"),
+                    known is not None and (output in known[1] or node.op == "TensorArrayV3"),
                 )
-        for k, (src, slot) in enumerate(scope.graph.inputs(node.name)):
-            alias_class = roots.get(self.alias_classes.find((id(scope), src, slot)))
+        for k, (src, output) in enumerate(scope.graph.inputs(node.name)):
+            alias_class = roots.get(self.alias_classes.find((id(scope), src, output)))
             if alias_class is not None and not passes:
                 handle = node.op in _FLOWS and k == 0
                 self._use(alias_class, scope, node, known is not None and (k in known[0] or handle))
@@ -480,7 +480,7 @@ class _Round:
         graph, op = scope.graph, node.op
         inputs = graph.inputs(node.name)
         taken = [self._of(scope, tensor) for tensor in inputs]
-        given = [self._of(scope, (node.name, slot)) for slot in range(len(node.output_dtypes))]
+        given = [self._of(scope, (node.name, output)) for output in range(len(node.output_dtypes))]
         if not any(taken) and not any(given):
             return None
         if op == "_Arg" and given[0] is not None:

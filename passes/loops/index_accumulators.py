@@ -219,9 +219,9 @@ class _Level:
         """
         graph = loop.body.graph
         wanted = next(n for n in graph.op_nodes() if n.op == "_Retval" and n.attrs["index"] == k)
-        source, slot = behind_identities(loop.body, graph.inputs(wanted.name)[0])
+        source, output = behind_identities(loop.body, graph.inputs(wanted.name)[0])
         found = graph.node(source)
-        if found.op != op or slot or argument(loop.body, graph.inputs(source)[0]) != k:
+        if found.op != op or output or argument(loop.body, graph.inputs(source)[0]) != k:
             raise Declined(f"'{loop.name}' does not call {op} for it once in each iteration")
         for scope in (loop.cond, loop.body):
             arg = next(
@@ -236,9 +236,9 @@ class _Level:
             raise Declined(f"'{other}' uses it")
         return found
 
-    def _other_user(self, scope: Scope, name: str, slot: int, known: set[str]) -> str:
+    def _other_user(self, scope: Scope, name: str, output: int, known: set[str]) -> str:
         """Return an unknown user of a tensor, through Identity nodes."""
-        for user, _ in scope.graph.consumers(name, slot):
+        for user, _ in scope.graph.consumers(name, output):
             if scope.graph.node(user).op == "Identity":
                 found = self._other_user(scope, user, 0, known)
                 if found:

@@ -61,12 +61,12 @@ _FILLS: Final = {"ZerosLike": 0, "OnesLike": 1}
 class Outer:
     """A tensor of the graph around the loop.
 
-    The tensor is an output of a node there, or of a node that is still to be made (`Hoisted`, slot
-    0), or a constant.
+    The tensor is an output of a node there, or of a node that is still to be made (`Hoisted`,
+    output 0), or a constant.
     """
 
     node: str = ""
-    slot: int = 0
+    output: int = 0
     hoisted: int = -1
     constant: np.ndarray | None = None
 
@@ -158,7 +158,7 @@ class LoopBuilder:
 
         wanted: the outputs that are used.
         """
-        operands = [self._outside(src, slot) for src, slot in self.graph.inputs(node.name)]
+        operands = [self._outside(src, output) for src, output in self.graph.inputs(node.name)]
         results = self._while(node, operands)
         outputs: list[int] = []
         found: dict[int, int | Outer] = {}
@@ -202,20 +202,20 @@ class LoopBuilder:
         self.values.append(TensorSpec(dtype.base_dtype, tuple(shape)))
         return len(self.values) - 1
 
-    def _outside(self, src: str, slot: int) -> Operand:
+    def _outside(self, src: str, output: int) -> Operand:
         """Return a tensor of the graph around the loop."""
         node = self.graph.node(src)
-        value = constant_value(self.graph, src, slot)
+        value = constant_value(self.graph, src, output)
         if value is not None:
-            return self._constant(np.asarray(value), Outer(src, slot))
+            return self._constant(np.asarray(value), Outer(src, output))
         return self._outer(
-            Outer(src, slot), node.output_dtypes[slot].base_dtype, _static(node, slot)
+            Outer(src, output), node.output_dtypes[output].base_dtype, _static(node, output)
         )
 
     def _outer(self, outer: Outer, dtype: DType, shape: tuple[int, ...]) -> Operand:
         key = (
             outer.node,
-            outer.slot,
+            outer.output,
             outer.hoisted,
             id(outer.constant) if outer.constant is not None else 0,
         )
@@ -286,8 +286,8 @@ class LoopBuilder:
             if node.op in ("_Retval", "NoOp"):
                 continue
             made = self._node(graph, node, [operands[source] for source in graph.inputs(name)])
-            for slot, operand in enumerate(made):
-                operands[name, slot] = operand
+            for output, operand in enumerate(made):
+                operands[name, output] = operand
         return [operands[graph.inputs(node.name)[0]] for node in indexed(graph, "_Retval").values()]
 
     def _node(self, graph: DataflowGraph, node: Node, inputs: list[Operand]) -> Sequence[Operand]:
@@ -550,7 +550,7 @@ class LoopBuilder:
         if operand.outer is None or operand.size > _MAX_KNOWN:
             return None
         if operand.outer.node:
-            return constant_value(self.graph, operand.outer.node, operand.outer.slot)
+            return constant_value(self.graph, operand.outer.node, operand.outer.output)
         return operand.outer.constant
 
     def _block(
@@ -681,7 +681,7 @@ class LoopBuilder:
 def _outer_key(outer: Outer) -> Any:
     return (
         outer.node,
-        outer.slot,
+        outer.output,
         outer.hoisted,
         None
         if outer.constant is None
@@ -700,11 +700,11 @@ def _many(node: Node) -> bool:
     return prod(_static(node, 0)) != 1
 
 
-def _static(node: Node, slot: int) -> tuple[int, ...]:
-    shape = node.output_shapes[slot]
+def _static(node: Node, output: int) -> tuple[int, ...]:
+    shape = node.output_shapes[output]
     if shape is None or any(size is None for size in shape):
         raise Unsupported(
-            f"the shape of {node.name}:{slot} ({node.op}) is not known before it runs"
+            f"the shape of {node.name}:{output} ({node.op}) is not known before it runs"
         )
     return tuple(int(size) for size in shape if size is not None)
 

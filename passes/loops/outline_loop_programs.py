@@ -80,7 +80,7 @@ def _replace(graph: DataflowGraph, node: Node, built: BuiltLoop) -> None:
             )
             const.output_shapes = (outer.constant.shape,)
             return const.name, 0
-        return outer.node, outer.slot
+        return outer.node, outer.output
 
     needed: set[int] = set()
 
@@ -132,9 +132,9 @@ def _replace(graph: DataflowGraph, node: Node, built: BuiltLoop) -> None:
         origin=origin,
         output_shapes=tuple(spec.shape for spec in built.program.output_specs),
     )
-    for slot, dst, dst_input in uses:
-        where = built.results[slot]
-        src, output = (new.name, where) if isinstance(where, int) else outside[slot]
+    for index, dst, dst_input in uses:
+        where = built.results[index]
+        src, output = (new.name, where) if isinstance(where, int) else outside[index]
         graph.add_data_edge(src, output, dst, dst_input)
     for dst in followers:
         graph.add_control_edge(new.name, dst)

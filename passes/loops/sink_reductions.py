@@ -363,9 +363,9 @@ class _Sums:
             made.output_shapes = (tensor_shape(graph, *total),)
             total = made.name, 0
         own = {total[0], *(flat[0] for flat, _ in self.kept.values())}
-        for consumer, slot in list(graph.consumers(loop.name, k)):
+        for consumer, dst_input in list(graph.consumers(loop.name, k)):
             if consumer not in own:
-                graph.replace_input(consumer, slot, *total)
+                graph.replace_input(consumer, dst_input, *total)
         result, arg = indexed(body, "_Retval")[k], indexed(body, "_Arg")[k]
         body.replace_input(result.name, 0, self._row if in_place else arg.name, 0)
         loop.body.changed = self.scope.changed = True

@@ -89,11 +89,11 @@ class _Stack:
                 (n for n in scope.graph.op_nodes() if n.op == "_Arg" and n.attrs["index"] == k),
                 None,
             )
-            for user, slot in scope.graph.consumers(arg.name) if arg is not None else ():
+            for user, dst_input in scope.graph.consumers(arg.name) if arg is not None else ():
                 taker = scope.graph.node(user)
                 if taker.op == "_Retval" and taker.attrs["index"] == k and scope is body:
                     continue
-                if scope is cond or taker.op not in ("StackPushV2", "StackPopV2") or slot:
+                if scope is cond or taker.op not in ("StackPushV2", "StackPopV2") or dst_input:
                     raise Declined(f"{taker.op} '{user}' uses it")
                 users.append(taker)
         if len(users) != 1:

@@ -146,7 +146,7 @@ class PassContext:
     """The state of a pass besides the graph.
 
     messages: (pass, node, text) of every log entry; `current` is the pass that runs now.
-    values: the static value of a tensor (node, slot) that shape inference found; no Const's.
+    values: the static value of a tensor (node, output) that shape inference found; no Const's.
     handles: the shape of the variable behind a resource tensor.
     lists: facts of tensor lists (passes/analysis/list_shapes.py).
     where: the path of the body that the graph is, "" for the plan's own graph.

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from tfjit.passes.manager.pass_context import PassContext
 
 
-def tensor_shape(graph: DataflowGraph, src: str, slot: int) -> Shape:
+def tensor_shape(graph: DataflowGraph, src: str, output: int) -> Shape:
     """Return the static shape of a tensor, None where unknown."""
-    return graph.node(src).output_shapes[slot]
+    return graph.node(src).output_shapes[output]
 
 
-def tensor_dtype(graph: DataflowGraph, src: str, slot: int) -> DType:
+def tensor_dtype(graph: DataflowGraph, src: str, output: int) -> DType:
     """Return the dtype of a tensor; references have reference dtypes."""
-    return graph.node(src).output_dtypes[slot]
+    return graph.node(src).output_dtypes[output]
 
 
 def is_static(shape: Shape) -> bool:
@@ -37,10 +37,10 @@ def same_shape(a: Shape, b: Shape) -> bool:
     return is_static(a) and a == b
 
 
-def constant(graph: DataflowGraph, ctx: PassContext, src: str, slot: int) -> np.ndarray | None:
+def constant(graph: DataflowGraph, ctx: PassContext, src: str, output: int) -> np.ndarray | None:
     """Return the static value of a tensor, from a Const or inference."""
-    found = constant_value(graph, src, slot)
-    return found if found is not None else ctx.values.get((src, slot))
+    found = constant_value(graph, src, output)
+    return found if found is not None else ctx.values.get((src, output))
 
 
 def reads_reference(graph: DataflowGraph, name: str) -> bool:
@@ -49,16 +49,16 @@ def reads_reference(graph: DataflowGraph, name: str) -> bool:
     Later values of the variable show through such an output.
     """
     while graph.node(name).is_view:
-        name, slot = graph.inputs(name)[0]
-        if graph.node(name).output_dtypes[slot].is_ref:
+        name, output = graph.inputs(name)[0]
+        if graph.node(name).output_dtypes[output].is_ref:
             return True
     return False
 
 
-def drop(graph: DataflowGraph, node: Node, src: str, slot: int) -> str:
-    """Remove a one-output node with the value of `src:slot`.
+def drop(graph: DataflowGraph, node: Node, src: str, index: int) -> str:
+    """Remove a one-output node with the value of `src:index`.
 
-    The consumers of the node use `src:slot`. Returns a description for the log.
+    The consumers of the node use `src:index`. Returns a description for the log.
     Raises Declined where more than the graph's text would change: a copy to another device, a
     reference.
     """
@@ -69,9 +69,9 @@ def drop(graph: DataflowGraph, node: Node, src: str, slot: int) -> str:
         and node.assigned_device
     ):
         raise Declined(f"it copies '{src}' to another device")
-    if source.output_dtypes[slot] is not node.output_dtypes[0]:
+    if source.output_dtypes[index] is not node.output_dtypes[0]:
         raise Declined(
-            f"'{src}:{slot}' is {source.output_dtypes[slot].name}, it is "
+            f"'{src}:{index}' is {source.output_dtypes[index].name}, it is "
             f"{node.output_dtypes[0].name}"
         )
     if any(
@@ -80,13 +80,13 @@ def drop(graph: DataflowGraph, node: Node, src: str, slot: int) -> str:
         raise Declined("another output of it is used")
     if not node.is_view and reads_reference(graph, src):
         raise Declined(f"its value is its own, that of '{src}' the variable's")
-    known, found = source.output_shapes[slot], node.output_shapes[0]
+    known, found = source.output_shapes[index], node.output_shapes[0]
     if known != found and is_compatible(known, found):
         shapes = list(source.output_shapes)
-        shapes[slot] = merge(known, found)
+        shapes[index] = merge(known, found)
         source.output_shapes = tuple(shapes)
-    graph.bypass(node.name, src, slot)
-    return f"dropped for '{src}'" if slot == 0 else f"dropped for '{src}:{slot}'"
+    graph.bypass(node.name, src, index)
+    return f"dropped for '{src}'" if index == 0 else f"dropped for '{src}:{index}'"
 
 
 def insert_constant(

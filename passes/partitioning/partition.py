@@ -113,7 +113,7 @@ class _Splitter:
             edge.id for edge in graph.all_edges() if (edge.src, edge.dst) != (SOURCE, SINK)
         )
         self.edge_numbers = {id: number for number, id in enumerate(ids, 3)}
-        # (source, slot or -1, receiving partition) -> the node there with that value
+        # (source, output or -1, receiving partition) -> the node there with that value
         self.received: dict[tuple[str, int, str], str] = {}
         # Ids continue from one partition to the next, so that ids are unique over all partitions.
         self.next_id = graph.num_node_ids
@@ -172,7 +172,7 @@ class _Splitter:
         """
         src = self.graph.node(edge.src)
         there = self.parts[self.locations[edge.src]]
-        sent, slot = src.name, edge.src_output
+        sent, output = src.name, edge.src_output
         if edge.is_control:
             empty = np.zeros(0, dtype=np.float32)
             empty.setflags(write=False)
@@ -187,10 +187,10 @@ class _Splitter:
             there.add_control_edge(src.name, made.name)
             shape: Shape = (0,)
             made.output_shapes = (shape,)
-            sent, slot = made.name, 0
+            sent, output = made.name, 0
             dtype = dtypes.float32
         else:
-            dtype, shape = src.output_dtypes[slot].base_dtype, src.output_shapes[slot]
+            dtype, shape = src.output_dtypes[output].base_dtype, src.output_shapes[output]
         attrs = {
             "tensor_name": f"edge_{self.edge_numbers[edge.id]}_{src.name}".encode(),
             "send_device": src.assigned_device.encode(),
@@ -200,12 +200,12 @@ class _Splitter:
             "_src": src.name.encode(),
             "_dst": dst.name.encode(),
         }
-        send_op = "_HostSend" if not edge.is_control and output_on_host(src, slot) else "_Send"
+        send_op = "_HostSend" if not edge.is_control and output_on_host(src, output) else "_Send"
         recv_op = (
             "_HostRecv" if not edge.is_control and input_on_host(dst, edge.dst_input) else "_Recv"
         )
         self.add(
-            there, src, self.new_name(src.name), send_op, [(sent, slot)], {"T": dtype, **attrs}
+            there, src, self.new_name(src.name), send_op, [(sent, output)], {"T": dtype, **attrs}
         )
         receive = self.add(
             self.parts[here],
@@ -220,7 +220,7 @@ class _Splitter:
             self.parts[here].add_control_edge(gate, receive.name)
         receive.output_shapes = (shape,)
         if not edge.is_control:
-            if src.output_dtypes[slot].is_ref:
+            if src.output_dtypes[output].is_ref:
                 # TensorFlow marks the reads of references in this way
                 receive.attrs["_start_time"] = 0
             return receive.name

@@ -32,8 +32,8 @@ def replicate_constants(graph: DataflowGraph, ctx: PassContext) -> None:
         if value is None or value.size > MAX_ELEMENTS:
             continue
         readers: dict[str, list[tuple[str, int]]] = {}
-        for dst, slot in graph.consumers(name):
-            readers.setdefault(graph.node(dst).assigned_device, []).append((dst, slot))
+        for dst, dst_input in graph.consumers(name):
+            readers.setdefault(graph.node(dst).assigned_device, []).append((dst, dst_input))
         if len(readers) < 2 or any(edge.is_control for edge in graph.edges_out_of(name)):
             continue
         for device in sorted(readers):
@@ -54,7 +54,7 @@ def _replicate(
         assigned_device=device,
         output_shapes=node.output_shapes,
     )
-    for dst, slot in readers:
-        graph.replace_input(dst, slot, copy.name, 0)
+    for dst, dst_input in readers:
+        graph.replace_input(dst, dst_input, copy.name, 0)
     for src in graph._pred[node.name]:
         graph.add_control_edge(src, copy.name)

@@ -235,9 +235,9 @@ class _Splitter:
                     (attrs["shared_name"] or b"").decode() or name,
                 )
             )
-        for source, slot in self.graph.inputs(name):
+        for source, output in self.graph.inputs(name):
             node = self.graph.node(source)
-            dtype = node.output_dtypes[slot]
+            dtype = node.output_dtypes[output]
             if dtype.name.startswith("resource") or dtype.is_ref or _is_old_handle(node):
                 found.append(self._handle(source))
         return found
@@ -304,19 +304,19 @@ class _Splitter:
             targets[stage_of.get(target, last)][target] = None
         for name in sorted(stage_of):
             at = stage_of[name]
-            for source, slot in self._sources(name):
+            for source, output in self._sources(name):
                 made = stage_of.get(source, at)
                 if made == at:
                     continue
                 cuts[at].add(source)
-                if slot == CONTROL:
+                if output == CONTROL:
                     targets[made][source] = None
                     continue
-                dtype = self.graph.node(source).output_dtypes[slot]
+                dtype = self.graph.node(source).output_dtypes[output]
                 if dtype.is_ref or not dtype.is_numpy_compatible:
                     raise Declined(f"what {source} hands to {name} is no array")
-                fetches[made][f"{source}:{slot}"] = None
-                taken[at][f"{source}:{slot}"] = None
+                fetches[made][f"{source}:{output}"] = None
+                taken[at][f"{source}:{output}"] = None
         for i, stage in enumerate(stages):
             stage.fetches, stage.targets, stage.cut = (
                 tuple(fetches[i]),
@@ -330,7 +330,7 @@ class _Splitter:
 
     def _uses(self, stage: Stage, feed: str) -> bool:
         """Return whether a stage depends on a feed of the run."""
-        node, slot = parse_tensor_name(feed)
+        node, output = parse_tensor_name(feed)
         seen = needed_nodes(
             self.graph,
             replace(
@@ -341,10 +341,10 @@ class _Splitter:
                 cut=stage.cut,
             ),
         )[0]
-        shielded = slot == 0 and self.graph.node(node).has_trait(PLACEHOLDER)
+        shielded = output == 0 and self.graph.node(node).has_trait(PLACEHOLDER)
         edges = self.graph.edges_out_of(node)
         return node in seen or any(
-            e.dst in seen and (e.src_output == slot or (e.is_control and shielded)) for e in edges
+            e.dst in seen and (e.src_output == output or (e.is_control and shielded)) for e in edges
         )
 
 

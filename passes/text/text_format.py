@@ -104,7 +104,9 @@ def format_node(
 
     A loop program among its attrs needs several lines.
     """
-    arguments = [src if slot == 0 else f"{src}:{slot}" for src, slot in graph.inputs(node.name)]
+    arguments = [
+        src if output == 0 else f"{src}:{output}" for src, output in graph.inputs(node.name)
+    ]
     arguments += [f"^{src}" for src in graph.control_inputs(node.name)]
     derived = derived_attrs(node.op_def, node.input_dtypes) if node.op_def is not None else {}
     for key in sorted(node.attrs):
@@ -215,17 +217,17 @@ def _parse_nodes(
 
     for record in _inputs_first(records):
         got: list[DType | None] = []
-        for src, slot in record.inputs:
+        for src, output in record.inputs:
             outputs = records[src].output_dtypes
             if outputs is None:
                 # the back edge of a loop: the Merge's other input determines the dtype
                 got.append(None)
-            elif slot >= len(outputs):
+            elif output >= len(outputs):
                 raise TextError(
-                    f"line {record.line}: Node '{record.name}': '{src}' has no output {slot}"
+                    f"line {record.line}: Node '{record.name}': '{src}' has no output {output}"
                 )
             else:
-                got.append(outputs[slot])
+                got.append(outputs[output])
         entering = next((dtype for dtype in got if dtype is not None), None)
         got = [dtype or entering for dtype in got]
         try:
@@ -267,8 +269,8 @@ def _parse_nodes(
             )
         )
     for record in records.values():
-        for index, (src, slot) in enumerate(record.inputs):
-            graph._connect(src, slot, record.name, index)
+        for index, (src, output) in enumerate(record.inputs):
+            graph._connect(src, output, record.name, index)
         for src in record.control_inputs:
             graph.add_control_edge(src, record.name)
     graph.tie_ends()

@@ -46,11 +46,11 @@ def evaluate(
             continue
         if not node.output_dtypes:
             continue
-        inputs = [values[f"{src}:{slot}"] for src, slot in graph.inputs(name)]
+        inputs = [values[f"{src}:{output}"] for src, output in graph.inputs(name)]
         specs = tuple(TensorSpec(d.as_dtype(a.dtype), a.shape) for a in inputs)
         known = {
-            k: values[f"{src}:{slot}"]
-            for k, (src, slot) in enumerate(graph.inputs(name))
+            k: values[f"{src}:{output}"]
+            for k, (src, output) in enumerate(graph.inputs(name))
             if graph.node(src).op == "Const"
         }
         if node.op == "_Fused" and native:
@@ -70,6 +70,6 @@ def evaluate(
                 results = kernel(
                     NodeSpec(name, node.op, node.attrs, specs, (), dict(enumerate(inputs))), inputs
                 )
-        for slot, value in enumerate(results):
-            values[f"{name}:{slot}"] = np.asarray(value)
+        for output, value in enumerate(results):
+            values[f"{name}:{output}"] = np.asarray(value)
     return values

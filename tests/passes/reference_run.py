@@ -101,7 +101,7 @@ def _run_node(
     specs = tuple(TensorSpec(as_dtype(value.dtype), value.shape) for value in inputs)
     with np.errstate(all="ignore"):
         results = kernel(NodeSpec(node.name, node.op, node.attrs, specs, ()), inputs)
-    return {(node.name, slot): result for slot, result in enumerate(results)}
+    return {(node.name, output): result for output, result in enumerate(results)}
 
 
 def lowered(

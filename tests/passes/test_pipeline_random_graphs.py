@@ -96,8 +96,8 @@ class Maker:
             name, op, node.attrs, tuple(TensorSpec(as_dtype(a.dtype), a.shape) for a in arrays), ()
         )
         with np.errstate(all="ignore"):
-            for slot, value in enumerate(kernel(spec, arrays)):
-                self.values[name, slot] = np.asarray(value)
+            for output, value in enumerate(kernel(spec, arrays)):
+                self.values[name, output] = np.asarray(value)
 
     def step(self) -> None:
         """Add one random node (with the constants it needs)."""
@@ -232,7 +232,9 @@ class Maker:
 
     def spec(self) -> RunSpec:
         tensors = [
-            f"{name}:{slot}" for name, slot in self.values if f"{name}:{slot}" not in self.feeds
+            f"{name}:{output}"
+            for name, output in self.values
+            if f"{name}:{output}" not in self.feeds
         ]
         fetches = sorted({self.choose(tensors) for _ in range(4)} | {tensors[-1]})
         # as a target, a placeholder wants to run
@@ -258,8 +260,8 @@ def test_values_are_the_same_bit_by_bit(seed: int) -> None:
     partitions, report = build(maker.graph, spec, options)
     got = run_partitions(partitions, list(maker.feeds.values()))
     for index, name in enumerate(spec.fetches):
-        node, _, slot = name.rpartition(":")
-        expected = maker.values[node, int(slot)]
+        node, _, output = name.rpartition(":")
+        expected = maker.values[node, int(output)]
         assert got[index].dtype == expected.dtype and got[index].shape == expected.shape, name
         nan = np.isnan(expected) if expected.dtype.kind == "f" else np.zeros(expected.shape, bool)
         assert (np.isnan(got[index]) == nan).all() if expected.dtype.kind == "f" else True

@@ -106,8 +106,8 @@ def node(lowered: Lowered, name: str) -> Instruction:
     return found
 
 
-def slots(lowered: Lowered) -> list[tuple[Instruction]]:
-    """The instructions as slots of one."""
+def schedule(lowered: Lowered) -> list[tuple[Instruction]]:
+    """The instructions one at a time."""
     return [(instruction,) for instruction in lowered.instructions]
 
 

@@ -43,15 +43,15 @@ def matvec_call(node: NodeSpec) -> NativeCall:
     """Return the call of a MatMul for which `is_matvec` holds."""
     a, b, out = node.inputs[0], node.inputs[1], node.outputs[0]
     by_column = out.shape[1] == 1  # True: a times a column. False: a row times b.
-    matrix, slot = (a, 0) if by_column else (b, 1)
+    matrix, index = (a, 0) if by_column else (b, 1)
     # True if a row of the matrix in memory is multiplied with the whole vector.
     along_rows = (
         not node.attrs.get("transpose_a") if by_column else bool(node.attrs.get("transpose_b"))
     )
-    return _call(matrix, slot, along_rows, out)
+    return _call(matrix, index, along_rows, out)
 
 
-def _call(matrix: TensorSpec, slot: int, along_rows: bool, out: TensorSpec) -> NativeCall:
+def _call(matrix: TensorSpec, index: int, along_rows: bool, out: TensorSpec) -> NativeCall:
     rows, columns = matrix.shape
     kind, size = _KINDS[matrix.dtype.name], matrix.dtype.size
     cost = cost_model.FIXED_NS + max(
@@ -59,7 +59,7 @@ def _call(matrix: TensorSpec, slot: int, along_rows: bool, out: TensorSpec) -> N
     )
     launch = Launch(
         _dots(kind, size) if along_rows else _sums(kind, size),
-        (rows, columns, Pointer("in", slot), Pointer("in", 1 - slot), Pointer("out", 0)),
+        (rows, columns, Pointer("in", index), Pointer("in", 1 - index), Pointer("out", 0)),
         chunks=cost_model.chunks_for(cost, max(1, (rows if along_rows else columns) // _STEP)),
         cost_ns=cost,
     )

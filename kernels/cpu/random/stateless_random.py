@@ -68,13 +68,13 @@ def kernel(args, chunk, nchunks):
 """
 
 
-def _scrambled(node: NodeSpec, slot: int, counter: Pointer, key: Pointer, work: Pointer) -> Launch:
-    seed = node.inputs[slot]
+def _scrambled(node: NodeSpec, index: int, counter: Pointer, key: Pointer, work: Pointer) -> Launch:
+    seed = node.inputs[index]
     if seed.shape != (2,) or seed.dtype.name not in ("int32", "int64"):
         raise Unsupported("its seed is no pair of integers")
     return Launch(
         _scramble("i32" if seed.dtype.size == 4 else "i64"),
-        (Pointer("in", slot), counter, key, work),
+        (Pointer("in", index), counter, key, work),
         cost_ns=FIXED_NS,
     )
 

@@ -87,10 +87,10 @@ def check_order(step: Step, variant: Variant) -> int:
     """What the order of a step must be; returns how many bundles it has."""
     layout, lowered = step.layout, variant.lowered
     assert lowered is not None
-    assert sorted(id(i) for members in layout.slots for i in members) == sorted(
+    assert sorted(id(i) for members in layout.schedule for i in members) == sorted(
         id(i) for i in lowered.instructions
     )
-    place = {id(i): n for n, members in enumerate(layout.slots) for i in members}
+    place = {id(i): n for n, members in enumerate(layout.schedule) for i in members}
     names = {i.node.name: place[id(i)] for i in lowered.instructions}
     graph = variant.partitions[0].graph
     for name, at in names.items():
@@ -103,7 +103,7 @@ def check_order(step: Step, variant: Variant) -> int:
                     todo.append(source)
     for earlier, later in horizontal_batching._accesses(lowered.instructions):
         assert place[id(lowered.instructions[earlier])] < place[id(lowered.instructions[later])]
-    for members in layout.slots:
+    for members in layout.schedule:
         for a, b in combinations(members, 2):
             for first, second in ((a, b), (b, a)):
                 written = [memory(layout, v) for v in first.outputs] + temporaries(layout, first)
@@ -111,7 +111,7 @@ def check_order(step: Step, variant: Variant) -> int:
                     memory(layout, v) for v in (*second.inputs, *second.outputs)
                 ] + temporaries(layout, second)
                 assert not any(overlap(w, t) for w in written for t in touched if w[1] and t[1])
-    return sum(len(members) > 1 for members in layout.slots)
+    return sum(len(members) > 1 for members in layout.schedule)
 
 
 def memory(layout: Any, value: Any) -> tuple[int, int]:

@@ -1,13 +1,13 @@
-"""Lifetimes of values, and which copies go away, on lowered texts."""
+"""Liveness of values, and which copies go away, on lowered texts."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.runtime.lowered_programs import compiled, read, slots
+from tests.runtime.lowered_programs import compiled, read, schedule
 from tfjit.kernels.registry import NativeCall
 from tfjit.runtime.lowering.lowering import Lowered
-from tfjit.runtime.schedule.liveness import Lifetimes
+from tfjit.runtime.schedule.liveness import Liveness
 
 LOOP = """
     lowered feeds=3
@@ -25,15 +25,15 @@ LOOP = """
 """
 
 
-def lives(made: Lowered, calls: dict[int, NativeCall]) -> Lifetimes:
-    return Lifetimes(made, slots(made), calls)
+def lives(made: Lowered, calls: dict[int, NativeCall]) -> Liveness:
+    return Liveness(made, schedule(made), calls)
 
 
-def spans(found: Lifetimes) -> dict[int, tuple[int, int]]:
+def spans(found: Liveness) -> dict[int, tuple[int, int]]:
     return {index: (first, found.last[index]) for index, first in found.first.items()}
 
 
-def copies_left(made: Lowered, found: Lifetimes) -> list[int]:
+def copies_left(made: Lowered, found: Liveness) -> list[int]:
     """Positions of copies between different buffers."""
     return [
         position

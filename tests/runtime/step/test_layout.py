@@ -149,7 +149,7 @@ def test_a_compiled_loop_is_jumps_inside_one_native_run() -> None:
     (native_run,) = found.native_runs
     # the copy at the iteration's end has gone away: y writes over the value
     assert [i.node.name for i in native_run.instructions] == ["l", "l", "l", "y", "l", "z"]
-    assert native_run.loops and found.lives.root(found.lowered.values[3]).index == 2
+    assert native_run.loops and found.liveness.root(found.lowered.values[3]).index == 2
     assert set(offsets(found)) == {2}
 
 

@@ -51,10 +51,10 @@ def to_function_def(graph: FunctionGraph, name: str) -> Any:
                 (arg, first, last)
                 for arg, (first, last) in arg_ranges(op.op_def.outputs, op.attrs).items()
             ]
-        slot = tensor.value_index
+        output = tensor.value_index
         for arg, first, last in ranges[op]:
-            if first <= slot < last:
-                return f"{op.name}:{arg}:{slot - first}"
+            if first <= output < last:
+                return f"{op.name}:{arg}:{output - first}"
         raise AssertionError(f"{tensor} is no output of its operation")
 
     for op in operations:
@@ -210,7 +210,7 @@ class _Body:
                 attrs[name] = attr_values.from_proto(bound)
         for arg, (first, last) in arg_ranges(op_def.outputs, attrs).items():
             self._define(
-                f"{node.name}:{arg}", [f"{node.name}:{slot}" for slot in range(first, last)]
+                f"{node.name}:{arg}", [f"{node.name}:{output}" for output in range(first, last)]
             )
 
     def _find(self, text: str) -> list[str]:

@@ -100,7 +100,8 @@ def import_graph_def(
             ]
             if unused:
                 names = ", ".join(
-                    f"^{source}" if slot < 0 else f"{source}:{slot}" for source, slot in unused
+                    f"^{source}" if output < 0 else f"{source}:{output}"
+                    for source, output in unused
                 )
                 raise ValueError(
                     f"Attempted to map inputs that were not found in graph_def: [{names}]"

@@ -37,12 +37,12 @@ TensorKey = tuple[str, int]  # node name and output; -1 for a control input
 
 
 def split_input(text: str) -> TensorKey:
-    """Return ("name", slot) of a NodeDef's input; slot -1 for "^name"."""
+    """Return ("name", output) of a NodeDef's input; output -1 for "^name"."""
     if text.startswith("^"):
         return text[1:], -1
-    name, colon, slot = text.rpartition(":")
-    if colon and slot.isdecimal() and ":" not in name:
-        return name, int(slot)
+    name, colon, output = text.rpartition(":")
+    if colon and output.isdecimal() and ":" not in name:
+        return name, int(output)
     return text, 0
 
 
@@ -86,8 +86,8 @@ class Importer:
         inputs = self._check_nodes()
         for index in self._order(inputs):
             self._make(self.nodes[index], inputs[index])
-        for op, slot, key in self.loop_ends:
-            self._close_loop(op, slot, key)
+        for op, index, key in self.loop_ends:
+            self._close_loop(op, index, key)
         self._colocate()
 
     def undo(self) -> None:
@@ -119,22 +119,22 @@ class Importer:
 
     def element(self, text: str) -> Any:
         """Return the Tensor or Operation that `text` names in the GraphDef."""
-        name, slot = split_input(text)
+        name, output = split_input(text)
         op = self.ops.get(name)
         if ":" not in text:
             if op is None:
                 raise ValueError(f"Requested return node '{text}' not found in graph def")
             return op
-        if (name, slot) in self.replaced:
-            return self.replaced[name, slot]
+        if (name, output) in self.replaced:
+            return self.replaced[name, output]
         if op is None:
             raise ValueError(f"Requested return tensor '{text}' not found in graph def")
-        if slot >= len(op.outputs):
+        if output >= len(op.outputs):
             raise ValueError(
-                f"Invalid return output {slot} of node '{name}', which has {len(op.outputs)} "
+                f"Invalid return output {output} of node '{name}', which has {len(op.outputs)} "
                 "output(s)"
             )
-        return op.outputs[slot]
+        return op.outputs[output]
 
     def _check_versions(self) -> None:
         versions = self.message.versions
@@ -335,36 +335,36 @@ class Importer:
         control: dict[Operation, None] = {}
         waiting: list[tuple[int, TensorKey]] = []
         for key in keys:
-            source, slot = key
+            source, output = key
             substitute = self.replaced.get(key) if self.replaced else None
             if substitute is not None:
                 self.used_keys.add(key)
-                if slot < 0:
+                if output < 0:
                     control[substitute.op if isinstance(substitute, Tensor) else substitute] = None
                 elif isinstance(substitute, Tensor):
                     tensors.append(substitute)
                 else:
                     raise ValueError(
-                        f"input_map['{source}:{slot}'] must be a Tensor, got {substitute!r}"
+                        f"input_map['{source}:{output}'] must be a Tensor, got {substitute!r}"
                     )
                 continue
             origin = self.ops.get(source)
-            if slot < 0:
+            if output < 0:
                 assert origin is not None
                 control[origin] = None
             elif origin is None:
                 waiting.append((len(tensors), key))
                 tensors.append(None)
-            elif slot >= len(origin.outputs):
+            elif output >= len(origin.outputs):
                 raise InvalidGraphError(
                     node,
                     None,
-                    f"Node '{node_name}': Connecting to invalid output {slot} of source node "
+                    f"Node '{node_name}': Connecting to invalid output {output} of source node "
                     f"{source} "
                     f"which has {len(origin.outputs)} outputs.",
                 )
             else:
-                tensors.append(origin.outputs[slot])
+                tensors.append(origin.outputs[output])
         check_inputs(op_def, node_name, expected, tensors, node)
         full_name = self.names[node_name]
         for other in self.control:
@@ -393,8 +393,8 @@ class Importer:
             for i, (dtype, shape) in enumerate(zip(out_types, out_shapes, strict=True))
         ]
         self._set_device(op, node)
-        for slot, key in waiting:
-            self.loop_ends.append((op, slot, key))
+        for index, key in waiting:
+            self.loop_ends.append((op, index, key))
         self._register(op)
         self.ops[node_name] = op
         if self.context is not None:
@@ -496,7 +496,7 @@ class Importer:
                     op._device = other._device
                     break
 
-    def _close_loop(self, op: Operation, slot: int, key: TensorKey) -> None:
+    def _close_loop(self, op: Operation, index: int, key: TensorKey) -> None:
         source = self.ops[key[0]]
         if key[1] >= len(source.outputs):
             raise InvalidGraphError(
@@ -506,9 +506,9 @@ class Importer:
                 f"which has {len(source.outputs)} outputs.",
             )
         tensor = source.outputs[key[1]]
-        check_input(op.name, slot, tensor, input_dtypes(op.op_def, op._attrs)[slot])
+        check_input(op.name, index, tensor, input_dtypes(op.op_def, op._attrs)[index])
         tensor._consumers.append(op)
-        op._inputs = (*op._inputs[:slot], tensor, *op._inputs[slot + 1 :])
+        op._inputs = (*op._inputs[:index], tensor, *op._inputs[index + 1 :])
 
 
 def _carried_fields(node: Any) -> bytes:

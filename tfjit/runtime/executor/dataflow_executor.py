@@ -331,6 +331,6 @@ def copy_out(value: Any) -> Any:
     return value
 
 
-def item_index(slot: int) -> Any:
+def item_index(index: int) -> Any:
     """Return Merge's second output: the input's index as int32 scalar."""
-    return np.array(slot, np.int32)
+    return np.array(index, np.int32)

@@ -74,7 +74,7 @@ class NodeRunner(ABC):
 
     @abstractmethod
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
-        """The node's outputs by slot."""
+        """The node's outputs in order."""
 
     def start(
         self, context: StepContext, inputs: Sequence[Any], frame: str, done: Done, is_dead: bool

@@ -90,8 +90,8 @@ class FlowGraph:
         items = self.items
         for item in items:
             target = item.index
-            for slot, (source, output) in enumerate(graph.inputs(item.node.name)):
-                items[index[source]].edges.append((target, slot, output))
+            for dst_input, (source, output) in enumerate(graph.inputs(item.node.name)):
+                items[index[source]].edges.append((target, dst_input, output))
             for source in graph.control_inputs(item.node.name):
                 if source in index:
                     items[index[source]].edges.append((target, -1, -1))
@@ -190,7 +190,7 @@ def _frame_id(parent: int, iteration: int, name: str) -> int:
 class Tagged:
     """Describe a ready node in one iteration of one frame.
 
-    inputs: values by slot.
+    inputs: values in order.
     """
 
     item: Item
@@ -298,7 +298,7 @@ class Propagator:
     def finish(self, tagged: Tagged, outputs: Sequence[Any]) -> list[Tagged]:
         """Return the nodes that become ready.
 
-        outputs: values by slot, DEAD for a missing one. The outputs of a dead node are ignored.
+        outputs: values in order, DEAD for a missing one. The outputs of a dead node are ignored.
         """
         ready: list[Tagged] = []
         item, frame, iteration = tagged.item, tagged.frame, tagged.iteration
@@ -380,17 +380,17 @@ class Propagator:
     ) -> None:
         state = frame.iterations[iteration]
         items = self._graph.items
-        for target, slot, output in item.edges:
+        for target, dst_input, output in item.edges:
             dst = items[target]
-            value = DEAD if dead else outputs[output] if slot >= 0 else None
+            value = DEAD if dead else outputs[output] if dst_input >= 0 else None
             if dst.is_merge:
-                self._activate_merge(item, dst, slot, value, frame, iteration, state, ready)
+                self._activate_merge(item, dst, dst_input, value, frame, iteration, state, ready)
                 continue
-            if slot >= 0:
+            if dst_input >= 0:
                 inputs = state.inputs.get(target)
                 if inputs is None:
                     inputs = state.inputs[target] = [_MISSING] * dst.num_inputs
-                inputs[slot] = value
+                inputs[dst_input] = value
             if (dead or value is DEAD) and not dst.is_control_trigger:
                 state.dead_counts[target] = 1
             left = state.pending.get(target, dst.pending) - 1
@@ -405,7 +405,7 @@ class Propagator:
         self,
         item: Item,
         dst: Item,
-        slot: int,
+        dst_input: int,
         value: Any,
         frame: Frame,
         iteration: int,
@@ -415,12 +415,12 @@ class Propagator:
         target = dst.index
         if target in state.fired:
             return
-        if slot < 0:
+        if dst_input < 0:
             state.pending[target] = state.pending.get(target, dst.controls) - 1
         elif value is not DEAD:
             if target not in state.live:
                 state.live.add(target)
-                state.inputs[target] = [value, slot]
+                state.inputs[target] = [value, dst_input]
         else:
             # The loop is on the untaken side of a conditional: its Enter is dead, and no
             # NextIteration value will arrive.

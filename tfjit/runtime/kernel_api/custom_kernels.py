@@ -91,13 +91,13 @@ def _checked_kernel(op: str, kernel: SyncKernel) -> SyncKernel:
                 f"the custom kernel of {op} returned {got}, expected a list of "
                 f"{len(ctx.output_dtypes)}",
             )
-        return [_checked(op, ctx, slot, value, inputs) for slot, value in enumerate(outputs)]
+        return [_checked(op, ctx, output, value, inputs) for output, value in enumerate(outputs)]
 
     return compute
 
 
-def _checked(op: str, ctx: OpContext, slot: int, value: Any, inputs: Sequence[Any]) -> Any:
-    dtype, shape = ctx.output_dtypes[slot], ctx.output_shapes[slot]
+def _checked(op: str, ctx: OpContext, output: int, value: Any, inputs: Sequence[Any]) -> Any:
+    dtype, shape = ctx.output_dtypes[output], ctx.output_shapes[output]
     if dtype.is_ref or not dtype.is_numpy_compatible:
         return value
     array = np.asarray(value)
@@ -105,7 +105,7 @@ def _checked(op: str, ctx: OpContext, slot: int, value: Any, inputs: Sequence[An
         raise errors.InternalError(
             None,
             None,
-            f"output {slot} of the custom kernel of {op} is "
+            f"output {output} of the custom kernel of {op} is "
             f"{array.dtype}{format_shape(array.shape)}, "
             f"expected {dtype.name}{format_shape(shape)}",
         )

@@ -243,18 +243,18 @@ class Lowering:
             self.construct, self.out = kept
 
     def _value(
-        self, node: Node, slot: int, storage: StorageKind, shape: tuple[int, ...], **kw: Any
+        self, node: Node, output: int, storage: StorageKind, shape: tuple[int, ...], **kw: Any
     ) -> Value:
         value = self.new_value(
-            node, slot, node.output_dtypes[slot].base_dtype, shape, storage=storage, **kw
+            node, output, node.output_dtypes[output].base_dtype, shape, storage=storage, **kw
         )
-        self.by_output[node.name, slot] = value
+        self.by_output[node.name, output] = value
         return value
 
     def new_value(
         self,
         node: Node,
-        slot: int,
+        output: int,
         dtype: DType,
         shape: tuple[int, ...],
         level: int | None = None,
@@ -425,8 +425,8 @@ class Lowering:
                 node, self.result.kernel_kinds.get(node.name, ("runtime", ""))[0], str(why)
             )
             return
-        for slot, value in enumerate(outputs):
-            self.by_output[node.name, slot] = value
+        for output, value in enumerate(outputs):
+            self.by_output[node.name, output] = value
         self._note_kind(node, "loop" if node.has_trait(WHILE) else "branch")
 
     def _is_read(self, name: str) -> bool:
@@ -452,8 +452,8 @@ class Lowering:
 
         No edge orders such a fetch against updates.
         """
-        source, slot = self.graph.inputs(node.name)[0]
-        if not self.graph.node(source).output_dtypes[slot].is_ref:
+        source, output = self.graph.inputs(node.name)[0]
+        if not self.graph.node(source).output_dtypes[output].is_ref:
             raise NotStatic(f"{node.name} fetches a handle")
         value = Value(
             len(self.result.values),
@@ -495,21 +495,21 @@ class Lowering:
             if node.op in ("Assign", "AssignVariableOp") and inputs[0].shape != inputs[1].shape:
                 raise NotStatic(f"{node.name} ({node.op}) may change the shape of its variable")
             outputs = []
-            for slot, dtype in enumerate(node.output_dtypes):
+            for output, dtype in enumerate(node.output_dtypes):
                 # The output is the table itself, for Python kernels only.
                 if node.op.removesuffix("V2") in TABLE_OPS:
-                    outputs.append(self._value(node, slot, "object", ()))
+                    outputs.append(self._value(node, output, "object", ()))
                 elif dtype.name.startswith("resource") or (dtype.is_ref and not inputs):
                     raise NotStatic(f"{node.name} ({node.op}) makes a resource")
                 elif dtype.is_ref:  # the reference itself (Assign)
-                    self.by_output[node.name, slot] = inputs[0]
+                    self.by_output[node.name, output] = inputs[0]
                     outputs.append(inputs[0])
                 elif dtype.name == "variant":
-                    if node.output_shapes[slot]:
+                    if node.output_shapes[output]:
                         raise NotStatic(f"{node.name} ({node.op}) makes an array of variants")
-                    outputs.append(self._value(node, slot, "object", ()))
+                    outputs.append(self._value(node, output, "object", ()))
                 else:
-                    outputs.append(self._value(node, slot, "object", static_shape(node, slot)))
+                    outputs.append(self._value(node, output, "object", static_shape(node, output)))
             spec = NodeSpec(
                 node.name,
                 node.op,
@@ -529,13 +529,13 @@ class Lowering:
         spec = NodeSpec(node.name, node.op, node.attrs, in_specs, out_specs, constants)
         level = self._level(node, inputs)
         outputs = []
-        for slot, dtype in enumerate(node.output_dtypes):
+        for output, dtype in enumerate(node.output_dtypes):
             if dtype.is_ref:
-                self.by_output[node.name, slot] = inputs[0]
+                self.by_output[node.name, output] = inputs[0]
                 outputs.append(inputs[0])
             else:
                 outputs.append(
-                    self._value(node, slot, "buffer", out_specs[slot].shape, level=level)
+                    self._value(node, output, "buffer", out_specs[output].shape, level=level)
                 )
         backend = self.result.backend
         reference = backend.kernel(node.op)
@@ -698,10 +698,12 @@ def copy_out(spec: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarra
     return [np.array(inputs[0])]
 
 
-def static_shape(node: Node, slot: int) -> tuple[int, ...]:
-    shape = node.output_shapes[slot]
+def static_shape(node: Node, output: int) -> tuple[int, ...]:
+    shape = node.output_shapes[output]
     if shape is None or any(d is None for d in shape):
-        raise NotStatic(f"the shape of {node.name}:{slot} ({node.op}) is not known before it runs")
+        raise NotStatic(
+            f"the shape of {node.name}:{output} ({node.op}) is not known before it runs"
+        )
     return tuple(int(d) for d in shape if d is not None)
 
 

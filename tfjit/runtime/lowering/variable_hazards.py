@@ -100,9 +100,9 @@ def aliasing_reads(
 
 
 def _has_reference_input(graph: DataflowGraph, name: str) -> bool:
-    source, slot = graph.inputs(name)[0]
+    source, output = graph.inputs(name)[0]
     # Snapshot copies a variable.
-    return graph.node(source).output_dtypes[slot].is_ref and graph.node(name).op != "Snapshot"
+    return graph.node(source).output_dtypes[output].is_ref and graph.node(name).op != "Snapshot"
 
 
 def _is_fetched(graph: DataflowGraph, name: str) -> bool:

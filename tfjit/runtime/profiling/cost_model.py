@@ -101,11 +101,11 @@ class CostModel:
             else:
                 entry.input_info.add(preceding_node=ids[edge.src], preceding_port=edge.src_output)
         entry.compute_cost = 0 if node.op == "_Retval" else max(1, round(cost.mean_us))
-        for slot, dtype in enumerate(node.output_dtypes):
-            tensor = cost.outputs[slot] if slot < len(cost.outputs) else None
+        for index, dtype in enumerate(node.output_dtypes):
+            tensor = cost.outputs[index] if index < len(cost.outputs) else None
             output = entry.output_info.add(alias_input_port=-1, dtype=dtype.as_datatype_enum)
             if tensor is None:
-                shapes.fill_proto(output.shape, node.output_shapes[slot])
+                shapes.fill_proto(output.shape, node.output_shapes[index])
                 continue
             output.dtype = as_dtype(tensor.dtype).as_datatype_enum
             shapes.fill_proto(output.shape, tensor.shape)

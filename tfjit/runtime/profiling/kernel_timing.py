@@ -183,7 +183,7 @@ def _add_rows(found: dict[str, NodeTime], native_run: NativeRun, elapsed_us: np.
 
 
 def _python_segments(layout: Any) -> list[tuple[int, Instruction]]:
-    """Return the Python kernels between native runs by slot.
+    """Return the Python kernels between native runs with their positions.
 
     The markers of loops and branches are left out.
     """

@@ -36,7 +36,7 @@ class TensorRecord:
 class NodeRecord:
     """One run of a node.
 
-    Times in ns, of the collector's clock. outputs: by slot, None where the value was no array.
+    Times in ns, of the collector's clock. outputs: in order, None where the value was no array.
     """
 
     device: str
@@ -128,10 +128,10 @@ class StepStatsCollector:
         entry.scheduled_nanos = entry.all_start_nanos = at_ns
         entry.op_end_rel_nanos = entry.all_end_rel_nanos = elapsed_ns
         made = 0
-        for slot, tensor in enumerate(record.outputs):
+        for index, tensor in enumerate(record.outputs):
             if tensor is None:
                 continue
-            description = entry.output.add(slot=slot).tensor_description
+            description = entry.output.add(slot=index).tensor_description
             description.dtype = as_dtype(tensor.dtype).as_datatype_enum
             description.shape.SetInParent()
             for d in tensor.shape:
@@ -156,9 +156,9 @@ class StepStatsCollector:
         For a step that ran out of memory.
         """
         found = [
-            (tensor, record, slot)
+            (tensor, record, index)
             for record in self.records
-            for slot, tensor in enumerate(record.outputs)
+            for index, tensor in enumerate(record.outputs)
             if tensor is not None
         ]
         found = [entry for entry in found if entry[1].node.op not in ("_Arg", "_Retval")]
@@ -168,10 +168,10 @@ class StepStatsCollector:
             f"Current usage from device: {device}, allocator: {_ALLOCATOR}"
             for device in sorted({r.device for _, r, _ in found})
         ]
-        for tensor, record, slot in found[:_REPORTED]:
+        for tensor, record, index in found[:_REPORTED]:
             shape = ",".join(map(str, tensor.shape))
             lines.append(
-                f"  {tensor.nbytes} B from {label(record.node)}, output {slot}: "
+                f"  {tensor.nbytes} B from {label(record.node)}, output {index}: "
                 f"{as_dtype(tensor.dtype).name}[{shape}]"
             )
         if len(found) > _REPORTED:

@@ -121,7 +121,7 @@ def plan(
     order = _Order(instructions, loads, threads)
     for first, end in _rows(instructions, calls):
         order.run(first, end)
-    return [tuple(instructions[position] for position in slot) for slot in order.slots]
+    return [tuple(instructions[position] for position in group) for group in order.emitted]
 
 
 def _candidate(call: NativeCall, threads: int) -> _Load | None:
@@ -197,7 +197,7 @@ class _Order:
     def __init__(
         self, instructions: Sequence[Instruction], loads: Mapping[int, _Load], threads: int
     ) -> None:
-        self.slots: list[tuple[int, ...]] = []
+        self.emitted: list[tuple[int, ...]] = []
         self._loads, self._threads = loads, threads
         self._markers = {
             position
@@ -250,10 +250,10 @@ class _Order:
                 freed.append(follower)
         return freed
 
-    def _emit(self, slot: Sequence[int]) -> None:
-        self.slots.append(tuple(slot))
-        self._out.update(slot)
-        for position in slot:
+    def _emit(self, group: Sequence[int]) -> None:
+        self.emitted.append(tuple(group))
+        self._out.update(group)
+        for position in group:
             self._arrive(self._release(self._names[position]))
 
     def run(self, first: int, end: int) -> None:
@@ -261,7 +261,7 @@ class _Order:
         if first in self._markers:
             self._emit((first,))
             return
-        begun = len(self.slots)
+        begun = len(self.emitted)
         cursor = first  # the first position neither emitted nor held
         while True:
             yield_interpreter()
@@ -280,8 +280,8 @@ class _Order:
         for position in range(first, end):
             if position not in self._out:
                 self._emit((position,))
-        if all(len(slot) == 1 for slot in self.slots[begun:]):
-            self.slots[begun:] = [(position,) for position in range(first, end)]
+        if all(len(group) == 1 for group in self.emitted[begun:]):
+            self.emitted[begun:] = [(position,) for position in range(first, end)]
 
     def _hold(self, end: int) -> bool:
         """Hold the next ready candidate if its position is before `end`."""

@@ -1,6 +1,6 @@
 """Compute the liveness and shared memory of a step's values.
 
-The layout of the arena depends on both. Times are slots of the step's order. A value that all
+The layout of the arena depends on both. Times are positions in the schedule. A value that all
 iterations of a loop use lives until the loop ends. A loop-carried value, or a branch output, is
 written by copies. A copy is coalesced if its source may lie in its target's memory from the start:
 the loop-carried update is computed in place after the old value's last use.
@@ -17,24 +17,25 @@ if TYPE_CHECKING:
     from tfjit.runtime.lowering.structured_control_flow import Construct
 
 
-class Lifetimes:
+class Liveness:
     """Hold last uses and shared memory.
 
-    slots: the order. calls: id(instruction) -> its compiled code. last: root value index -> the
-    slot of its last definition or use; for fetched values, the slot after all others. first: the
-    slot of its first definition or use.
+    schedule: the step's instructions in order, the members of a bundle together. calls:
+    id(instruction) -> its compiled code. last: root value index -> the position of its last
+    definition or use; for fetched values, the position after all others. first: the position of
+    its first definition or use.
     """
 
     def __init__(
         self,
         lowered: Lowered,
-        slots: Sequence[Sequence[Instruction]],
+        schedule: Sequence[Sequence[Instruction]],
         calls: Mapping[int, NativeCall],
     ) -> None:
-        self._lowered, self._slots, self._calls = lowered, slots, calls
-        self.begins: dict[int, int] = {}  # id(construct) -> slot of its first marker
+        self._lowered, self._schedule, self._calls = lowered, schedule, calls
+        self.begins: dict[int, int] = {}  # id(construct) -> position of its first marker
         self.ends: dict[int, int] = {}
-        for position, members in enumerate(slots):
+        for position, members in enumerate(schedule):
             marker = members[0]
             if marker.role is not None:
                 self.begins.setdefault(id(marker.construct), position)
@@ -44,7 +45,7 @@ class Lifetimes:
         self.first: dict[int, int] = {}
         self.last: dict[int, int] = {}
         self._measure()
-        if any(members[0].moves for members in slots):
+        if any(members[0].moves for members in schedule):
             self._share()
             self._measure()
 
@@ -67,7 +68,7 @@ class Lifetimes:
         first, last = self.first, self.last
         first.clear()
         last.clear()
-        for position, members in enumerate(self._slots):
+        for position, members in enumerate(self._schedule):
             for instruction in members:
                 for value in (*instruction.outputs, *instruction.inputs):
                     index = self.root(value).index
@@ -77,20 +78,20 @@ class Lifetimes:
                         if first[index] < self.begins[id(loop)]:
                             last[index] = max(last[index], self.ends[id(loop)])
         for value in self._lowered.fetches:
-            last[self.root(value).index] = len(self._slots)
+            last[self.root(value).index] = len(self._schedule)
 
     def _share(self) -> None:
         """Find the copies whose source may be computed in the target's memory."""
         made: dict[int, list[tuple[int, Instruction]]] = {}  # by root value index
         touched: dict[int, list[int]] = {}
-        for position, members in enumerate(self._slots):
+        for position, members in enumerate(self._schedule):
             for instruction in members:
                 for value in instruction.outputs:
                     made.setdefault(value.root.index, []).append((position, instruction))
                 for value in (*instruction.inputs, *instruction.outputs):
                     touched.setdefault(value.root.index, []).append(position)
         fetched = {value.root.index for value in self._lowered.fetches}
-        for position, members in enumerate(self._slots):
+        for position, members in enumerate(self._schedule):
             copy = members[0]
             if len(members) > 1 or not copy.moves or id(copy) not in self._calls:
                 continue
@@ -122,7 +123,7 @@ class Lifetimes:
 
         Only that kernel reads the target then.
         """
-        members = self._slots[position]
+        members = self._schedule[position]
         readers = [
             (m, i)
             for m in members
@@ -131,5 +132,5 @@ class Lifetimes:
         ]
         if len(readers) != 1 or readers[0][0] is not maker:
             return False
-        slot = next((k for k, value in enumerate(maker.outputs) if value.root is source), -1)
-        return (slot, readers[0][1]) in self._calls[id(maker)].in_place
+        output = next((k for k, value in enumerate(maker.outputs) if value.root is source), -1)
+        return (output, readers[0][1]) in self._calls[id(maker)].in_place

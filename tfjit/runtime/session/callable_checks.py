@@ -64,19 +64,19 @@ def check_tensors(graph: DataflowGraph, names: Sequence[str]) -> None:
     from tfjit.passes.ir.run_spec import parse_tensor_name
 
     for text in names:
-        name, slot = parse_tensor_name(text)
+        name, output = parse_tensor_name(text)
         if name not in graph:
             raise errors.InvalidArgumentError(
                 None,
                 None,
-                f"Tensor {name}:{slot}, specified in either feed_devices or fetch_devices was not "
+                f"Tensor {name}:{output}, specified in either feed_devices or fetch_devices was not "
                 "found in the Graph",
             )
         node = graph.node(name)
-        if slot >= len(node.output_dtypes):
+        if output >= len(node.output_dtypes):
             raise errors.OutOfRangeError(
                 None,
                 None,
                 f"Node '{name}' (type: '{node.op}', num of outputs: {len(node.output_dtypes)}) "
-                f"does not have output {slot}",
+                f"does not have output {output}",
             )

@@ -507,7 +507,9 @@ class DirectSession(BackendSession):
                 )
             check_spec(self.graph, RunSpec(feeds, fetches, targets))
             parsed = [parse_tensor_name(name) for name in feeds]
-            return [self.graph.node(node).output_dtypes[slot].base_dtype for node, slot in parsed]
+            return [
+                self.graph.node(node).output_dtypes[output].base_dtype for node, output in parsed
+            ]
 
     def plan_counters(self) -> PlanCounters:
         """Return the counts of plans found, made and dropped."""

@@ -173,12 +173,12 @@ def _fed_ancestors(graph: Any, feeds: list[str], fetches: list[str]) -> dict[str
     fed = {parse_tensor_name(name): name for name in feeds}
     result = {}
     for fetch in fetches:
-        node, slot = parse_tensor_name(fetch)
+        node, index = parse_tensor_name(fetch)
         found: set[str] = set()
         seen = {node}
         stack = [node]
-        if (node, slot) in fed:
-            found.add(fed[node, slot])
+        if (node, index) in fed:
+            found.add(fed[node, index])
             stack = []
         while stack:
             name = stack.pop()

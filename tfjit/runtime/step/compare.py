@@ -126,9 +126,9 @@ def comparing_kernel(
             )
             return outputs
         tolerance = compiled.tolerance
-        for slot, index in compiled.results:
+        for fetch, index in compiled.results:
             difference = first_difference(
-                found[slot], np.asarray(outputs[index]), tolerance, copies
+                found[fetch], np.asarray(outputs[index]), tolerance, copies
             )
             if difference is not None:
                 say(f"output:{index} differs {difference}")

@@ -105,11 +105,11 @@ class StepText:
                     for v in instruction.outputs
                     if v.storage in ("object", "buffer") and v.base is None
                 )
-                found.update((self._layout.lives.last[v.index], f"x{v.index}") for v in made)
+                found.update((self._layout.liveness.last[v.index], f"x{v.index}") for v in made)
         return sorted(found, reverse=True)
 
     def _emit_release(self, source: Source, position: int, dying: list[tuple[int, str]]) -> None:
-        """Delete names that no slot from `position` on reads.
+        """Delete names that no instruction from `position` on reads.
 
         Without this, a first run would hold all intermediate arrays to its end.
         """
@@ -275,7 +275,7 @@ class StepText:
 
     def _emit_outputs(self, source: Source, instruction: Instruction, made: set[int]) -> None:
         for value in instruction.outputs:
-            root = self._layout.lives.root(value)
+            root = self._layout.liveness.root(value)
             if root.index in self._layout.fresh and root.index not in made:
                 made.add(root.index)
                 self._emit_fresh(source, root)
@@ -287,7 +287,7 @@ class StepText:
         construct = marker.construct
         assert construct is not None
         if marker.role in ("loop", "branch"):
-            inside = self._layout.slots[position : self._layout.lives.ends[id(construct)]]
+            inside = self._layout.schedule[position : self._layout.liveness.ends[id(construct)]]
             for instruction in (member for members in inside for member in members):
                 if id(instruction) in self._layout.calls:
                     self._emit_outputs(source, instruction, made)
@@ -355,7 +355,7 @@ class StepText:
 
     def _expression(self, source: Source, value: Value, known: set[str], reader: str = "") -> str:
         """Return an ndarray expression for a value, for Python kernels."""
-        root = self._layout.lives.root(value)
+        root = self._layout.liveness.root(value)
         if root.storage == "const":
             name = f"c{value.index}"
             assert root.array is not None
@@ -424,7 +424,7 @@ class StepText:
         returned: dict[int, str] = {}
         self._layout.scope["own"] = _own
         for value in self._layout.lowered.fetches:
-            root = self._layout.lives.root(value)
+            root = self._layout.liveness.root(value)
             if value.index in returned:
                 results.append(returned[value.index])
                 continue
@@ -457,7 +457,7 @@ class StepText:
         Constants and arguments are returned as they are, since no step writes them. Other memory is
         copied.
         """
-        root = self._layout.lives.root(value)
+        root = self._layout.liveness.root(value)
         if value.storage == "handle":
             return f"var_{self._layout.variable_name(root)}"
         text = self._expression(source, value, known)

@@ -18,7 +18,7 @@ from tfjit.kernels.source import KernelSource
 from tfjit.runtime.kernel_api.kernel_errors import at_node
 from tfjit.runtime.lowering.lowering import PARTS, Instruction, Lowered, Value
 from tfjit.runtime.schedule import branch_lowering, horizontal_batching
-from tfjit.runtime.schedule.liveness import Lifetimes
+from tfjit.runtime.schedule.liveness import Liveness
 from tfjit.runtime.schedule.loop_parallelization import calls_of
 from tfjit.runtime.step.arena import SHARED_BYTES, Arena, Placement
 from tfjit.runtime.step.memory_planner import Interval, align, lay_out
@@ -85,7 +85,7 @@ class NativeRun:
     rows: (address of code, first word of the argument block, chunks). owners: the launches of each
     row, several for a bundle. instructions: those served here; one with empty outputs may have no
     launch. locked: the variable that the native run locks. end: the position behind its last
-    slot. loops: true if some row may repeat.
+    instruction. loops: true if some row may repeat.
     """
 
     rows: list[tuple[int, int, int]] = field(default_factory=list)
@@ -110,7 +110,7 @@ class Layout:
         # id(instruction) -> the call that its Python kernel runs beside the reference
         self.compared: dict[int, NativeCall] = {}
         self.native_runs: list[NativeRun] = []
-        # native runs, and all other instructions by slot, markers too
+        # native runs, and all other instructions with their positions, markers too
         self.segments: list[NativeRun | tuple[int, Instruction]] = []
         self.constants: list[np.ndarray] = []  # kept alive: argument blocks hold their addresses
         self.scope: dict[str, Any] = {}  # names of the generated code that all instances share
@@ -139,13 +139,13 @@ class Layout:
         self._bundle_threads = (
             min(env.threads, available_cpus()) if env.bundles and self.calls else 1
         )
-        self.slots = horizontal_batching.plan(lowered, self.calls, self._bundle_threads)
-        self.lives = Lifetimes(lowered, self.slots, self.calls)
-        self._last = self.lives.last
+        self.schedule = horizontal_batching.plan(lowered, self.calls, self._bundle_threads)
+        self.liveness = Liveness(lowered, self.schedule, self.calls)
+        self._last = self.liveness.last
         self._place_buffers()
         # An in-place chain is listed under several values but is one interval.
-        lives = {id(life): life for life in self.buffers.values()}
-        self.arena_bytes = lay_out([*lives.values(), *self._temps.values()])
+        intervals = {id(life): life for life in self.buffers.values()}
+        self.arena_bytes = lay_out([*intervals.values(), *self._temps.values()])
         self._build_segments()
 
     def _choose(self) -> None:
@@ -202,13 +202,13 @@ class Layout:
     def _place_buffers(self) -> None:
         """Assign memory to the outputs and temporaries of compiled instructions.
 
-        Liveness is counted in slots: the inputs and outputs of a bundle's members are alive at
-        the same time.
+        Liveness is counted in positions of the schedule: the inputs and outputs of a bundle's
+        members are alive at the same time.
         """
-        fetched_roots = {self.lives.root(value).index for value in self.lowered.fetches}
-        for position, members in enumerate(self.slots):
+        fetched_roots = {self.liveness.root(value).index for value in self.lowered.fetches}
+        for position, members in enumerate(self.schedule):
             yield_interpreter()
-            # intervals of this slot's outputs: two outputs never share one
+            # intervals of the outputs here: two outputs never share one
             given: list[Interval] = []
             for instruction in members:
                 if id(instruction) in self.calls:
@@ -221,16 +221,16 @@ class Layout:
         fetched_roots: set[int],
         given: list[Interval],
     ) -> None:
-        for slot, value in enumerate(instruction.outputs):
+        for output, value in enumerate(instruction.outputs):
             if value.storage != "buffer" or value.base is not None:
                 continue
-            value = self.lives.root(value)
+            value = self.liveness.root(value)
             if value.index in self.buffers or value.index in self.fresh:
                 continue
             if value.index in fetched_roots and (value.shape != () or self.lowered.is_part):
                 self.fresh[value.index] = value
                 continue
-            life = self._reused(position, instruction, slot, fetched_roots)
+            life = self._reused(position, instruction, output, fetched_roots)
             if life is None or any(life is other for other in given):
                 life = Interval(value.spec.nbytes, position, position)
             given.append(life)
@@ -240,26 +240,26 @@ class Layout:
             self._temps[id(instruction), i] = Interval(nbytes, position, position)
 
     def _reused(
-        self, position: int, instruction: Instruction, slot: int, fetched_roots: set[int]
+        self, position: int, instruction: Instruction, output: int, fetched_roots: set[int]
     ) -> Interval | None:
         """Return the input buffer that this output may overwrite, or None.
 
         The input has its last use here, and no other member of the bundle reads it.
         """
-        value = instruction.outputs[slot]
-        for output, index in self.calls[id(instruction)].in_place:
-            source = self.lives.root(instruction.inputs[index])
+        value = instruction.outputs[output]
+        for written, index in self.calls[id(instruction)].in_place:
+            source = self.liveness.root(instruction.inputs[index])
             life = self.buffers.get(source.index)
             if (
-                output == slot
+                written == output
                 and life is not None
                 and self._last[source.index] == position == life.last
                 and source.index not in fetched_roots
                 and sum(
                     1
-                    for member in self.slots[position]
+                    for member in self.schedule[position]
                     for v in member.inputs
-                    if self.lives.root(v) is source
+                    if self.liveness.root(v) is source
                 )
                 == 1
                 and align(life.nbytes) >= align(value.spec.nbytes)
@@ -270,7 +270,7 @@ class Layout:
     def _build_segments(self) -> None:
         native_run: NativeRun | None = None
         labels = branch_lowering.Labels()
-        for position, members in enumerate(self.slots):
+        for position, members in enumerate(self.schedule):
             instruction = members[0]
             if self._is_coalesced(instruction):
                 if native_run is not None:
@@ -309,8 +309,8 @@ class Layout:
         if not instruction.moves or id(instruction) not in self.calls:
             return False
         source, target = (
-            self.lives.root(instruction.inputs[0]),
-            self.lives.root(instruction.outputs[0]),
+            self.liveness.root(instruction.inputs[0]),
+            self.liveness.root(instruction.outputs[0]),
         )
         return source is target
 
@@ -441,7 +441,7 @@ class Layout:
             self._point_at(native_run, word, value, pointer.offset)
 
     def _point_at(self, native_run: NativeRun, word: int, value: Value, offset: int) -> None:
-        root = self.lives.root(value)
+        root = self.liveness.root(value)
         if root.storage == "const":
             assert root.array is not None
             array = np.require(root.array, requirements=["C", "A"])
@@ -484,7 +484,7 @@ class Layout:
             isinstance(w, Pointer) and w.kind == "state" for w in owned.launch.words
         ):
             return False
-        roots = [self.lives.root(value) for value in (*instruction.inputs, *instruction.outputs)]
+        roots = [self.liveness.root(value) for value in (*instruction.inputs, *instruction.outputs)]
         written = roots[len(instruction.inputs) :]
         return all(root.storage != "handle" for root in roots) and all(
             root.storage == "buffer" for root in written

@@ -108,7 +108,7 @@ class Step:
     @property
     def bundles(self) -> list[tuple[Instruction, ...]]:
         """Return the bundles: instructions that run at the same time."""
-        return [members for members in self._layout.slots if len(members) > 1]
+        return [members for members in self._layout.schedule if len(members) > 1]
 
     @property
     def divisions(self) -> tuple[tuple[int, tuple[str, ...]], ...]:

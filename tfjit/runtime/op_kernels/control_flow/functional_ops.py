@@ -68,9 +68,9 @@ class FunctionKernel:
         self._refs = tuple(refs)
         self._shapes = node.output_shapes
         self._taken = {
-            slot
-            for slot in range(len(node.output_dtypes))
-            if node._graph.consumers(node.name, slot)
+            output
+            for output in range(len(node.output_dtypes))
+            if node._graph.consumers(node.name, output)
         }
 
     def _plan(self, session: PlanHost, ref: FuncRef) -> BodyPlan:
@@ -90,19 +90,19 @@ class FunctionKernel:
         itself.
         """
         results = list(values)
-        for slot, shape in enumerate(self._shapes):
-            value = results[slot]
-            if slot not in self._taken or not isinstance(value, np.ndarray):
+        for output, shape in enumerate(self._shapes):
+            value = results[output]
+            if output not in self._taken or not isinstance(value, np.ndarray):
                 continue
             if not is_compatible(shape, value.shape):
                 raise errors.InvalidArgumentError(
                     None,
                     None,
-                    f"{ctx.op} gave output {slot} the shape {format_shape(value.shape)}, declared "
+                    f"{ctx.op} gave output {output} the shape {format_shape(value.shape)}, declared "
                     f"as {format_shape(shape)}",
                 )
             if any(value is other for other in inputs):
-                results[slot] = value.copy()
+                results[output] = value.copy()
         return results
 
 
