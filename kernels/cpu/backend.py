@@ -79,7 +79,7 @@ class CpuBackend(Backend):
 
     def part_copy(self, whole: TensorSpec, part: tuple[slice, ...], reads: bool) -> NativeCall:
         from tfjit.kernels.cpu.data_movement.strided_copy import Layout, View, copy_launch
-        from tfjit.kernels.cpu.template.region import c_strides
+        from tfjit.kernels.cpu.template.iteration_space import c_strides
 
         size = whole.dtype.size
         layout = Layout(whole.shape, size)

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tfjit.kernels.cpu.template.call_chain import chained_call
-from tfjit.kernels.cpu.template.region import Operand, RegionBuilder, c_strides, identity_map
+from tfjit.kernels.cpu.template.iteration_space import (
+    IterationSpaceBuilder,
+    Operand,
+    c_strides,
+    identity_map,
+)
 from tfjit.kernels.ir.fused_group import INPUT, FusedGroup, Ref
 from tfjit.kernels.registry import (
     NativeCall,
@@ -51,7 +56,7 @@ def epilogue_of(group: FusedGroup) -> tuple[Epilogue, tuple[Ref, ...]]:
         raise Unsupported("what a matmul or convolution reads is computed by a kernel of its own")
     shape = group.tensor(product).shape
     index = identity_map(len(shape))
-    builder = RegionBuilder(group, shape, is_leaf=lambda ref: ref == product)
+    builder = IterationSpaceBuilder(group, shape, is_leaf=lambda ref: ref == product)
     builder.value(product, index)  # so that it is operand 0
     outputs = []
     for ref in group.outputs:
@@ -63,15 +68,15 @@ def epilogue_of(group: FusedGroup) -> tuple[Epilogue, tuple[Ref, ...]]:
         outputs.append(builder.value(ref, index))
     if len(outputs) > MAX_OUTPUTS:
         raise Unsupported(f"{len(outputs)} results")
-    region = builder.finish(outputs)
+    space = builder.finish(outputs)
     refs: list[Ref] = []
     patterns: list[Pattern] = []
-    for operand in region.operands[1:]:
+    for operand in space.operands[1:]:
         if operand.ref == product:
             raise Unsupported("the product is read at other places than its own")
         patterns.append(_pattern(operand, shape, group.tensor(operand.ref)))
         refs.append(operand.ref)
-    return Epilogue(region.program, tuple(patterns)), tuple(refs)
+    return Epilogue(space.program, tuple(patterns)), tuple(refs)
 
 
 def _pattern(operand: Operand, shape: Sequence[int], tensor: TensorSpec) -> Pattern:

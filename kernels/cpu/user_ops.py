@@ -128,7 +128,7 @@ def register_expression(row: Elementwise) -> None:
     def build(spec: NodeSpec) -> NativeCall:
         loop = importlib.import_module("tfjit.kernels.cpu.elementwise.loop")
         call: NativeCall = loop.loop_call(
-            importlib.import_module("tfjit.kernels.cpu.template.region").single(spec)
+            importlib.import_module("tfjit.kernels.cpu.template.iteration_space").single(spec)
         )
         return call
 

@@ -24,7 +24,7 @@ _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True)
-class Counter:
+class InductionVariable:
     """An induction variable: an int32 or int64 scalar of a loop.
 
     The first value is `start`; each iteration adds `step`.
@@ -47,7 +47,7 @@ class Loop:
     """A While of a scope's graph.
 
     cond, body: scopes of the loop's functions. unchanged: numbers of the variables that the body
-    returns unchanged. counters: induction variables by number. steps: the constant that an
+    returns unchanged. induction_variables: induction variables by number. steps: the constant that an
     iteration adds to a variable, by number, whether or not the start is known. trips: the trip
     count, where known. at_most: an upper bound of the trip count, where known.
     """
@@ -57,7 +57,7 @@ class Loop:
     cond: Scope
     body: Scope
     unchanged: frozenset[int]
-    counters: dict[int, Counter]
+    induction_variables: dict[int, InductionVariable]
     trips: int | None
     at_most: int | None
     steps: dict[int, int]
@@ -116,7 +116,7 @@ def read_loop(scope: Scope, name: str) -> Loop:
     assert scope.graph.node(name).has_trait(WHILE)
     cond, body = scope.children[name]
     unchanged = set()
-    counters: dict[int, Counter] = {}
+    induction_variables: dict[int, InductionVariable] = {}
     steps: dict[int, int] = {}
     inputs = scope.graph.inputs(name)
     for k, result in indexed(body.graph, "_Retval").items():
@@ -130,9 +130,11 @@ def read_loop(scope: Scope, name: str) -> Loop:
         value = value_of(scope, inputs[k])
         start = _integer(value)
         if start is not None and value is not None:
-            counters[k] = Counter(k, start, step, value.dtype)
+            induction_variables[k] = InductionVariable(k, start, step, value.dtype)
     returned = next(node for node in cond.graph.op_nodes() if node.op == "_Retval")
-    loop = Loop(scope, name, cond, body, frozenset(unchanged), counters, None, None, steps)
+    loop = Loop(
+        scope, name, cond, body, frozenset(unchanged), induction_variables, None, None, steps
+    )
     bounds = _trips(loop, cond.graph.inputs(returned.name)[0])
     return replace(loop, trips=bounds[0], at_most=bounds[1])
 
@@ -173,22 +175,24 @@ def _trips(loop: Loop, tensor: Tensor) -> tuple[int | None, int | None]:
         return None, None
     left, right = cond.graph.inputs(node.name)
     relation = _COMPARISONS[node.op]
-    if argument(cond, left) not in loop.counters:
+    if argument(cond, left) not in loop.induction_variables:
         left, right, relation = right, left, _MIRRORED[relation]
-    counter = loop.counters.get(argument(cond, left) if argument(cond, left) is not None else -1)  # type: ignore[arg-type]
+    variable = loop.induction_variables.get(
+        argument(cond, left) if argument(cond, left) is not None else -1
+    )  # type: ignore[arg-type]
     limit = _integer(_outer_value(loop, right))
-    if counter is None or limit is None:
+    if variable is None or limit is None:
         return None, None
-    distance = (limit - counter.start) if counter.step > 0 else (counter.start - limit)
+    distance = (limit - variable.start) if variable.step > 0 else (variable.start - limit)
     if relation in ("<=", ">="):
         distance += 1
-    if distance <= 0 and relation in (("<", "<=") if counter.step > 0 else (">", ">=")):
+    if distance <= 0 and relation in (("<", "<=") if variable.step > 0 else (">", ">=")):
         return 0, 0
-    if relation not in (("<", "<=") if counter.step > 0 else (">", ">=")):
+    if relation not in (("<", "<=") if variable.step > 0 else (">", ">=")):
         # the variable moves away from the limit: the loop stops at once or runs until an overflow
         return None, None
-    trips = -(-distance // abs(counter.step))
-    return (trips, trips) if counter.after(trips) is not None else (None, None)
+    trips = -(-distance // abs(variable.step))
+    return (trips, trips) if variable.after(trips) is not None else (None, None)
 
 
 def _is_true(scope: Scope, tensor: Tensor) -> bool:
@@ -209,7 +213,7 @@ def _outer_value(loop: Loop, tensor: Tensor) -> np.ndarray | None:
 
 
 __all__ = [
-    "Counter",
+    "InductionVariable",
     "Loop",
     "argument",
     "behind_identities",

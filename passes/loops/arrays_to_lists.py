@@ -328,7 +328,7 @@ def counts(loop: Loop, tensor: Tensor) -> bool:
     tensor = behind_identities(body, tensor)
     k = argument(body, tensor)
     if k is not None:
-        return k in loop.counters and loop.trips is not None
+        return k in loop.induction_variables and loop.trips is not None
     node = body.graph.node(tensor[0])
     if node.op not in ("Add", "AddV2", "Sub"):
         return False

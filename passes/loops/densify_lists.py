@@ -433,19 +433,19 @@ class _Round:
             raise Declined(f"'{node.name}' is not in a loop around which the array is made")
         loop = read_loop(owner, scope.node)
         offset, k = counted_from(scope, index)
-        if k in loop.steps and k not in loop.counters:
+        if k in loop.steps and k not in loop.induction_variables:
             return np.ones(count, bool), False
-        counter = loop.counters.get(k)
-        if counter is None:
+        variable = loop.induction_variables.get(k)
+        if variable is None:
             raise Declined(f"'{node.name}' is not indexed by its loop's counter")
         first, last = (
-            counter.start + offset,
-            counter.start + offset + counter.step * (loop.at_most or 0),
+            variable.start + offset,
+            variable.start + offset + variable.step * (loop.at_most or 0),
         )
         if loop.at_most is None:
-            last = count if counter.step > 0 else -1
-        taken = range(first, last, counter.step)
-        if counter.step < 0:
+            last = count if variable.step > 0 else -1
+        taken = range(first, last, variable.step)
+        if variable.step < 0:
             taken = taken[::-1]
         low = taken[max(-(taken.start // taken.step), 0) :] if taken.start < 0 else taken
         rows[low.start : max(low.stop, 0) : low.step] = True

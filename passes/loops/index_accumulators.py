@@ -15,7 +15,7 @@ from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.op_defs.op_traits import READS_STATE, VIEW, WHILE
 from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.passes.analysis.induction_variables import (
-    Counter,
+    InductionVariable,
     Loop,
     Tensor,
     argument,
@@ -144,7 +144,7 @@ class _Level:
         ]:
             loop = self.loops[name] = read_loop(self.scope, name)
             if loop.trips is not None:
-                self._settle_counters(loop)
+                self._settle_induction_variables(loop)
         for loop in self.loops.values():
             for k in range(len(loop.inputs)):
                 filled = None
@@ -155,12 +155,12 @@ class _Level:
                 except Declined as why:
                     self.ctx.log(graph.inputs(loop.name)[k][0], f"stays a list: {why}")
 
-    def _settle_counters(self, loop: Loop) -> None:
+    def _settle_induction_variables(self, loop: Loop) -> None:
         """Replace the final values of induction variables by constants."""
-        for k, counter in loop.counters.items():
-            value = counter.after(loop.trips or 0)
+        for k, variable in loop.induction_variables.items():
+            value = variable.after(loop.trips or 0)
             if value is not None and self.graph.consumers(loop.name, k):
-                number = np.array(value, counter.dtype)
+                number = np.array(value, variable.dtype)
                 if self.graph.node(loop.name).is_stateful:
                     # the consumer may rely on the order behind the loop's effects
                     for consumer, _ in self.graph.consumers(loop.name, k):
@@ -271,15 +271,19 @@ class _Level:
             for emptier, m, pop in filled.emptiers:
                 self._carried(emptier, m, pop, (read, 0))
             self.ctx.log(filled.made.name, f"of the variable that '{node.name}' reads")
-        elif k is not None and k in loop.counters and loop.counters[k].dtype == np.int32:
-            counter = loop.counters[k]
+        elif (
+            k is not None
+            and k in loop.induction_variables
+            and loop.induction_variables[k].dtype == np.int32
+        ):
+            variable = loop.induction_variables[k]
             for emptier, m, pop in filled.emptiers:
                 position = self._popped(emptier, loop)
                 self._straight(
                     emptier,
                     m,
                     pop,
-                    self._scaled(emptier.body, pop, position, counter.start, counter.step),
+                    self._scaled(emptier.body, pop, position, variable.start, variable.step),
                 )
             self.ctx.log(filled.made.name, "of a counter")
         else:
@@ -390,8 +394,8 @@ class _Level:
         key = loop.name, start, step
         found = self.numbers.get(key)
         if found is None:
-            counter = min(
-                loop.counters.values(),
+            variable = min(
+                loop.induction_variables.values(),
                 key=lambda c: (
                     c.dtype != np.int32,
                     abs(c.step) != 1,
@@ -401,37 +405,37 @@ class _Level:
                 ),
             )
             graph = loop.body.graph
-            arg = indexed(graph, "_Arg")[counter.number]
+            arg = indexed(graph, "_Arg")[variable.number]
             number: Tensor = (arg.name, 0)
-            if counter.dtype != np.int32:
+            if variable.dtype != np.int32:
                 number = _node(
                     graph,
                     arg,
                     "Cast",
                     [number],
-                    {"SrcT": as_dtype(counter.dtype), "DstT": as_dtype("int32")},
+                    {"SrcT": as_dtype(variable.dtype), "DstT": as_dtype("int32")},
                 )
-            if abs(counter.step) == 1:
+            if abs(variable.step) == 1:
                 found = self._scaled(
                     loop.body,
                     arg,
                     number,
-                    start - step * counter.step * counter.start,
-                    step * counter.step,
+                    start - step * variable.step * variable.start,
+                    step * variable.step,
                 )
             else:
-                if counter.start:
+                if variable.start:
                     number = _node(
                         graph,
                         arg,
                         "Sub",
-                        [number, insert_constant(graph, arg, np.array(counter.start, np.int32))],
+                        [number, insert_constant(graph, arg, np.array(variable.start, np.int32))],
                     )
                 number = _node(
                     graph,
                     arg,
                     "FloorDiv",
-                    [number, insert_constant(graph, arg, np.array(counter.step, np.int32))],
+                    [number, insert_constant(graph, arg, np.array(variable.step, np.int32))],
                 )
                 found = self._scaled(loop.body, arg, number, start, step)
             self.numbers[key] = found
@@ -497,15 +501,16 @@ class _Level:
         return made.name
 
 
-def _small(loop: Loop) -> list[Counter]:
+def _small(loop: Loop) -> list[InductionVariable]:
     """Return a loop's induction variables with values far from the int32 limits.
 
     The trip count of the loop is known.
     """
     values = {
-        c: (c.start, c.start + c.step * (loop.trips or 0), c.step) for c in loop.counters.values()
+        c: (c.start, c.start + c.step * (loop.trips or 0), c.step)
+        for c in loop.induction_variables.values()
     }
-    return [counter for counter, reached in values.items() if max(map(abs, reached)) < 1 << 30]
+    return [variable for variable, reached in values.items() if max(map(abs, reached)) < 1 << 30]
 
 
 def _writes(scope: Scope) -> bool:

@@ -157,13 +157,13 @@ class _Sizer:
             return itself
         if k in loop.unchanged:
             return self._affine(loop.scope, loop.inputs[k], deep + 1)
-        counter = loop.counters.get(k)
-        if counter is not None and loop.at_most:
-            last = counter.after(loop.at_most - 1)
+        variable = loop.induction_variables.get(k)
+        if variable is not None and loop.at_most:
+            last = variable.after(loop.at_most - 1)
             if last is not None:
                 self.ranges[(id(scope), *tensor)] = (
-                    min(counter.start, last),
-                    max(counter.start, last),
+                    min(variable.start, last),
+                    max(variable.start, last),
                 )
         return itself
 

@@ -259,8 +259,8 @@ class _Sums:
         index = behind_identities(self.loop.body, index)
         k = argument(self.loop.body, index)
         if k is not None:
-            counter = self.loop.counters[k]
-            return counter.start + counter.step * trip
+            variable = self.loop.induction_variables[k]
+            return variable.start + variable.step * trip
         node = self.body.node(index[0])
         left, right = self.body.inputs(node.name)
         sides = []

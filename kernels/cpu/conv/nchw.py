@@ -14,7 +14,7 @@ import numpy as np
 
 from tfjit.kernels.cpu.conv.window import attr_text
 from tfjit.kernels.cpu.data_movement.strided_copy import Layout, View, copy_launch
-from tfjit.kernels.cpu.template.region import c_strides
+from tfjit.kernels.cpu.template.iteration_space import c_strides
 from tfjit.kernels.registry import Builder, Launch, NativeCall, NodeSpec, Pointer, TensorSpec, Word
 
 _TO_LAST: Final = (0, 2, 3, 1)

@@ -17,7 +17,7 @@ from tfjit.framework.types import strided_slice
 from tfjit.kernels.cpu.data_movement.dynamic_index import index_slice
 from tfjit.kernels.cpu.data_movement.dynamic_slice import block_slice
 from tfjit.kernels.cpu.data_movement.strided_copy import Layout, View, copy_launch
-from tfjit.kernels.cpu.template.region import c_strides, dense_slice
+from tfjit.kernels.cpu.template.iteration_space import c_strides, dense_slice
 from tfjit.kernels.registry import (
     Launch,
     NativeCall,

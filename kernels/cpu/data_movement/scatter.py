@@ -19,7 +19,7 @@ from tfjit.framework.types.shape import format_shape
 from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.data_movement.strided_copy import View, copy_launch
 from tfjit.kernels.cpu.template import cost_model, typed_pointers
-from tfjit.kernels.cpu.template.region import c_strides
+from tfjit.kernels.cpu.template.iteration_space import c_strides
 from tfjit.kernels.registry import (
     Launch,
     NativeCall,

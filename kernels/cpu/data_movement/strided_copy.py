@@ -12,7 +12,7 @@ import numpy as np
 from tfjit.kernels.codegen.transpose_text import IMPORT, SPAN, block_side, write_transpose
 from tfjit.kernels.cpu.elementwise.loop_text import advance_odometer, write_odometer
 from tfjit.kernels.cpu.template import cost_model, typed_pointers
-from tfjit.kernels.cpu.template.region import c_strides, collapse
+from tfjit.kernels.cpu.template.iteration_space import c_strides, collapse
 from tfjit.kernels.registry import Launch, Pointer, Word
 from tfjit.kernels.source import KernelSource, Source
 

@@ -31,10 +31,10 @@ from tfjit.kernels.cpu.elementwise.tiled_loop import (
 )
 from tfjit.kernels.cpu.template import cost_model, typed_pointers
 from tfjit.kernels.cpu.template.epilogue import repeat_source
-from tfjit.kernels.cpu.template.region import (
+from tfjit.kernels.cpu.template.iteration_space import (
+    IterationSpace,
+    IterationSpaceBuilder,
     Operand,
-    Region,
-    RegionBuilder,
     c_strides,
     collapse,
     identity_map,
@@ -53,7 +53,7 @@ FOLD_WIDTH: Final = 512
 """Elements up to which rows shorter than NARROW are folded."""
 
 
-def region_of(group: FusedGroup) -> Region:
+def iteration_space_of(group: FusedGroup) -> IterationSpace:
     """Return the scalar program and operands of a loop group.
 
     They run over its outputs' common shape. Raises Unsupported when the shapes differ.
@@ -68,7 +68,7 @@ def region_of(group: FusedGroup) -> Region:
     if reshapes:
         others = [t.shape for m in reshapes for t in (group.tensor(m.inputs[0]), m.spec.outputs[0])]
         space = split_shape(shape, [*others, *shapes])
-    builder = RegionBuilder(group, space)
+    builder = IterationSpaceBuilder(group, space)
     outputs = []
     for ref in group.outputs:
         own = group.tensor(ref).shape
@@ -82,7 +82,7 @@ def loop_call(group: FusedGroup, title: str = "") -> NativeCall:
 
     Raises Unsupported where a member has no scalar form.
     """
-    region = region_of(group)
+    space = iteration_space_of(group)
     if len(group.outputs) > MAX_OUTPUTS:
         raise Unsupported(f"{len(group.outputs)} outputs")
     tensors = [group.tensor(ref) for ref in group.outputs]
@@ -92,13 +92,13 @@ def loop_call(group: FusedGroup, title: str = "") -> NativeCall:
             t.dtype,
             tuple(
                 0 if n == 1 else b
-                for n, b in zip(region.shape, c_strides(region.shape, t.dtype.size))
+                for n, b in zip(space.shape, c_strides(space.shape, t.dtype.size))
             ),
         )
         for ref, t in zip(group.outputs, tensors)
     ]
     call = strided_call(
-        region, results, title or loop_title(region.program), _named_errors(group, region.program)
+        space, results, title or loop_title(space.program), _named_errors(group, space.program)
     )
     # a slice may start where its input does and be smaller
     return replace(
@@ -127,42 +127,45 @@ def _named_errors(group: FusedGroup, program: Program) -> dict[int, tuple[str, s
 
 
 def strided_call(
-    region: Region, results: Sequence[Operand], title: str, errors: Mapping[int, tuple[str, str]]
+    space: IterationSpace,
+    results: Sequence[Operand],
+    title: str,
+    errors: Mapping[int, tuple[str, str]],
 ) -> NativeCall:
-    """Return the launches of a region with strided outputs.
+    """Return the launches of a space with strided outputs.
 
     results: the outputs' layouts. errors: as in Launch.
     """
-    operands = [*region.operands, *results]
+    operands = [*space.operands, *results]
     for operand in operands:
         # strings, which are objects without a size
         if not typed_pointers.is_supported(operand.dtype):
             raise Unsupported(f"values of type {operand.dtype.name}")
-    count = prod(region.shape)
-    moved = sum(o.dtype.size * _touched(region.shape, o) for o in operands)
+    count = prod(space.shape)
+    moved = sum(o.dtype.size * _touched(space.shape, o) for o in operands)
     if count == 0:
         return NativeCall((), bytes_moved=0)
-    dims, strides = collapse(region.shape, [o.strides for o in operands])
+    dims, strides = collapse(space.shape, [o.strides for o in operands])
     if not dims:
         dims, strides = (
             (1,),
-            [(o.dtype.size if k >= len(region.operands) else 0,) for k, o in enumerate(operands)],
+            [(o.dtype.size if k >= len(space.operands) else 0,) for k, o in enumerate(operands)],
         )
-    flops = len(region.program.ops) * count
+    flops = len(space.program.ops) * count
     cost = (
         cost_model.FIXED_NS
-        + count * cost_model.program_ns(region.program)
+        + count * cost_model.program_ns(space.program)
         + cost_model.traffic_ns(moved)
     )
     tiling = find_tiling(dims, strides, [o.dtype.size for o in operands])
     if tiling is None:
-        launches, temps = _plain_launches(region, operands, dims, strides, cost, title)
+        launches, temps = _plain_launches(space, operands, dims, strides, cost, title)
     else:
-        launches, temps = _tiled_launch(region, operands, dims, strides, tiling, cost, title)
+        launches, temps = _tiled_launch(space, operands, dims, strides, tiling, cost, title)
     launches[-1] = replace(launches[-1], errors=errors)
     return NativeCall(
         tuple(launches),
-        in_place=_in_place(region, results),
+        in_place=_in_place(space, results),
         temp_bytes=tuple(temps),
         bytes_moved=moved,
         flops=flops,
@@ -170,12 +173,12 @@ def strided_call(
 
 
 def _described(
-    region: Region, operands: Sequence[Operand], strides: Sequence[Sequence[int]]
+    space: IterationSpace, operands: Sequence[Operand], strides: Sequence[Sequence[int]]
 ) -> list[LoopOperand]:
     """Describe operands for the text by their pattern along the last dim."""
     found = []
     for k, (operand, step) in enumerate(zip(operands, strides)):
-        output = k - len(region.operands)
+        output = k - len(space.operands)
         name = f"x{k}" if output < 0 else f"y{output}"
         every = static_stride(step[-1], operand.dtype)
         found.append(
@@ -186,15 +189,15 @@ def _described(
     return found
 
 
-def _place(region: Region, k: int, operand: Operand) -> Pointer:
-    output = k - len(region.operands)
+def _place(space: IterationSpace, k: int, operand: Operand) -> Pointer:
+    output = k - len(space.operands)
     return (
         Pointer("out", output) if output >= 0 else Pointer("in", operand.ref.index, operand.offset)
     )
 
 
 def _plain_launches(
-    region: Region,
+    space: IterationSpace,
     operands: Sequence[Operand],
     dims: Sequence[int],
     strides: Sequence[tuple[int, ...]],
@@ -203,7 +206,7 @@ def _plain_launches(
 ) -> tuple[list[Launch], list[int]]:
     """Return launches and scratch sizes of a loop row by row."""
     dims, strides, fold = _folded(operands, dims, strides)
-    described = _described(region, operands, strides)
+    described = _described(space, operands, strides)
     rows = prod(dims[:-1])
     chunks = cost_model.chunks_for(cost, prod(dims))
     parts = 1
@@ -216,7 +219,7 @@ def _plain_launches(
     launches: list[Launch] = []
     temps: list[int] = []
     for k, (operand, step, text) in enumerate(zip(operands, strides, described)):
-        place = _place(region, k, operand)
+        place = _place(space, k, operand)
         if fold > 1 and step[0] == 0 and step[-1] != 0:
             width = dims[-1] // fold * operand.dtype.size
             temps.append(width * fold)
@@ -232,16 +235,14 @@ def _plain_launches(
         words.extend(step[:-1])
         if text.pattern == STRIDED:
             words.append(step[-1])
-    source = loop_source(region.program, len(dims), described, title)
-    source = replace(
-        source, interleave=cost_model.interleave_for(region.program, dims[-1] // parts)
-    )
+    source = loop_source(space.program, len(dims), described, title)
+    source = replace(source, interleave=cost_model.interleave_for(space.program, dims[-1] // parts))
     launches.append(Launch(source, tuple(words), chunks=chunks, cost_ns=cost))
     return launches, temps
 
 
 def _tiled_launch(
-    region: Region,
+    space: IterationSpace,
     operands: Sequence[Operand],
     dims: Sequence[int],
     strides: Sequence[tuple[int, ...]],
@@ -255,7 +256,7 @@ def _tiled_launch(
     """
     dims = [dims[d] for d in tiling.order]
     strides = [tuple(step[d] for d in tiling.order) for step in strides]
-    described = _described(region, operands, strides)
+    described = _described(space, operands, strides)
     described = [
         replace(o, pattern=TRANSPOSED) if k in tiling.transposed else o
         for k, o in enumerate(described)
@@ -271,14 +272,14 @@ def _tiled_launch(
     words: list[Word] = [*dims, height, width]
     temps: list[int] = []
     for k, (operand, step, text) in enumerate(zip(operands, strides, described)):
-        words.append(_place(region, k, operand))
+        words.append(_place(space, k, operand))
         words.extend(step)
         if text.pattern == TRANSPOSED:
             pitch = tile_pitch(width, operand.dtype.size)
             words += [Pointer("temp", len(temps)), height * pitch, pitch]
             temps.append(height * pitch * chunks)
-    source = tiled_source(region.program, len(dims), described, title)
-    source = replace(source, interleave=cost_model.interleave_for(region.program, width))
+    source = tiled_source(space.program, len(dims), described, title)
+    source = replace(source, interleave=cost_model.interleave_for(space.program, width))
     return [Launch(source, tuple(words), chunks=chunks, cost_ns=cost)], temps
 
 
@@ -305,18 +306,18 @@ def _touched(shape: Sequence[int], operand: Operand) -> int:
     return prod(n for n, stride in zip(shape, operand.strides) if stride != 0)
 
 
-def _in_place(region: Region, results: Sequence[Operand]) -> tuple[tuple[int, int], ...]:
+def _in_place(space: IterationSpace, results: Sequence[Operand]) -> tuple[tuple[int, int], ...]:
     """Return the pairs where an output may overwrite an input.
 
     The input is read at the same element only, and needed for the value stored there.
     """
     pairs: list[tuple[int, int]] = []
     uses: dict[int, int] = {}
-    for operand in region.operands:
+    for operand in space.operands:
         uses[operand.ref.index] = uses.get(operand.ref.index, 0) + 1
-    needs = _dependencies(region.program)
-    for k, (result, value) in enumerate(zip(results, region.program.outputs)):
-        for position, operand in enumerate(region.operands):
+    needs = _dependencies(space.program)
+    for k, (result, value) in enumerate(zip(results, space.program.outputs)):
+        for position, operand in enumerate(space.operands):
             same = (
                 operand.ref.member == INPUT
                 and operand.dtype.size == result.dtype.size

@@ -26,10 +26,10 @@ from tfjit.kernels.cpu.gemm.packing import depth_blocks, write_transposed_panel
 from tfjit.kernels.cpu.template import cost_model, typed_pointers
 from tfjit.kernels.cpu.template.call_builder import CallBuilder
 from tfjit.kernels.cpu.template.chunking import shares
-from tfjit.kernels.cpu.template.region import (
+from tfjit.kernels.cpu.template.iteration_space import (
     IndexMap,
+    IterationSpaceBuilder,
     Operand,
-    RegionBuilder,
     broadcast_map,
     c_strides,
     identity_map,
@@ -130,20 +130,22 @@ def attention_of(group: FusedGroup) -> Attention:
         for ref in (*first.inputs, *second.inputs, Ref(group.anchor))
     ):
         raise Unsupported("products of several dtypes")
-    builder = RegionBuilder(group, space, is_leaf=lambda ref: ref == product)
+    builder = IterationSpaceBuilder(group, space, is_leaf=lambda ref: ref == product)
     builder.value(product, identity_map(len(space)))  # the first value, so that it is operand 0
     scores = group.members[softmax.member].inputs[0]
-    region = builder.finish([builder.value(scores, builder.whole(group.tensor(scores).shape))])
-    if region.operands[0].strides != tuple(
+    iteration_space = builder.finish(
+        [builder.value(scores, builder.whole(group.tensor(scores).shape))]
+    )
+    if iteration_space.operands[0].strides != tuple(
         0 if n == 1 else s for n, s in zip(space, c_strides(space, dtype.size))
     ):
         raise Unsupported("the scores are read at other places than their own")
-    if any(o.ref.member != INPUT or o.offset for o in region.operands[1:]):
+    if any(o.ref.member != INPUT or o.offset for o in iteration_space.operands[1:]):
         raise Unsupported("an operand of the scores is computed inside the group")
     if (
-        expressions.program_errors(region.program)
-        or region.program.outputs == ()
-        or _result_dtype(region.program) is not dtype
+        expressions.program_errors(iteration_space.program)
+        or iteration_space.program.outputs == ()
+        or _result_dtype(iteration_space.program) is not dtype
     ):
         raise Unsupported("scores of another dtype, or that can fail")
     batch = space[:-2]
@@ -157,7 +159,16 @@ def attention_of(group: FusedGroup) -> Attention:
     value = _view(group, second.inputs[1], (*batch, keys, result[-1]), adjoint[2])
     out = _result_strides(group, group.outputs[0], dtype.size)
     return Attention(
-        space, depth, result[-1], dtype, query, key, value, out, region.program, region.operands[1:]
+        space,
+        depth,
+        result[-1],
+        dtype,
+        query,
+        key,
+        value,
+        out,
+        iteration_space.program,
+        iteration_space.operands[1:],
     )
 
 
@@ -186,7 +197,7 @@ def _view(group: FusedGroup, ref: Ref, space: tuple[int, ...], swapped: bool) ->
     target = space
     if swapped:
         index, target = (*index[:-2], index[-1], index[-2]), (*space[:-2], space[-1], space[-2])
-    builder = RegionBuilder(group, space)
+    builder = IterationSpaceBuilder(group, space)
     computed, number = builder.value(ref, broadcast_map(index, group.tensor(ref).shape, target))
     operand = None if computed else builder.finish([(False, number)]).operands[number]
     if operand is None or operand.ref.member != INPUT:

@@ -18,9 +18,9 @@ from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.elementwise.loop import MAX_OUTPUTS
 from tfjit.kernels.cpu.reduction import reducers
 from tfjit.kernels.cpu.reduction.reducers import Reduction, reduced_axes
-from tfjit.kernels.cpu.template.region import (
-    Region,
-    RegionBuilder,
+from tfjit.kernels.cpu.template.iteration_space import (
+    IterationSpace,
+    IterationSpaceBuilder,
     c_strides,
     identity_map,
 )
@@ -67,10 +67,10 @@ class ReducePlan:
     """
 
     heads: tuple[Head, ...]
-    before: Region
+    before: IterationSpace
     sides: tuple[int, ...]
     axes: tuple[int, ...]
-    after: Region
+    after: IterationSpace
     finals: tuple[int, ...]
 
 
@@ -97,7 +97,7 @@ def reduce_plan(group: FusedGroup) -> ReducePlan:
     after_shape = max((group.members[number].spec.outputs[0].shape for number in numbers), key=len)
     late = _members_after(group, numbers)
     needed = _needed(group, numbers, late, after_shape)
-    before = RegionBuilder(group, space, is_leaf=lambda ref: ref.member in numbers)
+    before = IterationSpaceBuilder(group, space, is_leaf=lambda ref: ref.member in numbers)
     heads, values = [], []
     for number in needed:
         member = group.members[number]
@@ -113,7 +113,7 @@ def reduce_plan(group: FusedGroup) -> ReducePlan:
             value = before._emit("Cast", (value,), summed, ())
         heads.append(Head(what, summed, dtype, spread is not None))
         values.append(value)
-    after = RegionBuilder(group, after_shape, is_leaf=lambda ref: ref.member in numbers)
+    after = IterationSpaceBuilder(group, after_shape, is_leaf=lambda ref: ref.member in numbers)
     results = [Ref(number) for number in needed]
     for ref in results:  # so that the heads are the first operands
         after.value(ref, _whole(after, group.tensor(ref).shape, after_shape))
@@ -134,20 +134,20 @@ def reduce_plan(group: FusedGroup) -> ReducePlan:
         or len(finals) >= MAX_OUTPUTS
     ):
         raise Unsupported("too many results")
-    region_before = before.finish([*values, *(v for _, v in sides)])
-    region_after = after.finish([v for _, v in finals])
-    if any(operand.ref.member in numbers for operand in region_before.operands):
+    space_before = before.finish([*values, *(v for _, v in sides)])
+    space_after = after.finish([v for _, v in finals])
+    if any(operand.ref.member in numbers for operand in space_before.operands):
         raise Unsupported("a reduction of what depends on another one's result")
-    for region in (region_before, region_after):
-        if expressions.program_errors(region.program):
+    for iteration_space in (space_before, space_after):
+        if expressions.program_errors(iteration_space.program):
             raise Unsupported("a program that can fail")
-    _require_whole_operands(group, region_after, results)
+    _require_whole_operands(group, space_after, results)
     return ReducePlan(
         tuple(heads),
-        region_before,
+        space_before,
         tuple(k for k, _ in sides),
         axes,
-        region_after,
+        space_after,
         tuple(k for k, _ in finals),
     )
 
@@ -159,7 +159,7 @@ def _needed(
 
     A mean is left out if only squared distances use it.
     """
-    trial = RegionBuilder(group, shape, is_leaf=lambda ref: ref.member in heads)
+    trial = IterationSpaceBuilder(group, shape, is_leaf=lambda ref: ref.member in heads)
     for ref in group.outputs:
         own = group.tensor(ref).shape
         if ref.member in late:
@@ -173,15 +173,17 @@ def _needed(
 
 
 def _whole(
-    builder: RegionBuilder, shape: tuple[int, ...], target: tuple[int, ...]
+    builder: IterationSpaceBuilder, shape: tuple[int, ...], target: tuple[int, ...]
 ) -> tuple[tuple[int, tuple[tuple[int, int], ...]], ...]:
     return identity_map(len(shape)) if shape == target else builder.whole(shape)
 
 
-def _require_whole_operands(group: FusedGroup, region: Region, results: Sequence[Ref]) -> None:
-    full = c_strides(region.shape)
-    for k, operand in enumerate(region.operands):
-        whole = tuple(0 if n == 1 else s * operand.dtype.size for n, s in zip(region.shape, full))
+def _require_whole_operands(
+    group: FusedGroup, space: IterationSpace, results: Sequence[Ref]
+) -> None:
+    full = c_strides(space.shape)
+    for k, operand in enumerate(space.operands):
+        whole = tuple(0 if n == 1 else s * operand.dtype.size for n, s in zip(space.shape, full))
         if k < len(results):
             fits = operand.ref == results[k] and operand.strides == whole
         else:

@@ -14,7 +14,7 @@ from tfjit.kernels.cpu.elementwise.loop_text import HOISTED, STRIDED
 from tfjit.kernels.cpu.reduction import reducers
 from tfjit.kernels.cpu.reduction.reduce_plan import Head, ReducePlan
 from tfjit.kernels.cpu.template import typed_pointers
-from tfjit.kernels.cpu.template.region import Region
+from tfjit.kernels.cpu.template.iteration_space import IterationSpace
 from tfjit.kernels.source import KernelSource, Source
 
 BLOCK: Final = 4096
@@ -64,10 +64,10 @@ def partial_arrays(heads: Sequence[Head]) -> list[tuple[str, DType]]:
     ]
 
 
-def output_dtypes(region: Region) -> list[DType]:
-    """Return the dtypes of a region's outputs."""
-    dtypes = [*region.program.inputs, *(op.dtype for op in region.program.ops)]
-    return [dtypes[v] for v in region.program.outputs]
+def output_dtypes(space: IterationSpace) -> list[DType]:
+    """Return the dtypes of a space's outputs."""
+    dtypes = [*space.program.inputs, *(op.dtype for op in space.program.ops)]
+    return [dtypes[v] for v in space.program.outputs]
 
 
 def _wide(head: Head) -> str:

@@ -29,7 +29,7 @@ from tfjit.kernels.cpu.reduction.reduce_text import (
 from tfjit.kernels.cpu.reduction.reducers import is_row_reduction, reduced_axes
 from tfjit.kernels.cpu.reduction.row_reduction import rows_call
 from tfjit.kernels.cpu.template import cost_model
-from tfjit.kernels.cpu.template.region import Operand, c_strides, collapse, single
+from tfjit.kernels.cpu.template.iteration_space import Operand, c_strides, collapse, single
 from tfjit.kernels.ir.fused_group import FusedGroup
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
 

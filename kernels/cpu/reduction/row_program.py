@@ -15,11 +15,11 @@ from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.elementwise.loop import MAX_OUTPUTS
 from tfjit.kernels.cpu.reduction import reducers
 from tfjit.kernels.cpu.reduction.reducers import reduced_axes
-from tfjit.kernels.cpu.template.region import (
+from tfjit.kernels.cpu.template.iteration_space import (
     Affine,
     IndexMap,
+    IterationSpaceBuilder,
     Operand,
-    RegionBuilder,
     c_strides,
     identity_map,
     reshape_map,
@@ -60,7 +60,7 @@ class RowProgram:
         return prod(self.space[self.outer :])
 
 
-class _RowBuilder(RegionBuilder):
+class _RowBuilder(IterationSpaceBuilder):
     """Builder that adds reductions along the row to the elementwise members."""
 
     def __init__(self, group: FusedGroup, space: tuple[int, ...], outer: int) -> None:
@@ -232,18 +232,22 @@ def row_program(group: FusedGroup) -> RowProgram:
         results.append(
             Operand(ref, tensor.dtype, tuple(0 if n == 1 else b for n, b in zip(space, strides)))
         )
-    region = builder.finish(values)
+    iteration_space = builder.finish(values)
     if len(results) > MAX_OUTPUTS - 4:
         raise Unsupported(f"{len(results)} results")
-    dtypes = [*region.program.inputs, *(op.dtype for op in region.program.ops)]
-    for op in region.program.ops:
+    dtypes = [*iteration_space.program.inputs, *(op.dtype for op in iteration_space.program.ops)]
+    for op in iteration_space.program.ops:
         if (
             "." not in op.op
             and expressions.failure(op.op, [dtypes[k] for k in op.args]) is not None
         ):
             raise Unsupported(f"{op.op} may fail")
     return RowProgram(
-        space, outer, region.operands, _with_shifted_exp(region.program), tuple(results)
+        space,
+        outer,
+        iteration_space.operands,
+        _with_shifted_exp(iteration_space.program),
+        tuple(results),
     )
 
 

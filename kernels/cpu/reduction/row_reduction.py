@@ -36,7 +36,7 @@ from tfjit.kernels.cpu.reduction.row_program import (
     row_program,
 )
 from tfjit.kernels.cpu.template import cost_model, typed_pointers
-from tfjit.kernels.cpu.template.region import collapse, single
+from tfjit.kernels.cpu.template.iteration_space import collapse, single
 from tfjit.kernels.ir.fused_group import FusedGroup
 from tfjit.kernels.ir.op_forms import ROW_OPS
 from tfjit.kernels.ir.scalar_program import Program, ScalarOp

@@ -15,7 +15,7 @@ from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.scalar import elementwise
 from tfjit.framework.types import dtypes as d
 from tfjit.kernels.cpu.elementwise.loop import loop_call
-from tfjit.kernels.cpu.template.region import collapse, reshape_map, split_shape
+from tfjit.kernels.cpu.template.iteration_space import collapse, reshape_map, split_shape
 from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec, Unsupported, find_native
 
 

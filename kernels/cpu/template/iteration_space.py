@@ -49,7 +49,7 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class IterationSpace:
     """An iteration space with a program and its operands.
 
     shape: the iteration space. operands: one an input of `program`, in order.
@@ -174,7 +174,7 @@ def _stepped(way: Affine, start: int, step: int) -> Affine:
     return start + step * way[0], tuple((dim, step * coefficient) for dim, coefficient in way[1])
 
 
-class RegionBuilder:
+class IterationSpaceBuilder:
     """Collector of the scalar ops that values of a group need.
 
     It follows the values back to external inputs and leaves. leaves: members whose results a
@@ -358,8 +358,8 @@ class RegionBuilder:
         self._ops.append((op, arguments, dtype, attrs))
         return True, len(self._ops) - 1
 
-    def finish(self, outputs: Sequence[tuple[bool, int]]) -> Region:
-        """Return the region that computes `outputs` (results of `value`)."""
+    def finish(self, outputs: Sequence[tuple[bool, int]]) -> IterationSpace:
+        """Return the iteration space that computes `outputs` (results of `value`)."""
         base = len(self._operands)
 
         def number(value: tuple[bool, int]) -> int:
@@ -372,7 +372,7 @@ class RegionBuilder:
         program = Program(
             tuple(o.dtype for o in self._operands), ops, tuple(number(v) for v in outputs)
         )
-        return Region(self.space, tuple(self._operands), program)
+        return IterationSpace(self.space, tuple(self._operands), program)
 
 
 def dense_slice(
