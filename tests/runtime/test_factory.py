@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import tfjit
-from tfjit.runtime.backend import BackendSession
 from tfjit.runtime.factory import (
     SessionFactory,
     SessionOptions,
@@ -21,9 +20,10 @@ from tfjit.runtime.factory import (
     try_new_session,
 )
 from tfjit.runtime.session.direct_session import DirectSession, DirectSessionFactory
+from tfjit.runtime.session_interface import SessionInterface
 
 
-class TraceSession(BackendSession):
+class TraceSession(SessionInterface):
     """Another implementation: it notes what it is asked and lets a direct session answer."""
 
     def __init__(self, options: SessionOptions, log: list[str]) -> None:
@@ -68,7 +68,7 @@ class TraceFactory(SessionFactory):
     def accepts_options(self, options: SessionOptions) -> bool:
         return options.target.startswith("trace://")
 
-    def make_session(self, options: SessionOptions) -> BackendSession | None:
+    def make_session(self, options: SessionOptions) -> SessionInterface | None:
         return None if options.target == "trace://nothing" else TraceSession(options, self.log)
 
 

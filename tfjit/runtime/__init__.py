@@ -1,4 +1,4 @@
 """Define the interface of sessions, and pick the session of a target.
 
-In: SessionOptions. Out: a BackendSession. Not in here: execution.
+In: SessionOptions. Out: a SessionInterface. Not in here: execution.
 """

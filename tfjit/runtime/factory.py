@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tfjit.framework import errors
 from tfjit.framework.env import DEFAULT_ENV, Env
-from tfjit.runtime.backend import BackendSession
+from tfjit.runtime.session_interface import SessionInterface
 
 if TYPE_CHECKING:
     from tfjit.runtime.kernel_api.custom_kernels import KernelCreator
@@ -67,7 +67,7 @@ class SessionFactory(ABC):
         """Return whether this factory serves the target."""
 
     @abstractmethod
-    def make_session(self, options: SessionOptions) -> BackendSession | None:
+    def make_session(self, options: SessionOptions) -> SessionInterface | None:
         """Return a session, or None when it could not be made."""
 
     def reset(self, options: SessionOptions, containers: Sequence[str]) -> None:
@@ -121,7 +121,7 @@ class SessionFactory(ABC):
         )
 
 
-def new_session(options: SessionOptions) -> BackendSession:
+def new_session(options: SessionOptions) -> SessionInterface:
     """Return a session for the options.
 
     Failures are logged, as TensorFlow's NewSession does. Raises the errors of
@@ -143,7 +143,9 @@ def new_session(options: SessionOptions) -> BackendSession:
     return session
 
 
-def try_new_session(options: SessionOptions) -> tuple[errors.OpError | None, BackendSession | None]:
+def try_new_session(
+    options: SessionOptions,
+) -> tuple[errors.OpError | None, SessionInterface | None]:
     """Return the second form: (status, session), status None when all went well."""
     try:
         return None, new_session(options)

@@ -344,7 +344,7 @@ def test_an_op_without_a_kernel_is_imported_and_named_when_it_runs(
         np.testing.assert_array_equal(session.run("y:0", {x: np.ones((2, 2))}), np.full((2, 2), 2))
 
 
-# what only a back end can be asked for
+# what only a runtime session can be asked for
 
 X = ("x:0", np.ones(2, "f4"))
 CALLS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {

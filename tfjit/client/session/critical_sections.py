@@ -1,6 +1,6 @@
 """Sections that interrupts (Ctrl-C) and forks must not cut in half.
 
-Such a section is the sending of a graph to a back end.
+Such a section is the sending of a graph to a runtime session.
 """
 
 from __future__ import annotations

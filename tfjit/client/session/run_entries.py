@@ -13,7 +13,7 @@ import numpy as np
 
 from tfjit.client.session.feeds import FeedSlot
 from tfjit.client.session.fetches import Leaf
-from tfjit.runtime.backend import Runner
+from tfjit.runtime.session_interface import Runner
 
 # one cached `run` call, over its feed_dict
 Entry = Callable[[Mapping[Any, Any] | None], Any]
@@ -21,10 +21,11 @@ Entry = Callable[[Mapping[Any, Any] | None], Any]
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Fetches and feed keys, resolved by graph and back end.
+    """Fetches and feed keys, resolved by graph and runtime session.
 
     leaves, rebuild: of the fetch structure. slots and getters: of the fed tensors, in the order of
-    the keys. fed: their positions by name. runner: of the back end, None when all fetches are fed.
+    the keys. fed: their positions by name. runner: of the runtime session, None when all fetches
+    are fed.
     form: "one" tensor, a "list" of them, each key one fed tensor (then `slots` match the keys one
     by one); else "any".
     """

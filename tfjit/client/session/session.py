@@ -20,7 +20,7 @@ from tfjit.client.session.feeds import (
 )
 from tfjit.client.session.fetches import FetchMapper, is_converted
 from tfjit.client.session.graph_sources import (
-    extend_backend,
+    extend_session,
     graph_from,
     interactive_config,
     to_config,
@@ -44,9 +44,9 @@ from tfjit.client.session.tensorflow_interop import (
 from tfjit.framework import errors, settings
 from tfjit.framework.graphs.graph import Graph
 from tfjit.framework.graphs.operation import set_default_session_getter
-from tfjit.runtime.backend import PlanCounters
 from tfjit.runtime.factory import SessionOptions, new_session
 from tfjit.runtime.factory import reset as factory_reset
+from tfjit.runtime.session_interface import PlanCounters
 
 if TYPE_CHECKING:
     from tfjit.client.session.stages import Lowered
@@ -119,7 +119,7 @@ class BaseSession(SessionBase):
         *,
         options: SessionOptions | None = None,
     ) -> None:
-        # until the back end stands: a failed constructor leaves nothing to close
+        # until the runtime session stands: a failed constructor leaves nothing to close
         self._closed = True
         self._backend = None
         self._destroyed = False
@@ -237,10 +237,10 @@ class BaseSession(SessionBase):
             )
 
     def _extend(self) -> None:
-        """Send each new node of the graph to the back end once.
+        """Send each new node of the graph to the runtime session once.
 
-        Several threads may call this. An interrupt is raised when all is sent: a back end that had
-        half of it would be of no more use.
+        Several threads may call this. An interrupt is raised when all is sent: a runtime
+        session that had half of it would be of no more use.
         """
         if self._graph.version > self._sent_version:
             uninterrupted(self._send_new)
@@ -253,7 +253,7 @@ class BaseSession(SessionBase):
             version = graph.version
             if version > self._sent_version:
                 try:
-                    extend_backend(
+                    extend_session(
                         self._backend, graph, self._sent_version, self._sent_names, self._add_shapes
                     )
                 except errors.InvalidGraphError as error:
@@ -290,7 +290,7 @@ class BaseSession(SessionBase):
         return entry_by_dict(self._resolve(fetches, feed_dict)), keep
 
     def _resolve(self, fetches: Fetches, feed_dict: FeedDict | None) -> Resolved:
-        """Resolve fetches and feed keys; send new nodes to the back end."""
+        """Resolve fetches and feed keys; send new nodes to the runtime session."""
         graph, backend = self._graph, self._backend
         assert backend is not None
         # before the fetches: of two faults, TensorFlow names the feed's

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfjit.runtime.backend import Runner
+from tfjit.runtime.session_interface import Runner
 from tfjit.runtime.step.step import Reroute
 
 if TYPE_CHECKING:

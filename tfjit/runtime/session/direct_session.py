@@ -22,7 +22,6 @@ from tfjit.framework.types.shape import Shape
 from tfjit.kernels.executor.thread_pool import IntraOpPool, get_pool
 from tfjit.kernels.jit.store import store
 from tfjit.kernels.jit.target import available_cpus, check_level
-from tfjit.runtime.backend import BackendSession, PlanCounters, Runner
 from tfjit.runtime.factory import SessionFactory, SessionOptions
 from tfjit.runtime.host import fork_safety
 from tfjit.runtime.host import inter_op_pool as inter_op
@@ -41,6 +40,7 @@ from tfjit.runtime.plan.plan_cache_budget import VariantBudget
 from tfjit.runtime.profiling.step_observer import StepObserver
 from tfjit.runtime.resources.variables_and_resources import SessionState, Variable
 from tfjit.runtime.session import rewriter_config, session_config
+from tfjit.runtime.session_interface import PlanCounters, Runner, SessionInterface
 from tfjit.runtime.step.arena import ArenaPool
 from tfjit.runtime.step.memory_planner import OutputRecycler
 from tfjit.runtime.step.step import StepEnvironment
@@ -59,7 +59,7 @@ _PATIENCE_S = 60
 _STEP_IDS = itertools.count(1)
 
 
-class DirectSession(BackendSession):
+class DirectSession(SessionInterface):
     """A session that runs on the devices of this process.
 
     graph: the whole placed graph, extended as it grows. state: variables, queues and streams,

@@ -1,4 +1,4 @@
-"""The interface of sessions between client and back end.
+"""Define the interface of runtime sessions to the client.
 
 The client knows no more of a session.
 """
@@ -39,8 +39,10 @@ class PlanCounters:
     variant_evictions: int
 
 
-class BackendSession(ABC):
-    """A session behind the client. A SessionFactory may return any implementation.
+class SessionInterface(ABC):
+    """Plan and run the graph of one client session.
+
+    A SessionFactory may return any implementation.
 
     Names are tensor names "x:0" for feeds and fetches, operation names for targets. Values are
     ndarrays (strings: object arrays of bytes). Messages are tfjit's protobuf messages (ConfigProto,
@@ -61,7 +63,7 @@ class BackendSession(ABC):
     def extend_from(self, graph: Any, version: int) -> None:
         """Add the operations of a tfjit Graph that are newer than `version`.
 
-        A back end in the same process may take them as they are.
+        A session in the same process may take them as they are.
 
         Raises InvalidArgumentError where an older operation was changed, which a message of new
         nodes does not tell.
@@ -93,7 +95,7 @@ class BackendSession(ABC):
     ) -> Runner:
         """Return a function for many steps of one signature.
 
-        A back end overrides this to make it cheaper than `run`.
+        An implementation overrides this to make it cheaper than `run`.
         """
 
         def runner(values: Sequence[Any]) -> list[Any]:
