@@ -6,8 +6,8 @@ import pytest
 
 from tests.runtime.lowered_programs import node, read
 from tfjit.kernels.registry import NodeSpec
-from tfjit.runtime.lowering.row_splits import Axis, Part
-from tfjit.runtime.schedule.batch_axes import NotIndependent, part_of, reshaped_axis, shard_spec
+from tfjit.runtime.lowering.row_splits import Axis, Shard
+from tfjit.runtime.schedule.batch_axes import NotIndependent, reshaped_axis, shard_of, shard_spec
 
 ROWS = 8
 VALUES = """
@@ -106,6 +106,6 @@ def test_rows_that_another_shape_tears_apart() -> None:
 def test_a_node_for_a_part_of_the_rows() -> None:
     spec = spec_of("float32<8,2> = reference 'n' Slice(%0, %12, %13)")
     rule = shard_spec(spec, (0, None, None), ROWS)
-    made = part_of(spec, rule, Part(2, 5, ROWS))
+    made = shard_of(spec, rule, Shard(2, 5, ROWS))
     assert made.inputs[0].shape == (3, 3) and made.outputs[0].shape == (3, 2)
     assert made.constants[1].tolist() == [0, 1] and made.constants[2].tolist() == [3, 2]

@@ -90,8 +90,8 @@ class _Parser:
         self.reader.expect("feeds")
         self.reader.expect("=")
         count = self.reader.value()
-        is_body, is_part = self.reader.take("body"), self.reader.take("part")
-        return Lowered([], [], [], {}, count, is_body=is_body, is_part=is_part)
+        is_body, is_shard = self.reader.take("body"), self.reader.take("part")
+        return Lowered([], [], [], {}, count, is_body=is_body, is_shard=is_shard)
 
     def statement(self, lowered: Lowered) -> None:
         """Parse a line after the first."""

@@ -110,7 +110,7 @@ class _Printer:
     def lines(self) -> Iterator[str]:
         """Yield all lines."""
         lowered = self.lowered
-        flags = [word for word, on in (("body", lowered.is_body), ("part", lowered.is_part)) if on]
+        flags = [word for word, on in (("body", lowered.is_body), ("part", lowered.is_shard)) if on]
         yield " ".join([f"lowered feeds={lowered.feed_count}", *flags])
         for value in lowered.values:
             if value.storage in ("const", "feed", "handle") and value.base is None:

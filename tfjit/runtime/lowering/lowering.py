@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tfjit.runtime.lowering.structured_control_flow import Construct, Role
 
 NOTHING_OPS: Final = frozenset({"NoOp", "ControlTrigger"})
-PARTS: Final = "_Parts"
+SHARDS: Final = "_Parts"
 """Op type of an instruction that replaces a divided run of instructions."""
 
 
@@ -134,8 +134,8 @@ class Lowered:
     instructions, between markers (`structured_control_flow.py`). graph: the lowered graph, which
     allows instructions to change places; None for a single node. is_body: the fetches continue in
     the caller's step in the form of its edges: scalars are arrays, and unchanged arguments are not
-    copied. splits: runs of instructions that may run part by part (`loop_parallelization.py`).
-    is_part: the partition is such a part. backend: of the partition's device.
+    copied. splits: runs of instructions that may run shard by shard (`loop_parallelization.py`).
+    is_shard: the partition is such a shard. backend: of the partition's device.
     """
 
     instructions: list[Instruction]
@@ -147,7 +147,7 @@ class Lowered:
     kernel_kinds: dict[str, tuple[str, str]] = field(default_factory=dict)
     graph: DataflowGraph | None = None
     is_body: bool = False
-    is_part: bool = False
+    is_shard: bool = False
     splits: list[RowSplit] = field(default_factory=list)
     # value -> node and construct of the variable's read
     reads: dict[int, tuple[Node, Construct | None]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Describe loops divided by batch rows into parallel parts."""
+"""Describe loops divided by batch rows into parallel shards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Axis = int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Shard:
     """Select rows first..last of all `rows`."""
 
     first: int
@@ -19,35 +19,35 @@ class Part:
     rows: int
 
     def shape(self, shape: tuple[int, ...], axis: Axis) -> tuple[int, ...]:
-        """Return the part's shape of a tensor sharded along `axis`."""
+        """Return the shard's shape of a tensor sharded along `axis`."""
         if axis is None:
             return shape
         return (*shape[:axis], self.length(shape[axis]), *shape[axis + 1 :])
 
     def length(self, whole: int) -> int:
-        """Return the part's length of a sharded axis."""
+        """Return the shard's length of a sharded axis."""
         return whole // self.rows * (self.last - self.first)
 
     def start(self, whole: int) -> int:
-        """Return the start of the part in a sharded axis."""
+        """Return the start of the shard in a sharded axis."""
         return whole // self.rows * self.first
 
     def slices(self, shape: Sequence[int], axis: int) -> tuple[slice, ...]:
-        """Return the slices of the part in an array sharded along `axis`."""
+        """Return the slices of the shard in an array sharded along `axis`."""
         first = self.start(shape[axis])
         return (*(slice(None),) * axis, slice(first, first + self.length(shape[axis])))
 
 
 @dataclass(frozen=True, slots=True)
-class RowPart:
-    """Hold one part of a division.
+class ShardProgram:
+    """Hold one shard of a division.
 
     lowered: its instructions, with their calls; its feeds are the outside values that it reads.
-    sources: for each feed, the outside value and the byte at which the part's rows begin. targets:
-    the same for each value that the part gives, by value index.
+    sources: for each feed, the outside value and the byte at which the shard's rows begin. targets:
+    the same for each value that the shard gives, by value index.
     """
 
-    rows: Part
+    rows: Shard
     lowered: Lowered
     sources: list[tuple[Value, int]]
     targets: dict[int, tuple[Value, int]]
@@ -70,14 +70,14 @@ class RowSplit:
     """Hold a division.
 
     members: the instructions that the division replaces. hoisted: the members that are the same for
-    all rows and iterations; they run once, before the parts. instruction: replaces the other
+    all rows and iterations; they run once, before the shards. instruction: replaces the other
     members in the step; its outputs are values that they made.
     """
 
     members: list[Instruction]
     hoisted: list[Instruction]
     instruction: Instruction
-    parts: tuple[RowPart, ...]
+    shards: tuple[ShardProgram, ...]
     cost_ns: float
 
     def applied(self, instructions: Sequence[Instruction]) -> list[Instruction]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from tfjit.framework.op_defs.op_traits import ASSIGN, ASSIGN_ADD, READS_STATE
 from tfjit.kernels.executor import table_executor
-from tfjit.runtime.lowering.lowering import PARTS
+from tfjit.runtime.lowering.lowering import SHARDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ _REVERSIBLE: Final = ASSIGN | ASSIGN_ADD | READS_STATE
 class NodeTime:
     """One node's part of a step.
 
-    us: median; of a bundle its predicted part, of a division the longest part. chunks: of its
+    us: median; of a bundle its predicted part, of a division the longest shard. chunks: of its
     largest launch.
     """
 
@@ -117,11 +117,11 @@ def _measure(step: Any, instance: Callable[..., Any], run: Callable[[], Any]) ->
         whole.append(time.perf_counter() - start)
     layout, scope = step.layout, instance.__globals__
     ticks_per_us = table_executor.ticks_per_second() * 1e-6
-    parts = [part for _, part in layout.table_words]
+    shards = [shard for _, shard in layout.table_words]
     tables = [scope[f"t{k}"] for k in range(len(layout.native_runs))] + [
         table.words for table in scope["parts"]
     ]
-    native_runs = [*layout.native_runs, *(part.native_run for part in parts)]
+    native_runs = [*layout.native_runs, *(shard.native_run for shard in shards)]
     stamps = [np.zeros(1 + 2 * len(native_run.rows), np.int64) for native_run in native_runs]
     python_kernels = {
         f"k{position}": instruction for position, instruction in _python_segments(layout)
@@ -149,12 +149,12 @@ def _measure(step: Any, instance: Callable[..., Any], run: Callable[[], Any]) ->
     found: dict[str, NodeTime] = {}
     for native_run, stamped in zip(layout.native_runs, rows):
         _add_rows(found, native_run, np.median(np.array(stamped), axis=0) / ticks_per_us)
-    for placed in layout.parts.values():
+    for placed in layout.shards.values():
         longest: dict[str, NodeTime] = {}
-        for part in placed:
+        for shard in placed:
             times: dict[str, NodeTime] = {}
-            stamped = rows[len(layout.native_runs) + parts.index(part)]
-            _add_rows(times, part.native_run, np.median(np.array(stamped), axis=0) / ticks_per_us)
+            stamped = rows[len(layout.native_runs) + shards.index(shard)]
+            _add_rows(times, shard.native_run, np.median(np.array(stamped), axis=0) / ticks_per_us)
             for name, entry in times.items():
                 longest[name] = max(longest.get(name, entry), entry, key=lambda e: e.us)
         for name, entry in longest.items():
@@ -171,12 +171,12 @@ def _measure(step: Any, instance: Callable[..., Any], run: Callable[[], Any]) ->
 def _add_rows(found: dict[str, NodeTime], native_run: NativeRun, elapsed_us: np.ndarray) -> None:
     """Add the time of each table row to its nodes.
 
-    Nodes of a row that runs parts get the parts' own times.
+    Nodes of a row that runs shards get the shards' own times.
     """
     for owned, us in zip(native_run.owners, elapsed_us.tolist(), strict=True):
         total = sum(one.launch.cost_ns for one in owned)
         for one in owned:
-            if one.instruction.spec.op != PARTS:
+            if one.instruction.spec.op != SHARDS:
                 entry = found.setdefault(one.instruction.node.name, NodeTime())
                 entry.us += us * one.launch.cost_ns / total if len(owned) > 1 else us
                 entry.chunks = max(entry.chunks, one.chunks)

@@ -20,7 +20,7 @@ from tfjit.framework.op_defs.op_traits import REDUCTION, VIEW
 from tfjit.framework.scalar import elementwise
 from tfjit.kernels.ir.fused_group import CONSTANT, INPUT, FusedGroup, Member, Ref
 from tfjit.kernels.registry import NodeSpec, TensorSpec
-from tfjit.runtime.lowering.row_splits import Axis, Part
+from tfjit.runtime.lowering.row_splits import Axis, Shard
 
 
 class NotIndependent(Exception):
@@ -35,7 +35,7 @@ class ShardSpec:
     """State the axes along which a node takes and gives rows.
 
     sizes: (input, position) pairs. The input is a known vector; its element at that position is the
-    length of an output's sharded axis, and must be replaced by the part's length.
+    length of an output's sharded axis, and must be replaced by the shard's length.
     """
 
     inputs: tuple[Axis, ...]
@@ -79,49 +79,50 @@ def shard_spec(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:
     raise NotIndependent(f"{spec.op} is not known to keep rows apart")
 
 
-def part_of(spec: NodeSpec, rule: ShardSpec, part: Part) -> NodeSpec:
-    """Return the same node for a part of the rows."""
-    constants = _parts_of_known(spec.constants, rule, part)
+def shard_of(spec: NodeSpec, rule: ShardSpec, shard: Shard) -> NodeSpec:
+    """Return the same node for a shard of the rows."""
+    constants = _shards_of_known(spec.constants, rule, shard)
     for k, place in rule.sizes:
-        constants[k] = _part_of_sizes(constants[k], place, part)
+        constants[k] = _shard_of_sizes(constants[k], place, shard)
     attrs: Mapping[str, Any] = spec.attrs
     if spec.op == "_Fused":
-        attrs = {**spec.attrs, "group": _part_of_group(spec.attrs["group"], rule.inputs, part)}
+        attrs = {**spec.attrs, "group": _shard_of_group(spec.attrs["group"], rule.inputs, shard)}
     return replace(
         spec,
         attrs=attrs,
         inputs=tuple(
-            _part_of_tensor(t, axis, part) for t, axis in zip(spec.inputs, rule.inputs, strict=True)
+            _shard_of_tensor(t, axis, shard)
+            for t, axis in zip(spec.inputs, rule.inputs, strict=True)
         ),
         outputs=tuple(
-            _part_of_tensor(t, axis, part)
+            _shard_of_tensor(t, axis, shard)
             for t, axis in zip(spec.outputs, rule.outputs, strict=True)
         ),
         constants=constants,
     )
 
 
-def _parts_of_known(
-    constants: Mapping[int, np.ndarray], rule: ShardSpec, part: Part
+def _shards_of_known(
+    constants: Mapping[int, np.ndarray], rule: ShardSpec, shard: Shard
 ) -> dict[int, np.ndarray]:
     found = {}
     for k, value in constants.items():
         axis = rule.inputs[k]
         found[k] = (
-            value if axis is None else np.ascontiguousarray(value[part.slices(value.shape, axis)])
+            value if axis is None else np.ascontiguousarray(value[shard.slices(value.shape, axis)])
         )
     return found
 
 
-def _part_of_sizes(sizes: np.ndarray, place: int, part: Part) -> np.ndarray:
+def _shard_of_sizes(sizes: np.ndarray, place: int, shard: Shard) -> np.ndarray:
     found = np.array(sizes)
-    if found[place] != -1:  # -1 ("the remaining elements") holds for a part, too
-        found[place] = part.length(int(found[place]))
+    if found[place] != -1:  # -1 ("the remaining elements") holds for a shard, too
+        found[place] = shard.length(int(found[place]))
     return found
 
 
-def _part_of_tensor(tensor: TensorSpec, axis: Axis, part: Part) -> TensorSpec:
-    return TensorSpec(tensor.dtype, part.shape(tensor.shape, axis))
+def _shard_of_tensor(tensor: TensorSpec, axis: Axis, shard: Shard) -> TensorSpec:
+    return TensorSpec(tensor.dtype, shard.shape(tensor.shape, axis))
 
 
 def _positive(axis: Any, rank: int) -> int:
@@ -398,21 +399,21 @@ def _group_rules(
             return inputs, constants, rules
 
 
-def _part_of_group(group: FusedGroup, axes: Sequence[Axis], part: Part) -> FusedGroup:
-    inputs, constants, rules = _group_rules(group, axes, part.rows)
+def _shard_of_group(group: FusedGroup, axes: Sequence[Axis], shard: Shard) -> FusedGroup:
+    inputs, constants, rules = _group_rules(group, axes, shard.rows)
     values = list(group.constants)
     for k, axis in constants.items():
         if axis is not None:
-            values[k] = np.ascontiguousarray(values[k][part.slices(values[k].shape, axis)])
+            values[k] = np.ascontiguousarray(values[k][shard.slices(values[k].shape, axis)])
     members = []
     for member, rule in zip(group.members, rules, strict=True):
-        made = part_of(replace(member.spec, constants={}), replace(rule, sizes=()), part)
-        made = replace(made, constants=_member_constants(member, rule, values, part))
+        made = shard_of(replace(member.spec, constants={}), replace(rule, sizes=()), shard)
+        made = replace(made, constants=_member_constants(member, rule, values, shard))
         members.append(Member(made, member.inputs))
     return replace(
         group,
         inputs=tuple(
-            _part_of_tensor(t, axis, part) for t, axis in zip(group.inputs, inputs, strict=True)
+            _shard_of_tensor(t, axis, shard) for t, axis in zip(group.inputs, inputs, strict=True)
         ),
         members=tuple(members),
         constants=tuple(values),
@@ -420,15 +421,15 @@ def _part_of_group(group: FusedGroup, axes: Sequence[Axis], part: Part) -> Fused
 
 
 def _member_constants(
-    member: Member, rule: ShardSpec, values: list[np.ndarray], part: Part
+    member: Member, rule: ShardSpec, values: list[np.ndarray], shard: Shard
 ) -> dict[int, np.ndarray]:
-    """Return a part's known inputs of a member.
+    """Return a shard's known inputs of a member.
 
     Sizes change among the group's own constants, too.
     """
-    found = _parts_of_known(member.spec.constants, rule, part)
+    found = _shards_of_known(member.spec.constants, rule, shard)
     for k, place in rule.sizes:
-        found[k] = _part_of_sizes(found[k], place, part)
+        found[k] = _shard_of_sizes(found[k], place, shard)
         if member.inputs[k].member == CONSTANT:
             values[member.inputs[k].index] = found[k]
     return found
@@ -455,4 +456,4 @@ _RULES: Final[Mapping[str, Callable[[NodeSpec, Sequence[Axis], int], ShardSpec]]
 }
 
 
-__all__ = ["ShardSpec", "NotIndependent", "shard_spec", "part_of", "reshaped_axis"]
+__all__ = ["ShardSpec", "NotIndependent", "shard_spec", "shard_of", "reshaped_axis"]

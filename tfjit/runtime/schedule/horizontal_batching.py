@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.op_defs.op_traits import ASSIGN_ADD
-from tfjit.runtime.lowering.lowering import PARTS
+from tfjit.runtime.lowering.lowering import SHARDS
 
 if TYPE_CHECKING:
     from tfjit.kernels.registry import NativeCall
@@ -110,7 +110,7 @@ def plan(
             alone = (
                 call is None
                 or instruction.node.has_trait(ASSIGN_ADD)
-                or instruction.spec.op == PARTS
+                or instruction.spec.op == SHARDS
             )
             load = _candidate(call, threads) if call is not None and not alone else None
             if load is not None:
@@ -179,7 +179,7 @@ def _key(instruction: Instruction, position: int) -> _Key:
     """
     if (
         instruction.moves
-        or instruction.spec.op == PARTS
+        or instruction.spec.op == SHARDS
         or instruction.role not in (None, "repeat", "join")
     ):
         return instruction.path, position
@@ -350,7 +350,7 @@ def _uses(instructions: Sequence[Instruction]) -> list[tuple[int, int]]:
     # values with several definitions, or with uses outside their graph
     special: set[int] = set()
     for instruction in instructions:
-        if instruction.moves or instruction.path or instruction.spec.op == PARTS:
+        if instruction.moves or instruction.path or instruction.spec.op == SHARDS:
             special.update(
                 value.root.index for value in (*instruction.outputs, *instruction.inputs)
             )

@@ -5,14 +5,14 @@ Each thread runs all iterations for its own rows, without waiting for other thre
     transpose, While(t, c, h, states), transpose
     ->  the same on rows 0..16 and on rows 16..32, as two chunks of one launch
 
-A divided run consists of a loop and the instructions right before and after the loop. Each part
-computes the counters and conditions, which are the same for all rows. A part has separate memory
+A divided run consists of a loop and the instructions right before and after the loop. Each shard
+computes the counters and conditions, which are the same for all rows. A shard has separate memory
 for the values that it defines and uses inside. Its outside inputs and results are rows of the whole
 arrays: used in place if the rows are contiguous, else copied. `batch_axes.py` has the rules that
 keep rows apart. An instruction that may fail for some of the rows is not divided, so an error is
 always an error of the whole.
 
-This file only decides: `layout.py` lays the parts out, and `tfjit_parts` in
+This file only decides: `layout.py` lays the shards out, and `tfjit_parts` in
 `kernels/executor/table_executor_ir.py` runs them.
 """
 
@@ -29,19 +29,19 @@ from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.op_defs.op_traits import ASSIGN, ASSIGN_ADD
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer
 from tfjit.runtime.lowering.lowering import (
-    PARTS,
+    SHARDS,
     Instruction,
     Lowered,
     Value,
     native_call,
 )
-from tfjit.runtime.lowering.row_splits import Axis, Part, RowPart, RowSplit
+from tfjit.runtime.lowering.row_splits import Axis, RowSplit, Shard, ShardProgram
 from tfjit.runtime.schedule import branch_lowering
 from tfjit.runtime.schedule.batch_axes import (
     NotIndependent,
     ShardSpec,
-    part_of,
     reshaped_axis,
+    shard_of,
     shard_spec,
 )
 from tfjit.runtime.schedule.horizontal_batching import HANDOVER_NS, chunks_of
@@ -93,7 +93,7 @@ def find_splits(lowered: Lowered, threads: int) -> list[RowSplit]:
 
 
 def _is_divisible(instruction: Instruction, jumping: set[int]) -> bool:
-    """Return whether an instruction may run in parts at the same time.
+    """Return whether an instruction may run in shards at the same time.
 
     Such an instruction is compiled, and reads and writes arrays only.
     """
@@ -402,33 +402,33 @@ class _Run:
         return True
 
     def _build(self, count: int) -> RowSplit | None:
-        """Return the parts if they pay.
+        """Return the shards if they pay.
 
-        Raises NotIndependent if a part has no compiled code.
+        Raises NotIndependent if a shard has no compiled code.
         """
         members = self.members
         given = self._given(members)
         bounds = [self.rows * k // count for k in range(count + 1)]
         made: dict[tuple[int, int], NativeCall] = {}
-        parts = []
+        shards = []
         for k in range(count):
-            builder = _PartBuilder(self, Part(bounds[k], bounds[k + 1], self.rows), made)
-            parts.append(builder.build(members, given, first=k == 0))
+            builder = _ShardBuilder(self, Shard(bounds[k], bounds[k + 1], self.rows), made)
+            shards.append(builder.build(members, given, first=k == 0))
         alone = sum(_weight(i) * _shared_ns(i.call, count) for i in members if i.call is not None)
         apart = max(
-            sum(_weight(i) * _ns(i.call) for i in part.lowered.instructions if i.call is not None)
-            for part in parts
+            sum(_weight(i) * _ns(i.call) for i in shard.lowered.instructions if i.call is not None)
+            for shard in shards
         )
         if apart + HANDOVER_NS > _MAX_TIME_LEFT * alone:
             return None
         node = self.instructions[self.loop].node
         sources: dict[int, Value] = {}
-        for part in parts:
-            sources.update({value.index: value for value, _ in part.sources})
+        for shard in shards:
+            sources.update({value.index: value for value, _ in shard.sources})
         targets = [self.lowered.values[index] for index in given]
         spec = NodeSpec(
             node.name,
-            PARTS,
+            SHARDS,
             {},
             tuple(v.spec for v in sources.values()),
             tuple(v.spec for v in targets),
@@ -437,7 +437,7 @@ class _Run:
             node, "native", list(sources.values()), targets, spec, sequence=members[0].sequence
         )
         return RowSplit(
-            [*self.hoisted, *members], list(self.hoisted), instruction, tuple(parts), apart * count
+            [*self.hoisted, *members], list(self.hoisted), instruction, tuple(shards), apart * count
         )
 
     def _given(self, members: Sequence[Instruction]) -> list[int]:
@@ -488,28 +488,30 @@ def _weight(instruction: Instruction) -> float:
 
 
 @dataclass(slots=True)
-class _PartBuilder:
-    """Build one part's instructions.
+class _ShardBuilder:
+    """Build one shard's instructions.
 
-    made: calls by (id of the instruction, rows), shared by parts of equal size.
+    made: calls by (id of the instruction, rows), shared by shards of equal size.
     """
 
     run: _Run
-    part: Part
+    shard: Shard
     made: dict[tuple[int, int], NativeCall]
     values: list[Value] = field(default_factory=list)
     sources: list[tuple[Value, int]] = field(default_factory=list)
     out: list[Instruction] = field(default_factory=list)
-    # index of a value defined inside -> the part's value
+    # index of a value defined inside -> the shard's value
     inner: dict[int, Value] = field(default_factory=dict)
-    # (index of a value read, axis) -> the part's value
+    # (index of a value read, axis) -> the shard's value
     outer: dict[tuple[int, Axis], Value] = field(default_factory=dict)
     feeds: dict[int, Value] = field(default_factory=dict)
 
-    def build(self, members: Sequence[Instruction], given: Sequence[int], first: bool) -> RowPart:
-        """Return the part of the divided run.
+    def build(
+        self, members: Sequence[Instruction], given: Sequence[int], first: bool
+    ) -> ShardProgram:
+        """Return the shard of the divided run.
 
-        first: this part gives the values that are the same for all parts.
+        first: this shard gives the values that are the same for all shards.
         """
         for instruction in members:
             yield_interpreter()
@@ -526,7 +528,7 @@ class _PartBuilder:
             if axis is not None and not _is_leading(whole.shape, axis):
                 value = self._copied_out(value, whole, axis)
             elif axis is not None:
-                offset = _start(whole, axis, self.part)
+                offset = _start(whole, axis, self.shard)
             value.fetched = True
             targets[value.index] = (whole, offset)
             fetches.append(value)
@@ -537,10 +539,10 @@ class _PartBuilder:
             self.feeds,
             len(self.sources),
             graph=None,
-            is_part=True,
+            is_shard=True,
             backend=self.run.lowered.backend,
         )
-        return RowPart(self.part, lowered, self.sources, targets)
+        return ShardProgram(self.shard, lowered, self.sources, targets)
 
     def _new(
         self, like: Value, shape: tuple[int, ...], storage: str = "buffer", **kw: object
@@ -567,7 +569,7 @@ class _PartBuilder:
         outputs = [self._inside(value) for value in instruction.outputs]
         spec, call = instruction.spec, instruction.call
         if call is not None:
-            spec = part_of(spec, rule, self.part)
+            spec = shard_of(spec, rule, self.shard)
             call = self._call(instruction, spec, rule)
         kept = Instruction(
             instruction.node,
@@ -590,9 +592,9 @@ class _PartBuilder:
         sliced = any(rule.inputs[k] is not None for k in spec.constants) or spec.op == "_Fused"
         key = (
             id(instruction),
-            self.part.first
+            self.shard.first
             if sliced and _depends_on_row_count(spec, rule)
-            else -1 - (self.part.last - self.part.first),
+            else -1 - (self.shard.last - self.shard.first),
         )
         if key not in self.made:
             if all(axis is None for axis in (*rule.inputs, *rule.outputs)):
@@ -606,15 +608,15 @@ class _PartBuilder:
         return self.made[key]
 
     def _inside(self, value: Value) -> Value:
-        """Return the part of a value that the run defines."""
+        """Return the shard of a value that the run defines."""
         if value.index not in self.inner:
             base = self._inside(value.base) if value.base is not None else None
-            shape = self.part.shape(value.shape, self.run.axis_inside(value))
+            shape = self.shard.shape(value.shape, self.run.axis_inside(value))
             self.inner[value.index] = self._new(value, shape, base=base)
         return self.inner[value.index]
 
     def _read(self, value: Value, axis: Axis) -> Value:
-        """Return the part's operand: rows along an axis, or the whole."""
+        """Return the shard's operand: rows along an axis, or the whole."""
         if value.root.index in self.run.inside:
             return self._inside(value)
         key = (value.index, axis)
@@ -627,15 +629,15 @@ class _PartBuilder:
             assert value.root.array is not None
             array = value.root.array.reshape(value.shape)
             if axis is not None:
-                array = np.ascontiguousarray(array[self.part.slices(value.shape, axis)])
+                array = np.ascontiguousarray(array[self.shard.slices(value.shape, axis)])
             return self._new(value, array.shape, "const", array=array)
         if axis is None or _is_leading(value.shape, axis):
-            offset = 0 if axis is None else _start(value, axis, self.part)
-            return self._feed(value, self.part.shape(value.shape, axis), offset)
+            offset = 0 if axis is None else _start(value, axis, self.shard)
+            return self._feed(value, self.shard.shape(value.shape, axis), offset)
         whole = self._feed(value, value.shape, 0)
-        part = self._new(value, self.part.shape(value.shape, axis))
-        self._copy(whole, part, axis, reads=True)
-        return part
+        shard = self._new(value, self.shard.shape(value.shape, axis))
+        self._copy(whole, shard, axis, reads=True)
+        return shard
 
     def _feed(self, value: Value, shape: tuple[int, ...], offset: int) -> Value:
         fed = self._new(value, shape, "feed", feed=len(self.sources))
@@ -651,7 +653,7 @@ class _PartBuilder:
     def _copy(self, source: Value, target: Value, axis: int, reads: bool) -> None:
         """Emit a copy of rows from (reads) or to the whole."""
         whole = source if reads else target
-        slices = self.part.slices(whole.shape, axis)
+        slices = self.shard.slices(whole.shape, axis)
         call = self.run.lowered.backend.part_copy(whole.spec, slices, reads)
         node = self.run.instructions[self.run.loop].node
         spec = NodeSpec(node.name, "DeepCopy", {}, (source.spec,), (target.spec,))
@@ -662,7 +664,7 @@ class _PartBuilder:
 def _depends_on_row_count(spec: NodeSpec, rule: ShardSpec) -> bool:
     """Return whether a call may hold rows of a constant.
 
-    Such rows differ from part to part.
+    Such rows differ from shard to shard.
     """
     if any(rule.inputs[k] is not None for k in spec.constants):
         return True
@@ -674,16 +676,16 @@ def _is_leading(shape: tuple[int, ...], axis: int) -> bool:
     return prod(shape[:axis]) == 1
 
 
-def _start(value: Value, axis: int, part: Part) -> int:
-    """Return the byte at which a part's rows begin."""
-    return part.start(value.shape[axis]) * prod(value.shape[axis + 1 :]) * value.dtype.size
+def _start(value: Value, axis: int, shard: Shard) -> int:
+    """Return the byte at which a shard's rows begin."""
+    return shard.start(value.shape[axis]) * prod(value.shape[axis + 1 :]) * value.dtype.size
 
 
 def calls_of(splits: Iterable[RowSplit]) -> Iterator[NativeCall | None]:
-    """Yield the calls of all parts."""
+    """Yield the calls of all shards."""
     for split in splits:
-        for part in split.parts:
-            for instruction in part.lowered.instructions:
+        for shard in split.shards:
+            for instruction in shard.lowered.instructions:
                 yield instruction.call
 
 

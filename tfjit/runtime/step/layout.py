@@ -16,7 +16,7 @@ from tfjit.kernels.jit.target import available_cpus
 from tfjit.kernels.registry import Launch, NativeCall, Pointer, find_initial_state
 from tfjit.kernels.source import KernelSource
 from tfjit.runtime.kernel_api.kernel_errors import at_node
-from tfjit.runtime.lowering.lowering import PARTS, Instruction, Lowered, Value
+from tfjit.runtime.lowering.lowering import SHARDS, Instruction, Lowered, Value
 from tfjit.runtime.schedule import branch_lowering, horizontal_batching
 from tfjit.runtime.schedule.liveness import Liveness
 from tfjit.runtime.schedule.loop_parallelization import calls_of
@@ -24,7 +24,7 @@ from tfjit.runtime.step.arena import SHARED_BYTES, Arena, Placement
 from tfjit.runtime.step.memory_planner import Interval, align, lay_out
 
 if TYPE_CHECKING:
-    from tfjit.runtime.lowering.row_splits import RowPart, RowSplit
+    from tfjit.runtime.lowering.row_splits import RowSplit, ShardProgram
     from tfjit.runtime.step.step import StepEnvironment
 
 # A native run predicted shorter keeps the GIL: releasing it lets another thread in for a whole
@@ -59,22 +59,22 @@ class Owned:
 
 
 @dataclass(slots=True)
-class PlacedPart:
-    """Place one part of a divided run of instructions.
+class PlacedShard:
+    """Place one shard of a divided run of instructions.
 
-    plan: the part. layout: the layout of its instructions, all in one native run. words: position
+    plan: the shard. layout: the layout of its instructions, all in one native run. words: position
     of its argument blocks among the step's. result: the word that receives the result of its table
     executor call.
     """
 
-    plan: RowPart
+    plan: ShardProgram
     layout: Layout
     words: int = 0
     result: int = 0
 
     @property
     def native_run(self) -> NativeRun:
-        """Return the native run of the part's instructions."""
+        """Return the native run of the shard's instructions."""
         return self.layout.native_runs[0]
 
 
@@ -127,10 +127,10 @@ class Layout:
         self._addresses: dict[KernelSource, Mapping[str, int]] = {}
         self._choose()
         self._variables: dict[int, int] = {}  # id(variable) -> its number in generated code
-        # id(instruction) -> the parts that the instruction replaces
-        self.parts: dict[int, list[PlacedPart]] = {}
-        # (word, the part whose table's address the word holds)
-        self.table_words: list[tuple[int, PlacedPart]] = []
+        # id(instruction) -> the shards that the instruction replaces
+        self.shards: dict[int, list[PlacedShard]] = {}
+        # (word, the shard whose table's address the word holds)
+        self.table_words: list[tuple[int, PlacedShard]] = []
         self._jumping = branch_lowering.compiled_constructs(lowered.instructions, self.calls)
         for split in lowered.splits if not env.compares else ():
             self._divide(split)
@@ -172,19 +172,20 @@ class Layout:
     def _divide(self, split: RowSplit) -> None:
         """Replace a divided run by one instruction, if code is loaded."""
         env = replace(self.env, threads=1, bundles=False)
-        if self.env.threads < len(split.parts) or not all(
+        if self.env.threads < len(split.shards) or not all(
             self._is_loaded(s) for c in calls_of([split]) if c is not None for s in c.sources()
         ):
             return
-        parts = [PlacedPart(plan, Layout(plan.lowered, env)) for plan in split.parts]
+        shards = [PlacedShard(plan, Layout(plan.lowered, env)) for plan in split.shards]
         if any(
-            len(part.layout.segments) != 1 or len(part.layout.native_runs) != 1 for part in parts
+            len(shard.layout.segments) != 1 or len(shard.layout.native_runs) != 1
+            for shard in shards
         ):
             return
         self.lowered = replace(self.lowered, instructions=split.applied(self.lowered.instructions))
-        self.parts[id(split.instruction)] = parts
+        self.shards[id(split.instruction)] = shards
         self.calls[id(split.instruction)] = NativeCall(
-            (), temp_bytes=tuple(part.layout.arena_bytes for part in parts)
+            (), temp_bytes=tuple(shard.layout.arena_bytes for shard in shards)
         )
 
     def _is_loaded(self, source: KernelSource) -> bool:
@@ -227,7 +228,7 @@ class Layout:
             value = self.liveness.root(value)
             if value.index in self.buffers or value.index in self.fresh:
                 continue
-            if value.index in fetched_roots and (value.shape != () or self.lowered.is_part):
+            if value.index in fetched_roots and (value.shape != () or self.lowered.is_shard):
                 self.fresh[value.index] = value
                 continue
             life = self._reused(position, instruction, output, fetched_roots)
@@ -290,8 +291,8 @@ class Layout:
                 if instruction.role is not None:
                     self._add_jump(native_run, instruction, labels)
                     continue
-                if instruction.spec.op == PARTS:
-                    self._add_parts(native_run, instruction)
+                if instruction.spec.op == SHARDS:
+                    self._add_shards(native_run, instruction)
                     continue
                 owned = [self._add_blocks(native_run, member) for member in members]
                 if len(members) > 1:
@@ -376,38 +377,38 @@ class Layout:
         native_run.rows.append((table_executor_ir.load()["tfjit_bundle"], block, len(chunks)))
         native_run.owners.append([one for member in owned for one in member])
 
-    def _add_parts(self, native_run: NativeRun, instruction: Instruction) -> None:
-        """Append one row with a chunk for the table of each part.
+    def _add_shards(self, native_run: NativeRun, instruction: Instruction) -> None:
+        """Append one row with a chunk for the table of each shard.
 
         `tfjit_parts` in table_executor_ir.py describes its argument block.
         """
-        parts = self.parts[id(instruction)]
+        shards = self.shards[id(instruction)]
         block = len(self.words)
-        self.words.extend((0,) * (STATUS_WORDS + 2 * len(parts)))
-        for k, part in enumerate(parts):
-            part.words, part.result = len(self.words), block + STATUS_WORDS + len(parts) + k
-            self.table_words.append((block + STATUS_WORDS + k, part))
-            inner = part.layout
+        self.words.extend((0,) * (STATUS_WORDS + 2 * len(shards)))
+        for k, shard in enumerate(shards):
+            shard.words, shard.result = len(self.words), block + STATUS_WORDS + len(shards) + k
+            self.table_words.append((block + STATUS_WORDS + k, shard))
+            inner = shard.layout
             arena = self._temps[id(instruction), k].offset
             self.words += inner.words
             self.constants += inner.constants
             self.arena_words += [
-                (part.words + word, arena + offset) for word, offset in inner.arena_words
+                (shard.words + word, arena + offset) for word, offset in inner.arena_words
             ]
-            for patch in part.native_run.patches:
-                value, start = part.plan.place_of(patch.array)
-                self._point_at(native_run, part.words + patch.word, value, start + patch.offset)
+            for patch in shard.native_run.patches:
+                value, start = shard.plan.place_of(patch.array)
+                self._point_at(native_run, shard.words + patch.word, value, start + patch.offset)
         native_run.loops = True
         cost = sum(
             launch.cost_ns
-            for part in parts
-            for one in part.native_run.owners
+            for shard in shards
+            for one in shard.native_run.owners
             for launch in (o.launch for o in one)
         )
         native_run.cost_ns += cost
-        launch = Launch(KernelSource("", title="parts"), (), chunks=len(parts), cost_ns=cost)
-        native_run.rows.append((table_executor_ir.load()["tfjit_parts"], block, len(parts)))
-        native_run.owners.append([Owned(instruction, launch, block, len(parts))])
+        launch = Launch(KernelSource("", title="parts"), (), chunks=len(shards), cost_ns=cost)
+        native_run.rows.append((table_executor_ir.load()["tfjit_parts"], block, len(shards)))
+        native_run.owners.append([Owned(instruction, launch, block, len(shards))])
 
     def _point(
         self, native_run: NativeRun, instruction: Instruction, call: NativeCall, pointer: Pointer
@@ -480,7 +481,7 @@ class Layout:
         Such a launch writes nothing that outlives the run.
         """
         instruction = owned.instruction
-        if instruction.spec.op == PARTS or any(
+        if instruction.spec.op == SHARDS or any(
             isinstance(w, Pointer) and w.kind == "state" for w in owned.launch.words
         ):
             return False
@@ -500,17 +501,17 @@ class Layout:
         row = result - 1
         owners = self.native_runs[native_run].owners[row]
         failed: list[tuple[Owned, int, int]] = []
-        for part in self.parts.get(id(owners[0].instruction), ()):
-            if words[part.result] < 0:
+        for shard in self.shards.get(id(owners[0].instruction), ()):
+            if words[shard.result] < 0:
                 words[self.native_runs[native_run].rows[row][1]] = 0
                 raise cancelled()
         for one, block in [
             *((one, one.block) for one in owners),
-            *self._failed_in_parts(owners[0].instruction, words),
+            *self._failed_in_shards(owners[0].instruction, words),
         ]:
             status, detail = int(words[block]), int(words[block + 1])
             words[block] = words[block + 1] = 0
-            if status and one.instruction.spec.op != PARTS:
+            if status and one.instruction.spec.op != SHARDS:
                 failed.append((one, status, detail))
         words[self.native_runs[native_run].rows[row][1]] = 0  # the status of a bundle
         one, status, detail = failed[0]
@@ -524,19 +525,19 @@ class Layout:
         kind, message = one.launch.errors[status]
         raise at_node(getattr(errors, kind)(None, None, message.format(detail=detail)), name)
 
-    def _failed_in_parts(
+    def _failed_in_shards(
         self, instruction: Instruction, words: np.ndarray
     ) -> list[tuple[Owned, int]]:
-        """Return the failed launches of the parallel parts.
+        """Return the failed launches of the parallel shards.
 
-        Each is (launch, first word of its argument block). The first failure stops all parts.
+        Each is (launch, first word of its argument block). The first failure stops all shards.
         """
         found = []
-        for part in self.parts.get(id(instruction), ()):
-            if words[part.result] > 0:
+        for shard in self.shards.get(id(instruction), ()):
+            if words[shard.result] > 0:
                 found += [
-                    (one, part.words + one.block)
-                    for one in part.native_run.owners[int(words[part.result]) - 1]
+                    (one, shard.words + one.block)
+                    for one in shard.native_run.owners[int(words[shard.result]) - 1]
                 ]
         return found
 
@@ -566,9 +567,9 @@ class Layout:
             self.constants,
             self._native_failure,
         )
-        tables = scope["parts"] = [_part_table(part, address) for _, part in self.table_words]
-        for (word, _), part_table in zip(self.table_words, tables, strict=True):
-            words[word] = part_table.words.ctypes.data
+        tables = scope["parts"] = [_shard_table(shard, address) for _, shard in self.table_words]
+        for (word, _), shard_table in zip(self.table_words, tables, strict=True):
+            words[word] = shard_table.words.ctypes.data
         for k, native_run in enumerate(self.native_runs):
             arrays = self.scope[f"arrays{k}"]
             index = {name: i for i, name in enumerate(arrays)}
@@ -604,14 +605,14 @@ class Layout:
         return scope
 
 
-def _part_table(part: PlacedPart, address: int) -> table_executor.StepTable:
+def _shard_table(shard: PlacedShard, address: int) -> table_executor.StepTable:
     """Return the table that one thread runs.
 
     address: of the instance's argument blocks.
     """
-    blocks = address + 8 * part.words
+    blocks = address + 8 * shard.words
     return table_executor.StepTable(
-        0, [(code, blocks + 8 * block, chunks) for code, block, chunks in part.native_run.rows]
+        0, [(code, blocks + 8 * block, chunks) for code, block, chunks in shard.native_run.rows]
     )
 
 

@@ -112,11 +112,11 @@ class Step:
 
     @property
     def divisions(self) -> tuple[tuple[int, tuple[str, ...]], ...]:
-        """Return (parts, nodes) of each divided run of instructions.
+        """Return (shards, nodes) of each divided run of instructions.
 
         The threads divide the rows of such a run.
         """
-        return tuple((len(parts), parts[0].plan.nodes) for parts in self._layout.parts.values())
+        return tuple((len(shards), shards[0].plan.nodes) for shards in self._layout.shards.values())
 
     @property
     def layout(self) -> Layout:
