@@ -107,7 +107,7 @@ class Launch:
     """One call of compiled code: `entry(args, chunk, nchunks)` for each chunk.
 
     words: argument block from word 2 on (0 and 1 are status and detail). chunks: the number of
-    parts that the work may usefully be cut into; 1 = never share. cost_ns: predicted time on one
+    chunks that the work may usefully be cut into; 1 = never cut. cost_ns: predicted time on one
     thread. errors: status code -> (exception class name in framework.errors, message with
     {detail}); empty = cannot fail.
     """

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from tfjit.kernels.cpu.conv.window import Window
-from tfjit.kernels.cpu.gemm.macro_kernel import write_share, write_words
+from tfjit.kernels.cpu.gemm.macro_kernel import write_chunk_range, write_words
 from tfjit.kernels.cpu.gemm.micro_kernels import (
     CHANNELWISE_HEIGHT,
     ROW_TAPS,
@@ -26,7 +26,7 @@ from tfjit.kernels.cpu.gemm.micro_kernels import (
 )
 from tfjit.kernels.cpu.template import cost_model
 from tfjit.kernels.cpu.template.call_builder import CallBuilder
-from tfjit.kernels.cpu.template.chunking import shares
+from tfjit.kernels.cpu.template.chunking import chunk_count
 from tfjit.kernels.cpu.template.epilogue import EpilogueText, epilogue_ns, epilogue_words
 from tfjit.kernels.registry import Launch, Pointer, TensorSpec, Word
 from tfjit.kernels.source import KernelSource, Source
@@ -127,7 +127,7 @@ def channelwise_source(tile: Tile, text: EpilogueText) -> KernelSource:
     with s.block("def kernel(args, chunk, nchunks):"):
         tiles_at = write_words(s, *_WORDS)
         text.write_setup(s, tiles_at + 2 * CHANNELWISE_HEIGHT)
-        write_share(s, "units", "unit", "last_unit")
+        write_chunk_range(s, "units", "unit", "last_unit")
         s.line("column_first = 0")
         s.line("column_last = columns")
         with s.block("while unit < last_unit:"):
@@ -263,7 +263,7 @@ def add_channelwise(
         + 3.0 * tile_calls
         + epilogue_ns(text.epilogue, units * out_width * channels)
     )
-    chunks = shares(cost, units)
+    chunks = chunk_count(cost, units)
     source = channelwise_tiles(tile, op)
     words: tuple[Word, ...] = (
         *(units, out_height, block, x, x_size[0] * pitch, row_bytes, channels, weights or 0),

@@ -15,7 +15,12 @@ import numpy as np
 from tfjit.kernels.cpu.conv import winograd
 from tfjit.kernels.cpu.conv.nchw import either_layout
 from tfjit.kernels.cpu.conv.window import Layout, Window, layout_of
-from tfjit.kernels.cpu.gemm.macro_kernel import part_table, write_panels, write_shares, write_words
+from tfjit.kernels.cpu.gemm.macro_kernel import (
+    part_table,
+    write_chunk_bounds,
+    write_panels,
+    write_words,
+)
 from tfjit.kernels.cpu.gemm.matmul import matmul_call, operand_pointers, product_ns, traffic
 from tfjit.kernels.cpu.gemm.micro_kernels import Tile, cover, tile_of
 from tfjit.kernels.cpu.gemm.packing import (
@@ -27,7 +32,7 @@ from tfjit.kernels.cpu.gemm.packing import (
 )
 from tfjit.kernels.cpu.template import cost_model
 from tfjit.kernels.cpu.template.call_builder import CallBuilder
-from tfjit.kernels.cpu.template.chunking import shares
+from tfjit.kernels.cpu.template.chunking import chunk_count
 from tfjit.kernels.cpu.template.epilogue import (
     Epilogue,
     EpilogueText,
@@ -49,7 +54,7 @@ from tfjit.kernels.source import KernelSource, Source
 
 # size of padded input rows and of products: both stay in the second-level cache
 _BAND_BYTES: Final = 256 << 10
-_SHARE_ROWS_FROM: Final = 8
+_SPLIT_ROWS_FROM: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,7 @@ def conv_source(tile: Tile, text: EpilogueText) -> KernelSource:
     s.line("from tfjit.kernels.cpu.gemm.micro_kernels_ir import call_tile")
     with s.block("def kernel(args, chunk, nchunks):"):
         text.write_setup(s, write_words(s, *_WORDS))
-        write_shares(s, tile, "units")
+        write_chunk_bounds(s, tile, "units")
         s.line("stride_a = row_stride")
         s.line("band += chunk * band_bytes")
         s.line("a_line = stride_h * pitch")
@@ -225,7 +230,7 @@ def add_convolution(
     out_row_bytes = cols.out * spec.out_channels * size
     fit = (_BAND_BYTES // max(1, pitch) - rows.extent) // rows.stride + 1
     band_rows = max(1, min(fit, _BAND_BYTES // max(1, out_row_bytes), rows.out))
-    share_columns = units < _SHARE_ROWS_FROM and spec.groups == 1 and len(plan.panels) > units
+    share_columns = units < _SPLIT_ROWS_FROM and spec.groups == 1 and len(plan.panels) > units
     read_bytes = units * rows.stride * pitch if copies else 0
     cost = (
         cost_model.FIXED_NS
@@ -233,7 +238,7 @@ def add_convolution(
         + epilogue_ns(text.epilogue, products * spec.out_channels)
         + 0.03 * read_bytes
     )
-    chunks = shares(cost, len(plan.panels) if share_columns else units)
+    chunks = chunk_count(cost, len(plan.panels) if share_columns else units)
     share_columns = share_columns and chunks > 1
     band_bytes = -(-((band_rows - 1) * rows.stride + rows.extent) * pitch // 64) * 64
     band: Word = call.temp(band_bytes * chunks) if copies else 0

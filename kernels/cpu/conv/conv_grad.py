@@ -24,7 +24,7 @@ from tfjit.kernels.cpu.gemm.micro_kernels import Tile, cover, tile_of
 from tfjit.kernels.cpu.gemm.packing import MatrixLayout, pack_at_run_time, plan_panels
 from tfjit.kernels.cpu.template import cost_model
 from tfjit.kernels.cpu.template.call_builder import CallBuilder
-from tfjit.kernels.cpu.template.chunking import shares
+from tfjit.kernels.cpu.template.chunking import chunk_count
 from tfjit.kernels.cpu.template.epilogue import epilogue_text
 from tfjit.kernels.registry import (
     Launch,
@@ -258,7 +258,7 @@ def _padded(
         *(units, rows.padded, rows.length, rows.before, x, cols.length * pixel, target, pitch),
         *(left * pixel, first * pixel, copied * pixel, (cols.padded - left - copied) * pixel),
     )
-    call.launch(Launch(pad_source(), words, chunks=shares(cost, units), cost_ns=cost))
+    call.launch(Launch(pad_source(), words, chunks=chunk_count(cost, units), cost_ns=cost))
     return target, rows.padded, pitch
 
 
@@ -428,6 +428,6 @@ def _depthwise_filter_gradient(node: NodeSpec) -> NativeCall:
             call.table(table),
         ),
     )
-    chunks = shares(cost, units)
+    chunks = chunk_count(cost, units)
     call.launch(Launch(depthwise_filter_source(tile), words, chunks=chunks, cost_ns=cost))
     return call.finish(x.nbytes + dy.nbytes + dw.nbytes, 2 * dy.size * taps)

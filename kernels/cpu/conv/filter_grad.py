@@ -15,7 +15,7 @@ from tfjit.kernels.cpu.gemm.micro_kernels import VECTORS, RowCover, Tile, cover
 from tfjit.kernels.cpu.gemm.packing import plan_panels
 from tfjit.kernels.cpu.template import cost_model
 from tfjit.kernels.cpu.template.call_builder import CallBuilder
-from tfjit.kernels.cpu.template.chunking import shares
+from tfjit.kernels.cpu.template.chunking import chunk_count
 from tfjit.kernels.registry import Launch, Pointer, Word
 from tfjit.kernels.source import KernelSource, Source
 
@@ -278,7 +278,10 @@ def add_filter_gradient(
     )
     call.launch(
         Launch(
-            filter_gradient_source(tile), words, chunks=shares(cost, units * parts), cost_ns=cost
+            filter_gradient_source(tile),
+            words,
+            chunks=chunk_count(cost, units * parts),
+            cost_ns=cost,
         )
     )
     if parts > 1:
@@ -289,7 +292,7 @@ def add_filter_gradient(
             Launch(
                 sum_parts_source(tile.kind),
                 sums,
-                chunks=shares(again, nbytes // 256 + 1),
+                chunks=chunk_count(again, nbytes // 256 + 1),
                 cost_ns=again,
             )
         )

@@ -19,7 +19,7 @@ from tfjit.kernels.cpu.gemm.macro_kernel import write_words
 from tfjit.kernels.cpu.gemm.micro_kernels import Tile, tile_of
 from tfjit.kernels.cpu.template import cost_model
 from tfjit.kernels.cpu.template.call_builder import CallBuilder
-from tfjit.kernels.cpu.template.chunking import shares
+from tfjit.kernels.cpu.template.chunking import chunk_count
 from tfjit.kernels.ir.fused_group import FusedGroup, Ref
 from tfjit.kernels.registry import (
     Launch,
@@ -180,7 +180,7 @@ def spread_call(
             for count in classes
         ),
     )
-    call.launch(Launch(spread_source(tile), words, chunks=shares(cost, batch), cost_ns=cost))
+    call.launch(Launch(spread_source(tile), words, chunks=chunk_count(cost, batch), cost_ns=cost))
     if total is not None and totals is not None:
         dtype = dtypes.float32 if tile.kind == "f32" else dtypes.float64
         node = NodeSpec(

@@ -20,7 +20,7 @@ from tfjit.kernels.cpu.gemm.macro_kernel import write_words
 from tfjit.kernels.cpu.gemm.micro_kernels import Tile, tile_of
 from tfjit.kernels.cpu.template import cost_model
 from tfjit.kernels.cpu.template.call_builder import CallBuilder
-from tfjit.kernels.cpu.template.chunking import shares
+from tfjit.kernels.cpu.template.chunking import chunk_count
 from tfjit.kernels.cpu.template.epilogue import epilogue_text
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Word, native
 from tfjit.kernels.source import KernelSource, Source
@@ -175,7 +175,7 @@ def _scatter(
             call.table(class_table),
         ),
     )
-    chunks = shares(cost, units)
+    chunks = chunk_count(cost, units)
     call.launch(Launch(scatter_source(tile, op), words, chunks=chunks, cost_ns=cost))
     size = batch * height * width * channels * tile.size
     return call.finish(2 * size + batch * rows.out * cols.out * pixel, reads * channels)

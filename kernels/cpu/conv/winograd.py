@@ -34,9 +34,9 @@ from tfjit.kernels.cpu.conv.window import Window
 from tfjit.kernels.cpu.conv.winograd_filter import FILTER_MATRIX, filter_ns, transform_at_run_time
 from tfjit.kernels.cpu.gemm.macro_kernel import (
     part_table,
+    write_chunk_bounds,
+    write_chunk_range,
     write_panels,
-    write_share,
-    write_shares,
     write_words,
 )
 from tfjit.kernels.cpu.gemm.matmul import product_ns
@@ -51,7 +51,7 @@ from tfjit.kernels.cpu.gemm.micro_kernels import (
 from tfjit.kernels.cpu.gemm.packing import PANEL_WORDS, PanelPlan, depth_blocks, plan_panels
 from tfjit.kernels.cpu.template import cost_model
 from tfjit.kernels.cpu.template.call_builder import CallBuilder
-from tfjit.kernels.cpu.template.chunking import shares
+from tfjit.kernels.cpu.template.chunking import chunk_count
 from tfjit.kernels.cpu.template.epilogue import EpilogueText, epilogue_ns, epilogue_words
 from tfjit.kernels.registry import Launch, Pointer, TensorSpec, Word
 from tfjit.kernels.source import KernelSource, Source
@@ -67,7 +67,7 @@ OUTPUT_MATRIX: Final = ((1, 1, 1, 0), (0, 1, -1, -1))
 _BLOCK_BYTES: Final = 256 << 10  # size of the transformed patches and products of a block
 _MIN_CHANNELS: Final = 16  # with fewer channels, the transforms cost as much as the products save
 # with fewer rows of tiles, chunks take panels of output channels instead
-_SHARE_ROWS_FROM: Final = 12
+_SPLIT_ROWS_FROM: Final = 12
 _GROUP_PANELS: Final = 1
 _MAX_CHUNKS: Final = 16
 _STREAM_NS: Final = 0.04  # time a byte of transformed filters from memory, beyond the cache's size
@@ -169,7 +169,7 @@ def forward_source(tile: Tile) -> KernelSource:
     with s.block("def kernel(args, chunk, nchunks):"):
         write_words(s, *_GEOMETRY)
         s.line("patch += chunk * patch_bytes")
-        write_share(s, "units", "unit", "last_unit")
+        write_chunk_range(s, "units", "unit", "last_unit")
         with s.block("while unit < last_unit:"):
             _write_forward(s, "unit", "v + unit * tile_columns * v_row")
             s.line("unit += 1")
@@ -193,7 +193,7 @@ def winograd_source(tile: Tile, text: EpilogueText) -> KernelSource:
     with s.block("def kernel(args, chunk, nchunks):"):
         tiles_at = write_words(s, *_WORDS)
         text.write_setup(s, tiles_at + 2 * tile.height)
-        write_shares(s, tile, "units")
+        write_chunk_bounds(s, tile, "units")
         s.line("y_pixel = stride_c")
         s.line("v += chunk * v_bytes")
         s.line("m += chunk * m_bytes")
@@ -404,7 +404,7 @@ def add_winograd(
     # rows in one set of the first-level cache would evict each other
     v_row += 64 if v_row % 2048 == 0 else 0
     all_v = tiles * v_row * POSITIONS
-    share_columns = len(plan.panels) > 1 and (units < _SHARE_ROWS_FROM or packed_bytes > all_v)
+    share_columns = len(plan.panels) > 1 and (units < _SPLIT_ROWS_FROM or packed_bytes > all_v)
     cost = winograd_ns(tile, batch, rows, cols, channels, out_channels) + epilogue_ns(
         text.epilogue, tiles * OUTPUTS**2 * out_channels
     )
@@ -413,7 +413,7 @@ def add_winograd(
     line_bytes = tile_columns * POSITIONS * (m_row if share_columns else v_row + m_row)
     band = max(1, min(_BLOCK_BYTES // line_bytes, units))
     limit = -(-len(plan.panels) // group) if share_columns else units
-    chunks = min(shares(cost, limit), _MAX_CHUNKS)
+    chunks = min(chunk_count(cost, limit), _MAX_CHUNKS)
     band_tiles = (units if share_columns else band) * tile_columns
     pad = 64  # positions a power of two apart would fall into one set of the first-level cache
     position_v = band_tiles * v_row + pad
@@ -422,7 +422,7 @@ def add_winograd(
     patch_bytes = -(-POSITIONS * channels * size // 64) * 64
     transforms = transform_source(tile)
     forward_cost = forward_ns(tiles, channels, tile.lanes)
-    forward_chunks = shares(forward_cost, units) if share_columns else 1
+    forward_chunks = chunk_count(forward_cost, units) if share_columns else 1
     v = call.temp(v_bytes * (1 if share_columns else chunks))
     geometry: tuple[Word, ...] = (
         *(units, tile_rows, tile_columns, x),

@@ -13,7 +13,7 @@ from tfjit.kernels.cpu.gemm.micro_kernels import Tile
 from tfjit.kernels.cpu.gemm.packing import PANEL_WORDS, PanelPlan
 from tfjit.kernels.cpu.template import cost_model
 from tfjit.kernels.cpu.template.call_builder import CallBuilder
-from tfjit.kernels.cpu.template.chunking import shares
+from tfjit.kernels.cpu.template.chunking import chunk_count
 from tfjit.kernels.registry import Launch, Pointer
 from tfjit.kernels.source import KernelSource, Source
 
@@ -111,6 +111,6 @@ def transform_at_run_time(
     cost = filter_ns(channels, out_channels)
     words = (channels, out_channels, len(plan.panels), table, weights, target, plan.nbytes)
     call.launch(
-        Launch(filter_source(plan.tile), words, chunks=shares(cost, channels), cost_ns=cost)
+        Launch(filter_source(plan.tile), words, chunks=chunk_count(cost, channels), cost_ns=cost)
     )
     return target

@@ -25,7 +25,7 @@ from tfjit.kernels.cpu.gemm.micro_kernels import Tile, cover, matmul_tiles, row_
 from tfjit.kernels.cpu.gemm.packing import depth_blocks, write_transposed_panel
 from tfjit.kernels.cpu.template import cost_model, typed_pointers
 from tfjit.kernels.cpu.template.call_builder import CallBuilder
-from tfjit.kernels.cpu.template.chunking import shares
+from tfjit.kernels.cpu.template.chunking import chunk_count
 from tfjit.kernels.cpu.template.iteration_space import (
     IndexMap,
     IterationSpaceBuilder,
@@ -504,7 +504,7 @@ def attention_call(group: FusedGroup) -> NativeCall:
     )
     scratch = -(-scratch // 64) * 64
     cost = _cost_ns(tile, plan, vectors, heads * blocks)
-    chunks = max(1, min(shares(cost, heads * blocks), max(2, _SCRATCH_BYTES // scratch)))
+    chunks = max(1, min(chunk_count(cost, heads * blocks), max(2, _SCRATCH_BYTES // scratch)))
     words: list[Word] = [
         heads * blocks,
         blocks,

@@ -28,7 +28,7 @@ def write_words(s: Source, *names: str) -> int:
     return len(names) + 2
 
 
-def write_share(s: Source, units: str, first: str, last: str) -> None:
+def write_chunk_range(s: Source, units: str, first: str, last: str) -> None:
     """Define the half-open range first..last of `units` in this chunk.
 
     Larger and smaller chunks alternate: helpers claim from the other end than their caller, and
@@ -38,7 +38,7 @@ def write_share(s: Source, units: str, first: str, last: str) -> None:
     s.line(f"{last} = ({units}) * (chunk + 1) // nchunks")
 
 
-def write_shares(s: Source, tile: Tile, units: str) -> None:
+def write_chunk_bounds(s: Source, tile: Tile, units: str) -> None:
     """Define the work of this chunk.
 
     It is units unit..last_unit of the rows, or (share_columns) panels first_panel..last_panel of
@@ -52,7 +52,7 @@ def write_shares(s: Source, tile: Tile, units: str) -> None:
     s.line("column_first = 0")
     s.line("column_last = columns")
     with s.block("if share_columns != 0:"):
-        write_share(s, "panels", "first_panel", "last_panel")
+        write_chunk_range(s, "panels", "first_panel", "last_panel")
         with s.block("if first_panel < last_panel:"):
             s.line(f"column_first = word(panel_table, first_panel * {PANEL_WORDS} + 3)")
             s.line(f"final = panel_table + (last_panel - 1) * {8 * PANEL_WORDS}")
@@ -60,7 +60,7 @@ def write_shares(s: Source, tile: Tile, units: str) -> None:
         with s.block("else:"):
             s.line("last_unit = 0")
     with s.block("else:"):
-        write_share(s, units, "unit", "last_unit")
+        write_chunk_range(s, units, "unit", "last_unit")
 
 
 def write_panels(s: Source, lines: bool = False) -> None:

@@ -14,7 +14,12 @@ from typing import Any, Final
 import numpy as np
 
 from tfjit.kernels.cpu.gemm.gemv import is_matvec, matvec_call
-from tfjit.kernels.cpu.gemm.macro_kernel import part_table, write_panels, write_shares, write_words
+from tfjit.kernels.cpu.gemm.macro_kernel import (
+    part_table,
+    write_chunk_bounds,
+    write_panels,
+    write_words,
+)
 from tfjit.kernels.cpu.gemm.matmul_fallback import other_call
 from tfjit.kernels.cpu.gemm.micro_kernels import (
     IN_PLACE_HEIGHT,
@@ -35,7 +40,7 @@ from tfjit.kernels.cpu.gemm.packing import (
 )
 from tfjit.kernels.cpu.template import cost_model
 from tfjit.kernels.cpu.template.call_builder import CallBuilder
-from tfjit.kernels.cpu.template.chunking import shares
+from tfjit.kernels.cpu.template.chunking import chunk_count
 from tfjit.kernels.cpu.template.epilogue import (
     Epilogue,
     EpilogueText,
@@ -63,7 +68,7 @@ _A_BLOCK_BYTES: Final = 256 << 10
 _C_BLOCK_BYTES: Final = 32 << 10
 _BLOCK_TILES: Final = 16
 # With fewer row tiles, chunks take panels instead; fewer panels make uneven chunks.
-_SHARE_ROWS_FROM: Final = 8
+_SPLIT_ROWS_FROM: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +112,7 @@ def matmul_source(tile: Tile, text: EpilogueText) -> KernelSource:
     s.line("from tfjit.kernels.cpu.gemm.micro_kernels_ir import call_tile")
     with s.block("def kernel(args, chunk, nchunks):"):
         text.write_setup(s, write_words(s, *_WORDS))
-        write_shares(s, tile, "matrices * tiles")
+        write_chunk_bounds(s, tile, "matrices * tiles")
         with s.block("while unit < last_unit:"):
             s.line("matrix = unit // tiles")
             s.line("tile_first = unit - matrix * tiles")
@@ -166,7 +171,7 @@ def add_product(
         rows.count,
     )
     whole = spec.m * matrices
-    few_rows, many_panels = rows.count < _SHARE_ROWS_FROM, len(plan.panels) >= _SHARE_ROWS_FROM
+    few_rows, many_panels = rows.count < _SPLIT_ROWS_FROM, len(plan.panels) >= _SPLIT_ROWS_FROM
     # a chunk of rows reads all of B, a chunk of panels all of A
     share_columns = matrices == 1 and (
         len(plan.panels) > rows.count if few_rows else many_panels and spec.m < spec.n
@@ -176,7 +181,7 @@ def add_product(
         + product_ns(tile, rows.count * matrices, rows.height, plan)
         + epilogue_ns(text.epilogue, whole * spec.n)
     )
-    chunks = shares(cost, len(plan.panels) if share_columns else rows.count * matrices)
+    chunks = chunk_count(cost, len(plan.panels) if share_columns else rows.count * matrices)
     share_columns = share_columns and chunks > 1
     repeat = run_rows(text.epilogue, whole, spec.n, not share_columns)
     if repeat > 1 and block < rows.count:  # a block should hold whole runs of rows

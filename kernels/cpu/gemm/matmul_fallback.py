@@ -18,7 +18,7 @@ from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.template import cost_model, typed_pointers
 from tfjit.kernels.cpu.template.call_builder import CallBuilder
-from tfjit.kernels.cpu.template.chunking import shares
+from tfjit.kernels.cpu.template.chunking import chunk_count
 from tfjit.kernels.ir.fused_group import CONSTANT, INPUT, FusedGroup, Member, Ref
 from tfjit.kernels.ir.scalar_program import Program, ScalarOp
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported
@@ -179,7 +179,7 @@ def _plain(inputs: Sequence[TensorSpec], swapped: bool, conjugated: bool) -> Nat
         + matrices * m * k * 2.0
     )
     source = plain_source(x.dtype, swapped and conjugated)
-    call.launch(Launch(source, words, chunks=shares(cost, matrices * m), cost_ns=cost))
+    call.launch(Launch(source, words, chunks=chunk_count(cost, matrices * m), cost_ns=cost))
     return call.finish(x.nbytes + y.nbytes + matrices * m * n * size, 2 * work)
 
 

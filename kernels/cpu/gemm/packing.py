@@ -25,7 +25,7 @@ from tfjit.kernels.cpu.gemm.micro_kernels import (
 )
 from tfjit.kernels.cpu.template import cost_model
 from tfjit.kernels.cpu.template.call_builder import CallBuilder, aligned_empty
-from tfjit.kernels.cpu.template.chunking import shares
+from tfjit.kernels.cpu.template.chunking import chunk_count
 from tfjit.kernels.registry import Launch, Pointer
 from tfjit.kernels.source import KernelSource, Source
 
@@ -396,7 +396,7 @@ def pack_at_run_time(
         ),
     )
     text = pack_rows_source(plan.tile) if by_rows else pack_source(plan.tile)
-    call.launch(Launch(text, words, chunks=shares(cost, units), cost_ns=cost))
+    call.launch(Launch(text, words, chunks=chunk_count(cost, units), cost_ns=cost))
     return target
 
 

@@ -9,7 +9,7 @@ _CHUNK_NS: Final = 4000.0
 _MAX_CHUNKS: Final = 32
 
 
-def shares(cost_ns: float, limit: int) -> int:
+def chunk_count(cost_ns: float, limit: int) -> int:
     """Return the number of chunks of a launch, at most `limit`.
 
     cost_ns: its predicted time on one thread. limit: the number of its units of work.

@@ -99,7 +99,7 @@ def traffic_ns(nbytes: int) -> float:
 
 
 def chunks_for(cost_ns: float, limit: int) -> int:
-    """Return the useful number of parts of some work, at most `limit`.
+    """Return the useful number of chunks of some work, at most `limit`.
 
     cost_ns: predicted time of the work.
     """
