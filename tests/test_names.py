@@ -16,27 +16,28 @@ from tests.prose_counts import LAYERS, ROOT, source_files
 # Word to avoid -> files times distinct names of the package that contain it.
 LIMITS = {
     "sure": 0,
-    "takes": 9,
+    "takes": 0,
     "web": 0,
-    "said": 2,
+    "said": 0,
     "draft": 0,
-    "settled": 3,
+    "settled": 2,
     "goes": 0,
     "together": 0,
-    "served": 3,
+    "served": 0,
     "overtake": 0,
     "stretch": 0,
-    "walk": 1,
+    "walk": 0,
     "breathe": 0,
     "pace": 0,
     "room": 0,
-    "turn": 1,
+    "turn": 1,  # a name in kernel texts: their cached code would be compiled again
     "banded": 0,
 }
 # Names that TensorFlow or Python gave.
 FOREIGN = {
     *("walk", "Walk", "SERVING", "DEFAULT_SERVING_SIGNATURE_DEF_KEY"),
     *("_banded_triangular_solve", "swap_memory"),
+    "_pending_takes",  # TakeGrad
 }
 _ENDINGS = ("", "s", "es", "d", "ed", "n", "ing", "er", "ers")
 

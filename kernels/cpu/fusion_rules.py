@@ -33,7 +33,7 @@ class CpuTemplate:
     """
 
     check: Callable[[FusedGroup], object]
-    takes_plain: bool = False
+    accepts_plain: bool = False
 
     def accepts(self, group: FusedGroup) -> None:
         """Raise Unsupported where the template does not take a group."""
@@ -88,12 +88,12 @@ def _check_pool_gradient(group: FusedGroup) -> None:
 
 
 _TEMPLATES: Final[Mapping[str, CpuTemplate]] = {
-    "loop": CpuTemplate(_check_loop, takes_plain=True),
+    "loop": CpuTemplate(_check_loop, accepts_plain=True),
     "rows": CpuTemplate(_check_rows),
     "reduce": CpuTemplate(_check_reduction),
     "attention": CpuTemplate(_check_attention),
     "pool_gradient": CpuTemplate(_check_pool_gradient),
-    **dict.fromkeys(fused.ANCHORS.values(), CpuTemplate(fused.epilogue_of, takes_plain=True)),
+    **dict.fromkeys(fused.ANCHORS.values(), CpuTemplate(fused.epilogue_of, accepts_plain=True)),
 }
 _PRODUCT_DTYPES: Final = frozenset({"float32", "float64", "float16", "bfloat16"})
 
@@ -109,7 +109,7 @@ class _Rules:
     def holds(self, dtype: DType) -> bool:
         return typed_pointers.is_supported(dtype)
 
-    def takes_anchor(self, spec: NodeSpec) -> bool:
+    def accepts_anchor(self, spec: NodeSpec) -> bool:
         (result,) = spec.outputs
         if result.dtype.name not in _PRODUCT_DTYPES:
             return False

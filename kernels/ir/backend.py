@@ -32,7 +32,7 @@ class Template(Protocol):
     """Describe a form of fused group that a backend has kernels for."""
 
     @property
-    def takes_plain(self) -> bool:
+    def accepts_plain(self) -> bool:
         """Return whether groups plainly of its form are accepted unseen.
 
         A plain loop has members over one shape that move nothing. The operands of a plain epilogue
@@ -57,7 +57,7 @@ class FusionRules(Protocol):
     def holds(self, dtype: DType) -> bool:
         """Return whether fused kernels load and store a dtype."""
 
-    def takes_anchor(self, spec: NodeSpec) -> bool:
+    def accepts_anchor(self, spec: NodeSpec) -> bool:
         """Return whether a node of an anchor type may start a group.
 
         spec.constants: the inputs with known values; spec.inputs is empty.

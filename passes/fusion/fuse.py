@@ -246,7 +246,7 @@ class _Fuser:
                 f"a {kind} group does not read through slices or a transpose of the inner dim"
             )
         template = self.rules.template_of(kind)
-        if not plain or template is None or not template.takes_plain:
+        if not plain or template is None or not template.accepts_plain:
             self.maker.check(
                 self.maker.make([*producer.members, *consumer.members], kind, anchor, trial=True)[0]
             )
@@ -340,7 +340,7 @@ class _Fuser:
                 # the dropped reshapes may have changed the group that the template accepts
                 template = self.rules.template_of(cluster.kind)
                 plain = cluster.kind == "loop" and not cluster.moves
-                if not plain or template is None or not template.takes_plain:
+                if not plain or template is None or not template.accepts_plain:
                     self.maker.check(
                         self.maker.make(members, cluster.kind, cluster.anchor, trial=True)[0]
                     )

@@ -51,7 +51,7 @@ def rematerialize(
     longer needed, consumers first.
     """
     loop = roles.rules.template_of("loop")
-    takes_plain = loop is not None and loop.takes_plain
+    accepts_plain = loop is not None and loop.accepts_plain
     group_of = {name: group for group in chosen for name in group.members}
     # groups that read a value for the nodes that they compute again
     readers: dict[str, list[Chosen]] = {}
@@ -71,7 +71,7 @@ def rematerialize(
         ):
             continue
         if not all(
-            (takes_plain and _is_plain(taker, copied, clusters, roles))
+            (accepts_plain and _is_plain(taker, copied, clusters, roles))
             or _fits(taker, copied, maker)
             for taker in takers
         ):

@@ -179,7 +179,7 @@ class RoleFinder:
         constants = {index: value for index, value in values.items() if value is not None}
         result = TensorSpec(node.output_dtypes[0]._base, shape)
         spec = NodeSpec(node.name, node.op, node.attrs, (), (result,), constants)
-        return Role(self.rules.anchors[node.op], shape) if self.rules.takes_anchor(spec) else None
+        return Role(self.rules.anchors[node.op], shape) if self.rules.accepts_anchor(spec) else None
 
     def _reduction(self, node: Node) -> Role | None:
         sources = self.graph.inputs(node.name)

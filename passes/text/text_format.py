@@ -151,7 +151,7 @@ class _Block:
     ref: FuncRef
     lines: list[tuple[int, str]] = field(default_factory=list)
     runs: tuple[str, ...] = ()
-    takes: tuple[DType, ...] | None = None
+    argument_types: tuple[DType, ...] | None = None
 
 
 def parse_graph(text: str, files: TensorFiles | None = None) -> DataflowGraph:
@@ -169,7 +169,7 @@ def parse_graph(text: str, files: TensorFiles | None = None) -> DataflowGraph:
             reader = ValueReader(line, number, opens.end() - 1)
             block = _Block(number, reader.func())
             if reader.take("takes"):
-                block.takes = tuple(reader.argument_types())
+                block.argument_types = tuple(reader.argument_types())
             reader.expect("{")
         elif closes and block is not None:
             block.runs = tuple(name.strip() for name in closes[1].split(",")) if closes[1] else ()
@@ -190,7 +190,7 @@ def parse_graph(text: str, files: TensorFiles | None = None) -> DataflowGraph:
         body.functions = graph.functions
         _parse_nodes(block.lines, body, files)
         try:
-            function = Function.from_graph(block.ref.name, body, block.takes, block.runs)
+            function = Function.from_graph(block.ref.name, body, block.argument_types, block.runs)
             graph.functions.add(function, block.ref)
         except OpError as error:
             raise TextError(f"line {block.line}: {error.message}") from error
@@ -243,12 +243,12 @@ def _parse_nodes(
             )
         except OpError as error:
             raise TextError(f"line {record.line}: {error}") from error
-        said = tuple(dtype for dtype, _ in record.outputs)
-        if record.outputs and said != record.output_dtypes:
+        declared = tuple(dtype for dtype, _ in record.outputs)
+        if record.outputs and declared != record.output_dtypes:
             raise TextError(
                 f"line {record.line}: the outputs of '{record.name}' are "
                 f"{', '.join(dtype.name for dtype in record.output_dtypes) or 'none'}, "
-                f"not {', '.join(dtype.name for dtype in said)}"
+                f"not {', '.join(dtype.name for dtype in declared)}"
             )
 
     for record in records.values():

@@ -42,7 +42,7 @@ class _Template:
     It takes a group of any kind, if it has kernels for all members.
     """
 
-    takes_plain = False
+    accepts_plain = False
 
     def accepts(self, group: FusedGroup) -> None:
         for member in group.members:
@@ -61,7 +61,7 @@ class _Rules:
     def holds(self, dtype: DType) -> bool:
         return dtype.name == "float32"
 
-    def takes_anchor(self, spec: NodeSpec) -> bool:
+    def accepts_anchor(self, spec: NodeSpec) -> bool:
         return self.holds(spec.outputs[0].dtype)
 
     def reduces_by_rows(self, shape: Sequence[int], axes: Sequence[int]) -> bool:

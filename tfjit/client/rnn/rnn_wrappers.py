@@ -183,11 +183,11 @@ class DropoutWrapper(_Wrapper):
 
         It is asked part by part where it says yes to a structure.
         """
-        said = self._filter(state)
-        if not nest.is_nested(state) or said is False:
-            return said
+        chosen = self._filter(state)
+        if not nest.is_nested(state) or chosen is False:
+            return chosen
         parts = state.values() if isinstance(state, dict) else state
-        says = nest.flatten(said) if nest.is_nested(said) else [said] * len(state)
+        says = nest.flatten(chosen) if nest.is_nested(chosen) else [chosen] * len(state)
         return [self._wanted(part) if say else False for part, say in zip(parts, says, strict=True)]
 
 

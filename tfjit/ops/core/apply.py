@@ -92,7 +92,7 @@ def _check_dtypes(op_def: OpDef, values: list[Tensor], attrs: dict[str, Any]) ->
 
     Raises TypeError naming the input where they differ.
     """
-    settled: dict[str, tuple[DType, str]] = {}
+    inferred: dict[str, tuple[DType, str]] = {}
     for arg, tensor in zip(op_def.inputs, values):
         dtype = tensor.dtype.base_dtype
         if arg.type is not None:
@@ -108,7 +108,7 @@ def _check_dtypes(op_def: OpDef, values: list[Tensor], attrs: dict[str, Any]) ->
                 f"Input '{arg.name}' of '{op_def.name}' Op has type {dtype.name} that does not "
                 f"match expected type of {known.name}."
             )
-        first = settled.setdefault(arg.type_attr, (dtype, arg.name))
+        first = inferred.setdefault(arg.type_attr, (dtype, arg.name))
         if first[0] is not dtype:
             raise TypeError(
                 f"Input '{arg.name}' of '{op_def.name}' Op has type {dtype.name} that does not "

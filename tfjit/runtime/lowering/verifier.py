@@ -26,7 +26,7 @@ def verify_lowered(lowered: Lowered) -> None:
     the variable. Raises InternalError naming the instruction or value.
     """
     _check_values(lowered)
-    _Walk(lowered).run()
+    _Verifier(lowered).run()
     for value in overwritten_reads(lowered):
         if value.variable is not None and value.variable.is_resource:
             _fail(f"value %{value.index} of '{value.producer}' is used after its variable changed")
@@ -71,7 +71,7 @@ class _Region:
         self.tested = False
 
 
-class _Walk:
+class _Verifier:
     """Check the instructions in order."""
 
     def __init__(self, lowered: Lowered) -> None:

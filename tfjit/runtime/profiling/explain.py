@@ -33,7 +33,7 @@ COMPILE_TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class ServedNode:
+class ExplainedNode:
     """The execution of one node of the optimised graph.
 
     serving: native (compiled), reference (NumPy), runtime (with the session's state), view,
@@ -118,7 +118,7 @@ class Explanation:
 
     signature: str
     report: PipelineReport
-    nodes: tuple[ServedNode, ...]
+    nodes: tuple[ExplainedNode, ...]
     kernel_count: int
     arena_bytes: int
     executor: str
@@ -182,7 +182,7 @@ class Explanation:
         }
 
     @property
-    def reference_nodes(self) -> tuple[ServedNode, ...]:
+    def reference_nodes(self) -> tuple[ExplainedNode, ...]:
         """Return the nodes that NumPy serves in compiled plans."""
         return tuple(node for node in self.nodes if node.serving == "reference")
 
@@ -271,7 +271,7 @@ class Explanation:
         return "\n".join(lines) + "\n"
 
 
-def _measured_lines(nodes: Sequence[ServedNode], measured: Measured) -> list[str]:
+def _measured_lines(nodes: Sequence[ExplainedNode], measured: Measured) -> list[str]:
     """Return a table of the timed nodes, the longest first."""
     timed = sorted(
         (node for node in nodes if node.measured_us is not None),
@@ -382,10 +382,12 @@ def _measure(
         )
 
 
-def served_nodes(variant: Variant, step: Step, times: StepTimes | None = None) -> list[ServedNode]:
+def explained_nodes(
+    variant: Variant, step: Step, times: StepTimes | None = None
+) -> list[ExplainedNode]:
     """Return each node's service by a step, in execution order."""
     assert variant.lowered is not None
-    nodes: list[ServedNode] = []
+    nodes: list[ExplainedNode] = []
     by_node: dict[str, Instruction] = {}
     for instruction in variant.lowered.instructions:
         if instruction.serving != "copy" and instruction.role in (None, "loop", "branch"):
@@ -400,7 +402,9 @@ def served_nodes(variant: Variant, step: Step, times: StepTimes | None = None) -
         node = at.node if at is not None else graph.node(name)
         if at is None:
             origin = tuple(node.origin)
-            nodes.append(ServedNode(name, node.op, how, members=origin, reason=why, device=device))
+            nodes.append(
+                ExplainedNode(name, node.op, how, members=origin, reason=why, device=device)
+            )
             continue
         serving = step.serving(at)
         call = step.call(at) or at.call
@@ -413,7 +417,7 @@ def served_nodes(variant: Variant, step: Step, times: StepTimes | None = None) -
             cost = sum(launch.cost_ns for launch in call.launches) / 1000
         timed = times.by_node.get(name) if times is not None else None
         nodes.append(
-            ServedNode(
+            ExplainedNode(
                 name,
                 node.op,
                 serving,
@@ -441,10 +445,10 @@ def _kernel_count(step: Step, instructions: Sequence[Instruction]) -> int:
 
 
 def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: str) -> Explanation:
-    nodes: list[ServedNode] = []
+    nodes: list[ExplainedNode] = []
     kernel_count = 0
     if variant.lowered is not None and variant.step is not None:
-        nodes = served_nodes(variant, variant.step, times)
+        nodes = explained_nodes(variant, variant.step, times)
         kernel_count = _kernel_count(
             variant.step,
             [i for i in variant.lowered.instructions if i.role is None and i.serving != "copy"],
@@ -456,7 +460,7 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
             for node in partition.graph.op_nodes():
                 group = node.attrs.get("group") or node.attrs.get("program")
                 nodes.append(
-                    ServedNode(
+                    ExplainedNode(
                         node.name,
                         node.op,
                         "dataflow",

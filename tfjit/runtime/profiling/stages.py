@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from tfjit.framework import errors
 from tfjit.passes.text.text_format import print_graph
 from tfjit.runtime.lowering.lowered_text import print_lowered
-from tfjit.runtime.profiling.explain import COMPILE_TIMEOUT_S, served_nodes
+from tfjit.runtime.profiling.explain import COMPILE_TIMEOUT_S, explained_nodes
 from tfjit.runtime.step.dumps import kernel_texts
 from tfjit.runtime.step.step import predicted_step
 
@@ -189,7 +189,7 @@ class PlanStages:
                     node.predicted_us,
                     _memory_of(instructions[node.name], step),
                 )
-                for node in served_nodes(self.variant, step)
+                for node in explained_nodes(self.variant, step)
                 if node.name in instructions
             ),
             self.memory_analysis(compiled),
