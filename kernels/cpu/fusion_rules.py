@@ -44,9 +44,9 @@ class CpuTemplate:
 
 
 def _check_loop(group: FusedGroup) -> None:
-    from tfjit.kernels.cpu.elementwise.loop import region_of
+    from tfjit.kernels.cpu.elementwise.loop import iteration_space_of
 
-    _check_repetition(group, region_of(group).program)
+    _check_repetition(group, iteration_space_of(group).program)
 
 
 def _check_repetition(group: FusedGroup, program: Program) -> None:

@@ -177,9 +177,8 @@ def _trips(loop: Loop, tensor: Tensor) -> tuple[int | None, int | None]:
     relation = _COMPARISONS[node.op]
     if argument(cond, left) not in loop.induction_variables:
         left, right, relation = right, left, _MIRRORED[relation]
-    variable = loop.induction_variables.get(
-        argument(cond, left) if argument(cond, left) is not None else -1
-    )  # type: ignore[arg-type]
+    number = argument(cond, left)
+    variable = loop.induction_variables.get(number) if number is not None else None
     limit = _integer(_outer_value(loop, right))
     if variable is None or limit is None:
         return None, None

@@ -69,8 +69,8 @@ def check_tensors(graph: DataflowGraph, names: Sequence[str]) -> None:
             raise errors.InvalidArgumentError(
                 None,
                 None,
-                f"Tensor {name}:{output}, specified in either feed_devices or fetch_devices was not "
-                "found in the Graph",
+                f"Tensor {name}:{output}, specified in either feed_devices or fetch_devices was "
+                "not found in the Graph",
             )
         node = graph.node(name)
         if output >= len(node.output_dtypes):

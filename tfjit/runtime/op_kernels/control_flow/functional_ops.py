@@ -98,8 +98,8 @@ class FunctionKernel:
                 raise errors.InvalidArgumentError(
                     None,
                     None,
-                    f"{ctx.op} gave output {output} the shape {format_shape(value.shape)}, declared "
-                    f"as {format_shape(shape)}",
+                    f"{ctx.op} gave output {output} the shape {format_shape(value.shape)}, "
+                    f"declared as {format_shape(shape)}",
                 )
             if any(value is other for other in inputs):
                 results[output] = value.copy()
