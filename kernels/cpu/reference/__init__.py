@@ -12,6 +12,6 @@ import pkgutil
 
 # Each module registers its kernels; a new file needs no list to be kept.
 for _found in pkgutil.iter_modules(__path__):
-    _room = importlib.import_module(f"{__name__}.{_found.name}")
-    for _module in pkgutil.iter_modules(getattr(_room, "__path__", ())):
-        importlib.import_module(f"{_room.__name__}.{_module.name}")
+    _package = importlib.import_module(f"{__name__}.{_found.name}")
+    for _module in pkgutil.iter_modules(getattr(_package, "__path__", ())):
+        importlib.import_module(f"{_package.__name__}.{_module.name}")

@@ -636,9 +636,9 @@ def _list(values: Any) -> list[Any]:
 def _load_rules() -> None:
     """Import each module of the rooms; op families register their rules."""
     for found in pkgutil.iter_modules(autodiff.__path__):
-        room = importlib.import_module(f"{autodiff.__name__}.{found.name}")
-        for module in pkgutil.iter_modules(getattr(room, "__path__", ())):
-            importlib.import_module(f"{room.__name__}.{module.name}")
+        package = importlib.import_module(f"{autodiff.__name__}.{found.name}")
+        for module in pkgutil.iter_modules(getattr(package, "__path__", ())):
+            importlib.import_module(f"{package.__name__}.{module.name}")
 
 
 def _dense(
