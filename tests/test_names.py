@@ -32,6 +32,7 @@ LIMITS = {
     "room": 0,
     "turn": 1,  # a name in kernel texts: their cached code would be compiled again
     "banded": 0,
+    "lifetime": 0,
 }
 # Names that TensorFlow or Python gave.
 FOREIGN = {

@@ -201,13 +201,13 @@ def _narrowed(
     body = function.graph.copy()
     args, results = indexed(body, "_Arg"), indexed(body, "_Retval")
     body.remove_nodes_from([node.name for i, node in results.items() if i not in outputs])
-    number = {i: at for at, i in enumerate(kept)}
-    for i, at in same.items():
-        if i in args and at in args:
-            body.redirect_output(args[i].name, 0, args[at].name, 0)
-            body.redirect_control(args[i].name, args[at].name)
+    number = {i: position for position, i in enumerate(kept)}
+    for i, position in same.items():
+        if i in args and position in args:
+            body.redirect_output(args[i].name, 0, args[position].name, 0)
+            body.redirect_control(args[i].name, args[position].name)
         elif i in args:  # the body had no use for the other argument
-            args[at] = args.pop(i)
+            args[position] = args.pop(i)
     for i, arg in args.items():
         if i in number:
             body.node(arg.name).attrs["index"] = number[i]
@@ -220,8 +220,8 @@ def _narrowed(
                 (),
                 {"dtype": value.attrs["dtype"], "value": value.attrs["value"]},
             ).output_shapes = shape
-    for at, i in enumerate(outputs):
-        body.node(results[i].name).attrs["index"] = at
+    for position, i in enumerate(outputs):
+        body.node(results[i].name).attrs["index"] = position
     ends = [results[i].name for i in outputs] + list(function.must_run)
     # A dead branch or loop is removed now: its own captures could not be pruned once their
     # arguments are gone.
@@ -254,7 +254,7 @@ def _renumber(
     shapes = tuple(node.output_shapes[i] for i in outputs)
     stated = attrs.get("output_shapes", ())
     attrs["output_shapes"] = tuple(stated[i] for i in outputs) if stated else ()
-    for at, i in enumerate(outputs):
-        if at != i:
-            graph.redirect_output(node.name, i, node.name, at)
+    for position, i in enumerate(outputs):
+        if position != i:
+            graph.redirect_output(node.name, i, node.name, position)
     graph.change_op(node.name, node.op, inputs, attrs).output_shapes = shapes

@@ -230,8 +230,8 @@ class _Sums:
         node = self.body.node(factor[0])
         if node.op != "_GetRow":
             return None
-        array, at = self.body.inputs(node.name)
-        at = behind_identities(self.loop.body, at)
+        array, row_index = self.body.inputs(node.name)
+        row_index = behind_identities(self.loop.body, row_index)
         k = argument(self.loop.body, array)
         shape = tensor_shape(self.body, *array)
         if (
@@ -243,11 +243,11 @@ class _Sums:
             return None
         if (
             (shape or (0,))[0] != self.loop.trips
-            or (index is not None and at != index)
-            or not counts(self.loop, at)
+            or (index is not None and row_index != index)
+            or not counts(self.loop, row_index)
         ):
             return None
-        return (k, at) if self._stays_inside(at) else None
+        return (k, row_index) if self._stays_inside(row_index) else None
 
     def _stays_inside(self, index: Tensor) -> bool:
         """Return whether an induction index has values 0 to trips - 1."""

@@ -303,12 +303,12 @@ class _Splitter:
         for target in self.spec.targets:
             targets[stage_of.get(target, last)][target] = None
         for name in sorted(stage_of):
-            at = stage_of[name]
+            own_stage = stage_of[name]
             for source, output in self._sources(name):
-                made = stage_of.get(source, at)
-                if made == at:
+                made = stage_of.get(source, own_stage)
+                if made == own_stage:
                     continue
-                cuts[at].add(source)
+                cuts[own_stage].add(source)
                 if output == CONTROL:
                     targets[made][source] = None
                     continue
@@ -316,7 +316,7 @@ class _Splitter:
                 if dtype.is_ref or not dtype.is_numpy_compatible:
                     raise Declined(f"what {source} hands to {name} is no array")
                 fetches[made][f"{source}:{output}"] = None
-                taken[at][f"{source}:{output}"] = None
+                taken[own_stage][f"{source}:{output}"] = None
         for i, stage in enumerate(stages):
             stage.fetches, stage.targets, stage.cut = (
                 tuple(fetches[i]),

@@ -34,7 +34,7 @@ class Reader(Protocol):
     """A reader of one line, at a position (`text_format.py` has one)."""
 
     text: str
-    at: int
+    position: int
 
     def take(self, token: str) -> bool:
         """Step over a token if that comes next, and over blanks.
@@ -130,7 +130,7 @@ def _read_member(reader: Reader, specs: Callable[[Ref], TensorSpec]) -> Member:
     refs: list[Ref] = []
     attrs: dict[str, Any] = {}
     while not reader.take(")"):
-        if reader.text.startswith("%", reader.at):
+        if reader.text.startswith("%", reader.position):
             refs.append(_read_ref(reader))
         else:
             key = reader.match(KEY, "a value or key=value")[1]
@@ -140,13 +140,13 @@ def _read_member(reader: Reader, specs: Callable[[Ref], TensorSpec]) -> Member:
             break
     reader.expect("->")
     outputs: list[TensorSpec] = []
-    while _TENSOR.match(reader.text, reader.at):
+    while _TENSOR.match(reader.text, reader.position):
         outputs.append(read_tensor(reader))
         reader.take("")
     known: dict[int, np.ndarray] = {}
     if reader.take("with"):
-        while index := _INDEX.match(reader.text, reader.at):
-            reader.at = index.end()
+        while index := _INDEX.match(reader.text, reader.position):
+            reader.position = index.end()
             known[int(index[1])] = _frozen(reader.value())
             reader.take("")
     spec = NodeSpec(name, op, attrs, tuple(map(specs, refs)), tuple(outputs), known)

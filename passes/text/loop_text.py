@@ -196,18 +196,18 @@ class _ProgramReader:
         args: list[int] = []
         attrs: list[tuple[str, Any]] = []
         while not reader.take(")"):
-            if reader.text.startswith("%", reader.at):
+            if reader.text.startswith("%", reader.position):
                 args.append(self.use())
             else:
                 key = reader.match(KEY, "a value or key=value")[1]
                 reader.take("")
-                is_text = reader.text.startswith(("'", '"'), reader.at)
+                is_text = reader.text.startswith(("'", '"'), reader.position)
                 attrs.append((key, quoted(reader) if is_text else reader.value()))
             if not reader.take(","):
                 reader.expect(")")
                 break
         blocks: list[Block] = []
-        while _LABEL.match(reader.text, reader.at):
+        while _LABEL.match(reader.text, reader.position):
             reader.match(_LABEL, "a label")
             params = self.typed(")")
             reader.expect("{")

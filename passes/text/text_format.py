@@ -329,9 +329,9 @@ def _parse_line(line: str, number: int, files: TensorFiles | None) -> _Record | 
     record = _Record(number, head[1], head[2])
     reader = ValueReader(line, number, head.end(), files)
     while not reader.take(")"):
-        key = KEY.match(reader.text, reader.at)
+        key = KEY.match(reader.text, reader.position)
         if key:
-            reader.at = key.end()
+            reader.position = key.end()
             record.attrs[key[1]] = reader.value()
         else:
             found = reader.match(_INPUT, "an input, an attr or ')'")

@@ -138,28 +138,30 @@ def statements(text: str) -> Iterator[tuple[int, str]]:
 class ValueReader:
     """Reads values from one line, or from a loop program's lines."""
 
-    def __init__(self, text: str, line: int, at: int = 0, files: TensorFiles | None = None) -> None:
-        self.text, self.line, self.at, self.files = text, line, at, files
+    def __init__(
+        self, text: str, line: int, position: int = 0, files: TensorFiles | None = None
+    ) -> None:
+        self.text, self.line, self.position, self.files = text, line, position, files
 
     def fail(self, reason: str) -> NoReturn:
         """Raise TextError at the present position."""
-        begin = self.text.rfind("\n", 0, self.at) + 1
+        begin = self.text.rfind("\n", 0, self.position) + 1
         line = self.line + self.text.count("\n", 0, begin)
-        raise TextError(f"line {line}, column {self.at - begin + 1}: {reason}")
+        raise TextError(f"line {line}, column {self.position - begin + 1}: {reason}")
 
     def rest(self) -> str:
         """Return the text that is left."""
-        return self.text[self.at :].strip()
+        return self.text[self.position :].strip()
 
     def _skip(self) -> None:
-        while self.at < len(self.text) and self.text[self.at].isspace():
-            self.at += 1
+        while self.position < len(self.text) and self.text[self.position].isspace():
+            self.position += 1
 
     def take(self, token: str) -> bool:
         """Step over `token` if that comes next, and over the blanks behind."""
         self._skip()
-        if self.text.startswith(token, self.at):
-            self.at += len(token)
+        if self.text.startswith(token, self.position):
+            self.position += len(token)
             self._skip()
             return True
         return False
@@ -167,37 +169,39 @@ class ValueReader:
     def expect(self, token: str) -> None:
         """Step over a token. Raises TextError if another text comes."""
         if not self.take(token):
-            self.fail(f"expected {token!r}, found {self.text[self.at : self.at + 20]!r}")
+            self.fail(
+                f"expected {token!r}, found {self.text[self.position : self.position + 20]!r}"
+            )
 
     def match(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
         """Step over a match. Raises TextError if there is none."""
         self._skip()
-        found = pattern.match(self.text, self.at)
+        found = pattern.match(self.text, self.position)
         if found is None:
-            self.fail(f"expected {what}, found {self.text[self.at : self.at + 20]!r}")
-        self.at = found.end()
+            self.fail(f"expected {what}, found {self.text[self.position : self.position + 20]!r}")
+        self.position = found.end()
         return found
 
     def value(self) -> Any:
         """Read a value."""
         self._skip()
-        text, at = self.text, self.at
-        if text.startswith("<<", at):
+        text, position = self.text, self.position
+        if text.startswith("<<", position):
             self.fail("this value has no text form that can be read")
-        if text.startswith("<", at):
+        if text.startswith("<", position):
             return TensorShape._of(self.shape())
         if self.take("["):
             return tuple(self._items("]"))
         if self.take("$"):
             return Unset(self.match(WORD, "a name")[0])
-        if text.startswith(("func'", 'func"'), at):
-            self.at += 4
+        if text.startswith(("func'", 'func"'), position):
+            self.position += 4
             return self.func()
-        if text.startswith(("b'", 'b"'), at):
+        if text.startswith(("b'", 'b"'), position):
             return self._bytes()
-        number = _NUMBER.match(text, at)
+        number = _NUMBER.match(text, position)
         if number:
-            self.at = number.end()
+            self.position = number.end()
             return _number(number[0])
         word = self.match(WORD, "a value")[0]
         if word in ("True", "False"):
@@ -215,7 +219,7 @@ class ValueReader:
         dtype = dtypes._BY_NAME.get(word)
         if dtype is None:
             self.fail(f"{word!r} is no value")
-        return self._tensor(dtype) if self.text.startswith("<", self.at) else dtype
+        return self._tensor(dtype) if self.text.startswith("<", self.position) else dtype
 
     def outputs(self) -> Iterator[tuple[DType, Shape]]:
         """Yield the types and shapes of a node's outputs."""
@@ -277,11 +281,11 @@ class ValueReader:
             self.fail("a tensor has a full shape")
         full_shape = tuple(size for size in shape if size is not None)
         size = int(np.prod(full_shape, dtype=np.int64))
-        elided = _ELIDED.match(self.text, self.at)
+        elided = _ELIDED.match(self.text, self.position)
         if elided is not None:
-            self.at = elided.end()
+            self.position = elided.end()
             flat = np.frombuffer(self._file(elided[1]), dtype=dtype.as_numpy_dtype)
-        elif self.text.startswith(("b'", 'b"'), self.at):
+        elif self.text.startswith(("b'", 'b"'), self.position):
             flat = np.frombuffer(base64.b64decode(self._bytes()), dtype=dtype.as_numpy_dtype)
         else:
             flat = self._elements(dtype, size)
@@ -310,11 +314,11 @@ class ValueReader:
                 self.fail(f"{len(items)} elements, expected {size}")
             flat[:] = items
             return flat
-        end = self.text.find("]", self.at)
+        end = self.text.find("]", self.position)
         if end < 0:
             self.fail("expected ']'")
-        inside = self.text[self.at : end].strip()
-        self.at = end + 1
+        inside = self.text[self.position : end].strip()
+        self.position = end + 1
         repeats = inside.endswith("...")
         words = [word.strip() for word in inside.removesuffix("...").split(",") if word.strip()]
         numpy_type = dtype.as_numpy_dtype

@@ -96,7 +96,7 @@ class _Parser:
     def statement(self, lowered: Lowered) -> None:
         """Parse a line after the first."""
         reader = self.reader
-        outputs = self.outputs() if reader.text.startswith("%", reader.at) else []
+        outputs = self.outputs() if reader.text.startswith("%", reader.position) else []
         word = reader.match(WORD, "a statement")[0]
         reader.take("")
         if word in ("fetch", "loop", "test", "repeat", "branch", "case", "join"):
@@ -177,7 +177,7 @@ class _Parser:
     def uses(self) -> list[Value]:
         """Parse values up to the end of the line."""
         found = []
-        while self.reader.text.startswith("%", self.reader.at):
+        while self.reader.text.startswith("%", self.reader.position):
             found.append(self.use())
             if not self.reader.take(","):
                 break
@@ -295,7 +295,7 @@ class _Parser:
         inputs: list[Value] = []
         attrs: dict[str, Any] = {}
         while not reader.take(")"):
-            if reader.text.startswith("%", reader.at):
+            if reader.text.startswith("%", reader.position):
                 inputs.append(self.use())
             else:
                 key = reader.match(KEY, "a value or key=value")[1]

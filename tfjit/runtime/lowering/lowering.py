@@ -573,12 +573,12 @@ class Lowering:
             if id(self.result.reads[value.index][0]) in self._shared:
                 continue
             # position of the first instruction after the read in the graph's order
-            at = next(
+            position = next(
                 (i for i, ins in enumerate(instructions) if ins.sequence > value.sequence),
                 len(instructions),
             )
-            copies.append((at, value))
-        for at, value in sorted(copies, key=lambda c: -c[0]):
+            copies.append((position, value))
+        for position, value in sorted(copies, key=lambda c: -c[0]):
             node, where = self.result.reads[value.index]
             source = Value(
                 len(self.result.values),
@@ -595,7 +595,8 @@ class Lowering:
             value.variable = None
             spec = NodeSpec(node.name, "DeepCopy", node.attrs, (source.spec,), (value.spec,))
             instructions.insert(
-                at, Instruction(node, "copy", [source], [value], spec, copy_out, construct=where)
+                position,
+                Instruction(node, "copy", [source], [value], spec, copy_out, construct=where),
             )
 
 

@@ -83,11 +83,13 @@ class RowSplit:
     def applied(self, instructions: Sequence[Instruction]) -> list[Instruction]:
         """Return a step's instructions with this one in place of its members."""
         members = {id(member) for member in self.members}
-        at = next(k for k, instruction in enumerate(instructions) if id(instruction) in members)
-        before = [i for i in instructions[:at] if id(i) not in members]
+        position = next(
+            k for k, instruction in enumerate(instructions) if id(instruction) in members
+        )
+        before = [i for i in instructions[:position] if id(i) not in members]
         return [
             *before,
             *self.hoisted,
             self.instruction,
-            *(i for i in instructions[at:] if id(i) not in members),
+            *(i for i in instructions[position:] if id(i) not in members),
         ]

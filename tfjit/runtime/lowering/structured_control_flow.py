@@ -63,10 +63,10 @@ class Construct:
     def chain(self) -> list[Construct]:
         """Return this construct and those around it, from inside out."""
         found: list[Construct] = []
-        at: Construct | None = self
-        while at is not None:
-            found.append(at)
-            at = at.parent
+        construct: Construct | None = self
+        while construct is not None:
+            found.append(construct)
+            construct = construct.parent
         return found
 
 

@@ -398,16 +398,16 @@ def explained_nodes(
     for name, instruction in by_node.items():
         kernel_kinds.setdefault(name, (instruction.serving, instruction.reason))
     for name, (how, why) in kernel_kinds.items():
-        at = by_node.get(name)
-        node = at.node if at is not None else graph.node(name)
-        if at is None:
+        owner = by_node.get(name)
+        node = owner.node if owner is not None else graph.node(name)
+        if owner is None:
             origin = tuple(node.origin)
             nodes.append(
                 ExplainedNode(name, node.op, how, members=origin, reason=why, device=device)
             )
             continue
-        serving = step.serving(at)
-        call = step.call(at) or at.call
+        serving = step.serving(owner)
+        call = step.call(owner) or owner.call
         kernels: tuple[str, ...] = ()
         cost = 0.0
         if call is not None and serving == "native":
@@ -426,7 +426,7 @@ def explained_nodes(
                 call.bytes_moved if call is not None else 0,
                 call.flops if call is not None else 0,
                 cost,
-                at.reason,
+                owner.reason,
                 _group_text(node),
                 timed.us if timed is not None else None,
                 timed.chunks if timed is not None else 1,

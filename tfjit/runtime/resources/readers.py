@@ -279,27 +279,27 @@ def _read_state(data: bytes) -> tuple[int, int, int, bytes]:
     """
     numbers = {1: 0, 2: 0, 3: 0}
     work = b""
-    at = 0
+    offset = 0
 
     def varint() -> int:
-        nonlocal at
+        nonlocal offset
         value = shift = 0
         while True:
-            byte = data[at]
-            at += 1
+            byte = data[offset]
+            offset += 1
             value |= (byte & 127) << shift
             shift += 7
             if byte < 128:
                 return value
 
-    while at < len(data):
+    while offset < len(data):
         tag = varint()
         if tag >> 3 in numbers and tag & 7 == 0:
             numbers[tag >> 3] = varint()
         elif tag == 0x22:
             size = varint()
-            work = data[at : at + size]
-            at += size
+            work = data[offset : offset + size]
+            offset += size
             if len(work) < size:
                 raise ValueError
         else:
@@ -400,10 +400,10 @@ def fixed_length(header: int, size: int, footer: int, hop: int, encoding: str) -
             raise errors.OutOfRangeError(None, None, "reached end of file")
 
         def records() -> Iterator[Record]:
-            number, at = 0, header
-            while at + size <= len(data) - footer:
-                yield b"%b:%d" % (work, number), data[at : at + size]
-                number, at = number + 1, at + hop
+            number, offset = 0, header
+            while offset + size <= len(data) - footer:
+                yield b"%b:%d" % (work, number), data[offset : offset + size]
+                number, offset = number + 1, offset + hop
 
         return records()
 

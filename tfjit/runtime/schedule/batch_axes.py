@@ -136,9 +136,9 @@ def _known(spec: NodeSpec, k: int) -> np.ndarray:
     return np.asarray(spec.constants[k])
 
 
-def _only(axes: Sequence[Axis], *at: int) -> None:
+def _only(axes: Sequence[Axis], *operands: int) -> None:
     """Raise NotIndependent if any other input is sharded."""
-    if any(axis is not None for k, axis in enumerate(axes) if k not in at):
+    if any(axis is not None for k, axis in enumerate(axes) if k not in operands):
         raise NotIndependent("an operand that all rows read is by rows")
 
 
@@ -153,10 +153,10 @@ def _elementwise(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:
     length = spec.outputs[0].shape[axis]
     needed: list[Axis] = []
     for t, own in zip(spec.inputs, axes):
-        at = axis - (rank - len(t.shape))
+        dim = axis - (rank - len(t.shape))
         if own is not None and t.shape[own] != length:
             raise NotIndependent(f"{spec.op} repeats rows")
-        needed.append(at if at >= 0 and t.shape[at] == length else None)
+        needed.append(dim if dim >= 0 and t.shape[dim] == length else None)
     return ShardSpec(tuple(needed), (axis,) * len(spec.outputs))
 
 
@@ -194,26 +194,26 @@ def _batch_product(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec
     if axes[1] == column and axes[0] is None and (len(x.shape) == 2 or prod(x.shape[:-2]) == 1):
         return ShardSpec((None, column), (rank - 1,))
     found = {rank - len(t.shape) + axis for t, axis in zip(spec.inputs, axes) if axis is not None}
-    (at, *others) = found
-    if others or at >= rank - 2:
+    (dim, *others) = found
+    if others or dim >= rank - 2:
         raise NotIndependent("rows are summed over")
-    length = spec.outputs[0].shape[at]
+    length = spec.outputs[0].shape[dim]
     needed: list[Axis] = []
     for t, own in zip(spec.inputs, axes):
-        k = at - (rank - len(t.shape))
+        k = dim - (rank - len(t.shape))
         if own is not None and t.shape[own] != length:
             raise NotIndependent("a product repeats rows")
         needed.append(k if k >= 0 and t.shape[k] == length else None)
-    return ShardSpec((needed[0], needed[1]), (at,))
+    return ShardSpec((needed[0], needed[1]), (dim,))
 
 
-def _alike(axes: Sequence[Axis], at: Sequence[int]) -> int:
-    """Return the common axis of the sharded inputs among `at`.
+def _alike(axes: Sequence[Axis], operands: Sequence[int]) -> int:
+    """Return the common axis of the sharded inputs among `operands`.
 
     All inputs in `at` must be sharded along this axis.
     """
-    found = {axes[k] for k in at} - {None}
-    _only(axes, *at)
+    found = {axes[k] for k in operands} - {None}
+    _only(axes, *operands)
     if len(found) != 1:
         raise NotIndependent("inputs are by rows along different axes")
     (axis,) = found
@@ -232,17 +232,17 @@ def _concat(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:
 
 
 def _pack(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:
-    at = _positive(spec.attrs.get("axis", 0), len(spec.outputs[0].shape))
+    dim = _positive(spec.attrs.get("axis", 0), len(spec.outputs[0].shape))
     axis = _alike(axes, range(len(axes)))
-    return ShardSpec((axis,) * len(axes), (axis + (axis >= at),))
+    return ShardSpec((axis,) * len(axes), (axis + (axis >= dim),))
 
 
 def _unpack(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:
-    at = _positive(spec.attrs.get("axis", 0), len(spec.inputs[0].shape))
+    dim = _positive(spec.attrs.get("axis", 0), len(spec.inputs[0].shape))
     axis = _alike(axes, (0,))
-    if axis == at:
+    if axis == dim:
         raise NotIndependent("rows become tensors of their own")
-    return ShardSpec((axis,), (axis - (axis > at),) * len(spec.outputs))
+    return ShardSpec((axis,), (axis - (axis > dim),) * len(spec.outputs))
 
 
 def _split(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ShardSpec:

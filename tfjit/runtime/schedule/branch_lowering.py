@@ -95,8 +95,8 @@ class Labels:
             self._open.append(_Open(head=row))
         # A failed case test continues after the jump that ends the previous case.
         elif marker.role == "case":
-            at = self._open[-1]
-            waiting, at.next_case = at.next_case, []
+            innermost = self._open[-1]
+            waiting, innermost.next_case = innermost.next_case, []
             return [(jump, row + 1) for jump in waiting]
         elif marker.role == "join":
             done = self._open.pop()
@@ -109,22 +109,24 @@ class Labels:
         """Return the jumps of a marker, the first at `row`."""
         if marker.role in ("loop", "join"):
             return []
-        at = self._open[-1]
+        innermost = self._open[-1]
         if marker.role == "repeat":
             self._open.pop()
-            return [Jump(at.head, JUMP)]
+            return [Jump(innermost.head, JUMP)]
         kind, mask = _TESTS[marker.inputs[0].dtype.name]
         construct = marker.construct
         assert construct is not None
         if marker.role == "test":
-            at.behind.append(row)
+            innermost.behind.append(row)
             return [Jump(-1, kind, (mask, 0, 0))]
         jumps = []
         if marker.role == "case":
-            at.case += 1
-            at.behind.append(row)
+            innermost.case += 1
+            innermost.behind.append(row)
             jumps.append(Jump(-1, JUMP))
-        if at.case + 1 < construct.cases:  # the last case also serves all other numbers
-            at.next_case.append(row + len(jumps))
-            jumps.append(Jump(-1, kind, (mask, 0, 0) if construct.boolean else (mask, at.case, 1)))
+        if innermost.case + 1 < construct.cases:  # the last case also serves all other numbers
+            innermost.next_case.append(row + len(jumps))
+            jumps.append(
+                Jump(-1, kind, (mask, 0, 0) if construct.boolean else (mask, innermost.case, 1))
+            )
         return jumps

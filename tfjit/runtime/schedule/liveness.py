@@ -109,7 +109,7 @@ class Liveness:
             into = self.root(target)
             if id(maker) not in self._calls or into is source or not self._stands_with(maker, copy):
                 continue
-            uses = [at for at in touched.get(into.index, ()) if begin <= at < position]
+            uses = [use for use in touched.get(into.index, ()) if begin <= use < position]
             if not uses or (set(uses) == {begin} and self._in_place(begin, maker, source, into)):
                 self._shared[source.index] = into
                 touched.setdefault(into.index, []).extend(touched[source.index])

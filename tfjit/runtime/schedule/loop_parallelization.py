@@ -68,23 +68,23 @@ def find_splits(lowered: Lowered, threads: int) -> list[RowSplit]:
     jumping = branch_lowering.compiled_constructs(instructions, calls)
     found: list[RowSplit] = []
     taken = 0  # instructions before this position are not divided
-    for at, instruction in enumerate(instructions):
+    for position, instruction in enumerate(instructions):
         construct = instruction.construct
         if (
             instruction.role != "loop"
             or construct is None
             or construct.parent is not None
             or id(construct) not in jumping
-            or at < taken
+            or position < taken
         ):
             continue
         yield_interpreter()
         end = next(
             k
-            for k in range(at, len(instructions))
+            for k in range(position, len(instructions))
             if instructions[k].role == "repeat" and instructions[k].construct is construct
         )
-        run = _Run(lowered, at, end + 1, taken, jumping)
+        run = _Run(lowered, position, end + 1, taken, jumping)
         split = run.divide(threads)
         if split is not None:
             found.append(split)
@@ -174,11 +174,11 @@ class _Run:
         Return False if an instruction before the loop prevents this.
         """
         made = {v.root.index for i in self.instructions[self.loop : self.end] for v in i.outputs}
-        for at, instruction in enumerate(self.instructions):
+        for position, instruction in enumerate(self.instructions):
             if any(v.root.index in made for v in instruction.outputs):
-                if at >= self.end:
+                if position >= self.end:
                     return False
-                self.first = min(self.first, at)
+                self.first = min(self.first, position)
         if self.first < self.limit or not all(
             _is_divisible(i, self.jumping) for i in self.instructions[self.first : self.end]
         ):
