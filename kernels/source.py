@@ -56,6 +56,7 @@ class KernelSource:
     interleave: vector blocks that the loops should process at a time; 0 leaves the number to LLVM
         (see loop_metadata.py).
     title: a description for logs and `explain` ("loop mul+add+relu f32"); not part of the key.
+    module: the module that generated the text, its `__name__`; not part of the key.
     """
 
     text: str
@@ -63,6 +64,25 @@ class KernelSource:
     arity: int = 3
     interleave: int = 0
     title: str = field(default="", compare=False)
+    module: str = field(default="", compare=False)
+
+    @property
+    def writer(self) -> str:
+        """Return the path of the module that generated the text.
+
+        A path in the source tree: "kernels/cpu/reduction/scan.py"; "" if it is not known.
+        """
+        if not self.module:
+            return ""
+        # kernels/ is installed as tfjit.kernels, and has its own folder in the source tree
+        name = self.module.removeprefix("tfjit.") if ".kernels." in self.module else self.module
+        return f"{name.replace('.', '/')}.py"
+
+    @property
+    def description(self) -> str:
+        """Return title and writer: "running sum float32, kernels/cpu/reduction/scan.py"."""
+        title = self.title or self.entries[0]
+        return f"{title}, {self.writer}" if self.writer else title
 
     @property
     def digest(self) -> str:

@@ -212,6 +212,7 @@ class UserKernel:
             s.text(),
             (_ENTRY,),
             title=f"{self.name} {'/'.join(dict.fromkeys(t.dtype.name for t in spec.outputs))}",
+            module=__name__,
         )
         return NativeCall((Launch(source, tuple(words), _ENTRY, chunks, cost),), bytes_moved=moved)
 

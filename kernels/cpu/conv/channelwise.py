@@ -166,7 +166,9 @@ def channelwise_source(tile: Tile, text: EpilogueText) -> KernelSource:
                         s.line("y_at += height * y_step")
             text.write_block(s)
             s.line("unit += count")
-    return KernelSource(s.text(), title=f"channelwise windows{text.title} {tile.kind}")
+    return KernelSource(
+        s.text(), title=f"channelwise windows{text.title} {tile.kind}", module=__name__
+    )
 
 
 def _is_row(taps: tuple[tuple[int, int], ...], move: int) -> bool:

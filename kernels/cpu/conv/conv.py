@@ -134,7 +134,7 @@ def conv_source(tile: Tile, text: EpilogueText) -> KernelSource:
             write_panels(s, lines=True)
             text.write_block(s)
             s.line("unit += count")
-    return KernelSource(s.text(), title=f"conv2d{text.title} {tile.kind}")
+    return KernelSource(s.text(), title=f"conv2d{text.title} {tile.kind}", module=__name__)
 
 
 def _write_band(s: Source) -> None:

@@ -77,7 +77,7 @@ def zero_source() -> KernelSource:
         s.line("size = word(args, 3)")
         s.line("first = size * chunk // nchunks")
         s.line("fill_bytes(word(args, 2) + first, 0, size * (chunk + 1) // nchunks - first)")
-    return KernelSource(s.text(), title="zeros")
+    return KernelSource(s.text(), title="zeros", module=__name__)
 
 
 def mirrored(window: Window) -> Window:
@@ -235,7 +235,7 @@ def pad_source() -> KernelSource:
                     "copy_bytes(at + left, x + (image * in_height + row) * row_bytes + skip, copy)"
                 )
                 s.line("fill_bytes(at + left + copy, 0, right)")
-    return KernelSource(s.text(), title="pad images")
+    return KernelSource(s.text(), title="pad images", module=__name__)
 
 
 def _padded(
@@ -368,7 +368,7 @@ def depthwise_filter_source(tile: Tile) -> KernelSource:
                 s.line(
                     f"reduce(x_at, column_step, dy_at, channels * {tile.size}, count, total, own)"
                 )
-    return KernelSource(s.text(), title=f"depthwise filter gradient {tile.kind}")
+    return KernelSource(s.text(), title=f"depthwise filter gradient {tile.kind}", module=__name__)
 
 
 @native("DepthwiseConv2dNativeBackpropFilter")

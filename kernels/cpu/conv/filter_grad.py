@@ -59,6 +59,7 @@ def outer_source(tile: Tile, height: int, vectors: int, masked: bool) -> KernelS
         ("tile",),
         arity=15,
         title=f"outer product tile {tile.kind} {height} x {vectors * tile.lanes}",
+        module=__name__,
     )
 
 
@@ -128,7 +129,7 @@ def filter_gradient_source(tile: Tile) -> KernelSource:
                         "dy_step, images, rows, "
                         "word(entry, 4), c_at, stride_c, word(panel, 2), block)"
                     )
-    return KernelSource(s.text(), title=f"convolution filter gradient {tile.kind}")
+    return KernelSource(s.text(), title=f"convolution filter gradient {tile.kind}", module=__name__)
 
 
 @functools.cache
@@ -153,7 +154,7 @@ def sum_parts_source(kind: str) -> KernelSource:
             s.line(f"source = ptr_{kind}(start + part * word(args, 6))")
             with s.block("for i in range(count):"):
                 s.line("st_out(out, i, ld_out(out, i, 0) + ld(source, i), 0)")
-    return KernelSource(s.text(), title=f"sum of parts {kind}")
+    return KernelSource(s.text(), title=f"sum of parts {kind}", module=__name__)
 
 
 _SIZES: Final = {"f32": 4, "f64": 8}

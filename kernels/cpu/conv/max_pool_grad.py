@@ -59,7 +59,7 @@ def spread_tile(tile: Tile, ntaps: int, relu: bool = False, summed: bool = False
     names = "x, taps, dy, dx, channels, count, step, dy_step, totals"
     with s.block(f"def tile({names}):"):
         s.line(f"emit({names})")
-    return KernelSource(s.text(), ("tile",), arity=9, title=title)
+    return KernelSource(s.text(), ("tile",), arity=9, title=title, module=__name__)
 
 
 @functools.cache
@@ -96,7 +96,7 @@ def spread_source(tile: Tile) -> KernelSource:
                         "word(entry, 1), dx + place, channels, "
                         "word(entry, 4), word(entry, 2), word(entry, 3), total)"
                     )
-    return KernelSource(s.text(), title=f"maximum pooling gradient {tile.kind}")
+    return KernelSource(s.text(), title=f"maximum pooling gradient {tile.kind}", module=__name__)
 
 
 def spread_call(

@@ -119,7 +119,7 @@ def scatter_source(tile: Tile, op: str) -> KernelSource:
                         s.line("give(x + place, taps, ntaps, from_, dx + place, own)")
                         s.line("place += step")
                         s.line("from_ += from_step")
-    return KernelSource(s.text(), title=f"{op} pooling gradient {tile.kind}")
+    return KernelSource(s.text(), title=f"{op} pooling gradient {tile.kind}", module=__name__)
 
 
 def _scatter(

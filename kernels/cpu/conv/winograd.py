@@ -93,7 +93,9 @@ def transform_source(tile: Tile) -> KernelSource:
         s.line(f"emit_{name} = {maker}({tile.kind!r}, {tile.lanes}, {form}, {tile.fused})")
         with s.block(f"def {name}(a, b, c, d, e, f, g, h, i):"):
             s.line(f"emit_{name}(a, b, c, d, e, f, g, h, i)")
-    return KernelSource(s.text(), entries, arity=9, title=f"winograd transforms {tile.kind}")
+    return KernelSource(
+        s.text(), entries, arity=9, title=f"winograd transforms {tile.kind}", module=__name__
+    )
 
 
 _GEOMETRY: Final = (
@@ -173,7 +175,7 @@ def forward_source(tile: Tile) -> KernelSource:
         with s.block("while unit < last_unit:"):
             _write_forward(s, "unit", "v + unit * tile_columns * v_row")
             s.line("unit += 1")
-    return KernelSource(s.text(), title=f"winograd input transform {tile.kind}")
+    return KernelSource(s.text(), title=f"winograd input transform {tile.kind}", module=__name__)
 
 
 @functools.cache
@@ -218,7 +220,7 @@ def winograd_source(tile: Tile, text: EpilogueText) -> KernelSource:
                 _write_outputs(s, tile, text)
                 s.line("unit += count")
             s.line("first_panel = last_panel")
-    return KernelSource(s.text(), title=f"winograd conv2d{text.title} {tile.kind}")
+    return KernelSource(s.text(), title=f"winograd conv2d{text.title} {tile.kind}", module=__name__)
 
 
 def _write_products(s: Source, tile: Tile, tiles_at: int) -> None:

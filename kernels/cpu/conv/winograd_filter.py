@@ -96,7 +96,7 @@ def filter_source(tile: Tile) -> KernelSource:
                             _combined([f"h{i}_{column}" for column in range(_TAPS)])
                         ):
                             s.line(f"st_out(u{4 * i + k}, j, {term}, 0)")
-    return KernelSource(s.text(), title=f"winograd filter transform {tile.kind}")
+    return KernelSource(s.text(), title=f"winograd filter transform {tile.kind}", module=__name__)
 
 
 def transform_at_run_time(

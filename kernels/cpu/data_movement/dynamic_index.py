@@ -66,7 +66,7 @@ def _source(index_name: str, count: int, gradient: bool) -> KernelSource:
         with s.block("for row in range(outer):"):
             ends = ("out + row * inner", "source + row * pitch + at")
             s.line(f"copy_bytes({', '.join(reversed(ends) if gradient else ends)}, inner)")
-    return KernelSource(s.text(), title="slice by index")
+    return KernelSource(s.text(), title="slice by index", module=__name__)
 
 
 def index_slice(spec: NodeSpec, gradient: bool = False) -> NativeCall:

@@ -36,7 +36,7 @@ def _source(writes: bool) -> KernelSource:
             s.line("copy_bytes(out + k * size, row, size)")
         else:
             s.line("copy_bytes(row, array + k * size, size)")
-    return KernelSource(s.text(), title=f"{'write' if writes else 'read'} row")
+    return KernelSource(s.text(), title=f"{'write' if writes else 'read'} row", module=__name__)
 
 
 def _call(

@@ -85,7 +85,7 @@ def _source(index: str, rank: int, loops: int, word: str) -> KernelSource:
                 emit_loops(k + 1, f"{source} + i{k} * x{k}", f"{out} + i{k} * y{k}")
 
         emit_loops(0, "source", "out")
-    return KernelSource(s.text(), title="slice by place")
+    return KernelSource(s.text(), title="slice by place", module=__name__)
 
 
 def block_slice(spec: NodeSpec) -> NativeCall:

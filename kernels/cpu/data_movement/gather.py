@@ -95,7 +95,7 @@ def gather_source(size: int, index_name: str, run: bool) -> KernelSource:
                 s.line("row += 1")
         with s.block("if bad >= 0:"):
             s.line(f"fail(args, 1, bad * {1 << (_BITS + 1)} + bad_value + {1 << _BITS})")
-    return KernelSource(s.text(), title="gather")
+    return KernelSource(s.text(), title="gather", module=__name__)
 
 
 @native("GatherV2", "Gather")
@@ -181,7 +181,7 @@ def one_hot_source(size: int, index_name: str) -> KernelSource:
                 s.line("k = int(ld(index_p, row * inner + j))")
                 with s.block("if k >= 0 and k < depth:"):
                     s.line("st_any(out_p, k * inner + j, on)")
-    return KernelSource(s.text(), title="one-hot")
+    return KernelSource(s.text(), title="one-hot", module=__name__)
 
 
 @native("OneHot")

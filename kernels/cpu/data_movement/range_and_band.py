@@ -34,7 +34,7 @@ def range_source(dtype: DType) -> KernelSource:
         s.line(f"out_p = {typed_pointers.pointer(dtype, f'out + lo * {dtype.size}')}")
         with s.block("for i in range(m):"):
             s.line(f"st(out_p, i, {name}(start + {name}(lo + i) * delta))")
-    return KernelSource(s.text(), title="range")
+    return KernelSource(s.text(), title="range", module=__name__)
 
 
 @native("Range")
@@ -80,7 +80,7 @@ def band_source(size: int) -> KernelSource:
                 s.line("copy_bytes(dst + at + lo, src + at + lo, hi - lo)")
             s.line("hi = max(hi, lo)")
             s.line("fill_bytes(dst + at + hi, 0, width - hi)")
-    return KernelSource(s.text(), title="band")
+    return KernelSource(s.text(), title="band", module=__name__)
 
 
 @native("MatrixBandPart", "BatchMatrixBandPart")

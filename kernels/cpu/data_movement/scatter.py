@@ -168,7 +168,7 @@ def gather_nd_source(size: int, index: str, depth: int, run: bool) -> KernelSour
                     s.line("st(dst_p, i, ld(src_p, i))")
         with s.block("if failed != 0:"):
             s.line("fail(args, 1, report)")
-    return KernelSource(s.text(), title="gather_nd")
+    return KernelSource(s.text(), title="gather_nd", module=__name__)
 
 
 def _refuse_policies(spec: NodeSpec) -> None:
@@ -303,7 +303,7 @@ def scatter_source(
                     s.line(f"st_out(t_p, i, {expressions.stored(dtype, value)}, 0)")
         with s.block("if failed != 0:"):
             s.line("fail(args, 1, report)")
-    return KernelSource(s.text(), title=f"scatter {kind.lower()}")
+    return KernelSource(s.text(), title=f"scatter {kind.lower()}", module=__name__)
 
 
 def _scatter_launch(
@@ -467,7 +467,7 @@ def invert_source(index: str) -> KernelSource:
                 s.line("st_any(y_p, place, i)")
         with s.block("if code != 0:"):
             s.line("fail(args, code, found)")
-    return KernelSource(s.text(), title="inverse permutation")
+    return KernelSource(s.text(), title="inverse permutation", module=__name__)
 
 
 @native("InvertPermutation")

@@ -179,7 +179,9 @@ def _run_launch(
     run = dims[-1] * size
     parts, chunks = _parts(prod(dims[:-1]), run, 4096, cost)
     words: tuple[Word, ...] = (*dims[:-1], parts, run, src, dst, *reads[:-1], *writes[:-1])
-    return Launch(KernelSource(s.text(), title="copy"), words, chunks=chunks, cost_ns=cost)
+    return Launch(
+        KernelSource(s.text(), title="copy", module=__name__), words, chunks=chunks, cost_ns=cost
+    )
 
 
 def _strided_launch(
@@ -240,7 +242,12 @@ def _strided_launch(
         reads[-1],
         writes[-1],
     )
-    return Launch(KernelSource(s.text(), title=f"copy {kind}"), words, chunks=chunks, cost_ns=cost)
+    return Launch(
+        KernelSource(s.text(), title=f"copy {kind}", module=__name__),
+        words,
+        chunks=chunks,
+        cost_ns=cost,
+    )
 
 
 def _transpose_launch(
@@ -306,7 +313,7 @@ def _transpose_launch(
         *(reads[k] for k in rest), *(writes[k] for k in rest), reads[-1], writes[transposed],
     )  # fmt: skip
     return Launch(
-        KernelSource(s.text(), title="transpose"),
+        KernelSource(s.text(), title="transpose", module=__name__),
         words,
         chunks=min(chunks, units * blocks),
         cost_ns=cost,

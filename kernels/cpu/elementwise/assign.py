@@ -36,7 +36,7 @@ def move_source() -> KernelSource:
             "move_bytes(word(args, 2) + first, word(args, 3) + first, size * (chunk + 1) // "
             "nchunks - first)"
         )
-    return KernelSource(s.text(), title="assign")
+    return KernelSource(s.text(), title="assign", module=__name__)
 
 
 @functools.cache
@@ -52,7 +52,7 @@ def add_source(kind: str, size: int, sign: str) -> KernelSource:
         s.line(f"value = ptr_{kind}(word(args, 4) + first * {size})")  # may be the variable itself
         with s.block("for i in range(n * (chunk + 1) // nchunks - first):"):
             s.line(f"st_any(variable, i, ld_any(variable, i) {sign} ld_any(value, i))")
-    return KernelSource(s.text(), title=f"assign {sign} {kind}")
+    return KernelSource(s.text(), title=f"assign {sign} {kind}", module=__name__)
 
 
 def _same(node: NodeSpec) -> None:

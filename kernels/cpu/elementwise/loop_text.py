@@ -112,7 +112,7 @@ def loop_source(
         if fails:
             with s.block("if bad != 0:"):
                 s.line("fail(args, bad, 0)")
-    return KernelSource(s.text(), title=title)
+    return KernelSource(s.text(), title=title, module=__name__)
 
 
 def write_odometer(s: Source, outer: int) -> None:

@@ -180,6 +180,7 @@ def update_source(
     return KernelSource(
         source.text(),
         title=f"{name} update {kind}{' ' + update.flag if flag and update.flag else ''}",
+        module=__name__,
     )
 
 

@@ -204,7 +204,7 @@ def tiled_source(
         if fails:
             with s.block("if bad != 0:"):
                 s.line("fail(args, bad, 0)")
-    return KernelSource(s.text(), title=title)
+    return KernelSource(s.text(), title=title, module=__name__)
 
 
 def _write_transposed_in(s: Source, o: LoopOperand) -> None:

@@ -317,7 +317,10 @@ def attention_source(
                 s.line("done += terms")
             _write_result(s, tile, lanes)
     return KernelSource(
-        s.text(), title=f"attention{ops} {tile.kind}", interleave=cost_model.INTERLEAVE
+        s.text(),
+        title=f"attention{ops} {tile.kind}",
+        interleave=cost_model.INTERLEAVE,
+        module=__name__,
     )
 
 

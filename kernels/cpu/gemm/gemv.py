@@ -110,7 +110,7 @@ def _dots(kind: str, size: int) -> KernelSource:
         with s.block(f"for g in range(count % {_DOTS}):"):
             s.line("at = first + g")
             rows("at", 1)
-    return KernelSource(s.text(), title=f"dot products of rows {kind}")
+    return KernelSource(s.text(), title=f"dot products of rows {kind}", module=__name__)
 
 
 def _sums(kind: str, size: int) -> KernelSource:
@@ -146,4 +146,4 @@ def _sums(kind: str, size: int) -> KernelSource:
         with s.block(f"for g in range(rows % {_SUMMED}):"):
             s.line("at = first + g")
             rows("at", 1)
-    return KernelSource(s.text(), title=f"sum of scaled rows {kind}")
+    return KernelSource(s.text(), title=f"sum of scaled rows {kind}", module=__name__)

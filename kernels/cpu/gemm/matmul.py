@@ -129,7 +129,7 @@ def matmul_source(tile: Tile, text: EpilogueText) -> KernelSource:
             text.write_block_start(s)
             write_panels(s)
             text.write_block(s)
-    return KernelSource(s.text(), title=f"matmul{text.title} {tile.kind}")
+    return KernelSource(s.text(), title=f"matmul{text.title} {tile.kind}", module=__name__)
 
 
 def product_ns(tile: Tile, row_tiles: float, height: int, plan: PanelPlan) -> float:

@@ -242,4 +242,4 @@ def plain_source(dtype: DType, conjugated: bool) -> KernelSource:
             with s.block("while q < k:"):
                 add(1)
                 s.line("q += 1")
-    return KernelSource(s.text(), title=f"plain product {dtype.name}")
+    return KernelSource(s.text(), title=f"plain product {dtype.name}", module=__name__)

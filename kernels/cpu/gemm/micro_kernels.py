@@ -94,7 +94,7 @@ def matmul_tiles(tile: Tile, vectors: int, transposed: bool = False) -> KernelSo
             s.line(f"emit_{name}({_ARGUMENTS})")
         entries.append(name)
     title = f"matmul tiles {tile.kind} {tile.isa} x {width}" + (" transposed" if transposed else "")
-    return KernelSource(s.text(), tuple(entries), arity=10, title=title)
+    return KernelSource(s.text(), tuple(entries), arity=10, title=title, module=__name__)
 
 
 # Rows this far apart fall into one set of the first-level cache, which holds 8 lines or more.
@@ -147,7 +147,11 @@ def in_place_tiles(tile: Tile) -> KernelSource:
                 s.line(f"emit_{name}({_ARGUMENTS})")
             entries.append(name)
     return KernelSource(
-        s.text(), tuple(entries), arity=10, title=f"matmul tiles {tile.kind} {tile.isa}, B in place"
+        s.text(),
+        tuple(entries),
+        arity=10,
+        title=f"matmul tiles {tile.kind} {tile.isa}, B in place",
+        module=__name__,
     )
 
 
@@ -168,7 +172,9 @@ def dot_tiles(tile: Tile) -> KernelSource:
         with s.block(f"def {name}({_ARGUMENTS}):"):
             s.line(f"emit_{name}({_ARGUMENTS})")
         entries.append(name)
-    return KernelSource(s.text(), tuple(entries), arity=10, title=f"dot product tiles {tile.kind}")
+    return KernelSource(
+        s.text(), tuple(entries), arity=10, title=f"dot product tiles {tile.kind}", module=__name__
+    )
 
 
 def tile_entry(height: int, vectors: int) -> str:
@@ -254,5 +260,9 @@ def channelwise_tiles(tile: Tile, op: str) -> KernelSource:
                 s.line(f"emit_{name}({_CHANNELWISE_ARGUMENTS})")
             entries.append(name)
     return KernelSource(
-        s.text(), tuple(entries), arity=8, title=f"channelwise {op} tiles {tile.kind}"
+        s.text(),
+        tuple(entries),
+        arity=8,
+        title=f"channelwise {op} tiles {tile.kind}",
+        module=__name__,
     )

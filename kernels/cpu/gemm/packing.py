@@ -288,7 +288,7 @@ def pack_source(tile: Tile) -> KernelSource:
                                 s.line("st_any(to_p, q * width, ld_any(from_p, q * step))")
                         s.line("q0 += count")
                 s.line("out += k * row_bytes")
-    return KernelSource(s.text(), title=f"pack panels {tile.kind}")
+    return KernelSource(s.text(), title=f"pack panels {tile.kind}", module=__name__)
 
 
 _ROWS: Final = 32  # least number of B's rows that a chunk packs
@@ -333,7 +333,7 @@ def pack_rows_source(tile: Tile) -> KernelSource:
                         s.line("copy_wide(to, lies, word(entry, 4))")
                     with s.block("else:"):
                         s.line("copy_narrow(to, lies, word(entry, 4))")
-    return KernelSource(s.text(), title=f"pack rows {tile.kind}")
+    return KernelSource(s.text(), title=f"pack rows {tile.kind}", module=__name__)
 
 
 def write_transposed_panel(

@@ -233,7 +233,7 @@ class _Writer(StageWriter):
                     s.line(f"{b.name} = {typed_pointers.pointer(b.dtype, f'{b.name}_at')}")
                 self._program_text()
                 self._scalar_outputs(results)
-        source = KernelSource(s.text(), title=program.title)
+        source = KernelSource(s.text(), title=program.title, module=__name__)
         return ProgramText(
             source,
             self.form,

@@ -230,7 +230,10 @@ def _random(node: NodeSpec) -> NativeCall:
         raise Unsupported(f"{node.op} of {node.outputs[0].dtype.name} has no compiled form")
     kind, per, body, names, ns = found
     source = KernelSource(
-        kernel_text(kind, per, body, names), ("kernel", "advance"), title=f"{node.op} {kind}"
+        kernel_text(kind, per, body, names),
+        ("kernel", "advance"),
+        title=f"{node.op} {kind}",
+        module=__name__,
     )
     return _call(node, source, per, ns)
 
@@ -250,5 +253,6 @@ def _random_integers(node: NodeSpec) -> NativeCall:
         kernel_text(kind, per, body, names, BOUNDS),
         ("kernel", "advance"),
         title=f"{node.op} {kind}",
+        module=__name__,
     )
     return _call(node, source, per, 3.0, bound_words(low, high))

@@ -53,7 +53,7 @@ def _scramble(seed: str) -> KernelSource:
         s.line("store_word(counter, uint64(0))")
         s.line("store_word(counter + 8, c2 | (c3 << HALF))")
         s.line("store_word(key, c0 | (c1 << HALF))")
-    return KernelSource(s.text(), title="stream of a seed")
+    return KernelSource(s.text(), title="stream of a seed", module=__name__)
 
 
 _JOIN: Final = """\
@@ -86,7 +86,7 @@ def _joined(node: NodeSpec) -> Launch:
     if 3 not in node.constants or int(node.constants[3]) not in (_PHILOX, _AUTO):
         raise Unsupported("its algorithm is not known to be Philox")
     return Launch(
-        KernelSource(_JOIN, title="stream of a key"),
+        KernelSource(_JOIN, title="stream of a key", module=__name__),
         (Pointer("in", 1), Pointer("in", 2), Pointer("temp", 0)),
         cost_ns=FIXED_NS,
     )
@@ -105,7 +105,9 @@ def _drawn(
         begin = _scrambled(
             node, 1, position, Pointer("temp", 0, 16), Pointer("temp", 0, _POSITION_BYTES)
         )
-    source = KernelSource(text, ("kernel", "advance"), title=f"{node.op} {out.dtype.name}")
+    source = KernelSource(
+        text, ("kernel", "advance"), title=f"{node.op} {out.dtype.name}", module=__name__
+    )
     cost = FIXED_NS + ns * out.size
     words: tuple[Word, ...] = (out.size, position, Pointer("out"), *extra)
     chunks = chunks_for(cost, max(1, out.size // (64 * per)))

@@ -133,7 +133,7 @@ def arg_source(largest: bool, dtype: DType, index: DType, along_inner: bool) -> 
                             f"{expressions.stored(best_dtype, 'select(wins, v, best)')}, 1)"
                         )
                         s.line(f"st_out(y_p, i, select(wins, {index.name}(k), was), 0)")
-    return KernelSource(s.text(), title=f"{name} {dtype.name}")
+    return KernelSource(s.text(), title=f"{name} {dtype.name}", module=__name__)
 
 
 @native("ArgMax", "ArgMin")

@@ -563,4 +563,4 @@ def reduce_source(
     s.line()
     s.line()
     _combine_text(s, plan, after_patterns)
-    return KernelSource(s.text(), entries=("partial", "combine"), title=title)
+    return KernelSource(s.text(), entries=("partial", "combine"), title=title, module=__name__)

@@ -223,7 +223,7 @@ class _RowWriter:
             if checks:
                 with s.block("if bad != 0:"):
                     s.line(f"fail(args, {_LABEL_ERROR}, bad_label)")
-        return KernelSource(s.text(), title=title)
+        return KernelSource(s.text(), title=title, module=__name__)
 
     def _base(self, name: str) -> str:
         return " + ".join([f"{name}_at", *(f"i{k} * {name}_s{k}" for k in range(self.rank))])

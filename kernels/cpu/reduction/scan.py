@@ -85,7 +85,7 @@ def columns_source(kind: str, dtype: DType) -> KernelSource:
                     s.line(f"value = {expressions.loaded(dtype, 'ld_any(x_p, i)')}")
                     _take(s, kind, dtype, "total", "value")
                     s.line(f"st_any(y_p, i, {expressions.stored(dtype, 'total')})")
-    return KernelSource(s.text(), title=f"running {kind} {dtype.name}")
+    return KernelSource(s.text(), title=f"running {kind} {dtype.name}", module=__name__)
 
 
 def rows_source(kind: str, dtype: DType) -> KernelSource:
@@ -129,7 +129,7 @@ def rows_source(kind: str, dtype: DType) -> KernelSource:
         with s.block("while row < last:"):
             rows(1)
             s.line("row += 1")
-    return KernelSource(s.text(), title=f"running {kind} {dtype.name}")
+    return KernelSource(s.text(), title=f"running {kind} {dtype.name}", module=__name__)
 
 
 _KINDS: Final = {"Cumsum": "sum", "Cumprod": "prod", "CumulativeLogsumexp": "logsumexp"}

@@ -122,7 +122,7 @@ def few_source(dtype: DType, index: DType) -> KernelSource:
                         s.line("least = int(ld_any(keys, k - 1))")
             with s.block("for i in range(k):"):
                 _write_result(s, "ld_any(places, i)")
-    return KernelSource(s.text(), title="top k")
+    return KernelSource(s.text(), title="top k", module=__name__)
 
 
 def _write_insertion(s: Source, number: str) -> None:
@@ -225,7 +225,7 @@ def many_source(dtype: DType, index: DType) -> KernelSource:
             s.line("places = ptr_i32(places_at)")
             with s.block("for i in range(k):"):
                 _write_result(s, "ld_any(places, i)")
-    return KernelSource(s.text(), title="top k by radix")
+    return KernelSource(s.text(), title="top k by radix", module=__name__)
 
 
 @native("TopK", "TopKV2")
@@ -292,7 +292,7 @@ def in_top_source(index: str) -> KernelSource:
                     s.line("odd += int32(v - v != float32(0))")  # counts NaN and infinity
                 s.line("inside = 1 if int(odd) == 0 and int(better) < k else 0")
             s.line("st_any(y_p, row, inside)")
-    return KernelSource(s.text(), title="in top k")
+    return KernelSource(s.text(), title="in top k", module=__name__)
 
 
 @native("InTopK", "InTopKV2")

@@ -282,7 +282,7 @@ def repeat_source() -> KernelSource:
         s.line("times = word(args, 5)")
         with s.block("for i in range(times):"):
             s.line("copy_bytes(target + i * size, source, size)")
-    return KernelSource(s.text(), title="repeat a vector")
+    return KernelSource(s.text(), title="repeat a vector", module=__name__)
 
 
 def epilogue_ns(epilogue: Epilogue | None, elements: int) -> float:

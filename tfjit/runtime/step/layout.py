@@ -406,7 +406,9 @@ class Layout:
             for launch in (o.launch for o in one)
         )
         native_run.cost_ns += cost
-        launch = Launch(KernelSource("", title="parts"), (), chunks=len(shards), cost_ns=cost)
+        launch = Launch(
+            KernelSource("", title="parts", module=__name__), (), chunks=len(shards), cost_ns=cost
+        )
         native_run.rows.append((table_executor_ir.load()["tfjit_parts"], block, len(shards)))
         native_run.owners.append([Owned(instruction, launch, block, len(shards))])
 
